@@ -1,0 +1,7 @@
+//! Test control planes: a scenario is written once and runs on either.
+//!
+//! - [`embedded`]: an API server in this process, under paused time
+//! - [`real`]: etcd, kube-apiserver and, on demand, kube-controller-manager and kube-scheduler
+
+pub mod embedded;
+pub mod real;
