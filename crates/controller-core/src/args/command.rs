@@ -1,0 +1,87 @@
+//! The flags, made from the settings.
+
+use clap::{Arg, ArgAction, Command};
+
+use super::{About, SUPPORTED_KUBERNETES};
+use crate::config::{Kind, Property};
+
+/// Runs the controller; so does no subcommand.
+pub(super) const RUN: &str = "run";
+/// Prints the JSON Schema of the config file. It takes no settings.
+pub(super) const CONFIG_SCHEMA: &str = "config-schema";
+/// The flag that names the config file.
+pub(super) const CONFIG: &str = "config";
+/// Its environment twin.
+pub(super) const CONFIG_ENV: &str = "CONTROLLER_CONFIG";
+
+/// Columns of the help, whatever the terminal, so that it can be compared.
+const WIDTH: usize = 100;
+
+/// The command line of one controller.
+///
+/// Values are taken as they are: whether they fit is found out together with those of the environment and the
+/// file, so that all problems can be reported at once.
+pub(super) fn build(about: About, properties: &[Property], extra: Vec<Command>) -> Command {
+    let flags: Vec<Arg> = [config_flag()]
+        .into_iter()
+        .chain(properties.iter().map(|property| flag(about.name, property)))
+        .collect();
+    let run = Command::new(RUN).about("Run the controller (the default)");
+    let config_schema = Command::new(CONFIG_SCHEMA).about("Print the JSON Schema of the config file");
+    Command::new(about.name)
+        .bin_name(about.name)
+        .about(about.about)
+        .version(format!(
+            "{} (commit {}, Kubernetes {SUPPORTED_KUBERNETES})",
+            about.version, about.commit
+        ))
+        .after_help(
+            "Each flag can also be given as the environment variable shown, or in the config file under the \
+             flag's name in camelCase (kubeApiQps). A flag wins over the environment, the environment over \
+             the file.",
+        )
+        .term_width(WIDTH)
+        .next_line_help(true)
+        .disable_help_subcommand(true)
+        .args_override_self(true)
+        .args(&flags)
+        .subcommand(run.args_override_self(true).args(&flags))
+        .subcommand(config_schema)
+        .subcommands(
+            extra
+                .into_iter()
+                .map(|extra| extra.args_override_self(true).args(&flags)),
+        )
+}
+
+fn config_flag() -> Arg {
+    Arg::new(CONFIG)
+        .long(CONFIG)
+        .value_name("PATH")
+        .help(format!("YAML file with settings\n[env: {CONFIG_ENV}]"))
+}
+
+fn flag(controller: &'static str, property: &Property) -> Arg {
+    let arg = Arg::new(property.flag.clone())
+        .long(property.flag.clone())
+        .value_name(property.kind.value_name())
+        .help(help(property))
+        .help_heading(property.heading.clone().unwrap_or_else(|| controller.to_owned()))
+        .action(ArgAction::Set)
+        .allow_negative_numbers(true);
+    match property.kind {
+        Kind::Boolean => arg
+            .num_args(0..=1)
+            .require_equals(true)
+            .default_missing_value("true"),
+        _ => arg,
+    }
+}
+
+fn help(property: &Property) -> String {
+    let Property { help, env, .. } = property;
+    match &property.default {
+        Some(default) => format!("{help}\n[env: {env}] [default: {default}]"),
+        None => format!("{help}\n[env: {env}]"),
+    }
+}

@@ -1,0 +1,105 @@
+//! The config file: a YAML mapping, read key by key with the line of each.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::Value;
+use serde_saphyr::options::{DuplicateKeyPolicy, NonFiniteFloatPolicy};
+use serde_saphyr::{MessageFormatter, Options, Spanned, UserMessageFormatter};
+
+/// One key of the file with its value.
+#[derive(Debug, PartialEq)]
+pub(super) struct Entry {
+    pub(super) key: String,
+    /// Counted from 1.
+    pub(super) line: u64,
+    pub(super) value: Value,
+}
+
+/// The keys in the order of the file, repeated ones included.
+struct Entries(Vec<Entry>);
+
+/// As much as a `ConfigMap` can hold, so that a device or a log taken for the file does not fill the memory.
+const LONGEST: u64 = 1 << 20;
+
+/// The entries of the file at `path`; none where it is empty.
+///
+/// # Errors
+/// One line that begins with the path, and with line and column where the text is at fault.
+pub(super) fn read(path: &Path) -> Result<Vec<Entry>, String> {
+    let place = shown(path);
+    let text = read_text(path).map_err(|error| format!("{place}: cannot be read: {error}"))?;
+    let Entries(entries) =
+        serde_saphyr::from_str_with_options(&text, options()).map_err(|error| explain(path, &error))?;
+    Ok(entries)
+}
+
+/// `path` on one line, whatever is in it.
+pub(super) fn shown(path: &Path) -> String {
+    path.display().to_string().replace(char::is_control, "\u{fffd}")
+}
+
+fn read_text(path: &Path) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(LONGEST + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LONGEST {
+        return Err(io::Error::other("longer than 1 MiB"));
+    }
+    String::from_utf8(bytes).map_err(|_| io::Error::other("is not UTF-8"))
+}
+
+fn options() -> Options {
+    serde_saphyr::options! {
+        with_snippet: false,
+        strict_booleans: true,
+        // Neither may end the reading: each is reported as one problem among others.
+        duplicate_keys: DuplicateKeyPolicy::PassThrough,
+        non_finite_float_policy: NonFiniteFloatPolicy::AsString,
+    }
+}
+
+fn explain(path: &Path, error: &serde_saphyr::Error) -> String {
+    let place = shown(path);
+    let message = UserMessageFormatter.format_message(error.without_snippet());
+    let message = message.replace(char::is_control, " ");
+    match error.location() {
+        Some(at) => format!("{place}:{}:{}: {message}", at.line(), at.column()),
+        None => format!("{place}: {message}"),
+    }
+}
+
+impl<'de> Deserialize<'de> for Entries {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(EntriesVisitor)
+    }
+}
+
+struct EntriesVisitor;
+
+impl<'de> Visitor<'de> for EntriesVisitor {
+    type Value = Entries;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("lines of `key: value`")
+    }
+
+    /// A file without content.
+    fn visit_unit<E>(self) -> Result<Entries, E> {
+        Ok(Entries(Vec::new()))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entries, A::Error> {
+        let mut entries = Vec::new();
+        while let Some(key) = map.next_key::<Spanned<String>>()? {
+            entries.push(Entry {
+                line: key.referenced.line(),
+                key: key.value,
+                value: map.next_value()?,
+            });
+        }
+        Ok(Entries(entries))
+    }
+}
