@@ -1,0 +1,66 @@
+//! Where the control plane's binaries are.
+
+use std::path::{Path, PathBuf};
+
+use super::Error;
+
+/// The programs of a control plane; each is a file of that name in the directory of [`Assets`].
+pub const PROGRAMS: [&str; 4] = [
+    "etcd",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+];
+
+/// A directory that holds all of [`PROGRAMS`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assets(PathBuf);
+
+impl Assets {
+    /// Those in `$KUBEBUILDER_ASSETS` if it is set, else those that `cargo xtask control-plane` built.
+    pub fn find() -> Result<Self, Error> {
+        let dir = std::env::var_os("KUBEBUILDER_ASSETS").map_or_else(Self::built, PathBuf::from);
+        Self::in_dir(&dir)
+    }
+
+    /// Those in `dir`, which must hold every program.
+    pub fn in_dir(dir: &Path) -> Result<Self, Error> {
+        for program in PROGRAMS {
+            if !dir.join(program).is_file() {
+                return Err(Error::NoAssets {
+                    program,
+                    dir: dir.to_owned(),
+                });
+            }
+        }
+        Ok(Self(dir.to_owned()))
+    }
+
+    /// Where `cargo xtask control-plane` puts them: `target/control-plane/` of this workspace.
+    pub fn built() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/control-plane")
+    }
+
+    pub(super) fn program(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_that_lacks_a_program_is_refused_by_name() {
+        let dir = tempfile::tempdir().unwrap();
+        for program in ["etcd", "kube-apiserver", "kube-scheduler"] {
+            std::fs::write(dir.path().join(program), "").unwrap();
+        }
+        let error = Assets::in_dir(dir.path()).unwrap_err().to_string();
+        assert!(error.starts_with("find kube-controller-manager in "), "{error}");
+        assert!(error.contains("`cargo xtask control-plane`"), "{error}");
+
+        std::fs::write(dir.path().join("kube-controller-manager"), "").unwrap();
+        assert_eq!(Assets::in_dir(dir.path()).unwrap(), Assets(dir.path().to_owned()));
+    }
+}

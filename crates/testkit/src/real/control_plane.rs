@@ -1,0 +1,373 @@
+//! Which processes a control plane is made of, and with which flags they run.
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
+use kube::api::{ObjectMeta, PostParams};
+use kube::{Api, Client};
+use rand::RngExt;
+use serde_json::{Value, json};
+
+use super::credentials::{self, User};
+use super::scratch::Scratch;
+use super::{Assets, Error, Process, eventually};
+
+/// How long the API server may take from its start to `/readyz` (2 s on an idle machine).
+const READY_WITHIN: Duration = Duration::from_mins(1);
+/// How long the API server may take from SIGTERM to its end: it lets requests finish first.
+const STOPPED_WITHIN: Duration = Duration::from_secs(70);
+/// Ports below the range from which Linux gives ports to connections (32768–60999): no connection
+/// takes the API server's port while it is stopped.
+const PORTS: std::ops::Range<u16> = 20_000..32_000;
+/// How many ports are tried when another process is faster than us.
+const ATTEMPTS: usize = 5;
+/// Who signs service account tokens.
+const ISSUER: &str = "https://kubernetes.default.svc";
+
+/// The file in the directory of the test with the key that signs them.
+const SIGNING_KEY: &str = "service-account.key";
+
+/// How a control plane differs from the plain one.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Keep an audit log, for [`ControlPlane::audit_events`].
+    pub audit: Option<AuditLevel>,
+    /// Users beside the administrator. They have no rights but those that the test gives them.
+    pub users: Vec<User>,
+    /// More flags for kube-apiserver (`--feature-gates=…`); they win over ours.
+    pub api_server_args: Vec<String>,
+}
+
+/// How much of each request the audit log holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AuditLevel {
+    /// Who, when, what, and the outcome.
+    Metadata,
+    /// The body that was sent, too.
+    Request,
+    /// The body of the answer, too.
+    RequestResponse,
+}
+
+/// How the API server is stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// SIGTERM: requests that are being served finish.
+    Gracefully,
+    /// SIGKILL: connections break.
+    AtOnce,
+}
+
+/// etcd and kube-apiserver, with RBAC and nobody else on the cluster.
+///
+/// Admission of service accounts is off, so pods need none. Stopped and removed on drop, also after a
+/// panic. etcd listens on a socket in the directory of the test: it needs no port.
+pub struct ControlPlane {
+    // In the order in which they are dropped: the API server, its store, their files.
+    api_server: Option<Process>,
+    etcd: Process,
+    scratch: Scratch,
+    assets: Assets,
+    args: Vec<String>,
+    port: u16,
+    client: Client,
+    admin: PathBuf,
+    kubeconfigs: AtomicUsize,
+    audit: bool,
+}
+
+impl ControlPlane {
+    /// Starts one and waits until it serves requests and has its first namespaces: about 3 s.
+    ///
+    /// Fails with [`Error::NoAssets`] where its binaries are missing.
+    pub async fn start(options: Options) -> Result<Self, Error> {
+        let assets = Assets::find()?;
+        let scratch = Scratch::new()?;
+        let etcd = spawn_etcd(&assets, scratch.path())?;
+        let admin_user = User::admin();
+        let args = api_server_args(&scratch, &options, &admin_user)?;
+        let mut attempt = 1;
+        loop {
+            let port = free_port()?;
+            let admin = scratch.write(
+                "admin.kubeconfig",
+                &credentials::kubeconfig(port, &certificate_authority(&scratch), &admin_user.token),
+            )?;
+            match start_api_server(&assets, port, &args, &admin).await {
+                Ok((api_server, client)) => {
+                    return Ok(Self {
+                        api_server: Some(api_server),
+                        etcd,
+                        scratch,
+                        assets,
+                        args,
+                        port,
+                        client,
+                        admin,
+                        kubeconfigs: AtomicUsize::new(0),
+                        audit: options.audit.is_some(),
+                    });
+                }
+                Err(Error::EndedEarly { log, .. })
+                    if attempt < ATTEMPTS && log.contains("address already in use") =>
+                {
+                    attempt += 1;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// A client of the administrator, without client-side limits and retries.
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    /// The kubeconfig file of the administrator.
+    pub fn kubeconfig(&self) -> &Path {
+        &self.admin
+    }
+
+    /// Writes a kubeconfig file for the bearer of `token`: of one of [`Options::users`], or a wrong one.
+    pub fn kubeconfig_for(&self, token: &str) -> Result<PathBuf, Error> {
+        let number = self.kubeconfigs.fetch_add(1, Ordering::Relaxed);
+        let authority = certificate_authority(&self.scratch);
+        self.scratch.write(
+            &format!("{number}.kubeconfig"),
+            &credentials::kubeconfig(self.port, &authority, token),
+        )
+    }
+
+    /// Writes a kubeconfig file with a token, good for a day, of a service account, which is created
+    /// if it does not exist; its namespace must.
+    pub async fn service_account_kubeconfig(&self, namespace: &str, name: &str) -> Result<PathBuf, Error> {
+        let accounts = Api::<ServiceAccount>::namespaced(self.client(), namespace);
+        let account = ServiceAccount {
+            metadata: ObjectMeta {
+                name: Some(name.to_owned()),
+                ..ObjectMeta::default()
+            },
+            ..ServiceAccount::default()
+        };
+        match accounts.create(&PostParams::default(), &account).await {
+            Ok(_) => {}
+            Err(kube::Error::Api(status)) if status.is_already_exists() => {}
+            Err(source) => return Err(request("create a service account", source)),
+        }
+        let asked = TokenRequest {
+            spec: Some(TokenRequestSpec {
+                audiences: Some(vec![ISSUER.to_owned()]),
+                expiration_seconds: Some(24 * 60 * 60),
+                bound_object_ref: None,
+            }),
+            ..TokenRequest::default()
+        };
+        let granted = accounts
+            .create_token_request(name, &PostParams::default(), &asked)
+            .await
+            .map_err(|source| request("request a service account token", source))?;
+        let token = granted.status.and_then(|status| status.token).unwrap_or_default();
+        self.kubeconfig_for(&token)
+    }
+
+    /// The process of the API server; none while it is stopped.
+    pub fn api_server(&self) -> Option<&Process> {
+        self.api_server.as_ref()
+    }
+
+    /// The process of etcd.
+    pub fn etcd(&self) -> &Process {
+        &self.etcd
+    }
+
+    /// Stops the API server and waits for its end; etcd keeps its data. Nothing happens if it is stopped.
+    pub async fn stop_api_server(&mut self, how: Stop) -> Result<(), Error> {
+        if let Some(mut api_server) = self.api_server.take() {
+            match how {
+                Stop::Gracefully => api_server.terminate()?,
+                Stop::AtOnce => api_server.kill()?,
+            }
+            api_server.wait_exit(STOPPED_WITHIN).await?;
+        }
+        Ok(())
+    }
+
+    /// Starts the API server again, at the same port and with the same certificate, and waits until it
+    /// is ready. Nothing happens if it runs.
+    pub async fn start_api_server(&mut self) -> Result<(), Error> {
+        if self.api_server.is_none() {
+            let (api_server, _) = start_api_server(&self.assets, self.port, &self.args, &self.admin).await?;
+            self.api_server = Some(api_server);
+        }
+        Ok(())
+    }
+
+    /// Starts kube-controller-manager with only `controllers` (`ttl`, `garbage-collector-controller`, …)
+    /// as administrator. `extra` flags win over ours. Does not wait: a test waits for the effect.
+    pub fn start_controller_manager(&self, controllers: &[&str], extra: &[&str]) -> Result<Process, Error> {
+        let controllers = format!("--controllers={}", controllers.join(","));
+        let key = self.scratch.path().join(SIGNING_KEY);
+        let key = format!("--service-account-private-key-file={}", key.display());
+        self.start_client(
+            "kube-controller-manager",
+            &[&[&*controllers, &*key], extra].concat(),
+        )
+    }
+
+    /// Starts kube-scheduler as administrator. `extra` flags win over ours. Does not wait: a test waits
+    /// for the effect.
+    pub fn start_scheduler(&self, extra: &[&str]) -> Result<Process, Error> {
+        self.start_client("kube-scheduler", extra)
+    }
+
+    /// The `audit.k8s.io/v1` events so far, in the order of their stages.
+    ///
+    /// A request's event is written once it is answered: an `eventually` may be needed for the last one. A
+    /// line that is still being written is left out.
+    pub fn audit_events(&self) -> Result<Vec<Value>, Error> {
+        if !self.audit {
+            return Err(Error::NoAudit);
+        }
+        let path = audit_log_path(&self.scratch);
+        let log = std::fs::read_to_string(&path).map_err(|source| Error::File {
+            doing: "read",
+            path,
+            source,
+        })?;
+        let complete = log.rfind('\n').map_or("", |end| &log[..end]);
+        complete
+            .lines()
+            .enumerate()
+            .map(|(index, line)| {
+                serde_json::from_str(line).map_err(|source| Error::AuditLog {
+                    line: index + 1,
+                    source,
+                })
+            })
+            .collect()
+    }
+
+    fn start_client(&self, program: &str, args: &[&str]) -> Result<Process, Error> {
+        let kubeconfig = format!("--kubeconfig={}", self.admin.display());
+        // No port: nobody asks it, and two of them can run side by side.
+        let ours = [&*kubeconfig, "--leader-elect=false", "--secure-port=0"];
+        Process::spawn(&self.assets.program(program), &[&ours, args].concat(), &[])
+    }
+}
+
+fn spawn_etcd(assets: &Assets, dir: &Path) -> Result<Process, Error> {
+    // The peer socket is required and never used. The advertised URLs must be TCP; nobody reads them.
+    let args = [
+        format!("--data-dir={}", dir.join("etcd").display()),
+        format!("--listen-client-urls={}", etcd_url(dir)),
+        format!("--listen-peer-urls=unix://{}", dir.join("peer.sock").display()),
+        "--advertise-client-urls=http://localhost:2379".to_owned(),
+        "--log-level=warn".to_owned(),
+        "--unsafe-no-fsync".to_owned(),
+    ];
+    Process::spawn(&assets.program("etcd"), &args, &[])
+}
+
+/// The flags that stay the same when the API server is started again; writes the files they name.
+fn api_server_args(scratch: &Scratch, options: &Options, admin: &User) -> Result<Vec<String>, Error> {
+    let tokens: String = std::iter::once(admin)
+        .chain(&options.users)
+        .map(User::token_line)
+        .collect();
+    let tokens = scratch.write("tokens.csv", &tokens)?;
+    let (private, public) = credentials::signing_keys()?;
+    let private = scratch.write(SIGNING_KEY, &private)?;
+    let public = scratch.write("service-account.pub", &public)?;
+
+    let mut args = vec![
+        format!("--etcd-servers={}", etcd_url(scratch.path())),
+        format!("--cert-dir={}", scratch.path().display()),
+        format!("--token-auth-file={}", tokens.display()),
+        format!("--service-account-key-file={}", public.display()),
+        format!("--service-account-signing-key-file={}", private.display()),
+        format!("--service-account-issuer={ISSUER}"),
+        "--authorization-mode=RBAC".to_owned(),
+        "--disable-admission-plugins=ServiceAccount".to_owned(),
+        "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
+        "--bind-address=127.0.0.1".to_owned(),
+        // Loopback cannot be advertised, so the Service `kubernetes` stays without endpoints.
+        "--advertise-address=127.0.0.1".to_owned(),
+        "--endpoint-reconciler-type=none".to_owned(),
+    ];
+    if let Some(level) = options.audit {
+        let policy = json!({
+            "apiVersion": "audit.k8s.io/v1",
+            "kind": "Policy",
+            "omitStages": ["RequestReceived"],
+            "rules": [{ "level": format!("{level:?}") }],
+        });
+        let policy = scratch.write("audit-policy.yaml", &policy.to_string())?;
+        args.push(format!("--audit-policy-file={}", policy.display()));
+        args.push(format!("--audit-log-path={}", audit_log_path(scratch).display()));
+    }
+    args.extend(options.api_server_args.iter().cloned());
+    Ok(args)
+}
+
+async fn start_api_server(
+    assets: &Assets,
+    port: u16,
+    args: &[String],
+    admin: &Path,
+) -> Result<(Process, Client), Error> {
+    let mut all = vec![format!("--secure-port={port}")];
+    all.extend_from_slice(args);
+    let mut api_server = Process::spawn(&assets.program("kube-apiserver"), &all, &[])?;
+    let client = eventually(READY_WITHIN, "the API server is ready", async || {
+        if let Err(ended) = api_server.must_run() {
+            return Some(Err(ended));
+        }
+        // The server writes its certificate while it starts, so there is no client before.
+        let client = credentials::client(admin).await.ok()?;
+        is_ready(&client).await.then_some(Ok(client))
+    })
+    .await??;
+    Ok((api_server, client))
+}
+
+/// Whether all checks pass and the namespaces exist, which `/readyz` does not wait for.
+async fn is_ready(client: &Client) -> bool {
+    let Ok(readyz) = http::Request::get("/readyz").body(Vec::new()) else {
+        return false;
+    };
+    let namespaces = Api::<Namespace>::all(client.clone());
+    client.request_text(readyz).await.is_ok()
+        && namespaces.get_metadata("default").await.is_ok()
+        && namespaces.get_metadata("kube-system").await.is_ok()
+}
+
+fn free_port() -> Result<u16, Error> {
+    (0..100)
+        .map(|_| rand::rng().random_range(PORTS))
+        .find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok())
+        .ok_or(Error::NoFreePort)
+}
+
+fn request(doing: &'static str, source: kube::Error) -> Error {
+    Error::Request {
+        doing,
+        source: Box::new(source),
+    }
+}
+
+/// The file in `--cert-dir` to which kube-apiserver writes its certificate and, after it, its issuer's.
+fn certificate_authority(scratch: &Scratch) -> PathBuf {
+    scratch.path().join("apiserver.crt")
+}
+
+fn audit_log_path(scratch: &Scratch) -> PathBuf {
+    scratch.path().join("audit.log")
+}
+
+fn etcd_url(dir: &Path) -> String {
+    format!("unix://{}", dir.join("etcd.sock").display())
+}

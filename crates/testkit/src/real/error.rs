@@ -1,0 +1,117 @@
+//! What can go wrong with real processes.
+
+use std::error::Error as _;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+/// Why a control plane, or a process beside it, does not do what a test asked for.
+///
+/// `Debug` prints the whole chain as text, logs with their line breaks: it is what a failed `unwrap` shows.
+#[derive(thiserror::Error)]
+pub enum Error {
+    /// The binaries are not there.
+    #[error(
+        "find {program} in {}: build it with `cargo xtask control-plane`, or name a directory that has it in $KUBEBUILDER_ASSETS",
+        dir.display()
+    )]
+    NoAssets {
+        /// The first program that is missing.
+        program: &'static str,
+        /// Where it was looked for.
+        dir: PathBuf,
+    },
+    /// A file of the test could not be read or written.
+    #[error("{doing} {}", path.display())]
+    File {
+        /// The verb: `read`, `write`, `create`.
+        doing: &'static str,
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A line of the audit log is not an event.
+    #[error("decode line {line} of the audit log")]
+    AuditLog {
+        /// Counted from 1.
+        line: usize,
+        /// Why.
+        source: serde_json::Error,
+    },
+    /// The audit log was asked for, but [`Options::audit`](super::Options::audit) is off.
+    #[error("read the audit log: it is switched off in the options")]
+    NoAudit,
+    /// No key to sign service account tokens with.
+    #[error("generate the service account signing key")]
+    SigningKey,
+    /// No port that is free.
+    #[error("find a free port on loopback")]
+    NoFreePort,
+    /// A process could not be started, signalled or waited for.
+    #[error("{doing} {program}")]
+    Process {
+        /// The verb: `start`, `signal`, `wait for`.
+        doing: &'static str,
+        /// The file name of the program.
+        program: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// A process ended before it was ready.
+    #[error("{program} ended early with {status}; the end of its log:\n{log}")]
+    EndedEarly {
+        /// The file name of the program.
+        program: String,
+        /// Its exit status.
+        status: ExitStatus,
+        /// The end of its log.
+        log: String,
+    },
+    /// What `/proc` says of a process could not be read.
+    #[error("read the usage of process {pid}")]
+    Usage {
+        /// The process.
+        pid: u32,
+        /// Why.
+        source: io::Error,
+    },
+    /// A kubeconfig file could not be used.
+    #[error("read kubeconfig {}", path.display())]
+    Kubeconfig {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: Box<kube::config::KubeconfigError>,
+    },
+    /// A request failed.
+    #[error("{doing}")]
+    Request {
+        /// What it was for.
+        doing: &'static str,
+        /// Why.
+        source: Box<kube::Error>,
+    },
+    /// A condition did not come true.
+    #[error("wait {within:?} for: {what}")]
+    NotInTime {
+        /// The condition, as the caller named it.
+        what: String,
+        /// How long it had.
+        within: Duration,
+    },
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)?;
+        let mut next = self.source();
+        while let Some(error) = next {
+            write!(f, ": {error}")?;
+            next = error.source();
+        }
+        Ok(())
+    }
+}

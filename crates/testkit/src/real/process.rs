@@ -1,0 +1,228 @@
+//! One child process.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal};
+
+use super::scratch::Scratch;
+use super::{Error, Usage, eventually};
+
+/// How many lines of a log an error or a failed test shows.
+const TAIL: usize = 30;
+
+/// A child process; dropping it kills it, waits for its end and removes its log.
+///
+/// It stays in the process group of the test, so that Ctrl-C at a terminal reaches it too. When it is
+/// dropped by a panic, the end of its log is printed with the output of the failed test.
+#[derive(Debug)]
+pub struct Process {
+    program: String,
+    child: Child,
+    log: PathBuf,
+    // Last: removed after the child has ended.
+    scratch: Scratch,
+}
+
+impl Process {
+    /// Starts `path` with `args`. Its environment is exactly `env`, its standard input is empty, its
+    /// output goes to [`Process::log`].
+    pub fn spawn<A: AsRef<OsStr>>(path: &Path, args: &[A], env: &[(&str, &str)]) -> Result<Self, Error> {
+        let program = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        let scratch = Scratch::new()?;
+        let log = scratch.path().join("log");
+        let output = || {
+            File::options()
+                .create(true)
+                .append(true)
+                .open(&log)
+                .map_err(|source| Error::File {
+                    doing: "create",
+                    path: log.clone(),
+                    source,
+                })
+        };
+        let child = Command::new(path)
+            .args(args)
+            .env_clear()
+            .envs(env.iter().copied())
+            .current_dir(scratch.path())
+            .stdin(Stdio::null())
+            .stdout(output()?)
+            .stderr(output()?)
+            .spawn()
+            .map_err(|source| Error::Process {
+                doing: "start",
+                program: program.clone(),
+                source,
+            })?;
+        let process = Self {
+            program,
+            child,
+            log,
+            scratch,
+        };
+        process.scratch.belongs_to(process.pid())?;
+        Ok(process)
+    }
+
+    /// The process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it has written to standard output and standard error so far, in the order of writing.
+    pub fn log(&self) -> String {
+        fs::read(&self.log).map_or_else(
+            |_| String::new(),
+            |bytes| String::from_utf8_lossy(&bytes).into_owned(),
+        )
+    }
+
+    /// Memory, threads and CPU time now.
+    pub fn usage(&self) -> Result<Usage, Error> {
+        Usage::of(self.pid())
+    }
+
+    /// Sends SIGTERM. Returns at once; see [`Process::wait_exit`]. Nothing happens if it has ended.
+    pub fn terminate(&mut self) -> Result<(), Error> {
+        self.signal(Signal::TERM)
+    }
+
+    /// Sends SIGKILL. Returns at once; see [`Process::wait_exit`]. Nothing happens if it has ended.
+    pub fn kill(&mut self) -> Result<(), Error> {
+        self.signal(Signal::KILL)
+    }
+
+    /// Sends `signal`. Nothing happens if the process has ended.
+    pub fn signal(&mut self, signal: Signal) -> Result<(), Error> {
+        // A child that was not waited for keeps its pid, so this cannot reach another process.
+        if self.exited()?.is_some() {
+            return Ok(());
+        }
+        i32::try_from(self.pid())
+            .ok()
+            .and_then(Pid::from_raw)
+            .map_or(Ok(()), |pid| rustix::process::kill_process(pid, signal))
+            .map_err(|errno| self.failed("signal", errno.into()))
+    }
+
+    /// The exit status if it has ended.
+    pub fn exited(&mut self) -> Result<Option<ExitStatus>, Error> {
+        let ended = self.child.try_wait();
+        ended.map_err(|source| self.failed("wait for", source))
+    }
+
+    /// Waits for its end, at most `within`.
+    pub async fn wait_exit(&mut self, within: Duration) -> Result<ExitStatus, Error> {
+        let what = format!("{} ends", self.program);
+        eventually(within, &what, async || self.exited().transpose()).await?
+    }
+
+    /// An error if it has ended.
+    pub(super) fn must_run(&mut self) -> Result<(), Error> {
+        match self.exited()? {
+            None => Ok(()),
+            Some(status) => Err(Error::EndedEarly {
+                program: self.program.clone(),
+                status,
+                log: self.log_tail(),
+            }),
+        }
+    }
+
+    fn log_tail(&self) -> String {
+        let log = self.log();
+        let lines: Vec<&str> = log.lines().collect();
+        lines[lines.len().saturating_sub(TAIL)..].join("\n")
+    }
+
+    fn failed(&self, doing: &'static str, source: io::Error) -> Error {
+        Error::Process {
+            doing,
+            program: self.program.clone(),
+            source,
+        }
+    }
+}
+
+impl Drop for Process {
+    #[allow(clippy::print_stderr, reason = "belongs to the output of the failed test")]
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("--- the end of the log of {}:\n{}", self.program, self.log_tail());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOON: Duration = Duration::from_secs(20);
+
+    fn shell(script: &str, env: &[(&str, &str)]) -> Process {
+        Process::spawn(Path::new("/bin/sh"), &["-c", script], env).unwrap()
+    }
+
+    #[tokio::test]
+    async fn output_of_both_kinds_is_kept_and_the_exit_code_returned() {
+        let mut process = shell("echo out; echo err >&2; exit 3", &[]);
+        assert_eq!(process.wait_exit(SOON).await.unwrap().code(), Some(3));
+        assert_eq!(process.log(), "out\nerr\n");
+    }
+
+    #[tokio::test]
+    async fn a_process_can_be_asked_to_end() {
+        let mut process = shell(
+            "trap 'exit 7' TERM; echo ready; while :; do sleep 0.01; done",
+            &[],
+        );
+        eventually(SOON, "the trap is set", async || {
+            (process.log() == "ready\n").then_some(())
+        })
+        .await
+        .unwrap();
+        process.terminate().unwrap();
+        assert_eq!(process.wait_exit(SOON).await.unwrap().code(), Some(7));
+        process.terminate().unwrap();
+    }
+
+    #[tokio::test]
+    async fn the_environment_is_exactly_the_given_one() {
+        let mut process =
+            Process::spawn::<&str>(Path::new("/usr/bin/env"), &[], &[("ONLY", "this")]).unwrap();
+        process.wait_exit(SOON).await.unwrap();
+        assert_eq!(process.log(), "ONLY=this\n");
+    }
+
+    #[tokio::test]
+    async fn a_process_that_ended_early_is_reported_with_its_log() {
+        let mut process = shell("echo the reason; exit 1", &[]);
+        process.wait_exit(SOON).await.unwrap();
+        let error = process.must_run().unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "sh ended early with exit status: 1; the end of its log:\nthe reason"
+        );
+    }
+
+    #[tokio::test]
+    async fn dropping_ends_the_process_and_removes_its_files() {
+        let process = shell("exec sleep 60", &[]);
+        let (pid, log) = (process.pid(), process.log.clone());
+        assert!(log.exists() && process.usage().is_ok());
+        drop(process);
+        assert!(!log.exists() && Usage::of(pid).is_err());
+    }
+}

@@ -1,0 +1,56 @@
+//! Waiting on a condition: the only place that polls.
+
+use std::time::Duration;
+
+use super::Error;
+
+/// How long to leave a condition alone between two looks at it.
+const POLL: Duration = Duration::from_millis(20);
+
+/// Asks `condition` until it has an answer, every 20 ms and for at most `within`.
+///
+/// `what` names the condition in the error: "node n1 has a TTL annotation". A condition without a value is
+/// `(…).then_some(())`. The last question may still be running when the time is over: it is dropped.
+pub async fn eventually<T>(
+    within: Duration,
+    what: &str,
+    mut condition: impl AsyncFnMut() -> Option<T>,
+) -> Result<T, Error> {
+    let answer = async {
+        loop {
+            if let Some(answer) = condition().await {
+                return answer;
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    };
+    tokio::time::timeout(within, answer)
+        .await
+        .map_err(|_elapsed| Error::NotInTime {
+            what: what.to_owned(),
+            within,
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_first_answer_is_returned() {
+        let mut looks = 0;
+        let answer = eventually(Duration::from_secs(1), "third look", async || {
+            looks += 1;
+            (looks == 3).then_some("seen")
+        })
+        .await;
+        assert_eq!(answer.unwrap(), "seen");
+        assert_eq!(looks, 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_condition_that_stays_false_is_named() {
+        let never = eventually(Duration::from_secs(2), "pod p is gone", async || None::<()>).await;
+        assert_eq!(never.unwrap_err().to_string(), "wait 2s for: pod p is gone");
+    }
+}
