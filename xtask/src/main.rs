@@ -1,2 +1,52 @@
-//! Tasks.
-fn main() {}
+//! The project's chores, as `cargo xtask <subcommand>`; one file each.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a tool for a terminal: what it prints is its result"
+)]
+
+mod ci;
+mod command;
+mod control_plane;
+mod rules;
+mod test;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "The chores of this workspace")]
+struct Args {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Run all tests; those on a real control plane only where there is one or Go to build it
+    Test(test::Args),
+    /// Run every check that a change must pass, the tests last
+    Ci(ci::Args),
+    /// Build etcd, kube-apiserver, kube-controller-manager and kube-scheduler for the tests
+    ControlPlane,
+    /// Check that each rule of the specification has code and a test, and write docs/rules.md
+    Rules(rules::Args),
+}
+
+fn main() -> anyhow::Result<()> {
+    match Args::parse().chore {
+        Chore::Test(args) => test::run(&args),
+        Chore::Ci(args) => ci::run(&args),
+        Chore::ControlPlane => control_plane::run(),
+        Chore::Rules(args) => rules::run(&args),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        super::Args::command().debug_assert();
+    }
+}

@@ -105,7 +105,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_test_clock_moves_wall_time_with_the_timers() {
         let clock = Clock::starting_at(at("2026-01-01T00:00:00Z"));
-        clock.sleep(Duration::from_secs(3600)).await;
+        clock.sleep(Duration::from_hours(1)).await;
         assert_eq!(clock.now(), at("2026-01-01T01:00:00Z"));
         assert_eq!(clock.until(at("2026-01-01T01:00:05Z")), Duration::from_secs(5));
         assert_eq!(clock.until(at("2025-01-01T00:00:00Z")), Duration::ZERO);

@@ -41,6 +41,11 @@ impl Assets {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/control-plane")
     }
 
+    /// The directory that holds them.
+    pub fn dir(&self) -> &Path {
+        &self.0
+    }
+
     pub(super) fn program(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }

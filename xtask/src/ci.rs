@@ -1,0 +1,116 @@
+//! `cargo xtask ci`: every check that a change must pass, cheapest first; stops at the first that fails.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use crate::command::{self, cargo, run as run_command};
+use crate::{rules, test};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Also what takes long or depends on the day: security advisories, many more property test cases
+    #[arg(long)]
+    nightly: bool,
+}
+
+/// How many cases of each property test a nightly run tries; 256 otherwise.
+const NIGHTLY_CASES: u32 = 4096;
+
+/// A named check.
+type Step = (&'static str, fn(&Args) -> Result<()>);
+
+const STEPS: [Step; 7] = [
+    ("format", |_| run_command(&mut cargo(["fmt", "--all", "--check"]))),
+    ("rules", |_| rules::run(&rules::Args { check: true })),
+    ("licenses", licenses),
+    ("lints", lints),
+    ("docs", docs),
+    ("crates alone", crates_alone),
+    ("tests (cargo xtask test)", tests),
+];
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let mut times = Vec::new();
+    let mut outcome = Ok(());
+    for (name, step) in STEPS {
+        println!("\n=== {name}");
+        let started = now();
+        outcome = step(args).with_context(|| format!("step \"{name}\" failed"));
+        times.push((name, started.elapsed(), outcome.is_ok()));
+        if outcome.is_err() {
+            break;
+        }
+    }
+    println!("\n{}", table(&times));
+    outcome
+}
+
+/// Licences, sources and versions of the dependencies; see deny.toml.
+fn licenses(args: &Args) -> Result<()> {
+    let mut deny = cargo(["deny", "check", "bans", "licenses", "sources"]);
+    if args.nightly {
+        // Not for every change: a new advisory would fail a change that has nothing to do with it.
+        deny.arg("advisories");
+    }
+    run_command(&mut deny).context("cargo-deny comes with `cargo install --locked cargo-deny`")
+}
+
+fn lints(_: &Args) -> Result<()> {
+    let mut clippy = cargo(["clippy", "--locked", "--workspace", "--all-targets"]);
+    run_command(clippy.args(["--", "-D", "warnings"]))
+}
+
+fn docs(_: &Args) -> Result<()> {
+    let mut doc = cargo(["doc", "--workspace", "--no-deps"]);
+    run_command(doc.env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+/// In the whole workspace a crate may use a feature that only another one asks for.
+fn crates_alone(_: &Args) -> Result<()> {
+    command::crates()?
+        .iter()
+        .try_for_each(|folder| run_command(&mut cargo(["check", "--package", &command::name(folder)])))
+}
+
+fn tests(args: &Args) -> Result<()> {
+    test::run(&test::Args {
+        property_cases: args.nightly.then_some(NIGHTLY_CASES),
+    })
+}
+
+#[allow(
+    clippy::disallowed_methods,
+    reason = "how long a step takes: no test owns this time"
+)]
+fn now() -> Instant {
+    Instant::now()
+}
+
+fn table(times: &[(&str, Duration, bool)]) -> String {
+    let mut lines = vec![format!("{:<26} {:>9}", "step", "seconds")];
+    lines.extend(times.iter().map(|(name, took, passed)| {
+        let verdict = if *passed { "" } else { "  FAILED" };
+        format!("{name:<26} {:>9.1}{verdict}", took.as_secs_f64())
+    }));
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_closing_table_names_the_step_that_failed() {
+        let times = [
+            ("format", Duration::from_millis(420), true),
+            ("lints", Duration::from_secs(90), false),
+        ];
+        assert_eq!(
+            table(&times),
+            "step                         seconds\n\
+             format                           0.4\n\
+             lints                           90.0  FAILED"
+        );
+    }
+}

@@ -1,0 +1,99 @@
+//! Other programs: always run in the workspace, shown before they run, and an error when they fail.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+/// The root of the workspace.
+pub(crate) fn root() -> &'static Path {
+    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
+    xtask.parent().unwrap_or(xtask)
+}
+
+/// The folders below `crates/`, in the order of their names.
+pub(crate) fn crates() -> Result<Vec<PathBuf>> {
+    let parent = root().join("crates");
+    let mut found = Vec::new();
+    for entry in parent
+        .read_dir()
+        .with_context(|| format!("list {}", parent.display()))?
+    {
+        let path = entry?.path();
+        if path.join("Cargo.toml").is_file() {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// The name of a crate: that of its folder.
+pub(crate) fn name(of: &Path) -> String {
+    of.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// `cargo args`, not yet run.
+pub(crate) fn cargo<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Command {
+    let mut command = Command::new("cargo");
+    command.args(args).current_dir(root());
+    command
+}
+
+/// Shows `command` and runs it.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let shown = show(command);
+    println!("$ {shown}");
+    let status = command.status().with_context(|| format!("start `{shown}`"))?;
+    if !status.success() {
+        bail!("`{shown}` failed: {status}");
+    }
+    Ok(())
+}
+
+/// As it would be typed, the variables that were set for it first.
+fn show(command: &Command) -> String {
+    let variables = command.get_envs().filter_map(|(name, value)| {
+        let value = value?.to_string_lossy();
+        Some(format!("{}={}", name.to_string_lossy(), quoted(&value)))
+    });
+    let words = std::iter::once(command.get_program())
+        .chain(command.get_args())
+        .map(|word| quoted(&word.to_string_lossy()));
+    variables.chain(words).collect::<Vec<_>>().join(" ")
+}
+
+fn quoted(word: &str) -> String {
+    if word.contains(char::is_whitespace) {
+        format!("'{word}'")
+    } else {
+        word.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_shown_as_it_would_be_typed() {
+        let mut doc = cargo(["doc", "--no-deps"]);
+        doc.env("RUSTDOCFLAGS", "-D warnings");
+        assert_eq!(show(&doc), "RUSTDOCFLAGS='-D warnings' cargo doc --no-deps");
+    }
+
+    #[test]
+    fn a_command_that_fails_is_an_error_with_its_text() {
+        let error = run(Command::new("sh").args(["-c", "exit 3"])).unwrap_err();
+        assert_eq!(error.to_string(), "`sh -c 'exit 3'` failed: exit status: 3");
+        assert!(run(&mut Command::new("true")).is_ok());
+    }
+
+    #[test]
+    fn the_crates_are_found() {
+        let names: Vec<String> = crates().unwrap().iter().map(|path| name(path)).collect();
+        assert!(names.contains(&"controller-core".to_owned()), "{names:?}");
+        assert!(names.is_sorted());
+    }
+}

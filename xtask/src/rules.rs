@@ -1,0 +1,388 @@
+//! `cargo xtask rules`: each rule of the specification has code and a test.
+//!
+//! A module says at its top which rules it holds, in a table with a row for each:
+//!
+//! ```text
+//! //! | rule | code | tests |
+//! //! |---|---|---|
+//! //! | TTL-1 | `step` | `tests/decide_table.rs::more_nodes_than_the_step_allows_go_one_step_up` |
+//! //! | TTL-6 | `first_step`, `Step::of` | `src/decide.rs::a_lone_value_counts`, `tests/sync.rs::a_restart` |
+//! ```
+//!
+//! *code* names functions or types of the same crate, *tests* functions by the file they are in, from the
+//! root of the crate. Rows of one rule may stand in several modules. What is named must be there, and every
+//! id of [`BOOKS`] must have a row, unless it is listed there as open; an open one must not.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+
+use crate::command::{self, root};
+
+/// The rules that one crate answers for.
+struct Book {
+    /// The folder below `crates/`.
+    package: &'static str,
+    /// What the ids start with.
+    prefix: &'static str,
+    /// The ids are `prefix-1` to `prefix-last`.
+    last: u32,
+    /// The numbers of those that nothing holds yet.
+    open: &'static [u32],
+}
+
+const BOOKS: [Book; 2] = [
+    Book {
+        package: "controller-core",
+        prefix: "CORE",
+        last: 18,
+        open: &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18],
+    },
+    Book {
+        package: "ttl-controller",
+        prefix: "TTL",
+        last: 8,
+        open: &[1, 2, 3, 4, 5, 6, 7, 8],
+    },
+];
+
+/// The file that is written.
+const REPORT: &str = "docs/rules.md";
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Write nothing; fail if docs/rules.md is not what would be written
+    #[arg(long)]
+    pub(crate) check: bool,
+}
+
+/// A row of a module's table.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Row {
+    number: u32,
+    /// The module, from the root of the crate.
+    module: String,
+    code: Vec<String>,
+    /// File and function.
+    tests: Vec<(String, String)>,
+}
+
+/// A source file of a crate.
+struct Source {
+    /// From the root of the crate.
+    path: String,
+    text: String,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let mut defects = unlisted_controllers()?;
+    let mut report = String::from(
+        "<!-- Written by `cargo xtask rules` from the tables at the top of the modules. -->\n\
+         # Rules\n\n\
+         Each rule of the specification, the code that holds it, and the tests that hold the code to it.\n",
+    );
+    for book in &BOOKS {
+        let sources = sources(&root().join("crates").join(book.package))?;
+        let rows = rows(book, &sources, &mut defects);
+        write_book(&mut report, book, &rows, &sources)?;
+    }
+    if !defects.is_empty() {
+        bail!("the tables of rules have defects:\n  {}", defects.join("\n  "));
+    }
+    let path = root().join(REPORT);
+    if fs::read_to_string(&path).is_ok_and(|found| found == report) {
+        println!("{REPORT} is up to date");
+        return Ok(());
+    }
+    if args.check {
+        bail!("{REPORT} is stale: run `cargo xtask rules`");
+    }
+    fs::create_dir_all(root().join("docs")).context("create docs/")?;
+    fs::write(&path, report).with_context(|| format!("write {REPORT}"))?;
+    println!("wrote {REPORT}");
+    Ok(())
+}
+
+/// A controller without a book would never be asked for its rules.
+fn unlisted_controllers() -> Result<Vec<String>> {
+    let names = command::crates()?
+        .into_iter()
+        .map(|folder| command::name(&folder));
+    Ok(names
+        .filter(|name| name.ends_with("-controller") && BOOKS.iter().all(|book| book.package != name))
+        .map(|name| format!("{name}: no entry in BOOKS of xtask/src/rules.rs"))
+        .collect())
+}
+
+/// The Rust files in `src/` and `tests/` of the crate in `folder`, in the order of their paths.
+fn sources(folder: &Path) -> Result<Vec<Source>> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder.join("src"), folder.join("tests")];
+    folders.retain(|folder| folder.is_dir());
+    while let Some(next) = folders.pop() {
+        for entry in next
+            .read_dir()
+            .with_context(|| format!("list {}", next.display()))?
+        {
+            let path = entry?.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
+                let path = path
+                    .strip_prefix(folder)
+                    .unwrap_or(&path)
+                    .to_string_lossy()
+                    .into_owned();
+                found.push(Source { path, text });
+            }
+        }
+    }
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(found)
+}
+
+/// The rows of `book`, by rule and module. What is wrong with them goes to `defects`.
+fn rows(book: &Book, sources: &[Source], defects: &mut Vec<String>) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for source in sources {
+        for line in source.text.lines() {
+            match row(book, &source.path, line) {
+                None => {}
+                Some(Ok(row)) => rows.push(row),
+                Some(Err(defect)) => defects.push(format!("{}/{}: {defect}", book.package, source.path)),
+            }
+        }
+    }
+    rows.sort();
+    for row in &rows {
+        let at = format!("{}/{}: {}-{}", book.package, row.module, book.prefix, row.number);
+        for code in &row.code {
+            if !sources.iter().any(|source| defines_code(&source.text, code)) {
+                defects.push(format!("{at}: nothing named {code} in the crate"));
+            }
+        }
+        for (file, test) in &row.tests {
+            let found = sources.iter().find(|source| source.path == *file);
+            if !found.is_some_and(|source| defines(&source.text, "fn", test)) {
+                defects.push(format!("{at}: no test {test} in {file}"));
+            }
+        }
+    }
+    for number in 1..=book.last {
+        let held = rows.iter().any(|row| row.number == number);
+        let id = format!("{}-{number}", book.prefix);
+        match (held, book.open.contains(&number)) {
+            (false, false) => defects.push(format!("{}: no row for {id}", book.package)),
+            (true, true) => defects.push(format!(
+                "{id} has a row: take it off `open` in xtask/src/rules.rs"
+            )),
+            _ => {}
+        }
+    }
+    rows
+}
+
+/// The row on `line`, if it is one of `book`'s.
+fn row(book: &Book, module: &str, line: &str) -> Option<Result<Row, String>> {
+    let line = line.strip_prefix("//! |")?.trim_end().trim_end_matches('|');
+    let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+    let (id, cells) = cells.split_first()?;
+    let number = id.strip_prefix(book.prefix)?.strip_prefix('-')?;
+    Some(match number.parse() {
+        Ok(number) if (1..=book.last).contains(&number) => parse_row(number, module, id, cells),
+        _ => Err(format!("{id} is no rule")),
+    })
+}
+
+fn parse_row(number: u32, module: &str, id: &str, cells: &[&str]) -> Result<Row, String> {
+    let [code, tests] = cells else {
+        return Err(format!("the row of {id} needs three cells: rule, code, tests"));
+    };
+    let code = names(code).ok_or_else(|| format!("the code of {id} must be `names` in backticks"))?;
+    let tests = names(tests)
+        .and_then(|tests| tests.iter().map(|test| file_and_function(test)).collect())
+        .ok_or_else(|| format!("the tests of {id} must be `file::function` in backticks"))?;
+    Ok(Row {
+        number,
+        module: module.to_owned(),
+        code,
+        tests,
+    })
+}
+
+fn file_and_function(test: &str) -> Option<(String, String)> {
+    let (file, function) = test.split_once("::")?;
+    Some((file.to_owned(), function.to_owned()))
+}
+
+/// The names in a cell: `` `a`, `b` ``.
+fn names(cell: &str) -> Option<Vec<String>> {
+    cell.split(',')
+        .map(|name| {
+            let name = name.trim().strip_prefix('`')?.strip_suffix('`')?;
+            (!name.is_empty()).then(|| name.to_owned())
+        })
+        .collect()
+}
+
+/// Whether `text` defines the last part of the path `code` (`Step::of`) as a function or a type.
+fn defines_code(text: &str, code: &str) -> bool {
+    let name = code.rsplit("::").next().unwrap_or(code);
+    ["fn", "struct", "enum", "trait"]
+        .iter()
+        .any(|keyword| defines(text, keyword, name))
+}
+
+fn defines(text: &str, keyword: &str, name: &str) -> bool {
+    let definition = format!("{keyword} {name}");
+    text.match_indices(&definition).any(|(at, _)| {
+        let after = text[at + definition.len()..].chars().next();
+        !after.is_some_and(|next| next.is_alphanumeric() || next == '_')
+    })
+}
+
+fn write_book(report: &mut String, book: &Book, rows: &[Row], sources: &[Source]) -> Result<()> {
+    let Book { package, prefix, .. } = book;
+    let link = |name: &str, file: &str| format!("[`{name}`](../crates/{package}/{file})");
+    writeln!(report, "\n## {package}\n")?;
+    if !rows.is_empty() {
+        writeln!(report, "| rule | code | tests |\n|---|---|---|")?;
+    }
+    for row in rows {
+        let code = row.code.iter().map(|code| {
+            let in_module = |source: &&Source| source.path == row.module && defines_code(&source.text, code);
+            let elsewhere = || sources.iter().find(|source| defines_code(&source.text, code));
+            let file = sources.iter().find(in_module).or_else(elsewhere);
+            link(code, file.map_or(&row.module, |source| &source.path))
+        });
+        let code = code.collect::<Vec<_>>().join(", ");
+        let tests = row.tests.iter().map(|(file, test)| link(test, file));
+        let tests = tests.collect::<Vec<_>>().join(", ");
+        writeln!(report, "| {prefix}-{} | {code} | {tests} |", row.number)?;
+    }
+    if !book.open.is_empty() {
+        let open = book.open.iter().map(|number| format!("{prefix}-{number}"));
+        let blank = if rows.is_empty() { "" } else { "\n" };
+        writeln!(
+            report,
+            "{blank}Not yet held: {}.",
+            open.collect::<Vec<_>>().join(", ")
+        )?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOOK: Book = Book {
+        package: "ttl-controller",
+        prefix: "TTL",
+        last: 2,
+        open: &[],
+    };
+
+    fn source(path: &str, text: &str) -> Source {
+        Source {
+            path: path.to_owned(),
+            text: text.to_owned(),
+        }
+    }
+
+    fn defects(book: &Book, table: &str) -> Vec<String> {
+        let sources = [
+            source(
+                "src/decide.rs",
+                &format!("{table}\nfn step() {{}}\nstruct Step<'a>(&'a str);\n"),
+            ),
+            source("tests/table.rs", "fn goes_up() {}\nfn stays_where_it_is() {}\n"),
+        ];
+        let mut defects = Vec::new();
+        rows(book, &sources, &mut defects);
+        defects
+    }
+
+    #[test]
+    fn rules_with_code_and_tests_have_no_defects() {
+        let table = "//! | rule | code | tests |\n\
+                     //! |---|---|---|\n\
+                     //! | TTL-1 | `step` | `tests/table.rs::goes_up`, `tests/table.rs::stays_where_it_is` |\n\
+                     //! | TTL-2 | `decide::Step`, `step` | `tests/table.rs::goes_up` |\n\
+                     //! | [`decide`] | the rules | TTL-1 |";
+        assert_eq!(defects(&BOOK, table), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_is_named_must_be_there_by_its_whole_name() {
+        let table = "//! | TTL-1 | `ste` | `tests/table.rs::goes` |\n\
+                     //! | TTL-2 | `step` | `tests/other.rs::goes_up` |";
+        assert_eq!(
+            defects(&BOOK, table),
+            [
+                "ttl-controller/src/decide.rs: TTL-1: nothing named ste in the crate",
+                "ttl-controller/src/decide.rs: TTL-1: no test goes in tests/table.rs",
+                "ttl-controller/src/decide.rs: TTL-2: no test goes_up in tests/other.rs",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_row_in_another_form_is_named() {
+        let table = "//! | TTL-1 | `step` |\n\
+                     //! | TTL-2 | step | `tests/table.rs::goes_up` |\n\
+                     //! | TTL-2 | `step` | `goes_up` |\n\
+                     //! | TTL-3 | `step` | `tests/table.rs::goes_up` |";
+        assert_eq!(
+            defects(&BOOK, table)[..4],
+            [
+                "ttl-controller/src/decide.rs: the row of TTL-1 needs three cells: rule, code, tests",
+                "ttl-controller/src/decide.rs: the code of TTL-2 must be `names` in backticks",
+                "ttl-controller/src/decide.rs: the tests of TTL-2 must be `file::function` in backticks",
+                "ttl-controller/src/decide.rs: TTL-3 is no rule",
+            ]
+        );
+    }
+
+    #[test]
+    fn every_rule_is_either_held_or_open() {
+        let book = Book { open: &[1], ..BOOK };
+        let table = "//! | TTL-1 | `step` | `tests/table.rs::goes_up` |";
+        assert_eq!(
+            defects(&book, table),
+            [
+                "TTL-1 has a row: take it off `open` in xtask/src/rules.rs",
+                "ttl-controller: no row for TTL-2",
+            ]
+        );
+    }
+
+    #[test]
+    fn the_report_links_code_and_tests() {
+        let book = Book { open: &[2], ..BOOK };
+        let sources = [
+            source(
+                "src/decide.rs",
+                "//! | TTL-1 | `step` | `tests/table.rs::goes_up` |",
+            ),
+            source("src/step.rs", "fn step() {}"),
+            source("tests/table.rs", "fn goes_up() {}"),
+        ];
+        let mut defects = Vec::new();
+        let rows = rows(&book, &sources, &mut defects);
+        let mut report = String::new();
+        write_book(&mut report, &book, &rows, &sources).unwrap();
+        assert_eq!(
+            report,
+            "\n## ttl-controller\n\n\
+             | rule | code | tests |\n|---|---|---|\n\
+             | TTL-1 | [`step`](../crates/ttl-controller/src/step.rs) \
+             | [`goes_up`](../crates/ttl-controller/tests/table.rs) |\n\
+             \nNot yet held: TTL-2.\n"
+        );
+        assert_eq!(defects, Vec::<String>::new());
+    }
+}

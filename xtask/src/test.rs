@@ -1,0 +1,101 @@
+//! `cargo xtask test`: all tests.
+//!
+//! A live test is one that is ignored because it [needs a control plane](NEEDS); it runs where one can
+//! be had. Leaving the live tests out is said in the last lines, and with `CI=true` it is a failure.
+
+use std::fs;
+
+use anyhow::{Context, Result, bail};
+
+use crate::command::{self, cargo};
+use crate::control_plane::{self, Availability};
+
+/// How a live test says that it is one: `#[ignore = "needs a control plane: …"]`.
+const NEEDS: &str = "#[ignore = \"needs a control plane";
+/// How many live tests of one crate run side by side: each has an API server of its own, 400 MB.
+const SIDE_BY_SIDE: &str = "4";
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// How many cases of each property test to try, instead of 256
+    #[arg(long, value_name = "N")]
+    pub(crate) property_cases: Option<u32>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let available = control_plane::availability()?;
+    if let Availability::Missing(why) = &available
+        && std::env::var("CI").is_ok_and(|ci| ci == "true")
+    {
+        bail!("with CI=true the live tests must run, but there is no control plane: {why}");
+    }
+    let mut tests = cargo(["test", "--workspace"]);
+    if let Some(cases) = args.property_cases {
+        tests.env("PROPTEST_CASES", cases.to_string());
+    }
+    command::run(&mut tests)?;
+    let assets = match available {
+        Availability::Given(assets) => assets,
+        Availability::Buildable(go) => control_plane::build(&go)?,
+        Availability::Missing(why) => {
+            println!("Left out: the live tests, which run against a real Kubernetes control plane. {why}.");
+            println!("To run them, install Go 1.26 or newer, or name a directory with etcd, kube-apiserver,");
+            println!("kube-controller-manager and kube-scheduler in $KUBEBUILDER_ASSETS.");
+            return Ok(());
+        }
+    };
+    for LiveTest { package, target } in live_tests()? {
+        let mut live = cargo(["test", "--package", &package, "--test", &target]);
+        live.args(["--", "--ignored", "--test-threads", SIDE_BY_SIDE]);
+        live.env("KUBEBUILDER_ASSETS", assets.dir());
+        command::run(&mut live)?;
+    }
+    Ok(())
+}
+
+/// A file of integration tests with live ones among them.
+struct LiveTest {
+    package: String,
+    target: String,
+}
+
+fn live_tests() -> Result<Vec<LiveTest>> {
+    let mut found = Vec::new();
+    for folder in command::crates()? {
+        let mut files: Vec<_> = match folder.join("tests").read_dir() {
+            Ok(entries) => entries.flatten().map(|entry| entry.path()).collect(),
+            Err(_) => continue,
+        };
+        files.sort();
+        for file in files {
+            if file.extension().is_some_and(|extension| extension == "rs")
+                && fs::read_to_string(&file)
+                    .with_context(|| format!("read {}", file.display()))?
+                    .contains(NEEDS)
+            {
+                found.push(LiveTest {
+                    package: command::name(&folder),
+                    target: file
+                        .file_stem()
+                        .unwrap_or_default()
+                        .to_string_lossy()
+                        .into_owned(),
+                });
+            }
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_live_tests_of_the_testkit_are_found() {
+        let found = super::live_tests().unwrap();
+        assert!(
+            found
+                .iter()
+                .any(|live| live.package == "testkit" && live.target == "real")
+        );
+    }
+}
