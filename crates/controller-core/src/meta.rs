@@ -15,7 +15,7 @@ pub struct ObjectKey {
 }
 
 /// `metadata.uid`: tells an object from a later one of the same name.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Uid(pub Arc<str>);
 
 /// An entry of `metadata.ownerReferences`.

@@ -1,0 +1,167 @@
+//! The queue's metrics, under Kubernetes' names (`component-base/metrics/prometheus/workqueue`).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::MetricFamily;
+use prometheus::{
+    Gauge, Histogram, HistogramOpts, IntCounter, IntGauge, Opts, Registry, exponential_buckets,
+};
+use tokio::time::Instant;
+
+use crate::clock::Clock;
+
+/// One queue's metrics; cheap to clone.
+#[derive(Clone, Debug)]
+pub struct QueueMetrics {
+    clock: Clock,
+    depth: IntGauge,
+    adds: IntCounter,
+    queue_duration: Histogram,
+    work_duration: Histogram,
+    retries: IntCounter,
+    running: Arc<Mutex<Running>>,
+}
+
+/// When each run of a key began, by a number that grows: the first is the longest running.
+#[derive(Debug, Default)]
+struct Running {
+    last: u64,
+    since: BTreeMap<u64, Instant>,
+}
+
+/// Computed when asked, so that they are never stale.
+struct AtScrape {
+    clock: Clock,
+    running: Arc<Mutex<Running>>,
+    unfinished: Gauge,
+    longest: Gauge,
+}
+
+impl QueueMetrics {
+    /// Makes the metrics of the queue `name` and registers them.
+    pub fn register(registry: &Registry, clock: Clock, name: &str) -> prometheus::Result<Self> {
+        let opts = |metric: &str, help: &str| Opts::new(metric, help).const_label("name", name);
+        let histogram = |metric: &str, help: &str| {
+            // Kubernetes' buckets: 10 ns to 1000 s.
+            let buckets = exponential_buckets(1e-8, 10.0, 12)?;
+            Histogram::with_opts(HistogramOpts::from(opts(metric, help)).buckets(buckets))
+        };
+        let running = Arc::new(Mutex::new(Running::default()));
+        let metrics = Self {
+            depth: IntGauge::with_opts(opts("workqueue_depth", "Current depth of workqueue"))?,
+            adds: IntCounter::with_opts(opts(
+                "workqueue_adds_total",
+                "Total number of adds handled by workqueue",
+            ))?,
+            queue_duration: histogram(
+                "workqueue_queue_duration_seconds",
+                "How long in seconds an item stays in workqueue before being requested.",
+            )?,
+            work_duration: histogram(
+                "workqueue_work_duration_seconds",
+                "How long in seconds processing an item from workqueue takes.",
+            )?,
+            retries: IntCounter::with_opts(opts(
+                "workqueue_retries_total",
+                "Total number of retries handled by workqueue",
+            ))?,
+            running: Arc::clone(&running),
+            clock: clock.clone(),
+        };
+        registry.register(Box::new(metrics.depth.clone()))?;
+        registry.register(Box::new(metrics.adds.clone()))?;
+        registry.register(Box::new(metrics.queue_duration.clone()))?;
+        registry.register(Box::new(metrics.work_duration.clone()))?;
+        registry.register(Box::new(metrics.retries.clone()))?;
+        registry.register(Box::new(AtScrape {
+            clock,
+            running,
+            unfinished: Gauge::with_opts(opts(
+                "workqueue_unfinished_work_seconds",
+                "How many seconds of work has done that is in progress and hasn't been observed by work_duration. \
+                 Large values indicate stuck threads. One can deduce the number of stuck threads by observing the \
+                 rate at which this increases.",
+            ))?,
+            longest: Gauge::with_opts(opts(
+                "workqueue_longest_running_processor_seconds",
+                "How many seconds has the longest running processor for workqueue been running.",
+            ))?,
+        }))?;
+        Ok(metrics)
+    }
+
+    /// For how long the longest run has been going on; zero when there is none.
+    pub fn longest_running(&self) -> Duration {
+        self.running.lock().longest(self.clock.instant())
+    }
+
+    pub(super) fn added(&self) {
+        self.adds.inc();
+        self.depth.inc();
+    }
+
+    pub(super) fn retried(&self) {
+        self.retries.inc();
+    }
+
+    /// A run begins, after its key has `waited`; returns the number to end it with.
+    pub(super) fn started(&self, waited: Option<Duration>) -> u64 {
+        self.depth.dec();
+        if let Some(waited) = waited {
+            self.queue_duration.observe(waited.as_secs_f64());
+        }
+        let mut running = self.running.lock();
+        running.last += 1;
+        let run = running.last;
+        running.since.insert(run, self.clock.instant());
+        run
+    }
+
+    pub(super) fn finished(&self, run: u64) {
+        let began = self.running.lock().since.remove(&run);
+        if let Some(began) = began {
+            self.work_duration
+                .observe((self.clock.instant() - began).as_secs_f64());
+        }
+    }
+}
+
+impl Running {
+    fn longest(&self, now: Instant) -> Duration {
+        self.since
+            .values()
+            .next()
+            .map_or(Duration::ZERO, |began| now.saturating_duration_since(*began))
+    }
+
+    fn unfinished(&self, now: Instant) -> Duration {
+        self.since
+            .values()
+            .map(|began| now.saturating_duration_since(*began))
+            .sum()
+    }
+}
+
+impl Collector for AtScrape {
+    fn desc(&self) -> Vec<&Desc> {
+        [&self.unfinished, &self.longest]
+            .into_iter()
+            .flat_map(Collector::desc)
+            .collect()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        let now = self.clock.instant();
+        let running = self.running.lock();
+        self.unfinished.set(running.unfinished(now).as_secs_f64());
+        self.longest.set(running.longest(now).as_secs_f64());
+        [&self.unfinished, &self.longest]
+            .into_iter()
+            .flat_map(Collector::collect)
+            .collect()
+    }
+}
