@@ -1,1 +1,45 @@
-//! Under construction.
+//! Informer (CORE-3, CORE-4): list/watch source → trimmed views → store, indexes, handlers.
+//!
+//! | file | question it answers |
+//! |---|---|
+//! | [`view`] | what is decoded from the wire, what is kept, by what it is looked up |
+//! | [`source`] | what a list/watch source tells; [`watcher_source`]: the one over kube's `watcher`; [`scripted`]: the one for tests |
+//! | [`store`] | what is there now, by key and by index |
+//! | [`handlers`] | who is told of a change |
+//! | [`backoff`] | when a failed source is asked again |
+//! | [`metrics`] | `informer_*` |
+//!
+//! An [`Informer`] owns its source and is the only writer of its [`Store`]: it asks the source for one
+//! event after the other, brings the store up to date, then tells the handlers.
+//!
+//! ```ignore
+//! let source = WatcherSource::<PodWire>::new(client, ApiResource::erase::<Pod>(&()), interner, clock.clone());
+//! let informer = Informer::new(source, clock, metrics.for_resource("pods")).handler(EnqueuePods { queue });
+//! let pods = informer.store();
+//! readiness.watch(informer.state());
+//! tasks.spawn("informer-pods", informer.run());
+//! pods.synced().await;
+//! ```
+
+pub mod backoff;
+mod guard;
+pub mod handlers;
+mod interner;
+mod listing;
+pub mod metrics;
+mod run;
+pub mod scripted;
+pub mod source;
+pub mod store;
+pub mod view;
+mod watch_health;
+pub mod watcher_source;
+
+pub use handlers::{Change, Handler};
+pub use interner::Interner;
+pub use metrics::{InformerMetrics, ResourceMetrics};
+pub use run::{Informer, InformerState};
+pub use source::{ErrorKind, Observed, Removed, Skipped, Source, SourceError, SourceEvent};
+pub use store::Store;
+pub use view::{DecodeError, Identity, View, Wire};
+pub use watcher_source::WatcherSource;

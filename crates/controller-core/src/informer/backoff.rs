@@ -1,0 +1,114 @@
+//! When a failed source is asked again.
+
+use std::time::Duration;
+
+use super::source::{ErrorKind, SourceError};
+
+/// The shortest wait after a failure (client-go's reflector).
+pub const SHORTEST: Duration = Duration::from_millis(800);
+/// The longest wait, unless the server asks for more (client-go's reflector).
+pub const LONGEST: Duration = Duration::from_secs(30);
+/// How often a resource that is not served is looked for (CORE-18).
+pub const NOT_SERVED: Duration = Duration::from_secs(30);
+
+/// Waits that double from [`SHORTEST`] and stay under [`LONGEST`].
+///
+/// The n-th wait is drawn from `[base, 2·base)` with `base = min(0.8 s · 2ⁿ, 15 s)`: so every wait is
+/// within the limits, and those at the upper end are spread as well.
+#[derive(Debug, Default)]
+pub struct Backoff {
+    failures: u32,
+}
+
+impl Backoff {
+    /// How long to wait after one more failure.
+    pub fn after(&mut self, error: &SourceError) -> Duration {
+        let own = if error.kind == ErrorKind::NotServed {
+            NOT_SERVED
+        } else {
+            self.next_wait()
+        };
+        own.max(error.retry_after.unwrap_or_default())
+    }
+
+    /// The source is healthy again: the next failure is the first.
+    pub fn reset(&mut self) {
+        self.failures = 0;
+    }
+
+    fn next_wait(&mut self) -> Duration {
+        let base = SHORTEST
+            .saturating_mul(2_u32.saturating_pow(self.failures))
+            .min(LONGEST / 2);
+        self.failures = self.failures.saturating_add(1);
+        base.mul_f64(rand::random_range(1.0..2.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(kind: ErrorKind, retry_after: Option<u64>) -> SourceError {
+        SourceError {
+            kind,
+            retry_after: retry_after.map(Duration::from_secs),
+            message: "expected by this test".to_owned(),
+        }
+    }
+
+    #[test]
+    fn waits_double_from_800_ms_and_stay_within_30_s() {
+        let other = error(ErrorKind::Other, None);
+        for _ in 0..200 {
+            let mut backoff = Backoff::default();
+            for base_ms in [800, 1_600, 3_200, 6_400, 12_800, 15_000, 15_000] {
+                let base = Duration::from_millis(base_ms);
+                let wait = backoff.after(&other);
+                assert!(
+                    base <= wait && wait < base * 2,
+                    "{wait:?} is not within 1 to 2 × {base:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn waits_are_spread() {
+        let waits: std::collections::HashSet<_> = (0..100)
+            .map(|_| Backoff::default().after(&error(ErrorKind::Other, None)))
+            .collect();
+        assert!(waits.len() > 50);
+    }
+
+    #[test]
+    fn a_reset_starts_over() {
+        let mut backoff = Backoff::default();
+        for _ in 0..10_000 {
+            backoff.after(&error(ErrorKind::Other, None));
+        }
+        backoff.reset();
+        assert!(backoff.after(&error(ErrorKind::Other, None)) < Duration::from_millis(1_600));
+    }
+
+    #[test]
+    fn the_servers_wish_is_honoured_also_beyond_30_s_and_never_shortens_a_wait() {
+        let mut backoff = Backoff::default();
+        assert_eq!(
+            backoff.after(&error(ErrorKind::Throttled, Some(120))),
+            Duration::from_mins(2)
+        );
+        assert!(backoff.after(&error(ErrorKind::Throttled, Some(0))) >= Duration::from_millis(1_600));
+    }
+
+    #[test]
+    fn a_resource_that_is_not_served_is_looked_for_every_30_s() {
+        let mut backoff = Backoff::default();
+        for _ in 0..5 {
+            assert_eq!(
+                backoff.after(&error(ErrorKind::NotServed, None)),
+                Duration::from_secs(30)
+            );
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! Decoding that cannot fail: one bad object never fails its page or its watch (CORE-3, CORE-15).
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use kube::Resource;
+use kube::core::DynamicResourceScope;
+use kube::core::ObjectMeta;
+use kube::discovery::ApiResource;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+use super::Interner;
+use super::source::{Observed, Removed, Skipped};
+use super::view::{DecodeError, Identity, Wire};
+use crate::meta::{ObjectKey, Uid};
+
+/// An object as kube's `watcher` sees it: the identity that can be read of any JSON, and the object or
+/// what is wrong with it.
+#[derive(Clone)]
+pub(super) struct Guarded<W> {
+    /// `name`, `namespace`, `uid`, `resourceVersion`; nothing else.
+    meta: ObjectMeta,
+    object: Result<W, DecodeError>,
+}
+
+#[derive(Deserialize)]
+struct Head<'a> {
+    #[serde(borrow, default)]
+    metadata: Option<&'a RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata<'a> {
+    #[serde(borrow, default)]
+    name: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    namespace: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    uid: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    resource_version: Option<&'a RawValue>,
+}
+
+impl<W: DeserializeOwned> Guarded<W> {
+    fn read(json: &str) -> Self {
+        Self {
+            meta: read_meta(json),
+            object: serde_json::from_str(json).map_err(|error| DecodeError::Json(Arc::new(error))),
+        }
+    }
+}
+
+impl<W: Wire> Guarded<W> {
+    /// The object as the store wants it.
+    pub(super) fn observed(self, interner: &Interner) -> Result<Observed<W::View>, Skipped> {
+        let Self { meta, object } = self;
+        decode(&meta, object, interner).map_err(|error| skipped(&meta, error, interner))
+    }
+
+    /// The object as the store wants it when it is gone: its name will do.
+    pub(super) fn removed(self, interner: &Interner) -> Result<Removed<W::View>, Skipped> {
+        let Self { meta, object } = self;
+        match identity(&meta, interner) {
+            Some(Identity { key, uid, version }) => Ok(Removed {
+                key,
+                uid,
+                view: decode(&meta, object, interner).ok().map(|observed| observed.view),
+                version,
+            }),
+            None => Err(skipped(&meta, DecodeError::Unnamed, interner)),
+        }
+    }
+}
+
+impl<'de, W: DeserializeOwned> Deserialize<'de> for Guarded<W> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let json = Box::<RawValue>::deserialize(deserializer)?;
+        Ok(Self::read(json.get()))
+    }
+}
+
+impl<W: Wire> Resource for Guarded<W> {
+    type DynamicType = ApiResource;
+    type Scope = DynamicResourceScope;
+
+    fn kind(resource: &ApiResource) -> Cow<'_, str> {
+        Cow::Borrowed(&resource.kind)
+    }
+
+    fn group(resource: &ApiResource) -> Cow<'_, str> {
+        Cow::Borrowed(&resource.group)
+    }
+
+    fn version(resource: &ApiResource) -> Cow<'_, str> {
+        Cow::Borrowed(&resource.version)
+    }
+
+    fn api_version(resource: &ApiResource) -> Cow<'_, str> {
+        Cow::Borrowed(&resource.api_version)
+    }
+
+    fn plural(resource: &ApiResource) -> Cow<'_, str> {
+        Cow::Borrowed(&resource.plural)
+    }
+
+    /// Makes kube ask for `PartialObjectMetadata`.
+    fn metadata_api() -> bool {
+        W::METADATA_ONLY
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.meta
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.meta
+    }
+}
+
+impl<W> fmt::Debug for Guarded<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guarded")
+            .field("namespace", &self.meta.namespace)
+            .field("name", &self.meta.name)
+            .field("error", &self.object.as_ref().err())
+            .finish_non_exhaustive()
+    }
+}
+
+fn decode<W: Wire>(
+    meta: &ObjectMeta,
+    object: Result<W, DecodeError>,
+    interner: &Interner,
+) -> Result<Observed<W::View>, DecodeError> {
+    let object = object?;
+    let identity = identity(meta, interner).ok_or(DecodeError::Unnamed)?;
+    let (uid, version) = (identity.uid.clone(), identity.version.clone());
+    let view = object.into_view(identity, interner)?;
+    Ok(Observed { view, uid, version })
+}
+
+fn skipped(meta: &ObjectMeta, error: DecodeError, interner: &Interner) -> Skipped {
+    Skipped {
+        key: identity(meta, interner).map(|identity| identity.key),
+        uid: meta.uid.as_deref().map(|uid| Uid(uid.into())),
+        version: meta.resource_version.as_deref().map(Arc::from),
+        error,
+    }
+}
+
+/// Nothing when the object has no name. Uids are not shared: an object has its own.
+fn identity(meta: &ObjectMeta, interner: &Interner) -> Option<Identity> {
+    Some(Identity {
+        key: ObjectKey {
+            namespace: meta
+                .namespace
+                .as_deref()
+                .map(|namespace| interner.intern(namespace)),
+            name: meta.name.as_deref()?.into(),
+        },
+        uid: Uid(meta.uid.as_deref().unwrap_or_default().into()),
+        version: meta.resource_version.as_deref().map(Arc::from),
+    })
+}
+
+/// As much of the identity as is readable: a field that is empty or no string is missing.
+fn read_meta(json: &str) -> ObjectMeta {
+    let metadata = serde_json::from_str::<Head<'_>>(json)
+        .ok()
+        .and_then(|head| serde_json::from_str::<Metadata<'_>>(head.metadata?.get()).ok())
+        .unwrap_or_default();
+    let text = |field: Option<&RawValue>| {
+        let text: String = serde_json::from_str(field?.get()).ok()?;
+        (!text.is_empty()).then_some(text)
+    };
+    ObjectMeta {
+        name: text(metadata.name),
+        namespace: text(metadata.namespace),
+        uid: text(metadata.uid),
+        resource_version: text(metadata.resource_version),
+        ..ObjectMeta::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::{ObjectList, WatchEvent};
+
+    use super::*;
+    use crate::error::Chain;
+    use crate::informer::View;
+
+    #[derive(Clone, Deserialize)]
+    struct Strict {
+        spec: u8,
+    }
+
+    #[derive(PartialEq)]
+    struct Kept(ObjectKey, u8);
+
+    impl View for Kept {
+        type Index = std::convert::Infallible;
+
+        fn key(&self) -> &ObjectKey {
+            &self.0
+        }
+
+        fn index(&self, _: &mut Vec<Self::Index>) {}
+    }
+
+    impl Wire for Strict {
+        type View = Kept;
+
+        fn into_view(self, object: Identity, _: &Interner) -> Result<Kept, DecodeError> {
+            Ok(Kept(object.key, self.spec))
+        }
+    }
+
+    const BAD: &str = r#"{"spec":256,"metadata":{"name":"n","namespace":7,"uid":"u","resourceVersion":"5"}}"#;
+
+    fn assert_skipped(object: Guarded<Strict>) {
+        assert_eq!(object.meta().resource_version.as_deref(), Some("5"));
+        let Err(skipped) = object.observed(&Interner::new()) else {
+            panic!("256 is no u8");
+        };
+        assert_eq!(
+            skipped.key,
+            Some(ObjectKey::cluster("n")),
+            "what is readable is kept"
+        );
+        assert_eq!(skipped.uid, Some(Uid("u".into())));
+        assert_eq!(skipped.version.as_deref(), Some("5"));
+        assert_eq!(
+            Chain(&skipped.error).to_string(),
+            "decode the object: invalid value: integer `256`, expected u8 at line 1 column 11"
+        );
+    }
+
+    #[test]
+    fn a_bad_object_does_not_fail_kubes_list() {
+        let json =
+            format!(r#"{{"kind":"L","apiVersion":"v1","metadata":{{}},"items":[{BAD},null,{{"spec":1}}]}}"#);
+        let list: ObjectList<Guarded<Strict>> = serde_json::from_str(&json).unwrap();
+        assert_eq!(list.items.len(), 3);
+        assert_skipped(list.items.into_iter().next().unwrap());
+    }
+
+    #[test]
+    fn a_bad_object_does_not_fail_kubes_watch_event() {
+        let json = format!(r#"{{"type":"ADDED","object":{BAD}}}"#);
+        let WatchEvent::Added(object) = serde_json::from_str(&json).unwrap() else {
+            panic!("it says ADDED");
+        };
+        assert_skipped(object);
+    }
+
+    #[test]
+    fn an_object_without_a_name_is_skipped_whatever_else_it_holds() {
+        let object = Guarded::<Strict>::read(r#"{"spec":1,"metadata":{"name":"","uid":"u"}}"#);
+        let Err(skipped) = object.observed(&Interner::new()) else {
+            panic!("it has no name");
+        };
+        assert_eq!(
+            (skipped.key, skipped.error.to_string()),
+            (None, "the object has no name".to_owned())
+        );
+    }
+}

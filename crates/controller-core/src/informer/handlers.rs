@@ -1,0 +1,49 @@
+//! Who is told of a change.
+
+use std::sync::Arc;
+
+use super::store::Store;
+use super::view::View;
+
+/// What happened to one object, in terms of its views.
+#[derive(Debug)]
+pub enum Change<'a, V> {
+    /// It is new, or new under this name.
+    Added(&'a Arc<V>),
+    /// Something that a rule reads has changed; the uid has not.
+    Updated {
+        /// The view before.
+        old: &'a Arc<V>,
+        /// The view now in the store.
+        new: &'a Arc<V>,
+    },
+    /// It is gone: its last state where the source told it, else the view that the store held.
+    Deleted(&'a Arc<V>),
+}
+
+/// Is told of every change of a store, in order, one at a time, after the store holds the change.
+///
+/// An object deleted and made again under its name is `Deleted`, then `Added`, also when the two were
+/// seen as one. A relist reports deletions first, then the rest, each ordered by key; the store then
+/// holds all of it already.
+///
+/// Called on the informer's task: enqueue and return.
+pub trait Handler<V: View>: Send + Sync {
+    /// One change.
+    fn on_change(&self, change: Change<'_, V>, store: &Store<V>);
+
+    /// Every object of the first list has been told. Called once, before [`Store::synced`] completes.
+    fn on_synced(&self, store: &Store<V>) {
+        let _ = store;
+    }
+}
+
+impl<V: View, H: Handler<V> + ?Sized> Handler<V> for Arc<H> {
+    fn on_change(&self, change: Change<'_, V>, store: &Store<V>) {
+        (**self).on_change(change, store);
+    }
+
+    fn on_synced(&self, store: &Store<V>) {
+        (**self).on_synced(store);
+    }
+}

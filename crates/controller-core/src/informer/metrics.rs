@@ -1,0 +1,61 @@
+//! `informer_*` metrics (CORE-9), one label: `resource`.
+
+use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
+
+/// The metric families; one set a process.
+#[derive(Clone, Debug)]
+pub struct InformerMetrics {
+    objects: IntGaugeVec,
+    events: IntCounterVec,
+    relists: IntCounterVec,
+    decode_errors: IntCounterVec,
+}
+
+/// The metrics of one informer.
+#[derive(Clone, Debug)]
+pub struct ResourceMetrics {
+    pub(super) resource: String,
+    pub(super) objects: IntGauge,
+    pub(super) events: IntCounter,
+    pub(super) relists: IntCounter,
+    pub(super) decode_errors: IntCounter,
+}
+
+impl InformerMetrics {
+    /// Creates the families and adds them to `registry`; an error if it has them already.
+    pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let counter = |name: &str, help: &str| -> Result<IntCounterVec, prometheus::Error> {
+            let family = IntCounterVec::new(Opts::new(name, help), &["resource"])?;
+            registry.register(Box::new(family.clone()))?;
+            Ok(family)
+        };
+        let objects = IntGaugeVec::new(
+            Opts::new("informer_objects", "Objects in the informer's store"),
+            &["resource"],
+        )?;
+        registry.register(Box::new(objects.clone()))?;
+        Ok(Self {
+            objects,
+            events: counter("informer_events_total", "Changes of objects received by watch")?,
+            relists: counter(
+                "informer_relists_total",
+                "Full lists completed after the first one",
+            )?,
+            decode_errors: counter(
+                "informer_decode_errors_total",
+                "Objects received by list or watch that could not be decoded",
+            )?,
+        })
+    }
+
+    /// The metrics of the informer for `resource`: its plural name, for example `nodes`.
+    pub fn for_resource(&self, resource: &str) -> ResourceMetrics {
+        ResourceMetrics {
+            resource: resource.to_owned(),
+            objects: self.objects.with_label_values(&[resource]),
+            events: self.events.with_label_values(&[resource]),
+            relists: self.relists.with_label_values(&[resource]),
+            decode_errors: self.decode_errors.with_label_values(&[resource]),
+        }
+    }
+}

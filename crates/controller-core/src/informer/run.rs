@@ -1,0 +1,293 @@
+//! The informer itself: source → store → handlers.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use super::backoff::Backoff;
+use super::handlers::{Change, Handler};
+use super::listing::{Listing, SkippedVersions};
+use super::metrics::ResourceMetrics;
+use super::source::{ErrorKind, Observed, Removed, Skipped, Source, SourceError, SourceEvent};
+use super::store::{Delta, Store};
+use super::view::View;
+use crate::clock::Clock;
+use crate::error::Chain;
+
+/// After so many changes told in a row, other tasks get a turn.
+const CHANGES_A_TURN: usize = 1024;
+
+/// Keeps a [`Store`] equal to what a [`Source`] tells, and handlers informed.
+pub struct Informer<S: Source> {
+    source: S,
+    clock: Clock,
+    metrics: ResourceMetrics,
+    handlers: Vec<Box<dyn Handler<S::View>>>,
+    store: Store<S::View>,
+    state: watch::Sender<InformerState>,
+    backoff: Backoff,
+    /// The list under way, if any.
+    listing: Option<Listing<S::View>>,
+    skipped: SkippedVersions,
+}
+
+/// How an informer is doing, for `/readyz`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InformerState {
+    /// The first list is complete and the handlers have seen it.
+    pub synced: bool,
+    /// What failed last; `None` once the watch is healthy again.
+    pub last_error: Option<SourceError>,
+}
+
+impl InformerState {
+    /// The check behind `/readyz`: synced, and allowed to go on. Another error after the first list does not
+    /// count: the cache is as good as the API server lets it be.
+    pub fn ready(&self) -> Result<(), String> {
+        if self.synced && !self.forbidden() && !self.not_served() {
+            return Ok(());
+        }
+        let error = self.last_error.as_ref();
+        Err(error.map_or_else(|| "not listed yet".to_owned(), |error| error.message.clone()))
+    }
+
+    /// Whether the right to list or watch is missing.
+    pub fn forbidden(&self) -> bool {
+        self.failed_by(ErrorKind::Forbidden)
+    }
+
+    /// Whether the API server does not serve the resource (CORE-18).
+    pub fn not_served(&self) -> bool {
+        self.failed_by(ErrorKind::NotServed)
+    }
+
+    fn failed_by(&self, kind: ErrorKind) -> bool {
+        self.last_error.as_ref().is_some_and(|error| error.kind == kind)
+    }
+}
+
+impl<S: Source> Informer<S> {
+    /// An informer with an empty store and no handlers. Nothing happens before [`Informer::run`].
+    pub fn new(source: S, clock: Clock, metrics: ResourceMetrics) -> Self {
+        Self {
+            source,
+            clock,
+            metrics,
+            handlers: Vec::new(),
+            store: Store::new(),
+            state: watch::Sender::default(),
+            backoff: Backoff::default(),
+            listing: None,
+            skipped: SkippedVersions::new(),
+        }
+    }
+
+    /// Adds a handler; handlers are told in the order in which they were added.
+    #[must_use]
+    pub fn handler(mut self, handler: impl Handler<S::View> + 'static) -> Self {
+        self.handlers.push(Box::new(handler));
+        self
+    }
+
+    /// A handle on the store.
+    pub fn store(&self) -> Store<S::View> {
+        self.store.clone()
+    }
+
+    /// A handle on the state.
+    pub fn state(&self) -> watch::Receiver<InformerState> {
+        self.state.subscribe()
+    }
+
+    /// Runs for ever: give it to a [`TaskSet`](crate::tasks::TaskSet).
+    pub async fn run(mut self) {
+        loop {
+            match self.source.next().await {
+                SourceEvent::Init => self.listing = Some(Listing::new()),
+                SourceEvent::InitItem(observed) => self.observe(observed),
+                SourceEvent::InitDone { version } => self.finish_list(version.as_deref()).await,
+                SourceEvent::Applied(observed) => {
+                    self.metrics.events.inc();
+                    self.recovered();
+                    self.observe(observed);
+                }
+                SourceEvent::Deleted(removed) => {
+                    self.metrics.events.inc();
+                    self.recovered();
+                    self.remove(removed);
+                }
+                SourceEvent::Skipped(skipped) => self.skip(&skipped),
+                SourceEvent::Healthy => self.recovered(),
+                SourceEvent::Failed(error) => self.back_off(error).await,
+            }
+        }
+    }
+
+    fn observe(&mut self, observed: Observed<S::View>) {
+        let Observed { view, uid, version } = observed;
+        tracing::trace!(resource = self.metrics.resource, key = %view.key(), version = version.as_deref(), "object observed");
+        if !self.skipped.is_empty() {
+            self.skipped.remove(&Some(view.key().clone()));
+        }
+        if let Some(listing) = &mut self.listing {
+            listing.add(view, uid, &self.store);
+        } else if let Some(delta) = self.store.compare(Arc::new(view), uid) {
+            self.change(delta);
+        }
+    }
+
+    fn remove(&mut self, removed: Removed<S::View>) {
+        let Removed {
+            key,
+            uid,
+            view,
+            version,
+        } = removed;
+        tracing::trace!(resource = self.metrics.resource, %key, version = version.as_deref(), "object deleted");
+        if let Some(listing) = &mut self.listing {
+            listing.remove(&key);
+        } else if let Some((old, held_uid)) = self.store.held(&key) {
+            // The final state of another object of this name says nothing about the one that we knew.
+            let last = view
+                .filter(|_| uid == held_uid)
+                .map_or_else(|| Arc::clone(&old), Arc::new);
+            self.change(Delta::Deleted { old, last });
+        }
+        self.skipped.remove(&Some(key));
+    }
+
+    /// An object that cannot be decoded neither changes nor disappears, unless its uid says that it is
+    /// not the one that we knew.
+    fn skip(&mut self, skipped: &Skipped) {
+        self.metrics.decode_errors.inc();
+        self.log_once(skipped);
+        if let Some(listing) = &mut self.listing {
+            listing.keep(skipped, &self.store);
+            return;
+        }
+        self.metrics.events.inc();
+        self.recovered();
+        if let (Some(key), Some(uid)) = (&skipped.key, &skipped.uid)
+            && let Some((old, held_uid)) = self.store.held(key)
+            && *uid != held_uid
+        {
+            let last = Arc::clone(&old);
+            self.change(Delta::Deleted { old, last });
+        }
+    }
+
+    fn log_once(&mut self, skipped: &Skipped) {
+        let Skipped {
+            key, version, error, ..
+        } = skipped;
+        if self.skipped.get(key) != Some(version) {
+            tracing::warn!(
+                resource = self.metrics.resource,
+                key = key.as_ref().map(tracing::field::display),
+                version = version.as_deref(),
+                error = %Chain(error),
+                "object skipped: it cannot be decoded"
+            );
+            self.skipped.insert(key.clone(), version.clone());
+        }
+        if let Some(listing) = &mut self.listing {
+            listing.skipped.insert(key.clone(), version.clone());
+        }
+    }
+
+    async fn finish_list(&mut self, version: Option<&str>) {
+        // Without its beginning a list cannot say what is missing from it.
+        let Some(mut listing) = self.listing.take() else {
+            return;
+        };
+        self.skipped = std::mem::take(&mut listing.skipped);
+        let deltas = listing.into_deltas(&self.store);
+        self.store.apply(&deltas);
+        self.count_objects();
+        tracing::debug!(
+            resource = self.metrics.resource,
+            version,
+            objects = self.store.len(),
+            changes = deltas.len(),
+            "list complete"
+        );
+        for turn in deltas.chunks(CHANGES_A_TURN) {
+            for delta in turn {
+                self.tell(delta);
+            }
+            tokio::task::yield_now().await;
+        }
+        if self.store.is_synced() {
+            self.metrics.relists.inc();
+            return;
+        }
+        for handler in &self.handlers {
+            handler.on_synced(&self.store);
+        }
+        self.store.set_synced();
+        self.state.send_modify(|state| state.synced = true);
+    }
+
+    fn change(&self, delta: Delta<S::View>) {
+        let deltas = [delta];
+        self.store.apply(&deltas);
+        self.count_objects();
+        for delta in &deltas {
+            self.tell(delta);
+        }
+    }
+
+    fn tell(&self, delta: &Delta<S::View>) {
+        for handler in &self.handlers {
+            match delta {
+                Delta::Added { new, .. } => handler.on_change(Change::Added(new), &self.store),
+                Delta::Updated { old, new, .. } => {
+                    handler.on_change(Change::Updated { old, new }, &self.store);
+                }
+                Delta::Replaced { old, new, .. } => {
+                    handler.on_change(Change::Deleted(old), &self.store);
+                    handler.on_change(Change::Added(new), &self.store);
+                }
+                Delta::Deleted { last, .. } => handler.on_change(Change::Deleted(last), &self.store),
+            }
+        }
+    }
+
+    fn count_objects(&self) {
+        let objects = i64::try_from(self.store.len()).unwrap_or(i64::MAX);
+        self.metrics.objects.set(objects);
+    }
+
+    fn recovered(&mut self) {
+        self.backoff.reset();
+        let had_failed = self
+            .state
+            .send_if_modified(|state| state.last_error.take().is_some());
+        if had_failed {
+            tracing::info!(resource = self.metrics.resource, "watch is healthy again");
+        }
+    }
+
+    async fn back_off(&mut self, error: SourceError) {
+        let wait = self.backoff.after(&error);
+        let resource = &self.metrics.resource;
+        // A server that is away for a night is one line, not a thousand.
+        if self.state.borrow().last_error.as_ref() == Some(&error) {
+            tracing::debug!(resource, %error, ?wait, "list or watch failed again");
+        } else {
+            tracing::warn!(resource, %error, ?wait, "list or watch failed");
+            self.state.send_modify(|state| state.last_error = Some(error));
+        }
+        self.clock.sleep(wait).await;
+    }
+}
+
+impl<S: Source> fmt::Debug for Informer<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Informer")
+            .field("resource", &self.metrics.resource)
+            .field("store", &self.store)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,85 @@
+//! A source that tells what a test scripts. For tests; no binary uses it.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+
+use super::source::{ErrorKind, Observed, Removed, Source, SourceError, SourceEvent};
+use super::view::View;
+use crate::meta::Uid;
+
+/// The test's end: what it sends, the informer sees, in order.
+///
+/// Every method is a no-op once the informer is gone.
+#[derive(Clone, Debug)]
+pub struct Script<V>(mpsc::UnboundedSender<SourceEvent<V>>);
+
+/// The informer's end; silent when the script has no more to say.
+#[derive(Debug)]
+pub struct ScriptedSource<V>(mpsc::UnboundedReceiver<SourceEvent<V>>);
+
+/// A script and the source that plays it.
+pub fn scripted<V: View>() -> (Script<V>, ScriptedSource<V>) {
+    let (script, source) = mpsc::unbounded_channel();
+    (Script(script), ScriptedSource(source))
+}
+
+impl<V: View> Script<V> {
+    /// Any event.
+    pub fn send(&self, event: SourceEvent<V>) {
+        // A test that drops its informer while it still scripts is not wrong.
+        let _ = self.0.send(event);
+    }
+
+    /// A full list of `items`, each with its uid.
+    pub fn list<'a>(&self, items: impl IntoIterator<Item = (V, &'a str)>) {
+        self.send(SourceEvent::Init);
+        for (view, uid) in items {
+            self.send(SourceEvent::InitItem(observed(view, uid)));
+        }
+        self.send(SourceEvent::InitDone { version: None });
+    }
+
+    /// An object that was added or modified.
+    pub fn applied(&self, view: V, uid: &str) {
+        self.send(SourceEvent::Applied(observed(view, uid)));
+    }
+
+    /// An object that was deleted, with its last state.
+    pub fn deleted(&self, view: V, uid: &str) {
+        self.send(SourceEvent::Deleted(Removed {
+            key: view.key().clone(),
+            uid: Uid(uid.into()),
+            view: Some(view),
+            version: None,
+        }));
+    }
+
+    /// A failure without `Retry-After`.
+    pub fn failed(&self, kind: ErrorKind, message: &str) {
+        self.send(SourceEvent::Failed(SourceError {
+            kind,
+            retry_after: None,
+            message: message.to_owned(),
+        }));
+    }
+}
+
+impl<V: View> Source for ScriptedSource<V> {
+    type View = V;
+
+    async fn next(&mut self) -> SourceEvent<V> {
+        match self.0.recv().await {
+            Some(event) => event,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+fn observed<V>(view: V, uid: &str) -> Observed<V> {
+    Observed {
+        view,
+        uid: Uid(Arc::from(uid)),
+        version: None,
+    }
+}

@@ -1,0 +1,107 @@
+//! What a list/watch source tells. The store tells added from modified; a source need not.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::view::{DecodeError, View};
+use crate::meta::{ObjectKey, Uid};
+
+/// Lists a resource, then watches it, for ever.
+pub trait Source: Send + 'static {
+    /// What it makes of an object.
+    type View: View;
+
+    /// The next event. After [`SourceEvent::Failed`] it is called again once the informer has waited;
+    /// the source does not wait on its own. Cancel safe.
+    fn next(&mut self) -> impl Future<Output = SourceEvent<Self::View>> + Send;
+}
+
+/// One step of a list or a watch.
+#[derive(Debug)]
+pub enum SourceEvent<V> {
+    /// A full list begins; whatever an unfinished one has told is void.
+    Init,
+    /// An object of the list.
+    InitItem(Observed<V>),
+    /// The list is complete: what it did not name does not exist (any more).
+    InitDone {
+        /// The version of the list, if the source knows it.
+        version: Option<Arc<str>>,
+    },
+    /// An object was added or modified.
+    Applied(Observed<V>),
+    /// An object was deleted.
+    Deleted(Removed<V>),
+    /// An object of the list or of the watch could not be decoded.
+    Skipped(Skipped),
+    /// The watch has stood long enough to say that earlier trouble is over, although nothing may have
+    /// happened on it.
+    Healthy,
+    /// A list or a watch failed; the source goes on where it can, else with [`SourceEvent::Init`].
+    Failed(SourceError),
+}
+
+/// An object as it is now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Observed<V> {
+    /// What is kept of it.
+    pub view: V,
+    /// `metadata.uid`.
+    pub uid: Uid,
+    /// `metadata.resourceVersion`, if the source knows it.
+    pub version: Option<Arc<str>>,
+}
+
+/// An object that is gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Removed<V> {
+    /// Which one.
+    pub key: ObjectKey,
+    /// `metadata.uid`.
+    pub uid: Uid,
+    /// Its last state, if that can be decoded.
+    pub view: Option<V>,
+    /// The version of the deletion, if the source knows it.
+    pub version: Option<Arc<str>>,
+}
+
+/// An object that cannot be decoded: what could be read of its identity, and why.
+#[derive(Clone, Debug)]
+pub struct Skipped {
+    /// Which one, if it has a readable name.
+    pub key: Option<ObjectKey>,
+    /// `metadata.uid`, if readable.
+    pub uid: Option<Uid>,
+    /// `metadata.resourceVersion`, if readable.
+    pub version: Option<Arc<str>>,
+    /// What is wrong with it.
+    pub error: DecodeError,
+}
+
+/// Why a list or a watch failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct SourceError {
+    /// What kind of failure.
+    pub kind: ErrorKind,
+    /// How long the server asks to be left alone (`Retry-After`).
+    pub retry_after: Option<Duration>,
+    /// The whole chain of causes, for people.
+    pub message: String,
+}
+
+/// The kinds of failure that are treated or reported differently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// 410: the version to go on from is too old; a full list follows.
+    Expired,
+    /// 403: no right to list or watch.
+    Forbidden,
+    /// 429: too many requests.
+    Throttled,
+    /// 404 of the resource itself: its group or version is not served (yet).
+    NotServed,
+    /// Anything else: connection, 5xx, an answer that is not Kubernetes'.
+    Other,
+}

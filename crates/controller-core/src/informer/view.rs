@@ -1,0 +1,68 @@
+//! What is decoded from the wire, and the smaller thing that is kept of it.
+
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+
+use super::Interner;
+use crate::meta::{ObjectKey, Uid};
+
+/// What the store keeps of an object: only what a rule reads.
+///
+/// `==` answers "has anything changed that a rule reads?": an update that leaves the view equal wakes
+/// nothing. So a view holds no `resourceVersion` unless a rule needs it.
+pub trait View: PartialEq + Send + Sync + 'static {
+    /// What objects are looked up by besides their key: an enum per kind, for example
+    /// `Node(Arc<str>) | Owner(Uid)`; [`std::convert::Infallible`] when there is nothing.
+    type Index: Clone + Eq + Hash + Debug + Send + Sync + 'static;
+
+    /// The object's name; the one [`Wire::into_view`] was given.
+    fn key(&self) -> &ObjectKey;
+
+    /// Appends every index value that this object is found under. A value named twice counts once.
+    fn index(&self, out: &mut Vec<Self::Index>);
+}
+
+/// The shape of an object on the wire; serde skips every field that it does not name.
+///
+/// Kept apart from the [`View`] so that another encoding changes nothing behind it. `Clone` is asked for
+/// by kube's `watcher`; nothing is cloned.
+pub trait Wire: DeserializeOwned + Clone + Send + 'static {
+    /// What is kept of it.
+    type View: View;
+
+    /// Whether `metadata` is all that is read: the API server is then asked for
+    /// `PartialObjectMetadata` and leaves out the rest.
+    const METADATA_ONLY: bool = false;
+
+    /// Keeps what the rules read. Strings that many objects share (namespaces, node names, the uids of
+    /// owners) go through `interner`.
+    fn into_view(self, object: Identity, interner: &Interner) -> Result<Self::View, DecodeError>;
+}
+
+/// Which object, and which version of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Namespace (interned) and name.
+    pub key: ObjectKey,
+    /// `metadata.uid`; empty if the object has none.
+    pub uid: Uid,
+    /// `metadata.resourceVersion`, if the source knows it.
+    pub version: Option<Arc<str>>,
+}
+
+/// Why an object cannot be kept.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum DecodeError {
+    /// The object does not have the shape of its [`Wire`].
+    #[error("decode the object")]
+    Json(#[source] Arc<serde_json::Error>),
+    /// `metadata.name` is missing, empty or no string.
+    #[error("the object has no name")]
+    Unnamed,
+    /// A field holds a value that the view cannot represent; the text says which.
+    #[error("{0}")]
+    Unrepresentable(String),
+}

@@ -1,0 +1,162 @@
+//! How long a watch has stood.
+//!
+//! kube's `watcher` hides a watch that ends: it starts the next one at once. So a server (or a proxy) that
+//! accepts every watch and closes it would be asked in a hot loop. Here a watch that ends too soon is made
+//! to fail, as client-go does it, so that the informer backs off.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Request;
+use http_body::Frame;
+use kube::Client;
+use kube::client::Body;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tower::BoxError;
+
+use crate::clock::Clock;
+use crate::error::Chain;
+
+/// A watch that has stood so long is healthy.
+pub(super) const HEALTHY_AFTER: Duration = Duration::from_secs(5);
+
+/// Since when the watch stands, if one does.
+pub(super) struct WatchHealth {
+    clock: Clock,
+    since: watch::Receiver<Option<Instant>>,
+    /// The watch that was already said to be healthy.
+    told: Option<Instant>,
+}
+
+/// The answer to a watch request. Fails if it ends before [`HEALTHY_AFTER`].
+struct TimedBody {
+    body: Body,
+    clock: Clock,
+    since: Instant,
+    standing: Arc<watch::Sender<Option<Instant>>>,
+    ended: bool,
+}
+
+/// The cause is part of the message and no `source`: kube treats a body that failed with an unexpected
+/// end of file anywhere in the chain as one that ended well.
+#[derive(Debug, thiserror::Error)]
+enum EndedEarly {
+    #[error("the server closed the watch within {HEALTHY_AFTER:?}")]
+    Closed,
+    #[error("the watch broke within {HEALTHY_AFTER:?}: {0}")]
+    Broken(String),
+}
+
+impl WatchHealth {
+    /// The same client, its watches timed, and the record of them.
+    pub(super) fn observe(client: Client, clock: Clock) -> (Client, Self) {
+        let standing = Arc::new(watch::Sender::new(None));
+        let health = Self {
+            since: standing.subscribe(),
+            clock: clock.clone(),
+            told: None,
+        };
+        let namespace = client.default_namespace().to_owned();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let (client, clock, standing) = (client.clone(), clock.clone(), Arc::clone(&standing));
+            async move {
+                let is_watch = is_watch(&request);
+                let response = client.send(request).await?;
+                let timed = is_watch && response.status().is_success();
+                Ok::<_, kube::Error>(if timed {
+                    response.map(|body| http_body_util::Either::Left(TimedBody::new(body, clock, standing)))
+                } else {
+                    response.map(http_body_util::Either::Right)
+                })
+            }
+        });
+        (Client::new(service, namespace), health)
+    }
+
+    /// Completes when a watch has stood for [`HEALTHY_AFTER`]; once for each watch. Cancel safe.
+    pub(super) async fn proven(&mut self) {
+        loop {
+            let since = *self.since.borrow_and_update();
+            let proven_at = since
+                .filter(|_| since != self.told)
+                .map(|since| since + HEALTHY_AFTER);
+            tokio::select! {
+                changed = self.since.changed() => if changed.is_err() {
+                    // The client is gone, and every watch with it.
+                    std::future::pending::<()>().await;
+                },
+                () = async {
+                    match proven_at {
+                        Some(at) => self.clock.sleep_until(at).await,
+                        None => std::future::pending().await,
+                    }
+                } => {
+                    self.told = since;
+                    return;
+                }
+            }
+        }
+    }
+}
+
+impl TimedBody {
+    fn new(body: Body, clock: Clock, standing: Arc<watch::Sender<Option<Instant>>>) -> Self {
+        let since = clock.instant();
+        standing.send_replace(Some(since));
+        Self {
+            body,
+            clock,
+            since,
+            standing,
+            ended: false,
+        }
+    }
+}
+
+impl http_body::Body for TimedBody {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        let frame = std::task::ready!(Pin::new(&mut self.body).poll_frame(cx));
+        if let Some(Ok(frame)) = frame {
+            return Poll::Ready(Some(Ok(frame)));
+        }
+        self.ended = true;
+
+        let early = self.clock.instant().duration_since(self.since) < HEALTHY_AFTER;
+        Poll::Ready(match frame {
+            Some(Err(error)) if early => Some(Err(EndedEarly::Broken(Chain(&error).to_string()).into())),
+            None if early => Some(Err(EndedEarly::Closed.into())),
+            frame => frame.map(|frame| frame.map_err(Into::into)),
+        })
+    }
+}
+
+impl Drop for TimedBody {
+    fn drop(&mut self) {
+        self.standing.send_if_modified(|standing| {
+            let mine = *standing == Some(self.since);
+            if mine {
+                *standing = None;
+            }
+            mine
+        });
+    }
+}
+
+/// kube sends `watch=true`; nothing else that it sends has a `watch` parameter.
+fn is_watch<B>(request: &Request<B>) -> bool {
+    let query = request.uri().query().unwrap_or_default();
+    query.split('&').any(|parameter| parameter == "watch=true")
+}

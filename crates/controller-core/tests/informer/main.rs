@@ -1,0 +1,14 @@
+//! The informer from the outside: what the store holds and handlers are told, event by event
+//! (`scripted`), for any sequence of events (`props`), and over HTTP (`http`).
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests fail by panicking"
+)]
+
+mod http;
+mod props;
+mod scripted;
+mod thing;

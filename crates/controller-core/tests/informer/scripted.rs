@@ -1,0 +1,371 @@
+//! Store, handlers, sync and backoff, event by event.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use controller_core::informer::scripted::{Script, scripted};
+use controller_core::informer::{
+    DecodeError, ErrorKind, Observed, Removed, Skipped, SourceError, SourceEvent,
+};
+use controller_core::meta::Uid;
+
+use crate::thing::{By, Running, Thing, clock, key, on_node, thing};
+
+fn start() -> (Script<Thing>, Running) {
+    let (script, source) = scripted();
+    (script, Running::start(source, clock()))
+}
+
+/// An informer that holds `a` = 1 (uid `A`) and `b` = 2 (uid `B`).
+async fn synced() -> (Script<Thing>, Running) {
+    let (script, running) = start();
+    script.list([(thing("a", 1), "A"), (thing("b", 2), "B")]);
+    assert_eq!(running.told().await, ["+ns/a=1", "+ns/b=2", "synced"]);
+    (script, running)
+}
+
+fn undecodable(name: &str, uid: Option<&str>) -> SourceEvent<Thing> {
+    SourceEvent::Skipped(Skipped {
+        key: Some(key(name)),
+        uid: uid.map(|uid| Uid(uid.into())),
+        version: Some("7".into()),
+        error: DecodeError::Unnamed,
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn sync_waits_for_the_whole_list_and_for_the_handlers() {
+    let (script, running) = start();
+    script.send(SourceEvent::Init);
+    for name in ["b", "a"] {
+        script.send(SourceEvent::InitItem(Observed {
+            view: thing(name, 1),
+            uid: Uid(name.into()),
+            version: Some("5".into()),
+        }));
+    }
+    assert_eq!(running.told().await, [""; 0]);
+    assert!(running.store.is_empty(), "half a list is no content");
+    assert!(!running.store.is_synced());
+    assert!(!running.state.borrow().synced);
+    let waits = running
+        .clock
+        .timeout(Duration::from_hours(1), running.store.synced());
+    assert!(waits.await.is_err());
+
+    script.send(SourceEvent::InitDone {
+        version: Some("5".into()),
+    });
+    running.store.synced().await;
+    assert_eq!(running.told.take(), ["+ns/a=1", "+ns/b=1", "synced"]);
+    assert!(running.store.is_synced());
+    assert!(running.state.borrow().synced);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_list_syncs_too() {
+    let (script, running) = start();
+    script.list([]);
+    running.store.synced().await;
+    assert_eq!(running.told.take(), ["synced"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_store_tells_added_from_modified() {
+    let (script, running) = synced().await;
+    script.applied(thing("c", 3), "C");
+    script.applied(thing("a", 10), "A");
+    script.deleted(thing("b", 2), "B");
+    assert_eq!(running.told().await, ["+ns/c=3", "~ns/a=1>10", "-ns/b=2"]);
+    assert_eq!(running.held(), ["a=10", "c=3"]);
+    assert_eq!(running.store.get(&key("a")).unwrap().value, 10);
+    assert!(running.store.get(&key("b")).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_update_that_changes_nothing_wakes_nothing_and_replaces_nothing() {
+    let (script, running) = synced().await;
+    let before = running.store.get(&key("a")).unwrap();
+    script.applied(thing("a", 1), "A");
+    script.list([(thing("b", 2), "B"), (thing("a", 1), "A")]);
+    assert_eq!(running.told().await, [""; 0]);
+    assert!(Arc::ptr_eq(&before, &running.store.get(&key("a")).unwrap()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_relist_yields_the_differences_deletions_first() {
+    let (script, running) = synced().await;
+    script.list([(thing("d", 4), "D"), (thing("c", 3), "C"), (thing("b", 20), "B")]);
+    assert_eq!(
+        running.told().await,
+        ["-ns/a=1", "~ns/b=2>20", "+ns/c=3", "+ns/d=4"],
+        "synced is told once"
+    );
+    assert_eq!(running.held(), ["b=20", "c=3", "d=4"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_relist_is_not_seen_before_it_is_complete_and_a_broken_one_never() {
+    let (script, running) = synced().await;
+    script.send(SourceEvent::Init);
+    script.send(SourceEvent::InitItem(Observed {
+        view: thing("z", 1),
+        uid: Uid("Z".into()),
+        version: None,
+    }));
+    script.failed(ErrorKind::Other, "reset");
+    assert_eq!(running.told().await, [""; 0]);
+    assert_eq!(running.held(), ["a=1", "b=2"]);
+    script.list([(thing("a", 1), "A"), (thing("b", 2), "B")]);
+    running.clock.sleep(Duration::from_mins(1)).await;
+    assert_eq!(running.told.take(), [""; 0], "z was void");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_without_a_beginning_deletes_nothing() {
+    let (script, running) = synced().await;
+    script.send(SourceEvent::InitDone { version: None });
+    assert_eq!(running.told().await, [""; 0]);
+    assert_eq!(running.held(), ["a=1", "b=2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_made_again_under_its_name_is_deleted_then_added() {
+    let (script, running) = synced().await;
+    script.applied(thing("a", 1), "A2");
+    assert_eq!(running.told().await, ["-ns/a=1", "+ns/a=1"], "seen by watch");
+    script.list([(thing("a", 1), "A3"), (thing("b", 2), "B")]);
+    assert_eq!(running.told().await, ["-ns/a=1", "+ns/a=1"], "seen by relist");
+    assert_eq!(running.names_by(&By::Value(1)), ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_hands_over_the_last_state_of_that_very_object() {
+    let (script, running) = synced().await;
+    script.deleted(thing("a", 9), "A");
+    assert_eq!(
+        running.told().await,
+        ["-ns/a=9"],
+        "the final state is newer than ours"
+    );
+    script.deleted(thing("b", 9), "another");
+    assert_eq!(
+        running.told().await,
+        ["-ns/b=2"],
+        "the final state is of another object"
+    );
+    script.deleted(thing("b", 2), "B");
+    assert_eq!(running.told().await, [""; 0], "a deletion is told once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_whose_object_cannot_be_decoded_still_deletes() {
+    let (script, running) = synced().await;
+    script.send(SourceEvent::Deleted(Removed {
+        key: key("a"),
+        uid: Uid("A".into()),
+        view: None,
+        version: None,
+    }));
+    assert_eq!(running.told().await, ["-ns/a=1"]);
+    assert_eq!(running.held(), ["b=2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_becomes_undecodable_keeps_its_last_known_view() {
+    let (script, running) = synced().await;
+    script.send(undecodable("a", Some("A")));
+    script.send(undecodable("b", None));
+    assert_eq!(running.told().await, [""; 0], "by watch");
+    script.send(SourceEvent::Init);
+    script.send(undecodable("a", Some("A")));
+    script.send(undecodable("b", None));
+    script.send(SourceEvent::InitDone { version: None });
+    assert_eq!(running.told().await, [""; 0], "by relist");
+    assert_eq!(running.held(), ["a=1", "b=2"]);
+    assert_eq!(running.metric("decode_errors_total"), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_undecodable_object_with_another_uid_says_that_ours_is_gone() {
+    let (script, running) = synced().await;
+    script.send(undecodable("a", Some("A2")));
+    assert_eq!(running.told().await, ["-ns/a=1"], "by watch");
+    script.send(SourceEvent::Init);
+    script.send(undecodable("b", Some("B2")));
+    script.send(SourceEvent::InitDone { version: None });
+    assert_eq!(running.told().await, ["-ns/b=2"], "by relist");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_undecodable_object_that_we_never_knew_is_not_there() {
+    let (script, running) = synced().await;
+    script.send(undecodable("c", Some("C")));
+    script.send(SourceEvent::Skipped(Skipped {
+        key: None,
+        uid: None,
+        version: None,
+        error: DecodeError::Unnamed,
+    }));
+    assert_eq!(running.told().await, [""; 0]);
+    assert_eq!(running.held(), ["a=1", "b=2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn indexes_follow_every_change() {
+    let (script, running) = synced().await;
+    let (n1, n2) = (By::Node("n1".into()), By::Node("n2".into()));
+    assert_eq!(running.names_by(&n1), ["a", "b"]);
+    script.applied(on_node("a", "n2", 1), "A");
+    running.settle().await;
+    assert_eq!(
+        (running.names_by(&n1), running.names_by(&n2)),
+        (vec!["b".to_owned()], vec!["a".to_owned()])
+    );
+    script.list([(on_node("c", "n2", 2), "C"), (on_node("a", "n2", 2), "A")]);
+    running.settle().await;
+    assert_eq!(running.names_by(&n1), [""; 0]);
+    assert_eq!(running.names_by(&n2), ["a", "c"]);
+    assert_eq!(running.names_by(&By::Value(2)), ["a", "c"]);
+    script.deleted(on_node("a", "n2", 2), "A");
+    running.settle().await;
+    assert_eq!(running.names_by(&n2), ["c"]);
+    assert_eq!(running.store.by_index(&By::Value(2))[0].value, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn metrics_count_objects_watch_events_relists_and_decode_errors() {
+    let (script, running) = synced().await;
+    script.applied(thing("c", 3), "C");
+    script.applied(thing("c", 3), "C");
+    script.deleted(thing("a", 1), "A");
+    script.send(undecodable("b", None));
+    script.list([(thing("b", 2), "B")]);
+    running.settle().await;
+    assert_eq!(running.metric("objects"), 1);
+    assert_eq!(running.metric("events_total"), 4);
+    assert_eq!(running.metric("relists_total"), 1, "the first list is no relist");
+    assert_eq!(running.metric("decode_errors_total"), 1);
+}
+
+/// How long the informer waits after each of these failures.
+async fn waits(script: &Script<Thing>, running: &mut Running, failures: Vec<SourceError>) -> Vec<Duration> {
+    let mut waits = Vec::new();
+    running.state.borrow_and_update();
+    let mut last = None;
+    for (n, mut failure) in failures.into_iter().enumerate() {
+        failure.message = format!("failure {n}");
+        script.send(SourceEvent::Failed(failure));
+        running.state.changed().await.unwrap();
+        let now = running.clock.instant();
+        waits.extend(last.map(|last| now - last));
+        last = Some(now);
+    }
+    script.send(SourceEvent::Healthy);
+    running.state.changed().await.unwrap();
+    waits.extend(last.map(|last| running.clock.instant() - last));
+    waits
+}
+
+fn failure(kind: ErrorKind, retry_after: Option<u64>) -> SourceError {
+    SourceError {
+        kind,
+        retry_after: retry_after.map(Duration::from_secs),
+        message: String::new(),
+    }
+}
+
+#[track_caller]
+fn assert_within(wait: Duration, from_ms: u64, to_ms: u64) {
+    // Timers fire on the next millisecond.
+    let (from, to) = (Duration::from_millis(from_ms), Duration::from_millis(to_ms + 1));
+    assert!(
+        from <= wait && wait <= to,
+        "{wait:?} is not within {from:?} and {to:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_are_retried_later_and_later() {
+    let (script, mut running) = synced().await;
+    let failures = vec![failure(ErrorKind::Other, None); 8];
+    let waits = waits(&script, &mut running, failures).await;
+    for (n, base) in [800, 1_600, 3_200, 6_400, 12_800, 15_000, 15_000, 15_000]
+        .into_iter()
+        .enumerate()
+    {
+        assert_within(waits[n], base, 2 * base);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_healthy_watch_or_an_event_starts_the_waits_over() {
+    let (script, mut running) = synced().await;
+    for proof in 0..3 {
+        let failed = vec![failure(ErrorKind::Forbidden, None); 4];
+        let waits = waits(&script, &mut running, failed.clone()).await;
+        assert_within(waits[0], 800, 1_600);
+        assert_within(waits[3], 6_400, 12_800);
+        for failure in failed {
+            script.send(SourceEvent::Failed(failure));
+        }
+        match proof {
+            0 => script.applied(thing("a", 5), "A"),
+            1 => script.deleted(thing("a", 5), "A"),
+            _ => script.send(undecodable("a", None)),
+        }
+        running.clock.sleep(Duration::from_mins(1)).await;
+        assert_eq!(running.last_error(), None);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_alone_does_not_start_the_waits_over() {
+    let (script, mut running) = synced().await;
+    for _ in 0..6 {
+        script.failed(ErrorKind::Other, "watch refused");
+        script.list([(thing("a", 1), "A"), (thing("b", 2), "B")]);
+    }
+    running.clock.sleep(Duration::from_secs(200)).await;
+    let waits = waits(&script, &mut running, vec![failure(ErrorKind::Other, None)]).await;
+    assert_within(waits[0], 15_000, 30_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn retry_after_is_honoured_beyond_30_s() {
+    let (script, mut running) = synced().await;
+    let failures = vec![
+        failure(ErrorKind::Throttled, Some(90)),
+        failure(ErrorKind::Other, Some(45)),
+    ];
+    let waits = waits(&script, &mut running, failures).await;
+    assert_within(waits[0], 90_000, 90_000);
+    assert_within(waits[1], 45_000, 45_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resource_that_is_not_served_is_looked_for_every_30_s_and_reported() {
+    let (script, mut running) = start();
+    let failures = vec![failure(ErrorKind::NotServed, None); 3];
+    for wait in waits(&script, &mut running, failures).await {
+        assert_within(wait, 30_000, 30_000);
+    }
+    script.failed(ErrorKind::NotServed, "404");
+    running.settle().await;
+    assert!(running.state.borrow().not_served());
+    assert!(!running.state.borrow().synced);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_state_says_what_failed_until_the_watch_is_healthy() {
+    let (script, running) = synced().await;
+    script.failed(ErrorKind::Forbidden, "pods is forbidden");
+    running.settle().await;
+    assert_eq!(running.last_error().unwrap(), "Forbidden: pods is forbidden");
+    assert!(running.state.borrow().forbidden());
+    assert!(running.state.borrow().synced, "what was listed stays");
+    script.send(SourceEvent::Healthy);
+    running.clock.sleep(Duration::from_secs(2)).await;
+    assert_eq!(running.last_error(), None);
+    assert!(!running.state.borrow().forbidden());
+}

@@ -1,0 +1,212 @@
+//! A small kind, an informer for it, and a handler that writes down what it is told.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use controller_core::clock::Clock;
+use controller_core::informer::{
+    Change, DecodeError, Handler, Identity, Informer, InformerMetrics, InformerState, Interner, Source,
+    Store, View, Wire,
+};
+use controller_core::meta::ObjectKey;
+use controller_core::tasks::TaskSet;
+use parking_lot::Mutex;
+use prometheus::{Registry, TextEncoder};
+use tokio::sync::watch;
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Thing {
+    pub(crate) key: ObjectKey,
+    pub(crate) node: Arc<str>,
+    pub(crate) value: i64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum By {
+    Node(Arc<str>),
+    Value(i64),
+}
+
+#[derive(Clone, serde::Deserialize)]
+pub(crate) struct ThingWire {
+    #[serde(default)]
+    spec: Spec,
+}
+
+#[derive(Clone, Default, serde::Deserialize)]
+#[serde(default)]
+struct Spec {
+    node: String,
+    value: i64,
+}
+
+impl View for Thing {
+    type Index = By;
+
+    fn key(&self) -> &ObjectKey {
+        &self.key
+    }
+
+    fn index(&self, out: &mut Vec<By>) {
+        out.push(By::Node(Arc::clone(&self.node)));
+        out.push(By::Value(self.value));
+        // Twice, as an object does that has two owner references to one owner.
+        out.push(By::Node(Arc::clone(&self.node)));
+    }
+}
+
+impl Wire for ThingWire {
+    type View = Thing;
+
+    fn into_view(self, object: Identity, interner: &Interner) -> Result<Thing, DecodeError> {
+        if self.spec.value == 13 {
+            return Err(DecodeError::Unrepresentable("spec.value is 13".to_owned()));
+        }
+        Ok(Thing {
+            key: object.key,
+            node: interner.intern(&self.spec.node),
+            value: self.spec.value,
+        })
+    }
+}
+
+/// `ns/NAME` on node `n1`.
+pub(crate) fn thing(name: &str, value: i64) -> Thing {
+    on_node(name, "n1", value)
+}
+
+pub(crate) fn on_node(name: &str, node: &str, value: i64) -> Thing {
+    Thing {
+        key: key(name),
+        node: node.into(),
+        value,
+    }
+}
+
+pub(crate) fn key(name: &str) -> ObjectKey {
+    ObjectKey::namespaced("ns", name)
+}
+
+/// What the handler was told: `+ns/a=1`, `~ns/a=1>2`, `-ns/a=2`, `synced`.
+#[derive(Clone, Default)]
+pub(crate) struct Told(Arc<Mutex<Vec<String>>>);
+
+impl Told {
+    /// What was told since the last call.
+    pub(crate) fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock())
+    }
+}
+
+impl Handler<Thing> for Told {
+    fn on_change(&self, change: Change<'_, Thing>, store: &Store<Thing>) {
+        let held = |thing: &Thing| store.get(&thing.key);
+        let line = match change {
+            Change::Added(new) => {
+                assert!(held(new).is_some(), "told before the store held it");
+                format!("+{}={}", new.key, new.value)
+            }
+            Change::Updated { old, new } => {
+                assert!(held(new).is_some(), "told before the store held it");
+                format!("~{}={}>{}", new.key, old.value, new.value)
+            }
+            Change::Deleted(last) => {
+                let other = held(last);
+                assert!(
+                    other.is_none_or(|other| !Arc::ptr_eq(&other, last)),
+                    "told before it was gone"
+                );
+                format!("-{}={}", last.key, last.value)
+            }
+        };
+        self.0.lock().push(line);
+    }
+
+    fn on_synced(&self, store: &Store<Thing>) {
+        assert!(
+            !store.is_synced(),
+            "work could start before the handlers have seen all"
+        );
+        self.0.lock().push("synced".to_owned());
+    }
+}
+
+/// A running informer.
+pub(crate) struct Running {
+    pub(crate) clock: Clock,
+    pub(crate) store: Store<Thing>,
+    pub(crate) state: watch::Receiver<InformerState>,
+    pub(crate) told: Told,
+    registry: Registry,
+    _tasks: TaskSet,
+}
+
+pub(crate) fn clock() -> Clock {
+    Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap())
+}
+
+impl Running {
+    pub(crate) fn start(source: impl Source<View = Thing>, clock: Clock) -> Self {
+        let registry = Registry::new();
+        let metrics = InformerMetrics::register(&registry).unwrap();
+        let told = Told::default();
+        let informer =
+            Informer::new(source, clock.clone(), metrics.for_resource("things")).handler(told.clone());
+        let (store, state) = (informer.store(), informer.state());
+        let mut tasks = TaskSet::new();
+        tasks.spawn("informer-things", informer.run());
+        Self {
+            clock,
+            store,
+            state,
+            told,
+            registry,
+            _tasks: tasks,
+        }
+    }
+
+    /// Lets everything happen that can happen without time.
+    pub(crate) async fn settle(&self) {
+        self.clock.sleep(Duration::from_millis(1)).await;
+    }
+
+    pub(crate) async fn told(&self) -> Vec<String> {
+        self.settle().await;
+        self.told.take()
+    }
+
+    /// `NAME=VALUE` of every object.
+    pub(crate) fn held(&self) -> Vec<String> {
+        let things = self.store.snapshot();
+        things
+            .iter()
+            .map(|thing| format!("{}={}", thing.key.name, thing.value))
+            .collect()
+    }
+
+    pub(crate) fn names_by(&self, index: &By) -> Vec<String> {
+        let things = self.store.by_index(index);
+        things.iter().map(|thing| thing.key.name.to_string()).collect()
+    }
+
+    /// The sample of `informer_NAME{resource="things"}`.
+    pub(crate) fn metric(&self, name: &str) -> i64 {
+        let text = TextEncoder::new()
+            .encode_to_string(&self.registry.gather())
+            .unwrap();
+        let prefix = format!("informer_{name}{{resource=\"things\"}} ");
+        let sample = text.lines().find_map(|line| line.strip_prefix(&prefix));
+        sample
+            .unwrap_or_else(|| panic!("no {prefix} in\n{text}"))
+            .parse()
+            .unwrap()
+    }
+
+    pub(crate) fn last_error(&self) -> Option<String> {
+        let state = self.state.borrow();
+        state
+            .last_error
+            .as_ref()
+            .map(|error| format!("{:?}: {error}", error.kind))
+    }
+}

@@ -1,0 +1,155 @@
+//! What an informer logs, and how often.
+//!
+//! A binary of its own: tracing remembers for each line of code whether someone listens, so tests that
+//! listen and tests that do not cannot run side by side.
+#![allow(missing_docs, clippy::unwrap_used, reason = "tests fail by panicking")]
+
+use std::convert::Infallible;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use controller_core::clock::Clock;
+use controller_core::informer::scripted::{Script, scripted};
+use controller_core::informer::{
+    DecodeError, ErrorKind, Informer, InformerMetrics, Skipped, SourceEvent, View,
+};
+use controller_core::meta::ObjectKey;
+use controller_core::tasks::TaskSet;
+use parking_lot::Mutex;
+use prometheus::Registry;
+use tracing::subscriber::DefaultGuard;
+
+#[derive(PartialEq)]
+struct Thing(ObjectKey, u8);
+
+impl View for Thing {
+    type Index = Infallible;
+
+    fn key(&self) -> &ObjectKey {
+        &self.0
+    }
+
+    fn index(&self, _: &mut Vec<Infallible>) {}
+}
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    fn count(&self, text: &str) -> usize {
+        String::from_utf8_lossy(&self.0.lock()).matches(text).count()
+    }
+}
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+struct Listening {
+    log: Log,
+    script: Script<Thing>,
+    clock: Clock,
+    _tasks: TaskSet,
+    _guard: DefaultGuard,
+}
+
+/// An informer, and its log at `info`.
+fn listen() -> Listening {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_ansi(false)
+        .with_max_level(tracing::Level::INFO)
+        .with_writer(move || writer.clone())
+        .finish();
+    let guard = tracing::subscriber::set_default(subscriber);
+    let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
+    let metrics = InformerMetrics::register(&Registry::new()).unwrap();
+    let (script, source) = scripted();
+    let mut tasks = TaskSet::new();
+    let informer = Informer::new(source, clock.clone(), metrics.for_resource("things"));
+    tasks.spawn("informer-things", informer.run());
+    Listening {
+        log,
+        script,
+        clock,
+        _tasks: tasks,
+        _guard: guard,
+    }
+}
+
+impl Listening {
+    async fn settle(&self) {
+        self.clock.sleep(Duration::from_millis(1)).await;
+    }
+
+    fn undecodable(&self, version: &str) {
+        self.script.send(SourceEvent::Skipped(Skipped {
+            key: Some(ObjectKey::cluster("bad")),
+            uid: None,
+            version: Some(version.into()),
+            error: DecodeError::Unrepresentable("spec.value is 13".to_owned()),
+        }));
+    }
+}
+
+fn thing(name: &str, value: u8) -> Thing {
+    Thing(ObjectKey::cluster(name), value)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_undecodable_object_is_logged_once_per_version() {
+    let listening = listen();
+    for _ in 0..3 {
+        listening.script.send(SourceEvent::Init);
+        listening.undecodable("7");
+        listening.script.send(SourceEvent::InitDone { version: None });
+        listening.undecodable("7");
+    }
+    listening.settle().await;
+    let line = "object skipped: it cannot be decoded resource=\"things\" key=bad version=\"7\" error=spec.value is 13";
+    assert_eq!(listening.log.count(line), 1);
+    assert_eq!(listening.log.count("object skipped"), 1);
+    listening.undecodable("8");
+    listening.settle().await;
+    assert_eq!(listening.log.count("object skipped"), 2, "another version");
+    listening.script.applied(thing("bad", 1), "B");
+    listening.undecodable("8");
+    listening.settle().await;
+    assert_eq!(listening.log.count("object skipped"), 3, "it was well in between");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_that_repeats_is_logged_once_and_so_is_its_end() {
+    let listening = listen();
+    for _ in 0..10 {
+        listening.script.failed(ErrorKind::Other, "connection refused");
+    }
+    listening.script.send(SourceEvent::Healthy);
+    listening.script.send(SourceEvent::Healthy);
+    listening.clock.sleep(Duration::from_mins(10)).await;
+    assert_eq!(listening.log.count("list or watch failed"), 1);
+    assert_eq!(listening.log.count("connection refused"), 1);
+    assert_eq!(listening.log.count("watch is healthy again"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_are_not_logged_at_info() {
+    let listening = listen();
+    listening.script.list([(thing("a", 1), "A")]);
+    listening.script.applied(thing("a", 2), "A");
+    listening.script.deleted(thing("a", 2), "A");
+    listening.settle().await;
+    assert_eq!(listening.log.count("\n"), 0);
+    listening.script.failed(ErrorKind::Other, "the log is open");
+    listening.settle().await;
+    assert_eq!(listening.log.count("the log is open"), 1);
+}
