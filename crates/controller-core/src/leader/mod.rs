@@ -1,1 +1,41 @@
-//! Under construction.
+//! Leader election (CORE-6): one replica writes, the others keep warm caches.
+//!
+//! Wire compatible with client-go v0.36 (`tools/leaderelection`): a Go replica and ours can share one
+//! `coordination.k8s.io/v1` Lease.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `config` | the settings and what makes them valid |
+//! | `lease` | the Lease as it is on the wire |
+//! | `decide` | the rule: what was observed → create, take, renew or wait; pure |
+//! | `requests` | get, create, replace; each bounded in time |
+//! | `runner` | the loop around the rule |
+//! | `term` | the fence: no write starts or goes on outside a term |
+//! | `leadership` | what the rest of the process sees |
+//!
+//! # Why two leaders never write at once
+//!
+//! A term ends `renew_deadline` after the *start* of its last successful renewal. Another replica takes
+//! the Lease `lease_duration` after it *saw* that renewal at the earliest, and `lease_duration` is longer.
+//! Both are measured on monotonic clocks, so wall clocks may be hours apart; only clocks that run at
+//! different speeds (a machine that was suspended as a whole) eat into the difference.
+//!
+//! Where we are stricter than client-go: a Lease that vanishes counts as held for one more lease duration
+//! by whoever saw it before, and one without `leaseDurationSeconds` lasts our own lease duration.
+
+mod config;
+mod decide;
+mod leadership;
+mod lease;
+mod metrics;
+mod requests;
+mod runner;
+mod term;
+#[cfg(test)]
+mod tests;
+
+pub use config::{ConfigError, ElectionConfig};
+pub use leadership::Leadership;
+pub use metrics::ElectionMetrics;
+pub use runner::{Elector, elector};
+pub use term::{LeaseLost, Term};

@@ -1,0 +1,150 @@
+//! The rule: what was observed of the Lease → create it, take it, renew it, or wait.
+//!
+//! Pure. Facts from client-go v0.36.3, `leaderelection.go` (`tryAcquireOrRenew`, `release`).
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use super::config::ElectionConfig;
+use super::lease::{Lease, Record, micro_time};
+
+/// What this replica knows of the Lease.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Observed {
+    /// The Lease as last read; `None` when there is none.
+    pub(super) lease: Option<Lease>,
+    /// When we first saw what its record says now. The record's own times are another machine's and are
+    /// only compared for change.
+    pub(super) since: Instant,
+    /// How long after `since` somebody else may still believe that they lead.
+    pub(super) held_for: Duration,
+}
+
+/// Whether this replica holds a term now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// In a term.
+    Leader,
+    /// Not in a term.
+    Standby,
+}
+
+/// What to do, with the Lease to write.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Action {
+    /// Make the Lease, held by us.
+    Create(Lease),
+    /// Make ourselves the holder in place of another, or of nobody.
+    Take(Lease),
+    /// Renew our own.
+    Renew(Lease),
+    /// Somebody else may lead until then.
+    Wait(Instant),
+}
+
+impl Observed {
+    /// Adds what was read at `now` to what was known.
+    ///
+    /// An edit that leaves the record alone (a label) is not a renewal. A Lease that vanished may have
+    /// been renewed just before, out of our sight: whoever held it has one more lease duration to notice.
+    pub(super) fn next(
+        previous: Option<&Self>,
+        lease: Option<Lease>,
+        now: Instant,
+        config: &ElectionConfig,
+    ) -> Self {
+        fn record(lease: Option<&Lease>) -> Option<&Record> {
+            lease.map(|lease| &lease.record)
+        }
+        if let Some(previous) = previous
+            && record(previous.lease.as_ref()) == record(lease.as_ref())
+        {
+            return Self {
+                lease,
+                since: previous.since,
+                held_for: previous.held_for,
+            };
+        }
+        let held_for = match (record(lease.as_ref()), previous) {
+            (Some(record), _) if record.holder().is_none() => Duration::ZERO,
+            (Some(record), _) => record.duration().unwrap_or(config.lease_duration),
+            (None, Some(previous)) => previous.held_for.max(config.lease_duration),
+            (None, None) => Duration::ZERO,
+        };
+        Self {
+            lease,
+            since: now,
+            held_for,
+        }
+    }
+
+    /// Who holds the Lease.
+    pub(super) fn holder(&self) -> Option<&str> {
+        self.lease.as_ref().and_then(|lease| lease.record.holder())
+    }
+
+    fn free_at(&self) -> Instant {
+        self.since + self.held_for
+    }
+}
+
+/// What to do at `now` (monotonic) and `wall` (the time to write).
+pub(super) fn decide(
+    observed: &Observed,
+    role: Role,
+    now: Instant,
+    wall: Timestamp,
+    config: &ElectionConfig,
+) -> Action {
+    let ours = fresh(wall, config);
+    let Some(lease) = &observed.lease else {
+        // Nobody but the leader itself can know that the vanished Lease was the leader's.
+        return if role == Role::Leader || now >= observed.free_at() {
+            Action::Create(Lease::new(&config.namespace, &config.name, ours))
+        } else {
+            Action::Wait(observed.free_at())
+        };
+    };
+    let seen = &lease.record;
+    if seen.holder() == Some(&config.identity) {
+        Action::Renew(lease.with(Record {
+            acquire_time: seen.acquire_time.clone().or(ours.acquire_time),
+            lease_transitions: Some(seen.transitions()),
+            ..ours
+        }))
+    } else if now >= observed.free_at() {
+        Action::Take(lease.with(Record {
+            lease_transitions: Some(seen.transitions().saturating_add(1)),
+            ..ours
+        }))
+    } else {
+        Action::Wait(observed.free_at())
+    }
+}
+
+/// `held` given up.
+pub(super) fn released(held: &Lease, wall: Timestamp) -> Lease {
+    held.with(Record {
+        holder_identity: Some(String::new()),
+        lease_duration_seconds: Some(1),
+        acquire_time: Some(micro_time(wall)),
+        renew_time: Some(micro_time(wall)),
+        lease_transitions: Some(held.record.transitions()),
+    })
+}
+
+fn fresh(wall: Timestamp, config: &ElectionConfig) -> Record {
+    let rounded_up = config
+        .lease_duration
+        .as_secs()
+        .saturating_add(u64::from(config.lease_duration.subsec_nanos() > 0));
+    Record {
+        holder_identity: Some(config.identity.clone()),
+        lease_duration_seconds: Some(i32::try_from(rounded_up).unwrap_or(i32::MAX).max(1)),
+        acquire_time: Some(micro_time(wall)),
+        renew_time: Some(micro_time(wall)),
+        lease_transitions: Some(0),
+    }
+}

@@ -1,0 +1,144 @@
+//! The requests on the one Lease: each bounded in time, each error named by its verb.
+
+use std::future::Future;
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use kube::api::PostParams;
+use kube::core::Status;
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Client};
+
+use crate::clock::Clock;
+
+use super::config::ElectionConfig;
+use super::lease::Lease;
+
+/// Reads and writes the Lease.
+pub(super) struct Requests {
+    leases: Api<Lease>,
+    clock: Clock,
+    namespace: String,
+    name: String,
+    limit: Duration,
+}
+
+/// Why the Lease could not be read or written; `what` is for example `get lease kube-system/ttl-controller`.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Error {
+    /// A right is missing.
+    #[error("{what}: no right to {verb} leases.coordination.k8s.io in namespace {namespace}")]
+    Forbidden {
+        what: String,
+        verb: &'static str,
+        namespace: String,
+        source: Box<Status>,
+    },
+    /// The Lease has changed since it was read.
+    #[error("{what}: it has changed meanwhile")]
+    Stale { what: String, source: Box<Status> },
+    /// The API server said no.
+    #[error("{what}")]
+    Refused { what: String, source: Box<Status> },
+    /// No usable answer.
+    #[error("{what}")]
+    Failed { what: String, source: Box<kube::Error> },
+    /// No answer in time.
+    #[error("{what}: no answer within {limit:?}")]
+    TimedOut { what: String, limit: Duration },
+}
+
+/// The changes of the Lease, retried for ever with backoff.
+pub(super) type Events = BoxStream<'static, watcher::Result<watcher::Event<Lease>>>;
+
+impl Requests {
+    /// Requests on the Lease that `config` names, each answered within half the renew deadline (as
+    /// Kubernetes' components set it for client-go) so that one lost answer does not cost the term.
+    pub(super) fn new(client: Client, clock: Clock, config: &ElectionConfig) -> Self {
+        Self {
+            leases: Api::namespaced(client, &config.namespace),
+            clock,
+            namespace: config.namespace.clone(),
+            name: config.name.clone(),
+            limit: config.renew_deadline / 2,
+        }
+    }
+
+    /// The Lease; `None` when there is none.
+    pub(super) async fn get(&self) -> Result<Option<Lease>, Error> {
+        self.bounded("get", self.leases.get_opt(&self.name)).await
+    }
+
+    /// Makes the Lease.
+    pub(super) async fn create(&self, lease: &Lease) -> Result<Lease, Error> {
+        let params = PostParams::default();
+        self.bounded("create", self.leases.create(&params, lease)).await
+    }
+
+    /// Replaces the Lease, which must still have the resourceVersion of `lease`.
+    pub(super) async fn update(&self, lease: &Lease) -> Result<Lease, Error> {
+        let params = PostParams::default();
+        let replace = self.leases.replace(&self.name, &params, lease);
+        self.bounded("update", replace).await
+    }
+
+    /// Watches the Lease; asks for nothing before it is polled.
+    pub(super) fn watch(&self) -> Events {
+        let only_ours = watcher::Config::default().fields(&format!("metadata.name={}", self.name));
+        watcher(self.leases.clone(), only_ours).default_backoff().boxed()
+    }
+
+    /// `namespace/name`.
+    pub(super) fn lease(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+
+    async fn bounded<T>(
+        &self,
+        verb: &'static str,
+        request: impl Future<Output = kube::Result<T>>,
+    ) -> Result<T, Error> {
+        let what = format!("{verb} lease {}", self.lease());
+        match self.clock.timeout(self.limit, request).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(kube::Error::Api(source))) => Err(match source.code {
+                403 if wants_a_right(&source) => Error::Forbidden {
+                    what,
+                    verb,
+                    namespace: self.namespace.clone(),
+                    source,
+                },
+                409 => Error::Stale { what, source },
+                404 if verb == "update" => Error::Stale { what, source },
+                _ => Error::Refused { what, source },
+            }),
+            Ok(Err(source)) => Err(Error::Failed {
+                what,
+                source: Box::new(source),
+            }),
+            Err(_) => Err(Error::TimedOut {
+                what,
+                limit: self.limit,
+            }),
+        }
+    }
+}
+
+/// Whether a 403 is the authorizer's; a terminating namespace, a quota or a webhook answer 403 too.
+fn wants_a_right(status: &Status) -> bool {
+    let causes = status.details.as_ref().map_or(0, |details| details.causes.len());
+    causes == 0 && status.message.contains(" cannot ")
+}
+
+impl Error {
+    /// Whether another look tells more than another try.
+    pub(super) const fn is_stale(&self) -> bool {
+        matches!(self, Self::Stale { .. })
+    }
+
+    /// Whether a right is missing.
+    pub(super) const fn is_forbidden(&self) -> bool {
+        matches!(self, Self::Forbidden { .. })
+    }
+}
