@@ -1,1 +1,267 @@
-//! Under construction.
+//! Why the process is ready or alive, or is not (CORE-8).
+//!
+//! A check is a question that is asked whenever somebody looks, so that no answer can be out of date.
+
+use std::fmt::{self, Write as _};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+/// A worker that is busy with one item for longer is taken for stuck. A sync is cut off after 60 s, so that
+/// only a worker that no longer runs at all gets here.
+pub const STUCK_AFTER: Duration = Duration::from_mins(5);
+
+/// The checks behind `/readyz`. Cheap to clone; all clones share the checks.
+#[derive(Clone, Default)]
+pub struct Readiness(Arc<Mutex<Questions>>);
+
+/// The checks behind `/livez`: no worker is stuck. A task that ends early ends the process, so there is
+/// nothing to ask about tasks. Cheap to clone; all clones share the checks.
+#[derive(Clone, Default)]
+pub struct Liveness(Arc<Mutex<Vec<QueueProbe>>>);
+
+type Answer<T> = Box<dyn Fn() -> T + Send>;
+/// A name and what to ask.
+type Question<T> = (Arc<str>, Answer<T>);
+
+#[derive(Default)]
+struct Questions {
+    checks: Vec<Question<Result<(), String>>>,
+    notes: Vec<Question<Vec<String>>>,
+}
+
+struct QueueProbe {
+    name: Arc<str>,
+    longest_running: Answer<Duration>,
+}
+
+/// The state of some checks at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    checks: Vec<Named>,
+    notes: Vec<Note>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Named {
+    name: Arc<str>,
+    /// Why it fails; `None` when it does not.
+    failing: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Note {
+    key: Arc<str>,
+    text: String,
+}
+
+impl Readiness {
+    /// No checks: ready.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a check. `name` is what `/readyz?verbose` shows, for example `informer-nodes`; `answer` says why
+    /// it fails. It is called for every report and must not call back into this `Readiness`.
+    pub fn check(&self, name: impl Into<Arc<str>>, answer: impl Fn() -> Result<(), String> + Send + 'static) {
+        self.0.lock().checks.push((name.into(), Box::new(answer)));
+    }
+
+    /// Adds notes: what `texts` returns is shown in `/readyz?verbose` and fails nothing. For what limits the
+    /// process without stopping it, such as a right to write that it lacks.
+    pub fn notes(&self, key: impl Into<Arc<str>>, texts: impl Fn() -> Vec<String> + Send + 'static) {
+        self.0.lock().notes.push((key.into(), Box::new(texts)));
+    }
+
+    /// All checks and notes now, in the order in which they were added.
+    pub fn report(&self) -> Report {
+        let questions = self.0.lock();
+        let checks = questions.checks.iter().map(|(name, answer)| Named {
+            name: Arc::clone(name),
+            failing: answer().err(),
+        });
+        let notes = questions.notes.iter().flat_map(|(key, texts)| {
+            let note = |text| Note {
+                key: Arc::clone(key),
+                text,
+            };
+            texts().into_iter().map(note).collect::<Vec<_>>()
+        });
+        Report {
+            checks: checks.collect(),
+            notes: notes.collect(),
+        }
+    }
+}
+
+impl Liveness {
+    /// No checks: alive.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a queue. `longest_running` answers for how long the item has been processed that is being
+    /// processed for the longest time; zero when none is. It is called for every report and must not call back
+    /// into this `Liveness`.
+    pub fn queue(&self, name: impl Into<Arc<str>>, longest_running: impl Fn() -> Duration + Send + 'static) {
+        let longest_running = Box::new(longest_running);
+        self.0.lock().push(QueueProbe {
+            name: name.into(),
+            longest_running,
+        });
+    }
+
+    /// All checks now, in the order in which they were added.
+    pub fn report(&self) -> Report {
+        let queues = self.0.lock();
+        let checks = queues.iter().map(|queue| {
+            let running = (queue.longest_running)();
+            Named {
+                name: format!("queue-{}", queue.name).into(),
+                failing: (running > STUCK_AFTER)
+                    .then(|| format!("a worker is busy with one item for {} s", running.as_secs())),
+            }
+        });
+        Report {
+            checks: checks.collect(),
+            notes: Vec::new(),
+        }
+    }
+}
+
+impl fmt::Debug for Readiness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Readiness").field(&self.report()).finish()
+    }
+}
+
+impl fmt::Debug for Liveness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Liveness").field(&self.report()).finish()
+    }
+}
+
+impl Report {
+    /// Whether no check fails. Notes do not count.
+    pub fn passed(&self) -> bool {
+        self.checks.iter().all(|check| check.failing.is_none())
+    }
+
+    /// The answer of the endpoint `endpoint` (`readyz`), in the form of the API server's health checks.
+    ///
+    /// `ok` when everything passes, else the checks that fail and a closing line; with `verbose` every check
+    /// (`[+]name ok`, `[-]name failed: why`), every note (`[!]key: text`) and the closing line.
+    pub fn text(&self, endpoint: &str, verbose: bool) -> String {
+        if self.passed() && !verbose {
+            return "ok".to_owned();
+        }
+        let mut text = String::new();
+        for Named { name, failing } in &self.checks {
+            match failing {
+                Some(why) => line(&mut text, format_args!("[-]{name} failed: {why}")),
+                None if verbose => line(&mut text, format_args!("[+]{name} ok")),
+                None => {}
+            }
+        }
+        if verbose {
+            for Note { key, text: note } in &self.notes {
+                line(&mut text, format_args!("[!]{key}: {note}"));
+            }
+        }
+        let verdict = if self.passed() { "passed" } else { "failed" };
+        line(&mut text, format_args!("{endpoint} check {verdict}"));
+        text
+    }
+}
+
+/// Appends one line, whatever is in it: a message from the API server may span several.
+fn line(text: &mut String, content: fmt::Arguments<'_>) {
+    let start = text.len();
+    // Writing to a string cannot fail.
+    let _ = text.write_fmt(content);
+    if text[start..].contains(char::is_control) {
+        let flat = text.split_off(start).replace(char::is_control, " ");
+        text.push_str(&flat);
+    }
+    text.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn nothing_to_check_is_ok() {
+        assert_eq!(Readiness::new().report().text("readyz", false), "ok");
+        assert_eq!(
+            Readiness::new().report().text("readyz", true),
+            "readyz check passed\n"
+        );
+    }
+
+    #[test]
+    fn a_check_is_asked_each_time_and_says_why_it_fails() {
+        let readiness = Readiness::new();
+        let listed = Arc::new(AtomicU64::new(0));
+        let seen = Arc::clone(&listed);
+        let synced = move || {
+            if seen.load(Ordering::Relaxed) > 0 {
+                Ok(())
+            } else {
+                Err("not listed yet".to_owned())
+            }
+        };
+        readiness.check("informer-nodes", synced);
+        readiness.check("lease", || Ok(()));
+        assert_eq!(
+            readiness.report().text("readyz", false),
+            "[-]informer-nodes failed: not listed yet\nreadyz check failed\n"
+        );
+        listed.store(1, Ordering::Relaxed);
+        assert_eq!(readiness.report().text("readyz", false), "ok");
+        assert_eq!(
+            readiness.report().text("readyz", true),
+            "[+]informer-nodes ok\n[+]lease ok\nreadyz check passed\n"
+        );
+    }
+
+    #[test]
+    fn a_note_is_shown_when_verbose_and_fails_nothing() {
+        let readiness = Readiness::new();
+        readiness.notes("missing right", || vec!["patch nodes: forbidden".to_owned()]);
+        assert_eq!(readiness.report().text("readyz", false), "ok");
+        assert_eq!(
+            readiness.report().text("readyz", true),
+            "[!]missing right: patch nodes: forbidden\nreadyz check passed\n"
+        );
+    }
+
+    #[test]
+    fn a_reason_of_several_lines_cannot_forge_another_check() {
+        let readiness = Readiness::new();
+        readiness.check("lease", || Err("refused\n[+]lease ok".to_owned()));
+        assert_eq!(
+            readiness.report().text("readyz", true),
+            "[-]lease failed: refused [+]lease ok\nreadyz check failed\n"
+        );
+    }
+
+    #[test]
+    fn a_worker_is_stuck_after_more_than_five_minutes() {
+        let liveness = Liveness::new();
+        let busy = Arc::new(AtomicU64::new(300));
+        let seconds = Arc::clone(&busy);
+        liveness.queue("nodes", move || {
+            Duration::from_secs(seconds.load(Ordering::Relaxed))
+        });
+        assert!(liveness.report().passed());
+        busy.store(301, Ordering::Relaxed);
+        assert_eq!(
+            liveness.report().text("livez", false),
+            "[-]queue-nodes failed: a worker is busy with one item for 301 s\nlivez check failed\n"
+        );
+    }
+}

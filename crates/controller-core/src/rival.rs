@@ -1,1 +1,494 @@
-//! Under construction.
+//! Another writer that keeps undoing ours (CORE-17).
+//!
+//! Two controllers that disagree about a value would overwrite each other for ever, as fast as the API server
+//! lets them. [`Rivals`] remembers which of our writes were undone and tells when to stop answering at once:
+//!
+//! | what happened | what the caller may do |
+//! |---|---|
+//! | fewer than three of our writes undone within 5 min | write at once |
+//! | the third | write 1 min later |
+//! | each further one | write 2, 4, 8, … min later, at most 60 |
+//! | a contested value left alone for more than 1 h | all is forgiven |
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
+use parking_lot::Mutex;
+use prometheus::{IntCounter, Registry};
+use tokio::time::Instant;
+
+/// This many undone writes within [`WINDOW`] make an object contested.
+const STRIKES: usize = 3;
+/// A write of an uncontested object that is left alone for longer than this is settled.
+const WINDOW: Duration = Duration::from_mins(5);
+/// The wait after the write that made the object contested; doubles with each further one.
+const FIRST_WAIT: Duration = Duration::from_mins(1);
+/// The longest wait.
+const LONGEST_WAIT: Duration = Duration::from_hours(1);
+/// A write of a contested object that is left alone for longer than this ends the contest.
+const FORGIVEN_AFTER: Duration = Duration::from_hours(1);
+/// A rival is named at most once within this.
+const WARN_EVERY: Duration = Duration::from_hours(1);
+/// Below this many objects, looking for old ones is not worth the time.
+const PRUNE_FROM: usize = 64;
+
+/// What to do about a value that somebody has replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Write it again now.
+    Write,
+    /// Leave it for now.
+    BackOff {
+        /// How long from now until it may be written again; never zero.
+        wait: Duration,
+        /// True exactly once a contest: the moment to name the rival.
+        first: bool,
+    },
+}
+
+/// Which of our writes were undone, object by object; `K` names the object (or the one field of it).
+///
+/// Holds nothing about an uncontested object that has not been written for 5 min.
+#[derive(Debug)]
+pub struct Rivals<K> {
+    undone_total: IntCounter,
+    state: Mutex<State<K>>,
+}
+
+#[derive(Debug)]
+struct State<K> {
+    records: HashMap<K, Record>,
+    /// How many records the last pruning left, at least [`PRUNE_FROM`].
+    pruned_to: usize,
+    /// Field managers named, and when.
+    warned: HashMap<String, Instant>,
+}
+
+#[derive(Debug)]
+struct Record {
+    /// Since when a write of ours has stood, as far as we know; `None` once it is known to be undone.
+    standing: Option<Instant>,
+    contest: Contest,
+}
+
+#[derive(Debug)]
+enum Contest {
+    /// When our writes were undone, oldest first; fewer than [`STRIKES`].
+    None { undone: Vec<Instant> },
+    /// The wait after the latest undone write, and its end.
+    Open { wait: Duration, until: Instant },
+}
+
+impl<K: Clone + Eq + Hash> Rivals<K> {
+    /// Knows of no rival; counts undone writes in `undone_total`.
+    pub fn new(undone_total: IntCounter) -> Self {
+        Self {
+            undone_total,
+            state: Mutex::new(State {
+                records: HashMap::new(),
+                pruned_to: PRUNE_FROM,
+                warned: HashMap::new(),
+            }),
+        }
+    }
+
+    /// Like [`Rivals::new`], with `controller_rival_writes_total` in `registry`.
+    ///
+    /// Fails when the registry has that metric already.
+    pub fn register(registry: &Registry) -> prometheus::Result<Self> {
+        let undone_total = IntCounter::new(
+            "controller_rival_writes_total",
+            "Number of times another writer undid what this controller had written.",
+        )?;
+        registry.register(Box::new(undone_total.clone()))?;
+        Ok(Self::new(undone_total))
+    }
+
+    /// The API server has accepted our write of the wanted value.
+    pub fn wrote(&self, key: &K, now: Instant) {
+        let state = &mut *self.state.lock();
+        state.prune(now);
+        let record = state
+            .records
+            .entry(key.clone())
+            .and_modify(|record| {
+                if record.is_settled(now) {
+                    *record = Record::default();
+                }
+            })
+            .or_default();
+        match record.contest {
+            // A new wanted value does not restart the hour after which the object is forgiven.
+            Contest::Open { .. } => record.standing = record.standing.or(Some(now)),
+            Contest::None { .. } => record.standing = Some(now),
+        }
+    }
+
+    /// The caller is about to write again because somebody has replaced the value that it had written.
+    ///
+    /// May be asked again and again about the same undoing, which counts once for each [`Rivals::wrote`]. A write
+    /// that had stood for so long that it was settled (see the table above) does not count.
+    pub fn undone(&self, key: &K, now: Instant) -> Verdict {
+        let state = &mut *self.state.lock();
+        let Some(record) = state.records.get_mut(key) else {
+            return Verdict::Write;
+        };
+        if record.is_settled(now) {
+            state.records.remove(key);
+            return Verdict::Write;
+        }
+        let mut first = false;
+        if record.standing.take().is_some() {
+            self.undone_total.inc();
+            first = record.contest.strike(now);
+        }
+        match record.contest {
+            Contest::Open { until, .. } if now < until => Verdict::BackOff {
+                wait: until.duration_since(now),
+                first,
+            },
+            Contest::Open { .. } | Contest::None { .. } => Verdict::Write,
+        }
+    }
+
+    /// The object is gone, or no longer ours to write.
+    pub fn forget(&self, key: &K) {
+        self.state.lock().records.remove(key);
+    }
+
+    /// Whether to name the rival `manager` now: true at most once an hour for each.
+    pub fn may_warn(&self, manager: &str, now: Instant) -> bool {
+        let warned = &mut self.state.lock().warned;
+        if warned
+            .get(manager)
+            .is_some_and(|at| now.saturating_duration_since(*at) < WARN_EVERY)
+        {
+            return false;
+        }
+        warned.retain(|_, at| now.saturating_duration_since(*at) < WARN_EVERY);
+        warned.insert(manager.to_owned(), now);
+        true
+    }
+}
+
+impl<K: Eq + Hash> State<K> {
+    /// Drops what is settled, whenever the map has doubled.
+    fn prune(&mut self, now: Instant) {
+        if self.records.len() >= self.pruned_to.saturating_mul(2) {
+            self.records.retain(|_, record| !record.is_settled(now));
+            self.pruned_to = self.records.len().max(PRUNE_FROM);
+        }
+    }
+}
+
+impl Default for Record {
+    fn default() -> Self {
+        Self {
+            standing: None,
+            contest: Contest::None { undone: Vec::new() },
+        }
+    }
+}
+
+impl Record {
+    /// Whether nothing that this record holds can matter any more.
+    fn is_settled(&self, now: Instant) -> bool {
+        let (quiet_since, limit) = match &self.contest {
+            Contest::None { undone } => (self.standing.or(undone.last().copied()), WINDOW),
+            Contest::Open { until, .. } => (self.standing.or(Some(*until)), FORGIVEN_AFTER),
+        };
+        quiet_since.is_none_or(|since| now.saturating_duration_since(since) > limit)
+    }
+}
+
+impl Contest {
+    /// Notes that a write was undone. True when that opens the contest.
+    fn strike(&mut self, now: Instant) -> bool {
+        let (wait, opens) = match self {
+            Self::None { undone } => {
+                undone.retain(|at| now.saturating_duration_since(*at) <= WINDOW);
+                undone.push(now);
+                if undone.len() < STRIKES {
+                    return false;
+                }
+                (FIRST_WAIT, true)
+            }
+            Self::Open { wait, .. } => (wait.saturating_mul(2).min(LONGEST_WAIT), false),
+        };
+        *self = Self::Open {
+            wait,
+            until: now + wait,
+        };
+        opens
+    }
+}
+
+/// Which field manager wrote the field at `path` last, from `metadata.managedFields`.
+///
+/// `path` is spelled as in `fieldsV1`: `["f:metadata", "f:annotations", "f:example.com/key"]`.
+pub fn manager_of(managed_fields: &[ManagedFieldsEntry], path: &[&str]) -> Option<String> {
+    managed_fields
+        .iter()
+        .filter(|entry| {
+            entry.manager.is_some()
+                && entry.fields_v1.as_ref().is_some_and(|fields| {
+                    path.iter()
+                        .try_fold(&fields.0, |fields, name| fields.get(name))
+                        .is_some()
+                })
+        })
+        .max_by_key(|entry| entry.time.as_ref().map(|time| time.0))
+        .and_then(|entry| entry.manager.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+    use crate::clock::Clock;
+
+    const MIN: u64 = 60;
+
+    /// A tracker of one object, with time in seconds.
+    struct Bench {
+        rivals: Rivals<&'static str>,
+        start: Instant,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            Self {
+                rivals: Rivals::register(&Registry::new()).unwrap(),
+                start: Clock::system().instant(),
+            }
+        }
+
+        fn at(&self, seconds: u64) -> Instant {
+            self.start + Duration::from_secs(seconds)
+        }
+
+        fn wrote(&self, seconds: u64) {
+            self.rivals.wrote(&"node-1", self.at(seconds));
+        }
+
+        fn undone(&self, seconds: u64) -> Verdict {
+            self.rivals.undone(&"node-1", self.at(seconds))
+        }
+
+        /// Writes at `seconds` and is undone in the same second.
+        fn round(&self, seconds: u64) -> Verdict {
+            self.wrote(seconds);
+            self.undone(seconds)
+        }
+
+        fn counted(&self) -> u64 {
+            self.rivals.undone_total.get()
+        }
+    }
+
+    fn back_off(seconds: u64, first: bool) -> Verdict {
+        Verdict::BackOff {
+            wait: Duration::from_secs(seconds),
+            first,
+        }
+    }
+
+    #[test]
+    fn a_value_never_written_by_us_is_written() {
+        let bench = Bench::new();
+        assert_eq!(bench.undone(0), Verdict::Write);
+        assert_eq!(bench.counted(), 0);
+    }
+
+    #[test]
+    fn the_third_undone_write_within_five_minutes_is_answered_a_minute_later() {
+        let bench = Bench::new();
+        assert_eq!(bench.round(0), Verdict::Write);
+        assert_eq!(bench.round(100), Verdict::Write);
+        assert_eq!(bench.round(300), back_off(60, true));
+        assert_eq!(bench.undone(310), back_off(50, false));
+        assert_eq!(bench.undone(359), back_off(1, false));
+        assert_eq!(bench.undone(360), Verdict::Write);
+        assert_eq!(bench.counted(), 3);
+    }
+
+    #[test]
+    fn three_undone_writes_in_more_than_five_minutes_are_answered_at_once() {
+        let bench = Bench::new();
+        assert_eq!(bench.round(0), Verdict::Write);
+        assert_eq!(bench.round(100), Verdict::Write);
+        assert_eq!(bench.round(301), Verdict::Write);
+        assert_eq!(bench.round(302), back_off(60, true));
+    }
+
+    #[test]
+    fn an_undoing_counts_once_however_often_it_is_seen() {
+        let bench = Bench::new();
+        bench.wrote(0);
+        for second in 1..20 {
+            assert_eq!(bench.undone(second), Verdict::Write);
+        }
+        assert_eq!(bench.counted(), 1);
+    }
+
+    #[test]
+    fn the_wait_doubles_up_to_an_hour_and_the_rival_is_named_once() {
+        let bench = Bench::new();
+        bench.round(0);
+        bench.round(0);
+        let mut now = 0;
+        let mut waits = Vec::new();
+        for _ in 0..9 {
+            let Verdict::BackOff { wait, first } = bench.round(now) else {
+                panic!("contested at {now}");
+            };
+            waits.push((wait.as_secs() / MIN, first));
+            now += wait.as_secs();
+            assert_eq!(bench.undone(now - 1), back_off(1, false));
+            assert_eq!(bench.undone(now), Verdict::Write);
+        }
+        assert_eq!(
+            waits,
+            [
+                (1, true),
+                (2, false),
+                (4, false),
+                (8, false),
+                (16, false),
+                (32, false),
+                (60, false),
+                (60, false),
+                (60, false)
+            ]
+        );
+    }
+
+    #[test]
+    fn a_contested_value_left_alone_for_more_than_an_hour_is_forgiven() {
+        for (after, verdict) in [
+            (60 * MIN, back_off(2 * MIN, false)),
+            (60 * MIN + 1, Verdict::Write),
+        ] {
+            let bench = Bench::new();
+            (0..3).for_each(|_| {
+                bench.round(0);
+            });
+            bench.wrote(MIN);
+            assert_eq!(
+                bench.undone(MIN + after),
+                verdict,
+                "undone {after} s after the write"
+            );
+        }
+    }
+
+    #[test]
+    fn a_new_wanted_value_does_not_put_off_forgiveness() {
+        let bench = Bench::new();
+        (0..3).for_each(|_| {
+            bench.round(0);
+        });
+        bench.wrote(MIN);
+        bench.wrote(40 * MIN);
+        assert_eq!(bench.undone(62 * MIN), Verdict::Write);
+        assert_eq!(bench.round(62 * MIN), Verdict::Write);
+    }
+
+    #[test]
+    fn a_forgotten_object_has_no_history() {
+        let bench = Bench::new();
+        bench.round(0);
+        bench.round(0);
+        bench.rivals.forget(&"node-1");
+        assert_eq!(bench.round(0), Verdict::Write);
+    }
+
+    #[test]
+    fn settled_objects_do_not_pile_up_and_contested_ones_stay() {
+        let start = Clock::system().instant();
+        let rivals = Rivals::register(&Registry::new()).unwrap();
+        for _ in 0..3 {
+            rivals.wrote(&u64::MAX, start);
+            rivals.undone(&u64::MAX, start);
+        }
+        for second in 0..3000 {
+            rivals.wrote(&second, start + Duration::from_secs(second));
+        }
+        // At most twice what the last five minutes hold.
+        assert!(rivals.state.lock().records.len() <= 2 * 302 + 1);
+        assert!(rivals.state.lock().records.contains_key(&u64::MAX));
+    }
+
+    #[test]
+    fn a_manager_is_named_once_an_hour() {
+        let bench = Bench::new();
+        assert!(bench.rivals.may_warn("kubectl", bench.at(0)));
+        assert!(!bench.rivals.may_warn("kubectl", bench.at(60 * MIN - 1)));
+        assert!(bench.rivals.may_warn("helm", bench.at(1)));
+        assert!(bench.rivals.may_warn("kubectl", bench.at(60 * MIN)));
+    }
+
+    #[test]
+    fn the_manager_that_wrote_the_field_last_is_named() {
+        let entry = |manager: &str, time: serde_json::Value, fields: serde_json::Value| {
+            serde_json::from_value::<ManagedFieldsEntry>(
+                json!({"manager": manager, "time": time, "fieldsV1": fields}),
+            )
+            .unwrap()
+        };
+        let ttl = json!({"f:metadata": {"f:annotations": {"f:example.com/ttl": {}}}});
+        let path = ["f:metadata", "f:annotations", "f:example.com/ttl"];
+        let entries = [
+            entry("untimed", json!(null), ttl.clone()),
+            entry("late", json!("2026-01-02T00:00:00Z"), ttl.clone()),
+            entry("early", json!("2026-01-01T00:00:00Z"), ttl.clone()),
+            entry(
+                "elsewhere",
+                json!("2026-01-03T00:00:00Z"),
+                json!({"f:metadata": {"f:labels": {"f:example.com/ttl": {}}}}),
+            ),
+            entry("odd", json!("2026-01-03T00:00:00Z"), json!("not a map")),
+        ];
+        assert_eq!(manager_of(&entries, &path).as_deref(), Some("late"));
+        assert_eq!(manager_of(&entries[..1], &path).as_deref(), Some("untimed"));
+        assert_eq!(manager_of(&entries[3..], &path), None);
+    }
+
+    proptest! {
+        /// A rival that undoes after the given delays, against a caller that syncs every given number of seconds
+        /// and writes as soon as it may.
+        #[test]
+        fn a_rival_is_never_answered_in_a_hot_loop(
+            delays in prop::collection::vec(0u64..400, 1..40),
+            sync in 1u64..90,
+        ) {
+            let bench = Bench::new();
+            let (mut now, mut undoings, mut contested_writes) = (0, Vec::new(), Vec::new());
+            let mut contested = false;
+            for delay in delays {
+                bench.wrote(now);
+                if contested {
+                    contested_writes.push(now);
+                }
+                now += delay;
+                undoings.push((now, delay));
+                while let Verdict::BackOff { first, .. } = bench.undone(now) {
+                    prop_assert_eq!(first, !contested, "named at {}", now);
+                    contested = true;
+                    now += sync;
+                }
+                if !contested {
+                    let recent = undoings.iter().filter(|(at, delay)| *delay <= 300 && now - at <= 300);
+                    prop_assert!(recent.count() < 3, "at {}", now);
+                }
+            }
+            for pair in contested_writes.windows(2) {
+                prop_assert!(pair[1] - pair[0] >= 60, "{:?}", pair);
+            }
+        }
+    }
+}

@@ -409,6 +409,10 @@ mod problems_of_the_file {
         "kubeApiQps: -1",
         "config.yaml:1: kubeApiQps: invalid value -1: must be 0 (no limit) or more"
     )]
+    #[case::misspelt_log_level(
+        "logLevel: inof",
+        "config.yaml:1: logLevel: invalid value \"inof\": \"inof\" is not a level, expected error, warn, info, debug, trace or a list of target=level"
+    )]
     #[case::number_for_text("context: 5", "config.yaml:1: context: invalid value 5: expected a text")]
     #[case::negative(
         "kubeApiBurst: -1",
@@ -1092,7 +1096,8 @@ fn valid_config() -> impl Strategy<Value = ToyConfig> {
         any::<bool>(),
         (0_i16..).prop_filter("bad luck", |size| *size != 13),
     );
-    let log = (format, "[^\\x00-\\x1f\\x7f-\\x9f]{0,20}", any::<bool>());
+    let filter = prop_oneof![Just("info"), Just("off"), Just(" warn, a::b=debug,")].prop_map(str::to_owned);
+    let log = (format, filter, any::<bool>());
     let api = (
         path(),
         name(),

@@ -42,6 +42,7 @@ pub use self::property::config_schema;
 pub(crate) use self::property::{Kind, Property, defaults, kebab_case, properties};
 pub use self::redact::effective;
 pub(crate) use self::redact::redacted;
+use crate::telemetry;
 
 /// All settings of one controller.
 ///
@@ -210,6 +211,9 @@ impl CommonConfig {
             (Some(_), None) => errors.push(FieldError::new(cert, format!("is set without {key}"))),
             (None, Some(_)) => errors.push(FieldError::new(key, format!("is set without {cert}"))),
             _ => {}
+        }
+        if let Err(error) = telemetry::check_filter(&self.log_level) {
+            errors.push(FieldError::new("logLevel", error.to_string()));
         }
         errors
     }

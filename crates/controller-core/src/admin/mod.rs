@@ -1,0 +1,252 @@
+//! The admin server (CORE-8): `/metrics`, `/livez`, `/readyz`, `/healthz`, `/configz`, `/version`.
+//!
+//! It must answer a kubelet under any load and cannot be held up: a connection carries one request and is cut
+//! after five seconds, whatever it does meanwhile (TLS, headers, reading the answer). Of more than 64 connections
+//! at once the later ones are closed unanswered instead of queued, so that a probe fails at once and is repeated
+//! rather than running into its own timeout.
+
+mod routes;
+mod tls;
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use http::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use prometheus::Registry;
+use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tower::ServiceExt;
+
+use self::tls::Tls;
+use crate::clock::Clock;
+use crate::error::Chain;
+use crate::metrics::Build;
+use crate::readiness::{Liveness, Readiness};
+
+/// A request has no more headers than this, in bytes; the least that hyper takes.
+const READ_BUFFER: usize = 8 * 1024;
+/// How long to wait after `accept` failed, most likely for want of file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
+/// How long the answers that are under way may take when the server stops.
+const STOP_GRACE: Duration = Duration::from_secs(1);
+
+/// Why the admin server cannot start. The messages name the file or the address.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The address is in use, not of this machine, or needs a right that the process lacks.
+    #[error("bind the admin server to {addr}")]
+    Bind {
+        /// The address asked for.
+        addr: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A TLS file cannot be read.
+    #[error("read TLS file {}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A TLS file does not hold what it must.
+    #[error("take {what} from TLS file {}", path.display())]
+    Pem {
+        /// What was looked for.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: rustls::pki_types::pem::Error,
+    },
+    /// The certificate and the key do not belong together, or are of a kind that is not known.
+    #[error("use certificate {} with private key {}", paths.cert.display(), paths.key.display())]
+    Pair {
+        /// The two files.
+        paths: TlsPaths,
+        /// What is wrong with them.
+        source: rustls::Error,
+    },
+}
+
+/// The PEM files of a server certificate. Both are read again when they change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsPaths {
+    /// The certificate chain, the server's own certificate first.
+    pub cert: PathBuf,
+    /// The private key of the first certificate.
+    pub key: PathBuf,
+}
+
+/// How much the clients may ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// How long a connection may last, from being accepted to the last byte of the answer. 5 s by default.
+    pub request: Duration,
+    /// How many connections may be open. 64 by default.
+    pub connections: usize,
+    /// The TLS files are looked at when a connection comes, at most this often. 5 s by default.
+    pub tls_check: Duration,
+}
+
+/// What the endpoints show.
+#[derive(Clone, Debug)]
+pub struct State {
+    /// `/metrics`.
+    pub registry: Registry,
+    /// `/readyz`.
+    pub readiness: Readiness,
+    /// `/livez` and `/healthz`.
+    pub liveness: Liveness,
+    /// `/configz`: the effective configuration, secrets masked ([`crate::config::effective`]).
+    pub config: Value,
+    /// `/version`.
+    pub build: Build,
+    /// `/version`: the minor versions of Kubernetes that the controller works with, such as `1.36`.
+    pub kubernetes_versions: &'static [&'static str],
+}
+
+/// A server that is bound to its address and serves nobody yet.
+#[derive(Debug)]
+pub struct AdminServer {
+    listener: TcpListener,
+    local_addr: SocketAddr,
+    tls: Option<Tls>,
+    clock: Clock,
+    limits: Limits,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            request: Duration::from_secs(5),
+            connections: 64,
+            tls_check: Duration::from_secs(5),
+        }
+    }
+}
+
+impl AdminServer {
+    /// Takes `addr` (port 0: any free one) and loads the certificate, if there is to be one.
+    pub async fn bind(
+        addr: SocketAddr,
+        tls: Option<TlsPaths>,
+        clock: Clock,
+        limits: Limits,
+    ) -> Result<Self, Error> {
+        let tls = match tls {
+            Some(paths) => Some(Tls::load(paths, clock.clone(), limits.tls_check).await?),
+            None => None,
+        };
+        let bind_error = |source| Error::Bind { addr, source };
+        let listener = TcpListener::bind(addr).await.map_err(bind_error)?;
+        let local_addr = listener.local_addr().map_err(bind_error)?;
+        Ok(Self {
+            listener,
+            local_addr,
+            tls,
+            clock,
+            limits,
+        })
+    }
+
+    /// The address that it is bound to, with the port that was taken.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local_addr
+    }
+
+    /// Serves until `stop` completes, then lets the answers that are under way finish, for a second at most.
+    ///
+    /// Nothing that a client does ends it.
+    pub async fn serve(self, state: State, stop: impl Future<Output = ()>) {
+        let Self {
+            listener,
+            tls,
+            clock,
+            limits,
+            ..
+        } = self;
+        let router = routes::router(state);
+        let tls = tls.map(Arc::new);
+        let mut connections = JoinSet::new();
+        let mut stop = std::pin::pin!(stop);
+        loop {
+            let accepted = tokio::select! {
+                () = &mut stop => break,
+                Some(_ended) = connections.join_next() => continue,
+                accepted = listener.accept() => accepted,
+            };
+            match accepted {
+                Ok((stream, peer)) => {
+                    // The ended ones that are not reaped yet do not count.
+                    while connections.try_join_next().is_some() {}
+                    if connections.len() >= limits.connections {
+                        tracing::debug!(%peer, "closed a connection: there are too many");
+                        continue;
+                    }
+                    let connection = answer(stream, tls.clone(), router.clone());
+                    let clock = clock.clone();
+                    connections.spawn(async move {
+                        match clock.timeout(limits.request, connection).await {
+                            Ok(Ok(())) => {}
+                            Ok(Err(error)) => {
+                                tracing::debug!(%peer, "a connection failed: {}", Chain(&*error));
+                            }
+                            Err(_) => tracing::debug!(%peer, "cut a connection: it took too long"),
+                        }
+                    });
+                }
+                // The client's own doing.
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset
+                    ) => {}
+                Err(error) => {
+                    tracing::warn!("the admin server could not accept a connection: {error}");
+                    clock.sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+        drop(listener);
+        let answered = async { while connections.join_next().await.is_some() {} };
+        if clock.timeout(STOP_GRACE, answered).await.is_err() {
+            tracing::debug!("stopped the admin server with connections open");
+        }
+    }
+}
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+async fn answer(stream: TcpStream, tls: Option<Arc<Tls>>, router: Router) -> Result<(), BoxError> {
+    match tls {
+        Some(tls) => http(tls.accept(stream).await?, router).await?,
+        None => http(stream, router).await?,
+    }
+    Ok(())
+}
+
+async fn http<S>(stream: S, router: Router) -> Result<(), hyper::Error>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let service = service_fn(move |request: Request<Incoming>| router.clone().oneshot(request));
+    http1::Builder::new()
+        // Probes and scrapes come further apart than a connection lasts.
+        .keep_alive(false)
+        // The whole connection has a limit.
+        .header_read_timeout(None)
+        .max_buf_size(READ_BUFFER)
+        .serve_connection(TokioIo::new(stream), service)
+        .await
+}

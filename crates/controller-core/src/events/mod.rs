@@ -1,0 +1,200 @@
+//! Events on objects, as `kubectl describe` shows them: best effort and never on the hot path (CORE-7).
+//!
+//! A [`Recorder`] puts events into a bounded queue and returns; an [`EventSender`] sends them to `events.k8s.io/v1` at
+//! a rate of its own. Repeats become a series of one Event object, as with client-go's `tools/events`. kube's own
+//! recorder is not used: it sends from the caller, writes every repeat, mixes notes up and reads the wall clock.
+//!
+//! Rights: `events.k8s.io` events create, patch.
+
+mod sender;
+mod series;
+
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ObjectReference;
+use prometheus::{IntCounter, Registry};
+use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
+
+pub use self::sender::EventSender;
+use crate::clock::Clock;
+use crate::meta::{ObjectKey, Uid};
+use crate::metrics::register;
+
+/// Events that may wait to be sent. Source: client-go `tools/events`, `maxQueuedEvents`.
+pub const QUEUE_LENGTH: usize = 1000;
+/// The longest note, in bytes. Source: Kubernetes `validation/events.go`, `NoteLengthLimit`.
+pub const NOTE_LENGTH_LIMIT: usize = 1024;
+/// The longest reporting instance, in bytes. Source: Kubernetes `validation/events.go`,
+/// `ReportingInstanceLengthLimit`.
+pub const REPORTING_INSTANCE_LENGTH_LIMIT: usize = 128;
+
+/// What happened to an object.
+///
+/// Equal events that come within six minutes of each other are one series.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// The object, with its uid ([`reference()`]).
+    pub regarding: ObjectReference,
+    /// Another object that had a part in it.
+    pub related: Option<ObjectReference>,
+    /// Whether something is wrong.
+    pub type_: EventType,
+    /// Why, in `PascalCase`; at most 128 bytes.
+    pub reason: &'static str,
+    /// What the controller did or tried, in `PascalCase`; at most 128 bytes.
+    pub action: &'static str,
+    /// For people; cut at [`NOTE_LENGTH_LIMIT`].
+    pub note: String,
+}
+
+/// The type of an [`Event`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EventType {
+    /// As it should be.
+    Normal,
+    /// Somebody may want to look.
+    Warning,
+}
+
+/// Who reports the events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reporter {
+    /// `reportingController`: the name of the controller, a DNS label.
+    pub controller: String,
+    /// `reportingInstance`: the name of the pod or the host; cut at [`REPORTING_INSTANCE_LENGTH_LIMIT`].
+    pub instance: String,
+}
+
+/// Takes events from anywhere. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Recorder(Option<Arc<Publisher>>);
+
+#[derive(Debug)]
+struct Publisher {
+    queue: mpsc::Sender<Occurrence>,
+    clock: Clock,
+    metrics: EventMetrics,
+}
+
+/// An event and when it happened.
+#[derive(Debug)]
+struct Occurrence {
+    event: Event,
+    at: Timestamp,
+}
+
+/// `events_dropped_total`.
+#[derive(Clone, Debug)]
+pub struct EventMetrics {
+    dropped: IntCounter,
+}
+
+/// A recorder and the sender that [`EventSender::run`] makes work for it.
+pub fn channel(reporter: Reporter, clock: Clock, metrics: EventMetrics) -> (Recorder, EventSender) {
+    let (queue, occurrences) = mpsc::channel(QUEUE_LENGTH);
+    let sender = EventSender::new(reporter, clock.clone(), metrics.clone(), occurrences);
+    let publisher = Publisher {
+        queue,
+        clock,
+        metrics,
+    };
+    (Recorder(Some(Arc::new(publisher))), sender)
+}
+
+/// The reference under which `kubectl describe` finds the events of an object.
+pub fn reference(api_version: &str, kind: &str, key: &ObjectKey, uid: &Uid) -> ObjectReference {
+    ObjectReference {
+        api_version: Some(api_version.to_owned()),
+        kind: Some(kind.to_owned()),
+        name: Some(key.name.to_string()),
+        namespace: key.namespace.as_deref().map(str::to_owned),
+        uid: Some(uid.0.to_string()),
+        ..ObjectReference::default()
+    }
+}
+
+impl Recorder {
+    /// A recorder that records nothing, for a dry run (CORE-14).
+    pub fn disabled() -> Self {
+        Self(None)
+    }
+
+    /// Queues `event` as happening now. Returns at once; an event for which the queue has no room is dropped and
+    /// counted.
+    pub fn publish(&self, mut event: Event) {
+        let Some(publisher) = &self.0 else { return };
+        event
+            .note
+            .truncate(event.note.floor_char_boundary(NOTE_LENGTH_LIMIT));
+        let at = publisher.clock.now();
+        match publisher.queue.try_send(Occurrence { event, at }) {
+            Ok(()) => {}
+            Err(TrySendError::Full(lost) | TrySendError::Closed(lost)) => {
+                publisher.metrics.drop(&lost.event, "the queue takes no more");
+            }
+        }
+    }
+}
+
+impl EventMetrics {
+    /// Registers the counter at 0. Fails when `registry` has it already.
+    pub fn register(registry: &Registry) -> prometheus::Result<Self> {
+        Ok(Self {
+            dropped: register(
+                registry,
+                IntCounter::new(
+                    "events_dropped_total",
+                    "Events that were given up: the queue was full or the API server refused them.",
+                ),
+            )?,
+        })
+    }
+
+    fn drop(&self, event: &Event, why: &str) {
+        self.dropped.inc();
+        tracing::debug!(
+            reason = event.reason,
+            regarding = event.regarding.name,
+            "dropped an event: {why}"
+        );
+    }
+}
+
+impl EventType {
+    /// As in the Event object.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Normal => "Normal",
+            Self::Warning => "Warning",
+        }
+    }
+}
+
+impl Event {
+    /// Where the Event object lives: with the object, or in `default` for a cluster-scoped one.
+    fn namespace(&self) -> &str {
+        match self.regarding.namespace.as_deref() {
+            None | Some("") => "default",
+            Some(namespace) => namespace,
+        }
+    }
+}
+
+impl Eq for Event {}
+
+impl Hash for Event {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        // Enough to tell events apart; references as a whole do not hash.
+        self.regarding.uid.hash(state);
+        self.regarding.name.hash(state);
+        self.type_.hash(state);
+        self.reason.hash(state);
+        self.note.hash(state);
+    }
+}
+
+#[cfg(test)]
+mod tests;

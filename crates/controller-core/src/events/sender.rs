@@ -1,0 +1,271 @@
+//! Sends what the ledger wants written, at a rate of its own.
+
+use std::time::Duration;
+
+use k8s_openapi::api::events::v1::{Event as EventObject, EventSeries};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::series::{Ledger, Write};
+use super::{Event, EventMetrics, Occurrence, REPORTING_INSTANCE_LENGTH_LIMIT, Reporter};
+use crate::clock::Clock;
+use crate::error::Chain;
+use crate::shutdown::Shutdown;
+
+/// So many requests may be made at once …
+const BURST: u32 = 100;
+/// … and one more after each of these: ten a second.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// Sends the events of the [`Recorder`](super::Recorder)s that it was made with.
+#[derive(Debug)]
+pub struct EventSender {
+    reporter: Reporter,
+    clock: Clock,
+    occurrences: mpsc::Receiver<Occurrence>,
+    ledger: Ledger,
+    pace: Pace,
+}
+
+/// A token bucket, kept as the time at which it will be full again.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    full_at: Instant,
+}
+
+/// What became of a request.
+#[derive(Debug)]
+enum Outcome {
+    /// The Event object is as wanted.
+    Written,
+    /// There is no such Event object or namespace, or the namespace goes away.
+    Gone,
+    /// It may succeed later.
+    Later(kube::Error),
+    /// It never will.
+    Refused(kube::Error),
+}
+
+impl EventSender {
+    pub(super) fn new(
+        reporter: Reporter,
+        clock: Clock,
+        metrics: EventMetrics,
+        occurrences: mpsc::Receiver<Occurrence>,
+    ) -> Self {
+        let Reporter {
+            controller,
+            mut instance,
+        } = reporter;
+        instance.truncate(instance.floor_char_boundary(REPORTING_INSTANCE_LENGTH_LIMIT));
+        // The API server requires both.
+        if instance.is_empty() {
+            instance.clone_from(&controller);
+        }
+        Self {
+            reporter: Reporter { controller, instance },
+            pace: Pace {
+                full_at: clock.instant(),
+            },
+            clock,
+            occurrences,
+            ledger: Ledger::new(metrics),
+        }
+    }
+
+    /// Sends events until `shutdown` drains, then those that wait and need not wait for their turn, and returns.
+    ///
+    /// A request that fails for a reason that may pass is made again every minute while its series lasts.
+    pub async fn run(mut self, client: Client, shutdown: Shutdown) {
+        while let Some(write) = self.next_write(&shutdown).await {
+            self.paced(&client, write, &shutdown).await;
+        }
+        self.finish(&client).await;
+    }
+
+    /// Makes the requests that need not wait for their turn, each once, and gives up the others.
+    async fn finish(&mut self, client: &Client) {
+        self.occurrences.close();
+        let mut reachable = true;
+        while let Some(write) = self.next_waiting() {
+            let now = self.clock.instant();
+            if reachable && self.pace.next(now) <= now {
+                reachable = self.send(client, write).await;
+            } else {
+                self.ledger.refuse(&write, "the process stops");
+            }
+        }
+    }
+
+    /// The next request to make; `None` once the process stops or nobody is left to publish.
+    async fn next_write(&mut self, shutdown: &Shutdown) -> Option<Write> {
+        loop {
+            let due = self.ledger.next_due();
+            let write = tokio::select! {
+                () = shutdown.draining() => return None,
+                () = sleep_until(&self.clock, due) => self.ledger.due(self.clock.instant()),
+                occurrence = self.occurrences.recv() => {
+                    self.ledger.observe(occurrence?, self.clock.instant())
+                }
+            };
+            if write.is_some() {
+                return write;
+            }
+        }
+    }
+
+    /// What can be sent without waiting for anything.
+    fn next_waiting(&mut self) -> Option<Write> {
+        let now = self.clock.instant();
+        while let Ok(occurrence) = self.occurrences.try_recv() {
+            let write = self.ledger.observe(occurrence, now);
+            if write.is_some() {
+                return write;
+            }
+        }
+        self.ledger.unwritten(now)
+    }
+
+    async fn paced(&mut self, client: &Client, write: Write, shutdown: &Shutdown) {
+        let turn = self.pace.next(self.clock.instant());
+        tokio::select! {
+            () = shutdown.draining() => {}
+            () = self.clock.sleep_until(turn) => {}
+        }
+        self.send(client, write).await;
+    }
+
+    /// Makes one request; whether the API server had an answer to it.
+    async fn send(&mut self, client: &Client, mut write: Write) -> bool {
+        let mut outcome = self.request(client, &write).await;
+        if let (Outcome::Gone, false) = (&outcome, write.create)
+            && let Some(instead) = self.ledger.lost(&write, self.clock.instant())
+        {
+            outcome = self.request(client, &instead).await;
+            write = instead;
+        }
+        let answered = !matches!(outcome, Outcome::Later(_));
+        match outcome {
+            Outcome::Written => self.ledger.written(&write),
+            Outcome::Gone => self.ledger.forget(&write),
+            Outcome::Later(error) => {
+                let why = Chain(&error).to_string();
+                tracing::debug!(reason = write.event.reason, "could not write an event: {why}");
+                self.ledger.postpone(&write, self.clock.instant(), &why);
+            }
+            Outcome::Refused(error) => self.ledger.refuse(&write, &Chain(&error).to_string()),
+        }
+        answered
+    }
+
+    async fn request(&self, client: &Client, write: &Write) -> Outcome {
+        let events: Api<EventObject> = Api::namespaced(client.clone(), write.event.namespace());
+        let result = if write.create {
+            let object = self.event_object(write);
+            events.create(&PostParams::default(), &object).await
+        } else {
+            let name = object_name(&write.event, &self.reporter, write.stamp);
+            let patch = json!({ "series": series(write) });
+            events
+                .patch(&name, &PatchParams::default(), &Patch::Merge(patch))
+                .await
+        };
+        match result {
+            Ok(_) => Outcome::Written,
+            Err(error) => outcome(error, write.create),
+        }
+    }
+
+    fn event_object(&self, write: &Write) -> EventObject {
+        let event = &*write.event;
+        EventObject {
+            metadata: ObjectMeta {
+                name: Some(object_name(event, &self.reporter, write.stamp)),
+                namespace: Some(event.namespace().to_owned()),
+                ..ObjectMeta::default()
+            },
+            event_time: Some(MicroTime(write.first)),
+            series: series(write),
+            reporting_controller: Some(self.reporter.controller.clone()),
+            reporting_instance: Some(self.reporter.instance.clone()),
+            action: Some(event.action.to_owned()),
+            reason: Some(event.reason.to_owned()),
+            regarding: Some(event.regarding.clone()),
+            related: event.related.clone(),
+            note: Some(event.note.clone()),
+            type_: Some(event.type_.as_str().to_owned()),
+            ..EventObject::default()
+        }
+    }
+}
+
+impl Pace {
+    /// When the next request may be made, which is taken to be made then.
+    fn next(&mut self, now: Instant) -> Instant {
+        self.full_at = self.full_at.max(now) + INTERVAL;
+        self.full_at.checked_sub(INTERVAL * BURST).unwrap_or(now).max(now)
+    }
+}
+
+fn outcome(error: kube::Error, create: bool) -> Outcome {
+    let kube::Error::Api(status) = &error else {
+        return Outcome::Later(error);
+    };
+    match status.code {
+        404 => Outcome::Gone,
+        403 if status.details.as_ref().is_some_and(|details| {
+            details
+                .causes
+                .iter()
+                .any(|cause| cause.reason == "NamespaceTerminating")
+        }) =>
+        {
+            Outcome::Gone
+        }
+        // The name is ours alone: an earlier try got through although its answer did not.
+        409 if create => Outcome::Written,
+        401 | 408 | 409 | 429 | 500.. => Outcome::Later(error),
+        _ => Outcome::Refused(error),
+    }
+}
+
+fn series(write: &Write) -> Option<EventSeries> {
+    write.series.map(|(count, last)| EventSeries {
+        count,
+        last_observed_time: MicroTime(last),
+    })
+}
+
+/// The name of the object and a time, as client-go makes it, where that is a name that an Event may have; else the
+/// name of the controller. Source: client-go `tools/record/util`, `GenerateEventName`.
+fn object_name(event: &Event, reporter: &Reporter, stamp: i128) -> String {
+    let regarding = event.regarding.name.as_deref().unwrap_or_default();
+    let name = format!("{regarding}.{stamp:x}");
+    if is_dns_subdomain(&name) {
+        name
+    } else {
+        format!("{}.{stamp:x}", reporter.controller)
+    }
+}
+
+/// Source: RFC 1123, as Kubernetes reads it for the names of most objects.
+fn is_dns_subdomain(name: &str) -> bool {
+    let alphanumeric = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    name.len() <= 253
+        && name.split('.').all(|label| {
+            label.starts_with(alphanumeric)
+                && label.ends_with(alphanumeric)
+                && label.chars().all(|c| alphanumeric(c) || c == '-')
+        })
+}
+
+async fn sleep_until(clock: &Clock, at: Option<Instant>) {
+    match at {
+        Some(at) => clock.sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}

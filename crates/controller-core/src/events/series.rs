@@ -1,0 +1,198 @@
+//! Which occurrences become a new Event object, which a longer series of one, and when that is written.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use super::{Event, EventMetrics, Occurrence};
+
+/// An event that was not repeated for so long has ended its series. Source: client-go `tools/events`, `finishTime`.
+pub(super) const FINISH_TIME: Duration = Duration::from_mins(6);
+/// The second occurrence is written at once, the later ones together at most this often; a write that failed is
+/// tried again after it.
+pub(super) const WRITE_INTERVAL: Duration = Duration::from_mins(1);
+/// Series that are remembered, about a kilobyte each.
+pub(super) const SERIES_LIMIT: usize = 1024;
+
+/// The events of the last minutes.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    series: HashMap<Arc<Event>, Series>,
+    metrics: EventMetrics,
+    /// Keeps the names of Event objects apart that are made in the same nanosecond.
+    last_stamp: i128,
+}
+
+#[derive(Debug)]
+struct Series {
+    /// Goes into the name of the Event object.
+    stamp: i128,
+    /// Whether the Event object exists, as far as we know.
+    created: bool,
+    count: i32,
+    first: Timestamp,
+    last: Timestamp,
+    last_seen: Instant,
+    /// No patch before this.
+    next_write: Instant,
+    /// When to write what is not written yet; `None` when everything is.
+    due: Option<Instant>,
+}
+
+/// A request to be made. Its outcome must be reported to the [`Ledger`].
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Write {
+    pub(super) event: Arc<Event>,
+    pub(super) stamp: i128,
+    /// Whether the Event object must be created; else only its series is patched.
+    pub(super) create: bool,
+    pub(super) first: Timestamp,
+    /// How often it happened and when last, where it did more than once.
+    pub(super) series: Option<(i32, Timestamp)>,
+}
+
+impl Ledger {
+    pub(super) fn new(metrics: EventMetrics) -> Self {
+        Self {
+            series: HashMap::new(),
+            metrics,
+            last_stamp: 0,
+        }
+    }
+
+    /// Takes an occurrence in; what to write about it at once, if anything.
+    pub(super) fn observe(&mut self, occurrence: Occurrence, now: Instant) -> Option<Write> {
+        let Occurrence { event, at } = occurrence;
+        let Some(series) = self.series.get_mut(&event).filter(|series| series.goes_on(now)) else {
+            return Some(self.begin(Arc::new(event), at, now));
+        };
+        series.count = series.count.saturating_add(1);
+        series.last = at;
+        series.last_seen = now;
+        let due = *series.due.get_or_insert(series.next_write);
+        if due > now { None } else { self.write(&event, now) }
+    }
+
+    /// A write that has become due.
+    pub(super) fn due(&mut self, now: Instant) -> Option<Write> {
+        let (event, _) = self
+            .series
+            .iter()
+            .find(|(_, series)| series.due.is_some_and(|due| due <= now))?;
+        let event = Arc::clone(event);
+        self.write(&event, now)
+    }
+
+    /// A write that would become due later.
+    pub(super) fn unwritten(&mut self, now: Instant) -> Option<Write> {
+        let (event, _) = self.series.iter().find(|(_, series)| series.due.is_some())?;
+        let event = Arc::clone(event);
+        self.write(&event, now)
+    }
+
+    /// When [`due`](Self::due) next has something.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.series.values().filter_map(|series| series.due).min()
+    }
+
+    /// The Event object is as `write` wanted it.
+    pub(super) fn written(&mut self, write: &Write) {
+        if let Some(series) = self.series.get_mut(&write.event) {
+            series.created = true;
+        }
+    }
+
+    /// The Event object that `write` wanted to patch is no more: what to write instead.
+    pub(super) fn lost(&mut self, write: &Write, now: Instant) -> Option<Write> {
+        self.series.get_mut(&write.event)?.created = false;
+        self.write(&write.event, now)
+    }
+
+    /// `write` failed and may succeed later: it becomes due again, unless the series has ended meanwhile.
+    pub(super) fn postpone(&mut self, write: &Write, now: Instant, why: &str) {
+        if let Some(series) = self.series.get_mut(&write.event) {
+            if now.duration_since(series.last_seen) < FINISH_TIME {
+                series.next_write = now + WRITE_INTERVAL;
+                series.due = Some(series.next_write);
+            } else {
+                self.refuse(write, why);
+            }
+        }
+    }
+
+    /// `write` failed for good.
+    pub(super) fn refuse(&mut self, write: &Write, why: &str) {
+        self.metrics.drop(&write.event, why);
+        self.forget(write);
+    }
+
+    /// `write` is of no use any more: the namespace goes away.
+    pub(super) fn forget(&mut self, write: &Write) {
+        self.series.remove(&write.event);
+    }
+
+    fn begin(&mut self, event: Arc<Event>, at: Timestamp, now: Instant) -> Write {
+        self.make_room(now);
+        self.last_stamp = at.as_nanosecond().max(self.last_stamp.saturating_add(1));
+        let series = Series {
+            stamp: self.last_stamp,
+            created: false,
+            count: 1,
+            first: at,
+            last: at,
+            last_seen: now,
+            next_write: now,
+            due: None,
+        };
+        let write = series.to_write(Arc::clone(&event));
+        self.series.insert(event, series);
+        write
+    }
+
+    fn write(&mut self, event: &Event, now: Instant) -> Option<Write> {
+        let event = Arc::clone(self.series.get_key_value(event)?.0);
+        let series = self.series.get_mut(&event)?;
+        series.due = None;
+        series.next_write = now + WRITE_INTERVAL;
+        Some(series.to_write(event))
+    }
+
+    /// Forgets the series that have ended, and when there are too many all the same, the one that was quiet for
+    /// the longest time.
+    fn make_room(&mut self, now: Instant) {
+        if self.series.len() < SERIES_LIMIT {
+            return;
+        }
+        self.series.retain(|_, series| series.goes_on(now));
+        if self.series.len() < SERIES_LIMIT {
+            return;
+        }
+        let quietest = self.series.iter().min_by_key(|(_, series)| series.last_seen);
+        if let Some(event) = quietest.map(|(event, _)| Arc::clone(event))
+            && let Some(series) = self.series.remove(&event)
+            && series.due.is_some()
+        {
+            self.metrics.drop(&event, "too many series");
+        }
+    }
+}
+
+impl Series {
+    /// Whether another occurrence belongs to it.
+    fn goes_on(&self, now: Instant) -> bool {
+        self.due.is_some() || now.duration_since(self.last_seen) < FINISH_TIME
+    }
+
+    fn to_write(&self, event: Arc<Event>) -> Write {
+        Write {
+            event,
+            stamp: self.stamp,
+            create: !self.created,
+            first: self.first,
+            series: (self.count > 1).then_some((self.count, self.last)),
+        }
+    }
+}

@@ -1,0 +1,466 @@
+use std::convert::Infallible;
+use std::time::Duration;
+
+use http::{Method, Request, Response};
+use http_body_util::{BodyExt, Full};
+use kube::Client;
+use kube::client::Body;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::*;
+use crate::shutdown::{self, Trigger};
+use crate::tasks::TaskSet;
+
+/// One request that the API server saw.
+#[derive(Clone, Debug)]
+struct Seen {
+    /// Milliseconds since the start.
+    at: u128,
+    method: Method,
+    path: String,
+    body: Value,
+}
+
+type Answer = Box<dyn Fn(&Seen) -> (u16, Value) + Send + Sync>;
+
+/// A recorder, its sender, and an API server that answers as the test wants and remembers what it saw.
+struct Bench {
+    recorder: Recorder,
+    clock: Clock,
+    start: Instant,
+    seen: Arc<Mutex<Vec<Seen>>>,
+    answer: Arc<Mutex<Answer>>,
+    dropped: IntCounter,
+    trigger: Trigger,
+    tasks: TaskSet,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
+        let start = clock.instant();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let answer: Arc<Mutex<Answer>> = Arc::new(Mutex::new(Box::new(accept)));
+        let metrics = EventMetrics::register(&Registry::new()).unwrap();
+        let reporter = Reporter {
+            controller: "ttl-controller".to_owned(),
+            instance: "pod-1".to_owned(),
+        };
+        let (recorder, sender) = channel(reporter, clock.clone(), metrics.clone());
+        let client = api_server(clock.clone(), Arc::clone(&seen), Arc::clone(&answer));
+        let (trigger, shutdown) = shutdown::channel();
+        let mut tasks = TaskSet::new();
+        tasks.spawn("events", sender.run(client, shutdown));
+        Self {
+            recorder,
+            clock,
+            start,
+            seen,
+            answer,
+            dropped: metrics.dropped,
+            trigger,
+            tasks,
+        }
+    }
+
+    fn answers(&self, answer: impl Fn(&Seen) -> (u16, Value) + Send + Sync + 'static) {
+        *self.answer.lock() = Box::new(answer);
+    }
+
+    /// Lets `seconds` pass, then says what was requested meanwhile.
+    async fn after(&self, seconds: u64) -> Vec<Seen> {
+        self.clock.sleep(Duration::from_secs(seconds)).await;
+        std::mem::take(&mut *self.seen.lock())
+    }
+
+    /// As [`after`](Self::after), in short: `POST` or `PATCH` and the count of the series.
+    async fn counts_after(&self, seconds: u64) -> Vec<String> {
+        let seen = self.after(seconds).await;
+        seen.iter()
+            .map(|seen| format!("{} {}", seen.method, seen.body["series"]["count"]))
+            .collect()
+    }
+
+    async fn stop(&mut self) {
+        self.trigger.advance();
+        self.tasks
+            .drain(&self.clock, Duration::from_secs(10))
+            .await
+            .unwrap();
+    }
+}
+
+fn api_server(clock: Clock, seen: Arc<Mutex<Vec<Seen>>>, answer: Arc<Mutex<Answer>>) -> Client {
+    let start = clock.instant();
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let (clock, seen, answer) = (clock.clone(), Arc::clone(&seen), Arc::clone(&answer));
+        async move {
+            let (head, body) = request.into_parts();
+            let body = body.collect().await.unwrap().to_bytes();
+            let request = Seen {
+                at: clock.instant().duration_since(start).as_millis(),
+                method: head.method,
+                path: head.uri.path().to_owned(),
+                body: serde_json::from_slice(&body).unwrap(),
+            };
+            let (code, reply) = answer.lock()(&request);
+            seen.lock().push(request);
+            let body = Full::from(reply.to_string());
+            Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap())
+        }
+    });
+    Client::new(service, "default")
+}
+
+fn accept(seen: &Seen) -> (u16, Value) {
+    let name = seen.path.rsplit('/').next().unwrap();
+    (200, json!({"metadata": {"name": name}}))
+}
+
+fn status(code: u16, reason: &str, cause: &str) -> (u16, Value) {
+    let details = json!({"causes": [{"reason": cause}]});
+    (
+        code,
+        json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason,
+            "message": reason, "details": details}),
+    )
+}
+
+fn on_job(note: &str) -> Event {
+    let key = ObjectKey::namespaced("batch", "job-1");
+    Event {
+        regarding: reference("batch/v1", "Job", &key, &Uid("uid-1".into())),
+        related: None,
+        type_: EventType::Normal,
+        reason: "TTLExpired",
+        action: "Delete",
+        note: note.to_owned(),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_is_created_with_all_that_kubernetes_asks_for() {
+    let bench = Bench::new();
+    bench.recorder.publish(on_job("gone"));
+    let seen = bench.after(1).await;
+    assert_eq!(seen.len(), 1);
+    assert_eq!(seen[0].method, Method::POST);
+    assert_eq!(seen[0].path, "/apis/events.k8s.io/v1/namespaces/batch/events");
+    assert_eq!(
+        seen[0].body,
+        json!({
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {"name": "job-1.18867251edfa0000", "namespace": "batch"},
+            "eventTime": "2026-01-01T00:00:00.000000Z",
+            "reportingController": "ttl-controller",
+            "reportingInstance": "pod-1",
+            "action": "Delete",
+            "reason": "TTLExpired",
+            "regarding": {"apiVersion": "batch/v1", "kind": "Job", "namespace": "batch", "name": "job-1",
+                "uid": "uid-1"},
+            "note": "gone",
+            "type": "Normal",
+        })
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_event_of_a_cluster_scoped_object_lives_in_default() {
+    let bench = Bench::new();
+    let mut event = on_job("note");
+    event.regarding = reference("v1", "Node", &ObjectKey::cluster("node-1"), &Uid("uid-2".into()));
+    bench.recorder.publish(event);
+    let seen = bench.after(1).await;
+    assert_eq!(seen[0].path, "/apis/events.k8s.io/v1/namespaces/default/events");
+    assert_eq!(seen[0].body["metadata"]["namespace"], "default");
+    assert_eq!(
+        seen[0].body["regarding"],
+        json!({"apiVersion": "v1", "kind": "Node", "name": "node-1", "uid": "uid-2"})
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_repeat_is_written_at_once_and_further_ones_together_once_a_minute() {
+    let bench = Bench::new();
+    bench.recorder.publish(on_job("note"));
+    assert_eq!(bench.counts_after(1).await, ["POST null"]);
+    bench.recorder.publish(on_job("note"));
+    let seen = bench.after(1).await;
+    assert_eq!(seen.len(), 1);
+    assert_eq!(seen[0].method, Method::PATCH);
+    assert_eq!(
+        seen[0].path,
+        "/apis/events.k8s.io/v1/namespaces/batch/events/job-1.18867251edfa0000"
+    );
+    assert_eq!(
+        seen[0].body,
+        json!({"series": {"count": 2, "lastObservedTime": "2026-01-01T00:00:01.000000Z"}})
+    );
+    for _ in 0..30 {
+        bench.recorder.publish(on_job("note"));
+        assert_eq!(bench.counts_after(1).await, [""; 0]);
+    }
+    assert_eq!(bench.counts_after(30).await, ["PATCH 32"]);
+    assert_eq!(bench.counts_after(3600).await, [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_differs_in_anything_is_another_event() {
+    let bench = Bench::new();
+    let mut others = vec![on_job("note"), on_job("another note")];
+    for change in [
+        (|event| event.reason = "Other") as fn(&mut Event),
+        |event| event.action = "Other",
+        |event| event.type_ = EventType::Warning,
+        |event| event.regarding.uid = Some("uid-2".to_owned()),
+        |event| event.related = Some(event.regarding.clone()),
+    ] {
+        let mut event = on_job("note");
+        change(&mut event);
+        others.push(event);
+    }
+    for event in others {
+        bench.recorder.publish(event);
+    }
+    let seen = bench.after(1).await;
+    assert!(seen.iter().all(|seen| seen.method == Method::POST), "{seen:?}");
+    let mut names: Vec<_> = seen
+        .iter()
+        .map(|seen| seen.body["metadata"]["name"].to_string())
+        .collect();
+    names.dedup();
+    assert_eq!(names.len(), 7, "{names:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_series_ends_after_six_minutes_without_a_repeat() {
+    let bench = Bench::new();
+    bench.recorder.publish(on_job("note"));
+    assert_eq!(bench.counts_after(359).await, ["POST null"]);
+    bench.recorder.publish(on_job("note"));
+    assert_eq!(bench.counts_after(360).await, ["PATCH 2"]);
+    bench.recorder.publish(on_job("note"));
+    assert_eq!(bench.counts_after(1).await, ["POST null"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn long_notes_are_cut_between_two_characters() {
+    let bench = Bench::new();
+    bench.recorder.publish(on_job(&"€".repeat(400)));
+    let seen = bench.after(1).await;
+    assert_eq!(seen[0].body["note"], "€".repeat(341));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_whose_name_cannot_name_an_event_lends_it_the_controllers() {
+    let bench = Bench::new();
+    for name in ["system:node", &"a".repeat(250), "Upper", ""] {
+        let mut event = on_job(name);
+        event.regarding.name = Some(name.to_owned());
+        bench.recorder.publish(event);
+    }
+    let seen = bench.after(1).await;
+    let names: Vec<_> = seen
+        .iter()
+        .map(|seen| seen.body["metadata"]["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "ttl-controller.18867251edfa0000",
+            "ttl-controller.18867251edfa0001",
+            "ttl-controller.18867251edfa0002",
+            "ttl-controller.18867251edfa0003",
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hundred_events_go_out_at_once_and_ten_a_second_after_them() {
+    let bench = Bench::new();
+    for n in 0..150 {
+        bench.recorder.publish(on_job(&n.to_string()));
+    }
+    let seen = bench.after(60).await;
+    assert_eq!(seen.len(), 150);
+    assert!(seen[..100].iter().all(|seen| seen.at < 100), "{:?}", seen[99]);
+    for second in 0..5 {
+        let sent = seen[100..]
+            .iter()
+            .filter(|seen| (second * 1000 + 1..=second * 1000 + 1000).contains(&seen.at))
+            .count();
+        assert_eq!(sent, 10, "in second {second}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_for_which_there_is_no_room_are_dropped_and_counted() {
+    let bench = Bench::new();
+    for n in 0..1200 {
+        bench.recorder.publish(on_job(&n.to_string()));
+    }
+    assert_eq!(bench.dropped.get(), 200);
+    assert_eq!(bench.after(200).await.len(), 1000);
+    assert_eq!(bench.dropped.get(), 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_away_for_a_while_loses_no_event() {
+    let bench = Bench::new();
+    bench.answers(|_| status(503, "ServiceUnavailable", ""));
+    bench.recorder.publish(on_job("note"));
+    bench.recorder.publish(on_job("note"));
+    assert_eq!(bench.counts_after(1).await, ["POST null"]);
+    bench.answers(accept);
+    assert_eq!(bench.counts_after(57).await, [""; 0]);
+    let seen = bench.after(5).await;
+    assert_eq!(seen.len(), 1);
+    assert_eq!(seen[0].method, Method::POST);
+    assert_eq!(
+        seen[0].body["series"],
+        json!({"count": 2, "lastObservedTime": "2026-01-01T00:00:00.000000Z"})
+    );
+    assert_eq!(bench.dropped.get(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_stays_away_costs_one_try_a_minute_until_the_series_has_ended() {
+    let bench = Bench::new();
+    bench.answers(|_| status(500, "InternalError", ""));
+    bench.recorder.publish(on_job("note"));
+    let seen = bench.after(3600).await;
+    let minutes: Vec<_> = seen.iter().map(|seen| seen.at / 60_000).collect();
+    assert_eq!(minutes, [0, 1, 2, 3, 4, 5, 6]);
+    assert_eq!(bench.dropped.get(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_is_refused_is_counted_and_not_tried_again() {
+    let bench = Bench::new();
+    bench.answers(|_| status(403, "Forbidden", ""));
+    bench.recorder.publish(on_job("note"));
+    assert_eq!(bench.counts_after(3600).await, ["POST null"]);
+    assert_eq!(bench.dropped.get(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_goes_away_takes_its_events_along_uncounted() {
+    let bench = Bench::new();
+    bench.answers(|_| status(403, "Forbidden", "NamespaceTerminating"));
+    bench.recorder.publish(on_job("one"));
+    assert_eq!(bench.counts_after(3600).await, ["POST null"]);
+    bench.answers(|_| status(404, "NotFound", ""));
+    bench.recorder.publish(on_job("two"));
+    assert_eq!(bench.counts_after(3600).await, ["POST null"]);
+    assert_eq!(bench.dropped.get(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_object_that_was_deleted_is_made_again_with_its_count() {
+    let bench = Bench::new();
+    bench.recorder.publish(on_job("note"));
+    bench.after(1).await;
+    bench.answers(|seen| match seen.method {
+        Method::PATCH => status(404, "NotFound", ""),
+        _ => accept(seen),
+    });
+    bench.recorder.publish(on_job("note"));
+    assert_eq!(bench.counts_after(1).await, ["PATCH 2", "POST 2"]);
+    assert_eq!(bench.dropped.get(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_exists_already_came_through_the_first_time() {
+    let bench = Bench::new();
+    bench.answers(|_| status(409, "AlreadyExists", ""));
+    bench.recorder.publish(on_job("note"));
+    assert_eq!(bench.counts_after(1).await, ["POST null"]);
+    bench.answers(accept);
+    bench.recorder.publish(on_job("note"));
+    assert_eq!(bench.counts_after(3600).await, ["PATCH 2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_the_latest_thousand_series_are_remembered() {
+    let bench = Bench::new();
+    for n in 0..1025 {
+        bench.recorder.publish(on_job(&n.to_string()));
+        bench.clock.sleep(Duration::from_millis(100)).await;
+    }
+    bench.recorder.publish(on_job("1"));
+    bench.recorder.publish(on_job("0"));
+    assert_eq!(
+        bench
+            .after(1)
+            .await
+            .split_off(1025)
+            .iter()
+            .map(|seen| &seen.method)
+            .collect::<Vec<_>>(),
+        [Method::PATCH, Method::POST]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_stops_sends_what_it_may_and_gives_up_the_rest() {
+    let mut bench = Bench::new();
+    bench.recorder.publish(on_job("0"));
+    bench.recorder.publish(on_job("0"));
+    bench.after(1).await;
+    bench.recorder.publish(on_job("0"));
+    for n in 1..200 {
+        bench.recorder.publish(on_job(&n.to_string()));
+    }
+    bench.stop().await;
+    let sent = bench.seen.lock().len();
+    // The burst, and the one write that was waiting for its turn if there was one.
+    assert!((100..=101).contains(&sent), "{sent} sent");
+    assert_eq!(usize::try_from(bench.dropped.get()).unwrap() + sent, 200);
+    assert!(bench.clock.instant() - bench.start < Duration::from_secs(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_stops_tries_a_dead_server_once() {
+    let mut bench = Bench::new();
+    bench.answers(|_| status(503, "ServiceUnavailable", ""));
+    bench.recorder.publish(on_job("one"));
+    bench.after(1).await;
+    bench.recorder.publish(on_job("two"));
+    bench.recorder.publish(on_job("three"));
+    bench.stop().await;
+    assert!(bench.seen.lock().len() <= 3, "{:?}", bench.seen.lock());
+    assert_eq!(bench.dropped.get(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_disabled_recorder_records_nothing() {
+    let bench = Bench::new();
+    Recorder::disabled().publish(on_job("note"));
+    assert_eq!(bench.counts_after(60).await, [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_an_instance_the_controller_reports() {
+    let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
+    let metrics = EventMetrics::register(&Registry::new()).unwrap();
+    for (instance, reported) in [
+        ("", "ttl-controller".to_owned()),
+        (&*"h".repeat(200), "h".repeat(128)),
+    ] {
+        let reporter = Reporter {
+            controller: "ttl-controller".to_owned(),
+            instance: instance.to_owned(),
+        };
+        let (recorder, sender) = channel(reporter, clock.clone(), metrics.clone());
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let answer: Arc<Mutex<Answer>> = Arc::new(Mutex::new(Box::new(accept)));
+        let client = api_server(clock.clone(), Arc::clone(&seen), answer);
+        recorder.publish(on_job("note"));
+        drop(recorder);
+        sender.run(client, shutdown::channel().1).await;
+        assert_eq!(seen.lock()[0].body["reportingInstance"], reported);
+    }
+}

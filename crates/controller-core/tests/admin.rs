@@ -1,0 +1,500 @@
+//! The admin server as its clients meet it, over loopback.
+
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test says what is wrong by failing"
+)]
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
+
+use controller_core::admin::{AdminServer, Error, Limits, State, TlsPaths};
+use controller_core::clock::Clock;
+use controller_core::error::Chain;
+use controller_core::metrics::{Build, Metrics};
+use controller_core::readiness::{Liveness, Readiness};
+use controller_core::shutdown::{self, Trigger};
+use controller_core::tasks::TaskSet;
+use rustls::crypto::ring;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use serde_json::json;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+/// Long enough for any step on a busy machine; only a test that fails waits for so long.
+const DEADLINE: Duration = Duration::from_mins(1);
+
+struct Bench {
+    addr: SocketAddr,
+    readiness: Readiness,
+    liveness: Liveness,
+    trigger: Trigger,
+    tasks: TaskSet,
+}
+
+fn patient() -> Limits {
+    Limits {
+        request: DEADLINE,
+        ..Limits::default()
+    }
+}
+
+impl Bench {
+    async fn new() -> Self {
+        Self::with(None, patient()).await
+    }
+
+    async fn with(tls: Option<TlsPaths>, limits: Limits) -> Self {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let server = AdminServer::bind(any, tls, Clock::system(), limits)
+            .await
+            .unwrap();
+        let build = Build {
+            version: "1.2.3",
+            commit: "abc",
+        };
+        let state = State {
+            registry: Metrics::new(build).unwrap().registry().clone(),
+            readiness: Readiness::new(),
+            liveness: Liveness::new(),
+            // More than fits into the buffers of a connection that nobody reads from.
+            config: json!({"dryRun": true, "padding": "x".repeat(16 << 20)}),
+            build,
+            kubernetes_versions: &["1.34", "1.35", "1.36"],
+        };
+        let (trigger, shutdown) = shutdown::channel();
+        let mut bench = Self {
+            addr: server.local_addr(),
+            readiness: state.readiness.clone(),
+            liveness: state.liveness.clone(),
+            trigger,
+            tasks: TaskSet::new(),
+        };
+        bench.tasks.spawn("admin", async move {
+            server.serve(state, async { shutdown.draining().await }).await;
+        });
+        bench
+    }
+
+    async fn connect(&self) -> TcpStream {
+        within_deadline(TcpStream::connect(self.addr)).await.unwrap()
+    }
+
+    /// The status line and the body that `GET path` answers.
+    async fn get(&self, path: &str) -> (String, String) {
+        let (head, body) = self
+            .exchange(&format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"))
+            .await;
+        (status_line(&head), body)
+    }
+
+    /// The head and the body that `request` is answered with.
+    async fn exchange(&self, request: &str) -> (String, String) {
+        exchange(self.connect().await, request).await.unwrap()
+    }
+}
+
+async fn within_deadline<F: Future>(future: F) -> F::Output {
+    Clock::system()
+        .timeout(DEADLINE, future)
+        .await
+        .expect("the server hangs")
+}
+
+fn status_line(head: &str) -> String {
+    head.lines().next().unwrap_or_default().to_owned()
+}
+
+async fn exchange<S>(mut stream: S, request: &str) -> std::io::Result<(String, String)>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    within_deadline(async {
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await?;
+        let answer = String::from_utf8(answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+        Ok((head.to_owned(), body.to_owned()))
+    })
+    .await
+}
+
+/// Whether the server closes `stream` without an answer.
+async fn is_closed(stream: &mut TcpStream) -> bool {
+    let mut answer = Vec::new();
+    match within_deadline(stream.read_to_end(&mut answer)).await {
+        Ok(_) => answer.is_empty(),
+        Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
+    }
+}
+
+#[tokio::test]
+async fn readiness_and_liveness_follow_their_checks() {
+    let bench = Bench::new().await;
+    let synced = Arc::new(AtomicBool::new(false));
+    let asked = Arc::clone(&synced);
+    let answer = move || {
+        if asked.load(SeqCst) {
+            Ok(())
+        } else {
+            Err("not listed yet".to_owned())
+        }
+    };
+    bench.readiness.check("informer-nodes", answer);
+    let (status, body) = bench.get("/readyz").await;
+    assert_eq!(status, "HTTP/1.1 500 Internal Server Error");
+    assert_eq!(
+        body,
+        "[-]informer-nodes failed: not listed yet\nreadyz check failed\n"
+    );
+    synced.store(true, SeqCst);
+    assert_eq!(
+        bench.get("/readyz").await,
+        ("HTTP/1.1 200 OK".to_owned(), "ok".to_owned())
+    );
+    for query in ["?verbose", "?verbose=1", "?a=b&verbose"] {
+        let (_, body) = bench.get(&format!("/readyz{query}")).await;
+        assert_eq!(body, "[+]informer-nodes ok\nreadyz check passed\n", "{query}");
+    }
+    assert_eq!(bench.get("/readyz?terse&verbosely").await.1, "ok");
+
+    assert_eq!(bench.get("/livez").await.1, "ok");
+    bench.liveness.queue("nodes", || Duration::from_secs(301));
+    for endpoint in ["livez", "healthz"] {
+        let (status, body) = bench.get(&format!("/{endpoint}")).await;
+        assert_eq!(status, "HTTP/1.1 500 Internal Server Error");
+        let expected = "[-]queue-nodes failed: a worker is busy with one item for 301 s";
+        assert_eq!(body, format!("{expected}\n{endpoint} check failed\n"));
+    }
+}
+
+#[tokio::test]
+async fn metrics_have_the_content_type_of_prometheus() {
+    let bench = Bench::new().await;
+    let (head, body) = bench.exchange("GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n").await;
+    assert_eq!(status_line(&head), "HTTP/1.1 200 OK");
+    assert!(
+        head.contains("\r\ncontent-type: text/plain; version=0.0.4\r\n"),
+        "{head}"
+    );
+    assert!(
+        body.contains("\ncontroller_build_info{commit=\"abc\",version=\"1.2.3\"} 1\n"),
+        "{body}"
+    );
+}
+
+#[tokio::test]
+async fn the_version_and_a_config_of_any_size_are_json() {
+    let bench = Bench::new().await;
+    let (_, body) = bench.get("/version").await;
+    assert_eq!(
+        serde_json::from_str::<serde_json::Value>(&body).unwrap(),
+        json!({"version": "1.2.3", "commit": "abc", "kubernetesVersions": ["1.34", "1.35", "1.36"]})
+    );
+    let (head, body) = bench.exchange("GET /configz HTTP/1.1\r\nHost: a\r\n\r\n").await;
+    assert!(head.contains("\r\ncontent-type: application/json\r\n"), "{head}");
+    let config: serde_json::Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(config["dryRun"], true);
+}
+
+#[tokio::test]
+async fn an_unknown_path_lists_the_known_ones() {
+    let (status, body) = Bench::new().await.get("/").await;
+    assert_eq!(status, "HTTP/1.1 404 Not Found");
+    assert_eq!(
+        body,
+        "not found; there are /configz /healthz /livez /metrics /readyz /version\n"
+    );
+}
+
+#[tokio::test]
+async fn only_get_and_head_without_a_body_are_taken() {
+    let bench = Bench::new().await;
+    for (request, status) in [
+        (
+            "POST /livez HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n",
+            "HTTP/1.1 405 Method Not Allowed",
+        ),
+        (
+            "DELETE /nowhere HTTP/1.1\r\nHost: a\r\n\r\n",
+            "HTTP/1.1 405 Method Not Allowed",
+        ),
+        (
+            "GET /livez HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n",
+            "HTTP/1.1 413 Payload Too Large",
+        ),
+        (
+            "GET /livez HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n",
+            "HTTP/1.1 200 OK",
+        ),
+        ("GET /livez HTTP/1.0\r\n\r\n", "HTTP/1.0 200 OK"),
+    ] {
+        let (head, _) = bench.exchange(request).await;
+        assert_eq!(status_line(&head), status, "{request}");
+    }
+    let (head, body) = bench.exchange("HEAD /livez HTTP/1.1\r\nHost: a\r\n\r\n").await;
+    assert_eq!(status_line(&head), "HTTP/1.1 200 OK");
+    assert!(head.contains("\r\ncontent-length: 2\r\n"), "{head}");
+    assert_eq!(body, "");
+}
+
+#[tokio::test]
+async fn a_request_that_is_none_or_too_large_is_refused() {
+    let bench = Bench::new().await;
+    let (head, _) = bench.exchange("nonsense\r\n\r\n").await;
+    assert_eq!(status_line(&head), "HTTP/1.1 400 Bad Request");
+    // As much as is read, so that no byte of it is left to reset the connection.
+    let begin = "GET /livez HTTP/1.1\r\nHost: a\r\nX-Long: ";
+    let long = format!("{begin}{}", "x".repeat(8192 - begin.len()));
+    let (head, _) = bench.exchange(&long).await;
+    assert_eq!(status_line(&head), "HTTP/1.1 431 Request Header Fields Too Large");
+}
+
+#[tokio::test]
+async fn a_request_that_never_ends_is_cut() {
+    let limits = Limits {
+        request: Duration::from_millis(50),
+        ..Limits::default()
+    };
+    let bench = Bench::with(None, limits).await;
+    for begun in ["", "GET /live", "GET /livez HTTP/1.1\r\nHost: a\r\n"] {
+        let mut stream = bench.connect().await;
+        stream.write_all(begun.as_bytes()).await.unwrap();
+        assert!(is_closed(&mut stream).await, "{begun:?}");
+    }
+    let pair = Pair::new();
+    let bench = Bench::with(Some(pair.paths.clone()), limits).await;
+    assert!(
+        is_closed(&mut bench.connect().await).await,
+        "a handshake that never begins"
+    );
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_its_answer_makes_room_for_the_next() {
+    let limits = Limits {
+        request: Duration::from_millis(100),
+        connections: 1,
+        ..Limits::default()
+    };
+    let bench = Bench::with(None, limits).await;
+    let mut lazy = bench.connect().await;
+    lazy.write_all(b"GET /configz HTTP/1.1\r\nHost: a\r\n\r\n")
+        .await
+        .unwrap();
+    lazy.readable().await.unwrap();
+    within_deadline(async {
+        // Refused while the lazy one has not been cut.
+        while !matches!(
+            exchange(bench.connect().await, "GET /livez HTTP/1.1\r\nHost: a\r\n\r\n").await,
+            Ok((head, _)) if status_line(&head) == "HTTP/1.1 200 OK"
+        ) {}
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_connection_too_many_is_closed_at_once() {
+    let limits = Limits {
+        connections: 2,
+        ..patient()
+    };
+    let bench = Bench::with(None, limits).await;
+    let first = bench.connect().await;
+    let mut second = bench.connect().await;
+    assert!(is_closed(&mut bench.connect().await).await);
+    second
+        .write_all(b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n")
+        .await
+        .unwrap();
+    let mut answer = String::new();
+    within_deadline(second.read_to_string(&mut answer)).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+    drop(first);
+}
+
+#[tokio::test]
+async fn stopping_ends_the_server_although_a_client_holds_on() {
+    let mut bench = Bench::new().await;
+    assert_eq!(bench.get("/livez").await.1, "ok");
+    let idle = bench.connect().await;
+    bench.trigger.advance();
+    within_deadline(bench.tasks.first_failure()).await;
+    TcpStream::connect(bench.addr).await.unwrap_err();
+    drop(idle);
+}
+
+#[tokio::test]
+async fn an_address_in_use_is_named() {
+    let bench = Bench::new().await;
+    let error = AdminServer::bind(bench.addr, None, Clock::system(), Limits::default())
+        .await
+        .unwrap_err();
+    let said = Chain(&error).to_string();
+    let start = format!("bind the admin server to {}: Address already in use", bench.addr);
+    assert!(said.starts_with(&start), "{said}");
+}
+
+// === TLS ===
+
+/// A self-signed certificate for `localhost` and its key, in files.
+struct Pair {
+    dir: tempfile::TempDir,
+    paths: TlsPaths,
+    cert: CertificateDer<'static>,
+}
+
+fn certificate() -> (CertificateDer<'static>, String, String) {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    (
+        made.cert.der().clone(),
+        made.cert.pem(),
+        made.signing_key.serialize_pem(),
+    )
+}
+
+impl Pair {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let paths = TlsPaths {
+            cert: dir.path().join("tls.crt"),
+            key: dir.path().join("tls.key"),
+        };
+        let (cert, cert_pem, key_pem) = certificate();
+        std::fs::write(&paths.cert, cert_pem).unwrap();
+        std::fs::write(&paths.key, key_pem).unwrap();
+        Self { dir, paths, cert }
+    }
+
+    async fn error(&self) -> String {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let bound =
+            AdminServer::bind(any, Some(self.paths.clone()), Clock::system(), Limits::default()).await;
+        let text = Chain(&bound.unwrap_err()).to_string();
+        text.replace(&*self.dir.path().to_string_lossy(), "DIR")
+    }
+}
+
+/// Whether the server shows exactly the certificate `trusted`.
+async fn shows(addr: SocketAddr, trusted: &CertificateDer<'static>) -> bool {
+    let mut roots = RootCertStore::empty();
+    roots.add(trusted.clone()).unwrap();
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let stream = within_deadline(TcpStream::connect(addr)).await.unwrap();
+    let name = ServerName::try_from("localhost").unwrap();
+    let Ok(stream) = within_deadline(TlsConnector::from(Arc::new(config)).connect(name, stream)).await else {
+        return false;
+    };
+    let (head, body) = exchange(stream, "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        .await
+        .unwrap();
+    assert_eq!((&*status_line(&head), &*body), ("HTTP/1.1 200 OK", "ok"));
+    true
+}
+
+#[tokio::test]
+async fn a_changed_certificate_is_taken_and_a_broken_one_is_not() {
+    let pair = Pair::new();
+    let limits = Limits {
+        tls_check: Duration::ZERO,
+        ..patient()
+    };
+    let bench = Bench::with(Some(pair.paths.clone()), limits).await;
+    let (new, new_cert, new_key) = certificate();
+    assert!(shows(bench.addr, &pair.cert).await);
+    assert!(!shows(bench.addr, &new).await);
+
+    std::fs::write(&pair.paths.cert, new_cert).unwrap();
+    assert!(shows(bench.addr, &pair.cert).await, "the key does not fit yet");
+    std::fs::write(&pair.paths.key, new_key).unwrap();
+    assert!(shows(bench.addr, &new).await);
+
+    std::fs::write(&pair.paths.key, "no key").unwrap();
+    assert!(shows(bench.addr, &new).await, "a broken key");
+    std::fs::remove_file(&pair.paths.cert).unwrap();
+    assert!(shows(bench.addr, &new).await, "no certificate");
+}
+
+#[tokio::test]
+async fn the_files_are_not_looked_at_for_every_connection() {
+    let pair = Pair::new();
+    let limits = Limits {
+        tls_check: Duration::from_hours(1),
+        ..patient()
+    };
+    let bench = Bench::with(Some(pair.paths.clone()), limits).await;
+    let (new, new_cert, new_key) = certificate();
+    std::fs::write(&pair.paths.cert, new_cert).unwrap();
+    std::fs::write(&pair.paths.key, new_key).unwrap();
+    assert!(shows(bench.addr, &pair.cert).await);
+    assert!(!shows(bench.addr, &new).await);
+}
+
+#[tokio::test]
+async fn a_client_without_tls_gets_no_answer_and_does_no_harm() {
+    let pair = Pair::new();
+    let bench = Bench::with(Some(pair.paths.clone()), patient()).await;
+    let answer = exchange(bench.connect().await, "GET /livez HTTP/1.1\r\nHost: a\r\n\r\n").await;
+    assert!(!matches!(answer, Ok((head, _)) if head.starts_with("HTTP/")));
+    assert!(shows(bench.addr, &pair.cert).await);
+}
+
+#[tokio::test]
+async fn a_pair_that_cannot_be_used_at_the_start_is_an_error_that_names_it() {
+    let write = |path: &Path, text: &str| std::fs::write(path, text).unwrap();
+
+    let pair = Pair::new();
+    std::fs::remove_file(&pair.paths.key).unwrap();
+    assert_eq!(
+        pair.error().await,
+        "read TLS file DIR/tls.key: No such file or directory (os error 2)"
+    );
+
+    let pair = Pair::new();
+    write(&pair.paths.cert, "");
+    assert_eq!(
+        pair.error().await,
+        "take a certificate from TLS file DIR/tls.crt: no items found"
+    );
+
+    let pair = Pair::new();
+    write(&pair.paths.key, "-----BEGIN PRIVATE KEY-----\n");
+    let said = pair.error().await;
+    assert!(
+        said.starts_with("take the private key from TLS file DIR/tls.key: "),
+        "{said}"
+    );
+
+    let pair = Pair::new();
+    write(&pair.paths.key, &certificate().2);
+    let said = pair.error().await;
+    assert!(
+        said.starts_with("use certificate DIR/tls.crt with private key DIR/tls.key: "),
+        "{said}"
+    );
+}
+
+#[tokio::test]
+async fn a_pair_that_cannot_be_used_takes_no_port() {
+    let pair = Pair::new();
+    std::fs::remove_file(&pair.paths.cert).unwrap();
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let error = AdminServer::bind(any, Some(pair.paths.clone()), Clock::system(), Limits::default())
+        .await
+        .unwrap_err();
+    assert!(matches!(error, Error::Read { path, .. } if path == pair.paths.cert));
+}

@@ -1,0 +1,65 @@
+//! All families of the crate, as `promtool` sees them.
+
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test says what is wrong by failing"
+)]
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use controller_core::api::metrics::RequestMetrics;
+use controller_core::clock::Clock;
+use controller_core::events::EventMetrics;
+use controller_core::informer::InformerMetrics;
+use controller_core::leader::ElectionMetrics;
+use controller_core::metrics::{Build, Metrics, encode};
+use controller_core::rival::Rivals;
+use controller_core::workers::SyncFailures;
+use controller_core::workqueue::QueueMetrics;
+
+#[test]
+fn promtool_has_nothing_to_say_about_the_metrics() {
+    let metrics = Metrics::new(Build {
+        version: "1.2.3",
+        commit: "abc",
+    })
+    .unwrap();
+    metrics.planned_writes().count("patch_node");
+    let registry = metrics.registry();
+    EventMetrics::register(registry).unwrap();
+    Rivals::<String>::register(registry).unwrap();
+    RequestMetrics::register(registry).unwrap();
+    InformerMetrics::register(registry).unwrap().for_resource("nodes");
+    ElectionMetrics::register(registry, "test").unwrap();
+    SyncFailures::register(registry).unwrap();
+    QueueMetrics::register(registry, Clock::system(), "one").unwrap();
+    QueueMetrics::register(registry, Clock::system(), "two").unwrap();
+    let text = encode(metrics.registry()).unwrap();
+
+    let promtool = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut promtool = match promtool {
+        Ok(child) => child,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            println!("skipped: promtool is not on the PATH");
+            return;
+        }
+        Err(error) => panic!("start promtool: {error}"),
+    };
+    promtool.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let output = promtool.wait_with_output().unwrap();
+    assert!(
+        output.status.success() && output.stdout.is_empty() && output.stderr.is_empty(),
+        "{}{}\nin\n{text}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
