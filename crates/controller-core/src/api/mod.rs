@@ -1,1 +1,16 @@
-//! Under construction.
+//! How a controller talks to the API server: one client, one set of limits, one classification of answers.
+//!
+//! - [`client`]: which API server, with whose credentials
+//! - [`call`]: one request, under a term, classified
+//! - [`limits`]: the layer every request passes: rate, deadline, `Retry-After`, metrics
+//! - [`outcome`]: what an answer means for the queue
+
+pub mod call;
+pub mod client;
+pub mod limits;
+pub mod metrics;
+pub mod outcome;
+
+pub use call::{Call, CallFailed, Caller};
+pub use client::{ConnectOptions, connect};
+pub use outcome::{Denial, Outcome, Verb, classify};

@@ -1,0 +1,269 @@
+//! One request of a controller: under a term, classified, and with missing rights made visible.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::outcome::{Denial, Outcome, Verb, classify};
+use crate::clock::Clock;
+use crate::error::Chain;
+use crate::leader::{LeaseLost, Term};
+
+/// How often one missing right is named in the log.
+const NAMED_EVERY: Duration = Duration::from_mins(1);
+
+/// What is asked of the API server, for messages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// The verb.
+    pub verb: Verb,
+    /// The resource as RBAC spells it: `nodes`, `pods/status`, `poddisruptionbudgets.policy`.
+    pub resource: &'static str,
+    /// The object, or what the list selects; may be empty.
+    pub target: String,
+}
+
+/// A request that did not succeed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CallFailed {
+    /// The API server refused it, or no answer came.
+    #[error("{call}: {message}")]
+    Answered {
+        /// What was asked.
+        call: Call,
+        /// What the answer means.
+        outcome: Outcome,
+        /// The server's words, or the transport's.
+        message: String,
+    },
+    /// The lease was lost before the answer came; the request was dropped.
+    #[error("{call}: the lease was lost")]
+    LeaseLost {
+        /// What was asked.
+        call: Call,
+        /// Whether the request may have reached the server.
+        source: LeaseLost,
+    },
+}
+
+/// Makes a controller's requests and remembers which rights were found missing.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    clock: Clock,
+    missing: Arc<Mutex<BTreeMap<(&'static str, &'static str), Missing>>>,
+}
+
+#[derive(Clone, Debug)]
+struct Missing {
+    message: String,
+    named: Instant,
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.verb.as_str(), self.resource)?;
+        if !self.target.is_empty() {
+            write!(f, " {}", self.target)?;
+        }
+        Ok(())
+    }
+}
+
+impl CallFailed {
+    /// Whether there is nothing left to write to: the object is gone, or another has its name.
+    pub fn is_gone(&self) -> bool {
+        matches!(self.outcome(), Outcome::Gone | Outcome::Done)
+    }
+
+    /// What the failure means; a lost lease leaves the fate of the write open.
+    pub fn outcome(&self) -> Outcome {
+        match self {
+            Self::Answered { outcome, .. } => outcome.clone(),
+            Self::LeaseLost { .. } => Outcome::Retry { fate_unknown: true },
+        }
+    }
+
+    /// Whether the server may have carried the write out all the same.
+    pub fn fate_unknown(&self) -> bool {
+        matches!(self.outcome(), Outcome::Retry { fate_unknown: true })
+    }
+
+    /// The closed set of reasons, for metric labels and events.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::LeaseLost { .. } => "LeaseLost",
+            Self::Answered { outcome, .. } => match outcome {
+                Outcome::Done => "Done",
+                Outcome::Gone => "Gone",
+                Outcome::AlreadyExists => "AlreadyExists",
+                Outcome::Conflict => "Conflict",
+                Outcome::Forbidden(_) => "Forbidden",
+                Outcome::Throttled(_) => "Throttled",
+                Outcome::Retry { .. } => "Failed",
+            },
+        }
+    }
+}
+
+impl Caller {
+    /// Nothing is known to be missing.
+    pub fn new(clock: Clock) -> Self {
+        Self {
+            clock,
+            missing: Arc::default(),
+        }
+    }
+
+    /// Sends a write, as long as `term` lasts.
+    pub async fn write<T>(
+        &self,
+        term: &Term,
+        call: Call,
+        request: impl Future<Output = kube::Result<T>>,
+    ) -> Result<T, CallFailed> {
+        match term.run(request).await {
+            Ok(answer) => self.judge(call, answer),
+            Err(source) => Err(CallFailed::LeaseLost { call, source }),
+        }
+    }
+
+    /// Sends a read; reads need no term.
+    pub async fn read<T>(
+        &self,
+        call: Call,
+        request: impl Future<Output = kube::Result<T>>,
+    ) -> Result<T, CallFailed> {
+        let answer = request.await;
+        self.judge(call, answer)
+    }
+
+    /// The rights that the last request for them found missing, one line each, for `/readyz?verbose`.
+    pub fn missing_rights(&self) -> Vec<String> {
+        self.missing
+            .lock()
+            .values()
+            .map(|missing| missing.message.clone())
+            .collect()
+    }
+
+    fn judge<T>(&self, call: Call, answer: kube::Result<T>) -> Result<T, CallFailed> {
+        let key = (call.verb.as_str(), call.resource);
+        match answer {
+            Ok(answer) => {
+                if self.missing.lock().remove(&key).is_some() {
+                    tracing::info!(
+                        verb = key.0,
+                        resource = key.1,
+                        "the missing right has been granted"
+                    );
+                }
+                Ok(answer)
+            }
+            Err(error) => {
+                let outcome = classify(call.verb, &error);
+                let message = text_of(&error);
+                if outcome == Outcome::Forbidden(Denial::MissingRight) {
+                    self.name_missing_right(key, &message);
+                }
+                Err(CallFailed::Answered {
+                    call,
+                    outcome,
+                    message,
+                })
+            }
+        }
+    }
+
+    fn name_missing_right(&self, (verb, resource): (&'static str, &'static str), message: &str) {
+        let now = self.clock.instant();
+        let mut missing = self.missing.lock();
+        let known = missing.get(&(verb, resource));
+        let due = known.is_none_or(|known| now - known.named >= NAMED_EVERY);
+        if due {
+            tracing::error!(verb, resource, "a right is missing: {message}");
+            let message = format!("{verb} {resource}: {message}");
+            missing.insert((verb, resource), Missing { message, named: now });
+        }
+    }
+}
+
+/// The server's words, else the transport's chain; kube's own text repeats the whole answer twice.
+fn text_of(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
+        kube::Error::Api(status) => format!("{} {}", status.code, status.reason),
+        kube::Error::Service(source) => Chain(source.as_ref()).to_string(),
+        other => Chain(other).to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::leader::Leadership;
+
+    fn caller() -> Caller {
+        Caller::new(Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap()))
+    }
+
+    fn patch_node() -> Call {
+        Call {
+            verb: Verb::Patch,
+            resource: "nodes",
+            target: "node-1".into(),
+        }
+    }
+
+    fn refusal() -> kube::Error {
+        let message = "nodes \"node-1\" is forbidden: User \"u\" cannot patch resource \"nodes\" in API group \"\" at the cluster scope";
+        let status = json!({"code": 403, "reason": "Forbidden", "message": message});
+        kube::Error::Api(Box::new(serde_json::from_value(status).unwrap()))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_failure_says_what_was_asked_and_what_the_server_answered_once() {
+        let caller = caller();
+        let term = Leadership::always().lead().await;
+        let failed = caller
+            .write(&term, patch_node(), async { Err::<(), _>(refusal()) })
+            .await
+            .unwrap_err();
+        assert_eq!(
+            failed.to_string(),
+            "patch nodes node-1: nodes \"node-1\" is forbidden: User \"u\" cannot patch resource \"nodes\" in API group \"\" at the cluster scope"
+        );
+        assert_eq!(failed.outcome(), Outcome::Forbidden(Denial::MissingRight));
+        assert_eq!(failed.reason(), "Forbidden");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_missing_right_is_shown_until_it_is_granted() {
+        let caller = caller();
+        caller
+            .read(patch_node(), async { Err::<(), _>(refusal()) })
+            .await
+            .unwrap_err();
+        assert_eq!(caller.missing_rights().len(), 1);
+        assert!(caller.missing_rights()[0].starts_with("patch nodes: nodes \"node-1\" is forbidden"));
+        caller.read(patch_node(), async { Ok(()) }).await.unwrap();
+        assert_eq!(caller.missing_rights(), Vec::<String>::new());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_broken_connection_is_told_by_its_cause() {
+        let broken = kube::Error::Service("connection refused".into());
+        let failed = caller()
+            .read(patch_node(), async { Err::<(), _>(broken) })
+            .await
+            .unwrap_err();
+        assert_eq!(failed.to_string(), "patch nodes node-1: connection refused");
+        assert_eq!(failed.outcome(), Outcome::Retry { fate_unknown: true });
+    }
+}

@@ -1,0 +1,60 @@
+//! client-go's request metrics (CORE-9), under client-go's names and buckets
+//! (`component-base/metrics/prometheus/restclient`).
+
+use std::time::Duration;
+
+use http::{Method, Uri};
+use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
+
+/// Counts and times every request of the client.
+#[derive(Clone, Debug)]
+pub struct RequestMetrics {
+    requests: IntCounterVec,
+    duration: HistogramVec,
+}
+
+impl RequestMetrics {
+    /// Makes the families and registers them.
+    pub fn register(registry: &Registry) -> prometheus::Result<Self> {
+        let requests = IntCounterVec::new(
+            Opts::new(
+                "rest_client_requests_total",
+                "Number of HTTP requests, partitioned by status code, method, and host.",
+            ),
+            &["code", "method", "host"],
+        )?;
+        let duration = HistogramVec::new(
+            HistogramOpts::new(
+                "rest_client_request_duration_seconds",
+                "Request latency in seconds. Broken down by verb, and host.",
+            )
+            .buckets(vec![
+                0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0,
+            ]),
+            &["verb", "host"],
+        )?;
+        registry.register(Box::new(requests.clone()))?;
+        registry.register(Box::new(duration.clone()))?;
+        Ok(Self { requests, duration })
+    }
+
+    /// Notes one finished request; `code` is `<error>` where no answer came, as client-go has it.
+    pub(super) fn observe(&self, method: &Method, host: &str, code: Option<u16>, took: Duration) {
+        let code = code.map_or_else(|| "<error>".to_owned(), |code| code.to_string());
+        self.requests
+            .with_label_values(&[code.as_str(), method.as_str(), host])
+            .inc();
+        self.duration
+            .with_label_values(&[method.as_str(), host])
+            .observe(took.as_secs_f64());
+    }
+}
+
+/// The `host` label for the server at `url`: host and port, no more.
+pub(super) fn host_label(url: &Uri) -> String {
+    url.authority()
+        .map_or_else(String::new, |authority| match authority.port() {
+            Some(port) => format!("{}:{port}", authority.host()),
+            None => authority.host().to_owned(),
+        })
+}

@@ -1,0 +1,292 @@
+//! One classification of API answers for all controllers (CORE-5).
+//!
+//! Status codes and texts are those of kube-apiserver 1.36 (`apimachinery/pkg/api/errors`,
+//! `apiserver/pkg/registry/rest/delete.go`, `apiserver/pkg/storage`).
+
+use std::time::Duration;
+
+use kube::core::Status;
+
+/// How long a 429 without `Retry-After` asks for.
+const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// What was asked of the API server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Verb {
+    /// Read one object.
+    Get,
+    /// Read many.
+    List,
+    /// Follow changes.
+    Watch,
+    /// Make an object.
+    Create,
+    /// Replace an object.
+    Update,
+    /// Change an object.
+    Patch,
+    /// Remove an object.
+    Delete,
+}
+
+/// What an answer that is not a plain success means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nothing is left to do: the delete found the object gone.
+    Done,
+    /// The object is gone, or another one stands under its name: drop the work, not retry it.
+    Gone,
+    /// An object of that name exists already.
+    AlreadyExists,
+    /// The object has changed since it was read: look again, then decide again.
+    Conflict,
+    /// The request is not allowed.
+    Forbidden(Denial),
+    /// The server asks to wait this long.
+    Throttled(Duration),
+    /// Try again with backoff; the request may or may not have taken effect.
+    Retry {
+        /// Whether the server may have carried out the write although no answer said so.
+        fate_unknown: bool,
+    },
+}
+
+/// Who said no.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Denial {
+    /// The authorizer: a right is missing, for every object of the kind.
+    MissingRight,
+    /// The namespace is being deleted: this object only, and no event can be written either.
+    NamespaceTerminating,
+    /// Quota, admission webhook or policy: this object only.
+    ThisObject,
+}
+
+impl Verb {
+    /// The verb as RBAC spells it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Watch => "watch",
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Patch => "patch",
+            Self::Delete => "delete",
+        }
+    }
+
+    const fn writes(self) -> bool {
+        matches!(self, Self::Create | Self::Update | Self::Patch | Self::Delete)
+    }
+}
+
+/// What `error`, the answer to `verb`, means.
+pub fn classify(verb: Verb, error: &kube::Error) -> Outcome {
+    match error {
+        kube::Error::Api(status) => classify_status(verb, status),
+        // Nothing was sent: the request could not be built, signed or routed.
+        kube::Error::BuildRequest(_) | kube::Error::Auth(_) => Outcome::Retry { fate_unknown: false },
+        _ => Outcome::Retry {
+            fate_unknown: verb.writes(),
+        },
+    }
+}
+
+fn classify_status(verb: Verb, status: &Status) -> Outcome {
+    match status.code {
+        404 if verb == Verb::Delete => Outcome::Done,
+        404 if status.reason == "NotFound" => Outcome::Gone,
+        409 if status.reason == "AlreadyExists" => Outcome::AlreadyExists,
+        409 if names_other_uid(status) => Outcome::Gone,
+        409 => Outcome::Conflict,
+        422 if has_cause_on(status, "metadata.uid") => Outcome::Gone,
+        403 => Outcome::Forbidden(denial(verb, status)),
+        429 => Outcome::Throttled(retry_after(status).unwrap_or(DEFAULT_RETRY_AFTER)),
+        // Overload and shutdown answer 503 or 504 with the time to stay away.
+        503 | 504 => match retry_after(status) {
+            Some(wait) => Outcome::Throttled(wait),
+            None => Outcome::Retry {
+                fate_unknown: verb.writes(),
+            },
+        },
+        500.. => Outcome::Retry {
+            fate_unknown: verb.writes(),
+        },
+        _ => Outcome::Retry { fate_unknown: false },
+    }
+}
+
+/// The wait that the server asks for, if any.
+pub fn retry_after(status: &Status) -> Option<Duration> {
+    let seconds = status.details.as_ref()?.retry_after_seconds;
+    (seconds > 0).then(|| Duration::from_secs(u64::from(seconds)))
+}
+
+fn has_cause_on(status: &Status, field: &str) -> bool {
+    status
+        .details
+        .as_ref()
+        .is_some_and(|d| d.causes.iter().any(|c| c.field == field))
+}
+
+/// A failed uid precondition is a Conflict told apart only by its text.
+fn names_other_uid(status: &Status) -> bool {
+    status.message.contains("UID in precondition:") || status.message.contains("the UID in the precondition")
+}
+
+fn denial(verb: Verb, status: &Status) -> Denial {
+    let causes = status.details.as_ref().map_or(&[][..], |d| &d.causes);
+    if causes.iter().any(|cause| cause.reason == "NamespaceTerminating") {
+        Denial::NamespaceTerminating
+    } else if causes.is_empty()
+        && status
+            .message
+            .contains(&format!("cannot {} resource", verb.as_str()))
+    {
+        Denial::MissingRight
+    } else {
+        Denial::ThisObject
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn answer(status: serde_json::Value) -> kube::Error {
+        kube::Error::Api(Box::new(serde_json::from_value(status).unwrap()))
+    }
+
+    #[test]
+    fn a_404_is_success_for_a_delete_and_gone_for_the_rest() {
+        let not_found =
+            answer(json!({"code": 404, "reason": "NotFound", "message": "nodes \"a\" not found"}));
+        assert_eq!(classify(Verb::Delete, &not_found), Outcome::Done);
+        assert_eq!(classify(Verb::Patch, &not_found), Outcome::Gone);
+        assert_eq!(classify(Verb::Get, &not_found), Outcome::Gone);
+    }
+
+    #[test]
+    fn a_404_that_is_not_about_the_object_is_retried() {
+        let not_served = answer(
+            json!({"code": 404, "reason": "Failed to parse error data", "message": "404 page not found"}),
+        );
+        assert_eq!(
+            classify(Verb::Patch, &not_served),
+            Outcome::Retry { fate_unknown: false }
+        );
+    }
+
+    #[test]
+    fn the_two_kinds_of_409_are_told_apart_by_reason() {
+        let exists = answer(json!({"code": 409, "reason": "AlreadyExists"}));
+        let conflict = answer(json!({"code": 409, "reason": "Conflict",
+            "message": "Operation cannot be fulfilled on nodes \"a\": the object has been modified; please apply your changes to the latest version and try again"}));
+        assert_eq!(classify(Verb::Create, &exists), Outcome::AlreadyExists);
+        assert_eq!(classify(Verb::Update, &conflict), Outcome::Conflict);
+    }
+
+    #[test]
+    fn another_uid_means_gone_in_every_form_the_server_has_for_it() {
+        let in_a_patch = answer(json!({"code": 422, "reason": "Invalid",
+            "details": {"causes": [{"reason": "FieldValueInvalid", "field": "metadata.uid", "message": "field is immutable"}]}}));
+        let in_a_delete = answer(json!({"code": 409, "reason": "Conflict",
+            "message": "Operation cannot be fulfilled on pods \"a\": the UID in the precondition (x) does not match the UID in record (y). The object might have been deleted and then recreated"}));
+        let in_storage = answer(json!({"code": 409, "reason": "Conflict",
+            "message": "Operation cannot be fulfilled on pods \"a\": StorageError: invalid object, Code: 4, Key: /registry/pods/a, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: x, UID in object meta: y"}));
+        assert_eq!(classify(Verb::Patch, &in_a_patch), Outcome::Gone);
+        assert_eq!(classify(Verb::Delete, &in_a_delete), Outcome::Gone);
+        assert_eq!(classify(Verb::Delete, &in_storage), Outcome::Gone);
+    }
+
+    #[test]
+    fn a_422_about_something_else_is_retried() {
+        let invalid = answer(json!({"code": 422, "reason": "Invalid",
+            "details": {"causes": [{"field": "metadata.annotations"}]}}));
+        assert_eq!(
+            classify(Verb::Patch, &invalid),
+            Outcome::Retry { fate_unknown: false }
+        );
+    }
+
+    #[test]
+    fn a_missing_right_is_told_from_a_refusal_of_one_object() {
+        let authorizer = answer(
+            json!({"code": 403, "reason": "Forbidden", "details": {"name": "a", "kind": "nodes"},
+            "message": "nodes \"a\" is forbidden: User \"u\" cannot patch resource \"nodes\" in API group \"\" at the cluster scope"}),
+        );
+        let quota = answer(
+            json!({"code": 403, "reason": "Forbidden", "message": "pods \"a\" is forbidden: exceeded quota: q"}),
+        );
+        let terminating = answer(json!({"code": 403, "reason": "Forbidden",
+            "message": "events \"a\" is forbidden: unable to create new content in namespace x because it is being terminated",
+            "details": {"causes": [{"reason": "NamespaceTerminating", "field": "metadata.namespace"}]}}));
+        assert_eq!(
+            classify(Verb::Patch, &authorizer),
+            Outcome::Forbidden(Denial::MissingRight)
+        );
+        assert_eq!(
+            classify(Verb::Create, &quota),
+            Outcome::Forbidden(Denial::ThisObject)
+        );
+        assert_eq!(
+            classify(Verb::Create, &terminating),
+            Outcome::Forbidden(Denial::NamespaceTerminating)
+        );
+    }
+
+    #[test]
+    fn throttling_waits_as_long_as_the_server_says() {
+        let with_wait =
+            answer(json!({"code": 429, "reason": "TooManyRequests", "details": {"retryAfterSeconds": 7}}));
+        let without = answer(json!({"code": 429, "reason": "TooManyRequests"}));
+        let overloaded =
+            answer(json!({"code": 503, "reason": "ServiceUnavailable", "details": {"retryAfterSeconds": 3}}));
+        assert_eq!(
+            classify(Verb::Patch, &with_wait),
+            Outcome::Throttled(Duration::from_secs(7))
+        );
+        assert_eq!(
+            classify(Verb::Patch, &without),
+            Outcome::Throttled(Duration::from_secs(1))
+        );
+        assert_eq!(
+            classify(Verb::Patch, &overloaded),
+            Outcome::Throttled(Duration::from_secs(3))
+        );
+    }
+
+    #[test]
+    fn the_fate_of_a_write_is_unknown_after_a_5xx_and_known_after_a_4xx() {
+        let internal = answer(json!({"code": 500, "reason": "InternalError"}));
+        let unauthorized = answer(json!({"code": 401, "reason": "Unauthorized"}));
+        assert_eq!(
+            classify(Verb::Patch, &internal),
+            Outcome::Retry { fate_unknown: true }
+        );
+        assert_eq!(
+            classify(Verb::Get, &internal),
+            Outcome::Retry { fate_unknown: false }
+        );
+        assert_eq!(
+            classify(Verb::Patch, &unauthorized),
+            Outcome::Retry { fate_unknown: false }
+        );
+    }
+
+    #[test]
+    fn the_fate_of_a_write_is_unknown_when_the_connection_broke() {
+        let broken = kube::Error::Service("connection reset".into());
+        assert_eq!(
+            classify(Verb::Patch, &broken),
+            Outcome::Retry { fate_unknown: true }
+        );
+        assert_eq!(
+            classify(Verb::List, &broken),
+            Outcome::Retry { fate_unknown: false }
+        );
+    }
+}

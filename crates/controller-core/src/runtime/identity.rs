@@ -1,0 +1,61 @@
+//! Who this process is, for the Lease and for events.
+
+use std::path::Path;
+
+use rand::RngExt;
+
+/// Where a pod finds its namespace.
+const POD_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+/// Where the Lease lives when nobody says otherwise, as in kube-controller-manager.
+const DEFAULT_NAMESPACE: &str = "kube-system";
+
+/// The host's name: in a pod, the pod's.
+pub(super) fn host_name() -> String {
+    std::env::var("HOSTNAME")
+        .ok()
+        .or_else(|| std::fs::read_to_string("/proc/sys/kernel/hostname").ok())
+        .map(|name| name.trim().to_owned())
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| "unknown".to_owned())
+}
+
+/// An identity that no other process has, also after a restart on the same host.
+pub(super) fn lease_identity(host_name: &str) -> String {
+    format!("{host_name}_{:016x}", rand::rng().random::<u64>())
+}
+
+/// `configured`, else the pod's namespace, else `kube-system`.
+pub(super) fn lease_namespace(configured: Option<&str>) -> String {
+    namespace(configured, Path::new(POD_NAMESPACE))
+}
+
+fn namespace(configured: Option<&str>, pod_namespace: &Path) -> String {
+    configured
+        .map(str::to_owned)
+        .or_else(|| std::fs::read_to_string(pod_namespace).ok())
+        .map(|name| name.trim().to_owned())
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_flag_beats_the_pod_and_the_pod_beats_the_default() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("namespace");
+        assert_eq!(namespace(None, &file), "kube-system");
+        std::fs::write(&file, "controllers\n").unwrap();
+        assert_eq!(namespace(None, &file), "controllers");
+        assert_eq!(namespace(Some("mine"), &file), "mine");
+    }
+
+    #[test]
+    fn two_identities_of_one_host_differ() {
+        let (one, other) = (lease_identity("host"), lease_identity("host"));
+        assert!(one.starts_with("host_"));
+        assert_ne!(one, other);
+    }
+}

@@ -1,0 +1,170 @@
+//! Assembles the parts into a process: parse, connect, elect, run, drain, exit code (CORE-11, CORE-12,
+//! CORE-14).
+//!
+//! A binary implements [`App`] and calls [`main`]. [`Env`] is all that a controller needs to run, so that a
+//! test runs the same code against an API server of its own.
+
+mod identity;
+mod process;
+
+use std::ffi::OsString;
+use std::future::Future;
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::ArgMatches;
+use prometheus::Registry;
+
+use crate::api::Caller;
+use crate::args::{self, About, Command, Invocation};
+use crate::clock::Clock;
+use crate::config::{ControllerConfig, config_schema};
+use crate::error::Chain;
+use crate::events::Recorder;
+use crate::leader::Leadership;
+use crate::metrics::{Build, Metrics, PlannedWrites};
+use crate::readiness::{Liveness, Readiness};
+use crate::shutdown::Shutdown;
+use crate::telemetry;
+
+/// How long the writes under way may take to finish after the first signal.
+pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+/// A decoding thread beside the one that talks: more gain nothing and cost memory (CORE-16).
+const THREADS: usize = 2;
+
+/// Why a run failed; printed once, with its chain.
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// A controller binary.
+pub trait App {
+    /// Its flags.
+    type Config: ControllerConfig + Clone + Send + 'static;
+
+    /// What it says about itself.
+    const ABOUT: About;
+
+    /// Its subcommands besides `run` and `config-schema`.
+    fn subcommands() -> Vec<clap::Command>;
+
+    /// Runs until `env.shutdown` drains, or until there is nothing left to do.
+    fn run(config: Self::Config, env: Env) -> impl Future<Output = Result<(), Failure>> + Send;
+
+    /// Runs one of [`App::subcommands`] and returns what it prints.
+    fn subcommand(
+        name: &str,
+        matches: &ArgMatches,
+        config: Self::Config,
+        client: kube::Client,
+        caller: Caller,
+    ) -> impl Future<Output = Result<String, Failure>> + Send;
+}
+
+/// What a controller runs in.
+#[derive(Clone)]
+pub struct Env {
+    /// The API server.
+    pub client: kube::Client,
+    /// Time.
+    pub clock: Clock,
+    /// Requests with their classification.
+    pub caller: Caller,
+    /// Metrics.
+    pub registry: Registry,
+    /// `controller_planned_writes_total`.
+    pub planned: PlannedWrites,
+    /// What `/readyz` waits for.
+    pub readiness: Readiness,
+    /// What `/livez` watches.
+    pub liveness: Liveness,
+    /// Events.
+    pub events: Recorder,
+    /// Whether this process may write.
+    pub leadership: Leadership,
+    /// When to stop.
+    pub shutdown: Shutdown,
+}
+
+/// The whole of a binary's `main`.
+pub fn main<A: App>() -> ExitCode {
+    let variable = |name: &str| std::env::var(name).ok();
+    match run::<A>(std::env::args_os(), &variable) {
+        Ok(code) => code,
+        Err(error) => {
+            say(
+                &mut std::io::stderr(),
+                &format!("{}: {}\n", A::ABOUT.name, Chain(error.as_ref())),
+            );
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run<A: App>(
+    args: impl IntoIterator<Item = OsString>,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Result<ExitCode, Failure> {
+    let invocation = match args::parse::<A::Config>(A::ABOUT, A::subcommands(), args, variable) {
+        Ok(invocation) => invocation,
+        Err(usage) if usage.exit_code == 0 => {
+            say(&mut std::io::stdout(), &usage.text);
+            return Ok(ExitCode::SUCCESS);
+        }
+        Err(usage) => {
+            say(&mut std::io::stderr(), &usage.text);
+            return Ok(ExitCode::from(usage.exit_code));
+        }
+    };
+    let Invocation { command, config, .. } = invocation;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(THREADS)
+        .enable_all()
+        .thread_name(A::ABOUT.name)
+        .build()?;
+    match command {
+        Command::ConfigSchema => {
+            let schema = serde_json::to_string_pretty(&config_schema::<A::Config>())?;
+            say(&mut std::io::stdout(), &format!("{schema}\n"));
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Extra(name, matches) => {
+            let (clock, metrics) = (Clock::system(), Metrics::new(build::<A>())?);
+            telemetry::init(
+                config.common().log_format,
+                "warn",
+                &clock,
+                metrics.tasks_panicked().clone(),
+            )?;
+            let printed = runtime.block_on(process::subcommand::<A>(&name, &matches, config))?;
+            say(&mut std::io::stdout(), &printed);
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Run => {
+            let (clock, metrics) = (Clock::system(), Metrics::new(build::<A>())?);
+            let common = config.common();
+            telemetry::init(
+                common.log_format,
+                &common.log_level,
+                &clock,
+                metrics.tasks_panicked().clone(),
+            )?;
+            let code = runtime.block_on(process::serve::<A>(config, clock, &metrics));
+            // A blocking DNS look-up must not hold the exit up.
+            runtime.shutdown_timeout(Duration::from_millis(100));
+            code
+        }
+    }
+}
+
+const fn build<A: App>() -> Build {
+    Build {
+        version: A::ABOUT.version,
+        commit: A::ABOUT.commit,
+    }
+}
+
+/// Prints; a reader that has gone away is no failure.
+fn say(to: &mut dyn Write, text: &str) {
+    let _ = to.write_all(text.as_bytes());
+    let _ = to.flush();
+}

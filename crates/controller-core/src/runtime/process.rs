@@ -1,0 +1,267 @@
+//! One process: its tasks in the order they start and stop.
+
+use std::future::{Future, pending};
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
+use std::process::ExitCode;
+
+use clap::ArgMatches;
+use futures::FutureExt;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::identity::{host_name, lease_identity, lease_namespace};
+use super::{App, DRAIN_TIMEOUT, Env, Failure};
+use crate::admin::{self, AdminServer};
+use crate::api::Caller;
+use crate::api::client::{ConnectOptions, Connection, connect};
+use crate::api::limits::Limits;
+use crate::api::metrics::RequestMetrics;
+use crate::args::About;
+use crate::clock::Clock;
+use crate::config::{CommonConfig, ControllerConfig, effective};
+use crate::events::{self, EventMetrics, Recorder, Reporter};
+use crate::leader::{ElectionConfig, ElectionMetrics, Leadership, elector};
+use crate::metrics::Metrics;
+use crate::readiness::{Liveness, Readiness};
+use crate::shutdown::{self, Shutdown, Stage, Trigger};
+use crate::tasks::TaskSet;
+
+/// A task panicked; the log has the message.
+#[derive(Debug, thiserror::Error)]
+#[error("the controller panicked")]
+struct Panicked;
+
+/// The versions of Kubernetes that `/version` names (CORE-18).
+const SUPPORTED_KUBERNETES: &[&str] = &["1.34", "1.35", "1.36"];
+
+/// The second signal came before the work was done.
+#[derive(Debug, thiserror::Error)]
+#[error("stopped by a second signal before the work was done")]
+struct Aborted;
+
+/// Connects with the settings of the command line.
+async fn connection(
+    about: About,
+    common: &CommonConfig,
+    clock: &Clock,
+    metrics: &RequestMetrics,
+) -> Result<Connection, Failure> {
+    let options = ConnectOptions {
+        kubeconfig: common.kubeconfig.clone(),
+        context: common.context.clone(),
+        limits: Limits {
+            qps: common.kube_api_qps,
+            burst: common.kube_api_burst,
+        },
+        user_agent: format!("{}/{}", about.name, about.version),
+    };
+    Ok(connect(&options, clock, metrics).await?)
+}
+
+pub(super) async fn subcommand<A: App>(
+    name: &str,
+    matches: &ArgMatches,
+    config: A::Config,
+) -> Result<String, Failure> {
+    let clock = Clock::system();
+    let metrics = RequestMetrics::register(&prometheus::Registry::new())?;
+    let connection = connection(A::ABOUT, config.common(), &clock, &metrics).await?;
+    A::subcommand(name, matches, config, connection.client, Caller::new(clock)).await
+}
+
+/// What serves the controller and ends after it: the admin server, the election, the event sender.
+struct Services {
+    tasks: TaskSet,
+    stop: Trigger,
+    shutdown: Shutdown,
+}
+
+impl Services {
+    fn new() -> Self {
+        let (stop, shutdown) = shutdown::channel();
+        Self {
+            tasks: TaskSet::new(),
+            stop,
+            shutdown,
+        }
+    }
+
+    async fn admin(
+        &mut self,
+        common: &CommonConfig,
+        clock: &Clock,
+        state: admin::State,
+    ) -> Result<(), Failure> {
+        let limits = admin::Limits::default();
+        let server =
+            AdminServer::bind(common.http_bind_address, tls_files(common), clock.clone(), limits).await?;
+        tracing::info!(address = %server.local_addr(), "admin server listens");
+        let stop = self.shutdown.clone();
+        self.tasks.spawn(
+            "admin server",
+            server.serve(state, async move { stop.draining().await }),
+        );
+        Ok(())
+    }
+
+    fn election(&mut self, election: ElectionConfig, env: &Env) -> Result<Leadership, Failure> {
+        let metrics = ElectionMetrics::register(&env.registry, &election.name)?;
+        let (elector, leadership) = elector(env.client.clone(), env.clock.clone(), election, metrics);
+        self.tasks
+            .spawn("leader election", elector.run(self.shutdown.clone()));
+        let asked = leadership.clone();
+        env.readiness
+            .check("lease", move || asked.missing_right().map_or(Ok(()), Err));
+        Ok(leadership)
+    }
+
+    fn events(&mut self, reporter: Reporter, env: &Env) -> Result<Recorder, Failure> {
+        let (recorder, sender) = events::channel(
+            reporter,
+            env.clock.clone(),
+            EventMetrics::register(&env.registry)?,
+        );
+        self.tasks.spawn(
+            "event sender",
+            sender.run(env.client.clone(), self.shutdown.clone()),
+        );
+        Ok(recorder)
+    }
+}
+
+/// Runs the controller until a signal, or until it ends by itself.
+pub(super) async fn serve<A: App>(
+    config: A::Config,
+    clock: Clock,
+    metrics: &Metrics,
+) -> Result<ExitCode, Failure> {
+    let (about, common) = (A::ABOUT, config.common().clone());
+    let registry = metrics.registry().clone();
+    let requests = RequestMetrics::register(&registry)?;
+    let Connection { client, url } = connection(about, &common, &clock, &requests).await?;
+    let (stop, shutdown) = shutdown::channel();
+    let mut env = Env {
+        client,
+        caller: Caller::new(clock.clone()),
+        clock: clock.clone(),
+        planned: metrics.planned_writes().clone(),
+        registry,
+        readiness: Readiness::new(),
+        liveness: Liveness::new(),
+        events: Recorder::disabled(),
+        leadership: Leadership::always(),
+        shutdown,
+    };
+    let asked = env.caller.clone();
+    env.readiness
+        .notes("missing right", move || asked.missing_rights());
+
+    let mut services = Services::new();
+    let state = admin::State {
+        build: metrics.build(),
+        kubernetes_versions: SUPPORTED_KUBERNETES,
+        registry: env.registry.clone(),
+        readiness: env.readiness.clone(),
+        liveness: env.liveness.clone(),
+        config: effective(&config),
+    };
+    services.admin(&common, &clock, state).await?;
+    // A dry run leaves no trace, so that it can stand beside the controller that does the work (CORE-14).
+    if !common.dry_run {
+        let host = host_name();
+        if common.leader_elect {
+            env.leadership = services.election(election(about, &common, &host), &env)?;
+        }
+        let reporter = Reporter {
+            controller: about.name.to_owned(),
+            instance: host,
+        };
+        env.events = services.events(reporter, &env)?;
+    }
+    tracing::info!(
+        version = about.version,
+        commit = about.commit,
+        api_server = url,
+        dry_run = common.dry_run,
+        "starting"
+    );
+    supervise(A::run(config, env), stop, services, &clock).await?;
+    tracing::info!("stopped");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Waits for the end of `app`, then ends the services. The first signal asks `app` to finish, the second does
+/// not wait for it.
+async fn supervise(
+    app: impl Future<Output = Result<(), Failure>>,
+    stop: Trigger,
+    mut services: Services,
+    clock: &Clock,
+) -> Result<(), Failure> {
+    let mut signals = Signals::listen()?;
+    let mut app = pin!(AssertUnwindSafe(app).catch_unwind());
+    let mut deadline = pin!(pending().left_future());
+    let result = loop {
+        tokio::select! {
+            ended = &mut app => break ended.unwrap_or_else(|_| Err(Panicked.into())),
+            failed = services.tasks.first_failure() => break Err(failed.into()),
+            name = signals.next() => {
+                if stop.advance() == Stage::Aborting {
+                    return Err(Aborted.into());
+                }
+                tracing::info!(signal = name, "stopping: finishing what is being written");
+                deadline.set(clock.sleep(DRAIN_TIMEOUT).right_future());
+            }
+            () = &mut deadline => {
+                tracing::warn!("not done after {} s, stopping all the same", DRAIN_TIMEOUT.as_secs());
+                break Ok(());
+            }
+        }
+    };
+    services.stop.advance();
+    tokio::select! {
+        drained = services.tasks.drain(clock, DRAIN_TIMEOUT) => drained?,
+        _ = signals.next() => return Err(Aborted.into()),
+    }
+    result
+}
+
+fn election(about: About, common: &CommonConfig, host: &str) -> ElectionConfig {
+    ElectionConfig {
+        namespace: lease_namespace(common.leader_elect_resource_namespace.as_deref()),
+        name: about.name.to_owned(),
+        identity: lease_identity(host),
+        lease_duration: common.leader_elect_lease_duration.into(),
+        renew_deadline: common.leader_elect_renew_deadline.into(),
+        retry_period: common.leader_elect_retry_period.into(),
+    }
+}
+
+fn tls_files(common: &CommonConfig) -> Option<admin::TlsPaths> {
+    Some(admin::TlsPaths {
+        cert: common.tls_cert_file.clone()?,
+        key: common.tls_private_key_file.clone()?,
+    })
+}
+
+/// The signals that stop a process.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn listen() -> std::io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
+}
