@@ -87,7 +87,7 @@ impl ControlPlane {
     pub async fn start(options: Options) -> Result<Self, Error> {
         let assets = Assets::find()?;
         let scratch = Scratch::new()?;
-        let etcd = spawn_etcd(&assets, scratch.path())?;
+        let mut etcd = spawn_etcd(&assets, scratch.path())?;
         let admin_user = User::admin();
         let args = api_server_args(&scratch, &options, &admin_user)?;
         let mut attempt = 1;
@@ -97,7 +97,7 @@ impl ControlPlane {
                 "admin.kubeconfig",
                 &credentials::kubeconfig(port, &certificate_authority(&scratch), &admin_user.token),
             )?;
-            match start_api_server(&assets, port, &args, &admin).await {
+            match start_api_server(&assets, &mut etcd, port, &args, &admin).await {
                 Ok((api_server, client)) => {
                     return Ok(Self {
                         api_server: Some(api_server),
@@ -200,7 +200,8 @@ impl ControlPlane {
     /// is ready. Nothing happens if it runs.
     pub async fn start_api_server(&mut self) -> Result<(), Error> {
         if self.api_server.is_none() {
-            let (api_server, _) = start_api_server(&self.assets, self.port, &self.args, &self.admin).await?;
+            let (api_server, _) =
+                start_api_server(&self.assets, &mut self.etcd, self.port, &self.args, &self.admin).await?;
             self.api_server = Some(api_server);
         }
         Ok(())
@@ -315,6 +316,7 @@ fn api_server_args(scratch: &Scratch, options: &Options, admin: &User) -> Result
 
 async fn start_api_server(
     assets: &Assets,
+    etcd: &mut Process,
     port: u16,
     args: &[String],
     admin: &Path,
@@ -322,16 +324,19 @@ async fn start_api_server(
     let mut all = vec![format!("--secure-port={port}")];
     all.extend_from_slice(args);
     let mut api_server = Process::spawn(&assets.program("kube-apiserver"), &all, &[])?;
-    let client = eventually(READY_WITHIN, "the API server is ready", async || {
-        if let Err(ended) = api_server.must_run() {
+    let ready = eventually(READY_WITHIN, "the API server is ready", async || {
+        if let Err(ended) = etcd.must_run().and_then(|()| api_server.must_run()) {
             return Some(Err(ended));
         }
         // The server writes its certificate while it starts, so there is no client before.
         let client = credentials::client(admin).await.ok()?;
         is_ready(&client).await.then_some(Ok(client))
     })
-    .await??;
-    Ok((api_server, client))
+    .await;
+    match ready {
+        Ok(client) => Ok((api_server, client?)),
+        Err(_not_in_time) => Err(api_server.not_ready(READY_WITHIN)),
+    }
 }
 
 /// Whether all checks pass and the namespaces exist, which `/readyz` does not wait for.

@@ -70,6 +70,16 @@ pub enum Error {
         /// The end of its log.
         log: String,
     },
+    /// A process runs, but does not do its work.
+    #[error("{program} is not ready after {within:?}; the end of its log:\n{log}")]
+    NotReady {
+        /// The file name of the program.
+        program: String,
+        /// How long it had.
+        within: Duration,
+        /// The end of its log.
+        log: String,
+    },
     /// What `/proc` says of a process could not be read.
     #[error("read the usage of process {pid}")]
     Usage {

@@ -102,8 +102,12 @@ impl Process {
         self.signal(Signal::KILL)
     }
 
-    /// Sends `signal`. Nothing happens if the process has ended.
-    pub fn signal(&mut self, signal: Signal) -> Result<(), Error> {
+    /// Sends SIGINT. Returns at once; see [`Process::wait_exit`]. Nothing happens if it has ended.
+    pub fn interrupt(&mut self) -> Result<(), Error> {
+        self.signal(Signal::INT)
+    }
+
+    fn signal(&mut self, signal: Signal) -> Result<(), Error> {
         // A child that was not waited for keeps its pid, so this cannot reach another process.
         if self.exited()?.is_some() {
             return Ok(());
@@ -136,6 +140,15 @@ impl Process {
                 status,
                 log: self.log_tail(),
             }),
+        }
+    }
+
+    /// The error for a process that runs but did not become ready `within` that time.
+    pub(super) fn not_ready(&self, within: Duration) -> Error {
+        Error::NotReady {
+            program: self.program.clone(),
+            within,
+            log: self.log_tail(),
         }
     }
 
@@ -183,19 +196,23 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_process_can_be_asked_to_end() {
-        let mut process = shell(
-            "trap 'exit 7' TERM; echo ready; while :; do sleep 0.01; done",
-            &[],
-        );
-        eventually(SOON, "the trap is set", async || {
-            (process.log() == "ready\n").then_some(())
-        })
-        .await
-        .unwrap();
-        process.terminate().unwrap();
-        assert_eq!(process.wait_exit(SOON).await.unwrap().code(), Some(7));
-        process.terminate().unwrap();
+    async fn a_process_can_be_asked_to_end_in_two_ways() {
+        let traps = "trap 'exit 7' TERM; trap 'exit 8' INT; echo ready; while :; do sleep 0.01; done";
+        for (signal, code) in [(Signal::TERM, 7), (Signal::INT, 8)] {
+            let mut process = shell(traps, &[]);
+            let set = eventually(SOON, "the traps are set", async || {
+                (process.log() == "ready\n").then_some(())
+            });
+            set.await.unwrap();
+            let mut ask = || match signal {
+                Signal::TERM => process.terminate(),
+                _ => process.interrupt(),
+            };
+            ask().unwrap();
+            ask().unwrap();
+            assert_eq!(process.wait_exit(SOON).await.unwrap().code(), Some(code));
+            process.terminate().unwrap();
+        }
     }
 
     #[tokio::test]

@@ -1,0 +1,321 @@
+//! Refusals, as `metav1.Status` in the words of kube-apiserver (apimachinery `api/errors`).
+
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use super::resource::Resource;
+
+/// A refused request: an HTTP code and a `Status` body.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{message}")]
+pub struct Failure {
+    /// HTTP status code.
+    pub code: u16,
+    /// Machine-readable reason, e.g. `NotFound`; empty where the API server gives none.
+    pub reason: String,
+    /// Message for people.
+    pub message: String,
+    /// `details` of the Status.
+    pub details: Option<Value>,
+    /// A token that resumes an expired paged list at the latest version.
+    pub continue_token: Option<String>,
+}
+
+const MODIFIED: &str =
+    "the object has been modified; please apply your changes to the latest version and try again";
+const INCONSISTENT_CONTINUE: &str = "The provided continue parameter is too old to display a consistent list \
+     result. You can start a new list without the continue parameter, or use the continue token in this \
+     response to retrieve the remainder of the results. Continuing with the provided token results in an \
+     inconsistent list - objects that were created, modified, or deleted between the time the first chunk was \
+     returned and now may show up in the list.";
+
+impl Failure {
+    /// A failure without details.
+    pub fn new(code: u16, reason: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            reason: reason.into(),
+            message: message.into(),
+            details: None,
+            continue_token: None,
+        }
+    }
+
+    /// The `Status` body.
+    pub fn to_status(&self) -> Value {
+        let mut metadata = Map::new();
+        if let Some(token) = &self.continue_token {
+            metadata.insert("continue".to_owned(), json!(token));
+        }
+        let mut status = json!({
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": metadata,
+            "status": "Failure",
+            "message": self.message,
+            "code": self.code,
+        });
+        if !self.reason.is_empty() {
+            status["reason"] = json!(self.reason);
+        }
+        if let Some(details) = &self.details {
+            status["details"] = details.clone();
+        }
+        status
+    }
+
+    /// How long the client is asked to wait, for the `Retry-After` header.
+    pub(super) fn retry_after(&self) -> Option<u64> {
+        self.details.as_ref()?.get("retryAfterSeconds")?.as_u64()
+    }
+
+    /// Asks the client to wait.
+    #[must_use]
+    pub(super) fn retry_in(mut self, wait: Duration) -> Self {
+        let details = self.details.get_or_insert_with(|| json!({}));
+        details["retryAfterSeconds"] = json!(wait.as_secs());
+        self
+    }
+
+    pub(super) fn not_found(resource: &Resource, name: &str) -> Self {
+        Self::about(
+            404,
+            "NotFound",
+            resource,
+            name,
+            format!("{} \"{name}\" not found", resource.qualified_plural()),
+        )
+    }
+
+    pub(super) fn already_exists(resource: &Resource, name: &str) -> Self {
+        Self::about(
+            409,
+            "AlreadyExists",
+            resource,
+            name,
+            format!("{} \"{name}\" already exists", resource.qualified_plural()),
+        )
+    }
+
+    /// A clash of a create that asked for a generated name.
+    pub(super) fn not_generated(resource: &Resource, name: &str) -> Self {
+        let mut failure = Self::already_exists(resource, name);
+        failure
+            .message
+            .push_str(", the server was not able to generate a unique name for the object");
+        failure.retry_in(Duration::from_secs(1))
+    }
+
+    /// The object changed since the client read it.
+    pub(super) fn modified(resource: &Resource, name: &str) -> Self {
+        Self::conflict(resource, resource.plural, name, MODIFIED)
+    }
+
+    /// The uid of an update is not the object's.
+    pub(super) fn wrong_uid(resource: &Resource, name: &str, wanted: &str, found: &str) -> Self {
+        let cause = format!(
+            "StorageError: invalid object, Code: 4, Key: /registry/{}/{name}, ResourceVersion: 0, \
+             AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}",
+            resource.plural
+        );
+        Self::conflict(resource, resource.plural, name, &cause)
+    }
+
+    /// The uid of a delete's preconditions is not the object's.
+    pub(super) fn uid_precondition(resource: &Resource, name: &str, wanted: &str, found: &str) -> Self {
+        let cause = format!(
+            "the UID in the precondition ({wanted}) does not match the UID in record ({found}). \
+             The object might have been deleted and then recreated"
+        );
+        Self::conflict(resource, resource.kind, name, &cause)
+    }
+
+    /// The resourceVersion of a delete's preconditions is not the object's.
+    pub(super) fn version_precondition(resource: &Resource, name: &str, wanted: &str, found: u64) -> Self {
+        let cause = format!(
+            "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record \
+             ({found}). The object might have been modified"
+        );
+        Self::conflict(resource, resource.kind, name, &cause)
+    }
+
+    fn conflict(resource: &Resource, called: &str, name: &str, cause: &str) -> Self {
+        let qualified = if resource.group.is_empty() {
+            called.to_owned()
+        } else {
+            format!("{called}.{}", resource.group)
+        };
+        let mut failure = Self::about(
+            409,
+            "Conflict",
+            resource,
+            name,
+            format!("Operation cannot be fulfilled on {qualified} \"{name}\": {cause}"),
+        );
+        if let Some(details) = &mut failure.details {
+            details["kind"] = json!(called);
+        }
+        failure
+    }
+
+    /// One field of an object is not acceptable. `body` is the message without the field, e.g.
+    /// `Required value: name or generateName is required`.
+    pub(super) fn invalid(resource: &Resource, name: &str, cause: &str, field: &str, body: &str) -> Self {
+        Self::invalid_as(
+            &resource.qualified_kind(),
+            resource.group,
+            resource.kind,
+            name,
+            cause,
+            field,
+            body,
+        )
+    }
+
+    /// An update without a resourceVersion where one is needed: named by the plural, as upstream does.
+    pub(super) fn version_required(resource: &Resource, name: &str) -> Self {
+        Self::invalid_as(
+            &resource.qualified_plural(),
+            resource.group,
+            resource.plural,
+            name,
+            "FieldValueInvalid",
+            "metadata.resourceVersion",
+            "Invalid value: 0: must be specified for an update",
+        )
+    }
+
+    /// A list or watch option that does not go with the others.
+    pub(super) fn bad_list_option(field: &str, cause: &str, body: &str) -> Self {
+        Self::invalid_as(
+            "ListOptions.meta.k8s.io",
+            "meta.k8s.io",
+            "ListOptions",
+            "",
+            cause,
+            field,
+            body,
+        )
+    }
+
+    fn invalid_as(
+        qualified: &str,
+        group: &str,
+        kind: &str,
+        name: &str,
+        cause: &str,
+        field: &str,
+        body: &str,
+    ) -> Self {
+        let mut failure = Self::new(
+            422,
+            "Invalid",
+            format!("{qualified} \"{name}\" is invalid: {field}: {body}"),
+        );
+        let mut details = details(group, kind, name);
+        details.insert(
+            "causes".to_owned(),
+            json!([{ "reason": cause, "message": body, "field": field }]),
+        );
+        failure.details = Some(Value::Object(details));
+        failure
+    }
+
+    pub(super) fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(400, "BadRequest", message)
+    }
+
+    /// A path that no resource answers to.
+    pub(super) fn no_such_resource() -> Self {
+        let mut failure = Self::new(
+            404,
+            "NotFound",
+            "the server could not find the requested resource",
+        );
+        failure.details = Some(json!({}));
+        failure
+    }
+
+    pub(super) fn method_not_allowed() -> Self {
+        let mut failure = Self::new(
+            405,
+            "MethodNotAllowed",
+            "the server does not allow this method on the requested resource",
+        );
+        failure.details = Some(json!({}));
+        failure
+    }
+
+    /// A patch in a format that the server does not know.
+    pub(super) fn unsupported_patch() -> Self {
+        let mut failure = Self::new(415, "UnsupportedMediaType", "415: Unsupported Media Type");
+        failure.details = Some(json!({}));
+        failure
+    }
+
+    pub(super) fn unsupported_body() -> Self {
+        Self::new(
+            415,
+            "UnsupportedMediaType",
+            "the body of the request was in an unknown format - accepted media types include: application/json",
+        )
+    }
+
+    pub(super) fn not_acceptable() -> Self {
+        Self::new(
+            406,
+            "NotAcceptable",
+            "only the following media types are accepted: application/json",
+        )
+    }
+
+    /// The version asked for was not reached in time.
+    pub(super) fn version_too_large(wanted: u64, current: u64) -> Self {
+        let mut failure = Self::new(
+            504,
+            "Timeout",
+            format!("Timeout: Too large resource version: {wanted}, current: {current}"),
+        );
+        failure.details = Some(json!({
+            "causes": [{ "reason": "ResourceVersionTooLarge", "message": "Too large resource version" }],
+            "retryAfterSeconds": 1,
+        }));
+        failure
+    }
+
+    /// A list at a version that was compacted.
+    pub(super) fn list_expired() -> Self {
+        Self::expired("The resourceVersion for the provided list is too old.")
+    }
+
+    /// A further page of a list whose version was compacted.
+    pub(super) fn continue_expired(token: String) -> Self {
+        let mut failure = Self::expired(INCONSISTENT_CONTINUE);
+        failure.continue_token = Some(token);
+        failure
+    }
+
+    /// A watch from a version that was compacted.
+    pub(super) fn watch_expired(wanted: u64, oldest: u64) -> Self {
+        Self::expired(&format!("too old resource version: {wanted} ({oldest})"))
+    }
+
+    fn expired(message: &str) -> Self {
+        Self::new(410, "Expired", message)
+    }
+
+    fn about(code: u16, reason: &str, resource: &Resource, name: &str, message: String) -> Self {
+        let mut failure = Self::new(code, reason, message);
+        failure.details = Some(Value::Object(details(resource.group, resource.plural, name)));
+        failure
+    }
+}
+
+fn details(group: &str, kind: &str, name: &str) -> Map<String, Value> {
+    [("name", name), ("group", group), ("kind", kind)]
+        .into_iter()
+        .filter(|(_, value)| !value.is_empty())
+        .map(|(key, value)| (key.to_owned(), json!(value)))
+        .collect()
+}

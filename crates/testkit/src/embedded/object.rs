@@ -1,0 +1,116 @@
+//! Small questions to an object as JSON.
+
+use serde_json::{Map, Value, json};
+
+use super::failure::Failure;
+
+/// A text field, empty when it is absent.
+pub(super) fn text<'a>(object: &'a Value, field: &str) -> &'a str {
+    object.get(field).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Takes a field out.
+pub(super) fn remove(object: &mut Value, field: &str) {
+    if let Some(object) = object.as_object_mut() {
+        object.remove(field);
+    }
+}
+
+/// Gives a field the value that it has in `old`.
+pub(super) fn keep(object: &mut Map<String, Value>, old: &Value, field: &str) {
+    match old.get(field) {
+        Some(value) => object.insert(field.to_owned(), value.clone()),
+        None => object.remove(field),
+    };
+}
+
+/// The finalizers of an object.
+pub(super) fn finalizers(object: &Value) -> &[Value] {
+    object["metadata"]["finalizers"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default()
+}
+
+/// The resourceVersion that a write insists on, 0 for none.
+pub(super) fn requested_version(metadata: &Value) -> Result<u64, Failure> {
+    let version = text(metadata, "resourceVersion");
+    if version.is_empty() {
+        return Ok(0);
+    }
+    version.parse().map_err(|_| {
+        Failure::new(
+            500,
+            "",
+            format!("strconv.ParseUint: parsing \"{version}\": invalid syntax"),
+        )
+    })
+}
+
+/// Leaves out what the API server's types leave out: nulls, empty lists, empty maps of the metadata.
+pub(super) fn tidy(object: &mut Value) {
+    drop_nulls(object);
+    drop_empty_lists(object);
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        metadata.retain(|field, value| {
+            !matches!(field.as_str(), "labels" | "annotations") || *value != json!({})
+        });
+    }
+}
+
+fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|_, value| !value.is_null());
+            fields.values_mut().for_each(drop_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        _ => {}
+    }
+}
+
+fn drop_empty_lists(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|_, value| *value != json!([]));
+            fields.values_mut().for_each(drop_empty_lists);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_empty_lists),
+        _ => {}
+    }
+}
+
+/// Whether objects differ in more than metadata and status.
+pub(super) fn differs_in_spec(old: &Value, new: &Value) -> bool {
+    let spec = |object: &Value| -> Map<String, Value> {
+        object
+            .as_object()
+            .into_iter()
+            .flatten()
+            .filter(|(field, _)| !matches!(field.as_str(), "metadata" | "status"))
+            .map(|(field, value)| (field.clone(), value.clone()))
+            .collect()
+    };
+    spec(old) != spec(new)
+}
+
+/// The uid of the n-th object.
+pub(super) fn uid(identity: u64) -> String {
+    format!("00000000-0000-4000-8000-{identity:012x}")
+}
+
+/// Five characters from the alphabet that Kubernetes generates names from; the same on every run.
+pub(super) fn suffix(identity: u64) -> String {
+    const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+    // The finalizer of SplitMix64 spreads neighbouring numbers.
+    let mut mixed = identity.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed ^= mixed >> 27;
+    (0..5)
+        .map(|_| {
+            let letter = ALPHABET[usize::try_from(mixed % 27).unwrap_or_default()];
+            mixed /= 27;
+            char::from(letter)
+        })
+        .collect()
+}

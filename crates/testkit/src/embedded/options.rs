@@ -1,0 +1,223 @@
+//! Query parameters of lists, watches and gets, and which of them go together.
+
+use std::time::Duration;
+
+use axum::extract::Query;
+use http::Uri;
+
+use super::failure::Failure;
+use super::resource::Resource;
+use super::selector::{FieldSelector, LabelSelector};
+
+/// A parsed query.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Parameters(Vec<(String, String)>);
+
+/// Options of a list or a watch.
+#[derive(Clone, Debug)]
+pub(super) struct ListOptions {
+    pub(super) labels: LabelSelector,
+    pub(super) fields: FieldSelector,
+    pub(super) limit: usize,
+    pub(super) resume: Option<Continue>,
+    /// None when the client leaves it to the server.
+    pub(super) version: Option<u64>,
+    pub(super) version_match: Option<VersionMatch>,
+    pub(super) bookmarks: bool,
+    pub(super) initial_events: bool,
+    pub(super) timeout: Option<Duration>,
+}
+
+/// How a list treats its `resourceVersion`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum VersionMatch {
+    Exact,
+    NotOlderThan,
+}
+
+/// Where a paged list goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Continue {
+    /// The version of the first page; none to go on at the latest.
+    pub(super) version: Option<u64>,
+    /// The last key of the page before.
+    pub(super) after: String,
+}
+
+impl Parameters {
+    pub(super) fn of(uri: &Uri) -> Self {
+        Query::try_from_uri(uri).map_or_else(|_| Self::default(), |Query(pairs)| Self(pairs))
+    }
+
+    /// The value of a parameter, empty when it is absent.
+    pub(super) fn get(&self, name: &str) -> &str {
+        self.0
+            .iter()
+            .find(|(key, _)| key == name)
+            .map_or("", |(_, value)| value)
+    }
+
+    pub(super) fn flag(&self, name: &str) -> bool {
+        matches!(self.get(name), "true" | "1")
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|(key, _)| key == name)
+    }
+
+    fn number(&self, name: &str) -> Result<Option<i64>, Failure> {
+        let text = self.get(name);
+        if text.is_empty() {
+            return Ok(None);
+        }
+        text.parse().map(Some).map_err(|_| {
+            Failure::bad_request(format!("strconv.ParseInt: parsing \"{text}\": invalid syntax"))
+        })
+    }
+}
+
+impl ListOptions {
+    pub(super) fn parse(resource: &Resource, query: &Parameters, watch: bool) -> Result<Self, Failure> {
+        check_combination(query, watch)?;
+        let version_match = match query.get("resourceVersionMatch") {
+            "Exact" => Some(VersionMatch::Exact),
+            "NotOlderThan" => Some(VersionMatch::NotOlderThan),
+            _ => None,
+        };
+        let version = version(query.get("resourceVersion"), watch)?;
+        let resume = match query.get("continue") {
+            "" => None,
+            token => Some(Continue::parse(token)?),
+        };
+        if resume.is_some() && version.is_some_and(|version| version > 0) {
+            return Err(Failure::bad_request(
+                "specifying resource version is not allowed when using continue",
+            ));
+        }
+        let at_least_zero = |number: Option<i64>| number.and_then(|number| u64::try_from(number).ok());
+        let limit = at_least_zero(query.number("limit")?).unwrap_or_default();
+        let timeout = at_least_zero(query.number("timeoutSeconds")?).filter(|seconds| *seconds > 0);
+        // A watch from no particular version starts with what there is, and says so like a streaming list.
+        let from_anywhere = watch && version.is_none_or(|version| version == 0);
+        let initial_events = if query.has("sendInitialEvents") {
+            query.flag("sendInitialEvents")
+        } else {
+            from_anywhere
+        };
+        Ok(Self {
+            labels: LabelSelector::parse(query.get("labelSelector"))?,
+            fields: FieldSelector::parse(resource, query.get("fieldSelector"))?,
+            limit: usize::try_from(limit).unwrap_or(usize::MAX),
+            resume,
+            version,
+            version_match,
+            bookmarks: query.flag("allowWatchBookmarks"),
+            initial_events,
+            timeout: timeout.map(Duration::from_secs),
+        })
+    }
+
+    /// Whether selectors leave anything out.
+    pub(super) fn selects_everything(&self) -> bool {
+        self.labels.is_everything() && self.fields.is_everything()
+    }
+}
+
+/// The version that a get asks for at least.
+pub(super) fn version_of_get(query: &Parameters) -> Result<Option<u64>, Failure> {
+    version(query.get("resourceVersion"), true)
+}
+
+impl Continue {
+    fn parse(token: &str) -> Result<Self, Failure> {
+        let parse = || {
+            let (version, after) = token.strip_prefix("v1:")?.split_once(':')?;
+            let version = match version {
+                "latest" => None,
+                version => Some(version.parse().ok()?),
+            };
+            Some(Self {
+                version,
+                after: after.to_owned(),
+            })
+        };
+        parse().ok_or_else(|| Failure::bad_request("invalid continue token: continue key is not valid"))
+    }
+
+    pub(super) fn to_token(&self) -> String {
+        match self.version {
+            Some(version) => format!("v1:{version}:{}", self.after),
+            None => format!("v1:latest:{}", self.after),
+        }
+    }
+}
+
+fn version(text: &str, single: bool) -> Result<Option<u64>, Failure> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    text.parse().map(Some).map_err(|_| {
+        let message =
+            format!("resourceVersion: Invalid value: \"{text}\": strconv.ParseUint: parsing \"{text}\": invalid syntax");
+        // Lists answer 400, gets and watches 500.
+        if single {
+            Failure::new(500, "", message)
+        } else {
+            Failure::bad_request(format!("invalid resource version: {message}"))
+        }
+    })
+}
+
+/// Refuses parameters that contradict each other, in the API server's words.
+fn check_combination(query: &Parameters, watch: bool) -> Result<(), Failure> {
+    const MATCH: &str = "resourceVersionMatch";
+    let forbidden = |field: &str, why: &str| {
+        let body = format!("Forbidden: {why}");
+        Err(Failure::bad_list_option(field, "FieldValueForbidden", &body))
+    };
+    let version = query.get("resourceVersion");
+    let matching = query.get(MATCH);
+    let initial_events = query.has("sendInitialEvents");
+    if initial_events && !watch {
+        return forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list");
+    }
+    if initial_events && matching != "NotOlderThan" {
+        return forbidden(
+            MATCH,
+            "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+        );
+    }
+    if matching.is_empty() || initial_events {
+        return Ok(());
+    }
+    if watch {
+        return forbidden(
+            MATCH,
+            "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+        );
+    }
+    if version.is_empty() {
+        return forbidden(
+            MATCH,
+            "resourceVersionMatch is forbidden unless resourceVersion is provided",
+        );
+    }
+    if !query.get("continue").is_empty() {
+        return forbidden(
+            MATCH,
+            "resourceVersionMatch is forbidden when continue is provided",
+        );
+    }
+    if !matches!(matching, "Exact" | "NotOlderThan") {
+        let body =
+            format!("Unsupported value: \"{matching}\": supported values: \"Exact\", \"NotOlderThan\", \"\"");
+        return Err(Failure::bad_list_option(MATCH, "FieldValueNotSupported", &body));
+    }
+    if matching == "Exact" && version == "0" {
+        return forbidden(
+            MATCH,
+            "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
+        );
+    }
+    Ok(())
+}

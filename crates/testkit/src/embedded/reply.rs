@@ -1,0 +1,68 @@
+//! Answers as HTTP responses.
+
+use std::io;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::{Stream, TryStreamExt};
+use http::{HeaderValue, Response, StatusCode, header};
+use http_body::Frame;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+
+use super::failure::Failure;
+
+/// Body of an answer.
+pub type Body = UnsyncBoxBody<Bytes, io::Error>;
+
+/// JSON in one piece.
+pub(super) fn answer(code: StatusCode, body: Bytes) -> Response<Body> {
+    respond(code, "application/json", whole(body))
+}
+
+/// JSON frame by frame.
+pub(super) fn streamed(frames: impl Stream<Item = io::Result<Bytes>> + Send + 'static) -> Response<Body> {
+    let body = StreamBody::new(frames.map_ok(Frame::data));
+    respond(StatusCode::OK, "application/json", body.boxed_unsync())
+}
+
+/// A refusal, with `Retry-After` where it asks the client to wait.
+pub(super) fn refused(failure: &Failure) -> Response<Body> {
+    let code = StatusCode::from_u16(failure.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = answer(code, failure.to_status().to_string().into());
+    if let Some(seconds) = failure.retry_after() {
+        response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+    }
+    response
+}
+
+/// The refusal of API Priority and Fairness.
+pub(super) fn throttled(retry_after: Duration) -> Response<Body> {
+    let text = Bytes::from_static(b"Too many requests, please try again later.\n");
+    let mut response = plain(StatusCode::TOO_MANY_REQUESTS, text);
+    let headers = response.headers_mut();
+    headers.insert(header::RETRY_AFTER, retry_after.as_secs().into());
+    response
+}
+
+/// The answer outside of all served groups.
+pub(super) fn no_such_page() -> Response<Body> {
+    plain(StatusCode::NOT_FOUND, Bytes::from_static(b"404 page not found\n"))
+}
+
+fn plain(code: StatusCode, text: Bytes) -> Response<Body> {
+    respond(code, "text/plain; charset=utf-8", whole(text))
+}
+
+fn whole(body: Bytes) -> Body {
+    Full::new(body).map_err(|never| match never {}).boxed_unsync()
+}
+
+fn respond(code: StatusCode, content_type: &'static str, body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    *response.status_mut() = code;
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}

@@ -1,0 +1,262 @@
+//! The record of what clients asked for.
+
+use std::fmt;
+use std::ops::Deref;
+
+use http::{HeaderMap, Method, header};
+use serde_json::Value;
+
+/// What a request does to its resource, in the words of RBAC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verb {
+    /// Read one object, or a path that is no resource.
+    Get,
+    /// Read a collection.
+    List,
+    /// Follow a collection.
+    Watch,
+    /// Add an object.
+    Create,
+    /// Replace an object.
+    Update,
+    /// Change an object.
+    Patch,
+    /// Remove an object.
+    Delete,
+    /// Remove a collection.
+    DeleteCollection,
+}
+
+/// One request as it arrived, and what it was answered.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Request {
+    /// What it does.
+    pub verb: Verb,
+    /// API group, empty for the core group.
+    pub group: String,
+    /// API version within the group.
+    pub version: String,
+    /// Plural name of the resource; empty for a path that is no resource.
+    pub resource: String,
+    /// E.g. `status`; empty for the main resource.
+    pub subresource: String,
+    /// Empty for cluster-scoped resources and for all namespaces.
+    pub namespace: String,
+    /// Name of the object, empty for collections; the whole path where it is no resource.
+    pub name: String,
+    /// The `User-Agent` header.
+    pub user_agent: String,
+    /// The query, as sent.
+    pub query: String,
+    /// Whether the client asked for metadata only.
+    pub metadata_only: bool,
+    /// The body; null when there is none or it is not JSON.
+    pub body: Value,
+    /// HTTP code of the answer; none while it is pending and when the connection failed.
+    pub code: Option<u16>,
+}
+
+/// Requests in the order of their arrival.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Requests(Vec<Request>);
+
+impl Verb {
+    /// Whether it changes something.
+    pub fn is_write(self) -> bool {
+        !matches!(self, Self::Get | Self::List | Self::Watch)
+    }
+}
+
+impl fmt::Display for Verb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Watch => "watch",
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Patch => "patch",
+            Self::Delete => "delete",
+            Self::DeleteCollection => "deletecollection",
+        })
+    }
+}
+
+impl Request {
+    pub(super) fn new(
+        method: &Method,
+        uri: &http::Uri,
+        headers: &HeaderMap,
+        body: &[u8],
+        watch: bool,
+    ) -> Self {
+        let header = |name| headers.get(name).and_then(|value| value.to_str().ok());
+        let mut request = Self {
+            verb: Verb::Get,
+            group: String::new(),
+            version: String::new(),
+            resource: String::new(),
+            subresource: String::new(),
+            namespace: String::new(),
+            name: String::new(),
+            user_agent: header(header::USER_AGENT).unwrap_or_default().to_owned(),
+            query: uri.query().unwrap_or_default().to_owned(),
+            metadata_only: header(header::ACCEPT)
+                .is_some_and(|accept| accept.contains("PartialObjectMetadata")),
+            body: serde_json::from_slice(body).unwrap_or_default(),
+            code: None,
+        };
+        request.read_path(uri.path());
+        request.verb = match *method {
+            Method::POST => Verb::Create,
+            Method::PUT => Verb::Update,
+            Method::PATCH => Verb::Patch,
+            Method::DELETE if request.name.is_empty() => Verb::DeleteCollection,
+            Method::DELETE => Verb::Delete,
+            _ if watch => Verb::Watch,
+            _ if request.name.is_empty() => Verb::List,
+            _ => Verb::Get,
+        };
+        request
+    }
+
+    fn read_path(&mut self, path: &str) {
+        let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
+        let (group, version, rest) = match parts.as_slice() {
+            ["api", version, rest @ ..] => ("", *version, rest),
+            ["apis", group, version, rest @ ..] => (*group, *version, rest),
+            _ => ("", "", &[] as &[&str]),
+        };
+        let (namespace, resource, name, subresource) = match *rest {
+            ["namespaces", namespace, resource, name, subresource] if !is_of_namespace(resource) => {
+                (namespace, resource, name, subresource)
+            }
+            ["namespaces", namespace, resource, name] if !is_of_namespace(resource) => {
+                (namespace, resource, name, "")
+            }
+            ["namespaces", namespace, resource] if !is_of_namespace(resource) => {
+                (namespace, resource, "", "")
+            }
+            [resource, name, subresource] => ("", resource, name, subresource),
+            [resource, name] => ("", resource, name, ""),
+            [resource] => ("", resource, "", ""),
+            _ => ("", "", path, ""),
+        };
+        group.clone_into(&mut self.group);
+        version.clone_into(&mut self.version);
+        namespace.clone_into(&mut self.namespace);
+        resource.clone_into(&mut self.resource);
+        name.clone_into(&mut self.name);
+        subresource.clone_into(&mut self.subresource);
+    }
+}
+
+/// Subresources of the namespace itself share the place of its resources.
+fn is_of_namespace(part: &str) -> bool {
+    matches!(part, "status" | "finalize")
+}
+
+/// `patch nodes/node-1 {"metadata":…}`, `create kube-system/leases {…}`, `update default/pods/p/status {…}`.
+impl fmt::Display for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ", self.verb)?;
+        let parts = [&self.namespace, &self.resource, &self.name, &self.subresource];
+        let path: Vec<&str> = parts
+            .into_iter()
+            .filter(|part| !part.is_empty())
+            .map(String::as_str)
+            .collect();
+        f.write_str(&path.join("/"))?;
+        if self.body.is_null() {
+            Ok(())
+        } else {
+            write!(f, " {}", self.body)
+        }
+    }
+}
+
+impl Requests {
+    pub(super) fn new(requests: Vec<Request>) -> Self {
+        Self(requests)
+    }
+
+    /// Those that change something.
+    #[must_use]
+    pub fn writes(&self) -> Self {
+        self.only(|request| request.verb.is_write())
+    }
+
+    /// Those to one resource, by plural name.
+    #[must_use]
+    pub fn to(&self, resource: &str) -> Self {
+        self.only(|request| request.resource == resource)
+    }
+
+    /// Those that `wanted` picks.
+    #[must_use]
+    pub fn only(&self, wanted: impl Fn(&Request) -> bool) -> Self {
+        Self(self.0.iter().filter(|request| wanted(request)).cloned().collect())
+    }
+
+    /// One line a request, as [`Request`] prints it.
+    pub fn lines(&self) -> Vec<String> {
+        self.0.iter().map(ToString::to_string).collect()
+    }
+}
+
+impl Deref for Requests {
+    type Target = [Request];
+
+    fn deref(&self) -> &[Request] {
+        &self.0
+    }
+}
+
+impl IntoIterator for Requests {
+    type Item = Request;
+    type IntoIter = std::vec::IntoIter<Request>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(method: &Method, uri: &str, body: &str) -> String {
+        let uri: http::Uri = uri.parse().unwrap();
+        let watch = uri.query().is_some_and(|query| query.contains("watch=true"));
+        Request::new(method, &uri, &HeaderMap::new(), body.as_bytes(), watch).to_string()
+    }
+
+    #[test]
+    fn requests_are_printed_as_verb_path_and_body() {
+        assert_eq!(
+            line(&Method::PATCH, "/api/v1/nodes/node-1", r#"{"metadata": {}}"#),
+            r#"patch nodes/node-1 {"metadata":{}}"#
+        );
+        assert_eq!(
+            line(&Method::GET, "/apis/coordination.k8s.io/v1/leases?watch=true", ""),
+            "watch leases"
+        );
+        assert_eq!(
+            line(&Method::GET, "/api/v1/namespaces/default/events", ""),
+            "list default/events"
+        );
+        assert_eq!(
+            line(&Method::PUT, "/api/v1/namespaces/default/pods/p/status", "{}"),
+            "update default/pods/p/status {}"
+        );
+        assert_eq!(
+            line(&Method::GET, "/api/v1/namespaces/default", ""),
+            "get namespaces/default"
+        );
+        assert_eq!(
+            line(&Method::DELETE, "/api/v1/nodes", ""),
+            "deletecollection nodes"
+        );
+        assert_eq!(line(&Method::GET, "/version", ""), "get /version");
+    }
+}

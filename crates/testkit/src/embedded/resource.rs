@@ -1,0 +1,309 @@
+//! The table of resources: all that the server knows about a kind.
+
+use serde_json::Value;
+
+/// One served resource. A new kind is one `static` and one entry in [`SERVED`].
+#[derive(Debug)]
+pub struct Resource {
+    /// API group, empty for the core group.
+    pub group: &'static str,
+    /// API version within the group, e.g. `v1`.
+    pub version: &'static str,
+    /// Kind, e.g. `Node`.
+    pub kind: &'static str,
+    /// Plural name in paths, e.g. `nodes`.
+    pub plural: &'static str,
+    /// Whether objects live in namespaces.
+    pub scope: Scope,
+    /// What writes to the main resource do with `status`.
+    pub status: StatusRule,
+    /// Whether `metadata.generation` counts changes outside `metadata` and `status`.
+    pub generation: bool,
+    /// Whether an update may leave out `metadata.resourceVersion`.
+    pub unconditional_update: bool,
+    /// Selectable fields beside `metadata.name` and `metadata.namespace`: path, value when absent.
+    pub fields: &'static [(&'static str, &'static str)],
+    /// Fields whose structure JSON does not show, by path (`[]` stands for the items of a list).
+    pub shapes: &'static [(&'static str, Shape)],
+    /// The resource whose storage this one shows under other field names.
+    pub alias: Option<Alias>,
+}
+
+/// Where objects of a resource live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// In the cluster as a whole.
+    Cluster,
+    /// In namespaces.
+    Namespaced,
+}
+
+/// What writes to the main resource do with `status`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StatusRule {
+    /// There is no status subresource: `status` is a field like any other.
+    Ordinary,
+    /// A create keeps what it brings, later writes leave it alone.
+    SetByCreate,
+    /// Only the subresource writes it.
+    SubresourceOnly,
+}
+
+/// Structure of a field, as strategic merge and field ownership see it. Without an entry an object is
+/// merged and owned field by field, and a list is replaced and owned as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// An object that the Go type always holds, so that its presence says nothing about an owner.
+    Struct,
+    /// An object owned as a whole.
+    Atomic,
+    /// A list of scalars merged as a set.
+    Set,
+    /// A list of objects told apart by these keys; strategic merge uses the first.
+    Keyed(&'static [&'static str]),
+}
+
+/// A second view of another resource's objects.
+#[derive(Clone, Copy, Debug)]
+pub struct Alias {
+    /// The resource whose form is stored.
+    pub of: &'static Resource,
+    /// Top-level fields: stored name, served name.
+    pub renames: &'static [(&'static str, &'static str)],
+}
+
+/// Shapes that every object has.
+const METADATA: &[(&str, Shape)] = &[
+    ("metadata", Shape::Struct),
+    ("metadata.finalizers", Shape::Set),
+    ("metadata.ownerReferences", Shape::Keyed(&["uid"])),
+    ("metadata.ownerReferences[]", Shape::Atomic),
+    ("spec", Shape::Struct),
+    ("status", Shape::Struct),
+];
+
+/// `v1` nodes.
+pub static NODES: Resource = Resource::cluster("", "v1", "Node", "nodes")
+    .status(StatusRule::SetByCreate)
+    .fields(&[("spec.unschedulable", "false")])
+    .shapes(&[
+        ("spec.podCIDRs", Shape::Set),
+        ("status.addresses", Shape::Keyed(&["type"])),
+        ("status.conditions", Shape::Keyed(&["type"])),
+        ("status.daemonEndpoints", Shape::Struct),
+        ("status.daemonEndpoints.kubeletEndpoint", Shape::Struct),
+        ("status.nodeInfo", Shape::Struct),
+    ]);
+
+/// `coordination.k8s.io/v1` leases.
+pub static LEASES: Resource =
+    Resource::namespaced("coordination.k8s.io", "v1", "Lease", "leases").conditional_update();
+
+/// `v1` events, the form in which events are stored.
+pub static CORE_EVENTS: Resource = Resource::namespaced("", "v1", "Event", "events")
+    .fields(&[
+        ("involvedObject.kind", ""),
+        ("involvedObject.namespace", ""),
+        ("involvedObject.name", ""),
+        ("involvedObject.uid", ""),
+        ("involvedObject.apiVersion", ""),
+        ("involvedObject.resourceVersion", ""),
+        ("involvedObject.fieldPath", ""),
+        ("reason", ""),
+        ("reportingComponent", ""),
+        ("type", ""),
+    ])
+    .shapes(&[
+        ("involvedObject", Shape::Atomic),
+        ("related", Shape::Atomic),
+        ("source", Shape::Struct),
+    ]);
+
+/// `events.k8s.io/v1` events: the same objects as [`CORE_EVENTS`] under other field names.
+pub static EVENTS: Resource = Resource::namespaced("events.k8s.io", "v1", "Event", "events")
+    .fields(&[
+        ("regarding.kind", ""),
+        ("regarding.namespace", ""),
+        ("regarding.name", ""),
+        ("regarding.uid", ""),
+        ("regarding.apiVersion", ""),
+        ("regarding.resourceVersion", ""),
+        ("regarding.fieldPath", ""),
+        ("reason", ""),
+        ("reportingController", ""),
+        ("type", ""),
+    ])
+    .shapes(&[
+        ("regarding", Shape::Atomic),
+        ("related", Shape::Atomic),
+        ("deprecatedSource", Shape::Struct),
+    ])
+    .alias_of(
+        &CORE_EVENTS,
+        &[
+            ("involvedObject", "regarding"),
+            ("message", "note"),
+            ("source", "deprecatedSource"),
+            ("firstTimestamp", "deprecatedFirstTimestamp"),
+            ("lastTimestamp", "deprecatedLastTimestamp"),
+            ("count", "deprecatedCount"),
+            ("reportingComponent", "reportingController"),
+        ],
+    );
+
+/// What every server serves.
+pub static SERVED: &[&Resource] = &[&NODES, &LEASES, &CORE_EVENTS, &EVENTS];
+
+impl Resource {
+    /// A cluster-scoped resource with the defaults of a custom resource without subresources.
+    pub const fn cluster(
+        group: &'static str,
+        version: &'static str,
+        kind: &'static str,
+        plural: &'static str,
+    ) -> Self {
+        Self {
+            group,
+            version,
+            kind,
+            plural,
+            scope: Scope::Cluster,
+            status: StatusRule::Ordinary,
+            generation: false,
+            unconditional_update: true,
+            fields: &[],
+            shapes: &[],
+            alias: None,
+        }
+    }
+
+    /// A namespaced resource with the same defaults.
+    pub const fn namespaced(
+        group: &'static str,
+        version: &'static str,
+        kind: &'static str,
+        plural: &'static str,
+    ) -> Self {
+        let mut resource = Self::cluster(group, version, kind, plural);
+        resource.scope = Scope::Namespaced;
+        resource
+    }
+
+    /// Sets what writes do with `status`.
+    #[must_use]
+    pub const fn status(mut self, rule: StatusRule) -> Self {
+        self.status = rule;
+        self
+    }
+
+    /// Counts changes in `metadata.generation`.
+    #[must_use]
+    pub const fn generation(mut self) -> Self {
+        self.generation = true;
+        self
+    }
+
+    /// Refuses updates without a resourceVersion.
+    #[must_use]
+    pub const fn conditional_update(mut self) -> Self {
+        self.unconditional_update = false;
+        self
+    }
+
+    /// Adds selectable fields.
+    #[must_use]
+    pub const fn fields(mut self, fields: &'static [(&'static str, &'static str)]) -> Self {
+        self.fields = fields;
+        self
+    }
+
+    /// Declares the structure of fields.
+    #[must_use]
+    pub const fn shapes(mut self, shapes: &'static [(&'static str, Shape)]) -> Self {
+        self.shapes = shapes;
+        self
+    }
+
+    /// Shows the objects of `of` under other names of their top-level fields (stored, served).
+    #[must_use]
+    pub const fn alias_of(
+        mut self,
+        of: &'static Self,
+        renames: &'static [(&'static str, &'static str)],
+    ) -> Self {
+        self.alias = Some(Alias { of, renames });
+        self
+    }
+
+    /// `version` in the core group, else `group/version`.
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() {
+            self.version.to_owned()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
+    }
+
+    /// `plural.group`, the name that error messages use.
+    pub fn qualified_plural(&self) -> String {
+        qualify(self.plural, self.group)
+    }
+
+    /// `Kind.group`, the name that validation messages use.
+    pub fn qualified_kind(&self) -> String {
+        qualify(self.kind, self.group)
+    }
+
+    /// Whether objects live in namespaces.
+    pub fn is_namespaced(&self) -> bool {
+        self.scope == Scope::Namespaced
+    }
+
+    /// The resource in whose form and place objects are stored.
+    pub(super) fn stored(&'static self) -> &'static Self {
+        self.alias.map_or(self, |alias| alias.of)
+    }
+
+    /// The declared structure of the field at `path`.
+    pub(super) fn shape(&self, path: &str) -> Option<Shape> {
+        METADATA
+            .iter()
+            .chain(self.shapes)
+            .find(|(at, _)| *at == path)
+            .map(|(_, shape)| *shape)
+    }
+
+    /// Renames the top-level fields of a stored object to what this resource calls them.
+    pub(super) fn to_served(&self, object: &mut Value) {
+        for (stored, served) in self.renames() {
+            rename(object, stored, served);
+        }
+    }
+
+    /// The reverse of [`Self::to_served`].
+    pub(super) fn to_stored(&self, object: &mut Value) {
+        for (stored, served) in self.renames() {
+            rename(object, served, stored);
+        }
+    }
+
+    fn renames(&self) -> &'static [(&'static str, &'static str)] {
+        self.alias.map_or(&[], |alias| alias.renames)
+    }
+}
+
+fn qualify(name: &str, group: &str) -> String {
+    if group.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{name}.{group}")
+    }
+}
+
+fn rename(object: &mut Value, from: &str, to: &str) {
+    if let Some(fields) = object.as_object_mut()
+        && let Some(value) = fields.remove(from)
+    {
+        fields.insert(to.to_owned(), value);
+    }
+}

@@ -1,0 +1,396 @@
+//! Label and field selectors.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::failure::Failure;
+use super::resource::Resource;
+
+/// A parsed label selector; the empty one selects everything.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct LabelSelector {
+    requirements: Vec<LabelRequirement>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct LabelRequirement {
+    key: String,
+    test: LabelTest,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum LabelTest {
+    In(Vec<String>),
+    NotIn(Vec<String>),
+    Exists,
+    DoesNotExist,
+    GreaterThan(i64),
+    LessThan(i64),
+}
+
+/// A parsed field selector; the empty one selects everything.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct FieldSelector {
+    terms: Vec<FieldTerm>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct FieldTerm {
+    path: String,
+    absent: &'static str,
+    value: String,
+    equal: bool,
+}
+
+impl LabelSelector {
+    /// Parses `a=b,c in (d,e),!f` and the like; the messages are apimachinery's.
+    pub(super) fn parse(text: &str) -> Result<Self, Failure> {
+        let mut parser = Parser { rest: text };
+        let mut requirements = Vec::new();
+        loop {
+            match parser.peek() {
+                "" => break,
+                token if token == "!" || is_word(token) => {
+                    let requirement = parser.requirement().map_err(|message| {
+                        Failure::bad_request(format!("unable to parse requirement: {message}"))
+                    })?;
+                    requirements.push(requirement);
+                    match parser.next() {
+                        "" => break,
+                        "," if parser.peek() == "!" || is_word(parser.peek()) => {}
+                        "," => {
+                            return Err(Failure::bad_request(format!(
+                                "found '{}', expected: identifier after ','",
+                                parser.peek()
+                            )));
+                        }
+                        other => {
+                            return Err(Failure::bad_request(format!(
+                                "found '{other}', expected: ',' or 'end of string'"
+                            )));
+                        }
+                    }
+                }
+                other => {
+                    return Err(Failure::bad_request(format!(
+                        "found '{other}', expected: !, identifier, or 'end of string'"
+                    )));
+                }
+            }
+        }
+        Ok(Self { requirements })
+    }
+
+    pub(super) fn is_everything(&self) -> bool {
+        self.requirements.is_empty()
+    }
+
+    pub(super) fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+        self.requirements.iter().all(|requirement| {
+            let value = labels.get(&requirement.key);
+            let number = || value.and_then(|value| value.parse::<i64>().ok());
+            match &requirement.test {
+                LabelTest::In(values) => value.is_some_and(|value| values.contains(value)),
+                LabelTest::NotIn(values) => value.is_none_or(|value| !values.contains(value)),
+                LabelTest::Exists => value.is_some(),
+                LabelTest::DoesNotExist => value.is_none(),
+                LabelTest::GreaterThan(bound) => number().is_some_and(|number| number > *bound),
+                LabelTest::LessThan(bound) => number().is_some_and(|number| number < *bound),
+            }
+        })
+    }
+}
+
+/// Splits a label selector into words and the symbols `! ( ) , = == != > <`.
+struct Parser<'a> {
+    rest: &'a str,
+}
+
+impl<'a> Parser<'a> {
+    /// The next token, empty at the end.
+    fn peek(&self) -> &'a str {
+        let rest = self.rest.trim_start();
+        let symbols = ["==", "!=", "!", "(", ")", ",", "=", ">", "<"];
+        if let Some(symbol) = symbols.into_iter().find(|symbol| rest.starts_with(symbol)) {
+            return rest.get(..symbol.len()).unwrap_or_default();
+        }
+        let end = rest
+            .find(|c: char| c.is_whitespace() || "!(),=><".contains(c))
+            .unwrap_or(rest.len());
+        rest.get(..end).unwrap_or_default()
+    }
+
+    fn next(&mut self) -> &'a str {
+        let token = self.peek();
+        self.rest = self.rest.trim_start().strip_prefix(token).unwrap_or_default();
+        token
+    }
+
+    fn requirement(&mut self) -> Result<LabelRequirement, String> {
+        let absent = self.peek() == "!";
+        if absent {
+            self.next();
+        }
+        let key = self.next();
+        if !is_word(key) {
+            return Err(format!("found '{key}', expected: identifier"));
+        }
+        let test = if matches!(self.peek(), "" | ",") {
+            if absent {
+                LabelTest::DoesNotExist
+            } else {
+                LabelTest::Exists
+            }
+        } else {
+            match self.next() {
+                "=" | "==" => LabelTest::In(vec![self.value()?]),
+                "!=" => LabelTest::NotIn(vec![self.value()?]),
+                ">" => LabelTest::GreaterThan(self.number()?),
+                "<" => LabelTest::LessThan(self.number()?),
+                "in" => LabelTest::In(self.values()?),
+                "notin" => LabelTest::NotIn(self.values()?),
+                other => {
+                    return Err(format!("found '{other}', expected: in, notin, =, ==, !=, gt, lt"));
+                }
+            }
+        };
+        Ok(LabelRequirement {
+            key: key.to_owned(),
+            test,
+        })
+    }
+
+    fn value(&mut self) -> Result<String, String> {
+        if matches!(self.peek(), "" | ",") {
+            return Ok(String::new());
+        }
+        match self.next() {
+            word if is_word(word) => Ok(word.to_owned()),
+            other => Err(format!("found '{other}', expected: identifier")),
+        }
+    }
+
+    fn number(&mut self) -> Result<i64, String> {
+        let value = self.value()?;
+        value
+            .parse()
+            .map_err(|_| format!("values[0][]: Invalid value: \"{value}\": for 'Gt', 'Lt' operators, the value must be an integer"))
+    }
+
+    fn values(&mut self) -> Result<Vec<String>, String> {
+        let open = self.next();
+        if open != "(" {
+            return Err(format!("found '{open}' expected: '('"));
+        }
+        let mut values = Vec::new();
+        loop {
+            // An empty place, as in `()` and `(a,)`, is the empty value.
+            if matches!(self.peek(), "," | ")") {
+                values.push(String::new());
+            } else {
+                match self.next() {
+                    word if is_word(word) => values.push(word.to_owned()),
+                    other => return Err(format!("found '{other}', expected: ',', ')' or identifier")),
+                }
+            }
+            match self.next() {
+                "," => {}
+                ")" => return Ok(values),
+                other => return Err(format!("found '{other}', expected: ',' or ')'")),
+            }
+        }
+    }
+}
+
+fn is_word(token: &str) -> bool {
+    token
+        .chars()
+        .next()
+        .is_some_and(|first| !"!(),=><".contains(first))
+}
+
+impl FieldSelector {
+    /// Parses `a.b=c,d!=e` over the fields that `resource` can be selected by.
+    pub(super) fn parse(resource: &Resource, text: &str) -> Result<Self, Failure> {
+        let mut terms = Vec::new();
+        for term in split_escaped(text).into_iter().filter(|term| !term.is_empty()) {
+            let (path, value, equal) = if let Some((path, value)) = term.split_once("!=") {
+                (path, value, false)
+            } else if let Some((path, value)) = term.split_once("==").or_else(|| term.split_once('=')) {
+                (path, value, true)
+            } else {
+                return Err(Failure::bad_request(format!(
+                    "invalid selector: '{text}'; can't understand '{term}'"
+                )));
+            };
+            let absent = match path {
+                "metadata.name" => "",
+                "metadata.namespace" if resource.is_namespaced() => "",
+                _ => resource
+                    .fields
+                    .iter()
+                    .find(|(field, _)| *field == path)
+                    .map(|(_, absent)| *absent)
+                    .ok_or_else(|| Failure::bad_request(format!("field label not supported: {path}")))?,
+            };
+            terms.push(FieldTerm {
+                path: path.to_owned(),
+                absent,
+                value: unescape(value),
+                equal,
+            });
+        }
+        Ok(Self { terms })
+    }
+
+    pub(super) fn is_everything(&self) -> bool {
+        self.terms.is_empty()
+    }
+
+    /// Narrows the selection to one name, for a watch of one object.
+    pub(super) fn name_is(&mut self, name: &str) {
+        self.terms.push(FieldTerm {
+            path: "metadata.name".to_owned(),
+            absent: "",
+            value: name.to_owned(),
+            equal: true,
+        });
+    }
+
+    /// Whether the object, in the form of the resource that the selector was parsed for, is selected.
+    pub(super) fn matches(&self, object: &Value) -> bool {
+        self.terms.iter().all(|term| {
+            let found = term
+                .path
+                .split('.')
+                .try_fold(object, |value, field| value.get(field))
+                .filter(|value| !value.is_null());
+            let is_equal = match found {
+                None => term.value == term.absent,
+                Some(Value::String(text)) => *text == term.value,
+                Some(Value::Bool(flag)) => term.value == if *flag { "true" } else { "false" },
+                Some(other) => term.value == format!("{other}"),
+            };
+            is_equal == term.equal
+        })
+    }
+}
+
+/// Splits at commas that no backslash precedes.
+fn split_escaped(text: &str) -> Vec<String> {
+    let mut terms = vec![String::new()];
+    let mut escaped = false;
+    for c in text.chars() {
+        if c == ',' && !escaped {
+            terms.push(String::new());
+        } else if let Some(term) = terms.last_mut() {
+            term.push(c);
+        }
+        escaped = c == '\\' && !escaped;
+    }
+    terms
+}
+
+fn unescape(text: &str) -> String {
+    let mut plain = String::new();
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        plain.extend(if c == '\\' { chars.next() } else { Some(c) });
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::embedded::resource::{CORE_EVENTS, NODES};
+
+    fn selected(selector: &str) -> Vec<&'static str> {
+        let selector = LabelSelector::parse(selector).unwrap();
+        [
+            ("none", None),
+            ("b", Some("b")),
+            ("c", Some("c")),
+            ("5", Some("5")),
+        ]
+        .into_iter()
+        .filter(|(_, value)| {
+            let labels = value
+                .map(|value| ("a".to_owned(), value.to_owned()))
+                .into_iter()
+                .collect();
+            selector.matches(&labels)
+        })
+        .map(|(name, _)| name)
+        .collect()
+    }
+
+    #[test]
+    fn label_selectors_select_by_equality_and_by_set() {
+        assert_eq!(selected(""), ["none", "b", "c", "5"]);
+        assert_eq!(selected("a"), ["b", "c", "5"]);
+        assert_eq!(selected("!a"), ["none"]);
+        assert_eq!(selected("a=b"), ["b"]);
+        assert_eq!(selected("a == b"), ["b"]);
+        assert_eq!(selected("a!=b"), ["none", "c", "5"]);
+        assert_eq!(selected("a in (b, c)"), ["b", "c"]);
+        assert_eq!(selected("a notin (b,c)"), ["none", "5"]);
+        assert_eq!(selected("a>3"), ["5"]);
+        assert_eq!(selected("a<3"), [""; 0]);
+        assert_eq!(selected("a in (b,c),a!=c"), ["b"]);
+    }
+
+    // The messages are those of kube-apiserver v1.36.3.
+    #[test]
+    fn broken_label_selectors_are_refused() {
+        let refusal = |text: &str| LabelSelector::parse(text).unwrap_err().message;
+        assert_eq!(
+            refusal("a in "),
+            "unable to parse requirement: found '' expected: '('"
+        );
+        assert_eq!(
+            refusal("a in (b"),
+            "unable to parse requirement: found '', expected: ',' or ')'"
+        );
+        assert_eq!(
+            refusal("a foo b"),
+            "unable to parse requirement: found 'foo', expected: in, notin, =, ==, !=, gt, lt"
+        );
+        assert_eq!(refusal("a=b c"), "found 'c', expected: ',' or 'end of string'");
+        assert_eq!(refusal("a=b,"), "found '', expected: identifier after ','");
+    }
+
+    #[test]
+    fn field_selectors_compare_the_fields_of_the_kind() {
+        let matches = |text: &str, node: &Value| FieldSelector::parse(&NODES, text).unwrap().matches(node);
+        let cordoned = json!({ "metadata": { "name": "n1" }, "spec": { "unschedulable": true } });
+        let plain = json!({ "metadata": { "name": "n2" } });
+        assert!(matches("spec.unschedulable=true", &cordoned));
+        assert!(matches("spec.unschedulable=false,metadata.name=n2", &plain));
+        assert!(!matches("spec.unschedulable=", &plain));
+        assert!(matches("metadata.name!=n1", &plain));
+        let event = json!({ "reason": "a,b" });
+        assert!(
+            FieldSelector::parse(&CORE_EVENTS, "reason=a\\,b")
+                .unwrap()
+                .matches(&event)
+        );
+    }
+
+    #[test]
+    fn fields_that_the_kind_does_not_offer_are_refused() {
+        let refusal = |text: &str| FieldSelector::parse(&NODES, text).unwrap_err().message;
+        assert_eq!(refusal("spec.foo=a"), "field label not supported: spec.foo");
+        assert_eq!(
+            refusal("metadata.namespace=x"),
+            "field label not supported: metadata.namespace"
+        );
+        assert_eq!(
+            refusal("spec.unschedulable"),
+            "invalid selector: 'spec.unschedulable'; can't understand 'spec.unschedulable'"
+        );
+    }
+}

@@ -1,0 +1,245 @@
+//! Objects, their history, and one version counter for all of them.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::resource::Resource;
+
+/// How long history is kept, as etcd is compacted under a real API server.
+const HISTORY: Duration = Duration::from_mins(5);
+/// History that is kept however old it is, per resource.
+const HISTORY_AT_LEAST: usize = 1024;
+
+/// A stored object: JSON without `kind` and `apiVersion`, which depend on how it is asked for.
+#[derive(Clone, Debug)]
+pub(super) struct Stored {
+    pub(super) version: u64,
+    pub(super) body: Bytes,
+}
+
+/// One write.
+#[derive(Clone, Debug)]
+pub(super) struct Change {
+    pub(super) version: u64,
+    at: Instant,
+    pub(super) key: Arc<str>,
+    pub(super) before: Option<Stored>,
+    /// The object under the version of this write; for a deletion its last state.
+    pub(super) object: Stored,
+    pub(super) deleted: bool,
+}
+
+/// A version that history no longer reaches.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Compacted {
+    /// The oldest version that is still known.
+    pub(super) oldest: u64,
+}
+
+/// All objects of a server.
+#[derive(Debug)]
+pub(super) struct Store {
+    version: u64,
+    created: u64,
+    compacted: u64,
+    tables: BTreeMap<(&'static str, &'static str), Table>,
+}
+
+/// The objects of one resource, by `namespace/name` or `name`: the order of etcd's keys.
+#[derive(Debug, Default)]
+struct Table {
+    objects: BTreeMap<Arc<str>, Stored>,
+    /// Oldest first.
+    history: VecDeque<Change>,
+    compacted: u64,
+}
+
+impl Store {
+    pub(super) fn new() -> Self {
+        Self {
+            version: 1,
+            created: 0,
+            compacted: 0,
+            tables: BTreeMap::new(),
+        }
+    }
+
+    /// The version of the last write.
+    pub(super) fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// A number that no other object has.
+    pub(super) fn next_identity(&mut self) -> u64 {
+        self.created += 1;
+        self.created
+    }
+
+    pub(super) fn get(&self, resource: &'static Resource, key: &str) -> Option<&Stored> {
+        self.table(resource)?.objects.get(key)
+    }
+
+    /// Writes `object` under `key` and gives it the next version.
+    pub(super) fn put(
+        &mut self,
+        resource: &'static Resource,
+        key: &str,
+        object: Value,
+        at: Instant,
+    ) -> Stored {
+        let stored = self.next_version(object);
+        let table = self.table_mut(resource);
+        let key: Arc<str> = Arc::from(key);
+        let before = table.objects.insert(key.clone(), stored.clone());
+        table.remember(Change {
+            version: stored.version,
+            at,
+            key,
+            before,
+            object: stored.clone(),
+            deleted: false,
+        });
+        stored
+    }
+
+    /// Removes the object under `key`. `last` is its state, which watches see under the next version.
+    pub(super) fn remove(&mut self, resource: &'static Resource, key: &str, last: Value, at: Instant) {
+        let object = self.next_version(last);
+        let table = self.table_mut(resource);
+        if let Some((key, before)) = table.objects.remove_entry(key) {
+            table.remember(Change {
+                version: object.version,
+                at,
+                key,
+                before: Some(before),
+                object,
+                deleted: true,
+            });
+        }
+    }
+
+    /// Forgets all history.
+    pub(super) fn compact(&mut self) {
+        self.compacted = self.version;
+        for table in self.tables.values_mut() {
+            table.history.clear();
+        }
+    }
+
+    /// The writes to `resource` after `version`, oldest first.
+    pub(super) fn changes_since(
+        &self,
+        resource: &'static Resource,
+        version: u64,
+    ) -> Result<Vec<Change>, Compacted> {
+        self.reaches(resource, version)?;
+        let Some(table) = self.table(resource) else {
+            return Ok(Vec::new());
+        };
+        let start = table.history.partition_point(|change| change.version <= version);
+        Ok(table.history.range(start..).cloned().collect())
+    }
+
+    /// Visits the objects as of `version`, in order of their keys, those that start with `prefix` and
+    /// come after `after`.
+    pub(super) fn visit(
+        &self,
+        resource: &'static Resource,
+        prefix: &str,
+        after: Option<&str>,
+        version: u64,
+        mut visit: impl FnMut(&Arc<str>, &Stored) -> ControlFlow<()>,
+    ) -> Result<(), Compacted> {
+        self.reaches(resource, version)?;
+        let Some(table) = self.table(resource) else {
+            return Ok(());
+        };
+        // What the keys that were written since held then: the oldest `before` wins.
+        let past: BTreeMap<&Arc<str>, Option<&Stored>> = table
+            .history
+            .iter()
+            .rev()
+            .take_while(|change| change.version > version)
+            .map(|change| (&change.key, change.before.as_ref()))
+            .collect();
+        let from = after.map_or(Bound::Included(prefix), Bound::Excluded);
+        let mut now = table
+            .objects
+            .range::<str, _>((from, Bound::Unbounded))
+            .filter(|(key, _)| !past.contains_key(key))
+            .peekable();
+        let mut then = past
+            .iter()
+            .filter(|(key, _)| {
+                let key: &str = key;
+                key >= prefix && after.is_none_or(|after| key > after)
+            })
+            .filter_map(|(key, stored)| Some((*key, (*stored)?)))
+            .peekable();
+        loop {
+            let next = match (now.peek(), then.peek()) {
+                (Some((a, _)), Some((b, _))) if a < b => now.next(),
+                (Some(_), None) => now.next(),
+                _ => then.next(),
+            };
+            match next {
+                Some((key, stored)) if key.starts_with(prefix) => {
+                    if visit(key, stored).is_break() {
+                        return Ok(());
+                    }
+                }
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    fn next_version(&mut self, mut object: Value) -> Stored {
+        self.version += 1;
+        object["metadata"]["resourceVersion"] = json!(self.version.to_string());
+        Stored {
+            version: self.version,
+            body: Bytes::from(object.to_string()),
+        }
+    }
+
+    fn reaches(&self, resource: &'static Resource, version: u64) -> Result<(), Compacted> {
+        let oldest = self
+            .table(resource)
+            .map_or(0, |table| table.compacted)
+            .max(self.compacted);
+        if version < oldest {
+            return Err(Compacted { oldest });
+        }
+        Ok(())
+    }
+
+    fn table(&self, resource: &'static Resource) -> Option<&Table> {
+        let stored = resource.stored();
+        self.tables.get(&(stored.group, stored.plural))
+    }
+
+    fn table_mut(&mut self, resource: &'static Resource) -> &mut Table {
+        let stored = resource.stored();
+        self.tables.entry((stored.group, stored.plural)).or_default()
+    }
+}
+
+impl Table {
+    fn remember(&mut self, change: Change) {
+        let now = change.at;
+        self.history.push_back(change);
+        while self.history.len() > HISTORY_AT_LEAST
+            && let Some(oldest) = self.history.front()
+            && now.duration_since(oldest.at) > HISTORY
+        {
+            self.compacted = oldest.version;
+            self.history.pop_front();
+        }
+    }
+}

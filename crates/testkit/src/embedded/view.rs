@@ -1,0 +1,161 @@
+//! How stored objects are shown: in the form of a served resource, whole or as metadata only.
+
+use std::collections::BTreeMap;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::failure::Failure;
+use super::options::ListOptions;
+use super::resource::Resource;
+use super::store::Stored;
+
+/// The form in which a client wants objects.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct View {
+    resource: &'static Resource,
+    metadata_only: bool,
+}
+
+#[derive(Deserialize)]
+struct MetadataOnly<'a> {
+    #[serde(borrow)]
+    metadata: &'a RawValue,
+}
+
+#[derive(Deserialize)]
+struct Labelled {
+    metadata: Labels,
+}
+
+#[derive(Deserialize)]
+struct Labels {
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
+}
+
+impl View {
+    /// Reads an `Accept` header: the first media type in it that the server can write.
+    pub(super) fn accepted(resource: &'static Resource, accept: &str) -> Result<Self, Failure> {
+        let metadata_only = accept
+            .split(',')
+            .find_map(|clause| {
+                let mut parts = clause.split(';').map(str::trim);
+                let media = parts.next()?;
+                let transformed = parts.find_map(|part| part.strip_prefix("as="));
+                match (media, transformed) {
+                    ("application/json" | "application/*" | "*/*" | "", None) => Some(false),
+                    ("application/json", Some("PartialObjectMetadata" | "PartialObjectMetadataList")) => {
+                        Some(true)
+                    }
+                    _ => None,
+                }
+            })
+            .ok_or_else(Failure::not_acceptable)?;
+        Ok(Self {
+            resource,
+            metadata_only,
+        })
+    }
+
+    /// The object with its `kind` and `apiVersion`.
+    pub(super) fn object(self, stored: &Stored) -> Bytes {
+        let mut bytes = BytesMut::new();
+        self.write_object(stored, &mut bytes);
+        bytes.freeze()
+    }
+
+    fn write_object(self, stored: &Stored, to: &mut BytesMut) {
+        let body = self.body(stored);
+        let (kind, api_version) = self.type_meta("");
+        to.put_slice(format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",").as_bytes());
+        to.put_slice(body.get(1..).unwrap_or_default());
+    }
+
+    /// The object as an item of a list; whole objects leave out what the list says for them.
+    pub(super) fn item(self, stored: &Stored) -> Bytes {
+        if self.metadata_only {
+            self.object(stored)
+        } else {
+            self.body(stored)
+        }
+    }
+
+    /// A line of a watch.
+    pub(super) fn event(self, kind: &str, stored: &Stored) -> Bytes {
+        let mut bytes = BytesMut::with_capacity(stored.body.len() + 128);
+        bytes.put_slice(format!("{{\"type\":\"{kind}\",\"object\":").as_bytes());
+        self.write_object(stored, &mut bytes);
+        bytes.put_slice(b"}\n");
+        bytes.freeze()
+    }
+
+    /// A line of a watch that says how far it has come.
+    pub(super) fn bookmark(self, version: u64, ends_initial_events: bool) -> Bytes {
+        let (kind, api_version) = self.type_meta("");
+        let mut metadata = json!({ "resourceVersion": version.to_string() });
+        if ends_initial_events {
+            metadata["annotations"] = json!({ "k8s.io/initial-events-end": "true" });
+        }
+        let object = json!({ "kind": kind, "apiVersion": api_version, "metadata": metadata });
+        line("BOOKMARK", &object)
+    }
+
+    /// What a list says before its items: `{"kind":…,"metadata":…,"items":[`.
+    pub(super) fn list_head(self, metadata: &Value) -> Bytes {
+        let (kind, api_version) = self.type_meta("List");
+        format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":{metadata},\"items\":[")
+            .into()
+    }
+
+    /// Whether the selectors of `options` select the object.
+    pub(super) fn is_selected(self, options: &ListOptions, stored: &Stored) -> bool {
+        let has_labels = || {
+            serde_json::from_slice::<Labelled>(&stored.body)
+                .is_ok_and(|object| options.labels.matches(&object.metadata.labels))
+        };
+        let has_fields = || {
+            let mut object: Value = serde_json::from_slice(&stored.body).unwrap_or_default();
+            self.resource.to_served(&mut object);
+            options.fields.matches(&object)
+        };
+        (options.labels.is_everything() || has_labels()) && (options.fields.is_everything() || has_fields())
+    }
+
+    fn type_meta(self, suffix: &str) -> (String, String) {
+        if self.metadata_only {
+            (
+                format!("PartialObjectMetadata{suffix}"),
+                "meta.k8s.io/v1".to_owned(),
+            )
+        } else {
+            (
+                format!("{}{suffix}", self.resource.kind),
+                self.resource.api_version(),
+            )
+        }
+    }
+
+    /// The object without `kind` and `apiVersion`, shared with the store where the form is the same.
+    fn body(self, stored: &Stored) -> Bytes {
+        if self.metadata_only {
+            return serde_json::from_slice::<MetadataOnly<'_>>(&stored.body).map_or_else(
+                |_| stored.body.clone(),
+                |object| format!("{{\"metadata\":{}}}", object.metadata).into(),
+            );
+        }
+        if self.resource.alias.is_none() {
+            return stored.body.clone();
+        }
+        let mut object: Value = serde_json::from_slice(&stored.body).unwrap_or_default();
+        self.resource.to_served(&mut object);
+        object.to_string().into()
+    }
+}
+
+/// A line of a watch about anything.
+pub(super) fn line(kind: &str, object: &Value) -> Bytes {
+    format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n").into()
+}

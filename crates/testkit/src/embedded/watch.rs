@@ -1,0 +1,221 @@
+//! Watches: a cursor into the history of a resource, woken by every write.
+
+use std::collections::VecDeque;
+use std::io;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::Stream;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+use super::connections::{self, Connections};
+use super::failure::Failure;
+use super::options::ListOptions;
+use super::resource::Resource;
+use super::server::Shared;
+use super::store::{Change, Stored};
+use super::view::{self, View};
+
+/// How often a watch that asked for bookmarks gets one.
+const BOOKMARK_PERIOD: Duration = Duration::from_mins(1);
+/// When a watch ends that names no timeout: the API server's `--min-request-timeout`.
+const DEFAULT_TIMEOUT: Duration = Duration::from_mins(30);
+
+/// One open watch.
+pub(super) struct Watching {
+    shared: Arc<Shared>,
+    resource: &'static Resource,
+    prefix: String,
+    options: ListOptions,
+    view: View,
+    /// The version up to which the client has been told.
+    cursor: u64,
+    pending: VecDeque<Event>,
+    next_bookmark: Option<Instant>,
+    deadline: Instant,
+    written: watch::Receiver<u64>,
+    connections: watch::Receiver<Connections>,
+    opened: Connections,
+    over: bool,
+}
+
+/// Something to tell the client; rendered when it is read, so that waiting events share the store's bytes.
+enum Event {
+    Object(&'static str, Stored),
+    Bookmark { version: u64, ends_initial_events: bool },
+    Error(Failure),
+}
+
+impl Watching {
+    /// Opens a watch. The server has reached the version that the options ask for.
+    pub(super) fn open(
+        shared: Arc<Shared>,
+        resource: &'static Resource,
+        prefix: String,
+        options: ListOptions,
+        view: View,
+    ) -> Self {
+        let now = shared.clock.instant();
+        let connections = shared.connections.subscribe();
+        let opened = *connections.borrow();
+        let mut watching = Self {
+            written: shared.written.subscribe(),
+            opened,
+            connections,
+            resource,
+            prefix,
+            view,
+            cursor: 0,
+            pending: VecDeque::new(),
+            next_bookmark: options.bookmarks.then(|| now + BOOKMARK_PERIOD),
+            deadline: now + options.timeout.unwrap_or(DEFAULT_TIMEOUT),
+            over: false,
+            options,
+            shared,
+        };
+        watching.start();
+        watching
+    }
+
+    /// A watch that says why it cannot be served, and ends.
+    pub(super) fn refused(failure: &Failure) -> Bytes {
+        view::line("ERROR", &failure.to_status())
+    }
+
+    /// The lines of the watch.
+    pub(super) fn into_stream(self) -> impl Stream<Item = io::Result<Bytes>> + Send {
+        futures::stream::unfold(self, async |mut watching| {
+            let line = watching.next().await?;
+            Some((line, watching))
+        })
+    }
+
+    fn start(&mut self) {
+        let asked = self.options.version.unwrap_or_default();
+        let store = self.shared.store.lock();
+        if !self.options.initial_events {
+            // Without initial events a watch from no particular version starts now.
+            self.cursor = if asked == 0 { store.version() } else { asked };
+            return;
+        }
+        self.cursor = store.version();
+        let (view, options, pending) = (self.view, &self.options, &mut self.pending);
+        let visited = store.visit(self.resource, &self.prefix, None, self.cursor, |_, stored| {
+            if view.is_selected(options, stored) {
+                pending.push_back(Event::Object("ADDED", stored.clone()));
+            }
+            ControlFlow::Continue(())
+        });
+        // The present is never compacted.
+        debug_assert_eq!(visited, Ok(()));
+        if self.options.bookmarks {
+            self.pending.push_back(Event::Bookmark {
+                version: self.cursor,
+                ends_initial_events: true,
+            });
+        }
+    }
+
+    async fn next(&mut self) -> Option<io::Result<Bytes>> {
+        loop {
+            if self.over {
+                return None;
+            }
+            match self.connections.borrow().since(self.opened) {
+                connections::Since::Broken => {
+                    self.over = true;
+                    return Some(Err(connections::reset()));
+                }
+                connections::Since::Closed => return None,
+                connections::Since::Open => {}
+            }
+            if let Some(event) = self.pending.pop_front() {
+                return Some(Ok(self.render(event)));
+            }
+            self.written.mark_unchanged();
+            self.collect();
+            if !self.pending.is_empty() {
+                continue;
+            }
+            let bookmark = self.next_bookmark;
+            tokio::select! {
+                biased;
+                _ = self.connections.changed() => {}
+                _ = self.written.changed() => {}
+                () = sleep_until(bookmark.unwrap_or(self.deadline)), if bookmark.is_some() => {
+                    self.next_bookmark = bookmark.map(|at| at + BOOKMARK_PERIOD);
+                    self.pending.push_back(Event::Bookmark {
+                        version: self.cursor,
+                        ends_initial_events: false,
+                    });
+                }
+                () = sleep_until(self.deadline) => return None,
+            }
+        }
+    }
+
+    fn render(&mut self, event: Event) -> Bytes {
+        match event {
+            Event::Object(kind, stored) => self.view.event(kind, &stored),
+            Event::Bookmark {
+                version,
+                ends_initial_events,
+            } => self.view.bookmark(version, ends_initial_events),
+            Event::Error(failure) => {
+                self.over = true;
+                Self::refused(&failure)
+            }
+        }
+    }
+
+    /// Takes over what was written since the cursor.
+    fn collect(&mut self) {
+        let (changes, version) = {
+            let store = self.shared.store.lock();
+            (store.changes_since(self.resource, self.cursor), store.version())
+        };
+        match changes {
+            Ok(changes) => {
+                let events = changes
+                    .iter()
+                    .filter(|change| change.key.starts_with(&self.prefix))
+                    .filter_map(|change| self.event_of(change));
+                self.pending.extend(events.collect::<Vec<_>>());
+                // A watch from a version yet to come waits for it.
+                self.cursor = self.cursor.max(version);
+            }
+            Err(compacted) => {
+                let failure = Failure::watch_expired(self.cursor, compacted.oldest);
+                self.pending.push_back(Event::Error(failure));
+            }
+        }
+    }
+
+    /// What a write means to a client that sees only selected objects.
+    fn event_of(&self, change: &Change) -> Option<Event> {
+        let selects = |stored: &Stored| self.view.is_selected(&self.options, stored);
+        let was = change.before.as_ref().filter(|before| selects(before));
+        let is = !change.deleted && selects(&change.object);
+        match (was, is) {
+            (None, false) => None,
+            (None, true) => Some(Event::Object("ADDED", change.object.clone())),
+            (Some(_), true) => Some(Event::Object("MODIFIED", change.object.clone())),
+            (Some(_), false) if change.deleted => Some(Event::Object("DELETED", change.object.clone())),
+            // It left the selection: its last selected state, under the version of the write.
+            (Some(before), false) => Some(Event::Object("DELETED", at_version(before, change.version))),
+        }
+    }
+}
+
+fn at_version(stored: &Stored, version: u64) -> Stored {
+    let mut object: Value = serde_json::from_slice(&stored.body).unwrap_or_default();
+    object["metadata"]["resourceVersion"] = json!(version.to_string());
+    Stored {
+        version,
+        body: object.to_string().into(),
+    }
+}

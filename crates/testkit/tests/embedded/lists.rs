@@ -1,0 +1,355 @@
+//! Lists: selectors, pages, versions, forms.
+
+use kube::Client;
+use serde_json::{Value, json};
+
+use crate::http::*;
+use crate::server;
+
+crate::scenarios![
+    a_list_names_its_kind_and_its_items_do_not,
+    label_selectors_choose_by_equality_and_by_set,
+    field_selectors_choose_by_name_and_by_what_the_kind_offers,
+    selectors_that_cannot_be_read_are_refused,
+    a_paged_list_shows_one_version_to_its_end,
+    versions_are_read_as_asked,
+    options_that_contradict_each_other_are_refused,
+    a_client_can_ask_for_metadata_only,
+];
+
+async fn labelled(client: &Client, group: &str, name: &str, value: &str) -> Value {
+    let labels = json!({ "group": group, "a": value });
+    create(
+        client,
+        LEASES,
+        json!({ "metadata": { "name": name, "labels": labels } }),
+    )
+    .await
+}
+
+fn escaped(selector: &str) -> String {
+    selector
+        .replace('%', "%25")
+        .replace(' ', "%20")
+        .replace('=', "%3D")
+        .replace('!', "%21")
+}
+
+async fn a_list_names_its_kind_and_its_items_do_not(client: Client) {
+    labelled(&client, "kinds", "kinds", "b").await;
+    let list = get(&client, format!("{LEASES}?labelSelector=group%3Dkinds")).await;
+    assert_eq!(list.code, 200);
+    assert_eq!(list.body["kind"], "LeaseList");
+    assert_eq!(list.body["apiVersion"], "coordination.k8s.io/v1");
+    assert!(version(&list.body) > 0);
+    let item = &list.body["items"][0];
+    assert_eq!((item.get("kind"), item.get("apiVersion")), (None, None));
+    assert_eq!(item["metadata"]["name"], "kinds");
+    let none = get(&client, format!("{LEASES}?labelSelector=group%3Dnobody")).await;
+    assert_eq!(none.body["items"], json!([]));
+}
+
+async fn label_selectors_choose_by_equality_and_by_set(client: Client) {
+    labelled(&client, "labels", "labels-b", "b").await;
+    labelled(&client, "labels", "labels-c", "c").await;
+    let lease = json!({ "metadata": { "name": "labels-none", "labels": { "group": "labels" } } });
+    create(&client, LEASES, lease).await;
+    for (selector, expected) in [
+        ("a", vec!["labels-b", "labels-c"]),
+        ("!a", vec!["labels-none"]),
+        ("a=b", vec!["labels-b"]),
+        ("a!=b", vec!["labels-c", "labels-none"]),
+        ("a in (b, c)", vec!["labels-b", "labels-c"]),
+        ("a notin (b)", vec!["labels-c", "labels-none"]),
+        ("a in (b,c),a!=c", vec!["labels-b"]),
+    ] {
+        let uri = format!(
+            "{LEASES}?labelSelector={}",
+            escaped(&format!("group=labels,{selector}"))
+        );
+        assert_eq!(names(&get(&client, uri).await.body), expected, "{selector}");
+    }
+}
+
+async fn field_selectors_choose_by_name_and_by_what_the_kind_offers(client: Client) {
+    let node = |name: &str, spec: Value| json!({ "metadata": { "name": name, "labels": { "group": "fields" } }, "spec": spec });
+    create(&client, NODES, node("fields-1", json!({}))).await;
+    create(&client, NODES, node("fields-2", json!({ "unschedulable": true }))).await;
+    for (selector, expected) in [
+        ("metadata.name=fields-1", vec!["fields-1"]),
+        ("metadata.name!=fields-1", vec!["fields-2"]),
+        ("spec.unschedulable=true", vec!["fields-2"]),
+        ("spec.unschedulable=false", vec!["fields-1"]),
+        ("spec.unschedulable=", vec![]),
+    ] {
+        let uri = format!(
+            "{NODES}?labelSelector=group%3Dfields&fieldSelector={}",
+            escaped(selector)
+        );
+        assert_eq!(names(&get(&client, uri).await.body), expected, "{selector}");
+    }
+    labelled(&client, "fields", "fields", "b").await;
+    let uri = |namespace: &str| {
+        format!(
+            "/apis/coordination.k8s.io/v1/leases?labelSelector=group%3Dfields&fieldSelector=metadata.namespace%3D{namespace}"
+        )
+    };
+    assert_eq!(names(&get(&client, uri("default")).await.body), ["fields"]);
+    assert_eq!(names(&get(&client, uri("other")).await.body), [""; 0]);
+}
+
+async fn selectors_that_cannot_be_read_are_refused(client: Client) {
+    for (query, message) in [
+        (
+            "fieldSelector=spec.foo%3Da",
+            "field label not supported: spec.foo",
+        ),
+        (
+            "labelSelector=a%20in%20",
+            "unable to parse requirement: found '' expected: '('",
+        ),
+    ] {
+        let answer = get(&client, format!("{NODES}?{query}")).await;
+        assert_eq!(
+            (answer.code, &answer.body["reason"], &answer.body["message"]),
+            (400, &json!("BadRequest"), &json!(message))
+        );
+    }
+}
+
+async fn a_paged_list_shows_one_version_to_its_end(client: Client) {
+    for name in ["page-1", "page-2", "page-3", "page-4"] {
+        labelled(&client, "page", name, "b").await;
+    }
+    let uri = format!("{LEASES}?labelSelector=group%3Dpage&limit=2");
+    let first = get(&client, &uri).await.body;
+    assert_eq!(names(&first), ["page-1", "page-2"]);
+    // What is left is not known under a selector.
+    assert_eq!(first["metadata"].get("remainingItemCount"), None);
+    delete(&client, format!("{LEASES}/page-3"), Value::Null).await;
+    labelled(&client, "page", "page-5", "b").await;
+    let relabel = json!({ "metadata": { "labels": { "a": "c" } } });
+    patch(&client, format!("{LEASES}/page-4"), MERGE, relabel).await;
+    let token = first["metadata"]["continue"].as_str().unwrap();
+    let second = get(&client, format!("{uri}&continue={token}")).await.body;
+    assert_eq!(names(&second), ["page-3", "page-4"]);
+    assert_eq!(second["items"][1]["metadata"]["labels"]["a"], "b");
+    assert_eq!(version(&second), version(&first));
+    assert_eq!(second["metadata"].get("continue"), None);
+    let now = get(&client, format!("{LEASES}?labelSelector=group%3Dpage"))
+        .await
+        .body;
+    assert_eq!(names(&now), ["page-1", "page-2", "page-4", "page-5"]);
+    let bad = get(&client, format!("{uri}&continue=garbage")).await;
+    assert_eq!((bad.code, &bad.body["reason"]), (400, &json!("BadRequest")));
+    let both = get(&client, format!("{uri}&continue={token}&resourceVersion=1")).await;
+    assert_eq!(
+        (both.code, &both.body["message"]),
+        (
+            400,
+            &json!("specifying resource version is not allowed when using continue")
+        )
+    );
+}
+
+async fn versions_are_read_as_asked(client: Client) {
+    let first = labelled(&client, "versions", "versions-1", "b").await;
+    labelled(&client, "versions", "versions-2", "b").await;
+    let list = async |query: &str| {
+        get(
+            &client,
+            format!("{LEASES}?labelSelector=group%3Dversions&{query}"),
+        )
+        .await
+        .body
+    };
+    let old = version(&first);
+    let exact = list(&format!("resourceVersion={old}&resourceVersionMatch=Exact")).await;
+    assert_eq!((names(&exact), version(&exact)), (vec!["versions-1"], old));
+    let paged = list(&format!("resourceVersion={old}&limit=10")).await;
+    assert_eq!((names(&paged), version(&paged)), (vec!["versions-1"], old));
+    let newer = list(&format!(
+        "resourceVersion={old}&resourceVersionMatch=NotOlderThan"
+    ))
+    .await;
+    assert_eq!(names(&newer), ["versions-1", "versions-2"]);
+    let any = list("resourceVersion=0&limit=1").await;
+    assert_eq!(names(&any), ["versions-1", "versions-2"]);
+    assert_eq!(any["metadata"].get("continue"), None);
+    for uri in [
+        format!("{LEASES}?resourceVersion=99999999"),
+        format!("{LEASES}?resourceVersion=99999999&resourceVersionMatch=Exact"),
+        format!("{LEASES}/versions-1?resourceVersion=99999999"),
+    ] {
+        let future = get(&client, uri).await;
+        assert_eq!((future.code, &future.body["reason"]), (504, &json!("Timeout")));
+        assert_eq!(
+            future.body["details"],
+            json!({
+                "causes": [{ "reason": "ResourceVersionTooLarge", "message": "Too large resource version" }],
+                "retryAfterSeconds": 1,
+            })
+        );
+        assert!(
+            future.body["message"]
+                .as_str()
+                .unwrap()
+                .starts_with("Timeout: Too large resource version: 99999999, current: ")
+        );
+    }
+    let bad = get(&client, format!("{LEASES}?resourceVersion=abc")).await;
+    assert_eq!(
+        (bad.code, &bad.body["message"]),
+        (
+            400,
+            &json!(
+                "invalid resource version: resourceVersion: Invalid value: \"abc\": strconv.ParseUint: parsing \
+                 \"abc\": invalid syntax"
+            )
+        )
+    );
+}
+
+async fn options_that_contradict_each_other_are_refused(client: Client) {
+    for (query, field, why) in [
+        (
+            "resourceVersionMatch=Exact",
+            "resourceVersionMatch",
+            "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided",
+        ),
+        (
+            "resourceVersion=0&resourceVersionMatch=Exact",
+            "resourceVersionMatch",
+            "Forbidden: resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
+        ),
+        (
+            "resourceVersion=1&resourceVersionMatch=Foo",
+            "resourceVersionMatch",
+            "Unsupported value: \"Foo\": supported values: \"Exact\", \"NotOlderThan\", \"\"",
+        ),
+        (
+            "sendInitialEvents=true",
+            "sendInitialEvents",
+            "Forbidden: sendInitialEvents is forbidden for list",
+        ),
+        (
+            "watch=1&sendInitialEvents=true",
+            "resourceVersionMatch",
+            "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+        ),
+        (
+            "watch=1&resourceVersionMatch=NotOlderThan",
+            "resourceVersionMatch",
+            "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+        ),
+    ] {
+        let answer = get(&client, format!("{NODES}?{query}")).await;
+        assert_eq!(answer.code, 422, "{query}");
+        assert_eq!(
+            answer.body["message"],
+            format!("ListOptions.meta.k8s.io \"\" is invalid: {field}: {why}")
+        );
+        let details = &answer.body["details"];
+        assert_eq!(
+            (
+                &details["group"],
+                &details["kind"],
+                &details["causes"][0]["field"]
+            ),
+            (&json!("meta.k8s.io"), &json!("ListOptions"), &json!(field))
+        );
+    }
+}
+
+async fn a_client_can_ask_for_metadata_only(client: Client) {
+    let node = json!({ "metadata": { "name": "meta", "labels": { "group": "meta" } }, "spec": { "unschedulable": true } });
+    let node = create(&client, NODES, node).await;
+    let expected = json!({
+        "kind": "PartialObjectMetadata",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": node["metadata"],
+    });
+    let uri = format!("{NODES}/meta");
+    assert_eq!(get_as(&client, &uri, METADATA).await.body, expected);
+    let list = get_as(
+        &client,
+        format!("{NODES}?labelSelector=group%3Dmeta"),
+        METADATA_LIST,
+    )
+    .await;
+    assert_eq!(list.body["kind"], "PartialObjectMetadataList");
+    assert_eq!(list.body["apiVersion"], "meta.k8s.io/v1");
+    assert_eq!(list.body["items"], json!([expected]));
+    assert_eq!(get_as(&client, &uri, "text/plain").await.code, 406);
+    let either = "application/json;as=Table;v=v1;g=example.com,application/json";
+    assert_eq!(get_as(&client, &uri, either).await.body, node);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unfiltered_page_counts_what_is_left() {
+    let server = server();
+    server.seed_nodes(5);
+    let page = get(&server.client(), format!("{NODES}?limit=2")).await.body;
+    assert_eq!(names(&page), ["node-1", "node-2"]);
+    assert_eq!(page["metadata"]["remainingItemCount"], 3);
+    let exactly = get(&server.client(), format!("{NODES}?limit=5")).await.body;
+    assert_eq!(exactly["metadata"].get("remainingItemCount"), None);
+    assert_eq!(exactly["metadata"].get("continue"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_of_a_compacted_version_are_gone() {
+    let server = server();
+    server.seed_nodes(3);
+    let client = server.client();
+    let uri = format!("{NODES}?limit=2");
+    let page = get(&client, &uri).await.body;
+    server
+        .edit(&testkit::embedded::NODES, "", "node-3", |node| {
+            node["metadata"]["labels"] = json!({ "new": "yes" });
+        })
+        .unwrap();
+    server.compact();
+    let exact = get(
+        &client,
+        format!(
+            "{NODES}?resourceVersion={}&resourceVersionMatch=Exact",
+            version(&page)
+        ),
+    )
+    .await;
+    assert_eq!((exact.code, &exact.body["reason"]), (410, &json!("Expired")));
+    assert_eq!(
+        exact.body["message"],
+        "The resourceVersion for the provided list is too old."
+    );
+    let token = page["metadata"]["continue"].as_str().unwrap();
+    let next = get(&client, format!("{uri}&continue={token}")).await;
+    assert_eq!((next.code, &next.body["reason"]), (410, &json!("Expired")));
+    assert!(
+        next.body["message"]
+            .as_str()
+            .unwrap()
+            .starts_with("The provided continue parameter is too old to display a consistent list result.")
+    );
+    // The refusal brings a token that goes on at the latest version.
+    let token = next.body["metadata"]["continue"].as_str().unwrap();
+    let rest = get(&client, format!("{uri}&continue={token}")).await.body;
+    assert_eq!(names(&rest), ["node-3"]);
+    assert_eq!(rest["items"][0]["metadata"]["labels"], json!({ "new": "yes" }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_waits_up_to_three_seconds_for_a_version_to_come() {
+    let server = server();
+    let client = server.client();
+    let wanted = server.version() + 1;
+    let list = tokio::spawn({
+        let client = client.clone();
+        async move { get(&client, format!("{NODES}?resourceVersion={wanted}")).await }
+    });
+    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    assert!(!list.is_finished());
+    server.seed_nodes(1);
+    assert_eq!(names(&list.await.unwrap().body), ["node-1"]);
+}

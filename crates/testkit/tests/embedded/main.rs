@@ -1,0 +1,45 @@
+//! What an API server does, told as scenarios over a `kube::Client` alone, and what only the embedded one
+//! can be made to do.
+//!
+//! Expected codes, messages and bodies are those of kube-apiserver v1.36.3.
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a test owns the clock, and awaits the tasks that it spawns"
+)]
+
+mod faults;
+mod http;
+mod lists;
+mod requests;
+mod test_access;
+mod watches;
+mod writes;
+
+use testkit::embedded::Server;
+
+/// A server whose wall clock starts with the year 2026.
+fn server() -> Server {
+    Server::starting_at("2026-01-01T00:00:00Z".parse().unwrap())
+}
+
+/// Runs scenarios, functions of a client, on the embedded server.
+macro_rules! scenarios {
+    ($($name:ident),* $(,)?) => {
+        mod on_embedded {
+            $(
+                #[tokio::test(start_paused = true)]
+                async fn $name() {
+                    super::$name(crate::server().client_as("scenario/1.0")).await;
+                }
+            )*
+        }
+    };
+}
+use scenarios;

@@ -1,0 +1,97 @@
+//! What a test does past the doors, kinds of its own included.
+
+use serde_json::{Value, json};
+use testkit::embedded::resource::{Resource, StatusRule};
+use testkit::embedded::{LEASES as LEASES_RESOURCE, NODES as NODES_RESOURCE};
+
+use crate::http::*;
+use crate::server;
+
+#[tokio::test(start_paused = true)]
+async fn a_test_writes_as_another_client_and_past_the_rules() {
+    let server = server();
+    let lease = json!({
+        "kind": "Lease",
+        "apiVersion": "coordination.k8s.io/v1",
+        "metadata": { "name": "l" },
+        "spec": { "holderIdentity": "a" },
+    });
+    let inserted = server.insert(lease.clone()).unwrap();
+    assert_eq!(inserted["metadata"]["managedFields"][0]["manager"], "test");
+    assert_eq!(server.insert(lease).unwrap_err().reason, "AlreadyExists");
+    let mut watch = Watch::open(
+        &server.client(),
+        format!("{LEASES}?watch=1&resourceVersion={}", version(&inserted)),
+    )
+    .await;
+    let edited = server
+        .edit(&LEASES_RESOURCE, "default", "l", |lease| {
+            lease["spec"]["holderIdentity"] = json!("b");
+        })
+        .unwrap();
+    assert_eq!(
+        watch.event().await,
+        json!({ "type": "MODIFIED", "object": edited })
+    );
+    assert_eq!(server.get(&LEASES_RESOURCE, "default", "l"), Some(edited));
+    server.delete(&LEASES_RESOURCE, "default", "l").unwrap();
+    assert_eq!(watch.line().await, "DELETED l");
+    assert_eq!(server.get(&LEASES_RESOURCE, "default", "l"), None);
+    assert_eq!(
+        server
+            .delete(&LEASES_RESOURCE, "default", "l")
+            .unwrap_err()
+            .to_string(),
+        "leases.coordination.k8s.io \"l\" not found"
+    );
+    assert_eq!(server.requests().writes().len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn seeded_nodes_are_ready_and_of_realistic_size() {
+    let server = server();
+    server.seed_nodes(3);
+    let nodes = server.list(&NODES_RESOURCE);
+    assert_eq!(nodes.len(), 3);
+    let size = nodes[0].to_string().len();
+    assert!((4_500..7_000).contains(&size), "{size}");
+    assert_eq!(nodes[0]["metadata"]["name"], "node-1");
+    assert_eq!(nodes[0]["status"]["conditions"][3]["type"], "Ready");
+    let edited = server
+        .edit(&NODES_RESOURCE, "", "node-1", |node| {
+            node["status"]["conditions"][3]["status"] = json!("Unknown");
+        })
+        .unwrap();
+    assert_eq!(edited["status"]["conditions"][3]["status"], "Unknown");
+}
+
+static WIDGETS: Resource = Resource::namespaced("example.com", "v1", "Widget", "widgets")
+    .status(StatusRule::SubresourceOnly)
+    .generation();
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_of_the_tests_own_is_one_line() {
+    let server = server();
+    server.serve(&WIDGETS);
+    let client = server.client();
+    let uri = "/apis/example.com/v1/namespaces/default/widgets";
+    let widget = json!({ "metadata": { "name": "w", "finalizers": ["x/y"] }, "spec": { "size": 1 }, "status": { "ok": true } });
+    let created = create(&client, uri, widget).await;
+    assert_eq!(created["metadata"]["generation"], 1);
+    assert_eq!(created.get("status"), None);
+    let uri = format!("{uri}/w");
+    let generation =
+        async |body: Value| patch(&client, &uri, MERGE, body).await.body["metadata"]["generation"].clone();
+    assert_eq!(
+        generation(json!({ "metadata": { "labels": { "a": "b" } } })).await,
+        1
+    );
+    assert_eq!(
+        generation(json!({ "spec": { "size": 2 }, "metadata": { "generation": 9 } })).await,
+        2
+    );
+    assert_eq!(
+        delete(&client, &uri, Value::Null).await.body["metadata"]["generation"],
+        3
+    );
+}
