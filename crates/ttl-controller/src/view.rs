@@ -1,0 +1,97 @@
+//! What is read of a node: its name and its TTL annotation. All else stays on the wire.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::sync::Arc;
+
+use controller_core::informer::{DecodeError, Identity, Interner, View, Wire};
+use controller_core::meta::ObjectKey;
+use serde::Deserialize;
+
+/// A value that is no integer is kept only to be shown; annotations may be 256 KiB long.
+const SHOWN_CHARS: usize = 64;
+
+/// What the store keeps of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeView {
+    /// The node's name.
+    pub key: ObjectKey,
+    /// Its TTL annotation.
+    pub annotation: Annotation,
+}
+
+/// The TTL annotation as found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Annotation {
+    /// Not there.
+    #[default]
+    Missing,
+    /// An integer, by Go's `strconv.Atoi`, which the kubelet uses too: an optional sign and digits.
+    Seconds(i64),
+    /// Anything else, cut to 64 characters.
+    NotAnInteger(Arc<str>),
+}
+
+/// What is decoded of a node.
+#[derive(Clone, Debug, Deserialize)]
+pub struct NodeWire {
+    metadata: NodeMetadata,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct NodeMetadata {
+    #[serde(default)]
+    annotations: Option<Annotations>,
+}
+
+/// The one annotation that is read; serde skips the rest.
+#[derive(Clone, Debug, Default, Deserialize)]
+struct Annotations {
+    #[serde(rename = "node.alpha.kubernetes.io/ttl")]
+    ttl: Option<String>,
+}
+
+impl Annotation {
+    /// Reads an annotation's text.
+    pub fn parse(text: &str) -> Self {
+        match text.parse() {
+            Ok(seconds) => Self::Seconds(seconds),
+            Err(_) => Self::NotAnInteger(text.chars().take(SHOWN_CHARS).collect::<String>().into()),
+        }
+    }
+}
+
+impl fmt::Display for Annotation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing => f.write_str("none"),
+            Self::Seconds(seconds) => write!(f, "{seconds}"),
+            Self::NotAnInteger(text) => write!(f, "{text:?}"),
+        }
+    }
+}
+
+impl View for NodeView {
+    type Index = Infallible;
+
+    fn key(&self) -> &ObjectKey {
+        &self.key
+    }
+
+    fn index(&self, _: &mut Vec<Infallible>) {}
+}
+
+impl Wire for NodeWire {
+    type View = NodeView;
+
+    const METADATA_ONLY: bool = true;
+
+    fn into_view(self, node: Identity, _: &Interner) -> Result<NodeView, DecodeError> {
+        let text = self.metadata.annotations.and_then(|annotations| annotations.ttl);
+        let annotation = text.map_or(Annotation::Missing, |text| Annotation::parse(&text));
+        Ok(NodeView {
+            key: node.key,
+            annotation,
+        })
+    }
+}

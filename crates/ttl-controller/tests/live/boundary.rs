@@ -1,0 +1,230 @@
+//! Growing and shrinking across the boundaries, restarts, removal.
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use controller_core::clock::Clock;
+use testkit::real::{ControlPlane, Options, eventually};
+
+use crate::support::{Cluster, Replica, SOON};
+
+async fn cluster() -> Cluster {
+    Cluster {
+        control_plane: ControlPlane::start(Options::default()).await.unwrap(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a control plane: cargo xtask test"]
+async fn live_the_boundary_scenario() {
+    let cluster = cluster().await;
+    cluster.add(0..120, None).await;
+    let replica = Replica::start(cluster.control_plane.kubeconfig(), &[]);
+    cluster.until_all_carry(120, "15", SOON).await;
+
+    // 90 nodes are the fewest that step 1 holds.
+    cluster.remove(90..120).await;
+    let counted = async || (replica.metric("ttl_controller_nodes", "").await == 90).then_some(());
+    eventually(SOON, "90 nodes are counted", counted).await.unwrap();
+    cluster.until_all_carry(90, "15", SOON).await;
+
+    cluster.remove([89]).await;
+    cluster.until_all_carry(89, "0", Duration::from_secs(2)).await;
+
+    // 120 times 15, then 89 times 0: each node was written once a change.
+    assert_eq!(replica.patches().await, 209);
+    assert_eq!(replica.metric("ttl_controller_desired_ttl_seconds", "").await, 0);
+    assert_eq!(replica.metric("ttl_controller_nodes_out_of_date", "").await, 0);
+    assert_eq!(replica.stop().await, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a control plane: cargo xtask test"]
+async fn live_a_restart_at_95_nodes_on_15_writes_nothing() {
+    let cluster = cluster().await;
+    cluster.add(0..120, None).await;
+    let first = Replica::start(cluster.control_plane.kubeconfig(), &[]);
+    cluster.until_all_carry(120, "15", SOON).await;
+    cluster.remove(95..120).await;
+    eventually(SOON, "95 nodes are counted", async || {
+        (first.metric("ttl_controller_nodes", "").await == 95).then_some(())
+    })
+    .await
+    .unwrap();
+    assert_eq!(first.stop().await, Some(0));
+    let before = cluster.versions().await;
+
+    let second = Replica::start(cluster.control_plane.kubeconfig(), &[]);
+    second.until_leading().await;
+    eventually(SOON, "all 95 nodes have been looked at", async || {
+        let done = second
+            .metric("workqueue_work_duration_seconds_count", "name=\"ttlcontroller\"")
+            .await;
+        (done >= 95).then_some(())
+    })
+    .await
+    .unwrap();
+    assert_eq!(second.patches().await, 0);
+    assert_eq!(cluster.versions().await, before);
+    assert_eq!(second.metric("ttl_controller_desired_ttl_seconds", "").await, 15);
+    assert_eq!(second.stop().await, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a control plane: cargo xtask test"]
+async fn live_the_admin_server_tells_what_dashboards_and_people_ask() {
+    let cluster = cluster().await;
+    cluster.add(0..3, None).await;
+    let replica = Replica::start(cluster.control_plane.kubeconfig(), &[]);
+    cluster.until_all_carry(3, "0", SOON).await;
+
+    let (code, ready) = replica.get("/readyz?verbose").await;
+    assert_eq!(code, 200, "{ready}");
+    for check in ["[+]informer-nodes ok", "[+]lease ok", "readyz check passed"] {
+        assert!(ready.contains(check), "{check} missing in\n{ready}");
+    }
+    assert_eq!(replica.get("/livez").await, (200, "ok".to_owned()));
+    assert_eq!(replica.get("/healthz").await.0, 200);
+    assert!(replica.get("/configz").await.1.contains("\"concurrentSyncs\":5"));
+    assert!(replica.get("/version").await.1.contains("\"version\""));
+
+    let (_, metrics) = replica.get("/metrics").await;
+    for series in [
+        "workqueue_depth{name=\"ttlcontroller\"}",
+        "workqueue_adds_total{name=\"ttlcontroller\"}",
+        "workqueue_queue_duration_seconds_bucket{name=\"ttlcontroller\"",
+        "workqueue_work_duration_seconds_bucket{name=\"ttlcontroller\"",
+        "workqueue_unfinished_work_seconds{name=\"ttlcontroller\"}",
+        "workqueue_longest_running_processor_seconds{name=\"ttlcontroller\"}",
+        "workqueue_retries_total{name=\"ttlcontroller\"}",
+        "rest_client_requests_total{code=\"200\"",
+        "leader_election_master_status{name=\"ttl-controller\"} 1",
+        "informer_objects{resource=\"nodes\"} 3",
+        "process_resident_memory_bytes",
+        "controller_build_info{",
+    ] {
+        assert!(metrics.contains(series), "{series} missing in\n{metrics}");
+    }
+    promtool_accepts(&metrics);
+    assert_eq!(replica.stop().await, Some(0));
+}
+
+fn promtool_accepts(metrics: &str) {
+    use std::io::Write;
+    let mut promtool = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("promtool is needed: it comes with Debian's prometheus package");
+    promtool
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(metrics.as_bytes())
+        .unwrap();
+    let output = promtool.wait_with_output().unwrap();
+    let said = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(
+        output.status.success() && said.trim().is_empty(),
+        "promtool says:\n{said}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a control plane: cargo xtask test"]
+async fn live_a_foreign_value_is_put_right_at_once() {
+    let cluster = cluster().await;
+    cluster.add(0..3, None).await;
+    let replica = Replica::start(cluster.control_plane.kubeconfig(), &[]);
+    cluster.until_all_carry(3, "0", SOON).await;
+    for value in ["17", "soon", "-9223372036854775808", "99999999999999999999"] {
+        cluster.annotate(1, value).await;
+        cluster.until_all_carry(3, "0", Duration::from_secs(5)).await;
+        // Three in five minutes is what a rival gets: start afresh.
+        cluster.remove([1]).await;
+        cluster.add([1], None).await;
+        cluster.until_all_carry(3, "0", Duration::from_secs(5)).await;
+    }
+    assert_eq!(replica.stop().await, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a control plane: cargo xtask test"]
+async fn live_removal_takes_the_lease_first_and_leaves_no_annotation() {
+    let cluster = cluster().await;
+    cluster.add(0..120, None).await;
+    let running = Replica::start(cluster.control_plane.kubeconfig(), &[]);
+    cluster.until_all_carry(120, "15", SOON).await;
+
+    let mut removal = Replica::start(cluster.control_plane.kubeconfig(), &["--remove"]);
+    let started = Clock::system().instant();
+    eventually(SOON, "the removal waits beside the leader", async || {
+        (started.elapsed() > Duration::from_secs(3)).then_some(())
+    })
+    .await
+    .unwrap();
+    assert_eq!(cluster.carried().await.get("15"), Some(&120));
+    assert_eq!(running.stop().await, Some(0));
+    assert_eq!(removal.process.wait_exit(SOON).await.unwrap().code(), Some(0));
+    cluster
+        .until_all_carry(120, "none", Duration::ZERO.max(SOON))
+        .await;
+    assert_eq!(cluster.lease_holder().await, None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a control plane: cargo xtask test"]
+async fn live_a_dry_run_says_what_it_would_do_and_changes_nothing() {
+    let cluster = cluster().await;
+    cluster.add(0..120, Some("30")).await;
+    let before = cluster.versions().await;
+    let replica = Replica::start(cluster.control_plane.kubeconfig(), &["--dry-run"]);
+    eventually(SOON, "120 writes are planned", async || {
+        let planned = replica
+            .metric("controller_planned_writes_total", "action=\"annotate\"")
+            .await;
+        (planned >= 120).then_some(())
+    })
+    .await
+    .unwrap();
+    assert_eq!(cluster.versions().await, before);
+    assert_eq!(cluster.lease_holder().await, None);
+    assert_eq!(replica.stop().await, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a control plane: cargo xtask test"]
+async fn live_explain_tells_count_step_and_each_node() {
+    let cluster = cluster().await;
+    cluster.add(0..119, Some("15")).await;
+    cluster.add([119], Some("soon")).await;
+    let mut all = Replica::start(cluster.control_plane.kubeconfig(), &["explain"]);
+    assert_eq!(all.process.wait_exit(SOON).await.unwrap().code(), Some(0));
+    let said = all.process.log();
+    assert!(
+        said.starts_with("120 nodes: step 1 (90 to 500 nodes), so every node should carry 15 s\n"),
+        "{said}"
+    );
+    assert!(said.contains("node-0118        15      15  leave it\n"), "{said}");
+    assert!(
+        said.contains("node-0119    \"soon\"      15  write it\n"),
+        "{said}"
+    );
+
+    let mut one = Replica::start(cluster.control_plane.kubeconfig(), &["explain", "node-0119"]);
+    assert_eq!(one.process.wait_exit(SOON).await.unwrap().code(), Some(0));
+    assert_eq!(one.process.log().lines().count(), 3);
+
+    let mut none = Replica::start(cluster.control_plane.kubeconfig(), &["explain", "nobody"]);
+    assert_eq!(none.process.wait_exit(SOON).await.unwrap().code(), Some(1));
+    assert_eq!(
+        none.process.log(),
+        "ttl-controller: no node \"nobody\" among the 120 nodes of the cluster\n"
+    );
+}

@@ -1,0 +1,197 @@
+//! Who leads, and what happens when it stops, is killed, or is somebody else's program.
+
+use std::time::Duration;
+
+use controller_core::clock::Clock;
+use rand::RngExt;
+use testkit::real::{ControlPlane, Options, eventually};
+use tokio::time::Instant;
+
+use crate::support::{Cluster, QUICK_LEASE, Replica, SOON};
+
+async fn cluster() -> Cluster {
+    Cluster {
+        control_plane: ControlPlane::start(Options::default()).await.unwrap(),
+    }
+}
+
+/// Starts a leader and a standby with `args`.
+async fn leader_and_standby(cluster: &Cluster, args: &[&str]) -> (Replica, Replica) {
+    let leader = Replica::start(cluster.control_plane.kubeconfig(), args);
+    leader.until_leading().await;
+    let standby = Replica::start(cluster.control_plane.kubeconfig(), args);
+    let synced =
+        async || (standby.metric("informer_objects", "resource=\"nodes\"").await >= 10).then_some(());
+    eventually(SOON, "the standby's cache is warm", synced)
+        .await
+        .unwrap();
+    assert!(!standby.leads().await);
+    (leader, standby)
+}
+
+async fn until_leading_since(replica: &Replica, start: Instant) -> Duration {
+    replica.until_leading().await;
+    start.elapsed()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a control plane: cargo xtask test"]
+async fn live_a_stopped_leader_hands_over_at_once() {
+    let cluster = cluster().await;
+    cluster.add(0..10, None).await;
+    let (mut leader, standby) = leader_and_standby(&cluster, &[]).await;
+    let start = Clock::system().instant();
+    leader.process.terminate().unwrap();
+    let gap = until_leading_since(&standby, start).await;
+    println!("gap after SIGTERM, lease of 15 s: {gap:?}");
+    assert!(gap < Duration::from_secs(2), "took {gap:?}");
+    assert_eq!(leader.process.wait_exit(SOON).await.unwrap().code(), Some(0));
+    let lease = cluster
+        .leases()
+        .get("ttl-controller")
+        .await
+        .unwrap()
+        .spec
+        .unwrap();
+    assert_eq!(lease.lease_duration_seconds, Some(15));
+    assert_eq!(standby.stop().await, Some(0));
+    assert_eq!(cluster.lease_holder().await, None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a control plane: cargo xtask test"]
+async fn live_a_killed_leader_is_replaced_when_its_lease_expires() {
+    let cluster = cluster().await;
+    cluster.add(0..10, None).await;
+    let (mut leader, standby) = leader_and_standby(&cluster, &QUICK_LEASE).await;
+    let start = Clock::system().instant();
+    leader.process.kill().unwrap();
+    let gap = until_leading_since(&standby, start).await;
+    println!("gap after SIGKILL, lease of 1.5 s: {gap:?}");
+    // Not before the lease can have expired (2 s on the wire, seen up to one renewal ago), not long after.
+    assert!(
+        gap > Duration::from_secs(1) && gap < Duration::from_secs(4),
+        "took {gap:?}"
+    );
+    assert_eq!(standby.stop().await, Some(0));
+}
+
+/// kube-controller-manager stands for any client-go program: it and ours share one Lease.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a control plane: cargo xtask test"]
+async fn live_a_client_go_replica_and_ours_share_one_lease() {
+    let cluster = cluster().await;
+    cluster.add(0..10, None).await;
+    let election = [
+        "--leader-elect=true",
+        "--leader-elect-resource-name=ttl-controller",
+        "--leader-elect-resource-namespace=kube-system",
+        "--leader-elect-lease-duration=3s",
+        "--leader-elect-renew-deadline=2s",
+        "--leader-elect-retry-period=1s",
+    ];
+    let ours_args = [
+        "--leader-elect-lease-duration=3s",
+        "--leader-elect-renew-deadline=2s",
+        "--leader-elect-retry-period=0.5s",
+    ];
+    let mut theirs = cluster
+        .control_plane
+        .start_controller_manager(&["ttl-controller"], &election)
+        .unwrap();
+    let holder = eventually(SOON, "client-go holds the lease", async || {
+        cluster.lease_holder().await
+    })
+    .await
+    .unwrap();
+
+    let ours = Replica::start(cluster.control_plane.kubeconfig(), &ours_args);
+    let start = Clock::system().instant();
+    // Two of its lease durations: whoever misread its renewals would have taken the lease by then.
+    let undisturbed = async || {
+        assert!(!ours.leads().await, "ours took a lease that client-go holds");
+        (start.elapsed() > Duration::from_secs(6)).then_some(())
+    };
+    eventually(SOON, "client-go keeps the lease", undisturbed)
+        .await
+        .unwrap();
+    assert_eq!(cluster.lease_holder().await, Some(holder));
+
+    theirs.kill().unwrap();
+    theirs.wait_exit(SOON).await.unwrap();
+    ours.until_leading().await;
+    let transitions = cluster
+        .leases()
+        .get("ttl-controller")
+        .await
+        .unwrap()
+        .spec
+        .unwrap()
+        .lease_transitions;
+    assert_eq!(transitions, Some(1));
+
+    let mut verbose = election.to_vec();
+    verbose.push("--v=2");
+    let back = cluster
+        .control_plane
+        .start_controller_manager(&["ttl-controller"], &verbose)
+        .unwrap();
+    let waits = async || {
+        back.log()
+            .contains("Attempting to acquire leader lease")
+            .then_some(())
+    };
+    eventually(SOON, "client-go waits for the lease", waits)
+        .await
+        .unwrap();
+    assert!(ours.leads().await);
+    assert_eq!(ours.stop().await, Some(0));
+    eventually(SOON, "client-go takes the released lease", async || {
+        cluster.lease_holder().await
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a control plane: cargo xtask test"]
+async fn live_fifty_kills_of_the_leader_lose_nothing_and_write_nothing_wrong() {
+    let cluster = cluster().await;
+    cluster.add(0..101, None).await;
+    let mut replicas = vec![
+        Replica::start(cluster.control_plane.kubeconfig(), &QUICK_LEASE),
+        Replica::start(cluster.control_plane.kubeconfig(), &QUICK_LEASE),
+    ];
+    cluster.until_all_carry(101, "15", SOON).await;
+    let mut wanted = "15";
+    for kill in 0..50 {
+        // Across the boundary and back, so that every kill falls into or near a roll-out.
+        wanted = if wanted == "15" { "0" } else { "15" };
+        match wanted {
+            "0" => cluster.remove(89..101).await,
+            _ => cluster.add(89..101, None).await,
+        }
+        let moment = Duration::from_millis(rand::rng().random_range(0..400));
+        let start = Clock::system().instant();
+        eventually(SOON, "a random moment", async || {
+            (start.elapsed() >= moment).then_some(())
+        })
+        .await
+        .unwrap();
+        let mut leading = 0;
+        for (number, replica) in replicas.iter().enumerate() {
+            if replica.leads().await {
+                leading = number;
+            }
+        }
+        let mut killed = replicas.remove(leading);
+        killed.process.kill().unwrap();
+        killed.process.wait_exit(SOON).await.unwrap();
+        replicas.push(Replica::start(cluster.control_plane.kubeconfig(), &QUICK_LEASE));
+        let nodes = if wanted == "0" { 89 } else { 101 };
+        cluster.until_all_carry(nodes, wanted, SOON).await;
+        if kill % 10 == 9 {
+            println!("{} kills, all {nodes} nodes at {wanted}", kill + 1);
+        }
+    }
+}

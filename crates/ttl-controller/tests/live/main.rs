@@ -1,0 +1,23 @@
+//! The binary on a real kube-apiserver and etcd: real leases, real RBAC, real outages.
+//!
+//! | file | shows |
+//! |---|---|
+//! | `boundary` | the boundary scenario, restarts, removal, metrics |
+//! | `leaders` | hand-over after SIGTERM and SIGKILL, a Lease shared with client-go, fifty kills |
+//! | `outage` | the API server away for a minute, throttling |
+//! | `rival` | the built-in loop running beside ours |
+//! | `refusals` | wrong flags, files and rights |
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test"
+)]
+
+mod boundary;
+mod leaders;
+mod outage;
+mod refusals;
+mod rival;
+mod support;

@@ -1,0 +1,290 @@
+//! What the user reads when something is wrong: one clear message, and the exit code.
+
+use std::path::Path;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
+use kube::Api;
+use kube::api::PostParams;
+use rstest::rstest;
+use serde_json::json;
+use testkit::real::{AuditLevel, ControlPlane, Options, Process, eventually};
+
+use crate::support::{Cluster, Replica, SOON, binary};
+
+/// Runs the binary with `args` and a file `content` named in them as `FILE`; its exit code and output.
+async fn outcome(args: &[&str], content: &str) -> (Option<i32>, String) {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("file.yaml");
+    std::fs::write(&file, content).unwrap();
+    let args: Vec<String> = args
+        .iter()
+        .map(|arg| arg.replace("FILE", file.to_str().unwrap()))
+        .collect();
+    let mut process = Process::spawn(&binary(), &args, &[]).unwrap();
+    let code = process.wait_exit(SOON).await.unwrap().code();
+    (code, process.log().replace(file.to_str().unwrap(), "FILE"))
+}
+
+#[rstest]
+#[case::an_unknown_flag(&["--concurrent-sincs=3"], "", 2, &["--concurrent-sincs", "--concurrent-syncs"])]
+#[case::a_wrong_number(&["--concurrent-syncs=many"], "", 2, &["--concurrent-syncs", "many"])]
+#[case::a_number_out_of_range(&["--concurrent-syncs=0"], "", 2, &["--concurrent-syncs", "0 is out of range: 1 to 1000"])]
+#[case::two_wrong_flags(&["--concurrent-syncs=many", "--kube-api-qps=fast"], "", 2, &["many", "fast"])]
+#[case::lease_times_that_contradict(&["--leader-elect-lease-duration=5s"], "", 2, &["leaderElectLeaseDuration", "5s", "10s"])]
+#[case::an_unknown_key(&["--config=FILE"], "concurrentSyncs: 3\nkubeApiQsp: 5\n", 2, &["FILE:2", "kubeApiQsp", "kubeApiQps"])]
+#[case::wrong_yaml(&["--config=FILE"], "concurrentSyncs: [3\n", 2, &["FILE:"])]
+#[case::a_config_that_is_not_there(&["--config=/nowhere/config.yaml"], "", 2, &["/nowhere/config.yaml"])]
+#[case::a_log_filter_that_is_none(&["--log-level=a=b=c", "--kubeconfig=FILE"], "", 2, &["a=b=c"])]
+#[case::a_kubeconfig_that_is_not_there(&["--kubeconfig=/nowhere/kubeconfig"], "", 1, &["cannot read kubeconfig /nowhere/kubeconfig", "No such file"])]
+#[case::a_kubeconfig_that_is_none(&["--kubeconfig=FILE"], "clusters: 3\n", 1, &["cannot use kubeconfig FILE"])]
+#[case::a_context_that_is_not_in_it(&["--kubeconfig=FILE", "--context=blue"], "apiVersion: v1\nkind: Config\n", 1, &["cannot use kubeconfig FILE", "blue"])]
+#[case::no_api_server_at_all(&[], "", 1, &["no API server configured", "--kubeconfig"])]
+#[tokio::test]
+async fn a_mistake_is_named_and_ends_the_process(
+    #[case] args: &[&str],
+    #[case] content: &str,
+    #[case] code: i32,
+    #[case] named: &[&str],
+) {
+    let (exit, output) = outcome(args, content).await;
+    assert_eq!(exit, Some(code), "{output}");
+    for text in named {
+        assert!(output.contains(text), "{text:?} is not in:\n{output}");
+    }
+    assert!(!output.contains("panicked"), "{output}");
+    assert!(
+        output.matches("error").count() <= 1,
+        "more than one message:\n{output}"
+    );
+}
+
+#[tokio::test]
+async fn an_address_in_use_is_named() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let kubeconfig = "apiVersion: v1\nkind: Config\ncurrent-context: a\ncontexts: [{name: a, context: {cluster: a, user: a}}]\nclusters: [{name: a, cluster: {server: 'http://127.0.0.1:1'}}]\nusers: [{name: a, user: {}}]\n";
+    let bind = format!("--http-bind-address={address}");
+    let (code, output) = outcome(&["--kubeconfig=FILE", &bind], kubeconfig).await;
+    assert_eq!(code, Some(1), "{output}");
+    assert!(output.contains(&address) && output.contains("in use"), "{output}");
+}
+
+/// CORE-12: nothing listens at the API server's address.
+#[tokio::test]
+async fn an_unreachable_api_server_is_waited_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("kubeconfig");
+    std::fs::write(&file, "apiVersion: v1\nkind: Config\ncurrent-context: a\ncontexts: [{name: a, context: {cluster: a, user: a}}]\nclusters: [{name: a, cluster: {server: 'http://127.0.0.1:1'}}]\nusers: [{name: a, user: {}}]\n").unwrap();
+    let replica = Replica::start(&file, &[]);
+    eventually(SOON, "readiness says why", async || {
+        let (code, text) = replica.get("/readyz").await;
+        (code == 500 && text.contains("[-]informer-nodes") && text.contains("onnection refused"))
+            .then_some(())
+    })
+    .await
+    .unwrap();
+    assert_eq!(replica.get("/livez").await.0, 200);
+    assert_eq!(replica.stop().await, Some(0));
+}
+
+const NAMESPACE: &str = "kube-system";
+
+/// A service account with `rules`, and the rights on its Lease.
+async fn service_account(
+    control_plane: &ControlPlane,
+    name: &str,
+    rules: serde_json::Value,
+) -> std::path::PathBuf {
+    async fn make<K>(api: Api<K>, object: serde_json::Value)
+    where
+        K: Clone + std::fmt::Debug + serde::Serialize + serde::de::DeserializeOwned,
+    {
+        api.create(&PostParams::default(), &serde_json::from_value(object).unwrap())
+            .await
+            .unwrap();
+    }
+    let client = control_plane.client();
+    let subject = json!([{"kind": "ServiceAccount", "name": name, "namespace": NAMESPACE}]);
+    let metadata = json!({"name": name});
+    make::<ServiceAccount>(
+        Api::namespaced(client.clone(), NAMESPACE),
+        json!({"metadata": metadata}),
+    )
+    .await;
+    make::<ClusterRole>(
+        Api::all(client.clone()),
+        json!({"metadata": metadata, "rules": rules}),
+    )
+    .await;
+    make::<ClusterRoleBinding>(
+        Api::all(client.clone()),
+        json!({"metadata": metadata, "subjects": subject,
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}}),
+    )
+    .await;
+    let lease = json!([
+        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]},
+        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": ["ttl-controller"],
+         "verbs": ["get", "update", "list", "watch"]}
+    ]);
+    make::<Role>(
+        Api::namespaced(client.clone(), NAMESPACE),
+        json!({"metadata": metadata, "rules": lease}),
+    )
+    .await;
+    make::<RoleBinding>(
+        Api::namespaced(client, NAMESPACE),
+        json!({"metadata": metadata, "subjects": subject,
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}}),
+    )
+    .await;
+    control_plane
+        .service_account_kubeconfig(NAMESPACE, name)
+        .await
+        .unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a control plane: cargo xtask test"]
+async fn live_the_rights_of_the_readme_are_enough_and_none_is_unused() {
+    let options = Options {
+        audit: Some(AuditLevel::Metadata),
+        ..Options::default()
+    };
+    let cluster = Cluster {
+        control_plane: ControlPlane::start(options).await.unwrap(),
+    };
+    let rules = json!([
+        {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch", "patch"]},
+        {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
+    ]);
+    let kubeconfig = service_account(&cluster.control_plane, "ttl", rules).await;
+    cluster.add(0..120, None).await;
+    let replica = Replica::start(&kubeconfig, &[]);
+    cluster.until_all_carry(120, "15", SOON).await;
+    // A standby watches the lease.
+    let standby = Replica::start(&kubeconfig, &[]);
+    // A rival, for the event.
+    for _ in 0..4 {
+        cluster.annotate(1, "7").await;
+        let put_right = async || {
+            (cluster.carried().await.get("15") == Some(&120) || replica.said("\"manager\"") > 0).then_some(())
+        };
+        eventually(SOON, "the value is put right or the rival named", put_right)
+            .await
+            .unwrap();
+    }
+    let used = |verb: &str, resource: &str| {
+        cluster.control_plane.audit_events().unwrap().iter().any(|event| {
+            event["user"]["username"] == "system:serviceaccount:kube-system:ttl"
+                && event["verb"] == verb
+                && event["objectRef"]["resource"] == resource
+        })
+    };
+    let all = [
+        ("list", "nodes"),
+        ("watch", "nodes"),
+        ("patch", "nodes"),
+        ("create", "leases"),
+        ("get", "leases"),
+        ("update", "leases"),
+        ("list", "leases"),
+        ("watch", "leases"),
+        ("create", "events"),
+    ];
+    let unused = || {
+        all.iter()
+            .filter(|(verb, resource)| !used(verb, resource))
+            .collect::<Vec<_>>()
+    };
+    let all_used = async || unused().is_empty().then_some(());
+    let in_time = eventually(SOON, "every right is used", all_used).await;
+    assert!(in_time.is_ok(), "not used: {:?}", unused());
+    assert_eq!(replica.stop().await, Some(0));
+    assert_eq!(standby.stop().await, Some(0));
+    let refused: Vec<_> = cluster
+        .control_plane
+        .audit_events()
+        .unwrap()
+        .into_iter()
+        .filter(|event| {
+            event["responseStatus"]["code"] == 403
+                && event["user"]["username"] == "system:serviceaccount:kube-system:ttl"
+        })
+        .collect();
+    assert!(refused.is_empty(), "{refused:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a control plane: cargo xtask test"]
+async fn live_a_missing_right_is_named_and_used_once_it_is_granted() {
+    let cluster = Cluster {
+        control_plane: ControlPlane::start(Options::default()).await.unwrap(),
+    };
+    cluster.add(0..3, None).await;
+    let kubeconfig = service_account(&cluster.control_plane, "ttl", json!([])).await;
+    let replica = Replica::start(&kubeconfig, &[]);
+    eventually(SOON, "readiness names the missing list right", async || {
+        let (code, text) = replica.get("/readyz").await;
+        (code == 500 && text.contains("cannot list resource \"nodes\"")).then_some(())
+    })
+    .await
+    .unwrap();
+    assert_eq!(
+        replica.said("cannot list resource"),
+        1,
+        "{}",
+        replica.process.log()
+    );
+
+    grant(
+        &cluster,
+        json!([{"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch"]}]),
+    )
+    .await;
+    eventually(
+        Duration::from_secs(90),
+        "the missing write right is a note, not a failure",
+        async || {
+            let (code, text) = replica.get("/readyz?verbose").await;
+            (code == 200 && text.contains("cannot patch resource \"nodes\"")).then_some(())
+        },
+    )
+    .await
+    .unwrap();
+
+    grant(
+        &cluster,
+        json!([{"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch", "patch"]}]),
+    )
+    .await;
+    cluster.until_all_carry(3, "0", Duration::from_secs(90)).await;
+    assert_eq!(replica.stop().await, Some(0));
+}
+
+async fn grant(cluster: &Cluster, rules: serde_json::Value) {
+    let cluster_roles: Api<ClusterRole> = Api::all(cluster.control_plane.client());
+    let mut ours = cluster_roles.get("ttl").await.unwrap();
+    ours.rules = serde_json::from_value(rules).unwrap();
+    cluster_roles
+        .replace("ttl", &PostParams::default(), &ours)
+        .await
+        .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a control plane: cargo xtask test"]
+async fn live_a_wrong_token_is_retried_and_named() {
+    let control_plane = ControlPlane::start(Options::default()).await.unwrap();
+    let kubeconfig = control_plane.kubeconfig_for("nobody's-token").unwrap();
+    let replica = Replica::start(Path::new(&kubeconfig), &[]);
+    eventually(SOON, "readiness says why", async || {
+        let (code, text) = replica.get("/readyz").await;
+        (code == 500 && text.contains("Unauthorized")).then_some(())
+    })
+    .await
+    .unwrap();
+    assert_eq!(replica.stop().await, Some(0));
+}

@@ -1,0 +1,155 @@
+//! What the API server can do to us, and what must come of it.
+
+use std::time::Duration;
+
+use testkit::embedded::Verb;
+
+use crate::world::{World, writes_of};
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_of_a_minute_in_a_roll_out_loses_nothing_and_writes_nothing_twice() {
+    let world = World::with_nodes(101, None);
+    let _controller = world.start_slow();
+    world.until_writes(20).await;
+    world.server.down();
+    world.pass(60).await;
+    world.server.up();
+    world.pass(120).await;
+    assert_eq!(world.carried(), [("15".to_owned(), 101)].into());
+    assert_eq!(world.accepted_writes(), 101);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_changes_while_the_server_is_away_is_found_afterwards() {
+    let world = World::with_nodes(120, Some("15"));
+    let _controller = world.start();
+    world.pass(10).await;
+    world.server.down();
+    world.pass(30).await;
+    world.delete(80..120);
+    world.pass(30).await;
+    world.server.up();
+    world.pass(120).await;
+    assert_eq!(world.carried(), [("0".to_owned(), 80)].into());
+    assert_eq!(world.accepted_writes(), 80);
+}
+
+#[tokio::test(start_paused = true)]
+async fn closed_watches_are_opened_again_without_a_relist() {
+    let world = World::with_nodes(3, Some("0"));
+    let _controller = world.start();
+    world.pass(10).await;
+    for _ in 0..5 {
+        world.server.close_watches();
+        world.annotate(1, "7");
+        world.pass(60).await;
+        world.delete([1]);
+        world.add([1], Some("0"));
+        world.pass(60).await;
+    }
+    assert_eq!(world.carried(), [("0".to_owned(), 3)].into());
+    assert_eq!(world.accepted_writes(), 5);
+    assert_eq!(
+        world
+            .reads_of_nodes()
+            .iter()
+            .filter(|read| read.verb == Verb::List)
+            .count(),
+        1
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_compaction_leads_to_a_relist_and_nothing_is_missed() {
+    let world = World::with_nodes(120, Some("15"));
+    let _controller = world.start();
+    world.pass(10).await;
+    world.server.down();
+    world.pass(10).await;
+    world.delete(80..120);
+    world.server.compact();
+    world.server.up();
+    world.pass(120).await;
+    assert_eq!(world.carried(), [("0".to_owned(), 80)].into());
+    assert_eq!(world.accepted_writes(), 80);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_429_is_waited_out_as_long_as_it_says() {
+    let world = World::with_nodes(3, Some("0"));
+    let _controller = world.start();
+    world.pass(10).await;
+    world.throttle_next_writes(1, 20);
+    world.annotate(1, "7");
+    let start = world.clock.instant();
+    world.until_writes(3).await;
+    let waited = world.clock.instant() - start;
+    assert!(
+        waited >= Duration::from_secs(40) && waited < Duration::from_secs(42),
+        "waited {waited:?}"
+    );
+    assert_eq!(world.accepted_writes(), 1);
+    assert_eq!(world.carried(), [("0".to_owned(), 3)].into());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_5xx_is_retried_and_nothing_is_forgotten() {
+    let world = World::with_nodes(50, None);
+    world.refuse_next_writes(120, 500);
+    let _controller = world.start();
+    world.pass(3600).await;
+    assert_eq!(world.carried(), [("0".to_owned(), 50)].into());
+    assert_eq!(world.accepted_writes(), 50);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_whose_answer_is_lost_is_read_before_it_is_repeated() {
+    let world = World::with_nodes(3, Some("0"));
+    let _controller = world.start();
+    world.pass(10).await;
+    world.lose_the_answer_of_the_next_write();
+    world.annotate(1, "7");
+    world.pass(600).await;
+    assert_eq!(world.carried(), [("0".to_owned(), 3)].into());
+    assert_eq!(world.writes(), writes_of(1, "0"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_never_arrived_is_made_again() {
+    let world = World::with_nodes(3, Some("0"));
+    let _controller = world.start();
+    world.pass(10).await;
+    world.lose_the_next_write();
+    world.annotate(1, "7");
+    world.pass(600).await;
+    assert_eq!(world.carried(), [("0".to_owned(), 3)].into());
+    assert_eq!(world.accepted_writes(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rival_gets_three_writes_and_then_ever_longer_peace() {
+    let world = World::with_nodes(3, Some("0"));
+    let controller = world.start();
+    world.pass(10).await;
+    let mut per_ten_minutes = Vec::new();
+    for _ in 0..6 {
+        let before = world.writes().len();
+        for _ in 0..600 {
+            if world.ttl_of(1).as_deref() == Some("0") {
+                world.annotate(1, "7");
+            }
+            world.pass(1).await;
+        }
+        per_ten_minutes.push(world.writes().len() - before);
+    }
+    // Three at once, then 1, 2, 4, 8, … minutes apart.
+    assert_eq!(per_ten_minutes, [6, 1, 0, 1, 0, 0]);
+    assert_eq!(world.events(), 1);
+    assert!(
+        world
+            .writes()
+            .iter()
+            .all(|write| !write.contains("node-0000") && !write.contains("node-0002"))
+    );
+    assert!(controller.metric("controller_rival_writes_total") >= 3);
+}

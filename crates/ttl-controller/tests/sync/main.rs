@@ -1,0 +1,21 @@
+//! The whole loop on the embedded API server under paused time.
+//!
+//! | file | shows |
+//! |---|---|
+//! | `boundary` | which requests are made, and no others |
+//! | `faults` | outages, closed watches, 410, 429, lost answers, rivals |
+//! | `terms` | standbys, changes of leader, dry run |
+//! | `removal` | `--remove` |
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test"
+)]
+
+mod boundary;
+mod faults;
+mod removal;
+mod terms;
+mod world;

@@ -1,0 +1,73 @@
+//! Standbys, changes of leader, dry run.
+
+use crate::world::{World, writes_of};
+
+#[tokio::test(start_paused = true)]
+async fn a_standby_writes_nothing_until_it_leads() {
+    let world = World::with_nodes(3, None);
+    world.lease_held_by("somebody-else");
+    let standby = world.start_with_election("us");
+    world.pass(10).await;
+    assert_eq!(world.writes(), Vec::<String>::new());
+    assert_eq!(standby.metric("informer_objects"), 3);
+    world.pass(60).await;
+    assert_eq!(world.carried(), [("0".to_owned(), 3)].into());
+    assert_eq!(world.writes().len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_leader_inside_the_overlap_writes_nothing() {
+    let world = World::with_nodes(120, None);
+    let first = world.start_with_election("first");
+    world.pass(20).await;
+    world.delete(95..120);
+    world.pass(20).await;
+    assert_eq!(world.carried(), [("15".to_owned(), 95)].into());
+    let written = world.writes().len();
+
+    // Started at 95 nodes: its own count alone would say step 0.
+    let _second = world.start_with_election("second");
+    world.pass(20).await;
+    first.stop().await;
+    world.pass(60).await;
+    assert_eq!(world.lease_holder().as_deref(), Some("second"));
+    assert_eq!(world.writes().len(), written);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stolen_lease_stops_the_writes_of_a_roll_out() {
+    let world = World::with_nodes(1000, None);
+    let _controller = world.start_with_election("us");
+    world.until_writes(150).await;
+    world.steal_lease("thief");
+    world.pass(10).await;
+    let written = world.writes().len();
+    assert!(written < 700, "{written} writes, although the lease was stolen");
+    // The thief never renews: after its lease has expired we go on, and finish.
+    world.pass(120).await;
+    assert_eq!(world.carried(), [("30".to_owned(), 1000)].into());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_writes_nothing_at_all() {
+    let world = World::with_nodes(120, None);
+    let controller = world.start_dry();
+    world.pass(600).await;
+    world.annotate(1, "soon");
+    world.pass(600).await;
+    assert_eq!(world.all_writes(), Vec::<String>::new());
+    assert!(controller.metric("controller_planned_writes_total") >= 121);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stopped_controller_finishes_the_write_under_way() {
+    let world = World::with_nodes(3, Some("0"));
+    let controller = world.start();
+    world.pass(10).await;
+    world.delay_next_write(std::time::Duration::from_secs(5));
+    world.annotate(1, "7");
+    world.pass(1).await;
+    controller.stop().await;
+    assert_eq!(world.carried(), [("0".to_owned(), 3)].into());
+    assert_eq!(world.writes(), writes_of(1, "0"));
+}
