@@ -5,6 +5,7 @@
     reason = "a tool for a terminal: what it prints is its result"
 )]
 
+mod bench;
 mod ci;
 mod command;
 mod control_plane;
@@ -26,6 +27,8 @@ enum Chore {
     Test(test::Args),
     /// Run every check that a change must pass, the tests last
     Ci(ci::Args),
+    /// Measure against kube-controller-manager and a plain client, on the real control plane
+    Bench(bench::Args),
     /// Build etcd, kube-apiserver, kube-controller-manager and kube-scheduler for the tests
     ControlPlane,
     /// Check that each rule of the specification has code and a test, and write docs/rules.md
@@ -36,6 +39,7 @@ fn main() -> anyhow::Result<()> {
     match Args::parse().chore {
         Chore::Test(args) => test::run(&args),
         Chore::Ci(args) => ci::run(&args),
+        Chore::Bench(args) => bench::run(&args),
         Chore::ControlPlane => control_plane::run(),
         Chore::Rules(args) => rules::run(&args),
     }

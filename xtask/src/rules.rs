@@ -29,7 +29,7 @@ struct Book {
     prefix: &'static str,
     /// The ids are `prefix-1` to `prefix-last`.
     last: u32,
-    /// The numbers of those that nothing holds yet.
+    /// The numbers of those that no code and no test hold; the report says so.
     open: &'static [u32],
 }
 
@@ -38,13 +38,14 @@ const BOOKS: [Book; 2] = [
         package: "controller-core",
         prefix: "CORE",
         last: 18,
-        open: &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18],
+        // CORE-16 is a size: `cargo xtask bench ttl` judges it.
+        open: &[16],
     },
     Book {
         package: "ttl-controller",
         prefix: "TTL",
         last: 8,
-        open: &[1, 2, 3, 4, 5, 6, 7, 8],
+        open: &[],
     },
 ];
 
@@ -268,7 +269,7 @@ fn write_book(report: &mut String, book: &Book, rows: &[Row], sources: &[Source]
         let blank = if rows.is_empty() { "" } else { "\n" };
         writeln!(
             report,
-            "{blank}Not yet held: {}.",
+            "{blank}Held by no test here: {}.",
             open.collect::<Vec<_>>().join(", ")
         )?;
     }
@@ -381,7 +382,7 @@ mod tests {
              | rule | code | tests |\n|---|---|---|\n\
              | TTL-1 | [`step`](../crates/ttl-controller/src/step.rs) \
              | [`goes_up`](../crates/ttl-controller/tests/table.rs) |\n\
-             \nNot yet held: TTL-2.\n"
+             \nHeld by no test here: TTL-2.\n"
         );
         assert_eq!(defects, Vec::<String>::new());
     }

@@ -4,6 +4,7 @@
 //! be had. Leaving the live tests out is said in the last lines, and with `CI=true` it is a failure.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
@@ -62,24 +63,23 @@ struct LiveTest {
 fn live_tests() -> Result<Vec<LiveTest>> {
     let mut found = Vec::new();
     for folder in command::crates()? {
-        let mut files: Vec<_> = match folder.join("tests").read_dir() {
-            Ok(entries) => entries.flatten().map(|entry| entry.path()).collect(),
-            Err(_) => continue,
-        };
-        files.sort();
-        for file in files {
-            if file.extension().is_some_and(|extension| extension == "rs")
-                && fs::read_to_string(&file)
-                    .with_context(|| format!("read {}", file.display()))?
-                    .contains(NEEDS)
-            {
+        let tests = entries(&folder.join("tests"));
+        for test in tests {
+            // A file is a test of its own, and so is a folder with a `main.rs`.
+            let files = if test.join("main.rs").is_file() {
+                entries(&test)
+            } else {
+                vec![test.clone()]
+            };
+            if needs_control_plane(&files)? {
+                let target = test
+                    .file_stem()
+                    .unwrap_or_default()
+                    .to_string_lossy()
+                    .into_owned();
                 found.push(LiveTest {
                     package: command::name(&folder),
-                    target: file
-                        .file_stem()
-                        .unwrap_or_default()
-                        .to_string_lossy()
-                        .into_owned(),
+                    target,
                 });
             }
         }
@@ -87,15 +87,47 @@ fn live_tests() -> Result<Vec<LiveTest>> {
     Ok(found)
 }
 
+/// What a folder holds, by name; nothing if there is no such folder.
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let mut paths: Vec<_> = folder
+        .read_dir()
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .collect();
+    paths.sort();
+    paths
+}
+
+fn needs_control_plane(files: &[PathBuf]) -> Result<bool> {
+    for file in files
+        .iter()
+        .filter(|file| file.extension().is_some_and(|extension| extension == "rs"))
+    {
+        let source = fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
+        if source.contains(NEEDS) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_live_tests_of_the_testkit_are_found() {
+    fn the_live_tests_are_found_in_files_and_folders() {
         let found = super::live_tests().unwrap();
-        assert!(
+        let is_found = |package, target| {
             found
                 .iter()
-                .any(|live| live.package == "testkit" && live.target == "real")
+                .any(|live| live.package == package && live.target == target)
+        };
+        assert!(is_found("testkit", "real"));
+        assert!(
+            is_found("ttl-controller", "live"),
+            "a folder of test files is one test"
         );
+        assert!(!is_found("ttl-controller", "sync"));
     }
 }
