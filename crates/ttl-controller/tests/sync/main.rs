@@ -3,6 +3,7 @@
 //! | file | shows |
 //! |---|---|
 //! | `boundary` | which requests are made, and no others |
+//! | `numbers` | the metrics |
 //! | `faults` | outages, closed watches, 410, 429, lost answers, rivals |
 //! | `terms` | standbys, changes of leader, dry run |
 //! | `removal` | `--remove` |
@@ -16,6 +17,7 @@
 
 mod boundary;
 mod faults;
+mod numbers;
 mod removal;
 mod terms;
 mod world;

@@ -400,6 +400,15 @@ impl Running {
             .sum()
     }
 
+    /// The `# HELP` and `# TYPE` lines of `/metrics`, those of the process left out: they differ by system.
+    pub(crate) fn families(&self) -> String {
+        let text = encode(&self.registry).unwrap();
+        let families = text
+            .lines()
+            .filter(|line| line.starts_with("# ") && !line.contains(" process_"));
+        families.collect::<Vec<_>>().join("\n")
+    }
+
     /// As SIGTERM does: drain, then release.
     pub(crate) async fn stop(mut self) {
         self.stop.advance();
