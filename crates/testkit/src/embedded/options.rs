@@ -157,8 +157,9 @@ fn version(text: &str, single: bool) -> Result<Option<u64>, Failure> {
         return Ok(None);
     }
     text.parse().map(Some).map_err(|_| {
-        let message =
-            format!("resourceVersion: Invalid value: \"{text}\": strconv.ParseUint: parsing \"{text}\": invalid syntax");
+        let message = format!(
+            "resourceVersion: Invalid value: \"{text}\": strconv.ParseUint: parsing \"{text}\": invalid syntax"
+        );
         // Lists answer 400, gets and watches 500.
         if single {
             Failure::new(500, "", message)

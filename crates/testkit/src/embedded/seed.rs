@@ -63,8 +63,18 @@ pub(super) fn node(number: usize, identity: u64, now: &str) -> Value {
                     "KubeletHasSufficientMemory",
                     "kubelet has sufficient memory available",
                 ),
-                condition("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
-                condition("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+                condition(
+                    "DiskPressure",
+                    "False",
+                    "KubeletHasNoDiskPressure",
+                    "kubelet has no disk pressure",
+                ),
+                condition(
+                    "PIDPressure",
+                    "False",
+                    "KubeletHasSufficientPID",
+                    "kubelet has sufficient PID available",
+                ),
                 condition("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
             ],
             "daemonEndpoints": { "kubeletEndpoint": { "Port": 10250 } },
@@ -113,7 +123,10 @@ fn managed_fields(now: &str) -> Value {
             "fieldsType": "FieldsV1",
             "fieldsV1": {
                 "f:metadata": {
-                    "f:annotations": { ".": {}, "f:volumes.kubernetes.io/controller-managed-attach-detach": {} },
+                    "f:annotations": {
+                        ".": {},
+                        "f:volumes.kubernetes.io/controller-managed-attach-detach": {},
+                    },
                     "f:labels": {
                         ".": {},
                         "f:beta.kubernetes.io/arch": {},

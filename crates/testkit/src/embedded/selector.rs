@@ -173,9 +173,11 @@ impl<'a> Parser<'a> {
 
     fn number(&mut self) -> Result<i64, String> {
         let value = self.value()?;
-        value
-            .parse()
-            .map_err(|_| format!("values[0][]: Invalid value: \"{value}\": for 'Gt', 'Lt' operators, the value must be an integer"))
+        value.parse().map_err(|_| {
+            format!(
+                "values[0][]: Invalid value: \"{value}\": for 'Gt', 'Lt' operators, the value must be an integer"
+            )
+        })
     }
 
     fn values(&mut self) -> Result<Vec<String>, String> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
-use kube::api::{Api, ListParams, Patch, PatchParams};
+use kube::api::{Api, GetParams, ListParams, Patch, PatchParams};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, InitialListStrategy, watcher};
 use serde_json::{Value, json};
@@ -128,10 +128,16 @@ async fn an_outage_breaks_watches_and_refuses_connections_until_it_is_over() {
     let version = server.version();
     let uri = format!("{NODES}?watch=1&resourceVersion={version}");
     let mut watch = Watch::open(&server.client(), &uri).await;
-    server.fail_next(1, |_| true, Fault::Delay(Duration::from_secs(2)));
+    server.fail_next(1, |_| true, Fault::Delay(Duration::from_secs(3)));
     let waiting = tokio::spawn({
         let api = api.clone();
         async move { annotate(&api).await }
+    });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let future = GetParams::at(&(version + 1).to_string());
+    let answering = tokio::spawn({
+        let api = api.clone();
+        async move { api.get_with("node-1", &future).await }
     });
     tokio::time::sleep(Duration::from_secs(1)).await;
     server.down();
@@ -139,6 +145,7 @@ async fn an_outage_breaks_watches_and_refuses_connections_until_it_is_over() {
     assert!(matches!(annotate(&api).await, Err(kube::Error::Service(_))));
     tokio::time::sleep(Duration::from_mins(1)).await;
     assert!(matches!(waiting.await.unwrap(), Err(kube::Error::Service(_))));
+    assert!(matches!(answering.await.unwrap(), Err(kube::Error::Service(_))));
     assert!(!is_annotated(&server));
     server.up();
     annotate(&api).await.unwrap();

@@ -12,6 +12,7 @@ crate::scenarios![
     field_selectors_choose_by_name_and_by_what_the_kind_offers,
     selectors_that_cannot_be_read_are_refused,
     a_paged_list_shows_one_version_to_its_end,
+    a_page_of_one_namespace_is_blind_to_the_others,
     versions_are_read_as_asked,
     options_that_contradict_each_other_are_refused,
     a_client_can_ask_for_metadata_only,
@@ -91,7 +92,8 @@ async fn field_selectors_choose_by_name_and_by_what_the_kind_offers(client: Clie
     labelled(&client, "fields", "fields", "b").await;
     let uri = |namespace: &str| {
         format!(
-            "/apis/coordination.k8s.io/v1/leases?labelSelector=group%3Dfields&fieldSelector=metadata.namespace%3D{namespace}"
+            "/apis/coordination.k8s.io/v1/leases?labelSelector=group%3Dfields\
+             &fieldSelector=metadata.namespace%3D{namespace}"
         )
     };
     assert_eq!(names(&get(&client, uri("default")).await.body), ["fields"]);
@@ -128,8 +130,10 @@ async fn a_paged_list_shows_one_version_to_its_end(client: Client) {
     assert_eq!(first["metadata"].get("remainingItemCount"), None);
     delete(&client, format!("{LEASES}/page-3"), Value::Null).await;
     labelled(&client, "page", "page-5", "b").await;
-    let relabel = json!({ "metadata": { "labels": { "a": "c" } } });
-    patch(&client, format!("{LEASES}/page-4"), MERGE, relabel).await;
+    for value in ["c", "d"] {
+        let relabel = json!({ "metadata": { "labels": { "a": value } } });
+        patch(&client, format!("{LEASES}/page-4"), MERGE, relabel).await;
+    }
     let token = first["metadata"]["continue"].as_str().unwrap();
     let second = get(&client, format!("{uri}&continue={token}")).await.body;
     assert_eq!(names(&second), ["page-3", "page-4"]);
@@ -150,6 +154,33 @@ async fn a_paged_list_shows_one_version_to_its_end(client: Client) {
             &json!("specifying resource version is not allowed when using continue")
         )
     );
+}
+
+async fn a_page_of_one_namespace_is_blind_to_the_others(client: Client) {
+    let there = LEASES.replace("default", "kube-system");
+    let labels = json!({ "group": "blind" });
+    for name in ["blind-1", "blind-2"] {
+        create(
+            &client,
+            &there,
+            json!({ "metadata": { "name": name, "labels": labels } }),
+        )
+        .await;
+    }
+    labelled(&client, "blind", "blind-here", "b").await;
+    let uri = format!("{there}?labelSelector=group%3Dblind&limit=1");
+    let first = get(&client, &uri).await.body;
+    assert_eq!(names(&first), ["blind-1"]);
+    delete(&client, format!("{LEASES}/blind-here"), Value::Null).await;
+    delete(&client, format!("{there}/blind-2"), Value::Null).await;
+    let token = first["metadata"]["continue"].as_str().unwrap();
+    let second = get(&client, format!("{uri}&continue={token}")).await.body;
+    assert_eq!(names(&second), ["blind-2"]);
+    let exact = format!(
+        "{there}?labelSelector=group%3Dblind&resourceVersionMatch=Exact&resourceVersion={}",
+        version(&first)
+    );
+    assert_eq!(names(&get(&client, exact).await.body), ["blind-1", "blind-2"]);
 }
 
 async fn versions_are_read_as_asked(client: Client) {
@@ -262,7 +293,10 @@ async fn options_that_contradict_each_other_are_refused(client: Client) {
 }
 
 async fn a_client_can_ask_for_metadata_only(client: Client) {
-    let node = json!({ "metadata": { "name": "meta", "labels": { "group": "meta" } }, "spec": { "unschedulable": true } });
+    let node = json!({
+        "metadata": { "name": "meta", "labels": { "group": "meta" } },
+        "spec": { "unschedulable": true },
+    });
     let node = create(&client, NODES, node).await;
     let expected = json!({
         "kind": "PartialObjectMetadata",

@@ -75,7 +75,11 @@ async fn a_kind_of_the_tests_own_is_one_line() {
     server.serve(&WIDGETS);
     let client = server.client();
     let uri = "/apis/example.com/v1/namespaces/default/widgets";
-    let widget = json!({ "metadata": { "name": "w", "finalizers": ["x/y"] }, "spec": { "size": 1 }, "status": { "ok": true } });
+    let widget = json!({
+        "metadata": { "name": "w", "finalizers": ["x/y"] },
+        "spec": { "size": 1 },
+        "status": { "ok": true },
+    });
     let created = create(&client, uri, widget).await;
     assert_eq!(created["metadata"]["generation"], 1);
     assert_eq!(created.get("status"), None);

@@ -122,7 +122,10 @@ async fn a_streaming_list_ends_with_a_marked_bookmark(client: Client) {
 }
 
 async fn a_metadata_only_watch_rewrites_its_events(client: Client) {
-    let node = json!({ "metadata": { "name": "pm", "labels": { "group": "pm" } }, "spec": { "unschedulable": true } });
+    let node = json!({
+        "metadata": { "name": "pm", "labels": { "group": "pm" } },
+        "spec": { "unschedulable": true },
+    });
     let node = create(&client, NODES, node).await;
     let uri = format!("{NODES}?watch=1&labelSelector=group%3Dpm{STREAMING}");
     let mut watch = Watch::open_as(&client, uri, METADATA).await;

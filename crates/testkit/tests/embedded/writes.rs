@@ -343,10 +343,17 @@ async fn the_field_manager_parameter_beats_the_user_agent(client: Client) {
 }
 
 async fn nulls_and_emptied_maps_leave_the_object(client: Client) {
-    let node = json!({ "metadata": { "name": "null", "labels": { "a": "b" }, "annotations": {}, "finalizers": null } });
+    let node = json!({ "metadata": {
+        "name": "null",
+        "labels": { "a": "b" },
+        "annotations": {},
+        "finalizers": [],
+        "ownerReferences": null,
+    } });
     let node = create(&client, NODES, node).await;
     assert_eq!(node["metadata"].get("annotations"), None);
     assert_eq!(node["metadata"].get("finalizers"), None);
+    assert_eq!(node["metadata"].get("ownerReferences"), None);
     let emptied = json!({ "metadata": { "labels": { "a": null } } });
     let emptied = patch(&client, format!("{NODES}/null"), MERGE, emptied).await.body;
     assert_eq!(emptied["metadata"].get("labels"), None);
@@ -369,6 +376,20 @@ async fn a_strategic_patch_merges_lists_by_key_and_a_merge_patch_replaces_them(c
             json!([owner("u3", "o3"), { "uid": "u1", "name": "new1" }])
         )
         .await,
+        json!([owner("u3", "o3"), owner("u1", "new1"), owner("u2", "o2")])
+    );
+    // What only the server has stays before what it was before.
+    assert_eq!(
+        owners_after(STRATEGIC, json!([owner("u2", "o2"), owner("u4", "o4")])).await,
+        json!([
+            owner("u3", "o3"),
+            owner("u1", "new1"),
+            owner("u2", "o2"),
+            owner("u4", "o4")
+        ])
+    );
+    assert_eq!(
+        owners_after(STRATEGIC, json!([{ "uid": "u4", "$patch": "delete" }])).await,
         json!([owner("u3", "o3"), owner("u1", "new1"), owner("u2", "o2")])
     );
     assert_eq!(
