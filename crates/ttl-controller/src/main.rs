@@ -2,9 +2,6 @@
 
 use std::process::ExitCode;
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     controller_core::runtime::main::<ttl_controller::TtlController>()
 }
