@@ -161,6 +161,8 @@ impl Workers {
             let attempt = queue.num_requeues(key);
             let span = tracing::info_span!("sync", controller = self.controller, key = %key, attempt);
             self.sync_one(reconciler, queue, key, term).instrument(span).await;
+            // A long queue of keys that need nothing must not keep the thread from everybody else.
+            tokio::task::consume_budget().await;
         }
     }
 

@@ -10,11 +10,14 @@
 use std::collections::VecDeque;
 use std::future::{pending, ready};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use controller_core::clock::Clock;
 use controller_core::leader::{Leadership, Term};
 use controller_core::shutdown;
+use controller_core::tasks::TaskSet;
 use controller_core::workers::{Advice, Next, Reconciler, SyncError, SyncFailures, Workers};
 use controller_core::workqueue::{DefaultRateLimiter, QueueMetrics, WorkQueue};
 use parking_lot::Mutex;
@@ -208,4 +211,53 @@ async fn a_shutdown_lets_the_sync_under_way_finish() {
     assert_eq!(world.reconciler.clock.instant() - start, 5 * SECOND);
     assert_eq!(*world.reconciler.finished.lock(), 1);
     assert_eq!(world.begun(), [0]);
+}
+
+/// Counts its syncs, which never wait for anything.
+struct Hasty {
+    queue: WorkQueue<u32>,
+    syncs: Arc<AtomicU32>,
+}
+
+impl Reconciler for Hasty {
+    type Key = u32;
+    type Error = Refused;
+
+    fn begin(&self) {
+        (0..100_000).for_each(|key| self.queue.add(key));
+    }
+
+    fn end(&self) {}
+
+    async fn sync(&self, _: &u32, _: &Term) -> Result<Next, Refused> {
+        self.syncs.fetch_add(1, SeqCst);
+        Ok(Next::Settled)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_queue_of_keys_that_need_nothing_keeps_nobody_waiting() {
+    let world = world([]);
+    let metrics = QueueMetrics::register(&world.registry, world.workers.clock.clone(), "hasty").unwrap();
+    let clock = world.workers.clock.clone();
+    let queue = WorkQueue::new(clock.clone(), DefaultRateLimiter::new(clock), metrics);
+    let syncs = Arc::new(AtomicU32::new(0));
+    let hasty = Hasty {
+        queue: queue.clone(),
+        syncs: Arc::clone(&syncs),
+    };
+    let mut tasks = TaskSet::new();
+    let (tell, first_look) = tokio::sync::oneshot::channel();
+    tasks.spawn("somebody else", async move {
+        let _ = tell.send(syncs.load(SeqCst));
+        pending::<()>().await;
+    });
+    let leadership = Leadership::always();
+    let run = world
+        .workers
+        .run(&hasty, &queue, &leadership, ready(()), &world.shutdown);
+    let _ = tokio::time::timeout(SECOND, run).await;
+    assert_eq!(hasty.syncs.load(SeqCst), 100_000);
+    let seen = first_look.await.unwrap();
+    assert!(seen < 1000, "somebody else had to wait for {seen} syncs");
 }

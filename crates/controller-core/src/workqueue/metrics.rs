@@ -46,8 +46,8 @@ impl QueueMetrics {
     pub fn register(registry: &Registry, clock: Clock, name: &str) -> prometheus::Result<Self> {
         let opts = |metric: &str, help: &str| Opts::new(metric, help).const_label("name", name);
         let histogram = |metric: &str, help: &str| {
-            // Kubernetes' buckets: 10 ns to 1000 s.
-            let buckets = exponential_buckets(1e-8, 10.0, 12)?;
+            // Kubernetes' buckets: 10 ns to 10 s.
+            let buckets = exponential_buckets(1e-8, 10.0, 10)?;
             Histogram::with_opts(HistogramOpts::from(opts(metric, help)).buckets(buckets))
         };
         let running = Arc::new(Mutex::new(Running::default()));
