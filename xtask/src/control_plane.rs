@@ -39,7 +39,7 @@ pub(crate) fn run() -> Result<()> {
 
 /// What [`build`] or the environment can provide.
 pub(crate) fn availability() -> Result<Availability> {
-    if std::env::var_os("KUBEBUILDER_ASSETS").is_some() {
+    if std::env::var_os("KUBEBUILDER_ASSETS").is_some_and(|dir| !dir.is_empty()) {
         return Ok(Availability::Given(Assets::find()?));
     }
     Ok(go().map_or_else(Availability::Missing, Availability::Buildable))

@@ -17,9 +17,10 @@ pub const PROGRAMS: [&str; 4] = [
 pub struct Assets(PathBuf);
 
 impl Assets {
-    /// Those in `$KUBEBUILDER_ASSETS` if it is set, else those that `cargo xtask control-plane` built.
+    /// Those in `$KUBEBUILDER_ASSETS` if it is set and not empty, else those that `cargo xtask control-plane` built.
     pub fn find() -> Result<Self, Error> {
-        let dir = std::env::var_os("KUBEBUILDER_ASSETS").map_or_else(Self::built, PathBuf::from);
+        let named = std::env::var_os("KUBEBUILDER_ASSETS").filter(|dir| !dir.is_empty());
+        let dir = named.map_or_else(Self::built, PathBuf::from);
         Self::in_dir(&dir)
     }
 
