@@ -10,6 +10,7 @@ use kube::core::Status;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client};
 
+use crate::api::outcome::{Denial, Outcome, Verb, classify};
 use crate::clock::Clock;
 
 use super::config::ElectionConfig;
@@ -67,20 +68,21 @@ impl Requests {
 
     /// The Lease; `None` when there is none.
     pub(super) async fn get(&self) -> Result<Option<Lease>, Error> {
-        self.bounded("get", self.leases.get_opt(&self.name)).await
+        self.bounded(Verb::Get, self.leases.get_opt(&self.name)).await
     }
 
     /// Makes the Lease.
     pub(super) async fn create(&self, lease: &Lease) -> Result<Lease, Error> {
         let params = PostParams::default();
-        self.bounded("create", self.leases.create(&params, lease)).await
+        self.bounded(Verb::Create, self.leases.create(&params, lease))
+            .await
     }
 
     /// Replaces the Lease, which must still have the resourceVersion of `lease`.
     pub(super) async fn update(&self, lease: &Lease) -> Result<Lease, Error> {
         let params = PostParams::default();
         let replace = self.leases.replace(&self.name, &params, lease);
-        self.bounded("update", replace).await
+        self.bounded(Verb::Update, replace).await
     }
 
     /// Watches the Lease; asks for nothing before it is polled.
@@ -96,39 +98,37 @@ impl Requests {
 
     async fn bounded<T>(
         &self,
-        verb: &'static str,
+        verb: Verb,
         request: impl Future<Output = kube::Result<T>>,
     ) -> Result<T, Error> {
-        let what = format!("{verb} lease {}", self.lease());
-        match self.clock.timeout(self.limit, request).await {
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(kube::Error::Api(source))) => Err(match source.code {
-                403 if wants_a_right(&source) => Error::Forbidden {
+        let what = format!("{} lease {}", verb.as_str(), self.lease());
+        let answer = match self.clock.timeout(self.limit, request).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                return Err(Error::TimedOut {
                     what,
-                    verb,
+                    limit: self.limit,
+                });
+            }
+        };
+        answer.map_err(|error| {
+            let outcome = classify(verb, &error);
+            let kube::Error::Api(source) = error else {
+                let source = Box::new(error);
+                return Error::Failed { what, source };
+            };
+            match outcome {
+                Outcome::Forbidden(Denial::MissingRight) => Error::Forbidden {
+                    what,
+                    verb: verb.as_str(),
                     namespace: self.namespace.clone(),
                     source,
                 },
-                409 => Error::Stale { what, source },
-                404 if verb == "update" => Error::Stale { what, source },
+                Outcome::Conflict | Outcome::AlreadyExists | Outcome::Gone => Error::Stale { what, source },
                 _ => Error::Refused { what, source },
-            }),
-            Ok(Err(source)) => Err(Error::Failed {
-                what,
-                source: Box::new(source),
-            }),
-            Err(_) => Err(Error::TimedOut {
-                what,
-                limit: self.limit,
-            }),
-        }
+            }
+        })
     }
-}
-
-/// Whether a 403 is the authorizer's; a terminating namespace, a quota or a webhook answer 403 too.
-fn wants_a_right(status: &Status) -> bool {
-    let causes = status.details.as_ref().map_or(0, |details| details.causes.len());
-    causes == 0 && status.message.contains(" cannot ")
 }
 
 impl Error {
