@@ -212,8 +212,13 @@ impl CommonConfig {
             (None, Some(_)) => errors.push(FieldError::new(key, format!("is set without {cert}"))),
             _ => {}
         }
-        if let Err(error) = telemetry::check_filter(&self.log_level) {
-            errors.push(FieldError::new("logLevel", error.to_string()));
+        if let Err(telemetry::Error::Filter { filter, directive }) = telemetry::check_filter(&self.log_level)
+        {
+            let problem = format!(
+                "invalid value {filter:?}: {directive:?} is not a level, expected error, warn, info, debug, trace or \
+                 a list of target=level"
+            );
+            errors.push(FieldError::new("logLevel", problem));
         }
         errors
     }
