@@ -102,14 +102,11 @@ impl Requests {
         request: impl Future<Output = kube::Result<T>>,
     ) -> Result<T, Error> {
         let what = format!("{} lease {}", verb.as_str(), self.lease());
-        let answer = match self.clock.timeout(self.limit, request).await {
-            Ok(answer) => answer,
-            Err(_) => {
-                return Err(Error::TimedOut {
-                    what,
-                    limit: self.limit,
-                });
-            }
+        let Ok(answer) = self.clock.timeout(self.limit, request).await else {
+            return Err(Error::TimedOut {
+                what,
+                limit: self.limit,
+            });
         };
         answer.map_err(|error| {
             let outcome = classify(verb, &error);
