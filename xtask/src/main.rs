@@ -12,6 +12,8 @@ mod control_plane;
 mod rules;
 mod test;
 
+use std::process::ExitCode;
+
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
@@ -35,13 +37,21 @@ enum Chore {
     Rules(rules::Args),
 }
 
-fn main() -> anyhow::Result<()> {
-    match Args::parse().chore {
+fn main() -> ExitCode {
+    let outcome = match Args::parse().chore {
         Chore::Test(args) => test::run(&args),
         Chore::Ci(args) => ci::run(&args),
         Chore::Bench(args) => bench::run(&args),
         Chore::ControlPlane => control_plane::run(),
         Chore::Rules(args) => rules::run(&args),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Not by `Debug`: what failed is another program, and a backtrace of this one hides its words.
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 //! A live test is one that is ignored because it [needs a control plane](NEEDS); it runs where one can
 //! be had. Leaving the live tests out is said in the last lines, and with `CI=true` it is a failure.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -45,26 +46,20 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             return Ok(());
         }
     };
-    for LiveTest { package, target } in live_tests()? {
-        let mut live = cargo(["test", "--package", &package, "--test", &target]);
-        live.args(["--", "--ignored", "--test-threads", SIDE_BY_SIDE]);
-        live.env("KUBEBUILDER_ASSETS", assets.dir());
-        command::run(&mut live)?;
+    // Of the whole workspace: a package alone would compile its dependencies once more, with other features.
+    let mut live = cargo(["test", "--workspace"]);
+    for target in live_tests()? {
+        live.args(["--test", &target]);
     }
-    Ok(())
+    live.args(["--", "--ignored", "--test-threads", SIDE_BY_SIDE]);
+    command::run(live.env("KUBEBUILDER_ASSETS", assets.dir()))
 }
 
-/// A file of integration tests with live ones among them.
-struct LiveTest {
-    package: String,
-    target: String,
-}
-
-fn live_tests() -> Result<Vec<LiveTest>> {
-    let mut found = Vec::new();
+/// The names of the integration tests with live ones among them. Crates may have one of the same name.
+fn live_tests() -> Result<BTreeSet<String>> {
+    let mut found = BTreeSet::new();
     for folder in command::crates()? {
-        let tests = entries(&folder.join("tests"));
-        for test in tests {
+        for test in entries(&folder.join("tests")) {
             // A file is a test of its own, and so is a folder with a `main.rs`.
             let files = if test.join("main.rs").is_file() {
                 entries(&test)
@@ -72,15 +67,8 @@ fn live_tests() -> Result<Vec<LiveTest>> {
                 vec![test.clone()]
             };
             if needs_control_plane(&files)? {
-                let target = test
-                    .file_stem()
-                    .unwrap_or_default()
-                    .to_string_lossy()
-                    .into_owned();
-                found.push(LiveTest {
-                    package: command::name(&folder),
-                    target,
-                });
+                let target = test.file_stem().unwrap_or_default();
+                found.insert(target.to_string_lossy().into_owned());
             }
         }
     }
@@ -118,16 +106,8 @@ mod tests {
     #[test]
     fn the_live_tests_are_found_in_files_and_folders() {
         let found = super::live_tests().unwrap();
-        let is_found = |package, target| {
-            found
-                .iter()
-                .any(|live| live.package == package && live.target == target)
-        };
-        assert!(is_found("testkit", "real"));
-        assert!(
-            is_found("ttl-controller", "live"),
-            "a folder of test files is one test"
-        );
-        assert!(!is_found("ttl-controller", "sync"));
+        assert!(found.contains("real"));
+        assert!(found.contains("live"), "a folder of test files is one test");
+        assert!(!found.contains("sync"));
     }
 }
