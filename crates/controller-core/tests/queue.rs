@@ -408,6 +408,19 @@ async fn keys_come_in_the_order_of_their_times() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_key_delayed_anew_does_not_take_the_place_that_it_once_had() {
+    let queue = queue();
+    queue.add_after("foo", 6 * SECOND);
+    queue.add_after("foo", 4 * SECOND);
+    drop(queue.get().await.unwrap());
+    // Both for the sixth second, for which foo had been meant before.
+    queue.add_after("bar", 2 * SECOND);
+    queue.add_after("foo", 2 * SECOND);
+    assert_eq!(*queue.get().await.unwrap(), "bar");
+    assert_eq!(*queue.get().await.unwrap(), "foo");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_delay_of_nothing_is_an_add_and_one_of_ages_is_harmless() {
     let queue = queue();
     queue.add_after("now", Duration::ZERO);

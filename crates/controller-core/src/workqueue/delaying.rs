@@ -20,8 +20,8 @@ pub struct Delaying<K> {
 }
 
 struct State<K> {
-    /// The time that counts for each key.
-    times: HashMap<K, Instant>,
+    /// The time that counts for each key, and the number of the entry that says so.
+    times: HashMap<K, (Instant, u64)>,
     /// May hold entries that no longer count: those that `times` does not confirm.
     heap: BinaryHeap<Reverse<Entry<K>>>,
     sequence: u64,
@@ -51,13 +51,13 @@ impl<K: Clone + Eq + Hash> Delaying<K> {
     /// Remembers `key` for `at`, unless it is remembered for an earlier time.
     pub(super) fn insert(&self, key: K, at: Instant) {
         let mut state = self.state.lock();
-        if state.times.get(&key).is_some_and(|known| *known <= at) {
+        if state.times.get(&key).is_some_and(|(known, _)| *known <= at) {
             return;
         }
         let first = state.next();
-        state.times.insert(key.clone(), at);
         state.sequence += 1;
         let sequence = state.sequence;
+        state.times.insert(key.clone(), (at, sequence));
         state.heap.push(Reverse(Entry { at, sequence, key }));
         state.compact();
         drop(state);
@@ -99,7 +99,7 @@ impl<K: Clone + Eq + Hash> State<K> {
     /// The earliest time, after dropping what no longer counts from the top of the heap.
     fn next(&mut self) -> Option<Instant> {
         while let Some(Reverse(entry)) = self.heap.peek() {
-            if self.times.get(&entry.key) == Some(&entry.at) {
+            if self.times.get(&entry.key) == Some(&entry.order()) {
                 return Some(entry.at);
             }
             self.heap.pop();
@@ -112,7 +112,7 @@ impl<K: Clone + Eq + Hash> State<K> {
         if self.heap.len() > SMALL && self.heap.len() > 2 * self.times.len() {
             let times = &self.times;
             self.heap
-                .retain(|Reverse(entry)| times.get(&entry.key) == Some(&entry.at));
+                .retain(|Reverse(entry)| times.get(&entry.key) == Some(&entry.order()));
         }
     }
 }
