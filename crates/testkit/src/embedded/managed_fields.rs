@@ -23,6 +23,15 @@ pub(super) enum Part {
     Whole,
     /// All but `status`, which the main resource does not write.
     WithoutStatus,
+    /// What the `status` subresource writes: `status` and metadata.
+    Status,
+}
+
+impl Part {
+    /// The subresource that writes of this part name in their entries.
+    fn subresource(self) -> Option<&'static str> {
+        (self == Self::Status).then_some("status")
+    }
 }
 
 /// Fields that belong to the server.
@@ -77,6 +86,7 @@ fn give_to_writer(
     writer: Writer<'_>,
 ) {
     let mut own = difference.changed.clone();
+    let subresource = difference.part.subresource();
     entries.retain_mut(|entry| {
         if entry["apiVersion"] != api_version {
             return true;
@@ -86,7 +96,7 @@ fn give_to_writer(
         fields.remove(&difference.removed);
         let is_writers = entry["manager"] == writer.manager
             && entry["operation"] == "Update"
-            && entry.get("subresource").is_none();
+            && entry.get("subresource").and_then(Value::as_str) == subresource;
         if is_writers && !difference.changed.is_empty() {
             own.extend(fields);
             return false;
@@ -98,14 +108,18 @@ fn give_to_writer(
         true
     });
     if !own.is_empty() {
-        entries.push(json!({
+        let mut entry = json!({
             "manager": writer.manager,
             "operation": "Update",
             "apiVersion": api_version,
             "time": writer.now,
             "fieldsType": "FieldsV1",
             "fieldsV1": own.to_json(),
-        }));
+        });
+        if let Some(subresource) = subresource {
+            entry["subresource"] = json!(subresource);
+        }
+        entries.push(entry);
     }
     // "Apply" before "Update", then the oldest first.
     entries.sort_by_cached_key(|entry| {
@@ -290,7 +304,7 @@ fn key_of(item: &Value, keys: &[&str]) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::embedded::resource::NODES;
+    use crate::embedded::NODES;
 
     fn owned(object: &Value) -> Value {
         object["metadata"]["managedFields"]

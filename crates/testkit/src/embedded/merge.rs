@@ -306,7 +306,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::embedded::resource::NODES;
+    use crate::embedded::NODES;
 
     fn merged(target: Value, patch: Value) -> Value {
         let (Value::Object(mut target), Value::Object(patch)) = (target, patch) else {

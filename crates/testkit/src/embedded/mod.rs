@@ -24,6 +24,7 @@ mod door;
 mod failure;
 mod faults;
 mod list;
+mod loopback;
 mod managed_fields;
 mod merge;
 mod object;
@@ -46,7 +47,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use clock::Clock;
-use managed_fields::Writer;
+use managed_fields::{Part, Writer};
 use server::Shared;
 use store::Store;
 use write::{Origin, Preconditions, Write};
@@ -54,9 +55,11 @@ use write::{Origin, Preconditions, Write};
 pub use door::Door;
 pub use failure::Failure;
 pub use faults::Fault;
+pub use loopback::Loopback;
 pub use reply::Body;
 pub use request::{Request, Requests, Verb};
-pub use resource::{CORE_EVENTS, EVENTS, LEASES, NODES, Resource};
+pub use resource::Resource;
+pub use resource::table::*;
 
 /// The field manager of writes that a test makes directly.
 const TEST_MANAGER: &str = "test";
@@ -97,6 +100,11 @@ impl Server {
     /// A tower service to build clients on.
     pub fn door(&self) -> Door {
         Door::new(self.shared.clone())
+    }
+
+    /// Serves HTTP on a loopback port, 0 for any, until the result is dropped.
+    pub async fn listen(&self, port: u16) -> std::io::Result<Loopback> {
+        Loopback::open(self.door(), port).await
     }
 
     /// A client that does not say who it is.
@@ -278,6 +286,7 @@ impl Server {
                 },
                 at,
                 origin: Origin::Test,
+                part: Part::Whole,
                 dry_run: false,
             })
         })

@@ -24,6 +24,16 @@ pub(super) fn keep(object: &mut Map<String, Value>, old: &Value, field: &str) {
     };
 }
 
+/// Gives all fields but these the values that they have in `old`.
+pub(super) fn keep_all_but(object: &mut Map<String, Value>, old: &Value, changeable: &[&str]) {
+    object.retain(|field, _| changeable.contains(&field.as_str()));
+    for (field, value) in old.as_object().into_iter().flatten() {
+        if !changeable.contains(&field.as_str()) {
+            object.insert(field.clone(), value.clone());
+        }
+    }
+}
+
 /// The finalizers of an object.
 pub(super) fn finalizers(object: &Value) -> &[Value] {
     object["metadata"]["finalizers"]

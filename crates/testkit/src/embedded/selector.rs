@@ -308,7 +308,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::embedded::resource::{CORE_EVENTS, NODES};
+    use crate::embedded::{CORE_EVENTS, NODES};
 
     fn selected(selector: &str) -> Vec<&'static str> {
         let selector = LabelSelector::parse(selector).unwrap();

@@ -18,7 +18,7 @@ use super::connections::{self, Connections};
 use super::failure::Failure;
 use super::faults::{self, Fault, Faults};
 use super::list::{self, Page};
-use super::managed_fields::Writer;
+use super::managed_fields::{Part, Writer};
 use super::options::{self, ListOptions, Parameters};
 use super::reply::{self, Body, answer, refused, streamed};
 use super::request::{Request, Verb};
@@ -186,10 +186,17 @@ impl Shared {
         } else {
             has_namespace
         };
-        if is_misplaced || !request.subresource.is_empty() {
+        let is_served = match request.subresource.as_str() {
+            "" => true,
+            "status" => resource.has_status(),
+            _ => false,
+        };
+        if is_misplaced || !is_served {
             return Err(Failure::no_such_resource());
         }
+        let of_status = !request.subresource.is_empty();
         let is_allowed = match request.verb {
+            Verb::Create | Verb::Delete | Verb::List | Verb::Watch if of_status => false,
             Verb::Create => !has_name && has_namespace == resource.is_namespaced(),
             Verb::Update | Verb::Patch => has_name,
             Verb::Get | Verb::List | Verb::Watch => *method == Method::GET,
@@ -304,6 +311,11 @@ impl Shared {
                 },
                 at,
                 origin: Origin::Client,
+                part: match call.request.subresource.as_str() {
+                    "status" => Part::Status,
+                    _ if call.resource.has_status() => Part::WithoutStatus,
+                    _ => Part::Whole,
+                },
                 dry_run: call.query.get("dryRun") == "All",
             })
         })

@@ -6,7 +6,9 @@ use tokio::time::Instant;
 use super::failure::Failure;
 use super::managed_fields::{self, Part, Writer};
 use super::merge;
-use super::object::{differs_in_spec, finalizers, keep, remove, requested_version, suffix, text, tidy, uid};
+use super::object::{
+    differs_in_spec, finalizers, keep, keep_all_but, remove, requested_version, suffix, text, tidy, uid,
+};
 use super::resource::{Resource, StatusRule};
 use super::store::{Store, Stored};
 
@@ -21,15 +23,17 @@ pub(super) struct Write<'a> {
     pub(super) writer: Writer<'a>,
     pub(super) at: Instant,
     pub(super) origin: Origin,
+    /// Which part of the object it may change.
+    pub(super) part: Part,
     pub(super) dry_run: bool,
 }
 
 /// Who asks for a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// A client, under the rules of the main resource.
+    /// A client, under the rules of the resource.
     Client,
-    /// The test itself, which may write `status` and needs no resourceVersion.
+    /// The test itself, which needs no resourceVersion.
     Test,
 }
 
@@ -128,12 +132,12 @@ impl Write<'_> {
                 metadata.insert("generation".to_owned(), json!(1));
             }
         }
-        if self.resource.status == StatusRule::SubresourceOnly && self.origin == Origin::Client {
+        if self.resource.status == StatusRule::SubresourceOnly && self.part != Part::Whole {
             remove(&mut object, "status");
         }
         tidy(&mut object);
         self.validate(&object, &name)?;
-        managed_fields::track(self.resource, None, &mut object, self.part(), self.writer);
+        managed_fields::track(self.resource, None, &mut object, self.part, self.writer);
         Ok(self.put(&key, object))
     }
 
@@ -235,7 +239,7 @@ impl Write<'_> {
         if new == old {
             return Ok(current.stored);
         }
-        managed_fields::track(self.resource, Some(&old), &mut new, self.part(), self.writer);
+        managed_fields::track(self.resource, Some(&old), &mut new, self.part, self.writer);
         if new["metadata"].get("deletionTimestamp").is_some() && finalizers(&new).is_empty() {
             self.remove(old);
             return Ok(Stored {
@@ -264,17 +268,11 @@ impl Write<'_> {
         if let Some(object) = new.as_object_mut() {
             keep(object, old, "kind");
             keep(object, old, "apiVersion");
-            if self.resource.status != StatusRule::Ordinary && self.origin == Origin::Client {
-                keep(object, old, "status");
+            match self.part {
+                Part::Whole => {}
+                Part::WithoutStatus => keep(object, old, "status"),
+                Part::Status => keep_all_but(object, old, &["metadata", "status"]),
             }
-        }
-    }
-
-    fn part(&self) -> Part {
-        if self.resource.status == StatusRule::Ordinary || self.origin == Origin::Test {
-            Part::Whole
-        } else {
-            Part::WithoutStatus
         }
     }
 

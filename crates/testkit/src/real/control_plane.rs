@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use http::HeaderValue;
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use kube::api::{ObjectMeta, PostParams};
@@ -125,6 +126,12 @@ impl ControlPlane {
     /// A client of the administrator, without client-side limits and retries.
     pub fn client(&self) -> Client {
         self.client.clone()
+    }
+
+    /// A further client of the administrator, with a `User-Agent`; the part before the first `/` is its
+    /// field manager.
+    pub async fn client_as(&self, user_agent: &'static str) -> Result<Client, Error> {
+        credentials::client_as(&self.admin, Some(HeaderValue::from_static(user_agent))).await
     }
 
     /// The kubeconfig file of the administrator.

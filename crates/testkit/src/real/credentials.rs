@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use http::HeaderValue;
+use http::header::USER_AGENT;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use pem::Pem;
@@ -85,6 +87,11 @@ pub(super) fn kubeconfig(port: u16, certificate_authority: &Path, token: &str) -
 
 /// A client that sends what it is told to at once: no client-side limit, no retries, no proxy.
 pub async fn client(kubeconfig: &Path) -> Result<Client, Error> {
+    client_as(kubeconfig, None).await
+}
+
+/// The same with a `User-Agent`; the part before the first `/` is its field manager.
+pub(super) async fn client_as(kubeconfig: &Path, user_agent: Option<HeaderValue>) -> Result<Client, Error> {
     let failed = |source| Error::Kubeconfig {
         path: kubeconfig.to_owned(),
         source: Box::new(source),
@@ -95,6 +102,7 @@ pub async fn client(kubeconfig: &Path) -> Result<Client, Error> {
         .map_err(failed)?;
     config.default_retry = false;
     config.proxy_url = None;
+    config.headers.extend(user_agent.map(|name| (USER_AGENT, name)));
     Client::try_from(config).map_err(|source| Error::Request {
         doing: "build a client",
         source: Box::new(source),

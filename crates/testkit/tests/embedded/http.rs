@@ -10,6 +10,9 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
+/// Who scenarios say they are; their field manager is `scenario`.
+pub(crate) const AGENT: &str = "scenario/1.0";
+
 pub(crate) const JSON: &str = "application/json";
 pub(crate) const MERGE: &str = "application/merge-patch+json";
 pub(crate) const STRATEGIC: &str = "application/strategic-merge-patch+json";

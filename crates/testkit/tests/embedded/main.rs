@@ -19,6 +19,7 @@ mod http;
 mod lists;
 mod requests;
 mod test_access;
+mod twin;
 mod watches;
 mod writes;
 
@@ -29,16 +30,28 @@ fn server() -> Server {
     Server::starting_at("2026-01-01T00:00:00Z".parse().unwrap())
 }
 
-/// Runs scenarios, functions of a client, on the embedded server.
+/// Runs scenarios, functions of a client, on both servers: one by one on the embedded one, in one test on
+/// the real one. Each finds the collections of
+/// `twin::SWEPT` empty.
 macro_rules! scenarios {
     ($($name:ident),* $(,)?) => {
         mod on_embedded {
             $(
                 #[tokio::test(start_paused = true)]
                 async fn $name() {
-                    super::$name(crate::server().client_as("scenario/1.0")).await;
+                    super::$name(crate::twin::embedded_client()).await;
                 }
             )*
+        }
+        mod on_real {
+            #[tokio::test(flavor = "multi_thread")]
+            #[ignore = "needs a control plane: cargo xtask test"]
+            async fn live_every_scenario() {
+                crate::twin::run_on_real(&[
+                    $((stringify!($name), |client| Box::pin(super::$name(client)))),*
+                ])
+                .await;
+            }
         }
     };
 }

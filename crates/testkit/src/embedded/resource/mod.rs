@@ -1,8 +1,12 @@
-//! The table of resources: all that the server knows about a kind.
+//! All that the server knows about a kind; the kinds themselves are in [`table`].
+
+pub mod table;
 
 use serde_json::Value;
 
-/// One served resource. A new kind is one `static` and one entry in [`SERVED`].
+pub use table::SERVED;
+
+/// One served resource. A new kind is one `static` and one entry in [`SERVED`], both in `table.rs`.
 #[derive(Debug)]
 pub struct Resource {
     /// API group, empty for the core group.
@@ -13,6 +17,8 @@ pub struct Resource {
     pub kind: &'static str,
     /// Plural name in paths, e.g. `nodes`.
     pub plural: &'static str,
+    /// Other names by which `kubectl` knows it, e.g. `no`.
+    pub short_names: &'static [&'static str],
     /// Whether objects live in namespaces.
     pub scope: Scope,
     /// What writes to the main resource do with `status`.
@@ -82,78 +88,6 @@ const METADATA: &[(&str, Shape)] = &[
     ("status", Shape::Struct),
 ];
 
-/// `v1` nodes.
-pub static NODES: Resource = Resource::cluster("", "v1", "Node", "nodes")
-    .status(StatusRule::SetByCreate)
-    .fields(&[("spec.unschedulable", "false")])
-    .shapes(&[
-        ("spec.podCIDRs", Shape::Set),
-        ("status.addresses", Shape::Keyed(&["type"])),
-        ("status.conditions", Shape::Keyed(&["type"])),
-        ("status.daemonEndpoints", Shape::Struct),
-        ("status.daemonEndpoints.kubeletEndpoint", Shape::Struct),
-        ("status.nodeInfo", Shape::Struct),
-    ]);
-
-/// `coordination.k8s.io/v1` leases.
-pub static LEASES: Resource =
-    Resource::namespaced("coordination.k8s.io", "v1", "Lease", "leases").conditional_update();
-
-/// `v1` events, the form in which events are stored.
-pub static CORE_EVENTS: Resource = Resource::namespaced("", "v1", "Event", "events")
-    .fields(&[
-        ("involvedObject.kind", ""),
-        ("involvedObject.namespace", ""),
-        ("involvedObject.name", ""),
-        ("involvedObject.uid", ""),
-        ("involvedObject.apiVersion", ""),
-        ("involvedObject.resourceVersion", ""),
-        ("involvedObject.fieldPath", ""),
-        ("reason", ""),
-        ("reportingComponent", ""),
-        ("type", ""),
-    ])
-    .shapes(&[
-        ("involvedObject", Shape::Atomic),
-        ("related", Shape::Atomic),
-        ("source", Shape::Struct),
-    ]);
-
-/// `events.k8s.io/v1` events: the same objects as [`CORE_EVENTS`] under other field names.
-pub static EVENTS: Resource = Resource::namespaced("events.k8s.io", "v1", "Event", "events")
-    .fields(&[
-        ("regarding.kind", ""),
-        ("regarding.namespace", ""),
-        ("regarding.name", ""),
-        ("regarding.uid", ""),
-        ("regarding.apiVersion", ""),
-        ("regarding.resourceVersion", ""),
-        ("regarding.fieldPath", ""),
-        ("reason", ""),
-        ("reportingController", ""),
-        ("type", ""),
-    ])
-    .shapes(&[
-        ("regarding", Shape::Atomic),
-        ("related", Shape::Atomic),
-        ("deprecatedSource", Shape::Struct),
-    ])
-    .alias_of(
-        &CORE_EVENTS,
-        &[
-            ("involvedObject", "regarding"),
-            ("message", "note"),
-            ("source", "deprecatedSource"),
-            ("firstTimestamp", "deprecatedFirstTimestamp"),
-            ("lastTimestamp", "deprecatedLastTimestamp"),
-            ("count", "deprecatedCount"),
-            ("reportingComponent", "reportingController"),
-        ],
-    );
-
-/// What every server serves.
-pub static SERVED: &[&Resource] = &[&NODES, &LEASES, &CORE_EVENTS, &EVENTS];
-
 impl Resource {
     /// A cluster-scoped resource with the defaults of a custom resource without subresources.
     pub const fn cluster(
@@ -167,6 +101,7 @@ impl Resource {
             version,
             kind,
             plural,
+            short_names: &[],
             scope: Scope::Cluster,
             status: StatusRule::Ordinary,
             generation: false,
@@ -187,6 +122,13 @@ impl Resource {
         let mut resource = Self::cluster(group, version, kind, plural);
         resource.scope = Scope::Namespaced;
         resource
+    }
+
+    /// Adds the names that `kubectl` users abbreviate to.
+    #[must_use]
+    pub const fn short(mut self, names: &'static [&'static str]) -> Self {
+        self.short_names = names;
+        self
     }
 
     /// Sets what writes do with `status`.
@@ -257,6 +199,11 @@ impl Resource {
     /// Whether objects live in namespaces.
     pub fn is_namespaced(&self) -> bool {
         self.scope == Scope::Namespaced
+    }
+
+    /// Whether there is a status subresource.
+    pub fn has_status(&self) -> bool {
+        self.status != StatusRule::Ordinary
     }
 
     /// The resource in whose form and place objects are stored.
