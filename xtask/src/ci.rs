@@ -2,14 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use crate::command::{self, cargo, run as run_command};
+use crate::control_plane::{self, Availability};
 use crate::{rules, test};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Also what takes long or depends on the day: security advisories, many more property test cases
+    /// Also what takes long, much memory, or depends on the day: security advisories, many more property
+    /// test cases, the largest cluster, the bars of the benches
     #[arg(long)]
     nightly: bool,
 }
@@ -31,14 +33,20 @@ const STEPS: [Step; 8] = [
     ("tests (cargo xtask test)", tests),
 ];
 
+const NIGHTLY_STEPS: [Step; 2] = [
+    ("largest cluster", largest_cluster),
+    ("benches (cargo xtask bench)", benches),
+];
+
 pub(crate) fn run(args: &Args) -> Result<()> {
     let mut times = Vec::new();
     let mut outcome = Ok(());
-    for (name, step) in STEPS {
+    let nightly = NIGHTLY_STEPS.iter().filter(|_| args.nightly);
+    for (name, step) in STEPS.iter().chain(nightly) {
         println!("\n=== {name}");
         let started = now();
         outcome = step(args).with_context(|| format!("step \"{name}\" failed"));
-        times.push((name, started.elapsed(), outcome.is_ok()));
+        times.push((*name, started.elapsed(), outcome.is_ok()));
         if outcome.is_err() {
             break;
         }
@@ -91,6 +99,22 @@ fn tests(args: &Args) -> Result<()> {
     test::run(&test::Args {
         property_cases: args.nightly.then_some(NIGHTLY_CASES),
     })
+}
+
+/// 5,000 nodes and 150,000 pods on the embedded API server: time and memory.
+fn largest_cluster(_: &Args) -> Result<()> {
+    let test = ["test", "--package", "testkit", "--test", "scale"];
+    run_command(cargo(test).args(["--", "--ignored", "--nocapture"]))
+}
+
+/// Time and memory against their bars, on the real control plane.
+fn benches(_: &Args) -> Result<()> {
+    let assets = match control_plane::availability()? {
+        Availability::Given(assets) => assets,
+        Availability::Buildable(go) => control_plane::build(&go)?,
+        Availability::Missing(why) => bail!("the benches need a control plane: {why}"),
+    };
+    run_command(cargo(["xtask", "bench", "ttl"]).env("KUBEBUILDER_ASSETS", assets.dir()))
 }
 
 #[allow(

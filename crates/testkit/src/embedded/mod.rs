@@ -254,6 +254,23 @@ impl Server {
         });
     }
 
+    /// Adds `count` running pods, about 11 KB of JSON each, spread evenly over the nodes that
+    /// [`Self::seed_nodes`] made and over the namespaces `seed-0` to `seed-49`, twenty to a ReplicaSet.
+    /// 150,000 of them take 2 GB of memory and a few seconds.
+    pub fn seed_pods(&self, count: usize) {
+        let (now, at) = (self.shared.clock.now(), self.shared.clock.instant());
+        self.shared.write(|store| {
+            let pods = seed::Pods::new(store.count(&NODES), &now);
+            let first = store.count(&PODS) + 1;
+            for number in first..first + count {
+                let (namespace, name) = seed::Pods::place(number);
+                let identity = store.next_identity();
+                let key = write::key(&PODS, &namespace, &name);
+                store.put_rendered(&PODS, &key, at, |version| pods.pod(number, identity, version));
+            }
+        });
+    }
+
     fn resource_of(&self, object: &Value) -> Result<&'static Resource, Failure> {
         self.shared
             .served

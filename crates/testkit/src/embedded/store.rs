@@ -81,6 +81,11 @@ impl Store {
         self.created
     }
 
+    /// How many objects there are of a resource.
+    pub(super) fn count(&self, resource: &'static Resource) -> usize {
+        self.table(resource).map_or(0, |table| table.objects.len())
+    }
+
     pub(super) fn get(&self, resource: &'static Resource, key: &str) -> Option<&Stored> {
         self.table(resource)?.objects.get(key)
     }
@@ -94,6 +99,25 @@ impl Store {
         at: Instant,
     ) -> Stored {
         let stored = self.next_version(object);
+        self.insert(resource, key, stored.clone(), at);
+        stored
+    }
+
+    /// Writes what `render` makes of the next version, under `key`.
+    pub(super) fn put_rendered(
+        &mut self,
+        resource: &'static Resource,
+        key: &str,
+        at: Instant,
+        render: impl FnOnce(u64) -> Bytes,
+    ) {
+        self.version += 1;
+        let version = self.version;
+        let body = render(version);
+        self.insert(resource, key, Stored { version, body }, at);
+    }
+
+    fn insert(&mut self, resource: &'static Resource, key: &str, stored: Stored, at: Instant) {
         let table = self.table_mut(resource);
         let key: Arc<str> = Arc::from(key);
         let before = table.objects.insert(key.clone(), stored.clone());
@@ -102,10 +126,9 @@ impl Store {
             at,
             key,
             before,
-            object: stored.clone(),
+            object: stored,
             deleted: false,
         });
-        stored
     }
 
     /// Removes the object under `key`. `last` is its state, which watches see under the next version.

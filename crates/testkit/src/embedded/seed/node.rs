@@ -1,9 +1,11 @@
-//! Realistic objects in numbers.
+//! A node as a kubelet of a managed cluster reports it.
 
 use serde_json::{Value, json};
 
-/// The node `node-<number>` as a kubelet of a managed cluster reports it, about 5 KB of JSON.
-pub(super) fn node(number: usize, identity: u64, now: &str) -> Value {
+use crate::embedded::object::uid;
+
+/// The node `node-<number>`, about 5 KB of JSON.
+pub(in crate::embedded) fn node(number: usize, identity: u64, now: &str) -> Value {
     let name = format!("node-{number}");
     let address = format!("10.{}.{}.{}", number >> 16 & 255, number >> 8 & 255, number & 255);
     let zone = format!("region-1{}", ["a", "b", "c"][number % 3]);
@@ -31,7 +33,7 @@ pub(super) fn node(number: usize, identity: u64, now: &str) -> Value {
     json!({
         "metadata": {
             "name": name,
-            "uid": format!("00000000-0000-4000-8000-{identity:012x}"),
+            "uid": uid(identity),
             "creationTimestamp": now,
             "labels": {
                 "beta.kubernetes.io/arch": "amd64",
