@@ -13,6 +13,7 @@
 //! | [`workers`] | from the queue to a controller's `sync`, in a term | CORE-4, CORE-8 |
 //! | [`rival`] | another writer that keeps undoing ours | CORE-17 |
 //! | [`events`] | best-effort recorder | CORE-7 |
+//! | [`tls_files`] | a certificate and its key, read again when their files change | CORE-8, CORE-13 |
 //! | [`admin`], [`readiness`] | `/metrics`, `/livez`, `/readyz`, …; readiness handles | CORE-8 |
 //! | [`metrics`], [`telemetry`] | registry and process metrics; logs | CORE-9, CORE-10 |
 //! | [`args`], [`config`] | one struct gives flags, environment, file and schema | CORE-18 |
@@ -60,5 +61,6 @@ pub mod shutdown;
 pub mod tasks;
 pub mod telemetry;
 pub mod timed_workers;
+pub mod tls_files;
 pub mod workers;
 pub mod workqueue;

@@ -22,6 +22,7 @@ use controller_core::metrics::{Build, Metrics};
 use controller_core::readiness::{Liveness, Readiness};
 use controller_core::shutdown::{self, Trigger};
 use controller_core::tasks::TaskSet;
+use controller_core::tls_files;
 use rustls::crypto::ring;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -472,11 +473,12 @@ async fn a_pair_that_cannot_be_used_at_the_start_is_an_error_that_names_it() {
     );
 
     let pair = Pair::new();
-    write(&pair.paths.key, "-----BEGIN PRIVATE KEY-----\n");
-    let said = pair.error().await;
-    assert!(
-        said.starts_with("take the private key from TLS file DIR/tls.key: "),
-        "{said}"
+    let lines_lost = certificate().2.replace('\n', " ");
+    write(&pair.paths.key, &lines_lost);
+    assert_eq!(
+        pair.error().await,
+        "take the private key from TLS file DIR/tls.key: a section has no end",
+        "a word of the key is one too many"
     );
 
     let pair = Pair::new();
@@ -496,5 +498,5 @@ async fn a_pair_that_cannot_be_used_takes_no_port() {
     let error = AdminServer::bind(any, Some(pair.paths.clone()), Clock::system(), Limits::default())
         .await
         .unwrap_err();
-    assert!(matches!(error, Error::Read { path, .. } if path == pair.paths.cert));
+    assert!(matches!(error, Error::Tls(tls_files::Error::Read { path, .. }) if path == pair.paths.cert));
 }

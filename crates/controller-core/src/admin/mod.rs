@@ -10,7 +10,6 @@ mod tls;
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,6 +31,8 @@ use crate::clock::Clock;
 use crate::error::Chain;
 use crate::metrics::Build;
 use crate::readiness::{Liveness, Readiness};
+use crate::tls_files;
+pub use crate::tls_files::TlsPaths;
 
 /// A request has no more headers than this, in bytes; the least that hyper takes.
 const READ_BUFFER: usize = 8 * 1024;
@@ -51,41 +52,9 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
-    /// A TLS file cannot be read.
-    #[error("read TLS file {}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// A TLS file does not hold what it must.
-    #[error("take {what} from TLS file {}", path.display())]
-    Pem {
-        /// What was looked for.
-        what: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        source: rustls::pki_types::pem::Error,
-    },
-    /// The certificate and the key do not belong together, or are of a kind that is not known.
-    #[error("use certificate {} with private key {}", paths.cert.display(), paths.key.display())]
-    Pair {
-        /// The two files.
-        paths: TlsPaths,
-        /// What is wrong with them.
-        source: rustls::Error,
-    },
-}
-
-/// The PEM files of a server certificate. Both are read again when they change.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TlsPaths {
-    /// The certificate chain, the server's own certificate first.
-    pub cert: PathBuf,
-    /// The private key of the first certificate.
-    pub key: PathBuf,
+    /// The certificate and its key cannot be used.
+    #[error(transparent)]
+    Tls(#[from] tls_files::Error),
 }
 
 /// How much the clients may ask for.
