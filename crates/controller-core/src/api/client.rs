@@ -5,11 +5,14 @@ use std::time::Duration;
 
 use http::HeaderValue;
 use http::header::USER_AGENT;
+use kube::client::RustlsTlsError;
 use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 
+use super::credentials::{client_certificate_files, reloading_client};
 use super::limits::{Limits, limited};
 use super::metrics::{RequestMetrics, host_label};
 use crate::clock::Clock;
+use crate::tls_files::{self, pem_fault};
 
 /// How long a connection may take to come up.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -41,6 +44,15 @@ pub enum Error {
     /// In a cluster, but the service account's files are not usable.
     #[error("cannot use the pod's service account")]
     InCluster(#[source] Box<InClusterError>),
+    /// The files of the kubeconfig's client certificate are not usable, or no connection can be set up with them.
+    #[error("cannot set up the connection with the client certificate of the kubeconfig")]
+    ClientCertificate(#[source] tls_files::Error),
+    /// The client certificate or its key, inline in the kubeconfig or from its `exec` plugin, is not PEM.
+    #[error("cannot take the client certificate and its key from the kubeconfig: {why}")]
+    NotPem {
+        /// What is wrong with it, without a word of it.
+        why: &'static str,
+    },
     /// The connection cannot be set up from a configuration that was read.
     #[error("cannot set up the connection to {url}")]
     Setup {
@@ -89,14 +101,29 @@ pub async fn connect(
         config.headers.push((USER_AGENT, user_agent));
     }
     let host = host_label(&config.cluster_url);
-    let client = kube::Client::try_from(config).map_err(|source| Error::Setup {
-        url: url.clone(),
-        source: Box::new(source),
-    })?;
+    let client = match client_certificate_files(&config.auth_info) {
+        Some(paths) => reloading_client(config, paths, clock)
+            .await
+            .map_err(Error::ClientCertificate)?,
+        None => kube::Client::try_from(config).map_err(|error| setup_error(&url, error))?,
+    };
     Ok(Connection {
         client: limited(client, options.limits, clock, metrics, host),
         url,
     })
+}
+
+fn setup_error(url: &str, error: kube::Error) -> Error {
+    match error {
+        // kube's own message quotes the key.
+        kube::Error::RustlsTls(RustlsTlsError::InvalidIdentityPem(fault)) => Error::NotPem {
+            why: pem_fault(&fault),
+        },
+        error => Error::Setup {
+            url: url.to_owned(),
+            source: Box::new(error),
+        },
+    }
 }
 
 async fn load(options: &ConnectOptions) -> Result<kube::Config, Error> {
@@ -150,10 +177,70 @@ async fn from_kubeconfig(
         context: options.context.clone(),
         ..KubeConfigOptions::default()
     };
-    kube::Config::from_custom_kubeconfig(kubeconfig, &selection)
+    let authority = authority_file(&kubeconfig, options.context.as_deref());
+    let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &selection)
         .await
         .map_err(|source| Error::Kubeconfig {
             path: path.to_owned(),
             source: Box::new(source),
-        })
+        })?;
+    config.root_cert_file = authority;
+    Ok(config)
+}
+
+/// The file of the CA bundle; none where its data are inline. kube reads it again only where it knows the file, and
+/// it keeps the file in mind only in a cluster.
+fn authority_file(kubeconfig: &Kubeconfig, context: Option<&str>) -> Option<PathBuf> {
+    let context = context.or(kubeconfig.current_context.as_deref())?;
+    let context = kubeconfig.contexts.iter().find(|named| named.name == context)?;
+    let cluster = &context.context.as_ref()?.cluster;
+    let cluster = kubeconfig.clusters.iter().find(|named| named.name == *cluster)?;
+    let cluster = cluster.cluster.as_ref()?;
+    match &cluster.certificate_authority_data {
+        Some(_) => None,
+        None => cluster.certificate_authority.as_ref().map(PathBuf::from),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn authority_of(context: &str, dir: &Path) -> Option<PathBuf> {
+        let kubeconfig = "
+            clusters:
+            - {name: first, cluster: {server: 'https://a', certificate-authority: DIR/first.crt}}
+            - {name: second, cluster: {server: 'https://b', certificate-authority: DIR/second.crt}}
+            - {name: inline, cluster: {server: 'https://c', certificate-authority: DIR/first.crt, certificate-authority-data: Cg==}}
+            - {name: none, cluster: {server: 'https://d'}}
+            contexts:
+            - {name: to-first, context: {cluster: first}}
+            - {name: to-second, context: {cluster: second}}
+            - {name: to-inline, context: {cluster: inline}}
+            - {name: to-none, context: {cluster: none}}
+            current-context: to-first
+            ";
+        let path = dir.join("kubeconfig");
+        std::fs::write(&path, kubeconfig.replace("DIR", dir.to_str().unwrap())).unwrap();
+        let options = ConnectOptions {
+            kubeconfig: Some(path),
+            context: (!context.is_empty()).then(|| context.to_owned()),
+            limits: Limits { qps: 0.0, burst: 0 },
+            user_agent: "test/1".to_owned(),
+        };
+        load(&options).await.unwrap().root_cert_file
+    }
+
+    #[tokio::test]
+    async fn kube_is_told_the_file_of_the_ca_bundle_unless_its_data_are_inline() {
+        let dir = tempfile::tempdir().unwrap();
+        let (first, second) = (dir.path().join("first.crt"), dir.path().join("second.crt"));
+        for file in [&first, &second] {
+            std::fs::write(file, "").unwrap();
+        }
+        assert_eq!(authority_of("", dir.path()).await, Some(first));
+        assert_eq!(authority_of("to-second", dir.path()).await, Some(second));
+        assert_eq!(authority_of("to-inline", dir.path()).await, None);
+        assert_eq!(authority_of("to-none", dir.path()).await, None);
+    }
 }

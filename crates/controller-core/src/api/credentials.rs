@@ -1,0 +1,123 @@
+//! A client certificate that is replaced in its files while the process runs (CORE-13).
+//!
+//! What a process uses without a restart, and who takes it:
+//!
+//! | credential | taken | by |
+//! |---|---|---|
+//! | token of a service account, `tokenFile` | within 1 min | kube |
+//! | token of an `exec` plugin | when it expires | kube |
+//! | CA bundle of a service account, `certificate-authority` | within 1 min, by new connections | kube |
+//! | `client-certificate` with `client-key` | within 10 s | this module |
+//!
+//! Anything else is read once, at the start: the kubeconfig itself with the data inline in it, and a certificate that
+//! an `exec` plugin gives.
+//!
+//! kube reads a client certificate once, and the API server checks it at every request, not only when the connection
+//! comes up: on a connection of before, requests fail as soon as the certificate of before expires. So a new pair
+//! makes a new client, with connections of its own. The old one closes its connections as soon as nothing is under
+//! way on them. A watch is checked when it begins, so it goes on over the old connection; kube ends it within five
+//! minutes, and the next one goes the new way.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::Request;
+use kube::client::Body;
+use kube::config::AuthInfo;
+
+use crate::clock::Clock;
+use crate::tls_files::{self, Pem, Reloading, TlsPaths};
+
+/// The files are looked at when a request is made, at most this often.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+
+/// The files that a client certificate is read from; none where there is no such certificate, or data inline, which
+/// go first.
+pub(super) fn client_certificate_files(auth: &AuthInfo) -> Option<TlsPaths> {
+    if auth.client_certificate_data.is_some() || auth.client_key_data.is_some() {
+        return None;
+    }
+    Some(TlsPaths {
+        cert: PathBuf::from(auth.client_certificate.as_deref()?),
+        key: PathBuf::from(auth.client_key.as_deref()?),
+    })
+}
+
+/// A client for `config` with the client certificate that is in `paths` at the time of each request.
+pub(super) async fn reloading_client(
+    config: kube::Config,
+    paths: TlsPaths,
+    clock: &Clock,
+) -> Result<kube::Client, tls_files::Error> {
+    let namespace = config.default_namespace.clone();
+    let clients = Reloading::load("the client", paths, clock.clone(), LOOK_EVERY, move |pem, _| {
+        Ok(kube::Client::try_from(with_identity(config.clone(), pem))?)
+    });
+    let clients = Arc::new(clients.await?);
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let clients = Arc::clone(&clients);
+        async move { clients.current().await.send(request).await }
+    });
+    Ok(kube::Client::new(service, namespace))
+}
+
+/// The pair inline, so that kube takes the very bytes that were looked at, and not those of a moment later.
+fn with_identity(mut config: kube::Config, pem: &Pem) -> kube::Config {
+    config.auth_info.client_certificate_data = Some(STANDARD.encode(&pem.cert));
+    config.auth_info.client_key_data = Some(STANDARD.encode(&pem.key).into());
+    config
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn in_files() -> AuthInfo {
+        AuthInfo {
+            client_certificate: Some("/tls.crt".to_owned()),
+            client_key: Some("/tls.key".to_owned()),
+            ..AuthInfo::default()
+        }
+    }
+
+    #[test]
+    fn only_a_pair_of_files_without_inline_data_is_read_again() {
+        let files = TlsPaths {
+            cert: PathBuf::from("/tls.crt"),
+            key: PathBuf::from("/tls.key"),
+        };
+        assert_eq!(client_certificate_files(&in_files()), Some(files));
+        assert_eq!(client_certificate_files(&AuthInfo::default()), None);
+
+        let cert_inline = AuthInfo {
+            client_certificate_data: Some("Y2VydA==".to_owned()),
+            ..in_files()
+        };
+        assert_eq!(client_certificate_files(&cert_inline), None);
+        let key_inline = AuthInfo {
+            client_key_data: Some("a2V5".to_owned().into()),
+            ..in_files()
+        };
+        assert_eq!(client_certificate_files(&key_inline), None);
+        let no_key = AuthInfo {
+            client_key: None,
+            ..in_files()
+        };
+        assert_eq!(client_certificate_files(&no_key), None);
+    }
+    #[test]
+    fn kube_takes_the_bytes_that_were_looked_at_whatever_the_files_hold_by_then() {
+        let mut config = kube::Config::new(http::Uri::from_static("https://127.0.0.1"));
+        config.auth_info = in_files();
+        let pem = Pem {
+            cert: b"cert".to_vec(),
+            key: b"key".to_vec(),
+        };
+        let auth = with_identity(config, &pem).auth_info;
+        assert_eq!(auth.client_certificate_data.as_deref(), Some("Y2VydA=="));
+        assert!(auth.client_key_data.is_some());
+    }
+}
