@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::failure::Failure;
 use super::options::Parameters;
 use super::request::Request;
-use super::resource::Resource;
+use super::resource::{Resource, Target};
 use super::view::View;
 use super::write::{self, PatchKind, Preconditions};
 
@@ -16,6 +16,7 @@ const UNKNOWN_MANAGER: &str = "unknown";
 /// A request on its way to its verb.
 pub(super) struct Call {
     pub(super) resource: &'static Resource,
+    pub(super) target: Target,
     pub(super) request: Request,
     pub(super) query: Parameters,
     pub(super) view: View,
@@ -90,10 +91,6 @@ impl Call {
         let options: Value = serde_json::from_slice(&self.body).map_err(|error| {
             Failure::bad_request(format!("couldn't get version/kind; json parse error: {error}"))
         })?;
-        let text = |field: &str| Some(options.get("preconditions")?.get(field)?.as_str()?.to_owned());
-        Ok(Preconditions {
-            uid: text("uid"),
-            version: text("resourceVersion"),
-        })
+        Ok(Preconditions::of(&options))
     }
 }

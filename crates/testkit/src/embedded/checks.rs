@@ -4,11 +4,14 @@ use serde_json::{Value, json};
 
 use super::failure::Failure;
 use super::object::{finalizers, text};
-use super::write::Write;
+use super::write::{Origin, Write};
 
 impl Write<'_> {
     /// An object of this resource with metadata.
     pub(super) fn well_formed(&self, mut object: Value) -> Result<Value, Failure> {
+        if self.resource.is_custom() && self.origin == Origin::Client {
+            self.check_custom_kind(&object)?;
+        }
         let (kind, api_version) = (text(&object, "kind"), text(&object, "apiVersion"));
         if !object.is_object()
             || (!kind.is_empty() && kind != self.resource.kind)
@@ -28,13 +31,54 @@ impl Write<'_> {
         Ok(object)
     }
 
+    /// Custom resources must name their kind, which no Go type implies.
+    fn check_custom_kind(&self, object: &Value) -> Result<(), Failure> {
+        let (kind, api_version) = (text(object, "kind"), text(object, "apiVersion"));
+        let expected = self.resource.api_version();
+        if kind.is_empty() {
+            return Err(Failure::bad_request(format!(
+                "the object provided is unrecognized (must be of type {}): Object 'Kind' is missing in '{object}'",
+                self.resource.kind
+            )));
+        }
+        if api_version != expected {
+            return Err(Failure::bad_request(format!(
+                "the API version in the data ({api_version}) does not match the expected API version ({expected})"
+            )));
+        }
+        if kind != self.resource.kind {
+            let (group, name) = (self.resource.group, text(&object["metadata"], "name"));
+            let body = format!("Invalid value: \"{kind}\": must be {}", self.resource.kind);
+            let qualified = format!("{kind}.{group}");
+            return Err(Failure::invalid_as(
+                &qualified,
+                group,
+                kind,
+                name,
+                "FieldValueInvalid",
+                "kind",
+                &body,
+            ));
+        }
+        Ok(())
+    }
+
+    /// An update says in full which object it means.
+    pub(super) fn check_named(&self, object: &Value) -> Result<(), Failure> {
+        if text(&object["metadata"], "name").is_empty() {
+            return Err(Failure::bad_request(format!(
+                "the name of the object ({} based on URL) was undeterminable: name must be provided",
+                self.name
+            )));
+        }
+        self.check_identity(object)
+    }
+
     /// The object must not name another namespace than its path.
     pub(super) fn check_namespace(&self, metadata: &Value) -> Result<(), Failure> {
         let namespace = text(metadata, "namespace");
         if self.resource.is_namespaced() && !namespace.is_empty() && namespace != self.namespace {
-            return Err(Failure::bad_request(
-                "the namespace of the provided object does not match the namespace sent on the request",
-            ));
+            return Err(Failure::other_namespace());
         }
         Ok(())
     }

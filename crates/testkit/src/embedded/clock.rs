@@ -32,15 +32,25 @@ impl Clock {
         instant()
     }
 
+    /// Wall time.
+    pub(super) fn timestamp(&self) -> Timestamp {
+        (self.wall)()
+    }
+
     /// Wall time as `metav1.Time` has it, e.g. `2026-01-01T00:00:00Z`.
     pub(super) fn now(&self) -> String {
-        (self.wall)().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+        rfc3339(self.timestamp())
     }
 
     /// Wall time as the `Date` header has it.
     pub(super) fn date(&self) -> String {
         (self.wall)().strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()
     }
+}
+
+/// A time as `metav1.Time` has it.
+pub(super) fn rfc3339(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 impl fmt::Debug for Clock {

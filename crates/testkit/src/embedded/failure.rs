@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
+use super::request::Verb;
 use super::resource::Resource;
 
 /// A refused request: an HTTP code and a `Status` body.
@@ -98,6 +99,15 @@ impl Failure {
         )
     }
 
+    /// A create of a custom resource whose definition is being deleted.
+    pub(super) fn definition_terminating(resource: &Resource, name: &str) -> Self {
+        let message = format!(
+            "{} \"{name}\" is forbidden: create not allowed while custom resource definition is terminating",
+            resource.qualified_plural()
+        );
+        Self::about(403, "Forbidden", resource, name, message)
+    }
+
     /// A clash of a create that asked for a generated name.
     pub(super) fn not_generated(resource: &Resource, name: &str) -> Self {
         let mut failure = Self::already_exists(resource, name);
@@ -113,10 +123,22 @@ impl Failure {
     }
 
     /// The uid of an update is not the object's.
-    pub(super) fn wrong_uid(resource: &Resource, name: &str, wanted: &str, found: &str) -> Self {
+    pub(super) fn wrong_uid(resource: &Resource, key: &str, wanted: &str, found: &str) -> Self {
+        let what = format!("UID in precondition: {wanted}, UID in object meta: {found}");
+        Self::precondition(resource, key, &what)
+    }
+
+    /// A precondition that storage found not to hold for the object under `key`.
+    pub(super) fn precondition(resource: &Resource, key: &str, what: &str) -> Self {
+        let name = key.rsplit('/').next().unwrap_or_default();
+        let group = if resource.is_custom() {
+            format!("{}/", resource.group)
+        } else {
+            String::new()
+        };
         let cause = format!(
-            "StorageError: invalid object, Code: 4, Key: /registry/{}/{name}, ResourceVersion: 0, \
-             AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}",
+            "StorageError: invalid object, Code: 4, Key: /registry/{group}{}/{key}, ResourceVersion: 0, \
+             AdditionalErrorMsg: Precondition failed: {what}",
             resource.plural
         );
         Self::conflict(resource, resource.plural, name, &cause)
@@ -140,7 +162,8 @@ impl Failure {
         Self::conflict(resource, resource.kind, name, &cause)
     }
 
-    fn conflict(resource: &Resource, called: &str, name: &str, cause: &str) -> Self {
+    /// A conflict of any other kind; `called` is what the message calls the resource.
+    pub(super) fn conflict(resource: &Resource, called: &str, name: &str, cause: &str) -> Self {
         let qualified = if resource.group.is_empty() {
             called.to_owned()
         } else {
@@ -199,7 +222,7 @@ impl Failure {
         )
     }
 
-    fn invalid_as(
+    pub(super) fn invalid_as(
         qualified: &str,
         group: &str,
         kind: &str,
@@ -226,6 +249,13 @@ impl Failure {
         Self::new(400, "BadRequest", message)
     }
 
+    /// An object of another namespace than its path.
+    pub(super) fn other_namespace() -> Self {
+        Self::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        )
+    }
+
     /// A path that no resource answers to.
     pub(super) fn no_such_resource() -> Self {
         let mut failure = Self::new(
@@ -245,6 +275,39 @@ impl Failure {
         );
         failure.details = Some(json!({}));
         failure
+    }
+
+    /// A subresource that a resource does not have.
+    pub(super) fn no_such_subresource(resource: &Resource, name: &str) -> Self {
+        if resource.is_custom() {
+            Self::not_found(resource, name)
+        } else {
+            Self::no_such_resource()
+        }
+    }
+
+    /// A verb that a subresource does not have.
+    pub(super) fn not_below(resource: &Resource, verb: Verb) -> Self {
+        if !resource.is_custom() {
+            return Self::method_not_allowed();
+        }
+        let message = format!(
+            "{verb} is not supported on resources of kind \"{}\"",
+            resource.qualified_plural()
+        );
+        Self::about(405, "MethodNotAllowed", resource, "", message)
+    }
+
+    /// A strategic merge patch of a custom resource.
+    pub(super) fn no_strategic_merge() -> Self {
+        let known = "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
+        Self::new(
+            415,
+            "UnsupportedMediaType",
+            format!(
+                "the body of the request was in an unknown format - accepted media types include: {known}"
+            ),
+        )
     }
 
     /// A patch in a format that the server does not know.
@@ -305,7 +368,8 @@ impl Failure {
         Self::new(410, "Expired", message)
     }
 
-    fn about(code: u16, reason: &str, resource: &Resource, name: &str, message: String) -> Self {
+    /// A failure about an object, named in its details.
+    pub(super) fn about(code: u16, reason: &str, resource: &Resource, name: &str, message: String) -> Self {
         let mut failure = Self::new(code, reason, message);
         failure.details = Some(Value::Object(details(resource.group, resource.plural, name)));
         failure

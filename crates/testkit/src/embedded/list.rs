@@ -85,6 +85,9 @@ impl Page {
     /// The body of the answer, frame by frame.
     pub(super) fn into_frames(self, view: View) -> impl Iterator<Item = Bytes> + Send {
         let mut metadata = json!({ "resourceVersion": self.version.to_string() });
+        if view.is_custom() {
+            metadata["continue"] = json!("");
+        }
         if let Some(next) = &self.next {
             metadata["continue"] = json!(next.to_token());
         }

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
+use super::object::remove;
 use super::resource::{Resource, Shape};
 
 /// Who wrote, and when, as RFC 3339 in seconds.
@@ -25,12 +26,26 @@ pub(super) enum Part {
     WithoutStatus,
     /// What the `status` subresource writes: `status` and metadata.
     Status,
+    /// What the `finalize` subresource writes: all but `status`.
+    Finalize,
+    /// What the `scale` subresource writes: the number of replicas.
+    Scale,
 }
 
 impl Part {
+    /// Whether writes of this part leave `status` alone.
+    pub(super) fn is_without_status(self) -> bool {
+        !matches!(self, Self::Whole | Self::Status)
+    }
+
     /// The subresource that writes of this part name in their entries.
     fn subresource(self) -> Option<&'static str> {
-        (self == Self::Status).then_some("status")
+        match self {
+            Self::Whole | Self::WithoutStatus => None,
+            Self::Status => Some("status"),
+            Self::Finalize => Some("finalize"),
+            Self::Scale => Some("scale"),
+        }
     }
 }
 
@@ -88,13 +103,15 @@ fn give_to_writer(
     let mut own = difference.changed.clone();
     let subresource = difference.part.subresource();
     entries.retain_mut(|entry| {
-        if entry["apiVersion"] != api_version {
+        // The versions of a custom resource have the same fields.
+        if entry["apiVersion"] != api_version && !difference.resource.is_custom() {
             return true;
         }
         let mut fields = Fields::from_json(&entry["fieldsV1"]);
         fields.disown(&difference.changed);
         fields.remove(&difference.removed);
         let is_writers = entry["manager"] == writer.manager
+            && entry["apiVersion"] == api_version
             && entry["operation"] == "Update"
             && entry.get("subresource").and_then(Value::as_str) == subresource;
         if is_writers && !difference.changed.is_empty() {
@@ -118,6 +135,10 @@ fn give_to_writer(
         });
         if let Some(subresource) = subresource {
             entry["subresource"] = json!(subresource);
+        }
+        // The API server loses the time on the way from the scale to its object.
+        if difference.part == Part::Scale {
+            remove(&mut entry, "time");
         }
         entries.push(entry);
     }
@@ -221,7 +242,12 @@ impl Difference<'_> {
     /// `at` is the path in the object, as [`Resource::shape`] wants it, `path` the same as `FieldsV1`
     /// elements.
     fn compare(&mut self, old: Option<&Value>, new: Option<&Value>, at: &str, path: &mut Vec<String>) {
-        if old == new || UNOWNED.contains(&at) || (at == "status" && self.part == Part::WithoutStatus) {
+        let is_elsewhere = match at {
+            "status" => self.part.is_without_status(),
+            "spec.finalizers" => self.part == Part::WithoutStatus && self.resource.has_finalizers_in_spec(),
+            _ => false,
+        };
+        if old == new || UNOWNED.contains(&at) || is_elsewhere {
             return;
         }
         let shape = self.resource.shape(at);

@@ -16,13 +16,18 @@
 //! Not like the real one: namespaces need not exist, admission (default taints and the like) does not run,
 //! unknown and empty fields are kept as they were sent.
 
+mod binding;
 mod call;
 mod checks;
 mod clock;
+mod conditions;
 mod connections;
+mod definitions;
 mod door;
+mod eviction;
 mod failure;
 mod faults;
+mod label_selector;
 mod list;
 mod loopback;
 mod managed_fields;
@@ -32,10 +37,13 @@ mod options;
 mod reply;
 mod request;
 pub mod resource;
+mod scale;
 mod seed;
 mod selector;
 mod server;
 mod store;
+mod subresources;
+mod tokens;
 mod view;
 mod watch;
 mod write;
@@ -50,6 +58,7 @@ use clock::Clock;
 use managed_fields::{Part, Writer};
 use server::Shared;
 use store::Store;
+use tokens::ServiceAccount;
 use write::{Origin, Preconditions, Write};
 
 pub use door::Door;
@@ -177,6 +186,17 @@ impl Server {
     /// Forgets all history: lists, pages and watches from older versions are answered 410.
     pub fn compact(&self) {
         self.shared.write(Store::compact);
+    }
+}
+
+/// Who clients are.
+impl Server {
+    /// The user that a token from `serviceaccounts/<name>/token` stands for, e.g.
+    /// `system:serviceaccount:default:builder`; none for one that was not issued or has expired.
+    pub fn user_of_token(&self, token: &str) -> Option<String> {
+        let now = self.shared.clock.timestamp();
+        let tokens = self.shared.tokens.lock();
+        tokens.resolve(token, now).map(ServiceAccount::user)
     }
 }
 

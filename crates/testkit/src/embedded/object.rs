@@ -57,10 +57,16 @@ pub(super) fn requested_version(metadata: &Value) -> Result<u64, Failure> {
     })
 }
 
-/// Leaves out what the API server's types leave out: nulls, empty lists, empty maps of the metadata.
-pub(super) fn tidy(object: &mut Value) {
-    drop_nulls(object);
-    drop_empty_lists(object);
+/// Leaves out what the API server's types leave out: nulls, empty lists, empty maps of the metadata. Custom
+/// resources have no type beside their metadata.
+pub(super) fn tidy(object: &mut Value, custom: bool) {
+    let typed = if custom {
+        &mut object["metadata"]
+    } else {
+        &mut *object
+    };
+    drop_nulls(typed);
+    drop_empty_lists(typed);
     if let Some(metadata) = object["metadata"].as_object_mut() {
         metadata.retain(|field, value| {
             !matches!(field.as_str(), "labels" | "annotations") || *value != json!({})
@@ -90,18 +96,47 @@ fn drop_empty_lists(value: &mut Value) {
     }
 }
 
-/// Whether objects differ in more than metadata and status.
-pub(super) fn differs_in_spec(old: &Value, new: &Value) -> bool {
-    let spec = |object: &Value| -> Map<String, Value> {
+/// Whether objects differ in more than these top-level fields.
+pub(super) fn differs_beside(ignored: &[&str], old: &Value, new: &Value) -> bool {
+    let rest = |object: &Value| -> Map<String, Value> {
         object
             .as_object()
             .into_iter()
             .flatten()
-            .filter(|(field, _)| !matches!(field.as_str(), "metadata" | "status"))
+            .filter(|(field, _)| !ignored.contains(&field.as_str()))
             .map(|(field, value)| (field.clone(), value.clone()))
             .collect()
     };
-    spec(old) != spec(new)
+    rest(old) != rest(new)
+}
+
+/// The value at a path of fields joined by dots.
+pub(super) fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
+    path.split('.').try_fold(object, |value, field| value.get(field))
+}
+
+/// Sets the value at a path of fields joined by dots; false where something else than an object is in the way.
+pub(super) fn set_at(object: &mut Value, path: &str, value: Value) -> bool {
+    let mut target = object;
+    for field in path.split('.') {
+        if target.is_null() {
+            *target = json!({});
+        }
+        let Some(fields) = target.as_object_mut() else {
+            return false;
+        };
+        target = fields.entry(field).or_insert(Value::Null);
+    }
+    *target = value;
+    true
+}
+
+/// The items of the list at a path of fields joined by dots.
+pub(super) fn items<'a>(object: &'a Value, path: &str) -> &'a [Value] {
+    at(object, path)
+        .and_then(Value::as_array)
+        .map(Vec::as_slice)
+        .unwrap_or_default()
 }
 
 /// The uid of the n-th object.

@@ -15,6 +15,7 @@ use tokio::time::{sleep, timeout};
 use super::call::Call;
 use super::clock::Clock;
 use super::connections::{self, Connections};
+use super::definitions::Definitions;
 use super::failure::Failure;
 use super::faults::{self, Fault, Faults};
 use super::list::{self, Page};
@@ -22,8 +23,9 @@ use super::managed_fields::{Part, Writer};
 use super::options::{self, ListOptions, Parameters};
 use super::reply::{self, Body, answer, refused, streamed};
 use super::request::{Request, Verb};
-use super::resource::{Resource, SERVED};
+use super::resource::{Action, Resource, SERVED, Target};
 use super::store::Store;
+use super::tokens::Tokens;
 use super::view::View;
 use super::watch::Watching;
 use super::write::{Deleted, Origin, Write};
@@ -42,6 +44,9 @@ pub(super) struct Shared {
     /// The version of the last write.
     pub(super) written: watch::Sender<u64>,
     pub(super) connections: watch::Sender<Connections>,
+    pub(super) definitions: Mutex<Definitions>,
+    /// Tokens of service accounts.
+    pub(super) tokens: Mutex<Tokens>,
 }
 
 impl Shared {
@@ -55,6 +60,8 @@ impl Shared {
             requests: Mutex::default(),
             faults: Mutex::default(),
             connections: watch::Sender::default(),
+            definitions: Mutex::default(),
+            tokens: Mutex::default(),
         }
     }
 
@@ -62,6 +69,9 @@ impl Shared {
     pub(super) fn write<T>(&self, change: impl FnOnce(&mut Store) -> T) -> T {
         let mut store = self.store.lock();
         let result = change(&mut store);
+        self.definitions
+            .lock()
+            .settle(&mut store, &self.served, &self.clock);
         let version = store.version();
         self.written.send_if_modified(|written| {
             let is_news = *written != version;
@@ -138,8 +148,8 @@ impl Shared {
                 .and_then(|value: &HeaderValue| value.to_str().ok())
                 .unwrap_or_default()
         };
-        let resource = match self.route(&head.method, &request) {
-            Ok(Some(resource)) => resource,
+        let (resource, target) = match self.route(&head.method, &request) {
+            Ok(Some(routed)) => routed,
             Ok(None) => return reply::no_such_page(),
             Err(failure) => return refused(&failure),
         };
@@ -149,12 +159,16 @@ impl Shared {
         };
         let call = Call {
             resource,
+            target,
             request,
             query,
             view,
             content_type: text(header::CONTENT_TYPE).to_owned(),
             body,
         };
+        if let Some(answer) = self.below(&call) {
+            return answer.unwrap_or_else(|failure| refused(&failure));
+        }
         let answer = match call.request.verb {
             Verb::Get => self.get(call).await,
             Verb::List => self.list(call).await,
@@ -166,8 +180,12 @@ impl Shared {
         answer.unwrap_or_else(|failure| refused(&failure))
     }
 
-    /// The resource that a request is about; none where its group is not served.
-    fn route(&self, method: &Method, request: &Request) -> Result<Option<&'static Resource>, Failure> {
+    /// The resource that a request is about and which part of it; none where its group is not served.
+    fn route(
+        &self,
+        method: &Method,
+        request: &Request,
+    ) -> Result<Option<(&'static Resource, Target)>, Failure> {
         let served = self.served.read();
         let mut of_group = served
             .iter()
@@ -186,26 +204,26 @@ impl Shared {
         } else {
             has_namespace
         };
-        let is_served = match request.subresource.as_str() {
-            "" => true,
-            "status" => resource.has_status(),
-            _ => false,
-        };
-        if is_misplaced || !is_served {
+        if is_misplaced {
             return Err(Failure::no_such_resource());
         }
-        let of_status = !request.subresource.is_empty();
+        let target = resource
+            .target(&request.subresource)
+            .ok_or_else(|| Failure::no_such_subresource(resource, &request.name))?;
         let is_allowed = match request.verb {
-            Verb::Create | Verb::Delete | Verb::List | Verb::Watch if of_status => false,
+            verb if target != Target::Object => target.takes(verb),
             Verb::Create => !has_name && has_namespace == resource.is_namespaced(),
             Verb::Update | Verb::Patch => has_name,
             Verb::Get | Verb::List | Verb::Watch => *method == Method::GET,
             Verb::Delete | Verb::DeleteCollection => true,
         };
         if !is_allowed {
-            return Err(Failure::method_not_allowed());
+            return Err(match target {
+                Target::Object => Failure::method_not_allowed(),
+                _ => Failure::not_below(resource, request.verb),
+            });
         }
-        Ok(Some(resource))
+        Ok(Some((resource, target)))
     }
 
     async fn get(&self, call: Call) -> Result<Response<Body>, Failure> {
@@ -296,7 +314,7 @@ impl Shared {
         }
     }
 
-    fn writing<T>(&self, call: &Call, write: impl FnOnce(Write<'_>) -> T) -> T {
+    pub(super) fn writing<T>(&self, call: &Call, write: impl FnOnce(Write<'_>) -> T) -> T {
         let now = self.clock.now();
         let at = self.clock.instant();
         self.write(|store| {
@@ -311,8 +329,9 @@ impl Shared {
                 },
                 at,
                 origin: Origin::Client,
-                part: match call.request.subresource.as_str() {
-                    "status" => Part::Status,
+                part: match call.target {
+                    Target::Status => Part::Status,
+                    Target::Action(Action::Finalize) => Part::Finalize,
                     _ if call.resource.has_status() => Part::WithoutStatus,
                     _ => Part::Whole,
                 },

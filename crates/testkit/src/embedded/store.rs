@@ -58,6 +58,8 @@ struct Table {
     /// Oldest first.
     history: VecDeque<Change>,
     compacted: u64,
+    /// The version of the last write.
+    written: u64,
 }
 
 impl Store {
@@ -73,6 +75,11 @@ impl Store {
     /// The version of the last write.
     pub(super) fn version(&self) -> u64 {
         self.version
+    }
+
+    /// The version of the last write to `resource`, 0 for none.
+    pub(super) fn last_written(&self, resource: &'static Resource) -> u64 {
+        self.table(resource).map_or(0, |table| table.written)
     }
 
     /// A number that no other object has.
@@ -256,6 +263,7 @@ impl Store {
 impl Table {
     fn remember(&mut self, change: Change) {
         let now = change.at;
+        self.written = change.version;
         self.history.push_back(change);
         while self.history.len() > HISTORY_AT_LEAST
             && let Some(oldest) = self.history.front()

@@ -74,9 +74,15 @@ impl View {
         to.put_slice(body.get(1..).unwrap_or_default());
     }
 
-    /// The object as an item of a list; whole objects leave out what the list says for them.
+    /// Whether it shows custom resources as their clients wrote them.
+    pub(super) fn is_custom(self) -> bool {
+        self.resource.is_custom() && !self.metadata_only
+    }
+
+    /// The object as an item of a list; whole objects leave out what the list says for them, but for custom
+    /// resources.
     pub(super) fn item(self, stored: &Stored) -> Bytes {
-        if self.metadata_only {
+        if self.metadata_only || self.resource.is_custom() {
             self.object(stored)
         } else {
             self.body(stored)

@@ -7,9 +7,10 @@ use super::failure::Failure;
 use super::managed_fields::{self, Part, Writer};
 use super::merge;
 use super::object::{
-    differs_in_spec, finalizers, keep, keep_all_but, remove, requested_version, suffix, text, tidy, uid,
+    at, differs_beside, finalizers, items, keep, keep_all_but, remove, requested_version, set_at, suffix,
+    text, tidy, uid,
 };
-use super::resource::{Resource, StatusRule};
+use super::resource::{Resource, Source, StatusRule};
 use super::store::{Store, Stored};
 
 /// One write on its way into the store.
@@ -72,6 +73,9 @@ const KEPT: &[&str] = &[
     "uid",
 ];
 
+/// The field manager of the server's own writes.
+pub(super) const SERVER_MANAGER: &str = "kube-apiserver";
+
 /// The key of an object in the store.
 pub(super) fn key(resource: &Resource, namespace: &str, name: &str) -> String {
     if resource.is_namespaced() {
@@ -90,6 +94,17 @@ pub(super) fn served(resource: &Resource, stored: &Stored) -> Value {
     object
 }
 
+impl Preconditions {
+    /// Those of `metav1.DeleteOptions`.
+    pub(super) fn of(options: &Value) -> Self {
+        let text = |field: &str| Some(options.get("preconditions")?.get(field)?.as_str()?.to_owned());
+        Self {
+            uid: text("uid"),
+            version: text("resourceVersion"),
+        }
+    }
+}
+
 impl Write<'_> {
     pub(super) fn create(mut self, object: Value) -> Result<Stored, Failure> {
         let mut object = self.well_formed(object)?;
@@ -104,6 +119,10 @@ impl Write<'_> {
         self.check_namespace(metadata)?;
         let generated = !text(metadata, "generateName").is_empty();
         let name = self.name_for(metadata)?;
+        if self.resource.source == (Source::Definition { terminating: true }) && self.origin == Origin::Client
+        {
+            return Err(Failure::definition_terminating(self.resource, &name));
+        }
         let key = key(self.resource, self.namespace, &name);
         if self.store.get(self.resource, &key).is_some() {
             return Err(if generated {
@@ -135,38 +154,34 @@ impl Write<'_> {
         if self.resource.status == StatusRule::SubresourceOnly && self.part != Part::Whole {
             remove(&mut object, "status");
         }
-        tidy(&mut object);
+        tidy(&mut object, self.resource.is_custom());
         self.validate(&object, &name)?;
+        if let Some(complete) = self.resource.on_create
+            && self.origin == Origin::Client
+        {
+            complete(&mut object);
+        }
         managed_fields::track(self.resource, None, &mut object, self.part, self.writer);
         Ok(self.put(&key, object))
     }
 
     pub(super) fn update(self, object: Value) -> Result<Stored, Failure> {
         let object = self.well_formed(object)?;
-        self.check_identity(&object)?;
+        self.check_named(&object)?;
         let current = self.current()?;
         let uid = text(&object["metadata"], "uid");
         let found = text(&current.object["metadata"], "uid");
         if !uid.is_empty() && uid != found {
-            return Err(Failure::wrong_uid(self.resource, self.name, uid, found));
+            return Err(Failure::wrong_uid(self.resource, &self.key(), uid, found));
         }
         self.replace(current, object)
     }
 
     pub(super) fn patch(self, kind: PatchKind, patch: Value) -> Result<Stored, Failure> {
-        let Value::Object(patch) = patch else {
-            return Err(Failure::bad_request(
-                "error decoding patch: json: cannot unmarshal into Go value of type map[string]interface {}",
-            ));
-        };
+        self.check_patch(kind)?;
         let current = self.current()?;
         let mut object = current.object.clone();
-        match (kind, &mut object) {
-            (PatchKind::Strategic, Value::Object(object)) => {
-                merge::strategic_merge_patch(self.resource, object, patch)?;
-            }
-            _ => merge::merge_patch(&mut object, Value::Object(patch)),
-        }
+        self.apply_patch(kind, &mut object, patch)?;
         if !object["metadata"].is_object() {
             object["metadata"] = json!({});
         }
@@ -174,12 +189,73 @@ impl Write<'_> {
         self.replace(current, object)
     }
 
+    /// Custom resources have no types to merge strategically by.
+    pub(super) fn check_patch(&self, kind: PatchKind) -> Result<(), Failure> {
+        if self.resource.is_custom() && kind == PatchKind::Strategic {
+            return Err(Failure::no_strategic_merge());
+        }
+        Ok(())
+    }
+
+    /// Applies a patch to an object of this resource or to its scale.
+    pub(super) fn apply_patch(
+        &self,
+        kind: PatchKind,
+        object: &mut Value,
+        patch: Value,
+    ) -> Result<(), Failure> {
+        let Value::Object(patch) = patch else {
+            return Err(Failure::bad_request(
+                "error decoding patch: json: cannot unmarshal into Go value of type map[string]interface {}",
+            ));
+        };
+        match (kind, object) {
+            (PatchKind::Strategic, Value::Object(object)) => {
+                merge::strategic_merge_patch(self.resource, object, patch)
+            }
+            (_, object) => {
+                merge::merge_patch(object, Value::Object(patch));
+                Ok(())
+            }
+        }
+    }
+
     pub(super) fn delete(mut self, preconditions: &Preconditions) -> Result<Deleted, Failure> {
         let current = self.current()?;
-        let metadata = &current.object["metadata"];
-        let uid = text(metadata, "uid").to_owned();
-        if let Some(wanted) = preconditions.uid.as_ref().filter(|wanted| **wanted != uid) {
-            return Err(Failure::uid_precondition(self.resource, self.name, wanted, &uid));
+        self.check_preconditions(&current, preconditions)?;
+        let was_deleted = current.object["metadata"].get("deletionTimestamp").is_some();
+        let mut object = current.object;
+        if let Some(prepare) = self.resource.on_delete
+            && !was_deleted
+        {
+            prepare(&mut object, self.writer.now);
+        }
+        if !self.is_held(&object) {
+            let uid = text(&object["metadata"], "uid").to_owned();
+            self.remove(object);
+            return Ok(Deleted::Gone { uid });
+        }
+        if was_deleted {
+            return Ok(Deleted::Waiting(current.stored));
+        }
+        object["metadata"]["deletionTimestamp"] = json!(self.writer.now);
+        if self.resource.on_delete.is_none() {
+            object["metadata"]["deletionGracePeriodSeconds"] = json!(0);
+            self.count_generation(&mut object);
+        }
+        let key = self.key();
+        Ok(Deleted::Waiting(self.put(&key, object)))
+    }
+
+    /// The object must be the one that its delete means.
+    pub(super) fn check_preconditions(
+        &self,
+        current: &Current,
+        preconditions: &Preconditions,
+    ) -> Result<(), Failure> {
+        let uid = text(&current.object["metadata"], "uid");
+        if let Some(wanted) = preconditions.uid.as_ref().filter(|wanted| *wanted != uid) {
+            return Err(Failure::uid_precondition(self.resource, self.name, wanted, uid));
         }
         let version = current.stored.version;
         if let Some(wanted) = &preconditions.version
@@ -192,23 +268,34 @@ impl Write<'_> {
                 version,
             ));
         }
-        if finalizers(&current.object).is_empty() {
-            self.remove(current.object);
-            return Ok(Deleted::Gone { uid });
+        Ok(())
+    }
+
+    /// A write of the server's own beside this one, in the same namespace.
+    pub(super) fn servers_own<'b>(
+        &'b mut self,
+        resource: &'static Resource,
+        name: &'b str,
+        part: Part,
+    ) -> Write<'b> {
+        Write {
+            store: &mut *self.store,
+            resource,
+            namespace: self.namespace,
+            name,
+            writer: Writer {
+                manager: SERVER_MANAGER,
+                now: self.writer.now,
+            },
+            at: self.at,
+            origin: Origin::Client,
+            part,
+            dry_run: self.dry_run,
         }
-        if metadata.get("deletionTimestamp").is_some() {
-            return Ok(Deleted::Waiting(current.stored));
-        }
-        let mut object = current.object;
-        object["metadata"]["deletionTimestamp"] = json!(self.writer.now);
-        object["metadata"]["deletionGracePeriodSeconds"] = json!(0);
-        self.count_generation(&mut object);
-        let key = key(self.resource, self.namespace, self.name);
-        Ok(Deleted::Waiting(self.put(&key, object)))
     }
 
     /// The last steps of an update and a patch: from the whole new object to the store.
-    fn replace(mut self, current: Current, mut new: Value) -> Result<Stored, Failure> {
+    pub(super) fn replace(mut self, current: Current, mut new: Value) -> Result<Stored, Failure> {
         let old = current.object;
         let wanted = requested_version(&new["metadata"])?;
         if wanted == 0 && !self.resource.unconditional_update && self.origin == Origin::Client {
@@ -218,7 +305,9 @@ impl Write<'_> {
             return Err(Failure::modified(self.resource, self.name));
         }
         let uid = text(&new["metadata"], "uid");
-        if !uid.is_empty() && uid != text(&old["metadata"], "uid") {
+        // The status of a custom resource is taken out before anything looks at the rest.
+        let is_looked_at = self.part != Part::Status || !self.resource.is_custom();
+        if !uid.is_empty() && uid != text(&old["metadata"], "uid") && is_looked_at {
             let body = format!("Invalid value: \"{uid}\": field is immutable");
             let field = "metadata.uid";
             return Err(Failure::invalid(
@@ -230,17 +319,17 @@ impl Write<'_> {
             ));
         }
         self.keep_what_updates_cannot_change(&old, &mut new);
-        tidy(&mut new);
+        tidy(&mut new, self.resource.is_custom());
         self.validate(&new, self.name)?;
         self.check_finalizers(&old, &new)?;
-        if self.resource.generation && differs_in_spec(&old, &new) {
+        if self.resource.generation && self.counts_as_change(&old, &new) {
             self.count_generation(&mut new);
         }
         if new == old {
             return Ok(current.stored);
         }
         managed_fields::track(self.resource, Some(&old), &mut new, self.part, self.writer);
-        if new["metadata"].get("deletionTimestamp").is_some() && finalizers(&new).is_empty() {
+        if new["metadata"].get("deletionTimestamp").is_some() && !self.is_held(&new) {
             self.remove(old);
             return Ok(Stored {
                 version: current.stored.version,
@@ -270,10 +359,38 @@ impl Write<'_> {
             keep(object, old, "apiVersion");
             match self.part {
                 Part::Whole => {}
-                Part::WithoutStatus => keep(object, old, "status"),
+                Part::WithoutStatus | Part::Finalize | Part::Scale => keep(object, old, "status"),
                 Part::Status => keep_all_but(object, old, &["metadata", "status"]),
             }
         }
+        if self.part == Part::Status
+            && let Some(metadata) = new["metadata"].as_object_mut()
+        {
+            for field in self.resource.status_keeps {
+                keep(metadata, was, field);
+            }
+        }
+        if self.part == Part::WithoutStatus && self.resource.has_finalizers_in_spec() {
+            let finalizers = at(old, "spec.finalizers").cloned().unwrap_or_default();
+            set_at(new, "spec.finalizers", finalizers);
+        }
+    }
+
+    /// Whether `metadata.generation` counts what a write changed. Without a subresource of its own `status` is
+    /// a field like any other.
+    fn counts_as_change(&self, old: &Value, new: &Value) -> bool {
+        let uncounted: &[&str] = if self.resource.has_status() {
+            &["metadata", "status"]
+        } else {
+            &["metadata"]
+        };
+        differs_beside(uncounted, old, new)
+    }
+
+    /// Whether finalizers keep a deleted object, in its metadata or in the spec where those count.
+    fn is_held(&self, object: &Value) -> bool {
+        let in_spec = self.resource.has_finalizers_in_spec() && !items(object, "spec.finalizers").is_empty();
+        in_spec || !finalizers(object).is_empty()
     }
 
     fn count_generation(&self, object: &mut Value) {
@@ -283,10 +400,15 @@ impl Write<'_> {
         }
     }
 
-    fn current(&self) -> Result<Current, Failure> {
+    /// The key of the object in the store.
+    pub(super) fn key(&self) -> String {
+        key(self.resource, self.namespace, self.name)
+    }
+
+    pub(super) fn current(&self) -> Result<Current, Failure> {
         let stored = self
             .store
-            .get(self.resource, &key(self.resource, self.namespace, self.name))
+            .get(self.resource, &self.key())
             .ok_or_else(|| Failure::not_found(self.resource, self.name))?
             .clone();
         Ok(Current {
@@ -295,7 +417,8 @@ impl Write<'_> {
         })
     }
 
-    fn put(&mut self, key: &str, object: Value) -> Stored {
+    /// Stores an object as it is.
+    pub(super) fn put(&mut self, key: &str, object: Value) -> Stored {
         let object = self.to_stored(object);
         if self.dry_run {
             let version = self
@@ -342,7 +465,8 @@ impl Write<'_> {
 }
 
 /// An object as it is before a write.
-struct Current {
-    stored: Stored,
-    object: Value,
+#[derive(Debug)]
+pub(super) struct Current {
+    pub(super) stored: Stored,
+    pub(super) object: Value,
 }

@@ -19,10 +19,21 @@ pub(crate) const STRATEGIC: &str = "application/strategic-merge-patch+json";
 pub(crate) const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 pub(crate) const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
-pub(crate) const NODES: &str = "/api/v1/nodes";
-pub(crate) const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
 pub(crate) const CORE_EVENTS: &str = "/api/v1/namespaces/default/events";
+pub(crate) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+pub(crate) const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 pub(crate) const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/default/events";
+pub(crate) const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
+pub(crate) const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
+pub(crate) const NAMESPACES: &str = "/api/v1/namespaces";
+pub(crate) const NODES: &str = "/api/v1/nodes";
+pub(crate) const PODS: &str = "/api/v1/namespaces/default/pods";
+pub(crate) const POD_DISRUPTION_BUDGETS: &str = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
+pub(crate) const REPLICATION_CONTROLLERS: &str = "/api/v1/namespaces/default/replicationcontrollers";
+pub(crate) const REPLICA_SETS: &str = "/apis/apps/v1/namespaces/default/replicasets";
+pub(crate) const RESOURCE_CLAIMS: &str = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims";
+pub(crate) const SERVICE_ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
+pub(crate) const STATEFUL_SETS: &str = "/apis/apps/v1/namespaces/default/statefulsets";
 
 /// An answer in full; `body` is text where it is not JSON.
 #[derive(Debug)]

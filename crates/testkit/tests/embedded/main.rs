@@ -14,10 +14,13 @@
     reason = "a test owns the clock, and awaits the tasks that it spawns"
 )]
 
+mod custom_resources;
+mod evictions;
 mod faults;
 mod http;
 mod lists;
 mod requests;
+mod subresources;
 mod test_access;
 mod twin;
 mod watches;

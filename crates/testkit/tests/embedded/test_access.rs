@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 use testkit::embedded::resource::{Resource, StatusRule};
-use testkit::embedded::{LEASES as LEASES_RESOURCE, NODES as NODES_RESOURCE};
+use testkit::embedded::{
+    CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS as DEPLOYMENTS_RESOURCE, LEASES as LEASES_RESOURCE,
+    NODES as NODES_RESOURCE, PODS as PODS_RESOURCE,
+};
 
 use crate::http::*;
 use crate::server;
@@ -98,4 +101,61 @@ async fn a_kind_of_the_tests_own_is_one_line() {
         delete(&client, &uri, Value::Null).await.body["metadata"]["generation"],
         3
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_stands_for_its_service_account_until_it_expires() {
+    let server = server();
+    let client = server.client();
+    create(&client, SERVICE_ACCOUNTS, json!({ "metadata": { "name": "sa" } })).await;
+    let request = json!({ "spec": { "expirationSeconds": 600 } });
+    let issued = create(&client, &format!("{SERVICE_ACCOUNTS}/sa/token"), request).await;
+    let token = issued["status"]["token"].as_str().unwrap();
+    let user = Some("system:serviceaccount:default:sa".to_owned());
+    tokio::time::sleep(std::time::Duration::from_secs(599)).await;
+    assert_eq!(server.user_of_token(token), user);
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    assert_eq!(server.user_of_token(token), None);
+    assert_eq!(server.user_of_token("other"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_definition_that_a_test_inserts_is_served() {
+    let server = server();
+    let client = server.client();
+    let definition = json!({
+        "kind": "CustomResourceDefinition",
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "metadata": { "name": "widgets.example.com" },
+        "spec": {
+            "group": "example.com",
+            "scope": "Cluster",
+            "names": { "plural": "widgets", "kind": "Widget" },
+            "versions": [{ "name": "v1", "served": true, "storage": true }],
+        },
+    });
+    server.insert(definition).unwrap();
+    let widget = json!({
+        "kind": "Widget",
+        "apiVersion": "example.com/v1",
+        "metadata": { "name": "w", "finalizers": ["x/y"] },
+    });
+    server.insert(widget).unwrap();
+    let uri = "/apis/example.com/v1/widgets/w";
+    assert_eq!(get(&client, uri).await.body["kind"], "Widget");
+    server
+        .delete(&CUSTOM_RESOURCE_DEFINITIONS, "", "widgets.example.com")
+        .unwrap();
+    let waiting = get(&client, uri).await.body;
+    assert!(waiting["metadata"]["deletionTimestamp"].is_string());
+    patch(&client, uri, MERGE, json!({ "metadata": { "finalizers": null } })).await;
+    assert_eq!(get(&client, uri).await.code, 404);
+    assert_eq!(server.list(&CUSTOM_RESOURCE_DEFINITIONS), [] as [Value; 0]);
+}
+
+#[test]
+fn a_resource_names_its_subresources() {
+    assert_eq!(PODS_RESOURCE.subresources(), ["status", "binding", "eviction"]);
+    assert_eq!(DEPLOYMENTS_RESOURCE.subresources(), ["status", "scale"]);
+    assert_eq!(LEASES_RESOURCE.subresources(), [""; 0]);
 }

@@ -17,7 +17,20 @@ pub(crate) type Scenario = (&'static str, fn(Client) -> BoxFuture<'static, ()>);
 const LIMIT: Duration = Duration::from_mins(1);
 
 /// What scenarios may leave behind.
-const SWEPT: &[&str] = &[NODES, LEASES, CORE_EVENTS];
+const SWEPT: &[&str] = &[
+    NODES,
+    LEASES,
+    CORE_EVENTS,
+    DEPLOYMENTS,
+    JOBS,
+    PODS,
+    POD_DISRUPTION_BUDGETS,
+    REPLICATION_CONTROLLERS,
+    REPLICA_SETS,
+    RESOURCE_CLAIMS,
+    SERVICE_ACCOUNTS,
+    STATEFUL_SETS,
+];
 
 pub(crate) fn embedded_client() -> Client {
     crate::server().client_as(AGENT)

@@ -1,9 +1,12 @@
 //! All that the server knows about a kind; the kinds themselves are in [`table`].
 
+mod subresource;
 pub mod table;
 
 use serde_json::Value;
 
+pub(super) use subresource::Target;
+pub use subresource::{Action, Scale, Selector};
 pub use table::SERVED;
 
 /// One served resource. A new kind is one `static` and one entry in [`SERVED`], both in `table.rs`.
@@ -33,6 +36,35 @@ pub struct Resource {
     pub shapes: &'static [(&'static str, Shape)],
     /// The resource whose storage this one shows under other field names.
     pub alias: Option<Alias>,
+    /// Fields of the metadata that a write of `/status` leaves alone.
+    pub status_keeps: &'static [&'static str],
+    /// What `/scale` shows, where there is one.
+    pub scale: Option<Scale>,
+    /// Subresources that do something, by name.
+    pub actions: &'static [(&'static str, Action)],
+    /// What stands behind it.
+    pub source: Source,
+    /// What the server sets on an object that a client creates, after it has a name.
+    pub on_create: Option<fn(&mut Value)>,
+    /// What the first delete of an object changes in it, given the time as RFC 3339.
+    pub on_delete: Option<fn(&mut Value, &str)>,
+}
+
+/// What stands behind a resource.
+///
+/// Objects of all but the built-in ones have no Go type: bodies must name their kind, nulls and empty lists
+/// are kept, and there is no strategic merge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The API server itself.
+    BuiltIn,
+    /// The test, in place of a custom resource definition.
+    Custom,
+    /// A custom resource definition that the server stores.
+    Definition {
+        /// Whether it is being deleted.
+        terminating: bool,
+    },
 }
 
 /// Where objects of a resource live.
@@ -78,15 +110,19 @@ pub struct Alias {
     pub renames: &'static [(&'static str, &'static str)],
 }
 
+/// The metadata that clients write.
+pub(super) const USER_METADATA: &[&str] = &["annotations", "finalizers", "labels", "ownerReferences"];
+
 /// Shapes that every object has.
 const METADATA: &[(&str, Shape)] = &[
     ("metadata", Shape::Struct),
     ("metadata.finalizers", Shape::Set),
     ("metadata.ownerReferences", Shape::Keyed(&["uid"])),
     ("metadata.ownerReferences[]", Shape::Atomic),
-    ("spec", Shape::Struct),
-    ("status", Shape::Struct),
 ];
+
+/// Shapes that every object with a Go type has.
+const TYPED: &[(&str, Shape)] = &[("spec", Shape::Struct), ("status", Shape::Struct)];
 
 impl Resource {
     /// A cluster-scoped resource with the defaults of a custom resource without subresources.
@@ -109,6 +145,12 @@ impl Resource {
             fields: &[],
             shapes: &[],
             alias: None,
+            status_keeps: &[],
+            scale: None,
+            actions: &[],
+            source: Source::BuiltIn,
+            on_create: None,
+            on_delete: None,
         }
     }
 
@@ -177,6 +219,60 @@ impl Resource {
         self
     }
 
+    /// Keeps fields of the metadata from writes of `/status`.
+    #[must_use]
+    pub const fn status_keeps(mut self, fields: &'static [&'static str]) -> Self {
+        self.status_keeps = fields;
+        self
+    }
+
+    /// Serves `/scale`; see [`Scale`] for the paths.
+    #[must_use]
+    pub const fn scale(
+        mut self,
+        replicas: &'static str,
+        status_replicas: &'static str,
+        selector: Selector,
+    ) -> Self {
+        self.scale = Some(Scale {
+            replicas,
+            status_replicas,
+            selector,
+        });
+        self
+    }
+
+    /// Serves subresources that do something.
+    #[must_use]
+    pub const fn actions(mut self, actions: &'static [(&'static str, Action)]) -> Self {
+        self.actions = actions;
+        self
+    }
+
+    /// Has the server complete what clients create.
+    #[must_use]
+    pub const fn on_create(mut self, complete: fn(&mut Value)) -> Self {
+        self.on_create = Some(complete);
+        self
+    }
+
+    /// Has the first delete of an object change it.
+    #[must_use]
+    pub const fn on_delete(mut self, change: fn(&mut Value, &str)) -> Self {
+        self.on_delete = Some(change);
+        self
+    }
+
+    /// Treats its objects as those of a custom resource definition; see [`Source`].
+    #[must_use]
+    pub const fn custom(mut self) -> Self {
+        self.source = Source::Custom;
+        self.generation = true;
+        self.unconditional_update = false;
+        self.status_keeps = USER_METADATA;
+        self
+    }
+
     /// `version` in the core group, else `group/version`.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() {
@@ -201,6 +297,11 @@ impl Resource {
         self.scope == Scope::Namespaced
     }
 
+    /// Whether its objects have no Go type.
+    pub fn is_custom(&self) -> bool {
+        self.source != Source::BuiltIn
+    }
+
     /// Whether there is a status subresource.
     pub fn has_status(&self) -> bool {
         self.status != StatusRule::Ordinary
@@ -213,8 +314,10 @@ impl Resource {
 
     /// The declared structure of the field at `path`.
     pub(super) fn shape(&self, path: &str) -> Option<Shape> {
+        let typed = if self.is_custom() { &[] } else { TYPED };
         METADATA
             .iter()
+            .chain(typed)
             .chain(self.shapes)
             .find(|(at, _)| *at == path)
             .map(|(_, shape)| *shape)

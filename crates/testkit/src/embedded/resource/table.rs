@@ -1,6 +1,10 @@
 //! The kinds that are served, those of the five controllers among them.
 
-use super::{Resource, Shape, StatusRule};
+use serde_json::{Value, json};
+
+use super::super::definitions;
+use super::super::object::set_at;
+use super::{Action, Resource, Selector, Shape, StatusRule, USER_METADATA};
 
 /// `v1` nodes.
 pub static NODES: Resource = Resource::cluster("", "v1", "Node", "nodes")
@@ -78,12 +82,18 @@ pub static EVENTS: Resource = Resource::namespaced("events.k8s.io", "v1", "Event
 pub static NAMESPACES: Resource = Resource::cluster("", "v1", "Namespace", "namespaces")
     .short(&["ns"])
     .status(StatusRule::SubresourceOnly)
+    .actions(&[("finalize", Action::Finalize)])
+    .on_create(activate_namespace)
+    .on_delete(terminate_namespace)
     .fields(&[("status.phase", "")]);
 
 /// `v1` pods.
 pub static PODS: Resource = Resource::namespaced("", "v1", "Pod", "pods")
     .short(&["po"])
     .status(StatusRule::SubresourceOnly)
+    .status_keeps(&["ownerReferences"])
+    .actions(&[("binding", Action::Bind), ("eviction", Action::Evict)])
+    .on_create(await_scheduling)
     .generation()
     .fields(&[
         ("spec.nodeName", ""),
@@ -97,8 +107,9 @@ pub static PODS: Resource = Resource::namespaced("", "v1", "Pod", "pods")
     ]);
 
 /// `v1` serviceaccounts.
-pub static SERVICE_ACCOUNTS: Resource =
-    Resource::namespaced("", "v1", "ServiceAccount", "serviceaccounts").short(&["sa"]);
+pub static SERVICE_ACCOUNTS: Resource = Resource::namespaced("", "v1", "ServiceAccount", "serviceaccounts")
+    .short(&["sa"])
+    .actions(&[("token", Action::RequestToken)]);
 
 /// `v1` configmaps.
 pub static CONFIG_MAPS: Resource = Resource::namespaced("", "v1", "ConfigMap", "configmaps").short(&["cm"]);
@@ -108,6 +119,11 @@ pub static REPLICATION_CONTROLLERS: Resource =
     Resource::namespaced("", "v1", "ReplicationController", "replicationcontrollers")
         .short(&["rc"])
         .status(StatusRule::SubresourceOnly)
+        .scale(
+            "spec.replicas",
+            "status.replicas",
+            Selector::Labels("spec.selector"),
+        )
         .generation()
         .fields(&[("status.replicas", "0")]);
 
@@ -115,12 +131,23 @@ pub static REPLICATION_CONTROLLERS: Resource =
 pub static DEPLOYMENTS: Resource = Resource::namespaced("apps", "v1", "Deployment", "deployments")
     .short(&["deploy"])
     .status(StatusRule::SubresourceOnly)
+    .status_keeps(&["labels"])
+    .scale(
+        "spec.replicas",
+        "status.replicas",
+        Selector::LabelSelector("spec.selector"),
+    )
     .generation();
 
 /// `apps/v1` replicasets.
 pub static REPLICA_SETS: Resource = Resource::namespaced("apps", "v1", "ReplicaSet", "replicasets")
     .short(&["rs"])
     .status(StatusRule::SubresourceOnly)
+    .scale(
+        "spec.replicas",
+        "status.replicas",
+        Selector::LabelSelector("spec.selector"),
+    )
     .generation()
     .fields(&[("status.replicas", "0")]);
 
@@ -128,6 +155,11 @@ pub static REPLICA_SETS: Resource = Resource::namespaced("apps", "v1", "ReplicaS
 pub static STATEFUL_SETS: Resource = Resource::namespaced("apps", "v1", "StatefulSet", "statefulsets")
     .short(&["sts"])
     .status(StatusRule::SubresourceOnly)
+    .scale(
+        "spec.replicas",
+        "status.replicas",
+        Selector::LabelSelector("spec.selector"),
+    )
     .generation();
 
 /// `apps/v1` daemonsets.
@@ -153,7 +185,8 @@ pub static POD_DISRUPTION_BUDGETS: Resource =
 /// `resource.k8s.io/v1` resourceclaims.
 pub static RESOURCE_CLAIMS: Resource =
     Resource::namespaced("resource.k8s.io", "v1", "ResourceClaim", "resourceclaims")
-        .status(StatusRule::SubresourceOnly);
+        .status(StatusRule::SubresourceOnly)
+        .status_keeps(USER_METADATA);
 
 /// `resource.k8s.io/v1` resourceclaimtemplates.
 pub static RESOURCE_CLAIM_TEMPLATES: Resource = Resource::namespaced(
@@ -201,7 +234,10 @@ pub static CUSTOM_RESOURCE_DEFINITIONS: Resource = Resource::cluster(
 )
 .short(&["crd", "crds"])
 .status(StatusRule::SubresourceOnly)
-.generation();
+.generation()
+.conditional_update()
+.on_create(definitions::complete)
+.on_delete(definitions::terminate);
 
 /// What every server serves.
 pub static SERVED: &[&Resource] = &[
@@ -230,3 +266,30 @@ pub static SERVED: &[&Resource] = &[
     &CLUSTER_ROLE_BINDINGS,
     &CUSTOM_RESOURCE_DEFINITIONS,
 ];
+
+/// A namespace is active until it is deleted, and held by the namespace controller's finalizer.
+fn activate_namespace(namespace: &mut Value) {
+    namespace["metadata"]["labels"]["kubernetes.io/metadata.name"] = namespace["metadata"]["name"].clone();
+    set_at(namespace, "spec.finalizers", json!(["kubernetes"]));
+    namespace["status"] = json!({ "phase": "Active" });
+}
+
+fn terminate_namespace(namespace: &mut Value, _now: &str) {
+    set_at(namespace, "status.phase", json!("Terminating"));
+}
+
+/// A pod is pending until a kubelet runs it, and not to be scheduled while gates hold it.
+fn await_scheduling(pod: &mut Value) {
+    pod["status"] = json!({ "phase": "Pending" });
+    let is_gated = pod["spec"]["schedulingGates"]
+        .as_array()
+        .is_some_and(|gates| !gates.is_empty());
+    if is_gated {
+        pod["status"]["conditions"] = json!([{
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "SchedulingGated",
+            "message": "Scheduling is blocked due to non-empty scheduling gates",
+        }]);
+    }
+}

@@ -1,0 +1,81 @@
+//! `/binding`: the assignment of a pod to a node, by the rules of `pkg/registry/core/pod/storage/storage.go`.
+
+use serde_json::{Value, json};
+
+use super::conditions;
+use super::failure::Failure;
+use super::object::{items, set_at, text};
+use super::write::Write;
+
+impl Write<'_> {
+    /// Binds a pod. `binding` is a `v1` Binding.
+    pub(super) fn bind(mut self, binding: &Value) -> Result<(), Failure> {
+        let (metadata, target) = (&binding["metadata"], &binding["target"]);
+        self.check_namespace(metadata)?;
+        if text(metadata, "name") != self.name {
+            return Err(Failure::bad_request(
+                "name in URL does not match name in Binding object",
+            ));
+        }
+        let kind = text(target, "kind");
+        if !matches!(kind, "" | "Node") {
+            let message = format!(
+                "target.kind: Unsupported value: \"{kind}\": supported values: \"Node\", \"<empty>\""
+            );
+            return Err(Failure::new(500, "", message));
+        }
+        let node = text(target, "name");
+        if node.is_empty() {
+            return Err(Failure::new(500, "", "target.name: Required value"));
+        }
+        let current = self.current()?;
+        self.check_binding_version(metadata, &current.object["metadata"])?;
+        let mut pod = current.object;
+        self.check_unbound(&pod)?;
+        set_at(&mut pod, "spec.nodeName", json!(node));
+        for map in ["annotations", "labels"] {
+            for (key, value) in metadata[map].as_object().into_iter().flatten() {
+                if !pod["metadata"][map].is_object() {
+                    pod["metadata"][map] = json!({});
+                }
+                pod["metadata"][map][key] = value.clone();
+            }
+        }
+        conditions::set(
+            &mut pod,
+            json!({ "type": "PodScheduled", "status": "True" }),
+            self.writer.now,
+        );
+        self.validate(&pod, self.name)?;
+        // Neither the generation nor the owners of fields know of it.
+        let key = self.key();
+        self.put(&key, pod);
+        Ok(())
+    }
+
+    fn check_binding_version(&self, wanted: &Value, found: &Value) -> Result<(), Failure> {
+        for (field, called) in [("uid", "UID"), ("resourceVersion", "ResourceVersion")] {
+            let (wanted, found) = (text(wanted, field), text(found, field));
+            if !wanted.is_empty() && wanted != found {
+                let what = format!("{called} in precondition: {wanted}, {called} in object meta: {found}");
+                return Err(Failure::precondition(self.resource, &self.key(), &what));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_unbound(&self, pod: &Value) -> Result<(), Failure> {
+        let name = self.name;
+        let node = text(&pod["spec"], "nodeName");
+        let why = if pod["metadata"].get("deletionTimestamp").is_some() {
+            format!("pod {name} is being deleted, cannot be assigned to a host")
+        } else if !node.is_empty() {
+            format!("pod {name} is already assigned to node \"{node}\"")
+        } else if !items(pod, "spec.schedulingGates").is_empty() {
+            format!("pod {name} has non-empty .spec.schedulingGates")
+        } else {
+            return Ok(());
+        };
+        Err(Failure::conflict(self.resource, "pods/binding", name, &why))
+    }
+}

@@ -1,0 +1,221 @@
+//! `/eviction`: the delete of a pod that asks its disruption budget first, by the rules of
+//! `pkg/registry/core/pod/storage/eviction.go`.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::conditions;
+use super::failure::Failure;
+use super::label_selector;
+use super::managed_fields::Part;
+use super::object::{at, items, text};
+use super::resource::table::POD_DISRUPTION_BUDGETS;
+use super::selector::LabelSelector;
+use super::write::{Current, Preconditions, Write, served};
+
+/// Evictions that a disruption controller may have left unconfirmed.
+const MAX_DISRUPTED_PODS: usize = 2000;
+/// What a client is asked to wait while the budget is not up to date.
+const BUDGET_WAIT: Duration = Duration::from_secs(10);
+
+const VIOLATION: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
+
+impl Write<'_> {
+    /// Evicts a pod. `eviction` is a `policy/v1` Eviction.
+    pub(super) fn evict(mut self, eviction: &Value) -> Result<(), Failure> {
+        self.check_eviction(eviction)?;
+        let preconditions = Preconditions::of(&eviction["deleteOptions"]);
+        let pod = self.current()?;
+        let may_ignore_budget = is_over(&pod.object) || text(&pod.object["status"], "phase") == "Pending";
+        // The pod must not become ready between the look at its state and the delete; under the lock of the
+        // store it cannot.
+        if !may_ignore_budget {
+            self.ask_budget(&pod)?;
+        }
+        self.delete_evicted(pod, preconditions)
+    }
+
+    fn check_eviction(&mut self, eviction: &Value) -> Result<(), Failure> {
+        let (kind, api_version) = (text(eviction, "kind"), text(eviction, "apiVersion"));
+        let is_eviction = matches!(kind, "Eviction" | "")
+            && matches!(api_version, "policy/v1" | "policy/v1beta1" | "")
+            && eviction.is_object();
+        if !is_eviction {
+            return Err(Failure::bad_request(format!(
+                "{kind} in version \"{api_version}\" cannot be handled as a Eviction: converting ({api_version}.{kind}) \
+                 to (policy.Eviction): unknown conversion"
+            )));
+        }
+        self.check_namespace(&eviction["metadata"])?;
+        if text(&eviction["metadata"], "name") != self.name {
+            return Err(Failure::bad_request(
+                "name in URL does not match name in Eviction object",
+            ));
+        }
+        match items(eviction, "deleteOptions.dryRun") {
+            [] => {}
+            wanted if wanted == [json!("All")] => self.dry_run = true,
+            [other, ..] => {
+                let message = format!(
+                    "Non-matching dry-run options in request and content: [All] and [{}]",
+                    other.as_str().unwrap_or_default()
+                );
+                return Err(Failure::new(500, "", message));
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes one disruption from the budget of the pod, if it has one and counts.
+    fn ask_budget(&mut self, pod: &Current) -> Result<(), Failure> {
+        let mut budgets = self.budgets_of(&pod.object);
+        let Some(budget) = budgets.pop() else {
+            return Ok(());
+        };
+        if !budgets.is_empty() {
+            return Err(Failure::new(
+                500,
+                "",
+                "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
+            ));
+        }
+        if !conditions::is_true(&pod.object, "Ready") {
+            let always = text(&budget["spec"], "unhealthyPodEvictionPolicy") == "AlwaysAllow";
+            let (healthy, desired) = (count(&budget, "currentHealthy"), count(&budget, "desiredHealthy"));
+            if always || (healthy >= desired && desired > 0) {
+                return Ok(());
+            }
+        }
+        self.take_disruption(budget)
+    }
+
+    fn budgets_of(&self, pod: &Value) -> Vec<Value> {
+        let labels: BTreeMap<String, String> =
+            serde_json::from_value(pod["metadata"]["labels"].clone()).unwrap_or_default();
+        let mut budgets = Vec::new();
+        let prefix = format!("{}/", self.namespace);
+        let version = self.store.version();
+        let visited = self
+            .store
+            .visit(&POD_DISRUPTION_BUDGETS, &prefix, None, version, |_, stored| {
+                let budget = served(&POD_DISRUPTION_BUDGETS, stored);
+                let selector = label_selector::to_text(&budget["spec"]["selector"])
+                    .and_then(|text| LabelSelector::parse(&text).ok());
+                if selector.is_some_and(|selector| selector.matches(&labels)) {
+                    budgets.push(budget);
+                }
+                ControlFlow::Continue(())
+            });
+        // The present is never compacted.
+        debug_assert_eq!(visited, Ok(()));
+        budgets
+    }
+
+    fn take_disruption(&mut self, mut budget: Value) -> Result<(), Failure> {
+        let name = text(&budget["metadata"], "name").to_owned();
+        let generation = budget["metadata"]["generation"].as_i64().unwrap_or(0);
+        if count(&budget, "observedGeneration") < generation {
+            let why = format!("The disruption budget {name} is still being processed by the server.");
+            return Err(violates_budget(&why).retry_in(BUDGET_WAIT));
+        }
+        let allowed = count(&budget, "disruptionsAllowed");
+        if allowed < 0 {
+            return Err(forbidden(&name, "pdb disruptions allowed is negative"));
+        }
+        let disrupted = at(&budget, "status.disruptedPods").and_then(Value::as_object);
+        if disrupted.is_some_and(|pods| pods.len() > MAX_DISRUPTED_PODS) {
+            return Err(forbidden(
+                &name,
+                "DisruptedPods map too big - too many evictions not confirmed by PDB controller",
+            ));
+        }
+        if allowed == 0 {
+            return Err(violates_budget(&why_none_is_allowed(&budget, &name)));
+        }
+        budget["status"]["disruptionsAllowed"] = json!(allowed - 1);
+        if allowed == 1 {
+            let condition = json!({
+                "type": "DisruptionAllowed",
+                "status": "False",
+                "observedGeneration": budget["status"]["observedGeneration"],
+                "reason": "InsufficientPods",
+                "message": "",
+            });
+            conditions::set(&mut budget, condition, self.writer.now);
+        }
+        if !budget["status"]["disruptedPods"].is_object() {
+            budget["status"]["disruptedPods"] = json!({});
+        }
+        budget["status"]["disruptedPods"][self.name] = json!(self.writer.now);
+        self.servers_own(&POD_DISRUPTION_BUDGETS, &name, Part::Status)
+            .update(budget)?;
+        Ok(())
+    }
+
+    /// Marks the pod as a target of disruption and deletes it.
+    fn delete_evicted(mut self, pod: Current, mut preconditions: Preconditions) -> Result<(), Failure> {
+        self.check_preconditions(&pod, &preconditions)?;
+        if !self.dry_run {
+            let mut pod = pod.object;
+            conditions::set(
+                &mut pod,
+                json!({
+                    "type": "DisruptionTarget",
+                    "status": "True",
+                    "reason": "EvictionByEvictionAPI",
+                    "message": "Eviction API: evicting",
+                }),
+                self.writer.now,
+            );
+            let key = self.key();
+            let marked = self.put(&key, pod);
+            if preconditions.version.is_some() {
+                preconditions.version = Some(marked.version.to_string());
+            }
+        }
+        self.delete(&preconditions)?;
+        Ok(())
+    }
+}
+
+/// Whether a pod has ended or is about to.
+fn is_over(pod: &Value) -> bool {
+    matches!(text(&pod["status"], "phase"), "Succeeded" | "Failed")
+        || pod["metadata"].get("deletionTimestamp").is_some()
+}
+
+fn count(budget: &Value, field: &str) -> i64 {
+    budget["status"][field].as_i64().unwrap_or(0)
+}
+
+fn why_none_is_allowed(budget: &Value, name: &str) -> String {
+    let condition = conditions::find(budget, "DisruptionAllowed")
+        .filter(|condition| text(condition, "status") == "False" && !text(condition, "message").is_empty());
+    let (healthy, desired) = (count(budget, "currentHealthy"), count(budget, "desiredHealthy"));
+    let refusal = format!("The disruption budget {name} does not allow evicting pods currently");
+    match condition.map(|condition| (text(condition, "reason"), text(condition, "message"))) {
+        Some(("SyncFailed", message)) => format!("{refusal} because it failed sync: {message}"),
+        _ if healthy <= desired => {
+            format!("The disruption budget {name} needs {desired} healthy pods and has {healthy} currently")
+        }
+        Some((reason, message)) => format!("{refusal} ({reason}): {message}"),
+        None => refusal,
+    }
+}
+
+fn violates_budget(why: &str) -> Failure {
+    let mut failure = Failure::new(429, "TooManyRequests", VIOLATION);
+    failure.details = Some(json!({ "causes": [{ "reason": "DisruptionBudget", "message": why }] }));
+    failure
+}
+
+/// Upstream names the resource in the singular here.
+fn forbidden(name: &str, why: &str) -> Failure {
+    let message = format!("poddisruptionbudget.policy \"{name}\" is forbidden: {why}");
+    let mut failure = Failure::new(403, "Forbidden", message);
+    failure.details = Some(json!({ "name": name, "group": "policy", "kind": "poddisruptionbudget" }));
+    failure
+}

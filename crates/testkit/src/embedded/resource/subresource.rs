@@ -1,0 +1,95 @@
+//! What is served below an object: `/status`, `/scale`, and the actions.
+
+use super::super::request::Verb;
+use super::Resource;
+
+/// What a path below a resource stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum Target {
+    /// The object itself.
+    Object,
+    /// `/status`.
+    Status,
+    /// `/scale`.
+    Scale(&'static Scale),
+    /// A subresource that does something.
+    Action(Action),
+}
+
+/// Where a kind keeps what its `/scale` shows. Paths are fields joined by dots, e.g. `spec.replicas`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scale {
+    /// The number that a scale sets.
+    pub replicas: &'static str,
+    /// The number that there are.
+    pub status_replicas: &'static str,
+    /// What selects the pods.
+    pub selector: Selector,
+}
+
+/// The form in which a kind keeps the selector of its pods, with its path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Selector {
+    /// The kind has none.
+    None,
+    /// Text as in a query.
+    Text(&'static str),
+    /// A map of labels.
+    Labels(&'static str),
+    /// A `metav1.LabelSelector`.
+    LabelSelector(&'static str),
+}
+
+/// A subresource that does something to its object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Deletes a pod if its disruption budget allows that.
+    Evict,
+    /// Assigns a pod to a node.
+    Bind,
+    /// Writes the finalizers in the spec.
+    Finalize,
+    /// Issues a token of a service account.
+    RequestToken,
+}
+
+impl Target {
+    /// Whether the server has an answer to `verb`.
+    pub(in super::super) fn takes(self, verb: Verb) -> bool {
+        match self {
+            Self::Object => true,
+            Self::Status | Self::Scale(_) => matches!(verb, Verb::Get | Verb::Update | Verb::Patch),
+            Self::Action(Action::Finalize) => verb == Verb::Update,
+            Self::Action(_) => verb == Verb::Create,
+        }
+    }
+}
+
+impl Resource {
+    /// What the subresource of this name stands for; the empty name is the object itself.
+    pub(in super::super) fn target(&'static self, subresource: &str) -> Option<Target> {
+        match subresource {
+            "" => Some(Target::Object),
+            "status" => self.has_status().then_some(Target::Status),
+            "scale" => self.scale.as_ref().map(Target::Scale),
+            other => self
+                .actions
+                .iter()
+                .find(|(name, _)| *name == other)
+                .map(|(_, action)| Target::Action(*action)),
+        }
+    }
+
+    /// The names of all subresources.
+    pub fn subresources(&self) -> Vec<&'static str> {
+        let status = self.has_status().then_some("status");
+        let scale = self.scale.map(|_| "scale");
+        let actions = self.actions.iter().map(|(name, _)| *name);
+        status.into_iter().chain(scale).chain(actions).collect()
+    }
+
+    /// Whether the finalizers in the spec count, which have a subresource of their own.
+    pub(in super::super) fn has_finalizers_in_spec(&self) -> bool {
+        self.actions.iter().any(|(_, action)| *action == Action::Finalize)
+    }
+}
