@@ -5,12 +5,14 @@ use serde_json::{Value, json};
 use super::conditions;
 use super::failure::Failure;
 use super::object::{items, set_at, text};
+use super::subresources::check_kind;
 use super::write::Write;
 
 impl Write<'_> {
     /// Binds a pod. `binding` is a `v1` Binding.
     pub(super) fn bind(mut self, binding: &Value) -> Result<(), Failure> {
         let (metadata, target) = (&binding["metadata"], &binding["target"]);
+        check_kind(binding, "Binding", "", &["v1"])?;
         self.check_namespace(metadata)?;
         if text(metadata, "name") != self.name {
             return Err(Failure::bad_request(

@@ -8,7 +8,7 @@ use super::options::Parameters;
 use super::request::Request;
 use super::resource::{Resource, Target};
 use super::view::View;
-use super::write::{self, PatchKind, Preconditions};
+use super::write::{self, PatchKind};
 
 /// What a manager is called whose client sends neither `fieldManager` nor `User-Agent`.
 const UNKNOWN_MANAGER: &str = "unknown";
@@ -48,7 +48,7 @@ impl Call {
             .unwrap_or_default()
     }
 
-    fn has_content_type(&self, wanted: &str) -> bool {
+    pub(super) fn has_content_type(&self, wanted: &str) -> bool {
         self.content_type
             .split(';')
             .next()
@@ -81,16 +81,5 @@ impl Call {
         let patch = serde_json::from_slice(&self.body)
             .map_err(|error| Failure::bad_request(format!("error decoding patch: {error}")))?;
         Ok((kind, patch))
-    }
-
-    /// The preconditions in the options of a delete.
-    pub(super) fn preconditions(&self) -> Result<Preconditions, Failure> {
-        if self.body.is_empty() {
-            return Ok(Preconditions::default());
-        }
-        let options: Value = serde_json::from_slice(&self.body).map_err(|error| {
-            Failure::bad_request(format!("couldn't get version/kind; json parse error: {error}"))
-        })?;
-        Ok(Preconditions::of(&options))
     }
 }

@@ -59,6 +59,11 @@ impl fmt::Debug for Clock {
     }
 }
 
+/// A time as `metav1.Time` has it.
+pub(super) fn in_seconds(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
 #[allow(clippy::disallowed_methods, reason = "the one place that reads tokio's clock")]
 fn instant() -> Instant {
     Instant::now()

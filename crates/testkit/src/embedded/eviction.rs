@@ -8,13 +8,15 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::conditions;
+use super::deletion::DeleteOptions;
 use super::failure::Failure;
 use super::label_selector;
 use super::managed_fields::Part;
 use super::object::{at, items, text};
 use super::resource::table::POD_DISRUPTION_BUDGETS;
 use super::selector::LabelSelector;
-use super::write::{Current, Preconditions, Write, served};
+use super::subresources::check_kind;
+use super::write::{Current, Write, served};
 
 /// Evictions that a disruption controller may have left unconfirmed.
 const MAX_DISRUPTED_PODS: usize = 2000;
@@ -27,28 +29,19 @@ impl Write<'_> {
     /// Evicts a pod. `eviction` is a `policy/v1` Eviction.
     pub(super) fn evict(mut self, eviction: &Value) -> Result<(), Failure> {
         self.check_eviction(eviction)?;
-        let preconditions = Preconditions::of(&eviction["deleteOptions"]);
+        let mut options = DeleteOptions::from_json(&eviction["deleteOptions"])?;
+        options.dry_run |= self.dry_run;
         let pod = self.current()?;
         let may_ignore_budget = is_over(&pod.object) || text(&pod.object["status"], "phase") == "Pending";
-        // The pod must not become ready between the look at its state and the delete; under the lock of the
-        // store it cannot.
+        // Nothing comes between this look at the pod and its delete: the store is locked.
         if !may_ignore_budget {
             self.ask_budget(&pod)?;
         }
-        self.delete_evicted(pod, preconditions)
+        self.delete_evicted(pod, options)
     }
 
     fn check_eviction(&mut self, eviction: &Value) -> Result<(), Failure> {
-        let (kind, api_version) = (text(eviction, "kind"), text(eviction, "apiVersion"));
-        let is_eviction = matches!(kind, "Eviction" | "")
-            && matches!(api_version, "policy/v1" | "policy/v1beta1" | "")
-            && eviction.is_object();
-        if !is_eviction {
-            return Err(Failure::bad_request(format!(
-                "{kind} in version \"{api_version}\" cannot be handled as a Eviction: converting ({api_version}.{kind}) \
-                 to (policy.Eviction): unknown conversion"
-            )));
-        }
+        check_kind(eviction, "Eviction", "policy", &["v1", "v1beta1"])?;
         self.check_namespace(&eviction["metadata"])?;
         if text(&eviction["metadata"], "name") != self.name {
             return Err(Failure::bad_request(
@@ -156,8 +149,8 @@ impl Write<'_> {
     }
 
     /// Marks the pod as a target of disruption and deletes it.
-    fn delete_evicted(mut self, pod: Current, mut preconditions: Preconditions) -> Result<(), Failure> {
-        self.check_preconditions(&pod, &preconditions)?;
+    fn delete_evicted(mut self, pod: Current, mut options: DeleteOptions) -> Result<(), Failure> {
+        self.check_preconditions(&pod, &options)?;
         if !self.dry_run {
             let mut pod = pod.object;
             conditions::set(
@@ -172,11 +165,11 @@ impl Write<'_> {
             );
             let key = self.key();
             let marked = self.put(&key, pod);
-            if preconditions.version.is_some() {
-                preconditions.version = Some(marked.version.to_string());
+            if options.preconditions.version.is_some() {
+                options.preconditions.version = Some(marked.version.to_string());
             }
         }
-        self.delete(&preconditions)?;
+        self.delete(&options)?;
         Ok(())
     }
 }

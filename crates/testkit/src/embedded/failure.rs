@@ -1,5 +1,6 @@
 //! Refusals, as `metav1.Status` in the words of kube-apiserver (apimachinery `api/errors`).
 
+use std::fmt;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
@@ -21,6 +22,28 @@ pub struct Failure {
     pub details: Option<Value>,
     /// A token that resumes an expired paged list at the latest version.
     pub continue_token: Option<String>,
+}
+
+/// Why a request was refused, one of the causes in the details.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Cause {
+    /// For machines, e.g. `FieldValueInvalid`.
+    pub(super) reason: &'static str,
+    pub(super) field: &'static str,
+    /// For people, without the field.
+    pub(super) message: String,
+}
+
+impl Cause {
+    fn to_json(&self) -> Value {
+        json!({ "reason": self.reason, "message": self.message, "field": self.field })
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.message)
+    }
 }
 
 const MODIFIED: &str =
@@ -117,9 +140,32 @@ impl Failure {
         failure.retry_in(Duration::from_secs(1))
     }
 
+    /// What the API server's rules do not let anybody do.
+    pub(super) fn forbidden(resource: &Resource, name: &str, why: &str) -> Self {
+        let message = format!("{} \"{name}\" is forbidden: {why}", resource.qualified_plural());
+        Self::about(403, "Forbidden", resource, name, message)
+    }
+
+    /// Adds a cause to the details.
+    #[must_use]
+    pub(super) fn because(mut self, cause: &Cause) -> Self {
+        let details = self.details.get_or_insert_with(|| json!({}));
+        if let Some(causes) = details["causes"].as_array_mut() {
+            causes.push(cause.to_json());
+        } else {
+            details["causes"] = json!([cause.to_json()]);
+        }
+        self
+    }
+
     /// The object changed since the client read it.
     pub(super) fn modified(resource: &Resource, name: &str) -> Self {
         Self::conflict(resource, resource.plural, name, MODIFIED)
+    }
+
+    /// A precondition does not hold, in the words of the storage.
+    pub(super) fn storage_precondition(resource: &Resource, name: &str, cause: &str) -> Self {
+        Self::conflict(resource, resource.plural, name, cause)
     }
 
     /// The uid of an update is not the object's.
@@ -220,6 +266,19 @@ impl Failure {
             field,
             body,
         )
+    }
+
+    /// Delete options that contradict themselves or mean nothing.
+    pub(super) fn bad_delete_options(causes: &[Cause]) -> Self {
+        let all: Vec<String> = causes.iter().map(ToString::to_string).collect();
+        let all = match all.as_slice() {
+            [one] => one.clone(),
+            all => format!("[{}]", all.join(", ")),
+        };
+        let message = format!("DeleteOptions.meta.k8s.io \"\" is invalid: {all}");
+        let mut failure = Self::new(422, "Invalid", message);
+        failure.details = Some(json!({ "group": "meta.k8s.io", "kind": "DeleteOptions" }));
+        causes.iter().fold(failure, Self::because)
     }
 
     pub(super) fn invalid_as(

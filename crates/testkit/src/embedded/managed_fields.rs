@@ -242,11 +242,7 @@ impl Difference<'_> {
     /// `at` is the path in the object, as [`Resource::shape`] wants it, `path` the same as `FieldsV1`
     /// elements.
     fn compare(&mut self, old: Option<&Value>, new: Option<&Value>, at: &str, path: &mut Vec<String>) {
-        let is_elsewhere = match at {
-            "status" => self.part.is_without_status(),
-            "spec.finalizers" => self.part == Part::WithoutStatus && self.resource.has_finalizers_in_spec(),
-            _ => false,
-        };
+        let is_elsewhere = at == "status" && self.part.is_without_status();
         if old == new || UNOWNED.contains(&at) || is_elsewhere {
             return;
         }

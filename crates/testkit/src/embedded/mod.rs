@@ -8,14 +8,20 @@
 //! door ── server ──┬─ request               what was asked, kept for the test
 //!                  ├─ faults, connections   what goes wrong
 //!                  ├─ reply                 answers and refusals
-//!                  ├─ write ── checks, merge, managed_fields
+//!                  ├─ write ── checks, merge, managed_fields, namespaces
+//!                  ├─ deletion              how objects end
 //!                  ├─ list, watch ── options, selector, view
+//!                  ├─ subresources ── scale, eviction, binding, tokens
+//!                  ├─ definitions           custom resources
 //!                  └─ store                 objects as bytes, versions, history
+//! actors ── store                            what other components do, past the doors
 //! ```
 //!
-//! Not like the real one: namespaces need not exist, admission (default taints and the like) does not run,
-//! unknown and empty fields are kept as they were sent.
+//! Not like the real one: admission (default taints and the like) does not run, unknown and empty fields are
+//! kept as they were sent. Custom resource definitions are taken as they are, and their schemas neither prune,
+//! nor complete, nor refuse anything.
 
+mod actors;
 mod binding;
 mod call;
 mod checks;
@@ -23,6 +29,7 @@ mod clock;
 mod conditions;
 mod connections;
 mod definitions;
+mod deletion;
 mod door;
 mod eviction;
 mod failure;
@@ -32,6 +39,7 @@ mod list;
 mod loopback;
 mod managed_fields;
 mod merge;
+mod namespaces;
 mod object;
 mod options;
 mod reply;
@@ -55,12 +63,14 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use clock::Clock;
+use deletion::DeleteOptions;
 use managed_fields::{Part, Writer};
 use server::Shared;
 use store::Store;
 use tokens::ServiceAccount;
-use write::{Origin, Preconditions, Write};
+use write::{Origin, Write};
 
+pub use actors::{Acting, Actors, FINISH, KubeletOptions, STOPPED};
 pub use door::Door;
 pub use failure::Failure;
 pub use faults::Fault;
@@ -208,7 +218,7 @@ impl Server {
     }
 
     /// Creates an object, status included. `object` has `kind` and `apiVersion`; the namespace is
-    /// `default` unless it says otherwise.
+    /// `default` unless it says otherwise, and created if it is missing.
     pub fn insert(&self, object: Value) -> Result<Value, Failure> {
         let resource = self.resource_of(&object)?;
         let namespace = object["metadata"]["namespace"]
@@ -255,11 +265,15 @@ impl Server {
         Ok(write::served(resource, &stored))
     }
 
-    /// Deletes an object; one with finalizers stays until they are gone.
+    /// Deletes an object with grace 0 and without thought of its dependents; one with finalizers stays
+    /// until they are gone.
     pub fn delete(&self, resource: &'static Resource, namespace: &str, name: &str) -> Result<(), Failure> {
         self.writing(resource, namespace, name, |write| {
-            write.delete(&Preconditions::default())
+            write.delete(&DeleteOptions::at_once())
         })?;
+        if resource.is(&NAMESPACES) {
+            actors::end_namespaces(&self.shared);
+        }
         Ok(())
     }
 
@@ -284,6 +298,12 @@ impl Server {
             let first = store.count(&PODS) + 1;
             for number in first..first + count {
                 let (namespace, name) = seed::Pods::place(number);
+                let writer = Writer {
+                    manager: TEST_MANAGER,
+                    now: &now,
+                };
+                let created = namespaces::create_missing(store, &namespace, writer, at);
+                debug_assert_eq!(created, Ok(()));
                 let identity = store.next_identity();
                 let key = write::key(&PODS, &namespace, &name);
                 store.put_rendered(&PODS, &key, at, |version| pods.pod(number, identity, version));

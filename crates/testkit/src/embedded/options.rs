@@ -61,11 +61,17 @@ impl Parameters {
         matches!(self.get(name), "true" | "1")
     }
 
+    /// All values of a parameter.
+    pub(super) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        let of_name = move |(key, _): &&(String, String)| key == name;
+        self.0.iter().filter(of_name).map(|(_, value)| value.as_str())
+    }
+
     fn has(&self, name: &str) -> bool {
         self.0.iter().any(|(key, _)| key == name)
     }
 
-    fn number(&self, name: &str) -> Result<Option<i64>, Failure> {
+    pub(super) fn number(&self, name: &str) -> Result<Option<i64>, Failure> {
         let text = self.get(name);
         if text.is_empty() {
             return Ok(None);

@@ -7,6 +7,7 @@ use super::label_selector;
 use super::managed_fields::Part;
 use super::object::{at, set_at, text};
 use super::resource::{Resource, Scale, Selector};
+use super::subresources::check_kind;
 use super::write::{PatchKind, Write, served};
 
 const KIND: &str = "Scale";
@@ -66,16 +67,7 @@ fn shown(scale: &Scale, object: &Value, replicas: i64) -> Value {
 impl Write<'_> {
     /// Replaces the scale of an object; returns the new one.
     pub(super) fn update_scale(self, scale: &Scale, new: &Value) -> Result<Value, Failure> {
-        let (kind, api_version) = (text(new, "kind"), text(new, "apiVersion"));
-        let is_scale =
-            (kind.is_empty() || kind == KIND) && (api_version.is_empty() || api_version == API_VERSION);
-        if !is_scale || !new.is_object() {
-            let (_, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
-            return Err(Failure::bad_request(format!(
-                "{kind} in version \"{version}\" cannot be handled as a Scale: converting ({version}.{kind}) to \
-                 (autoscaling.Scale): unknown conversion"
-            )));
-        }
+        check_kind(new, KIND, "autoscaling", &["v1"])?;
         self.check_named(new)?;
         let current = self.current()?;
         let (uid, found) = (

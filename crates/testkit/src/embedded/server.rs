@@ -2,13 +2,13 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt;
 use http::{HeaderValue, Method, Response, StatusCode, header};
 use parking_lot::{Mutex, RwLock};
-use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
@@ -20,15 +20,17 @@ use super::failure::Failure;
 use super::faults::{self, Fault, Faults};
 use super::list::{self, Page};
 use super::managed_fields::{Part, Writer};
+use super::namespaces;
 use super::options::{self, ListOptions, Parameters};
 use super::reply::{self, Body, answer, refused, streamed};
 use super::request::{Request, Verb};
+use super::resource::table::NAMESPACES;
 use super::resource::{Action, Resource, SERVED, Target};
 use super::store::Store;
 use super::tokens::Tokens;
 use super::view::View;
 use super::watch::Watching;
-use super::write::{Deleted, Origin, Write};
+use super::write::{Origin, Write};
 
 /// How long a request waits for a version that is yet to come.
 const VERSION_WAIT: Duration = Duration::from_secs(3);
@@ -47,11 +49,14 @@ pub(super) struct Shared {
     pub(super) definitions: Mutex<Definitions>,
     /// Tokens of service accounts.
     pub(super) tokens: Mutex<Tokens>,
+    /// Whether the first deleted namespace is to start their controller.
+    pub(super) ends_namespaces: AtomicBool,
 }
 
 impl Shared {
     pub(super) fn new(clock: Clock) -> Self {
-        let store = Store::new();
+        let mut store = Store::new();
+        namespaces::create_initial(&mut store, &clock.now(), clock.instant());
         Self {
             clock,
             written: watch::Sender::new(store.version()),
@@ -62,6 +67,7 @@ impl Shared {
             connections: watch::Sender::default(),
             definitions: Mutex::default(),
             tokens: Mutex::default(),
+            ends_namespaces: AtomicBool::new(true),
         }
     }
 
@@ -175,7 +181,7 @@ impl Shared {
             Verb::Watch => self.watch(call).await,
             Verb::Create | Verb::Update | Verb::Patch => self.write_object(&call),
             Verb::Delete => self.delete(&call),
-            Verb::DeleteCollection => Err(Failure::method_not_allowed()),
+            Verb::DeleteCollection => self.delete_collection(&call),
         };
         answer.unwrap_or_else(|failure| refused(&failure))
     }
@@ -215,7 +221,8 @@ impl Shared {
             Verb::Create => !has_name && has_namespace == resource.is_namespaced(),
             Verb::Update | Verb::Patch => has_name,
             Verb::Get | Verb::List | Verb::Watch => *method == Method::GET,
-            Verb::Delete | Verb::DeleteCollection => true,
+            Verb::Delete => true,
+            Verb::DeleteCollection => has_namespace == resource.is_namespaced() && !resource.is(&NAMESPACES),
         };
         if !is_allowed {
             return Err(match target {
@@ -287,31 +294,6 @@ impl Shared {
             StatusCode::OK
         };
         Ok(answer(code, call.view.object(&written)))
-    }
-
-    fn delete(&self, call: &Call) -> Result<Response<Body>, Failure> {
-        let preconditions = call.preconditions()?;
-        match self.writing(call, |write| write.delete(&preconditions))? {
-            Deleted::Waiting(stored) => Ok(answer(StatusCode::OK, call.view.object(&stored))),
-            Deleted::Gone { uid } => {
-                let mut details = json!({
-                    "name": call.request.name,
-                    "kind": call.resource.plural,
-                    "uid": uid,
-                });
-                if !call.resource.group.is_empty() {
-                    details["group"] = json!(call.resource.group);
-                }
-                let status = json!({
-                    "kind": "Status",
-                    "apiVersion": "v1",
-                    "metadata": {},
-                    "status": "Success",
-                    "details": details,
-                });
-                Ok(answer(StatusCode::OK, status.to_string().into()))
-            }
-        }
     }
 
     pub(super) fn writing<T>(&self, call: &Call, write: impl FnOnce(Write<'_>) -> T) -> T {

@@ -139,7 +139,13 @@ impl Store {
     }
 
     /// Removes the object under `key`. `last` is its state, which watches see under the next version.
-    pub(super) fn remove(&mut self, resource: &'static Resource, key: &str, last: Value, at: Instant) {
+    pub(super) fn remove(
+        &mut self,
+        resource: &'static Resource,
+        key: &str,
+        last: Value,
+        at: Instant,
+    ) -> Stored {
         let object = self.next_version(last);
         let table = self.table_mut(resource);
         if let Some((key, before)) = table.objects.remove_entry(key) {
@@ -148,10 +154,11 @@ impl Store {
                 at,
                 key,
                 before: Some(before),
-                object,
+                object: object.clone(),
                 deleted: true,
             });
         }
+        object
     }
 
     /// Forgets all history.

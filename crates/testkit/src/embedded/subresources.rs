@@ -2,10 +2,11 @@
 //! rules of their own.
 
 use http::{Response, StatusCode};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::call::Call;
 use super::failure::Failure;
+use super::object::text;
 use super::reply::{Body, answer};
 use super::request::Verb;
 use super::resource::{Action, Scale, Target};
@@ -62,6 +63,25 @@ impl Shared {
         };
         Ok(answer(StatusCode::OK, shown.to_string().into()))
     }
+}
+
+/// The body of a request for a subresource may leave out its kind, but not be of another.
+pub(super) fn check_kind(body: &Value, kind: &str, group: &str, versions: &[&str]) -> Result<(), Failure> {
+    let (found, api_version) = (text(body, "kind"), text(body, "apiVersion"));
+    let (found_group, found_version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+    let is_version = api_version.is_empty() || (found_group == group && versions.contains(&found_version));
+    if body.is_object() && is_version && (found.is_empty() || found == kind) {
+        return Ok(());
+    }
+    // Go's packages of internal types are called by the first part of their group.
+    let package = match group.split('.').next().unwrap_or_default() {
+        "" => "core",
+        package => package,
+    };
+    Err(Failure::bad_request(format!(
+        "{found} in version \"{found_version}\" cannot be handled as a {kind}: converting ({found_version}.{found}) to \
+         ({package}.{kind}): unknown conversion"
+    )))
 }
 
 /// The answer to an action that has nothing to show.

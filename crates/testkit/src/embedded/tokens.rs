@@ -10,6 +10,7 @@ use super::clock::rfc3339;
 use super::failure::Failure;
 use super::object::{items, text};
 use super::server::Shared;
+use super::subresources::check_kind;
 use super::write::served;
 
 const KIND: &str = "TokenRequest";
@@ -64,6 +65,7 @@ impl Shared {
     /// Answers a `TokenRequest` with its token.
     pub(super) fn issue_token(&self, call: &Call, request: &Value) -> Result<Value, Failure> {
         let (namespace, name) = (&call.request.namespace, &call.request.name);
+        check_kind(request, KIND, GROUP, &["v1"])?;
         let asked_namespace = text(&request["metadata"], "namespace");
         if !asked_namespace.is_empty() && asked_namespace != namespace {
             return Err(Failure::other_namespace());

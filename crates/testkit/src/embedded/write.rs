@@ -6,10 +6,9 @@ use tokio::time::Instant;
 use super::failure::Failure;
 use super::managed_fields::{self, Part, Writer};
 use super::merge;
-use super::object::{
-    at, differs_beside, finalizers, items, keep, keep_all_but, remove, requested_version, set_at, suffix,
-    text, tidy, uid,
-};
+use super::namespaces;
+use super::object::{differs_beside, keep, keep_all_but, remove, requested_version, suffix, text, tidy, uid};
+use super::resource::table::NAMESPACES;
 use super::resource::{Resource, Source, StatusRule};
 use super::store::{Store, Stored};
 
@@ -52,15 +51,6 @@ pub(super) struct Preconditions {
     pub(super) version: Option<String>,
 }
 
-/// What is left after a delete.
-#[derive(Debug)]
-pub(super) enum Deleted {
-    /// Nothing; the uid of what was there.
-    Gone { uid: String },
-    /// The object, which waits for its finalizers.
-    Waiting(Stored),
-}
-
 /// Fields of the metadata that an update cannot change.
 const KEPT: &[&str] = &[
     "creationTimestamp",
@@ -94,17 +84,6 @@ pub(super) fn served(resource: &Resource, stored: &Stored) -> Value {
     object
 }
 
-impl Preconditions {
-    /// Those of `metav1.DeleteOptions`.
-    pub(super) fn of(options: &Value) -> Self {
-        let text = |field: &str| Some(options.get("preconditions")?.get(field)?.as_str()?.to_owned());
-        Self {
-            uid: text("uid"),
-            version: text("resourceVersion"),
-        }
-    }
-}
-
 impl Write<'_> {
     pub(super) fn create(mut self, object: Value) -> Result<Stored, Failure> {
         let mut object = self.well_formed(object)?;
@@ -117,6 +96,7 @@ impl Write<'_> {
             ));
         }
         self.check_namespace(metadata)?;
+        self.check_lifecycle(metadata)?;
         let generated = !text(metadata, "generateName").is_empty();
         let name = self.name_for(metadata)?;
         if self.resource.source == (Source::Definition { terminating: true }) && self.origin == Origin::Client
@@ -154,6 +134,10 @@ impl Write<'_> {
         if self.resource.status == StatusRule::SubresourceOnly && self.part != Part::Whole {
             remove(&mut object, "status");
         }
+        let is_namespace = self.resource.is(&NAMESPACES);
+        if is_namespace {
+            namespaces::label(&mut object);
+        }
         tidy(&mut object, self.resource.is_custom());
         self.validate(&object, &name)?;
         if let Some(complete) = self.resource.on_create
@@ -162,6 +146,9 @@ impl Write<'_> {
             complete(&mut object);
         }
         managed_fields::track(self.resource, None, &mut object, self.part, self.writer);
+        if is_namespace {
+            namespaces::activate(&mut object, self.part);
+        }
         Ok(self.put(&key, object))
     }
 
@@ -220,57 +207,6 @@ impl Write<'_> {
         }
     }
 
-    pub(super) fn delete(mut self, preconditions: &Preconditions) -> Result<Deleted, Failure> {
-        let current = self.current()?;
-        self.check_preconditions(&current, preconditions)?;
-        let was_deleted = current.object["metadata"].get("deletionTimestamp").is_some();
-        let mut object = current.object;
-        if let Some(prepare) = self.resource.on_delete
-            && !was_deleted
-        {
-            prepare(&mut object, self.writer.now);
-        }
-        if !self.is_held(&object) {
-            let uid = text(&object["metadata"], "uid").to_owned();
-            self.remove(object);
-            return Ok(Deleted::Gone { uid });
-        }
-        if was_deleted {
-            return Ok(Deleted::Waiting(current.stored));
-        }
-        object["metadata"]["deletionTimestamp"] = json!(self.writer.now);
-        if self.resource.on_delete.is_none() {
-            object["metadata"]["deletionGracePeriodSeconds"] = json!(0);
-            self.count_generation(&mut object);
-        }
-        let key = self.key();
-        Ok(Deleted::Waiting(self.put(&key, object)))
-    }
-
-    /// The object must be the one that its delete means.
-    pub(super) fn check_preconditions(
-        &self,
-        current: &Current,
-        preconditions: &Preconditions,
-    ) -> Result<(), Failure> {
-        let uid = text(&current.object["metadata"], "uid");
-        if let Some(wanted) = preconditions.uid.as_ref().filter(|wanted| *wanted != uid) {
-            return Err(Failure::uid_precondition(self.resource, self.name, wanted, uid));
-        }
-        let version = current.stored.version;
-        if let Some(wanted) = &preconditions.version
-            && *wanted != version.to_string()
-        {
-            return Err(Failure::version_precondition(
-                self.resource,
-                self.name,
-                wanted,
-                version,
-            ));
-        }
-        Ok(())
-    }
-
     /// A write of the server's own beside this one, in the same namespace.
     pub(super) fn servers_own<'b>(
         &'b mut self,
@@ -319,17 +255,24 @@ impl Write<'_> {
             ));
         }
         self.keep_what_updates_cannot_change(&old, &mut new);
+        if self.resource.is(&NAMESPACES) {
+            namespaces::label(&mut new);
+        }
         tidy(&mut new, self.resource.is_custom());
         self.validate(&new, self.name)?;
         self.check_finalizers(&old, &new)?;
+        if self.resource.is(&NAMESPACES) {
+            namespaces::check(&new, self.name, self.part)?;
+        }
         if self.resource.generation && self.counts_as_change(&old, &new) {
             self.count_generation(&mut new);
         }
-        if new == old {
+        let is_over = self.is_over(&old, &new);
+        if new == old && !is_over {
             return Ok(current.stored);
         }
         managed_fields::track(self.resource, Some(&old), &mut new, self.part, self.writer);
-        if new["metadata"].get("deletionTimestamp").is_some() && !self.is_held(&new) {
+        if is_over {
             self.remove(old);
             return Ok(Stored {
                 version: current.stored.version,
@@ -370,9 +313,8 @@ impl Write<'_> {
                 keep(metadata, was, field);
             }
         }
-        if self.part == Part::WithoutStatus && self.resource.has_finalizers_in_spec() {
-            let finalizers = at(old, "spec.finalizers").cloned().unwrap_or_default();
-            set_at(new, "spec.finalizers", finalizers);
+        if self.resource.is(&NAMESPACES) {
+            namespaces::keep_spec(new, old, self.part);
         }
     }
 
@@ -387,13 +329,14 @@ impl Write<'_> {
         differs_beside(uncounted, old, new)
     }
 
-    /// Whether finalizers keep a deleted object, in its metadata or in the spec where those count.
-    fn is_held(&self, object: &Value) -> bool {
-        let in_spec = self.resource.has_finalizers_in_spec() && !items(object, "spec.finalizers").is_empty();
-        in_spec || !finalizers(object).is_empty()
+    /// Changes an object as the API server itself does, without an owner for what it changed.
+    pub(super) fn set(mut self, mut object: Value, change: impl FnOnce(&mut Value)) {
+        change(&mut object);
+        let key = key(self.resource, self.namespace, self.name);
+        self.put(&key, object);
     }
 
-    fn count_generation(&self, object: &mut Value) {
+    pub(super) fn count_generation(&self, object: &mut Value) {
         if self.resource.generation {
             let generation = object["metadata"]["generation"].as_i64().unwrap_or(0);
             object["metadata"]["generation"] = json!(generation.saturating_add(1));
@@ -433,12 +376,17 @@ impl Write<'_> {
         self.store.put(self.resource, key, object, self.at)
     }
 
-    fn remove(&mut self, last: Value) {
-        if !self.dry_run {
-            let last = self.to_stored(last);
-            let key = key(self.resource, self.namespace, self.name);
-            self.store.remove(self.resource, &key, last, self.at);
+    /// Takes the object out of the store. `last` is its last state, which is returned as stored.
+    pub(super) fn remove(&mut self, last: Value) -> Stored {
+        let last = self.to_stored(last);
+        if self.dry_run {
+            return Stored {
+                version: 0,
+                body: last.to_string().into(),
+            };
         }
+        let key = key(self.resource, self.namespace, self.name);
+        self.store.remove(self.resource, &key, last, self.at)
     }
 
     fn to_stored(&self, mut object: Value) -> Value {

@@ -14,11 +14,14 @@
     reason = "a test owns the clock, and awaits the tasks that it spawns"
 )]
 
+mod actors;
 mod custom_resources;
+mod deletes;
 mod evictions;
 mod faults;
 mod http;
 mod lists;
+mod namespaces;
 mod requests;
 mod subresources;
 mod test_access;

@@ -21,6 +21,7 @@ const SWEPT: &[&str] = &[
     NODES,
     LEASES,
     CORE_EVENTS,
+    CONFIG_MAPS,
     DEPLOYMENTS,
     JOBS,
     PODS,
@@ -33,7 +34,7 @@ const SWEPT: &[&str] = &[
 ];
 
 pub(crate) fn embedded_client() -> Client {
-    crate::server().client_as(AGENT)
+    crate::server().without_namespace_controller().client_as(AGENT)
 }
 
 /// Runs all of them on one control plane, one after the other, and names those that fail.

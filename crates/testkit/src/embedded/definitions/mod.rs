@@ -15,12 +15,13 @@ use tokio::time::Instant;
 
 use super::clock::Clock;
 use super::conditions;
+use super::deletion::DeleteOptions;
 use super::managed_fields::{Part, Writer};
 use super::object::{at, finalizers, items, set_at, text};
 use super::resource::table::CUSTOM_RESOURCE_DEFINITIONS;
 use super::resource::{Resource, Source};
 use super::store::Store;
-use super::write::{Origin, Preconditions, SERVER_MANAGER, Write, served};
+use super::write::{Origin, SERVER_MANAGER, Write, served};
 
 /// The finalizer under which the objects of a deleted definition go first.
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -187,7 +188,7 @@ impl ServersOwn<'_> {
             let (namespace, name) = key.split_once('/').unwrap_or(("", &key));
             let deleted = self
                 .write(resource, namespace, name, Part::Whole)
-                .delete(&Preconditions::default());
+                .delete(&DeleteOptions::at_once());
             debug_assert!(deleted.is_ok(), "{deleted:?}");
         }
         let mut left = 0;

@@ -1,10 +1,12 @@
 //! All that the server knows about a kind; the kinds themselves are in [`table`].
 
+mod deletion;
 mod subresource;
 pub mod table;
 
 use serde_json::Value;
 
+pub use deletion::Dependents;
 pub(super) use subresource::Target;
 pub use subresource::{Action, Scale, Selector};
 pub use table::SERVED;
@@ -48,6 +50,10 @@ pub struct Resource {
     pub on_create: Option<fn(&mut Value)>,
     /// What the first delete of an object changes in it, given the time as RFC 3339.
     pub on_delete: Option<fn(&mut Value, &str)>,
+    /// What a delete that does not say so does about dependents.
+    pub dependents: Dependents,
+    /// Whether a delete is answered with the deleted object rather than a `Status`.
+    pub returned_when_deleted: bool,
 }
 
 /// What stands behind a resource.
@@ -151,6 +157,8 @@ impl Resource {
             source: Source::BuiltIn,
             on_create: None,
             on_delete: None,
+            dependents: Dependents::Deleted,
+            returned_when_deleted: false,
         }
     }
 

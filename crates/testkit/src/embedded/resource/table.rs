@@ -3,8 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::definitions;
-use super::super::object::set_at;
-use super::{Action, Resource, Selector, Shape, StatusRule, USER_METADATA};
+use super::{Action, Dependents, Resource, Selector, Shape, StatusRule, USER_METADATA};
 
 /// `v1` nodes.
 pub static NODES: Resource = Resource::cluster("", "v1", "Node", "nodes")
@@ -27,6 +26,7 @@ pub static LEASES: Resource =
 /// `v1` events, the form in which events are stored.
 pub static CORE_EVENTS: Resource = Resource::namespaced("", "v1", "Event", "events")
     .short(&["ev"])
+    .dependents(Dependents::Unsupported)
     .fields(&[
         ("involvedObject.kind", ""),
         ("involvedObject.namespace", ""),
@@ -48,6 +48,7 @@ pub static CORE_EVENTS: Resource = Resource::namespaced("", "v1", "Event", "even
 /// `events.k8s.io/v1` events: the same objects as [`CORE_EVENTS`] under other field names.
 pub static EVENTS: Resource = Resource::namespaced("events.k8s.io", "v1", "Event", "events")
     .short(&["ev"])
+    .dependents(Dependents::Unsupported)
     .fields(&[
         ("regarding.kind", ""),
         ("regarding.namespace", ""),
@@ -81,15 +82,15 @@ pub static EVENTS: Resource = Resource::namespaced("events.k8s.io", "v1", "Event
 /// `v1` namespaces.
 pub static NAMESPACES: Resource = Resource::cluster("", "v1", "Namespace", "namespaces")
     .short(&["ns"])
+    .returned_when_deleted()
     .status(StatusRule::SubresourceOnly)
     .actions(&[("finalize", Action::Finalize)])
-    .on_create(activate_namespace)
-    .on_delete(terminate_namespace)
     .fields(&[("status.phase", "")]);
 
 /// `v1` pods.
 pub static PODS: Resource = Resource::namespaced("", "v1", "Pod", "pods")
     .short(&["po"])
+    .returned_when_deleted()
     .status(StatusRule::SubresourceOnly)
     .status_keeps(&["ownerReferences"])
     .actions(&[("binding", Action::Bind), ("eviction", Action::Evict)])
@@ -109,7 +110,8 @@ pub static PODS: Resource = Resource::namespaced("", "v1", "Pod", "pods")
 /// `v1` serviceaccounts.
 pub static SERVICE_ACCOUNTS: Resource = Resource::namespaced("", "v1", "ServiceAccount", "serviceaccounts")
     .short(&["sa"])
-    .actions(&[("token", Action::RequestToken)]);
+    .actions(&[("token", Action::RequestToken)])
+    .returned_when_deleted();
 
 /// `v1` configmaps.
 pub static CONFIG_MAPS: Resource = Resource::namespaced("", "v1", "ConfigMap", "configmaps").short(&["cm"]);
@@ -118,6 +120,7 @@ pub static CONFIG_MAPS: Resource = Resource::namespaced("", "v1", "ConfigMap", "
 pub static REPLICATION_CONTROLLERS: Resource =
     Resource::namespaced("", "v1", "ReplicationController", "replicationcontrollers")
         .short(&["rc"])
+        .dependents(Dependents::Orphaned)
         .status(StatusRule::SubresourceOnly)
         .scale(
             "spec.replicas",
@@ -170,6 +173,7 @@ pub static DAEMON_SETS: Resource = Resource::namespaced("apps", "v1", "DaemonSet
 
 /// `batch/v1` jobs.
 pub static JOBS: Resource = Resource::namespaced("batch", "v1", "Job", "jobs")
+    .dependents(Dependents::Orphaned)
     .status(StatusRule::SubresourceOnly)
     .generation()
     .fields(&[("status.successful", "0")]);
@@ -185,6 +189,7 @@ pub static POD_DISRUPTION_BUDGETS: Resource =
 /// `resource.k8s.io/v1` resourceclaims.
 pub static RESOURCE_CLAIMS: Resource =
     Resource::namespaced("resource.k8s.io", "v1", "ResourceClaim", "resourceclaims")
+        .returned_when_deleted()
         .status(StatusRule::SubresourceOnly)
         .status_keeps(USER_METADATA);
 
@@ -194,15 +199,19 @@ pub static RESOURCE_CLAIM_TEMPLATES: Resource = Resource::namespaced(
     "v1",
     "ResourceClaimTemplate",
     "resourceclaimtemplates",
-);
+)
+.returned_when_deleted();
 
 /// `resource.k8s.io/v1` deviceclasses.
 pub static DEVICE_CLASSES: Resource =
-    Resource::cluster("resource.k8s.io", "v1", "DeviceClass", "deviceclasses").generation();
+    Resource::cluster("resource.k8s.io", "v1", "DeviceClass", "deviceclasses")
+        .returned_when_deleted()
+        .generation();
 
 /// `resource.k8s.io/v1` resourceslices.
 pub static RESOURCE_SLICES: Resource =
     Resource::cluster("resource.k8s.io", "v1", "ResourceSlice", "resourceslices")
+        .returned_when_deleted()
         .generation()
         .fields(&[("spec.nodeName", ""), ("spec.driver", "")]);
 
@@ -266,17 +275,6 @@ pub static SERVED: &[&Resource] = &[
     &CLUSTER_ROLE_BINDINGS,
     &CUSTOM_RESOURCE_DEFINITIONS,
 ];
-
-/// A namespace is active until it is deleted, and held by the namespace controller's finalizer.
-fn activate_namespace(namespace: &mut Value) {
-    namespace["metadata"]["labels"]["kubernetes.io/metadata.name"] = namespace["metadata"]["name"].clone();
-    set_at(namespace, "spec.finalizers", json!(["kubernetes"]));
-    namespace["status"] = json!({ "phase": "Active" });
-}
-
-fn terminate_namespace(namespace: &mut Value, _now: &str) {
-    set_at(namespace, "status.phase", json!("Terminating"));
-}
 
 /// A pod is pending until a kubelet runs it, and not to be scheduled while gates hold it.
 fn await_scheduling(pod: &mut Value) {

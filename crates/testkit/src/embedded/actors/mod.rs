@@ -1,0 +1,158 @@
+//! Actors: what other components of a cluster do to the objects of the embedded server.
+//!
+//! An actor is a task that looks at the store after every write and does what is to be done. It writes past the
+//! doors, under the rules of the API and under a field manager of its own, so its writes are no requests: they are
+//! neither recorded nor hit by faults, and they go on while the server is down. Its delays are tokio's, so time can
+//! be paused. What it does depends on the objects alone, never on chance.
+//!
+//! Which of two actors writes first at one instant is the order in which they were added.
+
+mod follower;
+mod garbage_collector;
+mod kubelet;
+mod namespaces;
+mod pod_status;
+mod replica_sets;
+mod scheduler;
+mod stage;
+
+use std::fmt;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+
+use tokio::runtime::Handle;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+
+use super::Server;
+use super::server::Shared;
+use stage::Stage;
+
+pub use kubelet::{FINISH, KubeletOptions, STOPPED};
+
+/// Which actors run.
+///
+/// ```no_run
+/// # async fn example(server: testkit::embedded::Server) {
+/// use testkit::embedded::{Actors, KubeletOptions};
+/// let _acting = server.run(Actors::new().scheduler().kubelet(KubeletOptions::new()));
+/// # }
+/// ```
+#[derive(Default)]
+#[must_use]
+pub struct Actors {
+    actors: Vec<Box<dyn Actor>>,
+}
+
+/// Actors at work; dropping it stops them.
+#[derive(Debug)]
+#[must_use = "dropping it stops the actors"]
+pub struct Acting {
+    _tasks: JoinSet<()>,
+}
+
+/// A component of the cluster.
+trait Actor: Send {
+    /// The field manager of its writes.
+    fn manager(&self) -> &'static str;
+
+    /// Does what is to be done now, and says when there will be more to do if nothing is written until then.
+    fn act(&mut self, stage: &Stage) -> Option<Instant>;
+}
+
+impl Actors {
+    /// None.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The garbage collector: deletes what has lost its owners, and lets go of owners that are deleted in the
+    /// foreground or leave orphans. Owners of a kind that is not served are taken to exist.
+    pub fn garbage_collector(self) -> Self {
+        self.with(garbage_collector::GarbageCollector::default())
+    }
+
+    /// The kubelets of all nodes that there are: they run bound pods and end deleted ones.
+    pub fn kubelet(self, options: KubeletOptions) -> Self {
+        self.with(kubelet::Kubelet::new(options))
+    }
+
+    /// The scheduler: binds pods to the node with the fewest pods among those that they tolerate, select and fit on
+    /// by number. Pods with a scheduler of their own, scheduling gates or resource claims are left alone.
+    pub fn scheduler(self) -> Self {
+        self.with(scheduler::Scheduler::default())
+    }
+
+    /// The controller of `ReplicaSets`: keeps as many pods as they ask for. It adopts none.
+    pub fn replica_sets(self) -> Self {
+        self.with(replica_sets::ReplicaSets::default())
+    }
+
+    fn with(mut self, actor: impl Actor + 'static) -> Self {
+        self.actors.push(Box::new(actor));
+        self
+    }
+}
+
+impl fmt::Debug for Actors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Actors").field(&self.actors.len()).finish()
+    }
+}
+
+impl Server {
+    /// Lets actors work until the result is dropped. Needs a tokio runtime.
+    pub fn run(&self, actors: Actors) -> Acting {
+        let mut tasks = JoinSet::new();
+        for actor in actors.actors {
+            tasks.spawn(work(Arc::downgrade(&self.shared), actor));
+        }
+        Acting { _tasks: tasks }
+    }
+
+    /// Leaves deleted namespaces terminating, as an API server does whose controllers do not run. Otherwise they are
+    /// emptied and end; pods that are bound wait for their kubelet there too.
+    #[must_use]
+    pub fn without_namespace_controller(self) -> Self {
+        self.shared.ends_namespaces.store(false, Ordering::Relaxed);
+        self
+    }
+}
+
+/// Starts the controller of namespaces when the first of them is deleted. It ends with the server.
+pub(super) fn end_namespaces(shared: &Arc<Shared>) {
+    // A test that deletes one outside of a runtime has nothing that could run.
+    if let Ok(runtime) = Handle::try_current()
+        && shared.ends_namespaces.swap(false, Ordering::Relaxed)
+    {
+        let actor = Box::new(namespaces::Namespaces::default());
+        runtime.spawn(work(Arc::downgrade(shared), actor));
+    }
+}
+
+async fn work(shared: Weak<Shared>, mut actor: Box<dyn Actor>) {
+    let Some(mut written) = shared.upgrade().map(|shared| shared.written.subscribe()) else {
+        return;
+    };
+    loop {
+        // What is written from here on, by the actor itself too, makes it look again.
+        written.mark_unchanged();
+        let Some(shared) = shared.upgrade() else {
+            return;
+        };
+        let next = actor.act(&Stage::new(shared, actor.manager()));
+        let due = async {
+            match next {
+                Some(at) => sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            changed = written.changed() => if changed.is_err() {
+                return;
+            },
+            () = due => {}
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! What an actor sees of the server, and how it writes.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::follower::Follower;
+use crate::embedded::deletion::DeleteOptions;
+use crate::embedded::failure::Failure;
+use crate::embedded::managed_fields::{Part, Writer};
+use crate::embedded::resource::Resource;
+use crate::embedded::server::Shared;
+use crate::embedded::store::Stored;
+use crate::embedded::write::{Origin, Write, served};
+
+/// The server, as one actor meets it.
+pub(super) struct Stage {
+    shared: Arc<Shared>,
+    manager: &'static str,
+}
+
+/// One incarnation of an object.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Target<'a> {
+    pub(super) resource: &'static Resource,
+    /// `namespace/name`, or `name` where there are no namespaces.
+    pub(super) key: &'a str,
+    pub(super) uid: &'a str,
+}
+
+impl Stage {
+    pub(super) fn new(shared: Arc<Shared>, manager: &'static str) -> Self {
+        Self { shared, manager }
+    }
+
+    /// Tokio's time.
+    pub(super) fn instant(&self) -> Instant {
+        self.shared.clock.instant()
+    }
+
+    /// Wall time as `metav1.Time` has it.
+    pub(super) fn now(&self) -> String {
+        self.shared.clock.now()
+    }
+
+    /// The resources in whose form objects are stored.
+    pub(super) fn stored_resources(&self) -> Vec<&'static Resource> {
+        let served = self.shared.served.read();
+        served
+            .iter()
+            .copied()
+            .filter(|resource| resource.alias.is_none())
+            .collect()
+    }
+
+    /// What happened to the objects of a resource since the follower last looked: their keys and what they are
+    /// now, none where they are gone.
+    pub(super) fn look(&self, follower: &mut Follower) -> Vec<(Arc<str>, Option<Stored>)> {
+        follower.look(&self.shared.store.lock())
+    }
+
+    pub(super) fn get(&self, resource: &'static Resource, key: &str) -> Option<Value> {
+        let store = self.shared.store.lock();
+        Some(served(resource, store.get(resource, key)?))
+    }
+
+    /// The keys of the objects in a namespace.
+    pub(super) fn keys_in(&self, resource: &'static Resource, namespace: &str) -> Vec<Arc<str>> {
+        self.shared.store.lock().keys(resource, &format!("{namespace}/"))
+    }
+
+    pub(super) fn create(
+        &self,
+        resource: &'static Resource,
+        namespace: &str,
+        object: Value,
+    ) -> Result<Value, Failure> {
+        let part = main_part(resource);
+        let stored = self.write(resource, namespace, "", part, |write| write.create(object))?;
+        Ok(served(resource, &stored))
+    }
+
+    /// Changes an object, all but its status.
+    pub(super) fn edit(&self, target: Target<'_>, change: impl FnOnce(&mut Value)) -> Result<(), Failure> {
+        self.update(target, main_part(target.resource), change)
+    }
+
+    /// Changes the status of an object.
+    pub(super) fn edit_status(
+        &self,
+        target: Target<'_>,
+        change: impl FnOnce(&mut Value),
+    ) -> Result<(), Failure> {
+        self.update(target, Part::Status, change)
+    }
+
+    /// Changes what a namespace waits for.
+    pub(super) fn finalize(
+        &self,
+        target: Target<'_>,
+        change: impl FnOnce(&mut Value),
+    ) -> Result<(), Failure> {
+        self.update(target, Part::Finalize, change)
+    }
+
+    /// Changes an object as the API server itself does, without an owner for what it changed.
+    pub(super) fn set(&self, target: Target<'_>, change: impl FnOnce(&mut Value)) -> Result<(), Failure> {
+        self.write_to(target, Part::Whole, |write| {
+            let object = incarnation(&write, target.uid)?;
+            write.set(object, change);
+            Ok(())
+        })
+    }
+
+    pub(super) fn delete(&self, target: Target<'_>, options: DeleteOptions) -> Result<(), Failure> {
+        let options = options.of_uid(target.uid);
+        self.write_to(target, main_part(target.resource), |write| write.delete(&options))?;
+        Ok(())
+    }
+
+    fn update(&self, target: Target<'_>, part: Part, change: impl FnOnce(&mut Value)) -> Result<(), Failure> {
+        self.write_to(target, part, |write| {
+            let mut object = incarnation(&write, target.uid)?;
+            change(&mut object);
+            write.update(object)
+        })?;
+        Ok(())
+    }
+
+    fn write_to<T>(
+        &self,
+        target: Target<'_>,
+        part: Part,
+        write: impl FnOnce(Write<'_>) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let (namespace, name) = split(target.key);
+        self.write(target.resource, namespace, name, part, write)
+    }
+
+    fn write<T>(
+        &self,
+        resource: &'static Resource,
+        namespace: &str,
+        name: &str,
+        part: Part,
+        write: impl FnOnce(Write<'_>) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let now = self.now();
+        let at = self.instant();
+        self.shared.write(|store| {
+            write(Write {
+                store,
+                resource,
+                namespace,
+                name,
+                writer: Writer {
+                    manager: self.manager,
+                    now: &now,
+                },
+                at,
+                origin: Origin::Client,
+                part,
+                dry_run: false,
+            })
+        })
+    }
+}
+
+/// Namespace and name of a key; the namespace is empty where there is none.
+pub(super) fn split(key: &str) -> (&str, &str) {
+    key.split_once('/').unwrap_or(("", key))
+}
+
+fn main_part(resource: &Resource) -> Part {
+    if resource.has_status() {
+        Part::WithoutStatus
+    } else {
+        Part::Whole
+    }
+}
+
+/// The object, if it is still the one that is meant.
+fn incarnation(write: &Write<'_>, uid: &str) -> Result<Value, Failure> {
+    let object = write.current()?.object;
+    if object["metadata"]["uid"] == uid {
+        Ok(object)
+    } else {
+        Err(Failure::not_found(write.resource, write.name))
+    }
+}
