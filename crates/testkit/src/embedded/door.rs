@@ -9,6 +9,7 @@ use futures::future::BoxFuture;
 use http::{HeaderValue, Request, Response, header};
 use http_body_util::BodyExt;
 
+use super::access::User;
 use super::reply::Body;
 use super::server::Shared;
 
@@ -19,18 +20,35 @@ use super::server::Shared;
 pub struct Door {
     shared: Arc<Shared>,
     user_agent: Option<HeaderValue>,
+    /// Who those are that bring no token.
+    user: User,
 }
 
 impl Door {
+    /// The door for tests: everybody is an administrator.
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         Self {
             shared,
             user_agent: None,
+            user: User::admin(),
         }
     }
 
+    /// The door for other processes: nobody is known.
+    pub(super) fn from_outside(shared: Arc<Shared>) -> Self {
+        Self::new(shared).as_user(User::anonymous())
+    }
+
+    /// Lets those in as `user` who bring no token.
+    #[must_use]
+    pub fn as_user(mut self, user: User) -> Self {
+        self.user = user;
+        self
+    }
+
     /// Names the client in requests that do not name it themselves.
-    pub(super) fn with_user_agent(mut self, user_agent: &str) -> Self {
+    #[must_use]
+    pub fn with_user_agent(mut self, user_agent: &str) -> Self {
         self.user_agent = HeaderValue::from_str(user_agent).ok();
         self
     }
@@ -53,11 +71,13 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let shared = self.shared.clone();
         let user_agent = self.user_agent.clone();
+        let user = self.user.clone();
         async move {
             let (mut head, body) = request.into_parts();
             if let Some(user_agent) = user_agent {
                 head.headers.entry(header::USER_AGENT).or_insert(user_agent);
             }
+            head.extensions.insert(user);
             let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
             shared.handle(Request::from_parts(head, body)).await
         }

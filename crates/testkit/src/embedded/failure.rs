@@ -392,6 +392,14 @@ impl Failure {
         )
     }
 
+    /// The client takes no JSON where there is nothing else.
+    pub(super) fn no_other_form() -> Self {
+        let message = "406: Not Acceptable\n\nAvailable representations: application/json";
+        let mut failure = Self::new(406, "NotAcceptable", message);
+        failure.details = Some(json!({}));
+        failure
+    }
+
     /// The version asked for was not reached in time.
     pub(super) fn version_too_large(wanted: u64, current: u64) -> Self {
         let mut failure = Self::new(

@@ -1,33 +1,56 @@
-//! The door for other processes: HTTP on loopback.
+//! The door for other processes: HTTP/1.1 on loopback.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::sleep;
 
+use super::connections::{Connections, Since};
 use super::door::Door;
+use super::server::Shared;
 
-/// A server that listens; dropping it closes the socket.
+/// How long to wait after the system refused a connection or a socket: it may be out of file descriptors.
+const RETRY: Duration = Duration::from_millis(50);
+
+/// How many connections may wait to be accepted.
+const BACKLOG: u32 = 1024;
+
+/// A server that listens; dropping it closes the socket and cuts its connections.
+///
+/// While the server is down connections are refused; those that it had are cut, idle ones too. So is the
+/// connection of a request that is to fail.
 ///
 /// Paused time does not go with sockets: tokio's clock runs ahead while bytes are in the kernel.
 #[derive(Debug)]
 pub struct Loopback {
     address: SocketAddr,
     serving: JoinHandle<()>,
+    /// Keeps the port while nobody listens.
+    _reserved: TcpSocket,
 }
 
 impl Loopback {
-    pub(super) async fn open(door: Door, port: u16) -> io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
-        let address = listener.local_addr()?;
+    pub(super) fn open(shared: Arc<Shared>, port: u16) -> io::Result<Self> {
+        let reserved = bind((Ipv4Addr::LOCALHOST, port).into())?;
+        let address = reserved.local_addr()?;
+        let listener = bind(address)?.listen(BACKLOG)?;
         #[allow(clippy::disallowed_methods, reason = "ended by drop")]
-        let serving = tokio::spawn(accept(listener, door));
-        Ok(Self { address, serving })
+        let serving = tokio::spawn(serve(listener, address, shared));
+        Ok(Self {
+            address,
+            serving,
+            _reserved: reserved,
+        })
     }
 
     /// `http://127.0.0.1:<port>`.
@@ -35,14 +58,31 @@ impl Loopback {
         format!("http://{}", self.address)
     }
 
-    /// A kubeconfig that leads here, as JSON, which is YAML too.
+    /// A kubeconfig that leads here, as JSON, which is YAML too. Its user is anonymous.
     pub fn kubeconfig(&self) -> Value {
+        self.config("anonymous", &json!({}))
+    }
+
+    /// A kubeconfig for the holder of `token`.
+    ///
+    /// kube sends it; kubectl and client-go keep tokens to themselves where there is no TLS, and stay
+    /// anonymous.
+    pub fn kubeconfig_for(&self, token: &str) -> Value {
+        self.config("holder", &json!({ "token": token }))
+    }
+
+    /// Writes [`Self::kubeconfig`] to a file.
+    pub fn kubeconfig_file(&self, path: &Path) -> io::Result<()> {
+        std::fs::write(path, self.kubeconfig().to_string())
+    }
+
+    fn config(&self, name: &str, user: &Value) -> Value {
         json!({
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [{ "name": "embedded", "cluster": { "server": self.url() } }],
-            "users": [{ "name": "anyone", "user": {} }],
-            "contexts": [{ "name": "embedded", "context": { "cluster": "embedded", "user": "anyone" } }],
+            "users": [{ "name": name, "user": user }],
+            "contexts": [{ "name": "embedded", "context": { "cluster": "embedded", "user": name } }],
             "current-context": "embedded",
         })
     }
@@ -54,19 +94,61 @@ impl Drop for Loopback {
     }
 }
 
-/// Serves connections until it is dropped, which cuts them. A request whose connection is to fail ends
-/// its connection.
-async fn accept(listener: TcpListener, door: Door) {
-    let mut connections = JoinSet::new();
+/// A socket that shares its address with others of this process.
+fn bind(address: SocketAddr) -> io::Result<TcpSocket> {
+    let socket = TcpSocket::new_v4()?;
+    socket.set_reuseport(true)?;
+    socket.bind(address)?;
+    Ok(socket)
+}
+
+/// Serves connections until it is dropped; listens while the server is up.
+async fn serve(mut listener: TcpListener, address: SocketAddr, shared: Arc<Shared>) {
+    let mut connections = shared.connections.subscribe();
+    loop {
+        accept(listener, &shared, &mut connections).await;
+        listener = loop {
+            if connections.wait_for(|now| !now.down).await.is_err() {
+                return;
+            }
+            match bind(address).and_then(|socket| socket.listen(BACKLOG)) {
+                Ok(listener) => break listener,
+                Err(_) => sleep(RETRY).await,
+            }
+        };
+    }
+}
+
+/// Accepts and serves connections until the server goes down, which cuts them.
+async fn accept(listener: TcpListener, shared: &Arc<Shared>, connections: &mut watch::Receiver<Connections>) {
+    let opened = *connections.borrow();
+    let mut serving = JoinSet::new();
     loop {
         tokio::select! {
-            Some(_) = connections.join_next() => {}
-            accepted = listener.accept() => {
-                if let Ok((stream, _)) = accepted {
-                    let service = TowerToHyperService::new(door.clone());
-                    connections.spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
-                }
+            _ = connections.wait_for(|now| now.down || now.since(opened) == Since::Broken) => return,
+            Some(_) = serving.join_next() => {}
+            stream = next(&listener) => {
+                serving.spawn(connection(stream, shared.clone()));
             }
         }
+    }
+}
+
+async fn next(listener: &TcpListener) -> TcpStream {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => return stream,
+            Err(_) => sleep(RETRY).await,
+        }
+    }
+}
+
+/// Serves one connection until either side ends it; how it ended shows at the other end.
+async fn connection(stream: TcpStream, shared: Arc<Shared>) {
+    // An event of a watch is small and must not wait for the acknowledgement of the one before.
+    if stream.set_nodelay(true).is_ok() {
+        let service = TowerToHyperService::new(Door::from_outside(shared));
+        let serving = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+        serving.await.unwrap_or_default();
     }
 }

@@ -6,6 +6,9 @@
 //!
 //! ```text
 //! door ── server ──┬─ request               what was asked, kept for the test
+//! loopback         ├─ access                who asks, and whether they may
+//!                  ├─ protobuf              bodies of typed clients, read into JSON
+//!                  ├─ discovery             what is served, and whether all is well
 //!                  ├─ faults, connections   what goes wrong
 //!                  ├─ reply                 answers and refusals
 //!                  ├─ write ── checks, merge, managed_fields, namespaces
@@ -21,6 +24,7 @@
 //! kept as they were sent. Custom resource definitions are taken as they are, and their schemas neither prune,
 //! nor complete, nor refuse anything.
 
+mod access;
 mod actors;
 mod binding;
 mod call;
@@ -30,6 +34,7 @@ mod conditions;
 mod connections;
 mod definitions;
 mod deletion;
+mod discovery;
 mod door;
 mod eviction;
 mod failure;
@@ -42,6 +47,7 @@ mod merge;
 mod namespaces;
 mod object;
 mod options;
+mod protobuf;
 mod reply;
 mod request;
 pub mod resource;
@@ -67,9 +73,9 @@ use deletion::DeleteOptions;
 use managed_fields::{Part, Writer};
 use server::Shared;
 use store::Store;
-use tokens::ServiceAccount;
 use write::{Origin, Write};
 
+pub use access::User;
 pub use actors::{Acting, Actors, FINISH, KubeletOptions, STOPPED};
 pub use door::Door;
 pub use failure::Failure;
@@ -122,8 +128,9 @@ impl Server {
     }
 
     /// Serves HTTP on a loopback port, 0 for any, until the result is dropped.
+    #[allow(clippy::unused_async, reason = "sockets need a runtime")]
     pub async fn listen(&self, port: u16) -> std::io::Result<Loopback> {
-        Loopback::open(self.door(), port).await
+        Loopback::open(self.shared.clone(), port)
     }
 
     /// A client that does not say who it is.
@@ -196,17 +203,6 @@ impl Server {
     /// Forgets all history: lists, pages and watches from older versions are answered 410.
     pub fn compact(&self) {
         self.shared.write(Store::compact);
-    }
-}
-
-/// Who clients are.
-impl Server {
-    /// The user that a token from `serviceaccounts/<name>/token` stands for, e.g.
-    /// `system:serviceaccount:default:builder`; none for one that was not issued or has expired.
-    pub fn user_of_token(&self, token: &str) -> Option<String> {
-        let now = self.shared.clock.timestamp();
-        let tokens = self.shared.tokens.lock();
-        tokens.resolve(token, now).map(ServiceAccount::user)
     }
 }
 

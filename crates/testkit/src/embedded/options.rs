@@ -67,7 +67,7 @@ impl Parameters {
         self.0.iter().filter(of_name).map(|(_, value)| value.as_str())
     }
 
-    fn has(&self, name: &str) -> bool {
+    pub(super) fn has(&self, name: &str) -> bool {
         self.0.iter().any(|(key, _)| key == name)
     }
 

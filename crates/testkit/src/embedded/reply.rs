@@ -17,7 +17,12 @@ pub type Body = UnsyncBoxBody<Bytes, io::Error>;
 
 /// JSON in one piece.
 pub(super) fn answer(code: StatusCode, body: Bytes) -> Response<Body> {
-    respond(code, "application/json", whole(body))
+    answer_as(code, "application/json", body)
+}
+
+/// JSON in one piece, of a media type that says more about it.
+pub(super) fn answer_as(code: StatusCode, media: &'static str, body: Bytes) -> Response<Body> {
+    respond(code, media, whole(body))
 }
 
 /// JSON frame by frame.
@@ -50,7 +55,8 @@ pub(super) fn no_such_page() -> Response<Body> {
     plain(StatusCode::NOT_FOUND, Bytes::from_static(b"404 page not found\n"))
 }
 
-fn plain(code: StatusCode, text: Bytes) -> Response<Body> {
+/// Text for people.
+pub(super) fn plain(code: StatusCode, text: Bytes) -> Response<Body> {
     respond(code, "text/plain; charset=utf-8", whole(text))
 }
 

@@ -12,16 +12,19 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
+use super::access::{Access, review};
 use super::call::Call;
 use super::clock::Clock;
 use super::connections::{self, Connections};
 use super::definitions::Definitions;
+use super::discovery::Visit;
 use super::failure::Failure;
 use super::faults::{self, Fault, Faults};
 use super::list::{self, Page};
 use super::managed_fields::{Part, Writer};
 use super::namespaces;
 use super::options::{self, ListOptions, Parameters};
+use super::protobuf;
 use super::reply::{self, Body, answer, refused, streamed};
 use super::request::{Request, Verb};
 use super::resource::table::NAMESPACES;
@@ -46,6 +49,7 @@ pub(super) struct Shared {
     /// The version of the last write.
     pub(super) written: watch::Sender<u64>,
     pub(super) connections: watch::Sender<Connections>,
+    pub(super) access: Mutex<Access>,
     pub(super) definitions: Mutex<Definitions>,
     /// Tokens of service accounts.
     pub(super) tokens: Mutex<Tokens>,
@@ -65,6 +69,7 @@ impl Shared {
             requests: Mutex::default(),
             faults: Mutex::default(),
             connections: watch::Sender::default(),
+            access: Mutex::default(),
             definitions: Mutex::default(),
             tokens: Mutex::default(),
             ends_namespaces: AtomicBool::new(true),
@@ -89,7 +94,8 @@ impl Shared {
 
     /// Answers a request; an error stands for a connection that failed.
     pub(super) async fn handle(self: Arc<Self>, request: http::Request<Bytes>) -> io::Result<Response<Body>> {
-        let (head, body) = request.into_parts();
+        let (mut head, body) = request.into_parts();
+        let body = protobuf::to_json(&mut head.headers, body);
         let query = Parameters::of(&head.uri);
         let request = Request::new(&head.method, &head.uri, &head.headers, &body, query.flag("watch"));
         let number = self.record(request.clone());
@@ -154,6 +160,18 @@ impl Shared {
                 .and_then(|value: &HeaderValue| value.to_str().ok())
                 .unwrap_or_default()
         };
+        let user = match self.admit(head, &request, &query) {
+            Ok(user) => user,
+            Err(failure) => return refused(&failure),
+        };
+        if request.resource.is_empty() {
+            return Visit::of(head, &query).answer(&self.served.read());
+        }
+        if let Some(review) = review::asked_for(&request) {
+            return self
+                .review(review, &request, &user)
+                .unwrap_or_else(|failure| refused(&failure));
+        }
         let (resource, target) = match self.route(&head.method, &request) {
             Ok(Some(routed)) => routed,
             Ok(None) => return reply::no_such_page(),
@@ -195,13 +213,13 @@ impl Shared {
         let served = self.served.read();
         let mut of_group = served
             .iter()
-            .filter(|resource| resource.group == request.group && resource.version == request.version)
+            .filter(|resource| resource.group == request.group)
             .peekable();
         if of_group.peek().is_none() {
             return Ok(None);
         }
         let resource = of_group
-            .find(|resource| resource.plural == request.resource)
+            .find(|resource| resource.version == request.version && resource.plural == request.resource)
             .ok_or_else(Failure::no_such_resource)?;
         let has_namespace = !request.namespace.is_empty();
         let has_name = !request.name.is_empty();

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
+use super::access::User;
 use super::call::Call;
 use super::clock::rfc3339;
 use super::failure::Failure;
@@ -32,6 +33,7 @@ pub(super) struct Tokens {
 pub(super) struct ServiceAccount {
     namespace: String,
     name: String,
+    uid: String,
     expires: Timestamp,
 }
 
@@ -55,9 +57,9 @@ impl Tokens {
 }
 
 impl ServiceAccount {
-    /// Its name among users, e.g. `system:serviceaccount:default:builder`.
-    pub(super) fn user(&self) -> String {
-        format!("system:serviceaccount:{}:{}", self.namespace, self.name)
+    /// The user that it is.
+    pub(super) fn user(&self) -> User {
+        User::service_account(&self.namespace, &self.name, &self.uid)
     }
 }
 
@@ -114,6 +116,7 @@ impl Shared {
         let token = self.tokens.lock().issue(ServiceAccount {
             namespace: namespace.clone(),
             name: name.clone(),
+            uid: found.to_owned(),
             expires,
         });
         Ok(json!({

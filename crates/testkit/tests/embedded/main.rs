@@ -14,13 +14,16 @@
     reason = "a test owns the clock, and awaits the tasks that it spawns"
 )]
 
+mod access;
 mod actors;
 mod custom_resources;
 mod deletes;
+mod discovery;
 mod evictions;
 mod faults;
 mod http;
 mod lists;
+mod loopback;
 mod namespaces;
 mod requests;
 mod subresources;
@@ -36,7 +39,7 @@ fn server() -> Server {
     Server::starting_at("2026-01-01T00:00:00Z".parse().unwrap())
 }
 
-/// Runs scenarios, functions of a client, on both servers: one by one on the embedded one, in one test on
+/// Runs scenarios, functions of a client or of a `twin::Ground`, on both servers: one by one on the embedded one, in one test on
 /// the real one. Each finds the collections of
 /// `twin::SWEPT` empty.
 macro_rules! scenarios {
@@ -45,7 +48,7 @@ macro_rules! scenarios {
             $(
                 #[tokio::test(start_paused = true)]
                 async fn $name() {
-                    super::$name(crate::twin::embedded_client()).await;
+                    super::$name(crate::twin::embedded_ground().into()).await;
                 }
             )*
         }
@@ -54,7 +57,7 @@ macro_rules! scenarios {
             #[ignore = "needs a control plane: cargo xtask test"]
             async fn live_every_scenario() {
                 crate::twin::run_on_real(&[
-                    $((stringify!($name), |client| Box::pin(super::$name(client)))),*
+                    $((stringify!($name), |ground| Box::pin(super::$name(ground.into())))),*
                 ])
                 .await;
             }

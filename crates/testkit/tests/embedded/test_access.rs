@@ -7,8 +7,10 @@ use testkit::embedded::{
     NODES as NODES_RESOURCE, PODS as PODS_RESOURCE,
 };
 
+use crate::access::REVIEWS;
 use crate::http::*;
 use crate::server;
+use crate::twin::with_token;
 
 #[tokio::test(start_paused = true)]
 async fn a_test_writes_as_another_client_and_past_the_rules() {
@@ -111,12 +113,31 @@ async fn a_token_stands_for_its_service_account_until_it_expires() {
     let request = json!({ "spec": { "expirationSeconds": 600 } });
     let issued = create(&client, &format!("{SERVICE_ACCOUNTS}/sa/token"), request).await;
     let token = issued["status"]["token"].as_str().unwrap();
-    let user = Some("system:serviceaccount:default:sa".to_owned());
+    let who = async |token: &str| {
+        let review = post(&with_token(&server, token), REVIEWS, json!({})).await;
+        (review.code, review.body["status"]["userInfo"].clone())
+    };
+    let account = server
+        .get(&testkit::embedded::SERVICE_ACCOUNTS, "default", "sa")
+        .unwrap();
     tokio::time::sleep(std::time::Duration::from_secs(599)).await;
-    assert_eq!(server.user_of_token(token), user);
+    let (code, user) = who(token).await;
+    assert_eq!(
+        (code, &user["username"]),
+        (201, &json!("system:serviceaccount:default:sa"))
+    );
+    assert_eq!(user["uid"], account["metadata"]["uid"]);
+    assert_eq!(
+        user["groups"],
+        json!([
+            "system:serviceaccounts",
+            "system:serviceaccounts:default",
+            "system:authenticated"
+        ])
+    );
+    assert_eq!(who("other").await.0, 401);
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-    assert_eq!(server.user_of_token(token), None);
-    assert_eq!(server.user_of_token("other"), None);
+    assert_eq!(who(token).await.0, 401);
 }
 
 #[tokio::test(start_paused = true)]

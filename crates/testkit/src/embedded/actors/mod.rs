@@ -66,8 +66,9 @@ impl Actors {
         Self::default()
     }
 
-    /// The garbage collector: deletes what has lost its owners, and lets go of owners that are deleted in the
-    /// foreground or leave orphans. Owners of a kind that is not served are taken to exist.
+    /// The garbage collector: deletes what has lost its owners, and lets go of owners that are deleted in
+    /// the foreground or leave orphans. Owners of a kind that is not served are taken to exist; those of
+    /// seeded pods do not.
     pub fn garbage_collector(self) -> Self {
         self.with(garbage_collector::GarbageCollector::default())
     }
