@@ -10,6 +10,7 @@ mod ci;
 mod command;
 mod control_plane;
 mod rules;
+mod schema;
 mod test;
 
 use std::process::ExitCode;
@@ -33,6 +34,8 @@ enum Chore {
     Bench(bench::Args),
     /// Build etcd, kube-apiserver, kube-controller-manager and kube-scheduler for the tests
     ControlPlane,
+    /// Write what objects of the served kinds look like, for the embedded API server
+    Schema(schema::Args),
     /// Check that each rule of the specification has code and a test, and write docs/rules.md
     Rules(rules::Args),
 }
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
         Chore::Ci(args) => ci::run(&args),
         Chore::Bench(args) => bench::run(&args),
         Chore::ControlPlane => control_plane::run(),
+        Chore::Schema(args) => schema::run(&args),
         Chore::Rules(args) => rules::run(&args),
     };
     match outcome {

@@ -48,7 +48,7 @@ impl Write<'_> {
             json!({ "type": "PodScheduled", "status": "True" }),
             self.writer.now,
         );
-        self.validate(&pod, self.name)?;
+        self.validate(None, &pod, self.name)?;
         // Neither the generation nor the owners of fields know of it.
         let key = self.key();
         self.put(&key, pod);

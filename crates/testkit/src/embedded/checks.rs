@@ -95,29 +95,6 @@ impl Write<'_> {
         self.check_namespace(&object["metadata"])
     }
 
-    /// Labels and annotations must map text to text.
-    pub(super) fn validate(&self, object: &Value, name: &str) -> Result<(), Failure> {
-        for map in ["labels", "annotations"] {
-            let is_valid = object["metadata"].get(map).is_none_or(|value| {
-                value
-                    .as_object()
-                    .is_some_and(|map| map.values().all(Value::is_string))
-            });
-            if !is_valid {
-                let field = format!("metadata.{map}");
-                let body = "Invalid value: must be a map of strings";
-                return Err(Failure::invalid(
-                    self.resource,
-                    name,
-                    "FieldValueInvalid",
-                    &field,
-                    body,
-                ));
-            }
-        }
-        Ok(())
-    }
-
     /// An object that is being deleted gets no new finalizers.
     pub(super) fn check_finalizers(&self, old: &Value, new: &Value) -> Result<(), Failure> {
         if old["metadata"].get("deletionTimestamp").is_none() {

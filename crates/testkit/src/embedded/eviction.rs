@@ -144,7 +144,7 @@ impl Write<'_> {
         }
         budget["status"]["disruptedPods"][self.name] = json!(self.writer.now);
         self.servers_own(&POD_DISRUPTION_BUDGETS, &name, Part::Status)
-            .update(budget)?;
+            .update(budget.into())?;
         Ok(())
     }
 

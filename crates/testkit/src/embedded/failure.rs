@@ -29,7 +29,7 @@ pub struct Failure {
 pub(super) struct Cause {
     /// For machines, e.g. `FieldValueInvalid`.
     pub(super) reason: &'static str,
-    pub(super) field: &'static str,
+    pub(super) field: String,
     /// For people, without the field.
     pub(super) message: String,
 }
@@ -190,6 +190,14 @@ impl Failure {
         Self::conflict(resource, resource.plural, name, &cause)
     }
 
+    /// An applied object means one with a uid, and there is none.
+    pub(super) fn nobody_with_uid(resource: &Resource, name: &str, wanted: &str) -> Self {
+        let cause = format!(
+            "uid mismatch: the provided object specified uid {wanted}, and no existing object was found"
+        );
+        Self::conflict(resource, resource.plural, name, &cause)
+    }
+
     /// The uid of a delete's preconditions is not the object's.
     pub(super) fn uid_precondition(resource: &Resource, name: &str, wanted: &str, found: &str) -> Self {
         let cause = format!(
@@ -242,6 +250,27 @@ impl Failure {
         )
     }
 
+    /// Several fields of an object are not acceptable, or one.
+    pub(super) fn invalid_for(resource: &Resource, name: &str, causes: &[Cause]) -> Self {
+        let texts: Vec<String> = causes
+            .iter()
+            .map(|cause| format!("{}: {}", cause.field, cause.message))
+            .collect();
+        let text = match texts.as_slice() {
+            [one] => one.clone(),
+            many => format!("[{}]", many.join(", ")),
+        };
+        let kind = resource.qualified_kind();
+        let mut failure = Self::new(422, "Invalid", format!("{kind} \"{name}\" is invalid: {text}"));
+        let mut details = details(resource.group, resource.kind, name);
+        let causes = causes
+            .iter()
+            .map(|cause| json!({ "reason": cause.reason, "message": cause.message, "field": cause.field }));
+        details.insert("causes".to_owned(), causes.collect());
+        failure.details = Some(Value::Object(details));
+        failure
+    }
+
     /// An update without a resourceVersion where one is needed: named by the plural, as upstream does.
     pub(super) fn version_required(resource: &Resource, name: &str) -> Self {
         Self::invalid_as(
@@ -257,10 +286,15 @@ impl Failure {
 
     /// A list or watch option that does not go with the others.
     pub(super) fn bad_list_option(field: &str, cause: &str, body: &str) -> Self {
+        Self::bad_option("ListOptions", field, cause, body)
+    }
+
+    /// An option that cannot be; `options` is e.g. `PatchOptions`.
+    pub(super) fn bad_option(options: &str, field: &str, cause: &str, body: &str) -> Self {
         Self::invalid_as(
-            "ListOptions.meta.k8s.io",
+            &format!("{options}.meta.k8s.io"),
             "meta.k8s.io",
-            "ListOptions",
+            options,
             "",
             cause,
             field,
@@ -301,6 +335,31 @@ impl Failure {
             json!([{ "reason": cause, "message": body, "field": field }]),
         );
         failure.details = Some(Value::Object(details));
+        failure
+    }
+
+    /// A patch whose result is no object of its kind.
+    pub(super) fn bad_patch(result: &Value, error: &str) -> Self {
+        let shown = result.to_string();
+        Self::invalid_as(
+            "",
+            "",
+            "",
+            "",
+            "FieldValueInvalid",
+            "patch",
+            &format!("Invalid value: {shown:?}: {error}"),
+        )
+    }
+
+    /// An operation of a JSON patch that cannot be done.
+    pub(super) fn unprocessable() -> Self {
+        let mut failure = Self::new(
+            422,
+            "Invalid",
+            "the server rejected our request due to an error in our request",
+        );
+        failure.details = Some(json!({}));
         failure
     }
 

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::failure::Failure;
-use super::resource::{Resource, Shape};
+use super::schema::{Merge, Schema};
 
 const DIRECTIVE: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
@@ -30,163 +30,144 @@ pub(super) fn merge_patch(target: &mut Value, patch: Value) {
     }
 }
 
-/// Applies a strategic merge patch to an object of `resource`.
+/// Applies a strategic merge patch to an object, or to a part of one, that `schema` describes.
 pub(super) fn strategic_merge_patch(
-    resource: &Resource,
+    schema: Schema,
     target: &mut Map<String, Value>,
-    patch: Map<String, Value>,
+    mut patch: Map<String, Value>,
 ) -> Result<(), Failure> {
-    Strategic { resource }.merge_object("", target, patch)
-}
-
-struct Strategic<'a> {
-    resource: &'a Resource,
-}
-
-impl Strategic<'_> {
-    fn merge_object(
-        &self,
-        at: &str,
-        target: &mut Map<String, Value>,
-        mut patch: Map<String, Value>,
-    ) -> Result<(), Failure> {
-        match patch.remove(DIRECTIVE) {
-            None => {}
-            Some(Value::String(directive)) if directive == "replace" => {
-                *target = patch;
-                return Ok(());
+    match patch.remove(DIRECTIVE) {
+        None => {}
+        Some(Value::String(directive)) if directive == "replace" => {
+            *target = patch;
+            return Ok(());
+        }
+        Some(Value::String(directive)) if directive == "delete" => {
+            target.clear();
+            return Ok(());
+        }
+        Some(other) => return Err(refuse(format!("unknown patch type: {}", plain(&other)))),
+    }
+    if let Some(kept) = patch.remove(RETAIN_KEYS) {
+        retain_keys(target, &patch, &kept)?;
+    }
+    for (key, order) in take_prefixed(&mut patch, ELEMENT_ORDER) {
+        merge_ordered(schema, target, &mut patch, &key, &order)?;
+    }
+    for (key, doomed) in take_prefixed(&mut patch, DELETE_FROM_LIST) {
+        if let (Some(Value::Array(items)), Value::Array(doomed)) = (target.get_mut(&key), doomed) {
+            items.retain(|item| !doomed.contains(item));
+        }
+    }
+    for (key, value) in patch {
+        let below = below(schema, &key);
+        match (target.get_mut(&key), value) {
+            (_, Value::Null) => {
+                target.remove(&key);
             }
-            Some(Value::String(directive)) if directive == "delete" => {
-                target.clear();
-                return Ok(());
-            }
-            Some(other) => return Err(refuse(format!("unknown patch type: {}", plain(&other)))),
-        }
-        if let Some(kept) = patch.remove(RETAIN_KEYS) {
-            retain_keys(target, &patch, &kept)?;
-        }
-        for (key, order) in take_prefixed(&mut patch, ELEMENT_ORDER) {
-            self.merge_ordered(at, target, &mut patch, &key, &order)?;
-        }
-        for (key, doomed) in take_prefixed(&mut patch, DELETE_FROM_LIST) {
-            if let (Some(Value::Array(items)), Value::Array(doomed)) = (target.get_mut(&key), doomed) {
-                items.retain(|item| !doomed.contains(item));
-            }
-        }
-        for (key, value) in patch {
-            let below = child(at, &key);
-            match (target.get_mut(&key), value) {
-                (_, Value::Null) => {
+            (Some(Value::Object(old)), Value::Object(new)) => strategic_merge_patch(below, old, new)?,
+            (Some(Value::Array(old)), Value::Array(new)) => merge_list(below, old, new, None)?,
+            (_, value) => match without_directives(value) {
+                Some(value) => {
+                    target.insert(key, value);
+                }
+                None => {
                     target.remove(&key);
                 }
-                (Some(Value::Object(old)), Value::Object(new)) => self.merge_object(&below, old, new)?,
-                (Some(Value::Array(old)), Value::Array(new)) => self.merge_list(&below, old, new, None)?,
-                (_, value) => match without_directives(value) {
-                    Some(value) => {
-                        target.insert(key, value);
-                    }
-                    None => {
-                        target.remove(&key);
-                    }
-                },
-            }
+            },
         }
-        Ok(())
     }
+    Ok(())
+}
 
-    /// Merges the list under `key` and gives its items the order that the patch asks for.
-    fn merge_ordered(
-        &self,
-        at: &str,
-        target: &mut Map<String, Value>,
-        patch: &mut Map<String, Value>,
-        key: &str,
-        order: &Value,
-    ) -> Result<(), Failure> {
-        let Value::Array(order) = order else {
-            return Err(refuse(format!("{ELEMENT_ORDER}{key} is not a list")));
-        };
-        let new = match patch.remove(key) {
-            None => Vec::new(),
-            Some(Value::Array(items)) => items,
-            Some(other) => {
-                patch.insert(key.to_owned(), other);
-                return Ok(());
-            }
-        };
-        if !new.is_empty() || target.contains_key(key) {
-            let list = target.entry(key).or_insert_with(|| Value::Array(Vec::new()));
-            if let Value::Array(old) = list {
-                self.merge_list(&child(at, key), old, new, Some(order))?;
-            }
+/// Merges the list under `key` and gives its items the order that the patch asks for.
+fn merge_ordered(
+    schema: Schema,
+    target: &mut Map<String, Value>,
+    patch: &mut Map<String, Value>,
+    key: &str,
+    order: &Value,
+) -> Result<(), Failure> {
+    let Value::Array(order) = order else {
+        return Err(refuse(format!("{ELEMENT_ORDER}{key} is not a list")));
+    };
+    let new = match patch.remove(key) {
+        None => Vec::new(),
+        Some(Value::Array(items)) => items,
+        Some(other) => {
+            patch.insert(key.to_owned(), other);
+            return Ok(());
         }
-        Ok(())
+    };
+    if !new.is_empty() || target.contains_key(key) {
+        let list = target.entry(key).or_insert_with(|| Value::Array(Vec::new()));
+        if let Value::Array(old) = list {
+            merge_list(below(schema, key), old, new, Some(order))?;
+        }
     }
+    Ok(())
+}
 
-    fn merge_list(
-        &self,
-        at: &str,
-        target: &mut Vec<Value>,
-        patch: Vec<Value>,
-        order: Option<&[Value]>,
-    ) -> Result<(), Failure> {
-        let before = target.clone();
-        match self.resource.shape(at) {
-            Some(Shape::Set) => {
-                let order = order.unwrap_or(&patch).to_vec();
-                for item in patch {
-                    if !target.contains(&item) {
-                        target.push(item);
-                    }
+fn merge_list(
+    schema: Schema,
+    target: &mut Vec<Value>,
+    patch: Vec<Value>,
+    order: Option<&[Value]>,
+) -> Result<(), Failure> {
+    let before = target.clone();
+    match schema.merge() {
+        Merge::Values => {
+            let order = order.unwrap_or(&patch).to_vec();
+            for item in patch {
+                if !target.contains(&item) {
+                    target.push(item);
                 }
-                sort_as_asked(target, &order, &before, |item| Some(item));
             }
-            Some(Shape::Keyed(keys)) => {
-                let key = keys.first().copied().unwrap_or_default();
-                let patch = self.merge_keyed(at, key, target, patch)?;
-                sort_as_asked(target, order.unwrap_or(&patch), &before, |item| item.get(key));
-            }
-            _ => *target = patch,
+            sort_as_asked(target, &order, &before, |item| Some(item));
         }
-        Ok(())
+        Merge::Key(key) => {
+            let patch = merge_keyed(schema.items(), key, target, patch)?;
+            sort_as_asked(target, order.unwrap_or(&patch), &before, |item| item.get(key));
+        }
+        Merge::Replace => *target = patch,
     }
+    Ok(())
+}
 
-    /// Merges items with the same key, and returns the items of the patch without its directives.
-    fn merge_keyed(
-        &self,
-        at: &str,
-        key: &str,
-        target: &mut Vec<Value>,
-        patch: Vec<Value>,
-    ) -> Result<Vec<Value>, Failure> {
-        let mut replace = false;
-        let mut items = Vec::new();
-        for item in patch {
-            match item.get(DIRECTIVE).and_then(Value::as_str) {
-                None => items.push(item),
-                Some("replace") => replace = true,
-                Some("delete") => {
-                    let doomed = key_of(&item, key)?.clone();
-                    target.retain(|item| item.get(key) != Some(&doomed));
-                }
-                Some(other) => return Err(refuse(format!("unknown patch type: {other}"))),
+/// Merges items with the same key, and returns the items of the patch without its directives.
+fn merge_keyed(
+    schema: Schema,
+    key: &str,
+    target: &mut Vec<Value>,
+    patch: Vec<Value>,
+) -> Result<Vec<Value>, Failure> {
+    let mut replace = false;
+    let mut items = Vec::new();
+    for item in patch {
+        match item.get(DIRECTIVE).and_then(Value::as_str) {
+            None => items.push(item),
+            Some("replace") => replace = true,
+            Some("delete") => {
+                let doomed = key_of(&item, key)?.clone();
+                target.retain(|item| item.get(key) != Some(&doomed));
             }
+            Some(other) => return Err(refuse(format!("unknown patch type: {other}"))),
         }
-        if replace {
-            target.clear();
-        }
-        for item in &items {
-            let wanted = key_of(item, key)?;
-            let found = target.iter_mut().find(|old| old.get(key) == Some(wanted));
-            match (found, item) {
-                (Some(Value::Object(old)), Value::Object(new)) => {
-                    self.merge_object(&format!("{at}[]"), old, new.clone())?;
-                }
-                _ => target.extend(without_directives(item.clone())),
-            }
-        }
-        Ok(items)
     }
+    if replace {
+        target.clear();
+    }
+    for item in &items {
+        let wanted = key_of(item, key)?;
+        let found = target.iter_mut().find(|old| old.get(key) == Some(wanted));
+        match (found, item) {
+            (Some(Value::Object(old)), Value::Object(new)) => {
+                strategic_merge_patch(schema, old, new.clone())?;
+            }
+            _ => target.extend(without_directives(item.clone())),
+        }
+    }
+    Ok(items)
 }
 
 /// The API server's refusal of a malformed strategic merge patch: 500 without a reason.
@@ -206,10 +187,9 @@ fn retain_keys(
 ) -> Result<(), Failure> {
     let kept = kept.as_array().map(Vec::as_slice).unwrap_or_default();
     let is_kept = |key: &String| kept.iter().any(|kept| kept.as_str() == Some(key));
-    if patch.iter().any(|(key, value)| !value.is_null() && !is_kept(key)) {
-        return Err(refuse(
-            "$retainKeys list must contain all fields present in the patch".to_owned(),
-        ));
+    // Whatever the patch sets must be among them.
+    if kept.is_empty() || patch.iter().any(|(key, value)| !value.is_null() && !is_kept(key)) {
+        return Err(Failure::bad_request("invalid patch format of retainKeys"));
     }
     target.retain(|key, _| is_kept(key));
     Ok(())
@@ -289,12 +269,9 @@ where
     merged.extend(asked);
 }
 
-fn child(path: &str, key: &str) -> String {
-    if path.is_empty() {
-        key.to_owned()
-    } else {
-        format!("{path}.{key}")
-    }
+/// The type of a field; anything goes for one that is not known.
+fn below(schema: Schema, field: &str) -> Schema {
+    schema.field(field).unwrap_or_else(Schema::any)
 }
 
 fn plain(value: &Value) -> String {
@@ -312,7 +289,7 @@ mod tests {
         let (Value::Object(mut target), Value::Object(patch)) = (target, patch) else {
             panic!("objects");
         };
-        strategic_merge_patch(&NODES, &mut target, patch).unwrap();
+        strategic_merge_patch(NODES.schema(), &mut target, patch).unwrap();
         Value::Object(target)
     }
 
@@ -415,7 +392,7 @@ mod tests {
         let (Value::Object(target), Value::Object(patch)) = (&mut target, patch) else {
             panic!("objects");
         };
-        let refused = strategic_merge_patch(&NODES, target, patch).unwrap_err();
+        let refused = strategic_merge_patch(NODES.schema(), target, patch).unwrap_err();
         assert_eq!(
             (refused.code, refused.message.as_str()),
             (

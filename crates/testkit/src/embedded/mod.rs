@@ -11,7 +11,7 @@
 //!                  ├─ discovery             what is served, and whether all is well
 //!                  ├─ faults, connections   what goes wrong
 //!                  ├─ reply                 answers and refusals
-//!                  ├─ write ── checks, merge, managed_fields, namespaces
+//!                  ├─ write ── decode, patch, apply, prepare, validation, managed_fields, namespaces
 //!                  ├─ deletion              how objects end
 //!                  ├─ list, watch ── options, selector, view
 //!                  ├─ subresources ── scale, eviction, binding, tokens
@@ -20,18 +20,19 @@
 //! actors ── store                            what other components do, past the doors
 //! ```
 //!
-//! Not like the real one: admission (default taints and the like) does not run, unknown and empty fields are
-//! kept as they were sent. Custom resource definitions are taken as they are, and their schemas neither prune,
-//! nor complete, nor refuse anything.
+//! Not like the real one: admission (default taints and the like) does not run.
 
 mod access;
 mod actors;
+mod apply;
 mod binding;
+mod body;
 mod call;
 mod checks;
 mod clock;
 mod conditions;
 mod connections;
+mod decode;
 mod definitions;
 mod deletion;
 mod discovery;
@@ -39,6 +40,7 @@ mod door;
 mod eviction;
 mod failure;
 mod faults;
+mod json_patch;
 mod label_selector;
 mod list;
 mod loopback;
@@ -47,17 +49,21 @@ mod merge;
 mod namespaces;
 mod object;
 mod options;
+mod patch;
+mod prepare;
 mod protobuf;
 mod reply;
 mod request;
 pub mod resource;
 mod scale;
+mod schema;
 mod seed;
 mod selector;
 mod server;
 mod store;
 mod subresources;
 mod tokens;
+mod validation;
 mod view;
 mod watch;
 mod write;
@@ -68,6 +74,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use body::{Parsed, Reading};
 use clock::Clock;
 use deletion::DeleteOptions;
 use managed_fields::{Part, Writer};
@@ -85,6 +92,7 @@ pub use reply::Body;
 pub use request::{Request, Requests, Verb};
 pub use resource::Resource;
 pub use resource::table::*;
+pub use schema::Types;
 
 /// The field manager of writes that a test makes directly.
 const TEST_MANAGER: &str = "test";
@@ -221,7 +229,9 @@ impl Server {
             .as_str()
             .unwrap_or("default")
             .to_owned();
-        let stored = self.writing(resource, &namespace, "", |write| write.create(object))?;
+        let stored = self.writing(resource, &namespace, "", |write| {
+            write.create(Parsed::from(object))
+        })?;
         Ok(write::served(resource, &stored))
     }
 
@@ -257,7 +267,9 @@ impl Server {
             .get(resource, namespace, name)
             .ok_or_else(|| Failure::not_found(resource, name))?;
         edit(&mut object);
-        let stored = self.writing(resource, namespace, name, |write| write.update(object))?;
+        let stored = self.writing(resource, namespace, name, |write| {
+            write.update(Parsed::from(object))
+        })?;
         Ok(write::served(resource, &stored))
     }
 
@@ -341,6 +353,7 @@ impl Server {
                 origin: Origin::Test,
                 part: Part::Whole,
                 dry_run: false,
+                reading: &Reading::default(),
             })
         })
     }

@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use super::body::UNCHECKED;
 use super::deletion::{DeleteOptions, Deleted, FOREGROUND, ORPHAN, Propagation, set_finalizers};
 use super::failure::{Cause, Failure};
 use super::managed_fields::{Part, Writer};
@@ -53,8 +54,9 @@ pub(super) fn create_missing(
         origin: Origin::Client,
         part: Part::WithoutStatus,
         dry_run: false,
+        reading: &UNCHECKED,
     }
-    .create(json!({ "metadata": { "name": name } }))?;
+    .create(json!({ "metadata": { "name": name } }).into())?;
     Ok(())
 }
 
@@ -175,7 +177,7 @@ impl Write<'_> {
         )
         .because(&Cause {
             reason: "NamespaceTerminating",
-            field: "metadata.namespace",
+            field: "metadata.namespace".to_owned(),
             message: format!("namespace {namespace} is being terminated"),
         })
     }

@@ -57,45 +57,6 @@ pub(super) fn requested_version(metadata: &Value) -> Result<u64, Failure> {
     })
 }
 
-/// Leaves out what the API server's types leave out: nulls, empty lists, empty maps of the metadata. Custom
-/// resources have no type beside their metadata.
-pub(super) fn tidy(object: &mut Value, custom: bool) {
-    let typed = if custom {
-        &mut object["metadata"]
-    } else {
-        &mut *object
-    };
-    drop_nulls(typed);
-    drop_empty_lists(typed);
-    if let Some(metadata) = object["metadata"].as_object_mut() {
-        metadata.retain(|field, value| {
-            !matches!(field.as_str(), "labels" | "annotations") || *value != json!({})
-        });
-    }
-}
-
-fn drop_nulls(value: &mut Value) {
-    match value {
-        Value::Object(fields) => {
-            fields.retain(|_, value| !value.is_null());
-            fields.values_mut().for_each(drop_nulls);
-        }
-        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
-        _ => {}
-    }
-}
-
-fn drop_empty_lists(value: &mut Value) {
-    match value {
-        Value::Object(fields) => {
-            fields.retain(|_, value| *value != json!([]));
-            fields.values_mut().for_each(drop_empty_lists);
-        }
-        Value::Array(items) => items.iter_mut().for_each(drop_empty_lists),
-        _ => {}
-    }
-}
-
 /// Whether objects differ in more than these top-level fields.
 pub(super) fn differs_beside(ignored: &[&str], old: &Value, new: &Value) -> bool {
     let rest = |object: &Value| -> Map<String, Value> {

@@ -31,6 +31,16 @@ pub(super) fn streamed(frames: impl Stream<Item = io::Result<Bytes>> + Send + 's
     respond(StatusCode::OK, "application/json", body.boxed_unsync())
 }
 
+/// Adds a `Warning` header for each text.
+pub(super) fn warning(mut response: Response<Body>, texts: &[String]) -> Response<Body> {
+    for text in texts {
+        if let Ok(value) = HeaderValue::from_str(&format!("299 - {text:?}")) {
+            response.headers_mut().append(header::WARNING, value);
+        }
+    }
+    response
+}
+
 /// A refusal, with `Retry-After` where it asks the client to wait.
 pub(super) fn refused(failure: &Failure) -> Response<Body> {
     let code = StatusCode::from_u16(failure.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);

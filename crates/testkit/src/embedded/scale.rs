@@ -6,9 +6,10 @@ use super::failure::Failure;
 use super::label_selector;
 use super::managed_fields::Part;
 use super::object::{at, set_at, text};
+use super::patch::{Patch, PatchKind};
 use super::resource::{Resource, Scale, Selector};
 use super::subresources::check_kind;
-use super::write::{PatchKind, Write, served};
+use super::write::{Ownership, Write, served};
 
 const KIND: &str = "Scale";
 const API_VERSION: &str = "autoscaling/v1";
@@ -86,8 +87,11 @@ impl Write<'_> {
     }
 
     /// Patches the scale of an object; returns the new one.
-    pub(super) fn patch_scale(self, scale: &Scale, kind: PatchKind, patch: Value) -> Result<Value, Failure> {
-        self.check_patch(kind)?;
+    pub(super) fn patch_scale(self, scale: &Scale, patch: Patch) -> Result<Value, Failure> {
+        if patch.kind == PatchKind::Apply {
+            return Err(Failure::unsupported_patch());
+        }
+        self.check_patch(patch.kind)?;
         let current = self.current()?;
         let unset = self.resource.is_custom() && at(&current.object, scale.replicas).is_none();
         let mut new = if unset {
@@ -95,7 +99,7 @@ impl Write<'_> {
         } else {
             of(self.resource, scale, &current.object)?
         };
-        self.apply_patch(kind, &mut new, patch)?;
+        self.apply_patch(patch.kind, &mut new, patch.parsed.value)?;
         self.check_identity(&new)?;
         let replicas = replicas_of(&new).map_err(|cause| {
             let body = format!(
@@ -142,7 +146,7 @@ impl Write<'_> {
         }
         self.part = Part::Scale;
         let resource = self.resource;
-        let stored = self.replace(current, object)?;
+        let stored = self.replace(current, object, Ownership::Tracked)?;
         of(resource, scale, &served(resource, &stored))
     }
 

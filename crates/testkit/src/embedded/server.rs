@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use super::access::{Access, review};
+use super::body::Reading;
 use super::call::Call;
 use super::clock::Clock;
 use super::connections::{self, Connections};
@@ -181,6 +182,15 @@ impl Shared {
             Ok(view) => view,
             Err(failure) => return refused(&failure),
         };
+        let options = match request.verb {
+            Verb::Create => "CreateOptions",
+            Verb::Update => "UpdateOptions",
+            _ => "PatchOptions",
+        };
+        let reading = match Reading::of(query.get("fieldValidation"), options) {
+            Ok(reading) => reading,
+            Err(failure) => return refused(&failure),
+        };
         let call = Call {
             resource,
             target,
@@ -189,6 +199,7 @@ impl Shared {
             view,
             content_type: text(header::CONTENT_TYPE).to_owned(),
             body,
+            reading,
         };
         if let Some(answer) = self.below(&call) {
             return answer.unwrap_or_else(|failure| refused(&failure));
@@ -292,26 +303,27 @@ impl Shared {
     }
 
     fn write_object(&self, call: &Call) -> Result<Response<Body>, Failure> {
-        let written = match call.request.verb {
+        let (written, created) = match call.request.verb {
             Verb::Create => {
                 let object = call.object()?;
-                self.writing(call, |write| write.create(object))?
+                (self.writing(call, |write| write.create(object))?, true)
             }
             Verb::Update => {
                 let object = call.object()?;
-                self.writing(call, |write| write.update(object))?
+                (self.writing(call, |write| write.update(object))?, false)
             }
             _ => {
-                let (kind, patch) = call.patch()?;
-                self.writing(call, |write| write.patch(kind, patch))?
+                let patch = call.patch()?;
+                self.writing(call, |write| write.patch(patch))?
             }
         };
-        let code = if call.request.verb == Verb::Create {
+        let code = if created {
             StatusCode::CREATED
         } else {
             StatusCode::OK
         };
-        Ok(answer(code, call.view.object(&written)))
+        let answer = answer(code, call.view.object(&written));
+        Ok(reply::warning(answer, &call.reading.take_warnings()))
     }
 
     pub(super) fn writing<T>(&self, call: &Call, write: impl FnOnce(Write<'_>) -> T) -> T {
@@ -336,6 +348,7 @@ impl Shared {
                     _ => Part::Whole,
                 },
                 dry_run: call.query.get("dryRun") == "All",
+                reading: &call.reading,
             })
         })
     }

@@ -27,31 +27,31 @@ impl Shared {
     }
 
     fn evict(&self, call: &Call) -> Result<Response<Body>, Failure> {
-        let eviction = call.object()?;
+        let eviction = call.object()?.value;
         self.writing(call, |write| write.evict(&eviction))?;
         Ok(done())
     }
 
     fn bind(&self, call: &Call) -> Result<Response<Body>, Failure> {
-        let binding = call.object()?;
+        let binding = call.object()?.value;
         self.writing(call, |write| write.bind(&binding))?;
         Ok(done())
     }
 
     fn token(&self, call: &Call) -> Result<Response<Body>, Failure> {
-        let issued = self.issue_token(call, &call.object()?)?;
+        let issued = self.issue_token(call, &call.object()?.value)?;
         Ok(answer(StatusCode::CREATED, issued.to_string().into()))
     }
 
     fn scale(&self, call: &Call, scale: &Scale) -> Result<Response<Body>, Failure> {
         let shown = match call.request.verb {
             Verb::Update => {
-                let new = call.object()?;
+                let new = call.object()?.value;
                 self.writing(call, |write| write.update_scale(scale, &new))?
             }
             Verb::Patch => {
-                let (kind, patch) = call.patch()?;
-                self.writing(call, |write| write.patch_scale(scale, kind, patch))?
+                let patch = call.patch()?;
+                self.writing(call, |write| write.patch_scale(scale, patch))?
             }
             _ => {
                 let store = self.store.lock();

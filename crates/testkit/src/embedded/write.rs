@@ -3,11 +3,14 @@
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use super::body::{Parsed, Reading};
 use super::failure::Failure;
+use super::json_patch::json_patch;
 use super::managed_fields::{self, Part, Writer};
 use super::merge;
 use super::namespaces;
-use super::object::{differs_beside, keep, keep_all_but, remove, requested_version, suffix, text, tidy, uid};
+use super::object::{differs_beside, keep, keep_all_but, remove, requested_version, suffix, text, uid};
+use super::patch::{Patch, PatchKind};
 use super::resource::table::NAMESPACES;
 use super::resource::{Resource, Source, StatusRule};
 use super::store::{Store, Stored};
@@ -26,6 +29,8 @@ pub(super) struct Write<'a> {
     /// Which part of the object it may change.
     pub(super) part: Part,
     pub(super) dry_run: bool,
+    /// How strictly it is read.
+    pub(super) reading: &'a Reading,
 }
 
 /// Who asks for a write.
@@ -37,11 +42,13 @@ pub(super) enum Origin {
     Test,
 }
 
-/// How a patch is to be read.
+/// How the managed fields of an object about to be written come about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PatchKind {
-    Merge,
-    Strategic,
+pub(super) enum Ownership {
+    /// From what the write changes.
+    Tracked,
+    /// They are in the object already.
+    Applied,
 }
 
 /// What a delete insists on.
@@ -59,6 +66,7 @@ const KEPT: &[&str] = &[
     "generation",
     "name",
     "namespace",
+    "resourceVersion",
     "selfLink",
     "uid",
 ];
@@ -85,18 +93,39 @@ pub(super) fn served(resource: &Resource, stored: &Stored) -> Value {
 }
 
 impl Write<'_> {
-    pub(super) fn create(mut self, object: Value) -> Result<Stored, Failure> {
-        let mut object = self.well_formed(object)?;
-        let metadata = &mut object["metadata"];
-        if requested_version(metadata)? != 0 {
+    pub(super) fn create(self, body: Parsed) -> Result<Stored, Failure> {
+        let mut object = self.well_formed(body.value)?;
+        self.decode(&mut object, &body.duplicates)?;
+        if requested_version(&object["metadata"])? != 0 {
             return Err(Failure::new(
                 500,
                 "",
                 "resourceVersion should not be set on objects to be created",
             ));
         }
-        self.check_namespace(metadata)?;
-        self.check_lifecycle(metadata)?;
+        remove(&mut object["metadata"], "managedFields");
+        self.add(object, Ownership::Tracked)
+    }
+
+    /// The last steps of a create: from a decoded object to the store.
+    pub(super) fn add(mut self, mut object: Value, ownership: Ownership) -> Result<Stored, Failure> {
+        self.check_namespace(&object["metadata"])?;
+        self.check_lifecycle(&object["metadata"])?;
+        for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
+            remove(&mut object["metadata"], field);
+        }
+        if self.resource.status == StatusRule::SubresourceOnly && self.part != Part::Whole {
+            remove(&mut object, "status");
+        }
+        if let Some(complete) = self.resource.on_create
+            && self.origin == Origin::Client
+        {
+            complete(&mut object);
+        }
+        if ownership == Ownership::Tracked {
+            managed_fields::track(self.resource, None, &mut object, self.part, self.writer);
+        }
+        let metadata = &mut object["metadata"];
         let generated = !text(metadata, "generateName").is_empty();
         let name = self.name_for(metadata)?;
         if self.resource.source == (Source::Definition { terminating: true }) && self.origin == Origin::Client
@@ -113,14 +142,6 @@ impl Write<'_> {
         }
         let identity = self.store.next_identity();
         if let Some(metadata) = metadata.as_object_mut() {
-            for field in [
-                "deletionTimestamp",
-                "deletionGracePeriodSeconds",
-                "selfLink",
-                "managedFields",
-            ] {
-                metadata.remove(field);
-            }
             metadata.insert("name".to_owned(), json!(name));
             metadata.insert("uid".to_owned(), json!(uid(identity)));
             metadata.insert("creationTimestamp".to_owned(), json!(self.writer.now));
@@ -131,29 +152,14 @@ impl Write<'_> {
                 metadata.insert("generation".to_owned(), json!(1));
             }
         }
-        if self.resource.status == StatusRule::SubresourceOnly && self.part != Part::Whole {
-            remove(&mut object, "status");
-        }
-        let is_namespace = self.resource.is(&NAMESPACES);
-        if is_namespace {
-            namespaces::label(&mut object);
-        }
-        tidy(&mut object, self.resource.is_custom());
-        self.validate(&object, &name)?;
-        if let Some(complete) = self.resource.on_create
-            && self.origin == Origin::Client
-        {
-            complete(&mut object);
-        }
-        managed_fields::track(self.resource, None, &mut object, self.part, self.writer);
-        if is_namespace {
-            namespaces::activate(&mut object, self.part);
-        }
+        self.prepare(&mut object);
+        self.validate(None, &object, &name)?;
         Ok(self.put(&key, object))
     }
 
-    pub(super) fn update(self, object: Value) -> Result<Stored, Failure> {
-        let object = self.well_formed(object)?;
+    pub(super) fn update(self, body: Parsed) -> Result<Stored, Failure> {
+        let mut object = self.well_formed(body.value)?;
+        self.decode(&mut object, &body.duplicates)?;
         self.check_named(&object)?;
         let current = self.current()?;
         let uid = text(&object["metadata"], "uid");
@@ -161,19 +167,24 @@ impl Write<'_> {
         if !uid.is_empty() && uid != found {
             return Err(Failure::wrong_uid(self.resource, &self.key(), uid, found));
         }
-        self.replace(current, object)
+        self.replace(current, object, Ownership::Tracked)
     }
 
-    pub(super) fn patch(self, kind: PatchKind, patch: Value) -> Result<Stored, Failure> {
-        self.check_patch(kind)?;
+    /// Patches, or creates what is applied; says whether it did the latter.
+    pub(super) fn patch(self, patch: Patch) -> Result<(Stored, bool), Failure> {
+        self.check_patch(patch.kind)?;
+        if patch.kind == PatchKind::Apply {
+            return self.apply(patch);
+        }
         let current = self.current()?;
         let mut object = current.object.clone();
-        self.apply_patch(kind, &mut object, patch)?;
-        if !object["metadata"].is_object() {
+        self.apply_patch(patch.kind, &mut object, patch.parsed.value)?;
+        if object["metadata"].is_null() {
             object["metadata"] = json!({});
         }
+        self.decode_patched(&mut object, &patch.parsed.duplicates)?;
         self.check_identity(&object)?;
-        self.replace(current, object)
+        Ok((self.replace(current, object, Ownership::Tracked)?, false))
     }
 
     /// Custom resources have no types to merge strategically by.
@@ -191,20 +202,17 @@ impl Write<'_> {
         object: &mut Value,
         patch: Value,
     ) -> Result<(), Failure> {
-        let Value::Object(patch) = patch else {
-            return Err(Failure::bad_request(
-                "error decoding patch: json: cannot unmarshal into Go value of type map[string]interface {}",
-            ));
-        };
-        match (kind, object) {
-            (PatchKind::Strategic, Value::Object(object)) => {
-                merge::strategic_merge_patch(self.resource, object, patch)
+        match (kind, patch) {
+            (PatchKind::Json, Value::Array(operations)) => json_patch(object, &operations)?,
+            (PatchKind::Strategic, Value::Object(patch)) => {
+                if let Value::Object(object) = object {
+                    merge::strategic_merge_patch(self.resource.schema(), object, patch)?;
+                }
             }
-            (_, object) => {
-                merge::merge_patch(object, Value::Object(patch));
-                Ok(())
-            }
+            (PatchKind::Merge, patch @ Value::Object(_)) => merge::merge_patch(object, patch),
+            (kind, other) => return Err(kind.misshapen(&other)),
         }
+        Ok(())
     }
 
     /// A write of the server's own beside this one, in the same namespace.
@@ -227,11 +235,17 @@ impl Write<'_> {
             origin: Origin::Client,
             part,
             dry_run: self.dry_run,
+            reading: self.reading,
         }
     }
 
-    /// The last steps of an update and a patch: from the whole new object to the store.
-    pub(super) fn replace(mut self, current: Current, mut new: Value) -> Result<Stored, Failure> {
+    /// The last steps of an update and a patch: from the whole new object, decoded, to the store.
+    pub(super) fn replace(
+        mut self,
+        current: Current,
+        mut new: Value,
+        ownership: Ownership,
+    ) -> Result<Stored, Failure> {
         let old = current.object;
         let wanted = requested_version(&new["metadata"])?;
         if wanted == 0 && !self.resource.unconditional_update && self.origin == Origin::Client {
@@ -258,8 +272,10 @@ impl Write<'_> {
         if self.resource.is(&NAMESPACES) {
             namespaces::label(&mut new);
         }
-        tidy(&mut new, self.resource.is_custom());
-        self.validate(&new, self.name)?;
+        if ownership == Ownership::Tracked {
+            managed_fields::choose(&old, &mut new, self.part);
+        }
+        self.validate(Some(&old), &new, self.name)?;
         self.check_finalizers(&old, &new)?;
         if self.resource.is(&NAMESPACES) {
             namespaces::check(&new, self.name, self.part)?;
@@ -271,7 +287,9 @@ impl Write<'_> {
         if new == old && !is_over {
             return Ok(current.stored);
         }
-        managed_fields::track(self.resource, Some(&old), &mut new, self.part, self.writer);
+        if ownership == Ownership::Tracked {
+            managed_fields::track(self.resource, Some(&old), &mut new, self.part, self.writer);
+        }
         if is_over {
             self.remove(old);
             return Ok(Stored {
@@ -284,17 +302,9 @@ impl Write<'_> {
     }
 
     fn keep_what_updates_cannot_change(&self, old: &Value, new: &mut Value) {
-        let resets_owners = new["metadata"]["managedFields"]
-            .as_array()
-            .is_some_and(|entries| entries.iter().all(|entry| *entry == json!({})));
-        let was = &old["metadata"];
         if let Some(metadata) = new["metadata"].as_object_mut() {
-            let owners = (!resets_owners).then_some("managedFields");
-            for field in KEPT.iter().copied().chain(["resourceVersion"]).chain(owners) {
-                keep(metadata, was, field);
-            }
-            if resets_owners {
-                metadata.remove("managedFields");
+            for field in KEPT {
+                keep(metadata, &old["metadata"], field);
             }
         }
         if let Some(object) = new.as_object_mut() {
@@ -310,7 +320,7 @@ impl Write<'_> {
             && let Some(metadata) = new["metadata"].as_object_mut()
         {
             for field in self.resource.status_keeps {
-                keep(metadata, was, field);
+                keep(metadata, &old["metadata"], field);
             }
         }
         if self.resource.is(&NAMESPACES) {

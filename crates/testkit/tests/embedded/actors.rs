@@ -406,6 +406,7 @@ mod kubelets {
         let ready = json!({
             "type": "Ready",
             "status": "True",
+            "lastProbeTime": null,
             "lastTransitionTime": "2026-01-01T00:00:05Z",
         });
         assert_eq!(*condition(&p, "Ready"), ready);
@@ -627,6 +628,7 @@ mod scheduling {
                 "status": "False",
                 "reason": "Unschedulable",
                 "message": "0/1 nodes are available.",
+                "lastProbeTime": null,
                 "lastTransitionTime": "2026-01-01T00:00:00Z",
             })
         );

@@ -13,7 +13,9 @@ use tokio::time::timeout;
 /// Who scenarios say they are; their field manager is `scenario`.
 pub(crate) const AGENT: &str = "scenario/1.0";
 
+pub(crate) const APPLY: &str = "application/apply-patch+yaml";
 pub(crate) const JSON: &str = "application/json";
+pub(crate) const JSON_PATCH: &str = "application/json-patch+json";
 pub(crate) const MERGE: &str = "application/merge-patch+json";
 pub(crate) const STRATEGIC: &str = "application/strategic-merge-patch+json";
 pub(crate) const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
@@ -21,8 +23,11 @@ pub(crate) const METADATA_LIST: &str = "application/json;as=PartialObjectMetadat
 
 pub(crate) const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 pub(crate) const CORE_EVENTS: &str = "/api/v1/namespaces/default/events";
+pub(crate) const DAEMON_SETS: &str = "/apis/apps/v1/namespaces/default/daemonsets";
 pub(crate) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 pub(crate) const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+pub(crate) const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles";
+pub(crate) const ROLE_BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings";
 pub(crate) const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/default/events";
 pub(crate) const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
 pub(crate) const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
@@ -72,14 +77,30 @@ pub(crate) async fn post(client: &Client, uri: impl AsRef<str>, body: Value) -> 
     send(client, request, body.to_string().into_bytes()).await
 }
 
+/// Creates with a body that need not be what `Value` can hold.
+pub(crate) async fn post_text(client: &Client, uri: impl AsRef<str>, body: &str) -> Answer {
+    let request = Request::post(uri.as_ref()).header(header::CONTENT_TYPE, JSON);
+    send(client, request, body.as_bytes().to_vec()).await
+}
+
 pub(crate) async fn put(client: &Client, uri: impl AsRef<str>, body: Value) -> Answer {
     let request = Request::put(uri.as_ref()).header(header::CONTENT_TYPE, JSON);
     send(client, request, body.to_string().into_bytes()).await
 }
 
 pub(crate) async fn patch(client: &Client, uri: impl AsRef<str>, content_type: &str, body: Value) -> Answer {
+    patch_text(client, uri, content_type, &body.to_string()).await
+}
+
+/// Patches with a body that need not be JSON.
+pub(crate) async fn patch_text(
+    client: &Client,
+    uri: impl AsRef<str>,
+    content_type: &str,
+    body: &str,
+) -> Answer {
     let request = Request::patch(uri.as_ref()).header(header::CONTENT_TYPE, content_type);
-    send(client, request, body.to_string().into_bytes()).await
+    send(client, request, body.as_bytes().to_vec()).await
 }
 
 pub(crate) async fn delete(client: &Client, uri: impl AsRef<str>, options: Value) -> Answer {

@@ -16,6 +16,7 @@
 
 mod access;
 mod actors;
+mod apply;
 mod custom_resources;
 mod deletes;
 mod discovery;
@@ -25,7 +26,9 @@ mod http;
 mod lists;
 mod loopback;
 mod namespaces;
+mod patches;
 mod requests;
+mod schema;
 mod subresources;
 mod test_access;
 mod twin;

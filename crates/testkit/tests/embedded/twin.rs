@@ -46,6 +46,7 @@ const SWEPT: &[&str] = &[
     LEASES,
     CORE_EVENTS,
     CONFIG_MAPS,
+    DAEMON_SETS,
     DEPLOYMENTS,
     JOBS,
     PODS,
@@ -53,12 +54,12 @@ const SWEPT: &[&str] = &[
     REPLICATION_CONTROLLERS,
     REPLICA_SETS,
     RESOURCE_CLAIMS,
+    ROLES,
+    ROLE_BINDINGS,
     SERVICE_ACCOUNTS,
     STATEFUL_SETS,
     "/apis/rbac.authorization.k8s.io/v1/clusterroles?labelSelector=scenario",
     "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings?labelSelector=scenario",
-    "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles",
-    "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings",
 ];
 
 pub(crate) fn embedded_ground() -> Ground {

@@ -6,6 +6,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::follower::Follower;
+use crate::embedded::body::UNCHECKED;
 use crate::embedded::deletion::DeleteOptions;
 use crate::embedded::failure::Failure;
 use crate::embedded::managed_fields::{Part, Writer};
@@ -77,7 +78,7 @@ impl Stage {
         object: Value,
     ) -> Result<Value, Failure> {
         let part = main_part(resource);
-        let stored = self.write(resource, namespace, "", part, |write| write.create(object))?;
+        let stored = self.write(resource, namespace, "", part, |write| write.create(object.into()))?;
         Ok(served(resource, &stored))
     }
 
@@ -123,7 +124,7 @@ impl Stage {
         self.write_to(target, part, |write| {
             let mut object = incarnation(&write, target.uid)?;
             change(&mut object);
-            write.update(object)
+            write.update(object.into())
         })?;
         Ok(())
     }
@@ -162,6 +163,7 @@ impl Stage {
                 origin: Origin::Client,
                 part,
                 dry_run: false,
+                reading: &UNCHECKED,
             })
         })
     }

@@ -13,6 +13,7 @@ use parking_lot::RwLock;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use super::body::UNCHECKED;
 use super::clock::Clock;
 use super::conditions;
 use super::deletion::DeleteOptions;
@@ -201,7 +202,7 @@ impl ServersOwn<'_> {
         let name = text(&definition["metadata"], "name").to_owned();
         let written = self
             .write(&CUSTOM_RESOURCE_DEFINITIONS, "", &name, Part::Status)
-            .update(definition);
+            .update(definition.into());
         // It was read under the same lock.
         debug_assert!(written.is_ok(), "{written:?}");
     }
@@ -226,6 +227,7 @@ impl ServersOwn<'_> {
             origin: Origin::Client,
             part,
             dry_run: false,
+            reading: &UNCHECKED,
         }
     }
 }

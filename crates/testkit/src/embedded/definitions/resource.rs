@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::super::conditions;
 use super::super::object::{at, items, text};
 use super::super::resource::{Resource, Scale, Scope, Selector, Source, StatusRule};
+use super::super::schema::Types;
 
 /// A version of a definition as a resource.
 #[derive(Debug)]
@@ -66,6 +67,9 @@ fn of_version(definition: &Value, version: &Value) -> Resource {
         resource.status = StatusRule::SubresourceOnly;
     }
     resource.scale = at(version, "subresources.scale").map(scale);
+    if let Some(schema) = at(version, "schema.openAPIV3Schema") {
+        resource.types = Some(Box::leak(Box::new(Types::of_custom_resource(schema))));
+    }
     let fields: Vec<(&'static str, &'static str)> = items(version, "selectableFields")
         .iter()
         .map(|field| (path(field, "jsonPath"), ""))

@@ -147,7 +147,7 @@ impl Sent {
         if let (Some(policy), Some(_)) = (&self.propagation, self.orphan_dependents) {
             causes.push(Cause {
                 reason: "FieldValueInvalid",
-                field: "propagationPolicy",
+                field: "propagationPolicy".to_owned(),
                 message: format!(
                     "Invalid value: \"{policy}\": orphanDependents and deletionPropagation cannot be both set"
                 ),
@@ -157,7 +157,7 @@ impl Sent {
         if let Some(policy) = self.propagation.as_ref().filter(|_| propagation.is_none()) {
             causes.push(Cause {
                 reason: "FieldValueNotSupported",
-                field: "propagationPolicy",
+                field: "propagationPolicy".to_owned(),
                 message: format!(
                     "Unsupported value: \"{policy}\": supported values: \"Foreground\", \"Background\", \
                      \"Orphan\", \"nil\""
@@ -167,7 +167,7 @@ impl Sent {
         if self.dry_run.iter().any(|stage| stage != "All") {
             causes.push(Cause {
                 reason: "FieldValueNotSupported",
-                field: "dryRun",
+                field: "dryRun".to_owned(),
                 message: format!(
                     "Unsupported value: {}: supported values: \"All\"",
                     Value::from(self.dry_run)

@@ -9,6 +9,9 @@ use serde_json::Value;
 pub use deletion::Dependents;
 pub(super) use subresource::Target;
 pub use subresource::{Action, Scale, Selector};
+
+use super::schema::{Schema, Types};
+
 pub use table::SERVED;
 
 /// One served resource. A new kind is one `static` and one entry in [`SERVED`], both in `table.rs`.
@@ -34,8 +37,8 @@ pub struct Resource {
     pub unconditional_update: bool,
     /// Selectable fields beside `metadata.name` and `metadata.namespace`: path, value when absent.
     pub fields: &'static [(&'static str, &'static str)],
-    /// Fields whose structure JSON does not show, by path (`[]` stands for the items of a list).
-    pub shapes: &'static [(&'static str, Shape)],
+    /// The types of a custom resource that brings them.
+    pub types: Option<&'static Types>,
     /// The resource whose storage this one shows under other field names.
     pub alias: Option<Alias>,
     /// Fields of the metadata that a write of `/status` leaves alone.
@@ -93,20 +96,6 @@ pub enum StatusRule {
     SubresourceOnly,
 }
 
-/// Structure of a field, as strategic merge and field ownership see it. Without an entry an object is
-/// merged and owned field by field, and a list is replaced and owned as a whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
-    /// An object that the Go type always holds, so that its presence says nothing about an owner.
-    Struct,
-    /// An object owned as a whole.
-    Atomic,
-    /// A list of scalars merged as a set.
-    Set,
-    /// A list of objects told apart by these keys; strategic merge uses the first.
-    Keyed(&'static [&'static str]),
-}
-
 /// A second view of another resource's objects.
 #[derive(Clone, Copy, Debug)]
 pub struct Alias {
@@ -118,17 +107,6 @@ pub struct Alias {
 
 /// The metadata that clients write.
 pub(super) const USER_METADATA: &[&str] = &["annotations", "finalizers", "labels", "ownerReferences"];
-
-/// Shapes that every object has.
-const METADATA: &[(&str, Shape)] = &[
-    ("metadata", Shape::Struct),
-    ("metadata.finalizers", Shape::Set),
-    ("metadata.ownerReferences", Shape::Keyed(&["uid"])),
-    ("metadata.ownerReferences[]", Shape::Atomic),
-];
-
-/// Shapes that every object with a Go type has.
-const TYPED: &[(&str, Shape)] = &[("spec", Shape::Struct), ("status", Shape::Struct)];
 
 impl Resource {
     /// A cluster-scoped resource with the defaults of a custom resource without subresources.
@@ -149,7 +127,7 @@ impl Resource {
             generation: false,
             unconditional_update: true,
             fields: &[],
-            shapes: &[],
+            types: None,
             alias: None,
             status_keeps: &[],
             scale: None,
@@ -209,10 +187,10 @@ impl Resource {
         self
     }
 
-    /// Declares the structure of fields.
+    /// Gives a custom resource the types of its definition; see [`Types::of_custom_resource`].
     #[must_use]
-    pub const fn shapes(mut self, shapes: &'static [(&'static str, Shape)]) -> Self {
-        self.shapes = shapes;
+    pub const fn types(mut self, types: &'static Types) -> Self {
+        self.types = Some(types);
         self
     }
 
@@ -320,15 +298,9 @@ impl Resource {
         self.alias.map_or(self, |alias| alias.of)
     }
 
-    /// The declared structure of the field at `path`.
-    pub(super) fn shape(&self, path: &str) -> Option<Shape> {
-        let typed = if self.is_custom() { &[] } else { TYPED };
-        METADATA
-            .iter()
-            .chain(typed)
-            .chain(self.shapes)
-            .find(|(at, _)| *at == path)
-            .map(|(_, shape)| *shape)
+    /// What its objects look like.
+    pub(super) fn schema(&self) -> Schema {
+        Schema::of(self.types, &self.api_version(), self.kind)
     }
 
     /// Renames the top-level fields of a stored object to what this resource calls them.

@@ -1,23 +1,13 @@
 //! The kinds that are served, those of the five controllers among them.
 
-use serde_json::{Value, json};
-
 use super::super::definitions;
-use super::{Action, Dependents, Resource, Selector, Shape, StatusRule, USER_METADATA};
+use super::{Action, Dependents, Resource, Selector, StatusRule, USER_METADATA};
 
 /// `v1` nodes.
 pub static NODES: Resource = Resource::cluster("", "v1", "Node", "nodes")
     .short(&["no"])
     .status(StatusRule::SetByCreate)
-    .fields(&[("spec.unschedulable", "false")])
-    .shapes(&[
-        ("spec.podCIDRs", Shape::Set),
-        ("status.addresses", Shape::Keyed(&["type"])),
-        ("status.conditions", Shape::Keyed(&["type"])),
-        ("status.daemonEndpoints", Shape::Struct),
-        ("status.daemonEndpoints.kubeletEndpoint", Shape::Struct),
-        ("status.nodeInfo", Shape::Struct),
-    ]);
+    .fields(&[("spec.unschedulable", "false")]);
 
 /// `coordination.k8s.io/v1` leases.
 pub static LEASES: Resource =
@@ -38,11 +28,6 @@ pub static CORE_EVENTS: Resource = Resource::namespaced("", "v1", "Event", "even
         ("reason", ""),
         ("reportingComponent", ""),
         ("type", ""),
-    ])
-    .shapes(&[
-        ("involvedObject", Shape::Atomic),
-        ("related", Shape::Atomic),
-        ("source", Shape::Struct),
     ]);
 
 /// `events.k8s.io/v1` events: the same objects as [`CORE_EVENTS`] under other field names.
@@ -60,11 +45,6 @@ pub static EVENTS: Resource = Resource::namespaced("events.k8s.io", "v1", "Event
         ("reason", ""),
         ("reportingController", ""),
         ("type", ""),
-    ])
-    .shapes(&[
-        ("regarding", Shape::Atomic),
-        ("related", Shape::Atomic),
-        ("deprecatedSource", Shape::Struct),
     ])
     .alias_of(
         &CORE_EVENTS,
@@ -94,7 +74,6 @@ pub static PODS: Resource = Resource::namespaced("", "v1", "Pod", "pods")
     .status(StatusRule::SubresourceOnly)
     .status_keeps(&["ownerReferences"])
     .actions(&[("binding", Action::Bind), ("eviction", Action::Evict)])
-    .on_create(await_scheduling)
     .generation()
     .fields(&[
         ("spec.nodeName", ""),
@@ -275,19 +254,3 @@ pub static SERVED: &[&Resource] = &[
     &CLUSTER_ROLE_BINDINGS,
     &CUSTOM_RESOURCE_DEFINITIONS,
 ];
-
-/// A pod is pending until a kubelet runs it, and not to be scheduled while gates hold it.
-fn await_scheduling(pod: &mut Value) {
-    pod["status"] = json!({ "phase": "Pending" });
-    let is_gated = pod["spec"]["schedulingGates"]
-        .as_array()
-        .is_some_and(|gates| !gates.is_empty());
-    if is_gated {
-        pod["status"]["conditions"] = json!([{
-            "type": "PodScheduled",
-            "status": "False",
-            "reason": "SchedulingGated",
-            "message": "Scheduling is blocked due to non-empty scheduling gates",
-        }]);
-    }
-}

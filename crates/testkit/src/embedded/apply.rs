@@ -1,0 +1,84 @@
+//! Server-side apply as a write: finds or creates the object. Whose fields are whose is told in
+//! `managed_fields/apply.rs`.
+
+use serde_json::Value;
+
+use super::body::FieldValidation;
+use super::failure::Failure;
+use super::managed_fields::Part;
+use super::managed_fields::apply::Application;
+use super::object::{remove, text};
+use super::patch::{Patch, PatchKind};
+use super::store::Stored;
+use super::write::{Ownership, Write};
+
+impl Write<'_> {
+    /// Applies an object; says whether that created it.
+    pub(super) fn apply(self, patch: Patch) -> Result<(Stored, bool), Failure> {
+        let wanted = patch.parsed.value;
+        let duplicates = patch.parsed.duplicates;
+        if !wanted.is_object() {
+            return Err(PatchKind::Apply.misshapen(&wanted));
+        }
+        self.check_type(&wanted)?;
+        if wanted["metadata"]
+            .get("managedFields")
+            .is_some_and(|fields| !fields.is_null())
+        {
+            return Err(Failure::bad_request("metadata.managedFields must be nil"));
+        }
+        let current = match self.current() {
+            Ok(current) => Some(current),
+            Err(_) if self.part != Part::Status => None,
+            Err(failure) => return Err(failure),
+        };
+        let application = Application {
+            resource: self.resource,
+            part: self.part,
+            writer: self.writer,
+            force: patch.force,
+        };
+        let live = current.as_ref().map(|current| &current.object);
+        let mut object = application.apply(live, &wanted)?;
+        if self.reading.validation == FieldValidation::Strict && !duplicates.is_empty() {
+            let list = duplicates.join(", ");
+            return Err(Failure::bad_request(format!(
+                "error strict decoding YAML: {list}"
+            )));
+        }
+        self.decode_patched(&mut object, &duplicates)?;
+        if let Some(current) = current {
+            self.check_identity(&object)?;
+            return Ok((self.replace(current, object, Ownership::Applied)?, false));
+        }
+        let uid = text(&object["metadata"], "uid");
+        if !uid.is_empty() {
+            return Err(Failure::nobody_with_uid(self.resource, self.name, uid));
+        }
+        self.check_identity(&object)?;
+        if text(&object["metadata"], "name").is_empty() {
+            return Err(Failure::bad_request(format!(
+                "the name of the object ({} based on URL) was undeterminable: name must be provided",
+                self.name
+            )));
+        }
+        // Whoever applies means the object that is to be, whatever its version.
+        remove(&mut object["metadata"], "resourceVersion");
+        Ok((self.add(object, Ownership::Applied)?, true))
+    }
+
+    fn check_type(&self, wanted: &Value) -> Result<(), Failure> {
+        let (kind, api_version) = (text(wanted, "kind"), text(wanted, "apiVersion"));
+        if kind == self.resource.kind && api_version == self.resource.api_version() {
+            return Ok(());
+        }
+        let group_version = if api_version.contains('/') {
+            api_version.to_owned()
+        } else {
+            format!("/{api_version}")
+        };
+        Err(Failure::bad_request(format!(
+            "invalid object type: {group_version}, Kind={kind}"
+        )))
+    }
+}

@@ -1,0 +1,175 @@
+//! JSON patch (RFC 6902), as lenient as the library that kube-apiserver uses: `test` takes a missing field
+//! for null, `replace` adds one, `copy` copies null from nowhere.
+
+use serde_json::{Map, Value};
+
+use super::failure::Failure;
+
+/// How many operations a patch may have.
+const MAX_OPERATIONS: usize = 10_000;
+
+/// An operation that cannot be done. Which one and why is not told, as upstream does not.
+struct Refused;
+
+/// Applies the operations of `patch` in their order.
+pub(super) fn json_patch(target: &mut Value, patch: &[Value]) -> Result<(), Failure> {
+    if patch.len() > MAX_OPERATIONS {
+        return Err(Failure::new(
+            413,
+            "RequestEntityTooLarge",
+            format!(
+                "Request entity too large: The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {}",
+                patch.len()
+            ),
+        ));
+    }
+    for operation in patch {
+        apply(target, operation).map_err(|Refused| Failure::unprocessable())?;
+    }
+    Ok(())
+}
+
+fn apply(target: &mut Value, operation: &Value) -> Result<(), Refused> {
+    let text = |field: &str| operation.get(field).and_then(Value::as_str).ok_or(Refused);
+    let path = text("path")?;
+    let value = || operation.get("value").cloned().unwrap_or_default();
+    match text("op")? {
+        "add" => add(target, path, value()),
+        "replace" => replace(target, path, value()),
+        "remove" => remove(target, path).map(drop),
+        "move" => {
+            let moved = remove(target, text("from")?)?;
+            add(target, path, moved)
+        }
+        "copy" => {
+            let copied = read(target, text("from")?)?;
+            add(target, path, copied)
+        }
+        "test" if read(target, path)? == value() => Ok(()),
+        _ => Err(Refused),
+    }
+}
+
+/// The object or list that `path` ends in, and the last part of the path.
+fn parent<'a>(target: &'a mut Value, path: &str) -> Result<(&'a mut Value, String), Refused> {
+    let (above, last) = path.rsplit_once('/').ok_or(Refused)?;
+    let parent = target.pointer_mut(above).ok_or(Refused)?;
+    Ok((parent, last.replace("~1", "/").replace("~0", "~")))
+}
+
+fn add(target: &mut Value, path: &str, value: Value) -> Result<(), Refused> {
+    match parent(target, path)? {
+        (Value::Object(fields), last) => {
+            fields.insert(last, value);
+        }
+        (Value::Array(items), last) if last == "-" => items.push(value),
+        (Value::Array(items), last) => {
+            let at = index(&last)?;
+            if at > items.len() {
+                return Err(Refused);
+            }
+            items.insert(at, value);
+        }
+        _ => return Err(Refused),
+    }
+    Ok(())
+}
+
+fn replace(target: &mut Value, path: &str, value: Value) -> Result<(), Refused> {
+    match parent(target, path)? {
+        (Value::Object(fields), last) => {
+            fields.insert(last, value);
+        }
+        (Value::Array(items), last) => *items.get_mut(index(&last)?).ok_or(Refused)? = value,
+        _ => return Err(Refused),
+    }
+    Ok(())
+}
+
+fn remove(target: &mut Value, path: &str) -> Result<Value, Refused> {
+    match parent(target, path)? {
+        (Value::Object(fields), last) => fields.remove(&last).ok_or(Refused),
+        (Value::Array(items), last) => {
+            let at = index(&last)?;
+            if at >= items.len() {
+                return Err(Refused);
+            }
+            Ok(items.remove(at))
+        }
+        _ => Err(Refused),
+    }
+}
+
+/// The value at `path`; null for a field that its object does not have.
+fn read(target: &mut Value, path: &str) -> Result<Value, Refused> {
+    match parent(target, path)? {
+        (Value::Object(fields), last) => Ok(field(fields, &last)),
+        (Value::Array(items), last) => items.get(index(&last)?).cloned().ok_or(Refused),
+        _ => Err(Refused),
+    }
+}
+
+fn field(fields: &Map<String, Value>, name: &str) -> Value {
+    fields.get(name).cloned().unwrap_or_default()
+}
+
+fn index(text: &str) -> Result<usize, Refused> {
+    text.parse().map_err(|_| Refused)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn patched(patch: &Value) -> Result<Value, u16> {
+        let mut target = json!({ "a": { "b": 1, "c/d": 2 }, "l": [1, 2] });
+        json_patch(&mut target, patch.as_array().unwrap())
+            .map(|()| target)
+            .map_err(|failure| failure.code)
+    }
+
+    #[test]
+    fn operations_add_replace_remove_move_copy_and_test() {
+        assert_eq!(
+            patched(&json!([
+                { "op": "test", "path": "/a/c~1d", "value": 2 },
+                { "op": "add", "path": "/l/1", "value": 9 },
+                { "op": "add", "path": "/l/-", "value": 8 },
+                { "op": "replace", "path": "/l/0", "value": 7 },
+                { "op": "move", "from": "/a/b", "path": "/a/e" },
+                { "op": "copy", "from": "/a/e", "path": "/f" },
+                { "op": "remove", "path": "/a/c~1d" },
+            ])),
+            Ok(json!({ "a": { "e": 1 }, "l": [7, 9, 2, 8], "f": 1 }))
+        );
+    }
+
+    #[test]
+    fn a_missing_field_reads_as_null_and_may_be_replaced_but_not_removed() {
+        assert!(patched(&json!([{ "op": "test", "path": "/a/x", "value": null }])).is_ok());
+        assert!(patched(&json!([{ "op": "replace", "path": "/a/x", "value": 1 }])).is_ok());
+        assert_eq!(patched(&json!([{ "op": "remove", "path": "/a/x" }])), Err(422));
+        assert_eq!(
+            patched(&json!([{ "op": "add", "path": "/x/y", "value": 1 }])),
+            Err(422)
+        );
+        assert_eq!(
+            patched(&json!([{ "op": "add", "path": "/l/9", "value": 1 }])),
+            Err(422)
+        );
+        assert_eq!(
+            patched(&json!([{ "op": "add", "path": "", "value": 1 }])),
+            Err(422)
+        );
+        assert_eq!(patched(&json!([{ "op": "huh", "path": "/a" }])), Err(422));
+    }
+
+    #[test]
+    fn a_patch_has_ten_thousand_operations_at_most() {
+        let test = json!({ "op": "test", "path": "/a/b", "value": 1 });
+        assert!(patched(&Value::Array(vec![test.clone(); 10_000])).is_ok());
+        assert_eq!(patched(&Value::Array(vec![test; 10_001])), Err(413));
+    }
+}

@@ -1,0 +1,99 @@
+//! What makes an object acceptable, and what of it can change.
+//!
+//! Not all that the API server checks: what a controller or a user of `kubectl` may trip over.
+
+mod metadata;
+mod pods;
+mod specs;
+mod syntax;
+
+use serde_json::Value;
+
+use super::failure::{Cause, Failure};
+use super::managed_fields::Part;
+use super::resource::Resource;
+use super::write::{Origin, Write};
+
+/// What is wrong with an object, field by field.
+#[derive(Debug, Default)]
+struct Causes(Vec<Cause>);
+
+impl Causes {
+    fn add(&mut self, reason: &'static str, field: &str, message: String) {
+        self.0.push(Cause {
+            reason,
+            field: field.to_owned(),
+            message,
+        });
+    }
+
+    fn required(&mut self, field: &str, why: &str) {
+        let colon = if why.is_empty() { "" } else { ": " };
+        self.add("FieldValueRequired", field, format!("Required value{colon}{why}"));
+    }
+
+    fn invalid(&mut self, field: &str, value: &Value, why: &str) {
+        self.add(
+            "FieldValueInvalid",
+            field,
+            format!("Invalid value: {value}: {why}"),
+        );
+    }
+
+    fn forbidden(&mut self, field: &str, why: &str) {
+        self.add("FieldValueForbidden", field, format!("Forbidden: {why}"));
+    }
+
+    fn unsupported(&mut self, field: &str, value: &str, supported: &[&str]) {
+        let supported: Vec<String> = supported.iter().map(|value| format!("\"{value}\"")).collect();
+        let supported = supported.join(", ");
+        let message = format!("Unsupported value: \"{value}\": supported values: {supported}");
+        self.add("FieldValueNotSupported", field, message);
+    }
+
+    /// Complains of a text that does not have the syntax of `rule`.
+    fn syntax(&mut self, field: &str, text: &str, rule: fn(&str) -> Result<(), String>) {
+        if let Err(why) = rule(text) {
+            self.invalid(field, &Value::from(text), &why);
+        }
+    }
+
+    fn not_negative(&mut self, object: &Value, field: &str) {
+        let value = at(object, field);
+        if value.as_i64().is_some_and(|number| number < 0) {
+            self.invalid(field, value, "must be greater than or equal to 0");
+        }
+    }
+
+    fn immutable(&mut self, old: &Value, new: &Value, field: &str) {
+        if at(old, field) != at(new, field) {
+            self.invalid(field, at(new, field), "field is immutable");
+        }
+    }
+
+    fn into_result(self, resource: &Resource, name: &str) -> Result<(), Failure> {
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        Err(Failure::invalid_for(resource, name, &self.0))
+    }
+}
+
+/// The value at a path of fields, null where there is none.
+fn at<'a>(object: &'a Value, field: &str) -> &'a Value {
+    field.split('.').fold(object, |value, name| &value[name])
+}
+
+impl Write<'_> {
+    /// Refuses an object that breaks the rules of its kind, or changes from `old` what cannot change. A test
+    /// may do what controllers of the cluster do behind a client's back: its writes are held to the rules
+    /// for metadata alone.
+    pub(super) fn validate(&self, old: Option<&Value>, new: &Value, name: &str) -> Result<(), Failure> {
+        let mut causes = Causes::default();
+        metadata::check(self.resource, new, name, old.is_none(), &mut causes);
+        if self.origin == Origin::Client && self.part != Part::Status {
+            specs::check(self.resource, old, new, &mut causes);
+        }
+        causes.into_result(self.resource, name)
+    }
+}
