@@ -8,8 +8,6 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 use serde_saphyr::options::DuplicateKeyPolicy;
 
-use super::failure::Failure;
-
 /// What happens about unknown and duplicate fields, by the parameter `fieldValidation`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum FieldValidation {
@@ -57,27 +55,16 @@ impl From<Value> for Parsed {
 }
 
 impl Reading {
-    /// Reads the parameter of a `PatchOptions` or the like, which `options` names.
-    pub(super) fn of(parameter: &str, options: &str) -> Result<Self, Failure> {
-        let validation = match parameter {
-            "Ignore" => FieldValidation::Ignore,
-            "" | "Warn" => FieldValidation::Warn,
-            "Strict" => FieldValidation::Strict,
-            other => {
-                return Err(Failure::bad_option(
-                    options,
-                    "fieldValidation",
-                    "FieldValueNotSupported",
-                    &format!(
-                        "Unsupported value: \"{other}\": supported values: \"\", \"Ignore\", \"Strict\", \"Warn\""
-                    ),
-                ));
-            }
-        };
-        Ok(Self {
-            validation,
+    /// Reads the parameter `fieldValidation`.
+    pub(super) fn of(parameter: &str) -> Self {
+        Self {
+            validation: match parameter {
+                "Ignore" => FieldValidation::Ignore,
+                "Strict" => FieldValidation::Strict,
+                _ => FieldValidation::Warn,
+            },
             warnings: Mutex::default(),
-        })
+        }
     }
 
     /// What is wrong with the fields of a body: an error where that is not allowed.

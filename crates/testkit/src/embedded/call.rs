@@ -1,6 +1,7 @@
 //! A routed request, and what its verb reads from it.
 
 use bytes::Bytes;
+use serde_json::{Map, Value};
 
 use super::body::{self, Parsed, Reading};
 use super::failure::Failure;
@@ -13,8 +14,8 @@ use super::write;
 
 /// What a manager is called whose client sends neither `fieldManager` nor `User-Agent`.
 const UNKNOWN_MANAGER: &str = "unknown";
-/// How long the name of a manager may be.
-const MANAGER_LENGTH: usize = 128;
+/// Bytes that a body may have.
+const BODY_LIMIT: usize = 3 * 1024 * 1024;
 
 /// A request on its way to its verb.
 pub(super) struct Call {
@@ -59,25 +60,45 @@ impl Call {
             .is_some_and(|media| media.trim() == wanted)
     }
 
+    /// Whether the patch is a server-side apply.
+    pub(super) fn is_apply(&self) -> bool {
+        self.content_type.starts_with("application/apply-patch+")
+    }
+
+    /// Refuses a body that is longer than the API server reads.
+    pub(super) fn check_size(&self) -> Result<(), Failure> {
+        if self.body.len() > BODY_LIMIT {
+            return Err(Failure::body_too_large(BODY_LIMIT));
+        }
+        Ok(())
+    }
+
     /// The object in the body of a create or an update.
     pub(super) fn object(&self) -> Result<Parsed, Failure> {
         if !self.content_type.is_empty() && !self.has_content_type("application/json") {
             return Err(Failure::unsupported_body());
         }
-        body::json(&self.body).map_err(|error| {
+        let unrecognized = |error: &str| {
             Failure::bad_request(format!(
                 "the object provided is unrecognized (must be of type {}): couldn't get version/kind; json parse \
                  error: {error}",
                 self.resource.kind
             ))
-        })
+        };
+        let mut parsed = body::json(&self.body).map_err(|error| unrecognized(&error.to_string()))?;
+        let is_text = |field: &str| parsed.value.get(field).is_none_or(Value::is_string);
+        match &parsed.value {
+            Value::Null => parsed.value = Value::Object(Map::new()),
+            Value::Object(_) if is_text("kind") && is_text("apiVersion") => {}
+            _ => return Err(unrecognized("json: cannot unmarshal")),
+        }
+        Ok(parsed)
     }
 
     /// The patch in the body.
     pub(super) fn patch(&self) -> Result<Patch, Failure> {
         let media = self.content_type.split(';').next().unwrap_or_default().trim();
         let kind = PatchKind::of(media).ok_or_else(Failure::unsupported_patch)?;
-        self.check_patch_options(kind)?;
         let parsed = if kind == PatchKind::Apply {
             body::yaml(&self.body)
         } else {
@@ -89,27 +110,5 @@ impl Call {
             parsed,
             force: self.query.flag("force"),
         })
-    }
-
-    /// Who applies must say who it is, and only an apply can be forced.
-    fn check_patch_options(&self, kind: PatchKind) -> Result<(), Failure> {
-        let is_apply = kind == PatchKind::Apply;
-        let manager = self.query.get("fieldManager");
-        let refused = |field: &str, cause: &str, body: &str| {
-            Err(Failure::bad_option("PatchOptions", field, cause, body))
-        };
-        if is_apply && manager.is_empty() {
-            let body = "Required value: is required for apply patch";
-            return refused("fieldManager", "FieldValueRequired", body);
-        }
-        if !is_apply && self.query.flag("force") {
-            let body = "Forbidden: may not be specified for non-apply patch";
-            return refused("force", "FieldValueForbidden", body);
-        }
-        if manager.len() > MANAGER_LENGTH {
-            let body = "Too long: may not be more than 128 bytes";
-            return refused("fieldManager", "FieldValueTooLong", body);
-        }
-        Ok(())
     }
 }

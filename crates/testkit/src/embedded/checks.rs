@@ -12,21 +12,24 @@ impl Write<'_> {
         if self.resource.is_custom() && self.origin == Origin::Client {
             self.check_custom_kind(&object)?;
         }
-        let (kind, api_version) = (text(&object, "kind"), text(&object, "apiVersion"));
-        if !object.is_object()
-            || (!kind.is_empty() && kind != self.resource.kind)
-            || (!api_version.is_empty() && api_version != self.resource.api_version())
-        {
-            return Err(Failure::bad_request(format!(
-                "{kind} in version \"{api_version}\" cannot be handled as a {}",
+        let or = |field: &str, default: &str| match text(&object, field) {
+            "" => default.to_owned(),
+            given => given.to_owned(),
+        };
+        let api_version = self.resource.api_version();
+        let (kind, version) = (or("kind", self.resource.kind), or("apiVersion", &api_version));
+        let refused = |version: &str, why: &str| {
+            Failure::bad_request(format!(
+                "{kind} in version \"{version}\" cannot be handled as a {}: {why}",
                 self.resource.kind
-            )));
+            ))
+        };
+        if kind != self.resource.kind || version != api_version {
+            let why = format!("no kind \"{kind}\" is registered for version \"{version}\"");
+            return Err(refused(version.rsplit('/').next().unwrap_or_default(), &why));
         }
         if object["metadata"].is_null() {
             object["metadata"] = json!({});
-        }
-        if !object["metadata"].is_object() {
-            return Err(Failure::bad_request("metadata is not an object"));
         }
         Ok(object)
     }
@@ -86,7 +89,13 @@ impl Write<'_> {
     /// The name and namespace of an update must be those of its path.
     pub(super) fn check_identity(&self, object: &Value) -> Result<(), Failure> {
         let name = text(&object["metadata"], "name");
-        if !name.is_empty() && name != self.name {
+        if name.is_empty() {
+            return Err(Failure::bad_request(format!(
+                "the name of the object ({} based on URL) was undeterminable: name must be provided",
+                self.name
+            )));
+        }
+        if name != self.name {
             return Err(Failure::bad_request(format!(
                 "the name of the object ({name}) does not match the name on the URL ({})",
                 self.name

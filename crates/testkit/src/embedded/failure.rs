@@ -48,11 +48,60 @@ impl fmt::Display for Cause {
 
 const MODIFIED: &str =
     "the object has been modified; please apply your changes to the latest version and try again";
+/// What kube-apiserver reads and writes; this server, JSON alone.
+const MEDIA_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 const INCONSISTENT_CONTINUE: &str = "The provided continue parameter is too old to display a consistent list \
      result. You can start a new list without the continue parameter, or use the continue token in this \
      response to retrieve the remainder of the results. Continuing with the provided token results in an \
      inconsistent list - objects that were created, modified, or deleted between the time the first chunk was \
      returned and now may show up in the list.";
+
+/// What is wrong with it (apimachinery `util/validation/field`); `shown` is the value as JSON.
+impl Cause {
+    fn new(reason: &'static str, field: &str, message: String) -> Self {
+        Self {
+            reason,
+            field: field.to_owned(),
+            message,
+        }
+    }
+
+    pub(super) fn forbidden(field: &str, why: &str) -> Self {
+        Self::new("FieldValueForbidden", field, format!("Forbidden: {why}"))
+    }
+
+    pub(super) fn required(field: &str, why: &str) -> Self {
+        Self::new("FieldValueRequired", field, format!("Required value: {why}"))
+    }
+
+    pub(super) fn invalid(field: &str, shown: &str, why: &str) -> Self {
+        Self::new(
+            "FieldValueInvalid",
+            field,
+            format!("Invalid value: {shown}: {why}"),
+        )
+    }
+
+    pub(super) fn too_long(field: &str, limit: usize) -> Self {
+        Self::new(
+            "FieldValueTooLong",
+            field,
+            format!("Too long: may not be more than {limit} bytes"),
+        )
+    }
+
+    pub(super) fn not_supported(field: &str, shown: &str, supported: &[&str]) -> Self {
+        let supported: Vec<String> = supported.iter().map(|value| format!("\"{value}\"")).collect();
+        Self::new(
+            "FieldValueNotSupported",
+            field,
+            format!(
+                "Unsupported value: {shown}: supported values: {}",
+                supported.join(", ")
+            ),
+        )
+    }
+}
 
 impl Failure {
     /// A failure without details.
@@ -177,15 +226,14 @@ impl Failure {
     /// A precondition that storage found not to hold for the object under `key`.
     pub(super) fn precondition(resource: &Resource, key: &str, what: &str) -> Self {
         let name = key.rsplit('/').next().unwrap_or_default();
-        let group = if resource.is_custom() {
-            format!("{}/", resource.group)
-        } else {
-            String::new()
+        let table = match (resource.is_custom(), resource.plural) {
+            (true, plural) => format!("{}/{plural}", resource.group),
+            (false, "nodes") => "minions".to_owned(),
+            (false, plural) => plural.to_owned(),
         };
         let cause = format!(
-            "StorageError: invalid object, Code: 4, Key: /registry/{group}{}/{key}, ResourceVersion: 0, \
-             AdditionalErrorMsg: Precondition failed: {what}",
-            resource.plural
+            "StorageError: invalid object, Code: 4, Key: /registry/{table}/{key}, ResourceVersion: 0, \
+             AdditionalErrorMsg: Precondition failed: {what}"
         );
         Self::conflict(resource, resource.plural, name, &cause)
     }
@@ -238,81 +286,26 @@ impl Failure {
 
     /// One field of an object is not acceptable. `body` is the message without the field, e.g.
     /// `Required value: name or generateName is required`.
-    pub(super) fn invalid(resource: &Resource, name: &str, cause: &str, field: &str, body: &str) -> Self {
-        Self::invalid_as(
-            &resource.qualified_kind(),
-            resource.group,
-            resource.kind,
-            name,
-            cause,
-            field,
-            body,
-        )
-    }
-
-    /// Several fields of an object are not acceptable, or one.
-    pub(super) fn invalid_for(resource: &Resource, name: &str, causes: &[Cause]) -> Self {
-        let texts: Vec<String> = causes
-            .iter()
-            .map(|cause| format!("{}: {}", cause.field, cause.message))
-            .collect();
-        let text = match texts.as_slice() {
-            [one] => one.clone(),
-            many => format!("[{}]", many.join(", ")),
-        };
-        let kind = resource.qualified_kind();
-        let mut failure = Self::new(422, "Invalid", format!("{kind} \"{name}\" is invalid: {text}"));
-        let mut details = details(resource.group, resource.kind, name);
-        let causes = causes
-            .iter()
-            .map(|cause| json!({ "reason": cause.reason, "message": cause.message, "field": cause.field }));
-        details.insert("causes".to_owned(), causes.collect());
-        failure.details = Some(Value::Object(details));
-        failure
+    pub(super) fn invalid(
+        resource: &Resource,
+        name: &str,
+        cause: &'static str,
+        field: &str,
+        body: &str,
+    ) -> Self {
+        Self::invalid_fields(resource, name, &[Cause::new(cause, field, body.to_owned())])
     }
 
     /// An update without a resourceVersion where one is needed: named by the plural, as upstream does.
     pub(super) fn version_required(resource: &Resource, name: &str) -> Self {
-        Self::invalid_as(
+        let cause = Cause::invalid("metadata.resourceVersion", "0", "must be specified for an update");
+        Self::invalid_for(
             &resource.qualified_plural(),
             resource.group,
             resource.plural,
             name,
-            "FieldValueInvalid",
-            "metadata.resourceVersion",
-            "Invalid value: 0: must be specified for an update",
+            &[cause],
         )
-    }
-
-    /// A list or watch option that does not go with the others.
-    pub(super) fn bad_list_option(field: &str, cause: &str, body: &str) -> Self {
-        Self::bad_option("ListOptions", field, cause, body)
-    }
-
-    /// An option that cannot be; `options` is e.g. `PatchOptions`.
-    pub(super) fn bad_option(options: &str, field: &str, cause: &str, body: &str) -> Self {
-        Self::invalid_as(
-            &format!("{options}.meta.k8s.io"),
-            "meta.k8s.io",
-            options,
-            "",
-            cause,
-            field,
-            body,
-        )
-    }
-
-    /// Delete options that contradict themselves or mean nothing.
-    pub(super) fn bad_delete_options(causes: &[Cause]) -> Self {
-        let all: Vec<String> = causes.iter().map(ToString::to_string).collect();
-        let all = match all.as_slice() {
-            [one] => one.clone(),
-            all => format!("[{}]", all.join(", ")),
-        };
-        let message = format!("DeleteOptions.meta.k8s.io \"\" is invalid: {all}");
-        let mut failure = Self::new(422, "Invalid", message);
-        failure.details = Some(json!({ "group": "meta.k8s.io", "kind": "DeleteOptions" }));
-        causes.iter().fold(failure, Self::because)
     }
 
     pub(super) fn invalid_as(
@@ -320,20 +313,45 @@ impl Failure {
         group: &str,
         kind: &str,
         name: &str,
-        cause: &str,
+        cause: &'static str,
         field: &str,
         body: &str,
     ) -> Self {
+        let causes = [Cause::new(cause, field, body.to_owned())];
+        Self::invalid_for(qualified, group, kind, name, &causes)
+    }
+
+    /// Options of a request, of the kind `ListOptions` and the like, that cannot be met.
+    pub(super) fn bad_options(kind: &str, causes: &[Cause]) -> Self {
+        Self::invalid_for(&format!("{kind}.meta.k8s.io"), "meta.k8s.io", kind, "", causes)
+    }
+
+    /// Several fields of an object are not acceptable.
+    pub(super) fn invalid_fields(resource: &Resource, name: &str, causes: &[Cause]) -> Self {
+        Self::invalid_for(
+            &resource.qualified_kind(),
+            resource.group,
+            resource.kind,
+            name,
+            causes,
+        )
+    }
+
+    fn invalid_for(qualified: &str, group: &str, kind: &str, name: &str, causes: &[Cause]) -> Self {
+        let mut messages: Vec<String> = causes.iter().map(ToString::to_string).collect();
+        messages.dedup();
+        let why = match messages.as_slice() {
+            [one] => one.clone(),
+            more => format!("[{}]", more.join(", ")),
+        };
         let mut failure = Self::new(
             422,
             "Invalid",
-            format!("{qualified} \"{name}\" is invalid: {field}: {body}"),
+            format!("{qualified} \"{name}\" is invalid: {why}"),
         );
+        let causes: Vec<Value> = causes.iter().map(Cause::to_json).collect();
         let mut details = details(group, kind, name);
-        details.insert(
-            "causes".to_owned(),
-            json!([{ "reason": cause, "message": body, "field": field }]),
-        );
+        details.insert("causes".to_owned(), json!(causes));
         failure.details = Some(Value::Object(details));
         failure
     }
@@ -439,15 +457,40 @@ impl Failure {
         Self::new(
             415,
             "UnsupportedMediaType",
-            "the body of the request was in an unknown format - accepted media types include: application/json",
+            format!(
+                "the body of the request was in an unknown format - accepted media types include: {MEDIA_TYPES}"
+            ),
         )
     }
 
-    pub(super) fn not_acceptable() -> Self {
+    /// A body that is longer than the API server reads.
+    pub(super) fn body_too_large(limit: usize) -> Self {
+        Self::new(
+            413,
+            "RequestEntityTooLarge",
+            format!("Request entity too large: limit is {limit}"),
+        )
+    }
+
+    /// No media type of the `Accept` header can be written; lists and watches can also be streamed.
+    pub(super) fn not_acceptable(streams: bool) -> Self {
+        let streamed = if streams {
+            ", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
+        } else {
+            ""
+        };
+        let message = format!("406: Not Acceptable\n\nAvailable representations: {MEDIA_TYPES}{streamed}");
+        let mut failure = Self::new(406, "NotAcceptable", message);
+        failure.details = Some(json!({}));
+        failure
+    }
+
+    /// The media type is known, what it asks to be transformed into is not.
+    pub(super) fn not_transformable() -> Self {
         Self::new(
             406,
             "NotAcceptable",
-            "only the following media types are accepted: application/json",
+            format!("only the following media types are accepted: {MEDIA_TYPES}"),
         )
     }
 
@@ -457,6 +500,25 @@ impl Failure {
         let mut failure = Self::new(406, "NotAcceptable", message);
         failure.details = Some(json!({}));
         failure
+    }
+
+    /// The metadata of a list was asked for as that of an object, or the other way round.
+    pub(super) fn not_of_this_shape(resource: &Resource, is_list: bool) -> Self {
+        let package = match resource.group {
+            "" => "core",
+            group => group.split('.').next().unwrap_or_default(),
+        };
+        let kind = resource.kind;
+        let message = if is_list {
+            format!(
+                "you requested PartialObjectMetadata, but the requested object is a list (*{package}.{kind}List)"
+            )
+        } else {
+            format!(
+                "you requested PartialObjectMetadataList, but the requested object is not a list (*{package}.{kind})"
+            )
+        };
+        Self::new(406, "NotAcceptable", message)
     }
 
     /// The version asked for was not reached in time.

@@ -11,7 +11,7 @@
 //!                  ├─ discovery             what is served, and whether all is well
 //!                  ├─ faults, connections   what goes wrong
 //!                  ├─ reply                 answers and refusals
-//!                  ├─ write ── decode, patch, apply, prepare, validation, managed_fields, namespaces
+//!                  ├─ write ── write_options, decode, patch, apply, prepare, validation, managed_fields
 //!                  ├─ deletion              how objects end
 //!                  ├─ list, watch ── options, selector, view
 //!                  ├─ subresources ── scale, eviction, binding, tokens
@@ -67,6 +67,7 @@ mod validation;
 mod view;
 mod watch;
 mod write;
+mod write_options;
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -1,11 +1,12 @@
 //! Query parameters of lists, watches and gets, and which of them go together.
 
+use std::num::{IntErrorKind, ParseIntError};
 use std::time::Duration;
 
 use axum::extract::Query;
 use http::Uri;
 
-use super::failure::Failure;
+use super::failure::{Cause, Failure};
 use super::resource::Resource;
 use super::selector::{FieldSelector, LabelSelector};
 
@@ -57,8 +58,10 @@ impl Parameters {
             .map_or("", |(_, value)| value)
     }
 
+    /// Whether a flag is given with any value but `false` and `0`.
     pub(super) fn flag(&self, name: &str) -> bool {
-        matches!(self.get(name), "true" | "1")
+        let value = self.get(name);
+        self.has(name) && value != "0" && !value.eq_ignore_ascii_case("false")
     }
 
     /// All values of a parameter.
@@ -72,12 +75,16 @@ impl Parameters {
     }
 
     pub(super) fn number(&self, name: &str) -> Result<Option<i64>, Failure> {
-        let text = self.get(name);
-        if text.is_empty() {
+        if !self.has(name) {
             return Ok(None);
         }
-        text.parse().map(Some).map_err(|_| {
-            Failure::bad_request(format!("strconv.ParseInt: parsing \"{text}\": invalid syntax"))
+        let text = self.get(name);
+        text.parse().map(Some).map_err(|error: ParseIntError| {
+            let why = match error.kind() {
+                IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
+                _ => "invalid syntax",
+            };
+            Failure::bad_request(format!("strconv.ParseInt: parsing \"{text}\": {why}"))
         })
     }
 }
@@ -175,56 +182,63 @@ fn version(text: &str, single: bool) -> Result<Option<u64>, Failure> {
     })
 }
 
-/// Refuses parameters that contradict each other, in the API server's words.
+/// Refuses parameters that contradict each other, in the API server's words (apimachinery
+/// `apis/meta/internalversion/validation`).
 fn check_combination(query: &Parameters, watch: bool) -> Result<(), Failure> {
     const MATCH: &str = "resourceVersionMatch";
-    let forbidden = |field: &str, why: &str| {
-        let body = format!("Forbidden: {why}");
-        Err(Failure::bad_list_option(field, "FieldValueForbidden", &body))
-    };
     let version = query.get("resourceVersion");
     let matching = query.get(MATCH);
     let initial_events = query.has("sendInitialEvents");
-    if initial_events && !watch {
-        return forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list");
-    }
-    if initial_events && matching != "NotOlderThan" {
-        return forbidden(
+    let mut causes = Vec::new();
+    let mut forbid = |field: &'static str, why: &str| causes.push(Cause::forbidden(field, why));
+    if watch && initial_events && matching != "NotOlderThan" {
+        forbid(
             MATCH,
             "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
         );
     }
-    if matching.is_empty() || initial_events {
-        return Ok(());
+    if !matching.is_empty() {
+        if watch && !initial_events {
+            forbid(
+                MATCH,
+                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+            );
+        }
+        if !watch && version.is_empty() {
+            forbid(
+                MATCH,
+                "resourceVersionMatch is forbidden unless resourceVersion is provided",
+            );
+        }
+        if !query.get("continue").is_empty() {
+            forbid(
+                MATCH,
+                "resourceVersionMatch is forbidden when continue is provided",
+            );
+        }
+        let supported: &[&str] = if watch {
+            &["NotOlderThan"]
+        } else {
+            &["Exact", "NotOlderThan", ""]
+        };
+        if !supported.contains(&matching) {
+            causes.push(Cause::not_supported(MATCH, &format!("\"{matching}\""), supported));
+        } else if matching == "Exact" && version == "0" {
+            causes.push(Cause::forbidden(
+                MATCH,
+                "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
+            ));
+        }
     }
-    if watch {
-        return forbidden(
-            MATCH,
-            "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-        );
+    if initial_events && !watch {
+        causes.push(Cause::forbidden(
+            "sendInitialEvents",
+            "sendInitialEvents is forbidden for list",
+        ));
     }
-    if version.is_empty() {
-        return forbidden(
-            MATCH,
-            "resourceVersionMatch is forbidden unless resourceVersion is provided",
-        );
+    if causes.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::bad_options("ListOptions", &causes))
     }
-    if !query.get("continue").is_empty() {
-        return forbidden(
-            MATCH,
-            "resourceVersionMatch is forbidden when continue is provided",
-        );
-    }
-    if !matches!(matching, "Exact" | "NotOlderThan") {
-        let body =
-            format!("Unsupported value: \"{matching}\": supported values: \"Exact\", \"NotOlderThan\", \"\"");
-        return Err(Failure::bad_list_option(MATCH, "FieldValueNotSupported", &body));
-    }
-    if matching == "Exact" && version == "0" {
-        return forbidden(
-            MATCH,
-            "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
-        );
-    }
-    Ok(())
 }

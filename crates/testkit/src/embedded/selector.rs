@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::failure::Failure;
 use super::resource::Resource;
+use super::validation::syntax::{label_value, qualified_name};
 
 /// A parsed label selector; the empty one selects everything.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -136,18 +137,17 @@ impl<'a> Parser<'a> {
         if !is_word(key) {
             return Err(format!("found '{key}', expected: identifier"));
         }
-        let test = if matches!(self.peek(), "" | ",") {
-            if absent {
-                LabelTest::DoesNotExist
-            } else {
-                LabelTest::Exists
-            }
+        check_key(key)?;
+        let test = if absent {
+            LabelTest::DoesNotExist
+        } else if matches!(self.peek(), "" | ",") {
+            LabelTest::Exists
         } else {
             match self.next() {
                 "=" | "==" => LabelTest::In(vec![self.value()?]),
                 "!=" => LabelTest::NotIn(vec![self.value()?]),
-                ">" => LabelTest::GreaterThan(self.number()?),
-                "<" => LabelTest::LessThan(self.number()?),
+                ">" => LabelTest::GreaterThan(self.number(key)?),
+                "<" => LabelTest::LessThan(self.number(key)?),
                 "in" => LabelTest::In(self.values()?),
                 "notin" => LabelTest::NotIn(self.values()?),
                 other => {
@@ -155,6 +155,11 @@ impl<'a> Parser<'a> {
                 }
             }
         };
+        let values: &[String] = match &test {
+            LabelTest::In(values) | LabelTest::NotIn(values) => values,
+            _ => &[],
+        };
+        check_values(key, values)?;
         Ok(LabelRequirement {
             key: key.to_owned(),
             test,
@@ -171,13 +176,15 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn number(&mut self) -> Result<i64, String> {
+    fn number(&mut self, key: &str) -> Result<i64, String> {
         let value = self.value()?;
-        value.parse().map_err(|_| {
-            format!(
-                "values[0][]: Invalid value: \"{value}\": for 'Gt', 'Lt' operators, the value must be an integer"
-            )
-        })
+        let Ok(number) = value.parse() else {
+            return Err(format!(
+                "values[0]: Invalid value: {value:?}: for 'Gt', 'Lt' operators, the value must be an integer"
+            ));
+        };
+        check_values(key, &[value])?;
+        Ok(number)
     }
 
     fn values(&mut self) -> Result<Vec<String>, String> {
@@ -198,10 +205,41 @@ impl<'a> Parser<'a> {
             }
             match self.next() {
                 "," => {}
-                ")" => return Ok(values),
+                ")" => {
+                    values.sort();
+                    values.dedup();
+                    return Ok(values);
+                }
                 other => return Err(format!("found '{other}', expected: ',' or ')'")),
             }
         }
+    }
+}
+
+/// Refuses a key that no label can have.
+fn check_key(key: &str) -> Result<(), String> {
+    let faults = qualified_name(key);
+    if faults.is_empty() {
+        return Ok(());
+    }
+    Err(format!("<nil>: Invalid value: {key:?}: {}", faults.join("; ")))
+}
+
+/// Refuses values that no label can have.
+fn check_values(key: &str, values: &[String]) -> Result<(), String> {
+    let faults: Vec<String> = values
+        .iter()
+        .enumerate()
+        .filter_map(|(place, value)| {
+            let faults = label_value(value);
+            let shown = format!("values[{place}][{key}]: Invalid value: {value:?}");
+            (!faults.is_empty()).then(|| format!("{shown}: {}", faults.join("; ")))
+        })
+        .collect();
+    match faults.as_slice() {
+        [] => Ok(()),
+        [one] => Err(one.clone()),
+        more => Err(format!("[{}]", more.join(", "))),
     }
 }
 
@@ -226,20 +264,13 @@ impl FieldSelector {
                     "invalid selector: '{text}'; can't understand '{term}'"
                 )));
             };
-            let absent = match path {
-                "metadata.name" => "",
-                "metadata.namespace" if resource.is_namespaced() => "",
-                _ => resource
-                    .fields
-                    .iter()
-                    .find(|(field, _)| *field == path)
-                    .map(|(_, absent)| *absent)
-                    .ok_or_else(|| Failure::bad_request(format!("field label not supported: {path}")))?,
-            };
+            let absent = absent_value(resource, path)
+                .ok_or_else(|| Failure::bad_request(not_offered(resource, path)))?;
             terms.push(FieldTerm {
                 path: path.to_owned(),
                 absent,
-                value: unescape(value),
+                value: unescape(value)
+                    .map_err(|why| Failure::bad_request(format!("invalid field selector: {why}")))?,
                 equal,
             });
         }
@@ -279,6 +310,31 @@ impl FieldSelector {
     }
 }
 
+/// What stands for the field where an object lacks it; none where the kind does not offer the field.
+fn absent_value(resource: &Resource, path: &str) -> Option<&'static str> {
+    let offered = resource.fields.iter().find(|(field, _)| *field == path);
+    match path {
+        "metadata.name" => Some(""),
+        // A kind without fields of its own takes this one even where it means nothing.
+        "metadata.namespace" if resource.is_namespaced() || resource.fields.is_empty() => Some(""),
+        _ => offered.map(|(_, absent)| *absent),
+    }
+}
+
+fn not_offered(resource: &Resource, path: &str) -> String {
+    match resource.kind {
+        "Job" => format!("field label \"{path}\" not supported for Job"),
+        "ResourceSlice" => format!(
+            "field label not supported for {}, Kind=ResourceSlice: {path}",
+            resource.api_version()
+        ),
+        _ if resource.fields.is_empty() => format!(
+            "\"{path}\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+        ),
+        _ => format!("field label not supported: {path}"),
+    }
+}
+
 /// Splits at commas that no backslash precedes.
 fn split_escaped(text: &str) -> Vec<String> {
     let mut terms = vec![String::new()];
@@ -294,13 +350,24 @@ fn split_escaped(text: &str) -> Vec<String> {
     terms
 }
 
-fn unescape(text: &str) -> String {
+/// Takes the backslashes out; they stand before `\\`, `,` and `=`, and the latter two never stand alone.
+fn unescape(text: &str) -> Result<String, String> {
     let mut plain = String::new();
     let mut chars = text.chars();
     while let Some(c) = chars.next() {
-        plain.extend(if c == '\\' { chars.next() } else { Some(c) });
+        match c {
+            '\\' => match chars.next() {
+                Some(escaped @ ('\\' | ',' | '=')) => plain.push(escaped),
+                other => {
+                    let other = other.map(String::from).unwrap_or_default();
+                    return Err(format!("invalid escape sequence: \\{other}"));
+                }
+            },
+            ',' | '=' => return Err(format!("unescaped character in value: {}", u32::from(c))),
+            plain_one => plain.push(plain_one),
+        }
     }
-    plain
+    Ok(plain)
 }
 
 #[cfg(test)]

@@ -35,6 +35,7 @@ use super::tokens::Tokens;
 use super::view::View;
 use super::watch::Watching;
 use super::write::{Origin, Write};
+use super::write_options;
 
 /// How long a request waits for a version that is yet to come.
 const VERSION_WAIT: Duration = Duration::from_secs(3);
@@ -165,7 +166,7 @@ impl Shared {
             Ok(user) => user,
             Err(failure) => return refused(&failure),
         };
-        if request.resource.is_empty() {
+        if request.resource.is_empty() || request.version.is_empty() {
             return Visit::of(head, &query).answer(&self.served.read());
         }
         if let Some(review) = review::asked_for(&request) {
@@ -178,19 +179,11 @@ impl Shared {
             Ok(None) => return reply::no_such_page(),
             Err(failure) => return refused(&failure),
         };
-        let view = match View::accepted(resource, text(header::ACCEPT)) {
+        let view = match View::accepted(resource, text(header::ACCEPT), request.verb) {
             Ok(view) => view,
             Err(failure) => return refused(&failure),
         };
-        let options = match request.verb {
-            Verb::Create => "CreateOptions",
-            Verb::Update => "UpdateOptions",
-            _ => "PatchOptions",
-        };
-        let reading = match Reading::of(query.get("fieldValidation"), options) {
-            Ok(reading) => reading,
-            Err(failure) => return refused(&failure),
-        };
+        let reading = Reading::of(query.get("fieldValidation"));
         let call = Call {
             resource,
             target,
@@ -226,7 +219,7 @@ impl Shared {
             .iter()
             .filter(|resource| resource.group == request.group)
             .peekable();
-        if of_group.peek().is_none() {
+        if of_group.peek().is_none() || request.version.is_empty() {
             return Ok(None);
         }
         let resource = of_group
@@ -269,12 +262,14 @@ impl Shared {
         let stored = store
             .get(call.resource, &call.key())
             .ok_or_else(|| Failure::not_found(call.resource, &call.request.name))?;
+        call.view.fits(false)?;
         Ok(answer(StatusCode::OK, call.view.object(stored)))
     }
 
     async fn list(&self, call: Call) -> Result<Response<Body>, Failure> {
         let options = ListOptions::parse(call.resource, &call.query, false)?;
         self.reach(list::awaited_version(&options)).await?;
+        call.view.fits(true)?;
         let page = Page::read(
             &self.store.lock(),
             call.resource,
@@ -303,6 +298,8 @@ impl Shared {
     }
 
     fn write_object(&self, call: &Call) -> Result<Response<Body>, Failure> {
+        write_options::check(&call.query, call.request.verb, call.is_apply())?;
+        call.check_size()?;
         let (written, created) = match call.request.verb {
             Verb::Create => {
                 let object = call.object()?;
@@ -310,7 +307,13 @@ impl Shared {
             }
             Verb::Update => {
                 let object = call.object()?;
-                (self.writing(call, |write| write.update(object))?, false)
+                self.writing(call, |write| {
+                    if write.update_creates() {
+                        Ok((write.create_by_update(object)?, true))
+                    } else {
+                        Ok((write.update(object)?, false))
+                    }
+                })?
             }
             _ => {
                 let patch = call.patch()?;

@@ -22,6 +22,8 @@ use super::view::{self, View};
 
 /// How often a watch that asked for bookmarks gets one.
 const BOOKMARK_PERIOD: Duration = Duration::from_mins(1);
+/// How long before its end a watch gets its last bookmark.
+const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 /// When a watch ends that names no timeout: the API server's `--min-request-timeout`.
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(30);
 
@@ -32,6 +34,8 @@ pub(super) struct Watching {
     prefix: String,
     options: ListOptions,
     view: View,
+    /// The version from which it follows; a bookmark says something newer.
+    origin: u64,
     /// The version up to which the client has been told.
     cursor: u64,
     pending: VecDeque<Event>,
@@ -62,6 +66,7 @@ impl Watching {
         let now = shared.clock.instant();
         let connections = shared.connections.subscribe();
         let opened = *connections.borrow();
+        let deadline = now + options.timeout.unwrap_or(DEFAULT_TIMEOUT);
         let mut watching = Self {
             written: shared.written.subscribe(),
             opened,
@@ -69,10 +74,11 @@ impl Watching {
             resource,
             prefix,
             view,
+            origin: 0,
             cursor: 0,
             pending: VecDeque::new(),
-            next_bookmark: options.bookmarks.then(|| now + BOOKMARK_PERIOD),
-            deadline: now + options.timeout.unwrap_or(DEFAULT_TIMEOUT),
+            next_bookmark: next_bookmark(now, deadline).filter(|_| options.bookmarks),
+            deadline,
             over: false,
             options,
             shared,
@@ -100,9 +106,11 @@ impl Watching {
         if !self.options.initial_events {
             // Without initial events a watch from no particular version starts now.
             self.cursor = if asked == 0 { store.version() } else { asked };
+            self.origin = self.cursor;
             return;
         }
         self.cursor = store.version();
+        self.origin = self.cursor;
         let (view, options, pending) = (self.view, &self.options, &mut self.pending);
         let visited = store.visit(self.resource, &self.prefix, None, self.cursor, |_, stored| {
             if view.is_selected(options, stored) {
@@ -147,11 +155,13 @@ impl Watching {
                 _ = self.connections.changed() => {}
                 _ = self.written.changed() => {}
                 () = sleep_until(bookmark.unwrap_or(self.deadline)), if bookmark.is_some() => {
-                    self.next_bookmark = bookmark.map(|at| at + BOOKMARK_PERIOD);
-                    self.pending.push_back(Event::Bookmark {
-                        version: self.cursor,
-                        ends_initial_events: false,
-                    });
+                    self.next_bookmark = bookmark.and_then(|at| next_bookmark(at, self.deadline));
+                    if self.cursor > self.origin {
+                        self.pending.push_back(Event::Bookmark {
+                            version: self.cursor,
+                            ends_initial_events: false,
+                        });
+                    }
                 }
                 () = sleep_until(self.deadline) => return None,
             }
@@ -209,6 +219,13 @@ impl Watching {
             (Some(before), false) => Some(Event::Object("DELETED", at_version(before, change.version))),
         }
     }
+}
+
+/// When a bookmark follows `now`: every minute, and shortly before the end, so that the client can go on
+/// from there.
+fn next_bookmark(now: Instant, deadline: Instant) -> Option<Instant> {
+    let last = deadline.checked_sub(LAST_BOOKMARK)?;
+    (now < last).then(|| (now + BOOKMARK_PERIOD).min(last))
 }
 
 fn at_version(stored: &Stored, version: u64) -> Stored {

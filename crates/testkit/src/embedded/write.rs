@@ -14,6 +14,7 @@ use super::patch::{Patch, PatchKind};
 use super::resource::table::NAMESPACES;
 use super::resource::{Resource, Source, StatusRule};
 use super::store::{Store, Stored};
+use super::validation;
 
 /// One write on its way into the store.
 #[derive(Debug)]
@@ -73,6 +74,8 @@ const KEPT: &[&str] = &[
 
 /// The field manager of the server's own writes.
 pub(super) const SERVER_MANAGER: &str = "kube-apiserver";
+/// Letters of a `generateName` that a generated name keeps: it has 63 with its suffix.
+const GENERATED_PREFIX_LIMIT: usize = 58;
 
 /// The key of an object in the store.
 pub(super) fn key(resource: &Resource, namespace: &str, name: &str) -> String {
@@ -96,7 +99,7 @@ impl Write<'_> {
     pub(super) fn create(self, body: Parsed) -> Result<Stored, Failure> {
         let mut object = self.well_formed(body.value)?;
         self.decode(&mut object, &body.duplicates)?;
-        if requested_version(&object["metadata"])? != 0 {
+        if requested_version(&object["metadata"]).is_ok_and(|version| version != 0) {
             return Err(Failure::new(
                 500,
                 "",
@@ -147,7 +150,10 @@ impl Write<'_> {
             metadata.insert("creationTimestamp".to_owned(), json!(self.writer.now));
             if self.resource.is_namespaced() {
                 metadata.insert("namespace".to_owned(), json!(self.namespace));
+            } else {
+                metadata.remove("namespace");
             }
+            metadata.remove("resourceVersion");
             if self.resource.generation {
                 metadata.insert("generation".to_owned(), json!(1));
             }
@@ -155,6 +161,25 @@ impl Write<'_> {
         self.prepare(&mut object);
         self.validate(None, &object, &name)?;
         Ok(self.put(&key, object))
+    }
+
+    /// Whether an update would create the object.
+    pub(super) fn update_creates(&self) -> bool {
+        self.resource.create_on_update
+            && self.part != Part::Status
+            && self.store.get(self.resource, &self.key()).is_none()
+    }
+
+    /// An update of what is not there: it comes anew, whatever version the client knew.
+    pub(super) fn create_by_update(self, mut body: Parsed) -> Result<Stored, Failure> {
+        body.value = self.well_formed(body.value)?;
+        self.check_identity(&body.value)?;
+        let uid = text(&body.value["metadata"], "uid");
+        if !uid.is_empty() {
+            return Err(Failure::wrong_uid(self.resource, &self.key(), uid, ""));
+        }
+        remove(&mut body.value["metadata"], "resourceVersion");
+        self.create(body)
     }
 
     pub(super) fn update(self, body: Parsed) -> Result<Stored, Failure> {
@@ -267,6 +292,10 @@ impl Write<'_> {
                 field,
                 &body,
             ));
+        }
+        let causes = validation::causes_of_update(&old["metadata"], &new["metadata"]);
+        if !causes.is_empty() {
+            return Err(Failure::invalid_fields(self.resource, self.name, &causes));
         }
         self.keep_what_updates_cannot_change(&old, &mut new);
         if self.resource.is(&NAMESPACES) {
@@ -416,7 +445,10 @@ impl Write<'_> {
                 "metadata.name",
                 "Required value: name or generateName is required",
             )),
-            ("", prefix) => Ok(format!("{prefix}{}", suffix(self.store.next_identity()))),
+            ("", prefix) => {
+                let prefix: String = prefix.chars().take(GENERATED_PREFIX_LIMIT).collect();
+                Ok(format!("{prefix}{}", suffix(self.store.next_identity())))
+            }
             (name, _) => Ok(name.to_owned()),
         }
     }

@@ -48,7 +48,7 @@ async fn budget(client: &Client, name: &str, app: &str, allowed: i64) -> Value {
         "metadata": { "name": name },
         "spec": { "minAvailable": 1, "selector": { "matchLabels": { "app": app } } },
     });
-    create(client, POD_DISRUPTION_BUDGETS, budget).await;
+    create(client, PDBS, budget).await;
     let status = json!({
         "observedGeneration": 1,
         "disruptionsAllowed": allowed,
@@ -60,7 +60,7 @@ async fn budget(client: &Client, name: &str, app: &str, allowed: i64) -> Value {
 }
 
 async fn set_status(client: &Client, name: &str, status: Value) -> Value {
-    let uri = format!("{POD_DISRUPTION_BUDGETS}/{name}/status");
+    let uri = format!("{PDBS}/{name}/status");
     let budget = patch(client, uri, MERGE, json!({ "status": status })).await;
     assert_eq!(budget.code, 200, "{budget:?}");
     budget.body
@@ -166,10 +166,7 @@ async fn a_budget_that_allows_no_disruption_refuses(client: Client) {
     );
     assert_eq!(refused.headers.get("retry-after"), None);
     assert!(!is_deleted(&client, "kept").await);
-    assert_eq!(
-        get(&client, format!("{POD_DISRUPTION_BUDGETS}/b")).await.body,
-        before
-    );
+    assert_eq!(get(&client, format!("{PDBS}/b")).await.body, before);
     release(&client, "kept").await;
 }
 
@@ -227,10 +224,7 @@ async fn an_eviction_takes_one_disruption_from_the_budget(client: Client) {
     let before = budget(&client, "b", "taken", 2).await;
     let mut watch = Watch::open(
         &client,
-        format!(
-            "{POD_DISRUPTION_BUDGETS}?watch=1&resourceVersion={}",
-            version(&before)
-        ),
+        format!("{PDBS}?watch=1&resourceVersion={}", version(&before)),
     )
     .await;
     assert_eq!(evict(&client, "taken").await.body, success());
@@ -254,7 +248,7 @@ async fn an_eviction_takes_one_disruption_from_the_budget(client: Client) {
     );
     // A second eviction of the same pod, which is being deleted, takes nothing.
     assert_eq!(evict(&client, "taken").await.body, success());
-    let after = get(&client, format!("{POD_DISRUPTION_BUDGETS}/b")).await.body;
+    let after = get(&client, format!("{PDBS}/b")).await.body;
     assert_eq!(after, event["object"]);
     release(&client, "taken").await;
 }
@@ -263,7 +257,7 @@ async fn the_last_disruption_is_said_in_the_conditions_of_the_budget(client: Cli
     pod(&client, "last", "Running", "True").await;
     budget(&client, "b", "last", 1).await;
     assert_eq!(evict(&client, "last").await.code, 201);
-    let after = get(&client, format!("{POD_DISRUPTION_BUDGETS}/b")).await.body;
+    let after = get(&client, format!("{PDBS}/b")).await.body;
     assert_eq!(after["status"]["disruptionsAllowed"], 0);
     let conditions = after["status"]["conditions"].as_array().unwrap();
     assert_eq!(
@@ -309,12 +303,12 @@ async fn a_budget_for_other_pods_does_not_count(client: Client) {
     budget(&client, "b1", "someone-else", 0).await;
     // No selector selects nothing, an empty one everything.
     let budget = json!({ "metadata": { "name": "b2" }, "spec": { "minAvailable": 1 } });
-    create(&client, POD_DISRUPTION_BUDGETS, budget).await;
+    create(&client, PDBS, budget).await;
     assert_eq!(evict(&client, "other").await.code, 201);
     release(&client, "other").await;
     pod(&client, "any", "Running", "True").await;
     let budget = json!({ "metadata": { "name": "b3" }, "spec": { "minAvailable": 1, "selector": {} } });
-    create(&client, POD_DISRUPTION_BUDGETS, budget).await;
+    create(&client, PDBS, budget).await;
     assert_eq!(evict(&client, "any").await.code, 429);
     release(&client, "any").await;
 }
@@ -329,9 +323,7 @@ async fn a_pod_that_has_ended_or_not_begun_needs_no_budget(client: Client) {
         let before = budget(&client, name, name, 0).await;
         assert_eq!(evict(&client, name).await.code, 201, "{phase}");
         assert!(is_deleted(&client, name).await);
-        let after = get(&client, format!("{POD_DISRUPTION_BUDGETS}/{name}"))
-            .await
-            .body;
+        let after = get(&client, format!("{PDBS}/{name}")).await.body;
         assert_eq!(after, before);
         release(&client, name).await;
     }
@@ -348,7 +340,7 @@ async fn an_unready_pod_goes_while_its_application_is_healthy(client: Client) {
     let before = set_status(&client, "b", json!({ "currentHealthy": 1 })).await;
     assert_eq!(evict(&client, "sick").await.body, success());
     assert!(is_deleted(&client, "sick").await);
-    let after = get(&client, format!("{POD_DISRUPTION_BUDGETS}/b")).await.body;
+    let after = get(&client, format!("{PDBS}/b")).await.body;
     assert_eq!(after, before);
     release(&client, "sick").await;
 }
@@ -358,7 +350,7 @@ async fn an_unready_pod_always_goes_where_the_budget_says_so(client: Client) {
     budget(&client, "b", "sick", 0).await;
     set_status(&client, "b", json!({ "currentHealthy": 0 })).await;
     let policy = json!({ "spec": { "unhealthyPodEvictionPolicy": "AlwaysAllow" } });
-    patch(&client, format!("{POD_DISRUPTION_BUDGETS}/b"), MERGE, policy).await;
+    patch(&client, format!("{PDBS}/b"), MERGE, policy).await;
     assert_eq!(evict(&client, "sick").await.body, success());
     pod(&client, "well", "Running", "True").await;
     let also = json!({ "metadata": { "labels": { "app": "sick" } } });
@@ -382,10 +374,7 @@ async fn a_dry_run_of_an_eviction_asks_the_budget_and_changes_nothing(client: Cl
         assert_eq!((tried.code, tried.body), (201, success()));
     }
     assert_eq!(get(&client, format!("{PODS}/tried")).await.body, running);
-    assert_eq!(
-        get(&client, format!("{POD_DISRUPTION_BUDGETS}/b")).await.body,
-        before
-    );
+    assert_eq!(get(&client, format!("{PDBS}/b")).await.body, before);
     set_status(&client, "b", json!({ "disruptionsAllowed": 0 })).await;
     assert_eq!(post(&client, &uri, inside).await.code, 429);
     release(&client, "tried").await;

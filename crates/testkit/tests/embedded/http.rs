@@ -21,7 +21,9 @@ pub(crate) const STRATEGIC: &str = "application/strategic-merge-patch+json";
 pub(crate) const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 pub(crate) const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
+pub(crate) const CLAIMS: &str = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims";
 pub(crate) const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+pub(crate) const PDBS: &str = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
 pub(crate) const CORE_EVENTS: &str = "/api/v1/namespaces/default/events";
 pub(crate) const DAEMON_SETS: &str = "/apis/apps/v1/namespaces/default/daemonsets";
 pub(crate) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -34,10 +36,8 @@ pub(crate) const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/default
 pub(crate) const NAMESPACES: &str = "/api/v1/namespaces";
 pub(crate) const NODES: &str = "/api/v1/nodes";
 pub(crate) const PODS: &str = "/api/v1/namespaces/default/pods";
-pub(crate) const POD_DISRUPTION_BUDGETS: &str = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
 pub(crate) const REPLICATION_CONTROLLERS: &str = "/api/v1/namespaces/default/replicationcontrollers";
 pub(crate) const REPLICA_SETS: &str = "/apis/apps/v1/namespaces/default/replicasets";
-pub(crate) const RESOURCE_CLAIMS: &str = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims";
 pub(crate) const SERVICE_ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
 pub(crate) const STATEFUL_SETS: &str = "/apis/apps/v1/namespaces/default/statefulsets";
 
@@ -205,8 +205,8 @@ impl Watch {
         )
     }
 
-    /// Whether nothing comes for a second.
+    /// Whether nothing comes for a while; what is under way takes milliseconds.
     pub(crate) async fn is_silent(&mut self) -> bool {
-        self.next_within(Duration::from_secs(1)).await == Next::Silence
+        self.next_within(Duration::from_millis(300)).await == Next::Silence
     }
 }

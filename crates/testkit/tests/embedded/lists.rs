@@ -207,12 +207,14 @@ async fn versions_are_read_as_asked(client: Client) {
     let any = list("resourceVersion=0&limit=1").await;
     assert_eq!(names(&any), ["versions-1", "versions-2"]);
     assert_eq!(any["metadata"].get("continue"), None);
-    for uri in [
+    // Each waits some seconds for the version to come.
+    let futures = [
         format!("{LEASES}?resourceVersion=99999999"),
         format!("{LEASES}?resourceVersion=99999999&resourceVersionMatch=Exact"),
         format!("{LEASES}/versions-1?resourceVersion=99999999"),
-    ] {
-        let future = get(&client, uri).await;
+    ]
+    .map(|uri| get(&client, uri));
+    for future in futures::future::join_all(futures).await {
         assert_eq!((future.code, &future.body["reason"]), (504, &json!("Timeout")));
         assert_eq!(
             future.body["details"],

@@ -408,8 +408,8 @@ async fn claims_of_a_claim_status_merge_by_uid(client: Client) {
         "metadata": { "name": "claim" },
         "spec": { "devices": { "requests": [{ "name": "r", "exactly": { "deviceClassName": "c" } }] } },
     });
-    create(&client, RESOURCE_CLAIMS, claim).await;
-    let uri = format!("{RESOURCE_CLAIMS}/claim/status");
+    create(&client, CLAIMS, claim).await;
+    let uri = format!("{CLAIMS}/claim/status");
     let allocated = json!({ "status": {
         "allocation": { "devices": { "results": [
             { "request": "r", "driver": "d", "pool": "p", "device": "x" },

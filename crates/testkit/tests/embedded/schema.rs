@@ -371,7 +371,7 @@ async fn empty_objects_show_what_is_always_written(client: Client) {
         })
     );
     assert_eq!(
-        status(POD_DISRUPTION_BUDGETS, json!({ "metadata": { "name": "empty" } })).await,
+        status(PDBS, json!({ "metadata": { "name": "empty" } })).await,
         json!({ "disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0 })
     );
     assert_eq!(status(DEPLOYMENTS, workload("empty")).await, json!({}));
@@ -656,7 +656,7 @@ fn claim(name: &str) -> Value {
 }
 
 async fn claims_ask_for_one_device(client: Client) {
-    let object = create(&client, RESOURCE_CLAIMS, claim("one")).await;
+    let object = create(&client, CLAIMS, claim("one")).await;
     assert_eq!(
         object["spec"]["devices"]["requests"],
         json!([{ "name": "r", "exactly": {
@@ -1016,7 +1016,7 @@ async fn a_budget_has_one_bound(client: Client) {
     let with = async |spec: Value| {
         post(
             &client,
-            POD_DISRUPTION_BUDGETS,
+            PDBS,
             json!({ "metadata": { "name": "b" }, "spec": spec }),
         )
         .await
@@ -1060,17 +1060,17 @@ async fn a_budget_has_one_bound(client: Client) {
 }
 
 async fn claims_do_not_change(client: Client) {
-    create(&client, RESOURCE_CLAIMS, claim("fixed")).await;
+    create(&client, CLAIMS, claim("fixed")).await;
     let change = json!({ "spec": { "devices": { "requests": [
         { "name": "other", "exactly": { "deviceClassName": "c" } },
     ] } } });
-    let refused = patch(&client, format!("{RESOURCE_CLAIMS}/fixed"), MERGE, change).await;
+    let refused = patch(&client, format!("{CLAIMS}/fixed"), MERGE, change).await;
     assert_eq!(causes(&refused), [("spec", "FieldValueInvalid")]);
     assert!(message(&refused).ends_with(": field is immutable"), "{refused:?}");
     let mut vague = claim("vague");
     vague["spec"]["devices"]["requests"] = json!([{ "name": "r" }]);
     assert_eq!(
-        message(&post(&client, RESOURCE_CLAIMS, vague).await),
+        message(&post(&client, CLAIMS, vague).await),
         "ResourceClaim.resource.k8s.io \"vague\" is invalid: spec.devices.requests[0]: Required value: exactly one of \
          `exactly` or `firstAvailable` is required"
     );

@@ -150,11 +150,11 @@ async fn a_status_write_of_a_deployment_leaves_its_labels(client: Client) {
 
 async fn a_status_write_of_a_claim_leaves_all_metadata(client: Client) {
     let claim = json!({ "metadata": { "name": "c", "labels": { "own": "1" } }, "spec": {} });
-    create(&client, RESOURCE_CLAIMS, claim).await;
+    create(&client, CLAIMS, claim).await;
     let reserved = json!([{ "resource": "pods", "name": "p", "uid": "u1" }]);
     let devices = json!({ "devices": {} });
     let write = greedy(&json!({ "reservedFor": reserved, "allocation": devices }));
-    let uri = format!("{RESOURCE_CLAIMS}/c/status");
+    let uri = format!("{CLAIMS}/c/status");
     let written = patch(&client, &uri, MERGE, write).await;
     assert_eq!(written.code, 200, "{written:?}");
     assert_eq!(written.body["status"]["reservedFor"], reserved);
@@ -195,7 +195,7 @@ async fn a_status_write_of_other_kinds_changes_their_metadata_and_no_generation(
             json!(1),
         ),
         (
-            POD_DISRUPTION_BUDGETS,
+            PDBS,
             json!({ "metadata": { "name": "s" }, "spec": budget }),
             healthy,
             json!(1),
@@ -284,9 +284,9 @@ async fn a_status_update_must_name_its_object_and_its_version_where_the_object_m
         )
     );
     let budget = json!({ "metadata": { "name": "b" }, "spec": { "minAvailable": 1, "selector": {} } });
-    create(&client, POD_DISRUPTION_BUDGETS, budget).await;
+    create(&client, PDBS, budget).await;
     let blind = json!({ "metadata": { "name": "b" } });
-    let blind = put(&client, format!("{POD_DISRUPTION_BUDGETS}/b/status"), blind).await;
+    let blind = put(&client, format!("{PDBS}/b/status"), blind).await;
     assert_eq!(
         (blind.code, &blind.body["message"]),
         (

@@ -173,10 +173,10 @@ impl Sent {
                     Value::from(self.dry_run)
                 ),
             });
-            return Err(Failure::bad_delete_options(&causes));
+            return Err(Failure::bad_options("DeleteOptions", &causes));
         }
         if !causes.is_empty() {
-            return Err(Failure::bad_delete_options(&causes));
+            return Err(Failure::bad_options("DeleteOptions", &causes));
         }
         Ok(DeleteOptions {
             grace: self.grace,

@@ -51,7 +51,8 @@ impl<'a> Visit<'a> {
     }
 
     fn page(self, served: &[&'static Resource]) -> Result<Response<Body>, Failure> {
-        let parts: Vec<&str> = self.path.trim_matches('/').split('/').collect();
+        let inner = self.path.strip_prefix('/').unwrap_or(self.path);
+        let parts: Vec<&str> = inner.trim_end_matches('/').split('/').collect();
         if let [endpoint] | [endpoint, "ping"] = *parts
             && HEALTH.contains(&endpoint)
         {

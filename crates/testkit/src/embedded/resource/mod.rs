@@ -16,6 +16,7 @@ pub use table::SERVED;
 
 /// One served resource. A new kind is one `static` and one entry in [`SERVED`], both in `table.rs`.
 #[derive(Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a rule of its own")]
 pub struct Resource {
     /// API group, empty for the core group.
     pub group: &'static str,
@@ -35,6 +36,8 @@ pub struct Resource {
     pub generation: bool,
     /// Whether an update may leave out `metadata.resourceVersion`.
     pub unconditional_update: bool,
+    /// Whether an update of an object that is not there creates it.
+    pub create_on_update: bool,
     /// Selectable fields beside `metadata.name` and `metadata.namespace`: path, value when absent.
     pub fields: &'static [(&'static str, &'static str)],
     /// The types of a custom resource that brings them.
@@ -126,6 +129,7 @@ impl Resource {
             status: StatusRule::Ordinary,
             generation: false,
             unconditional_update: true,
+            create_on_update: false,
             fields: &[],
             types: None,
             alias: None,
@@ -177,6 +181,13 @@ impl Resource {
     #[must_use]
     pub const fn conditional_update(mut self) -> Self {
         self.unconditional_update = false;
+        self
+    }
+
+    /// Lets an update create what is not there.
+    #[must_use]
+    pub const fn created_by_update(mut self) -> Self {
+        self.create_on_update = true;
         self
     }
 

@@ -10,13 +10,15 @@ pub static NODES: Resource = Resource::cluster("", "v1", "Node", "nodes")
     .fields(&[("spec.unschedulable", "false")]);
 
 /// `coordination.k8s.io/v1` leases.
-pub static LEASES: Resource =
-    Resource::namespaced("coordination.k8s.io", "v1", "Lease", "leases").conditional_update();
+pub static LEASES: Resource = Resource::namespaced("coordination.k8s.io", "v1", "Lease", "leases")
+    .conditional_update()
+    .created_by_update();
 
 /// `v1` events, the form in which events are stored.
 pub static CORE_EVENTS: Resource = Resource::namespaced("", "v1", "Event", "events")
     .short(&["ev"])
     .dependents(Dependents::Unsupported)
+    .created_by_update()
     .fields(&[
         ("involvedObject.kind", ""),
         ("involvedObject.namespace", ""),
@@ -34,6 +36,7 @@ pub static CORE_EVENTS: Resource = Resource::namespaced("", "v1", "Event", "even
 pub static EVENTS: Resource = Resource::namespaced("events.k8s.io", "v1", "Event", "events")
     .short(&["ev"])
     .dependents(Dependents::Unsupported)
+    .created_by_update()
     .fields(&[
         ("regarding.kind", ""),
         ("regarding.namespace", ""),
@@ -77,11 +80,11 @@ pub static PODS: Resource = Resource::namespaced("", "v1", "Pod", "pods")
     .generation()
     .fields(&[
         ("spec.nodeName", ""),
-        ("spec.restartPolicy", ""),
-        ("spec.schedulerName", ""),
+        ("spec.restartPolicy", "Always"),
+        ("spec.schedulerName", "default-scheduler"),
         ("spec.serviceAccountName", ""),
         ("spec.hostNetwork", "false"),
-        ("status.phase", ""),
+        ("status.phase", "Pending"),
         ("status.podIP", ""),
         ("status.nominatedNodeName", ""),
     ]);
@@ -130,8 +133,7 @@ pub static REPLICA_SETS: Resource = Resource::namespaced("apps", "v1", "ReplicaS
         "status.replicas",
         Selector::LabelSelector("spec.selector"),
     )
-    .generation()
-    .fields(&[("status.replicas", "0")]);
+    .generation();
 
 /// `apps/v1` statefulsets.
 pub static STATEFUL_SETS: Resource = Resource::namespaced("apps", "v1", "StatefulSet", "statefulsets")

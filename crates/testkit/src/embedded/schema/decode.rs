@@ -47,7 +47,7 @@ impl Decoder {
             Kind::Scalar(scalar) => self.scalar(*scalar, value),
             Kind::Struct { name, .. } => {
                 let Value::Object(fields) = value else {
-                    return Err(self.misfit(value, last_word(name)));
+                    return Err(self.misfit(value, &in_package(name)));
                 };
                 let Some(of) = schema.types.named(name) else {
                     return Ok(());
@@ -62,7 +62,11 @@ impl Decoder {
             }
             Kind::Map { values, .. } => {
                 let Value::Object(fields) = value else {
-                    return Err(self.misfit(value, "map"));
+                    let go_type = match **values {
+                        Kind::Scalar(Scalar::Text) => "map[string]string",
+                        _ => "map",
+                    };
+                    return Err(self.misfit(value, go_type));
                 };
                 for (name, value) in fields {
                     self.inside(schema.at(values), value, name)?;
@@ -199,6 +203,13 @@ impl Decoder {
             "json: cannot unmarshal {found} into Go struct field {within}.{path} of type {go_type}"
         ))
     }
+}
+
+/// The name of a type as Go has it, e.g. `v1.ObjectMeta`.
+fn in_package(name: &str) -> String {
+    let mut words = name.rsplit('.');
+    let (own, version) = (words.next().unwrap_or_default(), words.next().unwrap_or("v1"));
+    format!("{version}.{own}")
 }
 
 const QUANTITY: &str =

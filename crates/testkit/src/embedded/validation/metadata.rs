@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::super::failure::Cause;
 use super::super::object::{finalizers, text};
 use super::super::resource::Resource;
 use super::super::resource::table::CUSTOM_RESOURCE_DEFINITIONS;
@@ -17,11 +18,11 @@ pub(super) fn check(resource: &Resource, object: &Value, name: &str, is_new: boo
         let rule = rule_for_names(resource);
         let prefix = text(metadata, "generateName");
         // What is appended makes up for what it ends in.
-        if !prefix.is_empty() && rule(prefix.trim_end_matches(['-', '.'])).is_err() {
+        if !prefix.is_empty() && !rule(prefix.trim_end_matches(['-', '.'])).is_empty() {
             causes.syntax("metadata.generateName", prefix, rule);
         }
         causes.syntax("metadata.name", name, rule);
-        if resource.kind == "Namespace" && name.contains('.') && subdomain(name).is_ok() {
+        if resource.kind == "Namespace" && name.contains('.') && subdomain(name).is_empty() {
             // A more precise word than that it is no label.
             causes.0.retain(|cause| cause.field != "metadata.name");
             causes.invalid("metadata.name", &json!(name), "must not contain dots");
@@ -42,7 +43,7 @@ pub(super) fn check(resource: &Resource, object: &Value, name: &str, is_new: boo
     owners(metadata, causes);
 }
 
-fn rule_for_names(resource: &Resource) -> fn(&str) -> Result<(), String> {
+fn rule_for_names(resource: &Resource) -> fn(&str) -> Vec<String> {
     match (resource.group, resource.kind) {
         ("", "Namespace") => label,
         ("rbac.authorization.k8s.io", _) => path_segment,
@@ -63,7 +64,7 @@ fn annotations(metadata: &Value, causes: &mut Causes) {
     let mut size = 0;
     for (key, value) in metadata["annotations"].as_object().into_iter().flatten() {
         size += key.len() + value.as_str().unwrap_or_default().len();
-        if let Err(why) = qualified_name(&key.to_lowercase()) {
+        for why in qualified_name(&key.to_lowercase()) {
             causes.invalid(FIELD, &json!(key), &why);
         }
     }
@@ -80,8 +81,12 @@ fn owners(metadata: &Value, causes: &mut Causes) {
         .map(Vec::as_slice)
         .unwrap_or_default();
     for owner in owners {
+        let api_version = text(owner, "apiVersion");
+        if api_version.is_empty() || api_version.matches('/').count() > 1 {
+            let field = format!("{FIELD}.apiVersion");
+            causes.invalid(&field, &json!(api_version), "version must not be empty");
+        }
         for (name, why) in [
-            ("apiVersion", "version must not be empty"),
             ("kind", "must not be empty"),
             ("name", "must not be empty"),
             ("uid", "must not be empty"),
@@ -90,15 +95,56 @@ fn owners(metadata: &Value, causes: &mut Causes) {
                 causes.invalid(&format!("{FIELD}.{name}"), &json!(""), why);
             }
         }
+        if (api_version, text(owner, "kind")) == ("v1", "Event") {
+            let why = "/v1, Kind=Event is disallowed from being an owner";
+            causes.0.push(Cause::invalid(FIELD, &shown(owner), why));
+        }
     }
     let mut controllers = owners.iter().filter(|owner| owner["controller"] == true);
     if let (Some(first), Some(second)) = (controllers.next(), controllers.next()) {
-        let shown = |owner: &Value| format!("{}/{}", text(owner, "kind"), text(owner, "name"));
+        let named = |owner: &Value| format!("{}/{}", text(owner, "kind"), text(owner, "name"));
         let why = format!(
             "Only one reference can have Controller set to true. Found \"true\" in references for {} and {}",
-            shown(first),
-            shown(second)
+            named(first),
+            named(second)
         );
-        causes.invalid(FIELD, &metadata["ownerReferences"], &why);
+        let all: Vec<String> = owners.iter().map(shown).collect();
+        let all = format!("[{}]", all.join(","));
+        causes.0.push(Cause::invalid(FIELD, &all, &why));
     }
+}
+
+/// An owner as JSON, its fields in the order of the Go type.
+fn shown(owner: &Value) -> String {
+    let order = [
+        "apiVersion",
+        "kind",
+        "name",
+        "uid",
+        "controller",
+        "blockOwnerDeletion",
+    ];
+    let fields = order.into_iter();
+    let fields: Vec<String> = fields
+        .filter_map(|field| Some(format!("\"{field}\":{}", owner.get(field)?)))
+        .collect();
+    format!("{{{}}}", fields.join(","))
+}
+
+/// What an update tries to change that only a deletion sets.
+pub(in crate::embedded) fn causes_of_update(old: &Value, new: &Value) -> Vec<Cause> {
+    [
+        ("deletionTimestamp", "metadata.deletionTimestamp"),
+        (
+            "deletionGracePeriodSeconds",
+            "metadata.deletionGracePeriodSeconds",
+        ),
+    ]
+    .into_iter()
+    .filter_map(|(field, path)| {
+        let wanted = new.get(field).filter(|wanted| !wanted.is_null())?;
+        (old.get(field) != Some(wanted))
+            .then(|| Cause::invalid(path, &wanted.to_string(), "field is immutable"))
+    })
+    .collect()
 }

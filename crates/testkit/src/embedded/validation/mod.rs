@@ -5,7 +5,7 @@
 mod metadata;
 mod pods;
 mod specs;
-mod syntax;
+pub(super) mod syntax;
 
 use serde_json::Value;
 
@@ -13,6 +13,8 @@ use super::failure::{Cause, Failure};
 use super::managed_fields::Part;
 use super::resource::Resource;
 use super::write::{Origin, Write};
+
+pub(super) use metadata::causes_of_update;
 
 /// What is wrong with an object, field by field.
 #[derive(Debug, Default)]
@@ -52,8 +54,8 @@ impl Causes {
     }
 
     /// Complains of a text that does not have the syntax of `rule`.
-    fn syntax(&mut self, field: &str, text: &str, rule: fn(&str) -> Result<(), String>) {
-        if let Err(why) = rule(text) {
+    fn syntax(&mut self, field: &str, text: &str, rule: fn(&str) -> Vec<String>) {
+        for why in rule(text) {
             self.invalid(field, &Value::from(text), &why);
         }
     }
@@ -75,7 +77,7 @@ impl Causes {
         if self.0.is_empty() {
             return Ok(());
         }
-        Err(Failure::invalid_for(resource, name, &self.0))
+        Err(Failure::invalid_fields(resource, name, &self.0))
     }
 }
 

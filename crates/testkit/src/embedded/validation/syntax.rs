@@ -1,5 +1,5 @@
 //! The syntax of names, labels and annotations (apimachinery `util/validation`). Each question is answered
-//! with what is wrong, in the API server's words.
+//! with all that is wrong, in the API server's words; nothing where all is well.
 
 const LABEL_LENGTH: usize = 63;
 const SUBDOMAIN_LENGTH: usize = 253;
@@ -18,67 +18,70 @@ const LABEL_VALUE: &str = "a valid label must be an empty string or consist of a
      for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
 /// RFC 1123 subdomain: the names of most objects.
-pub(super) fn subdomain(text: &str) -> Result<(), String> {
-    at_most(text, SUBDOMAIN_LENGTH, "characters")?;
-    let is_valid = text.split('.').all(is_label);
-    is_valid.then_some(()).ok_or_else(|| SUBDOMAIN.to_owned())
+pub(super) fn subdomain(text: &str) -> Vec<String> {
+    let shape = text.split('.').all(is_label);
+    faults(text, SUBDOMAIN_LENGTH, "characters", shape, SUBDOMAIN)
 }
 
 /// RFC 1123 label: the names of namespaces and containers.
-pub(super) fn label(text: &str) -> Result<(), String> {
-    at_most(text, LABEL_LENGTH, "characters")?;
-    is_label(text).then_some(()).ok_or_else(|| LABEL.to_owned())
+pub(super) fn label(text: &str) -> Vec<String> {
+    faults(text, LABEL_LENGTH, "characters", is_label(text), LABEL)
 }
 
 /// One part of a path: the names of RBAC objects.
-pub(super) fn path_segment(text: &str) -> Result<(), String> {
+pub(super) fn path_segment(text: &str) -> Vec<String> {
     if matches!(text, "." | "..") {
-        return Err(format!("may not be '{text}'"));
+        return vec![format!("may not be '{text}'")];
     }
-    match text.chars().find(|c| matches!(c, '/' | '%')) {
-        Some(found) => Err(format!("may not contain '{found}'")),
-        None => Ok(()),
-    }
+    let found = text.chars().filter(|c| matches!(c, '/' | '%'));
+    found.map(|found| format!("may not contain '{found}'")).collect()
 }
 
 /// The key of a label, annotation or taint: a name, with a subdomain in front if need be.
-pub(super) fn qualified_name(text: &str) -> Result<(), String> {
-    let name = match text.split_once('/') {
+pub(in crate::embedded) fn qualified_name(text: &str) -> Vec<String> {
+    let (mut found, name) = match text.split_once('/') {
         Some((_, name)) if name.contains('/') => {
-            return Err(format!(
+            return vec![format!(
                 "a valid label key {QUALIFIED} with an optional DNS subdomain prefix and '/' (e.g. \
                  'example.com/MyName')"
-            ));
+            )];
         }
-        Some(("", _)) => return Err("prefix part must be non-empty".to_owned()),
+        Some(("", name)) => (vec!["prefix part must be non-empty".to_owned()], name),
         Some((prefix, name)) => {
-            subdomain(prefix).map_err(|error| format!("prefix part {error}"))?;
-            name
+            let shape = prefix.split('.').all(is_label);
+            let of_prefix = faults(prefix, SUBDOMAIN_LENGTH, "bytes", shape, SUBDOMAIN).into_iter();
+            (
+                of_prefix.map(|fault| format!("prefix part {fault}")).collect(),
+                name,
+            )
         }
-        None => text,
+        None => (Vec::new(), text),
     };
     if name.is_empty() {
-        return Err("name part must be non-empty".to_owned());
+        found.push("name part must be non-empty".to_owned());
     }
-    at_most(name, LABEL_LENGTH, "bytes").map_err(|error| format!("name part {error}"))?;
-    is_word(name)
-        .then_some(())
-        .ok_or_else(|| format!("name part {QUALIFIED}"))
+    let of_name = faults(name, LABEL_LENGTH, "bytes", is_word(name), QUALIFIED).into_iter();
+    found.extend(of_name.map(|fault| format!("name part {fault}")));
+    found
 }
 
 /// The value of a label.
-pub(super) fn label_value(text: &str) -> Result<(), String> {
-    at_most(text, LABEL_LENGTH, "bytes")?;
-    (text.is_empty() || is_word(text))
-        .then_some(())
-        .ok_or_else(|| LABEL_VALUE.to_owned())
+pub(in crate::embedded) fn label_value(text: &str) -> Vec<String> {
+    faults(
+        text,
+        LABEL_LENGTH,
+        "bytes",
+        text.is_empty() || is_word(text),
+        LABEL_VALUE,
+    )
 }
 
-fn at_most(text: &str, length: usize, of: &str) -> Result<(), String> {
-    if text.len() > length {
-        return Err(format!("must be no more than {length} {of}"));
-    }
-    Ok(())
+/// What is wrong with a text of limited length and a shape described by `rule`. Go says bytes here and
+/// characters there.
+fn faults(text: &str, length: usize, unit: &str, has_shape: bool, rule: &str) -> Vec<String> {
+    let too_long = (text.len() > length).then(|| format!("must be no more than {length} {unit}"));
+    let misshapen = (!has_shape).then(|| rule.to_owned());
+    too_long.into_iter().chain(misshapen).collect()
 }
 
 fn is_label(text: &str) -> bool {
@@ -104,28 +107,30 @@ mod tests {
     fn names_follow_rfc_1123() {
         let long_label = "a".repeat(64);
         for good in ["a", "a-b.c", "0", "1.2.3"] {
-            assert_eq!(subdomain(good), Ok(()), "{good}");
+            assert!(subdomain(good).is_empty(), "{good}");
         }
         for bad in ["", "A", "a_b", "-a", "a-", "a..b", ".a", "a b", &"a".repeat(254)] {
-            assert!(subdomain(bad).is_err(), "{bad}");
+            assert!(!subdomain(bad).is_empty(), "{bad}");
         }
-        assert!(label("a.b").is_err() && label(&long_label).is_err());
+        assert!(!label("a.b").is_empty() && !label(&long_label).is_empty());
         assert!(
-            path_segment("system:x").is_ok() && path_segment("a/b").is_err() && path_segment("..").is_err()
+            path_segment("system:x").is_empty()
+                && !path_segment("a/b").is_empty()
+                && !path_segment("..").is_empty()
         );
     }
 
     #[test]
     fn keys_and_values_of_labels() {
         for good in ["a", "A.b_c-D", "example.com/Name", "x/1"] {
-            assert_eq!(qualified_name(good), Ok(()), "{good}");
+            assert!(qualified_name(good).is_empty(), "{good}");
         }
         for bad in ["", "a b", "/a", "a/", "A/b", "a/b/c", "-a", &"a".repeat(64)] {
-            assert!(qualified_name(bad).is_err(), "{bad}");
+            assert!(!qualified_name(bad).is_empty(), "{bad}");
         }
         for good in ["", "a", "A_b.c"] {
-            assert_eq!(label_value(good), Ok(()), "{good}");
+            assert!(label_value(good).is_empty(), "{good}");
         }
-        assert!(label_value("a b").is_err() && label_value(&"a".repeat(64)).is_err());
+        assert!(!label_value("a b").is_empty() && !label_value(&"a".repeat(64)).is_empty());
     }
 }

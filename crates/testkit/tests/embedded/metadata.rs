@@ -1,0 +1,312 @@
+//! Metadata: what a client may say of it, and what the server keeps to itself.
+
+use kube::Client;
+use serde_json::{Value, json};
+
+use crate::http::*;
+use crate::kinds::every_kind;
+
+crate::scenarios![
+    what_the_server_says_of_an_object_cannot_be_brought_along,
+    what_the_server_says_of_an_object_cannot_be_changed,
+    a_deletion_cannot_be_written,
+    a_namespace_means_nothing_where_there_are_none,
+    a_generated_name_is_cut_to_length,
+    annotations_have_a_size,
+    owners_must_be_whole,
+    one_owner_is_the_controller,
+    finalizers_look_like_label_keys,
+    an_update_is_held_to_the_same_rules,
+];
+
+async fn what_the_server_says_of_an_object_cannot_be_brought_along(client: Client) {
+    for kind in every_kind() {
+        let mut object = kind.object("brought");
+        object["metadata"] = json!({
+            "name": "brought",
+            "uid": "00000000-0000-0000-0000-00000000cafe",
+            "creationTimestamp": "2001-01-01T00:00:00Z",
+            "deletionTimestamp": "2001-01-01T00:00:00Z",
+            "deletionGracePeriodSeconds": 7,
+            "generation": 77,
+            "selfLink": "/somewhere/else",
+        });
+        let created = create(&client, kind.uri, object).await;
+        let metadata = &created["metadata"];
+        assert_ne!(metadata["uid"], "00000000-0000-0000-0000-00000000cafe");
+        assert_ne!(metadata["creationTimestamp"], "2001-01-01T00:00:00Z");
+        for absent in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
+            assert_eq!(metadata.get(absent), None, "{}", kind.uri);
+        }
+        // Who does not count generations keeps what is there.
+        let counts = [PODS, JOBS, PDBS, REPLICA_SETS].contains(&kind.uri);
+        assert_eq!(
+            metadata["generation"],
+            if counts { 1 } else { 77 },
+            "{}",
+            kind.uri
+        );
+    }
+}
+
+async fn what_the_server_says_of_an_object_cannot_be_changed(client: Client) {
+    for kind in every_kind() {
+        let created = create(&client, kind.uri, kind.object("fixed")).await;
+        let changes = json!({
+            "creationTimestamp": "2001-01-01T00:00:00Z",
+            "generation": 77,
+            "selfLink": "/somewhere/else",
+            "labels": { "changed": "yes" },
+        });
+        let uri = format!("{}/fixed", kind.uri);
+        let patched = patch(&client, &uri, MERGE, json!({ "metadata": changes })).await;
+        assert_eq!(patched.code, 200, "{patched:?}");
+        for field in [
+            "uid",
+            "creationTimestamp",
+            "name",
+            "namespace",
+            "generation",
+            "selfLink",
+        ] {
+            assert_eq!(
+                patched.body["metadata"][field], created["metadata"][field],
+                "{uri} {field}"
+            );
+        }
+        assert_eq!(patched.body["metadata"]["labels"]["changed"], "yes");
+    }
+}
+
+async fn a_deletion_cannot_be_written(client: Client) {
+    create(&client, NODES, json!({ "metadata": { "name": "n" } })).await;
+    let uri = format!("{NODES}/n");
+    for (field, value, shown) in [
+        (
+            "deletionTimestamp",
+            json!("2026-01-01T00:00:00Z"),
+            "\"2026-01-01T00:00:00Z\"",
+        ),
+        ("deletionGracePeriodSeconds", json!(5), "5"),
+    ] {
+        let mut metadata = json!({ "name": "n" });
+        metadata[field] = value;
+        let body = json!({ "metadata": metadata });
+        for refused in [
+            put(&client, &uri, body.clone()).await,
+            patch(&client, &uri, MERGE, body.clone()).await,
+        ] {
+            assert_eq!(
+                (refused.code, &refused.body["message"]),
+                (
+                    422,
+                    &json!(format!(
+                        "Node \"n\" is invalid: metadata.{field}: Invalid value: {shown}: field is immutable"
+                    ))
+                )
+            );
+        }
+    }
+    let nothing = json!({ "metadata": { "deletionTimestamp": null, "deletionGracePeriodSeconds": null } });
+    assert_eq!(patch(&client, &uri, MERGE, nothing).await.code, 200);
+}
+
+async fn a_namespace_means_nothing_where_there_are_none(client: Client) {
+    let node = json!({ "metadata": { "name": "n", "namespace": "default" } });
+    let node = create(&client, NODES, node).await;
+    assert_eq!(node["metadata"].get("namespace"), None);
+    let lease = create(&client, LEASES, json!({ "metadata": { "name": "l" } })).await;
+    assert_eq!(lease["metadata"]["namespace"], "default");
+}
+
+async fn a_generated_name_is_cut_to_length(client: Client) {
+    for (prefix, kept) in [("short-", 6), (&*"x".repeat(58), 58), (&*"y".repeat(100), 58)] {
+        let lease = json!({ "metadata": { "generateName": prefix } });
+        let lease = create(&client, LEASES, lease).await;
+        let name = lease["metadata"]["name"].as_str().unwrap();
+        assert_eq!(name.len(), kept + 5, "{name}");
+        assert!(prefix.starts_with(&name[..kept]), "{name}");
+        assert_eq!(lease["metadata"]["generateName"], prefix);
+        let suffix = &name[kept..];
+        let alphabet = "bcdfghjklmnpqrstvwxz2456789";
+        assert!(suffix.chars().all(|letter| alphabet.contains(letter)), "{name}");
+    }
+    let both = json!({ "metadata": { "name": "mine", "generateName": "other-" } });
+    let both = create(&client, LEASES, both).await;
+    assert_eq!(
+        (&both["metadata"]["name"], &both["metadata"]["generateName"]),
+        (&json!("mine"), &json!("other-"))
+    );
+}
+
+fn lease(metadata: Value) -> Value {
+    let mut lease = json!({});
+    lease["metadata"] = metadata;
+    lease["metadata"]["name"] = json!("l");
+    lease
+}
+
+async fn assert_refused(client: &Client, metadata: Value, reason: &str, field: &str, why: &str) {
+    let refused = post(client, LEASES, lease(metadata)).await;
+    assert_eq!((refused.code, &refused.body["reason"]), (422, &json!("Invalid")));
+    assert_eq!(
+        refused.body["message"],
+        format!("Lease.coordination.k8s.io \"l\" is invalid: {field}: {why}")
+    );
+    assert_eq!(
+        refused.body["details"],
+        json!({
+            "name": "l",
+            "group": "coordination.k8s.io",
+            "kind": "Lease",
+            "causes": [{ "reason": reason, "message": why, "field": field }],
+        })
+    );
+}
+
+async fn annotations_have_a_size(client: Client) {
+    const LIMIT: usize = 256 * 1024;
+    let why = "Too long: may not be more than 262144 bytes";
+    for annotations in [
+        json!({ "a": "x".repeat(LIMIT) }),
+        json!({ "a": "x".repeat(LIMIT / 2), "b": "x".repeat(LIMIT / 2) }),
+        // Bytes count, not letters.
+        json!({ "a": "é".repeat(LIMIT / 2) }),
+    ] {
+        let metadata = json!({ "annotations": annotations });
+        assert_refused(
+            &client,
+            metadata,
+            "FieldValueTooLong",
+            "metadata.annotations",
+            why,
+        )
+        .await;
+    }
+    let widest = json!({ "annotations": { "a": "x".repeat(LIMIT - 1) } });
+    create(&client, LEASES, lease(widest)).await;
+}
+
+fn owner(name: &str) -> Value {
+    json!({ "apiVersion": "v1", "kind": "Node", "name": name, "uid": name })
+}
+
+async fn owners_must_be_whole(client: Client) {
+    for (field, value, why) in [
+        ("apiVersion", "", "Invalid value: \"\": version must not be empty"),
+        (
+            "apiVersion",
+            "a/b/c",
+            "Invalid value: \"a/b/c\": version must not be empty",
+        ),
+        ("kind", "", "Invalid value: \"\": must not be empty"),
+        ("name", "", "Invalid value: \"\": must not be empty"),
+        ("uid", "", "Invalid value: \"\": must not be empty"),
+    ] {
+        let mut broken = owner("n");
+        broken[field] = json!(value);
+        let metadata = json!({ "ownerReferences": [owner("m"), broken] });
+        let field = format!("metadata.ownerReferences.{field}");
+        assert_refused(&client, metadata, "FieldValueInvalid", &field, why).await;
+    }
+    let mut event = owner("n");
+    event["kind"] = json!("Event");
+    let why = "Invalid value: {\"apiVersion\":\"v1\",\"kind\":\"Event\",\"name\":\"n\",\"uid\":\"n\"}: /v1, \
+               Kind=Event is disallowed from being an owner";
+    let metadata = json!({ "ownerReferences": [event] });
+    assert_refused(
+        &client,
+        metadata,
+        "FieldValueInvalid",
+        "metadata.ownerReferences",
+        why,
+    )
+    .await;
+    let bare = post(&client, LEASES, lease(json!({ "ownerReferences": [{}] }))).await;
+    assert_eq!(bare.body["details"]["causes"].as_array().unwrap().len(), 4);
+    // That an owner exists is not looked at.
+    let owners = json!([owner("n"), owner("m")]);
+    let owned = create(&client, LEASES, lease(json!({ "ownerReferences": owners }))).await;
+    assert_eq!(owned["metadata"]["ownerReferences"], owners);
+}
+
+async fn one_owner_is_the_controller(client: Client) {
+    let controller = |name: &str, controls: bool| {
+        let mut owner = owner(name);
+        owner["controller"] = json!(controls);
+        owner
+    };
+    let two = json!({ "ownerReferences": [controller("n", true), owner("o"), controller("m", true)] });
+    let why = "Invalid value: [{\"apiVersion\":\"v1\",\"kind\":\"Node\",\"name\":\"n\",\"uid\":\"n\",\"controller\":\
+               true},{\"apiVersion\":\"v1\",\"kind\":\"Node\",\"name\":\"o\",\"uid\":\"o\"},{\"apiVersion\":\"v1\",\
+               \"kind\":\"Node\",\"name\":\"m\",\"uid\":\"m\",\"controller\":true}]: Only one reference can have \
+               Controller set to true. Found \"true\" in references for Node/n and Node/m";
+    assert_refused(&client, two, "FieldValueInvalid", "metadata.ownerReferences", why).await;
+    let one = json!({ "ownerReferences": [controller("n", true), controller("m", false), owner("o")] });
+    create(&client, LEASES, lease(one)).await;
+}
+
+async fn finalizers_look_like_label_keys(client: Client) {
+    for (finalizer, why) in [
+        ("/x", "prefix part must be non-empty"),
+        (
+            "example.com/",
+            "name part must be non-empty; name part must consist of alphanumeric characters, '-', '_' or '.', and must \
+             start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for \
+             validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')",
+        ),
+    ] {
+        let refused = post(&client, LEASES, lease(json!({ "finalizers": [finalizer] }))).await;
+        assert_eq!(refused.code, 422);
+        let message = refused.body["message"].as_str().unwrap();
+        for why in why.split("; ") {
+            assert!(
+                message.contains(&format!("metadata.finalizers: Invalid value: \"{finalizer}\": ")),
+                "{message}"
+            );
+            assert!(message.contains(why), "{message}");
+        }
+    }
+    // One may come twice.
+    let twice = json!({ "finalizers": ["example.com/x", "example.com/x"] });
+    let kept = create(&client, LEASES, lease(twice)).await;
+    assert_eq!(
+        kept["metadata"]["finalizers"],
+        json!(["example.com/x", "example.com/x"])
+    );
+    let released = json!({ "metadata": { "finalizers": null } });
+    patch(&client, format!("{LEASES}/l"), MERGE, released).await;
+}
+
+async fn an_update_is_held_to_the_same_rules(client: Client) {
+    create(&client, NODES, json!({ "metadata": { "name": "n" } })).await;
+    let uri = format!("{NODES}/n");
+    let mut nameless = owner("m");
+    nameless["name"] = json!("");
+    for (metadata, why) in [
+        (
+            json!({ "annotations": { "a": "x".repeat(256 * 1024) } }),
+            "metadata.annotations: Too long: may not be more than 262144 bytes",
+        ),
+        (
+            json!({ "ownerReferences": [nameless] }),
+            "metadata.ownerReferences.name: Invalid value: \"\": must not be empty",
+        ),
+        (
+            json!({ "finalizers": ["/x"] }),
+            "metadata.finalizers: Invalid value: \"/x\": prefix part must be non-empty",
+        ),
+    ] {
+        let mut whole = metadata.clone();
+        whole["name"] = json!("n");
+        for refused in [
+            patch(&client, &uri, MERGE, json!({ "metadata": metadata })).await,
+            put(&client, &uri, json!({ "metadata": whole })).await,
+        ] {
+            assert_eq!(
+                (refused.code, &refused.body["message"]),
+                (422, &json!(format!("Node \"n\" is invalid: {why}")))
+            );
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! Writes that depend on what the client knew.
+
+use kube::Client;
+use serde_json::{Value, json};
+
+use crate::http::*;
+use crate::kinds::{every_kind, pod_spec, remove};
+
+crate::scenarios![
+    one_counter_orders_the_writes_to_all_kinds,
+    a_patch_insists_on_a_version_only_where_it_names_one,
+    a_version_that_is_no_number_is_refused,
+    an_update_of_a_missing_lease_or_event_creates_it,
+    an_update_of_anything_else_that_is_missing_is_refused,
+    a_lease_that_was_deleted_comes_back_for_who_still_updates_it,
+    an_update_meant_for_an_object_that_is_gone_does_not_hit_its_successor,
+    a_status_is_written_under_the_same_conditions,
+    a_status_write_leaves_the_rest_alone,
+    of_two_who_take_a_lease_one_gets_it,
+    a_tried_update_conflicts_like_a_real_one,
+    an_object_being_deleted_can_still_be_written,
+];
+
+fn metadata(metadata: Value) -> Value {
+    let mut object = json!({});
+    object["metadata"] = metadata;
+    object
+}
+
+async fn one_counter_orders_the_writes_to_all_kinds(client: Client) {
+    let mut last = 0;
+    for kind in every_kind() {
+        let created = create(&client, kind.uri, kind.object("counted")).await;
+        let label = metadata(json!({ "labels": { "a": "b" } }));
+        let changed = patch(&client, format!("{}/counted", kind.uri), MERGE, label)
+            .await
+            .body;
+        for written in [version(&created), version(&changed)] {
+            assert!(written > last, "{}: {written} after {last}", kind.uri);
+            last = written;
+        }
+    }
+}
+
+async fn a_patch_insists_on_a_version_only_where_it_names_one(client: Client) {
+    for kind in every_kind() {
+        create(&client, kind.uri, kind.object("loose")).await;
+        let uri = format!("{}/loose", kind.uri);
+        let versions = [json!("0"), json!(""), Value::Null];
+        for (number, any) in versions.into_iter().enumerate() {
+            let label = metadata(json!({ "resourceVersion": any, "labels": { "n": number.to_string() } }));
+            let patched = patch(&client, &uri, MERGE, label).await;
+            // To take the version away is to leave it out of the update that a patch becomes.
+            if [LEASES, PDBS].contains(&kind.uri) {
+                assert_eq!(patched.code, 422, "{uri} {patched:?}");
+                continue;
+            }
+            assert_eq!(patched.code, 200, "{uri} {patched:?}");
+            assert_eq!(patched.body["metadata"]["labels"]["n"], number.to_string());
+        }
+    }
+}
+
+async fn a_version_that_is_no_number_is_refused(client: Client) {
+    let node = create(&client, NODES, metadata(json!({ "name": "n" }))).await;
+    let uri = format!("{NODES}/n");
+    let named = metadata(json!({ "name": "n", "resourceVersion": "abc", "labels": { "a": "b" } }));
+    for refused in [
+        put(&client, &uri, named.clone()).await,
+        patch(&client, &uri, MERGE, named.clone()).await,
+    ] {
+        assert!(refused.code >= 400, "{refused:?}");
+    }
+    assert_eq!(get(&client, &uri).await.body, node);
+    // A create looks at a number only.
+    let created = metadata(json!({ "name": "m", "resourceVersion": "abc" }));
+    let created = create(&client, NODES, created).await;
+    assert!(version(&created) > version(&node));
+}
+
+async fn an_update_of_a_missing_lease_or_event_creates_it(client: Client) {
+    for kind in every_kind() {
+        if ![LEASES, CORE_EVENTS].contains(&kind.uri) {
+            continue;
+        }
+        let uri = format!("{}/new", kind.uri);
+        let tried = put(&client, format!("{uri}?dryRun=All"), kind.object("new")).await;
+        assert_eq!(tried.code, 201);
+        assert_eq!(get(&client, &uri).await.code, 404);
+        let created = put(&client, &uri, kind.object("new")).await;
+        assert_eq!(created.code, 201, "{created:?}");
+        assert_eq!(created.body["metadata"]["namespace"], "default");
+        assert_eq!(get(&client, &uri).await.body, created.body);
+        let label = metadata(json!({ "labels": { "a": "b" } }));
+        let label = patch(&client, &uri, MERGE, label).await;
+        assert_eq!(label.code, 200);
+        let missing = patch(&client, format!("{}/other", kind.uri), MERGE, json!({})).await;
+        assert_eq!(missing.code, 404);
+    }
+}
+
+async fn an_update_of_anything_else_that_is_missing_is_refused(client: Client) {
+    for kind in every_kind() {
+        if [LEASES, CORE_EVENTS].contains(&kind.uri) {
+            continue;
+        }
+        for version in [json!(null), json!("7")] {
+            let mut object = kind.object("nobody");
+            object["metadata"]["resourceVersion"] = version;
+            let refused = put(&client, format!("{}/nobody", kind.uri), object).await;
+            assert_eq!(
+                (refused.code, &refused.body["message"]),
+                (404, &json!(format!("{} \"nobody\" not found", kind.qualified)))
+            );
+        }
+    }
+}
+
+async fn a_lease_that_was_deleted_comes_back_for_who_still_updates_it(client: Client) {
+    let held = metadata(json!({ "name": "held", "labels": { "a": "b" } }));
+    let mut held = create(&client, LEASES, held).await;
+    let uri = format!("{LEASES}/held");
+    remove(&client, LEASES, "held").await;
+    held["spec"] = json!({ "holderIdentity": "me" });
+    // It insists on the object that it knew.
+    let refused = put(&client, &uri, held.clone()).await;
+    assert_eq!((refused.code, &refused.body["reason"]), (409, &json!("Conflict")));
+    let uid = held["metadata"]["uid"].as_str().unwrap().to_owned();
+    let message = refused.body["message"].as_str().unwrap();
+    let suffix = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: ");
+    assert!(message.ends_with(&suffix), "{message}");
+    // Without the uid the version it knew does not matter.
+    held["metadata"].as_object_mut().unwrap().remove("uid");
+    let again = put(&client, &uri, held.clone()).await;
+    assert_eq!(again.code, 201, "{again:?}");
+    assert_ne!(again.body["metadata"]["uid"], uid);
+    assert_eq!(again.body["spec"], json!({ "holderIdentity": "me" }));
+    assert!(version(&again.body) > version(&held));
+    let stale = put(&client, &uri, held).await;
+    assert_eq!(stale.code, 409);
+}
+
+async fn an_update_meant_for_an_object_that_is_gone_does_not_hit_its_successor(client: Client) {
+    let pod = json!({ "metadata": { "name": "p" }, "spec": pod_spec() });
+    let first = create(&client, PODS, pod.clone()).await;
+    remove(&client, PODS, "p").await;
+    let second = create(&client, PODS, pod).await;
+    let uri = format!("{PODS}/p");
+    let mut late = first.clone();
+    late["metadata"]
+        .as_object_mut()
+        .unwrap()
+        .remove("resourceVersion");
+    late["metadata"]["labels"] = json!({ "late": "yes" });
+    let updated = put(&client, &uri, late).await;
+    assert_eq!((updated.code, &updated.body["reason"]), (409, &json!("Conflict")));
+    let label = metadata(json!({ "uid": first["metadata"]["uid"], "labels": { "late": "yes" } }));
+    for content_type in [MERGE, STRATEGIC] {
+        for uri in [uri.clone(), format!("{uri}/status")] {
+            let patched = patch(&client, uri, content_type, label.clone()).await;
+            assert_eq!(
+                (patched.code, &patched.body["message"]),
+                (
+                    422,
+                    &json!(format!(
+                        "Pod \"p\" is invalid: metadata.uid: Invalid value: {}: field is immutable",
+                        first["metadata"]["uid"]
+                    ))
+                )
+            );
+        }
+    }
+    let by_uid = json!({ "preconditions": { "uid": first["metadata"]["uid"] }, "gracePeriodSeconds": 0 });
+    let deleted = delete(&client, &uri, by_uid).await;
+    assert_eq!((deleted.code, &deleted.body["reason"]), (409, &json!("Conflict")));
+    assert_eq!(get(&client, &uri).await.body, second);
+}
+
+/// Kinds with a status that any client may write.
+const WITH_STATUS: [&str; 4] = [PODS, PDBS, REPLICA_SETS, NODES];
+
+async fn a_status_is_written_under_the_same_conditions(client: Client) {
+    for kind in every_kind() {
+        if !WITH_STATUS.contains(&kind.uri) {
+            continue;
+        }
+        let created = create(&client, kind.uri, kind.object("st")).await;
+        let uri = format!("{}/st/status", kind.uri);
+        let label = metadata(json!({ "labels": { "a": "b" } }));
+        patch(&client, format!("{}/st", kind.uri), MERGE, label).await;
+        let stale = put(&client, &uri, created.clone()).await;
+        assert_eq!((stale.code, &stale.body["reason"]), (409, &json!("Conflict")));
+        let named = metadata(
+            json!({ "resourceVersion": created["metadata"]["resourceVersion"], "annotations": { "a": "b" } }),
+        );
+        let stale = patch(&client, &uri, STRATEGIC, named).await;
+        assert_eq!((stale.code, &stale.body["reason"]), (409, &json!("Conflict")));
+        let fresh = get(&client, &uri).await.body;
+        let written = put(&client, &uri, fresh.clone()).await;
+        assert_eq!(written.code, 200, "{written:?}");
+        let mut other = fresh;
+        other["metadata"]["name"] = json!("other");
+        assert_eq!(put(&client, &uri, other).await.code, 400);
+    }
+}
+
+async fn a_status_write_leaves_the_rest_alone(client: Client) {
+    let pod = json!({ "metadata": { "name": "p" }, "spec": pod_spec() });
+    let pod = create(&client, PODS, pod).await;
+    let uri = format!("{PODS}/p/status");
+    let mut written = pod.clone();
+    written["spec"]["nodeName"] = json!("somewhere");
+    written["status"] = json!({ "phase": "Running", "message": "hello" });
+    let written = put(&client, &uri, written).await;
+    assert_eq!(written.code, 200, "{written:?}");
+    assert_eq!(written.body["spec"], pod["spec"]);
+    assert_eq!(written.body["status"]["message"], "hello");
+    let patched = json!({ "spec": { "nodeName": "somewhere" }, "status": { "message": null } });
+    let patched = patch(&client, &uri, MERGE, patched).await.body;
+    assert_eq!(patched["spec"], pod["spec"]);
+    assert_eq!(
+        (&patched["status"]["phase"], patched["status"].get("message")),
+        (&json!("Running"), None)
+    );
+}
+
+async fn of_two_who_take_a_lease_one_gets_it(client: Client) {
+    let free = json!({ "metadata": { "name": "free" }, "spec": {} });
+    let free = create(&client, LEASES, free).await;
+    let uri = format!("{LEASES}/free");
+    let take = async |who: &str| {
+        let mut lease = free.clone();
+        lease["spec"] = json!({ "holderIdentity": who });
+        put(&client, &uri, lease).await
+    };
+    let (first, second) = futures::join!(take("one"), take("two"));
+    let (winner, loser) = if first.code == 200 {
+        (first, second)
+    } else {
+        (second, first)
+    };
+    assert_eq!((winner.code, loser.code), (200, 409));
+    assert_eq!(get(&client, &uri).await.body, winner.body);
+}
+
+async fn a_tried_update_conflicts_like_a_real_one(client: Client) {
+    let first = create(&client, LEASES, metadata(json!({ "name": "l" }))).await;
+    let uri = format!("{LEASES}/l");
+    let label = metadata(json!({ "labels": { "a": "b" } }));
+    let second = patch(&client, &uri, MERGE, label).await.body;
+    let dry = format!("{uri}?dryRun=All");
+    let stale = put(&client, &dry, first.clone()).await;
+    assert_eq!((stale.code, &stale.body["reason"]), (409, &json!("Conflict")));
+    let old = metadata(json!({ "resourceVersion": first["metadata"]["resourceVersion"], "labels": null }));
+    assert_eq!(patch(&client, &dry, MERGE, old).await.code, 409);
+    let stale = json!({ "preconditions": { "resourceVersion": first["metadata"]["resourceVersion"] } });
+    assert_eq!(delete(&client, &dry, stale).await.code, 409);
+    assert_eq!(get(&client, &uri).await.body, second);
+}
+
+async fn an_object_being_deleted_can_still_be_written(client: Client) {
+    let node = metadata(json!({ "name": "n", "finalizers": ["x.example.com/y"] }));
+    let node = create(&client, NODES, node).await;
+    remove(&client, NODES, "n").await;
+    let uri = format!("{NODES}/n");
+    let stale = put(&client, &uri, node).await;
+    assert_eq!(stale.code, 409);
+    let mut marked = get(&client, &uri).await.body;
+    let deleted_at = marked["metadata"]["deletionTimestamp"].clone();
+    marked["metadata"]["labels"] = json!({ "a": "b" });
+    marked["metadata"]
+        .as_object_mut()
+        .unwrap()
+        .remove("deletionTimestamp");
+    let written = put(&client, &uri, marked).await;
+    assert_eq!(written.code, 200, "{written:?}");
+    assert_eq!(written.body["metadata"]["deletionTimestamp"], deleted_at);
+    assert_eq!(written.body["metadata"]["labels"], json!({ "a": "b" }));
+    let taken = post(&client, NODES, metadata(json!({ "name": "n" }))).await;
+    assert_eq!(
+        (taken.code, &taken.body["reason"]),
+        (409, &json!("AlreadyExists"))
+    );
+    let mut released = written.body;
+    released["metadata"]["finalizers"] = json!([]);
+    assert_eq!(put(&client, &uri, released).await.code, 200);
+    assert_eq!(get(&client, &uri).await.code, 404);
+}

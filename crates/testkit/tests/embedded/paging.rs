@@ -1,0 +1,455 @@
+//! Pages and versions of lists.
+
+use kube::Client;
+use serde_json::{Value, json};
+
+use crate::http::*;
+
+crate::scenarios![
+    pages_together_are_the_whole_list_at_one_version,
+    a_page_says_how_much_is_left_where_nothing_is_filtered,
+    a_limit_of_the_whole_list_ends_it,
+    a_limit_that_is_no_positive_number,
+    pages_outlive_the_objects_that_they_show,
+    a_further_page_takes_the_selectors_and_the_limit_of_its_own_request,
+    a_page_goes_on_across_namespaces,
+    a_token_goes_with_no_version,
+    numbers_that_are_none_are_refused,
+    everything_wrong_with_the_options_is_said_at_once,
+    a_list_is_never_older_than_the_write_before_it,
+    a_list_at_an_exact_version_shows_what_was_deleted_since,
+    a_list_not_older_than_a_version_shows_the_present,
+    a_list_of_a_namespace_that_nobody_made_is_empty,
+    lists_are_in_order_of_namespace_and_name,
+    parameters_that_nobody_knows_are_ignored,
+    a_flag_is_false_only_by_name,
+];
+
+async fn leases(client: &Client, names: &[&str]) -> Vec<Value> {
+    let mut created = Vec::new();
+    for name in names {
+        created.push(create(client, LEASES, json!({ "metadata": { "name": name } })).await);
+    }
+    created
+}
+
+fn token(page: &Value) -> &str {
+    page["metadata"]["continue"].as_str().unwrap()
+}
+
+async fn next(client: &Client, uri: &str, page: &Value) -> Value {
+    let answer = get(client, format!("{uri}&continue={}", token(page))).await;
+    assert_eq!(answer.code, 200, "{answer:?}");
+    answer.body
+}
+
+async fn pages_together_are_the_whole_list_at_one_version(client: Client) {
+    let all = ["a", "b", "c", "d", "e"];
+    leases(&client, &all).await;
+    let whole = get(&client, LEASES).await.body;
+    for limit in 1..=4 {
+        let uri = format!("{LEASES}?limit={limit}");
+        let mut page = get(&client, &uri).await.body;
+        let shown = version(&page);
+        let mut items = page["items"].as_array().unwrap().clone();
+        while page["metadata"].get("continue").is_some() {
+            assert_eq!(page["items"].as_array().unwrap().len(), limit);
+            // Writes elsewhere do not move the version of the list.
+            create(&client, NODES, json!({ "metadata": { "generateName": "n-" } })).await;
+            page = next(&client, &uri, &page).await;
+            assert_eq!(version(&page), shown);
+            items.extend(page["items"].as_array().unwrap().clone());
+        }
+        assert_eq!(json!(items), whole["items"]);
+    }
+}
+
+async fn a_page_says_how_much_is_left_where_nothing_is_filtered(client: Client) {
+    leases(&client, &["a", "b", "c", "d", "e"]).await;
+    let left = |page: &Value| page["metadata"].get("remainingItemCount").cloned();
+    let uri = format!("{LEASES}?limit=2");
+    let first = get(&client, &uri).await.body;
+    assert_eq!(left(&first), Some(json!(3)));
+    let second = next(&client, &uri, &first).await;
+    assert_eq!((names(&second), left(&second)), (vec!["c", "d"], Some(json!(1))));
+    let third = next(&client, &uri, &second).await;
+    assert_eq!((names(&third), left(&third)), (vec!["e"], None));
+    assert_eq!(third["metadata"].get("continue"), None);
+    for selector in ["labelSelector=!x", "fieldSelector=metadata.name!%3Dx"] {
+        let page = get(&client, format!("{uri}&{selector}")).await.body;
+        assert_eq!((names(&page), left(&page)), (vec!["a", "b"], None));
+        assert!(page["metadata"].get("continue").is_some());
+    }
+}
+
+async fn a_limit_of_the_whole_list_ends_it(client: Client) {
+    leases(&client, &["a", "b", "c"]).await;
+    for limit in ["3", "4", "500", "9223372036854775807"] {
+        let page = get(&client, format!("{LEASES}?limit={limit}")).await.body;
+        assert_eq!(names(&page), ["a", "b", "c"]);
+        assert_eq!(page["metadata"].get("continue"), None, "{limit}");
+        assert_eq!(page["metadata"].get("remainingItemCount"), None);
+    }
+    let chosen = format!("{LEASES}?limit=1&fieldSelector=metadata.name%3Db");
+    let page = get(&client, chosen).await.body;
+    assert_eq!(names(&page), ["b"]);
+    assert_eq!(page["metadata"].get("continue"), None);
+}
+
+async fn a_limit_that_is_no_positive_number(client: Client) {
+    leases(&client, &["a", "b", "c"]).await;
+    for query in ["limit=0", "limit=-1", "limit=2&resourceVersion=0"] {
+        let list = get(&client, format!("{LEASES}?{query}")).await.body;
+        assert_eq!(names(&list), ["a", "b", "c"], "{query}");
+        assert_eq!(list["metadata"].get("continue"), None);
+    }
+}
+
+async fn pages_outlive_the_objects_that_they_show(client: Client) {
+    let created = leases(&client, &["a", "b", "c", "d"]).await;
+    let uri = format!("{LEASES}?limit=1");
+    let first = get(&client, &uri).await.body;
+    for name in ["a", "b", "c", "d"] {
+        delete(&client, format!("{LEASES}/{name}"), Value::Null).await;
+    }
+    leases(&client, &["aa", "b", "z"]).await;
+    let second = next(&client, &uri, &first).await;
+    assert_eq!(names(&second), ["b"]);
+    assert_eq!(
+        second["items"][0]["metadata"]["uid"],
+        created[1]["metadata"]["uid"]
+    );
+    assert_eq!(second["metadata"]["remainingItemCount"], 2);
+    let third = next(&client, &uri, &second).await;
+    let last = next(&client, &uri, &third).await;
+    assert_eq!((names(&third), names(&last)), (vec!["c"], vec!["d"]));
+    // A token can be used again.
+    assert_eq!(next(&client, &uri, &first).await, second);
+}
+
+async fn a_further_page_takes_the_selectors_and_the_limit_of_its_own_request(client: Client) {
+    for name in ["a", "b", "c", "d", "e"] {
+        let labels = json!({ "even": (name == "b" || name == "d").to_string() });
+        let lease = json!({ "metadata": { "name": name, "labels": labels } });
+        create(&client, LEASES, lease).await;
+    }
+    let first = get(&client, format!("{LEASES}?limit=1")).await.body;
+    let even = format!("{LEASES}?labelSelector=even%3Dtrue");
+    assert_eq!(names(&next(&client, &even, &first).await), ["b", "d"]);
+    let named = format!("{LEASES}?fieldSelector=metadata.name%3De");
+    assert_eq!(names(&next(&client, &named, &first).await), ["e"]);
+    let wider = next(&client, &format!("{LEASES}?limit=3"), &first).await;
+    assert_eq!(names(&wider), ["b", "c", "d"]);
+    let rest = next(&client, &format!("{LEASES}?foo=bar"), &first).await;
+    assert_eq!(names(&rest), ["b", "c", "d", "e"]);
+    // A page of a selection goes on after its last object, not after the last one looked at.
+    let uri = format!("{LEASES}?limit=1&labelSelector=even%3Dtrue");
+    let page = get(&client, &uri).await.body;
+    assert_eq!(names(&page), ["b"]);
+    assert_eq!(names(&next(&client, &uri, &page).await), ["d"]);
+}
+
+async fn a_page_goes_on_across_namespaces(client: Client) {
+    let there = LEASES.replace("default", "kube-public");
+    let labels = json!({ "pages": "all" });
+    for (uri, name) in [(LEASES, "b"), (LEASES, "a"), (&there, "a"), (&there, "c")] {
+        let lease = json!({ "metadata": { "name": name, "labels": labels } });
+        create(&client, uri, lease).await;
+    }
+    let uri = "/apis/coordination.k8s.io/v1/leases?labelSelector=pages%3Dall&limit=1";
+    let mut page = get(&client, uri).await.body;
+    let mut seen = Vec::new();
+    loop {
+        for item in page["items"].as_array().unwrap() {
+            let metadata = &item["metadata"];
+            let (namespace, name) = (metadata["namespace"].as_str(), metadata["name"].as_str());
+            seen.push(format!("{}/{}", namespace.unwrap(), name.unwrap()));
+        }
+        if page["metadata"].get("continue").is_none() {
+            break;
+        }
+        page = next(&client, uri, &page).await;
+    }
+    assert_eq!(seen, ["default/a", "default/b", "kube-public/a", "kube-public/c"]);
+    for name in ["a", "c"] {
+        delete(&client, format!("{there}/{name}"), Value::Null).await;
+    }
+}
+
+async fn a_token_goes_with_no_version(client: Client) {
+    leases(&client, &["a", "b"]).await;
+    let uri = format!("{LEASES}?limit=1");
+    let page = get(&client, &uri).await.body;
+    let with = async |more: &str| {
+        let uri = format!("{uri}&continue={}{more}", token(&page));
+        get(&client, uri).await
+    };
+    assert_eq!(names(&with("&resourceVersion=0").await.body), ["b"]);
+    assert_eq!(names(&with("&resourceVersion=").await.body), ["b"]);
+    let versioned = with("&resourceVersion=5").await;
+    assert_eq!(
+        (versioned.code, &versioned.body["message"]),
+        (
+            400,
+            &json!("specifying resource version is not allowed when using continue")
+        )
+    );
+    let matched = with("&resourceVersion=5&resourceVersionMatch=Exact").await;
+    assert_eq!(
+        (matched.code, &matched.body["message"]),
+        (
+            422,
+            &json!(
+                "ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch is \
+                 forbidden when continue is provided"
+            )
+        )
+    );
+    let empty = get(&client, format!("{LEASES}?limit=1&continue=")).await;
+    assert_eq!(names(&empty.body), ["a"]);
+    let broken = get(&client, format!("{LEASES}?limit=1&continue=%21")).await;
+    assert_eq!((broken.code, &broken.body["reason"]), (400, &json!("BadRequest")));
+    assert!(
+        broken.body["message"]
+            .as_str()
+            .unwrap()
+            .starts_with("invalid continue token: continue key is not valid"),
+        "{broken:?}"
+    );
+}
+
+async fn numbers_that_are_none_are_refused(client: Client) {
+    for (parameter, value, why) in [
+        ("limit", "abc", "invalid syntax"),
+        ("limit", "", "invalid syntax"),
+        ("limit", "1.5", "invalid syntax"),
+        ("limit", "99999999999999999999", "value out of range"),
+        ("timeoutSeconds", "10s", "invalid syntax"),
+        ("timeoutSeconds", "-99999999999999999999", "value out of range"),
+    ] {
+        for watch in ["", "&watch=1"] {
+            let refused = get(&client, format!("{LEASES}?{parameter}={value}{watch}")).await;
+            assert_eq!(
+                (refused.code, &refused.body["reason"], &refused.body["message"]),
+                (
+                    400,
+                    &json!("BadRequest"),
+                    &json!(format!("strconv.ParseInt: parsing \"{value}\": {why}"))
+                )
+            );
+        }
+    }
+    for (value, code, prefix) in [
+        ("-1", 400, "invalid resource version: "),
+        ("1x", 400, "invalid resource version: "),
+    ] {
+        let refused = get(&client, format!("{LEASES}?resourceVersion={value}")).await;
+        assert_eq!(refused.code, code);
+        assert_eq!(
+            refused.body["message"],
+            format!(
+                "{prefix}resourceVersion: Invalid value: \"{value}\": strconv.ParseUint: parsing \"{value}\": invalid \
+                 syntax"
+            )
+        );
+    }
+    assert_eq!(
+        get(&client, format!("{LEASES}?resourceVersion=01")).await.code,
+        200
+    );
+}
+
+async fn everything_wrong_with_the_options_is_said_at_once(client: Client) {
+    let forbidden = |why: &str| {
+        json!([
+            "FieldValueForbidden",
+            "resourceVersionMatch",
+            format!("Forbidden: {why}")
+        ])
+    };
+    let unsupported = |value: &str, supported: &str| {
+        let message = format!("Unsupported value: \"{value}\": supported values: {supported}");
+        json!(["FieldValueNotSupported", "resourceVersionMatch", message])
+    };
+    let unversioned = forbidden("resourceVersionMatch is forbidden unless resourceVersion is provided");
+    let continued = forbidden("resourceVersionMatch is forbidden when continue is provided");
+    let of_watch =
+        forbidden("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided");
+    let initial = forbidden("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
+    let of_list = "\"Exact\", \"NotOlderThan\", \"\"";
+    for (query, expected) in [
+        (
+            "resourceVersionMatch=Exact&continue=x",
+            json!([unversioned, continued]),
+        ),
+        (
+            "resourceVersionMatch=exact",
+            json!([unversioned, unsupported("exact", of_list)]),
+        ),
+        (
+            "resourceVersion=1&resourceVersionMatch=Exact&sendInitialEvents=false",
+            json!([[
+                "FieldValueForbidden",
+                "sendInitialEvents",
+                "Forbidden: sendInitialEvents is forbidden for list"
+            ]]),
+        ),
+        (
+            "watch=1&resourceVersion=1&resourceVersionMatch=Exact",
+            json!([of_watch, unsupported("Exact", "\"NotOlderThan\"")]),
+        ),
+        (
+            "watch=1&sendInitialEvents=true&resourceVersion=1&resourceVersionMatch=Exact",
+            json!([initial, unsupported("Exact", "\"NotOlderThan\"")]),
+        ),
+        ("watch=1&sendInitialEvents=false", json!([initial])),
+    ] {
+        let refused = get(&client, format!("{NODES}?{query}")).await;
+        assert_eq!((refused.code, &refused.body["reason"]), (422, &json!("Invalid")));
+        let causes = refused.body["details"]["causes"].as_array().unwrap();
+        let said: Vec<Value> = causes
+            .iter()
+            .map(|cause| json!([cause["reason"], cause["field"], cause["message"]]))
+            .collect();
+        assert_eq!(json!(said), expected, "{query}");
+        let all: Vec<String> = causes
+            .iter()
+            .map(|cause| {
+                let (field, message) = (cause["field"].as_str(), cause["message"].as_str());
+                format!("{}: {}", field.unwrap(), message.unwrap())
+            })
+            .collect();
+        let all = match all.as_slice() {
+            [one] => one.clone(),
+            more => format!("[{}]", more.join(", ")),
+        };
+        assert_eq!(
+            refused.body["message"],
+            format!("ListOptions.meta.k8s.io \"\" is invalid: {all}")
+        );
+    }
+}
+
+async fn a_list_is_never_older_than_the_write_before_it(client: Client) {
+    for number in 0..20 {
+        let name = format!("w-{number:02}");
+        let created = create(&client, LEASES, json!({ "metadata": { "name": name } })).await;
+        for uri in [
+            LEASES.to_owned(),
+            format!("{LEASES}?limit=500"),
+            format!("{LEASES}?resourceVersion={}", version(&created)),
+        ] {
+            let list = get(&client, uri).await.body;
+            assert!(version(&list) >= version(&created));
+            assert_eq!(names(&list).len(), number + 1);
+        }
+    }
+}
+
+async fn a_list_at_an_exact_version_shows_what_was_deleted_since(client: Client) {
+    let created = leases(&client, &["a", "b"]).await;
+    let label = json!({ "metadata": { "labels": { "x": "y" } } });
+    patch(&client, format!("{LEASES}/a"), MERGE, label).await;
+    delete(&client, format!("{LEASES}/b"), Value::Null).await;
+    let at = |version: u64| format!("{LEASES}?resourceVersionMatch=Exact&resourceVersion={version}");
+    let then = get(&client, at(version(&created[1]))).await.body;
+    assert_eq!(names(&then), ["a", "b"]);
+    assert_eq!(version(&then), version(&created[1]));
+    assert_eq!(then["items"][0]["metadata"].get("labels"), None);
+    let before = get(&client, at(version(&created[0]))).await.body;
+    assert_eq!(names(&before), ["a"]);
+    // Pages of the past are pages of that past.
+    let uri = format!("{}&limit=1", at(version(&created[1])));
+    let page = get(&client, &uri).await.body;
+    assert_eq!(page["metadata"]["remainingItemCount"], 1);
+    let rest = next(&client, &format!("{LEASES}?limit=1"), &page).await;
+    assert_eq!((names(&rest), version(&rest)), (vec!["b"], version(&then)));
+}
+
+async fn a_list_not_older_than_a_version_shows_the_present(client: Client) {
+    let created = leases(&client, &["a", "b", "c"]).await;
+    let old = version(&created[0]);
+    for query in [
+        format!("resourceVersion={old}"),
+        format!("resourceVersion={old}&resourceVersionMatch=NotOlderThan"),
+        "resourceVersion=0".to_owned(),
+        "resourceVersion=0&resourceVersionMatch=NotOlderThan".to_owned(),
+    ] {
+        let list = get(&client, format!("{LEASES}?{query}")).await.body;
+        assert_eq!(names(&list), ["a", "b", "c"], "{query}");
+        assert!(version(&list) >= version(&created[2]));
+    }
+    let uri = format!("{LEASES}?resourceVersion={old}&resourceVersionMatch=NotOlderThan&limit=2");
+    let page = get(&client, uri).await.body;
+    assert_eq!(names(&page), ["a", "b"]);
+    let rest = next(&client, &format!("{LEASES}?limit=2"), &page).await;
+    assert_eq!(names(&rest), ["c"]);
+    for query in ["resourceVersion=0", &format!("resourceVersion={old}")] {
+        let read = get(&client, format!("{LEASES}/c?{query}")).await;
+        assert_eq!(read.body, created[2]);
+    }
+}
+
+async fn a_list_of_a_namespace_that_nobody_made_is_empty(client: Client) {
+    let nowhere = LEASES.replace("default", "nowhere");
+    let list = get(&client, &nowhere).await;
+    assert_eq!((list.code, &list.body["items"]), (200, &json!([])));
+    assert_eq!(list.body["kind"], "LeaseList");
+    let one = get(&client, format!("{nowhere}/x")).await;
+    assert_eq!(
+        (one.code, &one.body["message"]),
+        (404, &json!("leases.coordination.k8s.io \"x\" not found"))
+    );
+}
+
+async fn lists_are_in_order_of_namespace_and_name(client: Client) {
+    leases(&client, &["b", "a-1", "a", "a.b", "ab", "c0", "c-0", "10", "9"]).await;
+    let list = get(&client, LEASES).await.body;
+    assert_eq!(
+        names(&list),
+        ["10", "9", "a", "a-1", "a.b", "ab", "b", "c-0", "c0"]
+    );
+    let cached = get(&client, format!("{LEASES}?resourceVersion=0")).await.body;
+    assert_eq!(names(&cached), names(&list));
+}
+
+async fn parameters_that_nobody_knows_are_ignored(client: Client) {
+    leases(&client, &["a"]).await;
+    for query in [
+        "foo=bar",
+        "Limit=0",
+        "pretty=false",
+        "dryRun=All",
+        "fieldManager=x",
+        "&&",
+        "gracePeriodSeconds=x",
+    ] {
+        let list = get(&client, format!("{LEASES}?{query}")).await;
+        assert_eq!((list.code, names(&list.body)), (200, vec!["a"]), "{query}");
+    }
+    let one = get(
+        &client,
+        format!("{LEASES}/a?labelSelector=a%20in&limit=x&fieldSelector=x"),
+    )
+    .await;
+    assert_eq!(one.body["metadata"]["name"], "a");
+}
+
+async fn a_flag_is_false_only_by_name(client: Client) {
+    leases(&client, &["a"]).await;
+    for query in ["watch=false", "watch=0", "watch=False"] {
+        let list = get(&client, format!("{LEASES}?{query}")).await;
+        assert_eq!(list.body["kind"], "LeaseList", "{query}");
+    }
+    for query in [
+        "watch=true",
+        "watch=1",
+        "watch=yes",
+        "watch=",
+        "watch",
+        "watch=TRUE",
+    ] {
+        let mut watch = Watch::open(&client, format!("{LEASES}?{query}")).await;
+        assert_eq!(watch.line().await, "ADDED a", "{query}");
+    }
+}
