@@ -38,6 +38,14 @@ pub(crate) fn name(of: &Path) -> String {
 pub(crate) fn cargo<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Command {
     let mut command = Command::new("cargo");
     command.args(args).current_dir(root());
+    // What cargo tells a program about the package that it runs. Build scripts that read it (ring's) would run
+    // again, and half of the tree be compiled again, whenever cargo was last called by hand.
+    for (name, _) in std::env::vars_os() {
+        let told = name.to_string_lossy();
+        if told.starts_with("CARGO_PKG_") || told.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(name);
+        }
+    }
     command
 }
 

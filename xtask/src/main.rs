@@ -9,6 +9,7 @@ mod bench;
 mod ci;
 mod command;
 mod control_plane;
+mod demo;
 mod rules;
 mod schema;
 mod test;
@@ -26,6 +27,8 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Chore {
+    /// Show the controllers at work on a cluster in one process: the quick start
+    Demo(demo::Args),
     /// Run all tests; those on a real control plane only where there is one or Go to build it
     Test(test::Args),
     /// Run every check that a change must pass, the tests last
@@ -42,6 +45,7 @@ enum Chore {
 
 fn main() -> ExitCode {
     let outcome = match Args::parse().chore {
+        Chore::Demo(args) => demo::run(&args).map(|never| match never {}),
         Chore::Test(args) => test::run(&args),
         Chore::Ci(args) => ci::run(&args),
         Chore::Bench(args) => bench::run(&args),

@@ -1,0 +1,65 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Shows the controllers at work: a cluster in this process, or a disposable one of yours.
+#[derive(Clone, Debug, clap::Parser)]
+#[command(name = "demo", bin_name = "cargo xtask demo")]
+#[allow(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
+pub(crate) struct Args {
+    /// Stay up after the last step, until Ctrl-C
+    #[arg(long)]
+    pub(crate) keep: bool,
+    /// Leave no time to read
+    #[arg(long)]
+    pub(crate) fast: bool,
+    /// Plain lines on a terminal too
+    #[arg(long)]
+    pub(crate) plain: bool,
+    /// How many seconds the cluster may take to become what a step expects
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) within: u32,
+    /// Play on the cluster of this kubeconfig file instead of an embedded API server
+    #[arg(long, value_name = "PATH")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// Context of that file; without it the current one
+    #[arg(long, value_name = "NAME", requires = "kubeconfig")]
+    pub(crate) context: Option<String>,
+    /// Play there although it has nodes that the demo did not make: controllers will write to them
+    #[arg(long, requires = "kubeconfig")]
+    pub(crate) yes_this_cluster_is_disposable: bool,
+}
+
+/// How long a viewer gets to read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pace {
+    /// Between what is said and what is done.
+    pub(crate) before: Duration,
+    /// Between what came of it and the next step.
+    pub(crate) after: Duration,
+}
+
+impl Args {
+    pub(crate) fn pace(&self) -> Pace {
+        let (before, after) = if self.fast { (0, 300) } else { (1_200, 1_500) };
+        Pace {
+            before: Duration::from_millis(before),
+            after: Duration::from_millis(after),
+        }
+    }
+
+    pub(crate) fn within(&self) -> Duration {
+        Duration::from_secs(self.within.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        super::Args::command().debug_assert();
+    }
+}

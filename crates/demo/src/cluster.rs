@@ -1,0 +1,204 @@
+//! Where the demo plays: an API server in this process, or a disposable cluster.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use controller_core::clock::Clock;
+use futures::{StreamExt, TryStreamExt, stream};
+use k8s_openapi::api::core::v1::Node;
+use kube::api::{DeleteParams, DynamicObject, ListParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::discovery::ApiResource;
+use kube::{Api, Client, Config, ResourceExt};
+use tempfile::TempDir;
+use testkit::embedded::{Loopback, Server};
+
+use crate::args::Args;
+
+/// The label of everything that the demo makes.
+pub(crate) const LABEL: (&str, &str) = ("app.kubernetes.io/managed-by", "controllers-demo");
+/// How many requests of the demo's own are under way at once.
+pub(crate) const AT_ONCE: usize = 16;
+/// How long a write that was cut off by Ctrl-C may take to arrive.
+const STRAGGLERS: Duration = Duration::from_millis(300);
+
+/// How long removing what the demo made may take; finalizers of others can hold it back.
+const SWEPT_WITHIN: Duration = Duration::from_mins(1);
+
+/// A cluster to play on.
+pub(crate) struct Cluster {
+    pub(crate) client: Client,
+    pub(crate) url: String,
+    pub(crate) access: Access,
+    clock: Clock,
+    /// The API server in this process and the directory of its kubeconfig; none on a given cluster.
+    embedded: Option<(Loopback, TempDir)>,
+}
+
+/// How another process gets there.
+#[derive(Clone, Debug)]
+pub(crate) struct Access {
+    pub(crate) kubeconfig: PathBuf,
+    pub(crate) context: Option<String>,
+    /// Whether the environment's proxies lead there; they do not to this process.
+    pub(crate) through_proxies: bool,
+}
+
+/// Whether the demo made `object`.
+pub(crate) fn is_ours(object: &impl ResourceExt) -> bool {
+    object.labels().get(LABEL.0).is_some_and(|value| value == LABEL.1)
+}
+
+impl Cluster {
+    /// The cluster that `args` name; a given one must be free to use.
+    pub(crate) async fn open(args: &Args, clock: &Clock) -> Result<Self> {
+        match &args.kubeconfig {
+            None => Self::embedded(clock).await,
+            Some(path) => {
+                let access = Access {
+                    kubeconfig: path.clone(),
+                    context: args.context.clone(),
+                    through_proxies: true,
+                };
+                let cluster = Self::at(access, clock, None).await?;
+                cluster
+                    .refuse_foreign_nodes(args.yes_this_cluster_is_disposable)
+                    .await?;
+                Ok(cluster)
+            }
+        }
+    }
+
+    async fn embedded(clock: &Clock) -> Result<Self> {
+        let wall = clock.clone();
+        let server = Server::new(move || wall.now());
+        let door = server.listen(0).await.context("listen on loopback")?;
+        let dir = tempfile::Builder::new()
+            .prefix("controllers-demo-")
+            .tempdir()
+            .context("create a directory for the kubeconfig")?;
+        let kubeconfig = dir.path().join("kubeconfig");
+        fs::write(&kubeconfig, door.kubeconfig().to_string())
+            .with_context(|| format!("write {}", kubeconfig.display()))?;
+        let access = Access {
+            kubeconfig,
+            context: None,
+            through_proxies: false,
+        };
+        Self::at(access, clock, Some((door, dir))).await
+    }
+
+    async fn at(access: Access, clock: &Clock, embedded: Option<(Loopback, TempDir)>) -> Result<Self> {
+        let path = access.kubeconfig.display();
+        let file = Kubeconfig::read_from(&access.kubeconfig).with_context(|| format!("read {path}"))?;
+        let options = KubeConfigOptions {
+            context: access.context.clone(),
+            ..KubeConfigOptions::default()
+        };
+        let mut config = Config::from_custom_kubeconfig(file, &options)
+            .await
+            .with_context(|| format!("understand {path}"))?;
+        if !access.through_proxies {
+            config.proxy_url = None;
+        }
+        let url = config.cluster_url.to_string();
+        let client = Client::try_from(config).with_context(|| format!("make a client of {path}"))?;
+        Ok(Self {
+            client,
+            url,
+            access,
+            clock: clock.clone(),
+            embedded,
+        })
+    }
+
+    /// Whether nobody but the demo and its controllers writes here.
+    pub(crate) fn is_ours_alone(&self) -> bool {
+        self.embedded.is_some()
+    }
+
+    async fn refuse_foreign_nodes(&self, disposable: bool) -> Result<()> {
+        let nodes = Api::<Node>::all(self.client.clone())
+            .list_metadata(&ListParams::default())
+            .await
+            .with_context(|| format!("list the nodes of {}", self.url))?;
+        let foreign: Vec<_> = nodes
+            .items
+            .iter()
+            .filter(|node| !is_ours(*node))
+            .map(ResourceExt::name_any)
+            .collect();
+        if foreign.is_empty() || disposable {
+            return Ok(());
+        }
+        let (count, url) = (foreign.len(), &self.url);
+        let some = foreign
+            .iter()
+            .take(3)
+            .map(String::as_str)
+            .collect::<Vec<_>>()
+            .join(", ");
+        bail!(
+            "{url} has {count} nodes that this demo did not make ({some}): controllers would write to them. \
+             If nothing of value runs there, say --yes-this-cluster-is-disposable"
+        );
+    }
+
+    /// Removes every object of `kinds` that this or an earlier run made; nothing where the server goes anyway.
+    pub(crate) async fn sweep(&self, kinds: &[ApiResource]) -> Result<()> {
+        if self.is_ours_alone() {
+            return Ok(());
+        }
+        let swept = self
+            .clock
+            .timeout(SWEPT_WITHIN, self.sweep_until_empty(kinds))
+            .await;
+        swept.with_context(|| format!("objects labelled {}={} are still there", LABEL.0, LABEL.1))?
+    }
+
+    async fn sweep_until_empty(&self, kinds: &[ApiResource]) -> Result<()> {
+        for kind in kinds {
+            let mut empty_before = false;
+            loop {
+                let found = self.sweep_once(kind).await?;
+                // Empty twice: a create that was cut off may still arrive.
+                if found == 0 && std::mem::replace(&mut empty_before, true) {
+                    break;
+                }
+                self.clock.sleep(STRAGGLERS).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes what is there, and says how much that was.
+    async fn sweep_once(&self, kind: &ApiResource) -> Result<usize> {
+        let ours = ListParams::default().labels(&format!("{}={}", LABEL.0, LABEL.1));
+        let all = Api::<DynamicObject>::all_with(self.client.clone(), kind);
+        let found = all
+            .list_metadata(&ours)
+            .await
+            .with_context(|| format!("list the {} of the demo", kind.plural))?;
+        let deletions = found.items.iter().map(|object| {
+            let (name, client) = (object.name_any(), self.client.clone());
+            let api = match object.namespace() {
+                Some(namespace) => Api::<DynamicObject>::namespaced_with(client, &namespace, kind),
+                None => all.clone(),
+            };
+            async move {
+                match api.delete(&name, &DeleteParams::default()).await {
+                    Ok(_) => Ok(()),
+                    Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+                    Err(error) => Err(error).with_context(|| format!("delete {} {name}", kind.plural)),
+                }
+            }
+        });
+        stream::iter(deletions)
+            .buffer_unordered(AT_ONCE)
+            .try_collect::<()>()
+            .await?;
+        Ok(found.items.len())
+    }
+}

@@ -1,0 +1,155 @@
+//! What the API server holds, watched: objects counted by something that they carry.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+
+use controller_core::tasks::TaskSet;
+use futures::StreamExt;
+use kube::api::DynamicObject;
+use kube::discovery::ApiResource;
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{self, Event as Watched, watcher};
+use kube::{Api, Client, ResourceExt};
+use tokio::sync::watch;
+
+use crate::event::{Event, Reporter};
+
+/// How many changes are shown as one, when they come faster than they are counted.
+const AT_ONCE: usize = 256;
+
+/// Which objects are counted, and by what.
+#[derive(Clone, Debug)]
+pub(crate) struct Counted {
+    /// For the viewer: "nodes by TTL".
+    pub(crate) title: &'static str,
+    pub(crate) resource: ApiResource,
+    /// What an object is counted under, in a few characters.
+    pub(crate) by: fn(&DynamicObject) -> String,
+}
+
+/// How many objects carry what.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts(BTreeMap<String, usize>);
+
+/// Counts that follow the API server until they are dropped.
+#[derive(Debug)]
+pub(crate) struct LiveCounts {
+    now: watch::Receiver<Counts>,
+    _watching: TaskSet,
+}
+
+impl Counts {
+    /// The number of objects.
+    pub(crate) fn total(&self) -> usize {
+        self.0.values().sum()
+    }
+
+    /// What is carried and by how many; by number where it starts with one, words first.
+    pub(crate) fn rows(&self) -> Vec<(&str, usize)> {
+        let mut rows: Vec<_> = self
+            .0
+            .iter()
+            .map(|(what, count)| (what.as_str(), *count))
+            .collect();
+        rows.sort_by_key(|(what, _)| {
+            let digits = what.find(|c: char| !c.is_ascii_digit()).unwrap_or(what.len());
+            what[..digits].parse::<u64>().ok()
+        });
+        rows
+    }
+}
+
+impl<'a> FromIterator<(usize, &'a str)> for Counts {
+    fn from_iter<I: IntoIterator<Item = (usize, &'a str)>>(counts: I) -> Self {
+        let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+        Self(counts.map(|(count, what)| (what.to_owned(), count)).collect())
+    }
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("nothing");
+        }
+        for (number, (what, count)) in self.rows().into_iter().enumerate() {
+            let separator = if number == 0 { "" } else { ", " };
+            write!(f, "{separator}{count} × {what}")?;
+        }
+        Ok(())
+    }
+}
+
+impl LiveCounts {
+    /// Starts to watch; every change is reported.
+    pub(crate) fn watch(client: Client, counted: &Counted, reporter: Reporter) -> Self {
+        let (sender, now) = watch::channel(Counts::default());
+        let mut watching = TaskSet::new();
+        watching.spawn("counts", follow(client, counted.clone(), reporter, sender));
+        Self {
+            now,
+            _watching: watching,
+        }
+    }
+
+    /// As of now.
+    pub(crate) fn now(&self) -> Counts {
+        self.now.borrow().clone()
+    }
+}
+
+async fn follow(client: Client, counted: Counted, reporter: Reporter, sender: watch::Sender<Counts>) {
+    let api = Api::<DynamicObject>::all_with(client, &counted.resource);
+    // A watch that fails is begun again; what that means for a step, its expectation will say.
+    let mut changes = watcher(api, watcher::Config::default())
+        .default_backoff()
+        .ready_chunks(AT_ONCE)
+        .boxed();
+    let mut carried: HashMap<(Option<String>, String), String> = HashMap::new();
+    while let Some(chunk) = changes.next().await {
+        let mut listing = false;
+        for change in chunk.into_iter().flatten() {
+            listing = matches!(change, Watched::Init | Watched::InitApply(_));
+            match change {
+                Watched::Init => carried.clear(),
+                Watched::InitApply(object) | Watched::Apply(object) => {
+                    carried.insert((object.namespace(), object.name_any()), (counted.by)(&object));
+                }
+                Watched::Delete(object) => {
+                    carried.remove(&(object.namespace(), object.name_any()));
+                }
+                Watched::InitDone => {}
+            }
+        }
+        // Half a list counts for nothing.
+        if listing {
+            continue;
+        }
+        let mut counts = Counts::default();
+        for what in carried.values() {
+            *counts.0.entry(what.clone()).or_default() += 1;
+        }
+        let is_news = sender.send_if_modified(|before| {
+            let is_news = *before != counts;
+            before.clone_from(&counts);
+            is_news
+        });
+        if is_news {
+            reporter.report(Event::Counts(counts));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_shown_in_the_order_of_their_numbers() {
+        let counts: Counts = [(3, "300 s"), (0, "60 s"), (46, "0 s"), (74, "15 s"), (1, "none")]
+            .into_iter()
+            .collect();
+        assert_eq!(counts.to_string(), "1 × none, 46 × 0 s, 74 × 15 s, 3 × 300 s");
+        assert_eq!(counts.total(), 124);
+        assert_eq!(Counts::default().to_string(), "nothing");
+    }
+}

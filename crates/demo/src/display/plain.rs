@@ -1,0 +1,196 @@
+//! Plain lines: for logs, pipes and CI.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::time::Duration;
+
+use controller_core::shutdown::Trigger;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use super::{Kubectl, narration};
+use crate::event::{Deed, Event, Moment};
+
+/// How often counts that keep changing are shown. Those of a quick change are told by what comes of it.
+const COUNTS_EVERY: Duration = Duration::from_millis(500);
+
+/// Turns events into lines. Of equal deeds the first is a line and the rest are a number.
+#[derive(Debug, Default)]
+pub(crate) struct Plain {
+    kubectl: Kubectl,
+    counted: &'static str,
+    steps: usize,
+    /// How often controllers did something for one reason since the last line of the story.
+    did: BTreeMap<(&'static str, Deed, String), u64>,
+    /// When the next counts are shown; none before a change.
+    counts_due: Option<Duration>,
+}
+
+impl Plain {
+    pub(super) async fn show(mut self, mut moments: UnboundedReceiver<Moment>, stop: &Trigger) {
+        while let Some(moment) = moments.recv().await {
+            let mut out = io::stdout().lock();
+            let written = self
+                .lines(&moment)
+                .iter()
+                .try_for_each(|line| writeln!(out, "{line}"));
+            if written.is_err() {
+                stop.advance();
+                return;
+            }
+        }
+    }
+
+    fn lines(&mut self, moment: &Moment) -> Vec<String> {
+        self.kubectl.learn(&moment.event);
+        let mut lines = Vec::new();
+        match &moment.event {
+            Event::Scene {
+                counted,
+                steps,
+                kubectl,
+                ..
+            } => {
+                (self.counted, self.steps) = (counted, *steps);
+                lines.extend(narration(&moment.event));
+                lines.push(format!("Look at it with: {}", self.kubectl.command(kubectl)));
+            }
+            Event::Step { number, title, says } => {
+                lines.extend(self.rest_of_the_deeds());
+                lines.push(format!("Step {number} of {}, {title}. {says}", self.steps));
+            }
+            Event::Did {
+                controller,
+                deed,
+                object,
+                reason,
+            } => {
+                let times = self.did.entry((controller, *deed, reason.clone())).or_default();
+                *times += 1;
+                if *times == 1 {
+                    lines.push(format!("  {controller} {deed} {object}: {reason}"));
+                }
+            }
+            Event::Counts(counts) => {
+                let due = *self.counts_due.get_or_insert(moment.at + COUNTS_EVERY);
+                if moment.at >= due {
+                    self.counts_due = Some(moment.at + COUNTS_EVERY);
+                    lines.push(format!("  {}: {counts}", self.counted));
+                }
+            }
+            Event::AsExpected { .. } => {
+                self.counts_due = None;
+                lines.extend(self.rest_of_the_deeds());
+                lines.extend(narration(&moment.event).as_deref().map(indented));
+            }
+            Event::Cluster { .. } => lines.extend(narration(&moment.event)),
+            Event::Metrics { .. } => {}
+            Event::Started { .. } | Event::Said { .. } | Event::Note(_) => {
+                lines.extend(self.rest_of_the_deeds());
+                lines.extend(narration(&moment.event).as_deref().map(indented));
+            }
+        }
+        let at = moment.at.as_secs_f64();
+        lines.iter().map(|line| format!("{at:6.1} s  {line}")).collect()
+    }
+
+    fn rest_of_the_deeds(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.did)
+            .into_iter()
+            .filter(|(_, times)| *times > 1)
+            .map(|((controller, deed, reason), times)| {
+                format!("  {controller} {deed} {} more: {reason}", times - 1)
+            })
+            .collect()
+    }
+}
+
+fn indented(line: &str) -> String {
+    format!("  {line}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Writes;
+    use crate::metrics::Reading;
+
+    const NAME: &str = "ttl-controller";
+
+    fn wrote(number: usize, reason: &str) -> Event {
+        Event::Did {
+            controller: NAME,
+            deed: Deed::Wrote,
+            object: format!("demo-node-{number:04}"),
+            reason: reason.to_owned(),
+        }
+    }
+
+    /// What is printed for `events`, 0.4 s apart.
+    fn printed(events: Vec<Event>) -> String {
+        let mut plain = Plain::default();
+        let lines = (0_u32..).zip(events).flat_map(|(number, event)| {
+            plain.lines(&Moment {
+                at: Duration::from_millis(400) * number,
+                event,
+            })
+        });
+        lines.map(|line| line + "\n").collect()
+    }
+
+    #[test]
+    fn the_story_is_told_in_lines() {
+        let counts = |old, new| Event::Counts([(old, "0 s"), (new, "15 s")].into_iter().collect());
+        let reading = Reading::default();
+        let events = vec![
+            Event::Cluster {
+                url: "http://127.0.0.1:4711/".to_owned(),
+                kubeconfig: "/tmp/my demo/kubeconfig".into(),
+                context: Some("kind-demo".to_owned()),
+            },
+            Event::Scene {
+                controller: NAME,
+                shows: "It writes TTLs.",
+                kubectl: "get nodes -w",
+                counted: "nodes by TTL",
+                steps: 2,
+            },
+            Event::Step {
+                number: 1,
+                title: "120 nodes",
+                says: "More than 100: 15 s.",
+            },
+            Event::Started {
+                controller: NAME,
+                pid: 42,
+                admin: "127.0.0.1:4712".to_owned(),
+            },
+            counts(120, 0),
+            Event::Said {
+                controller: NAME,
+                text: "step chosen (nodes=120)".to_owned(),
+            },
+            wrote(1, "TTL set to 15 s, was 0"),
+            counts(119, 1),
+            wrote(2, "TTL set to 15 s, was 0"),
+            wrote(3, "TTL set to 15 s, was none"),
+            counts(118, 2),
+            Event::Metrics {
+                controller: NAME,
+                reading,
+            },
+            wrote(4, "TTL set to 15 s, was 0"),
+            Event::AsExpected {
+                counts: [(120, "15 s")].into_iter().collect(),
+                writes: Writes(4),
+                took: Duration::from_millis(1234),
+            },
+            Event::Step {
+                number: 2,
+                title: "95 nodes",
+                says: "Nothing is written.",
+            },
+            Event::Note("Bye.".to_owned()),
+        ];
+        insta::assert_snapshot!(printed(events));
+    }
+}

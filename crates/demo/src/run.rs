@@ -1,0 +1,222 @@
+//! Plays the scenes, and leaves nothing behind however that ends.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use controller_core::clock::Clock;
+use controller_core::shutdown::Shutdown;
+
+use crate::args::{Args, Pace};
+use crate::cluster::Cluster;
+use crate::controllers::{Controllers, Running};
+use crate::counts::{Counts, LiveCounts};
+use crate::event::{Event, Reporter, Writes};
+use crate::scene::{Scene, Seen, Step, Verdict};
+use crate::scenes;
+use crate::stage::Stage;
+
+/// How often counts are looked at while no controller runs.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// How the demo ended, unless it failed.
+#[derive(Debug)]
+pub(crate) enum Ending {
+    /// Every step was as expected: a summary of all.
+    Passed(Vec<String>),
+    /// It was asked to stop.
+    Interrupted,
+}
+
+/// Plays all scenes; cleans up also when it is stopped and when a step fails.
+pub(crate) async fn run(args: &Args, clock: Clock, reporter: Reporter, shutdown: Shutdown) -> Result<Ending> {
+    let scenes = scenes::all();
+    let kinds: Vec<_> = scenes.iter().flat_map(|scene| scene.makes()).collect();
+    let cluster = tokio::select! {
+        biased;
+        () = shutdown.draining() => return Ok(Ending::Interrupted),
+        cluster = Cluster::open(args, &clock) => cluster?,
+    };
+    reporter.report(Event::Cluster {
+        url: cluster.url.clone(),
+        kubeconfig: cluster.access.kubeconfig.clone(),
+        context: cluster.access.context.clone(),
+    });
+    let (mut controllers, mut failures) =
+        Controllers::new(cluster.access.clone(), clock.clone(), reporter.clone())?;
+
+    let show = Show {
+        stage: Stage::new(cluster.client.clone()),
+        cluster: &cluster,
+        pace: args.pace(),
+        within: args.within(),
+        clock: clock.clone(),
+        reporter: reporter.clone(),
+    };
+    let played = async {
+        // What an earlier run left when it was killed.
+        cluster.sweep(&kinds).await?;
+        let summary = show.play(&scenes, &mut controllers).await?;
+        if args.keep {
+            reporter
+                .note("All steps were as expected. The cluster and the controllers stay up until Ctrl-C.");
+            shutdown.draining().await;
+        }
+        Ok(Ending::Passed(summary))
+    };
+    let ending = tokio::select! {
+        biased;
+        // First, so that a step that fails because its controller ended does not hide why.
+        Some(failure) = failures.recv() => Err(failure),
+        ending = played => ending,
+        () = shutdown.draining() => Ok(Ending::Interrupted),
+    };
+
+    let cleaned_up = async {
+        // First: they would write to what is left.
+        controllers.stop().await?;
+        cluster.sweep(&kinds).await
+    };
+    let cleaned_up = tokio::select! {
+        cleaned_up = cleaned_up => cleaned_up.context("clean up"),
+        () = shutdown.aborting() => Err(anyhow!("stopped before everything was cleaned up; the next run does it")),
+    };
+    // Why it failed matters more than what that left behind.
+    let ending = ending?;
+    cleaned_up.map(|()| ending)
+}
+
+/// What all scenes share.
+struct Show<'a> {
+    stage: Stage,
+    cluster: &'a Cluster,
+    pace: Pace,
+    within: Duration,
+    clock: Clock,
+    reporter: Reporter,
+}
+
+/// What a step's expectation is held against.
+struct Observed<'a> {
+    counts: &'a LiveCounts,
+    controller: Option<Running>,
+    /// Of the controller, before the step.
+    writes_before: u64,
+    alone: bool,
+}
+
+impl Show<'_> {
+    async fn play(&self, scenes: &[Box<dyn Scene>], controllers: &mut Controllers) -> Result<Vec<String>> {
+        let mut summary = Vec::new();
+        for scene in scenes {
+            let controller = scene.controller();
+            let steps = self.play_scene(scene.as_ref(), controllers).await;
+            summary.extend(steps.with_context(|| controller.to_owned())?);
+        }
+        let took = self.reporter.elapsed().as_secs_f64();
+        summary.push(format!("All as expected, in {took:.0} s."));
+        Ok(summary)
+    }
+
+    async fn play_scene(&self, scene: &dyn Scene, controllers: &mut Controllers) -> Result<Vec<String>> {
+        let steps: Vec<_> = std::iter::once(scene.setup()).chain(scene.steps()).collect();
+        let counted = scene.counted();
+        self.reporter.report(Event::Scene {
+            controller: scene.controller(),
+            shows: scene.shows(),
+            kubectl: scene.kubectl(),
+            counted: counted.title,
+            steps: steps.len(),
+        });
+        let counts = LiveCounts::watch(self.cluster.client.clone(), &counted, self.reporter.clone());
+        let mut observed = Observed {
+            counts: &counts,
+            controller: None,
+            writes_before: 0,
+            alone: self.cluster.is_ours_alone(),
+        };
+        let mut summary = vec![format!("{}: {} steps", scene.controller(), steps.len())];
+        for (index, step) in steps.iter().enumerate() {
+            let (number, title) = (index + 1, step.title);
+            self.reporter.report(Event::Step {
+                number,
+                title,
+                says: step.says,
+            });
+            self.clock.sleep(self.pace.before).await;
+            let began = self.clock.instant();
+            observed.writes_before = observed.writes();
+            // The first step is the cluster without it.
+            if index == 1 {
+                observed.controller = Some(controllers.start(scene.controller()).await?);
+            }
+            let name = || format!("step {number} ({title})");
+            (step.act)(&self.stage).await.with_context(name)?;
+            let (counts, writes) = self
+                .await_expected(step, &mut observed)
+                .await
+                .with_context(name)?;
+            let took = self.clock.instant() - began;
+            let seconds = took.as_secs_f64();
+            summary.push(format!(
+                "{number:>3}  {title:<24} {writes:<12} {seconds:>5.1} s  {counts}"
+            ));
+            self.reporter.report(Event::AsExpected { counts, writes, took });
+
+            self.clock.sleep(self.pace.after).await;
+            if let Verdict::Broken(why) = observed.judge(step).0 {
+                bail!("{}: afterwards, {why}", name());
+            }
+        }
+        Ok(summary)
+    }
+
+    /// Waits until the expectation holds on two looks in a row: between them the controller has had the time to
+    /// do what it should not.
+    async fn await_expected(&self, step: &Step, observed: &mut Observed<'_>) -> Result<(Counts, Writes)> {
+        let deadline = self.clock.instant() + self.within;
+        let mut held_before = false;
+        loop {
+            let next_look = observed.next_look(&self.clock);
+            if self.clock.timeout(self.within, next_look).await.is_err() {
+                bail!("the controller's metrics cannot be read");
+            }
+            let (verdict, counts, writes) = observed.judge(step);
+            match verdict {
+                Verdict::Holds if held_before => return Ok((counts, Writes(writes))),
+                Verdict::Holds => held_before = true,
+                Verdict::Broken(why) => bail!(why),
+                Verdict::NotYet(missing) if self.clock.instant() >= deadline => {
+                    bail!("not as expected after {} s: {missing}", self.within.as_secs());
+                }
+                Verdict::NotYet(_) => held_before = false,
+            }
+        }
+    }
+}
+
+impl Observed<'_> {
+    fn writes(&self) -> u64 {
+        let metrics = self.controller.as_ref().map(Running::metrics);
+        metrics.map_or(0, |metrics| metrics.reading().writes)
+    }
+
+    async fn next_look(&mut self, clock: &Clock) {
+        match &mut self.controller {
+            Some(controller) => controller.next_metrics().await,
+            None => clock.sleep(LOOK_EVERY).await,
+        }
+    }
+
+    fn judge(&self, step: &Step) -> (Verdict, Counts, u64) {
+        let counts = self.counts.now();
+        let metrics = self.controller.as_ref().map(Running::metrics);
+        let writes = self.writes().saturating_sub(self.writes_before);
+        let verdict = step.expects.judge(&Seen {
+            counts: &counts,
+            metrics: metrics.as_ref(),
+            writes,
+            alone: self.alone,
+        });
+        (verdict, counts, writes)
+    }
+}

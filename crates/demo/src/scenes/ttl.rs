@@ -1,0 +1,113 @@
+//! ttl-controller: the cluster's size decides how long kubelets may cache.
+
+use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt;
+use kube::discovery::ApiResource;
+use serde_json::json;
+
+use crate::counts::Counted;
+use crate::scene::{Scene, Step};
+use crate::stage::{nodes, patch_node};
+
+const TTL: &str = "node.alpha.kubernetes.io/ttl";
+/// The controller's metric that says how many nodes it has counted.
+const COUNTED: &str = "ttl_controller_nodes";
+
+pub(crate) struct Ttl;
+
+impl Scene for Ttl {
+    fn controller(&self) -> &'static str {
+        "ttl-controller"
+    }
+
+    fn shows(&self) -> &'static str {
+        "It tells each kubelet, by the number of nodes, how long it may cache secrets and config maps."
+    }
+
+    fn kubectl(&self) -> &'static str {
+        "get nodes -w"
+    }
+
+    fn counted(&self) -> Counted {
+        Counted {
+            title: "nodes by TTL",
+            resource: ApiResource::erase::<Node>(&()),
+            by: |node| {
+                let ttl = node.annotations().get(TTL);
+                ttl.map_or_else(|| "no TTL".to_owned(), |seconds| format!("{seconds} s"))
+            },
+        }
+    }
+
+    fn makes(&self) -> Vec<ApiResource> {
+        vec![ApiResource::erase::<Node>(&())]
+    }
+
+    fn setup(&self) -> Step {
+        Step::new(
+            "90 nodes",
+            "No controller runs yet, so nobody tells their kubelets how long to cache.",
+        )
+        .does(nodes(90))
+        .expects_objects(90)
+    }
+
+    fn steps(&self) -> Vec<Step> {
+        vec![
+            Step::new(
+                "the controller starts",
+                "Up to 100 nodes a kubelet need not cache at all: each node is told 0 s.",
+            )
+            .expects([(90, "0 s")])
+            .seen_as(COUNTED, 90)
+            .writes(90..=90),
+            // The first ten new nodes may be told 0 s before the 101st is there.
+            Step::new(
+                "120 nodes",
+                "More than 100: every node is rewritten at once, to 15 s.",
+            )
+            .does(nodes(120))
+            .expects([(120, "15 s")])
+            .seen_as(COUNTED, 120)
+            .writes(120..=130),
+            Step::new(
+                "95 nodes",
+                "Inside the overlap of the two steps, 90 to 100: nothing is written, so nothing flips to and fro.",
+            )
+            .does(nodes(95))
+            .expects([(95, "15 s")])
+            .seen_as(COUNTED, 95)
+            .writes(0..=0),
+            // Up to nine nodes may be told 0 s before they are deleted.
+            Step::new("80 nodes", "Fewer than 90: back to 0 s.")
+                .does(nodes(80))
+                .expects([(80, "0 s")])
+                .seen_as(COUNTED, 80)
+                .writes(80..=89),
+            Step::new(
+                "a stray value",
+                "Somebody writes 999 s to one node: just that node is put right.",
+            )
+            .does(patch_node(7, json!({"metadata": {"annotations": {TTL: "999"}}})))
+            .expects([(80, "0 s")])
+            .writes(1..=1),
+            // How many nodes see the step in between depends on who is faster.
+            Step::new(
+                "520 nodes",
+                "Two boundaries in one go, 100 and 500: 30 s, by way of 15 s for those that were fast.",
+            )
+            .does(nodes(520))
+            .expects([(520, "30 s")])
+            .seen_as(COUNTED, 520),
+            Step::new("460 nodes", "Inside the next overlap, 450 to 500: nothing is written.")
+                .does(nodes(460))
+                .expects([(460, "30 s")])
+                .seen_as(COUNTED, 460)
+                .writes(0..=0),
+            Step::new("80 nodes again", "Two steps down: everybody is told 0 s.")
+                .does(nodes(80))
+                .expects([(80, "0 s")])
+                .seen_as(COUNTED, 80),
+        ]
+    }
+}

@@ -1,0 +1,92 @@
+//! On the API server that the demo starts itself.
+
+use std::path::Path;
+
+use k8s_openapi::api::core::v1::Node;
+use kube::api::ListParams;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::demo::{Demo, is_controller, word_after};
+
+const KUBECTL: &str = "kubectl --kubeconfig ";
+
+#[tokio::test]
+async fn the_story_is_told_in_plain_lines_and_every_step_is_checked() {
+    let ended = Demo::start(&["--fast", "--within=60"]).end().await;
+    assert_eq!((ended.status.code(), ended.stderr.as_str()), (Some(0), ""));
+    let story = ended.stdout.join("\n");
+    for expected in [
+        "ttl-controller: It tells each kubelet, by the number of nodes, how long it may cache secrets and config maps.",
+        "Step 1 of 9, 90 nodes. No controller runs yet, so nobody tells their kubelets how long to cache.",
+        "ttl-controller says: step chosen (nodes=90, step=0, ttl_seconds=0)",
+        "more: TTL set to 0 s, was none",
+        ": 90 × 0 s; 90 writes",
+        ": 120 × 15 s; 12",
+        "Step 4 of 9, 95 nodes. Inside the overlap of the two steps, 90 to 100: nothing is written, so nothing flips to \
+         and fro.",
+        ": 95 × 15 s; no writes",
+        "ttl-controller wrote demo-node-0007: TTL set to 0 s, was 999",
+        ": 80 × 0 s; 1 write\n",
+        ": 520 × 30 s; ",
+        ": 460 × 30 s; no writes",
+        "\nttl-controller: 9 steps\n  1  90 nodes                 no writes",
+    ] {
+        assert!(story.contains(expected), "{expected:?} is not in:\n{story}");
+    }
+    assert_eq!(
+        ended
+            .stdout
+            .iter()
+            .filter(|line| line.contains("  As expected after "))
+            .count(),
+        9
+    );
+    assert!(ended.stdout.last().unwrap().starts_with("All as expected, in "));
+    let is_plain = |line: &String| !line.contains(char::is_control);
+    assert!(ended.stdout.iter().all(is_plain), "{story}");
+}
+
+#[tokio::test]
+async fn ctrl_c_ends_the_controllers_and_removes_the_files() {
+    let mut demo = Demo::start(&[]);
+    let kubeconfig = word_after(&demo.until(KUBECTL).await, KUBECTL);
+    let pid = word_after(&demo.until("runs as process").await, "runs as process ");
+    assert!(Path::new(&kubeconfig).is_file() && is_controller(&pid));
+    demo.signal(Signal::INT);
+    let ended = demo.end().await;
+    assert_eq!(ended.status.code(), Some(130));
+    assert_eq!(ended.stderr, "stopped before the end; everything is cleaned up\n");
+    assert!(!is_controller(&pid));
+    assert!(!Path::new(&kubeconfig).parent().unwrap().exists());
+}
+
+#[tokio::test]
+async fn what_is_kept_answers_until_ctrl_c() {
+    let mut demo = Demo::start(&["--fast", "--within=60", "--keep"]);
+    let kubeconfig = word_after(&demo.until(KUBECTL).await, KUBECTL);
+    demo.until("stay up until Ctrl-C").await;
+    let file = Kubeconfig::read_from(&kubeconfig).unwrap();
+    let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
+    let mut config = config.unwrap();
+    config.proxy_url = None;
+    let nodes = Api::<Node>::all(Client::try_from(config).unwrap());
+    assert_eq!(nodes.list(&ListParams::default()).await.unwrap().items.len(), 80);
+    demo.signal(Signal::INT);
+    let ended = demo.end().await;
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+    assert!(ended.stdout.last().unwrap().starts_with("All as expected, in "));
+}
+
+#[tokio::test]
+async fn a_controller_that_ends_by_itself_ends_the_demo() {
+    let mut demo = Demo::start(&[]);
+    let pid = word_after(&demo.until("runs as process").await, "runs as process ");
+    assert!(is_controller(&pid));
+    kill_process(Pid::from_raw(pid.parse().unwrap()).unwrap(), Signal::KILL).unwrap();
+    let ended = demo.end().await;
+    assert_eq!(ended.status.code(), Some(1));
+    let message = "error: ttl-controller ended by itself (signal: 9 (SIGKILL))";
+    assert!(ended.stderr.starts_with(message), "{}", ended.stderr);
+}

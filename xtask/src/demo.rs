@@ -1,0 +1,64 @@
+//! `cargo xtask demo`: builds the demo and the controllers, then becomes the demo.
+
+use std::convert::Infallible;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::command::{self, cargo};
+
+#[derive(clap::Args)]
+// `--help` is the demo's to answer.
+#[command(disable_help_flag = true)]
+pub(crate) struct Args {
+    /// For the demo; `--help` lists them
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    args: Vec<OsString>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<Infallible> {
+    // In one call, so that both are built from the same dependencies.
+    let mut build = cargo(["build", "--package", "demo"]);
+    for folder in command::crates()? {
+        let name = command::name(&folder);
+        if name.ends_with("-controller") {
+            build.args(["--package", &name]);
+        }
+    }
+    command::run(&mut build)?;
+    let own = std::env::current_exe().context("find this program")?;
+    let demo = own.with_file_name("demo");
+    // In the place of this process: Ctrl-C, the terminal and the exit code are the demo's alone.
+    let failed = Command::new(&demo).args(&args.args).exec();
+    Err(failed).with_context(|| format!("start {}", demo.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(subcommand)]
+        chore: Chore,
+    }
+
+    #[derive(clap::Subcommand)]
+    enum Chore {
+        Demo(super::Args),
+    }
+
+    #[test]
+    fn every_argument_is_passed_on() {
+        for (line, expected) in [
+            ("xtask demo --fast --help", vec!["--fast", "--help"]),
+            ("xtask demo -- --keep", vec!["--keep"]),
+            ("xtask demo", vec![]),
+        ] {
+            let Chore::Demo(demo) = Cli::parse_from(line.split(' ')).chore;
+            assert_eq!(demo.args, expected);
+        }
+    }
+}
