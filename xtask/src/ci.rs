@@ -19,6 +19,9 @@ pub(crate) struct Args {
 /// How many cases of each property test a nightly run tries; 256 otherwise.
 const NIGHTLY_CASES: u32 = 4096;
 
+/// How many seeds of each suite of fault histories a nightly run tries; 200 otherwise.
+const NIGHTLY_SEEDS: u64 = 1000;
+
 /// A named check.
 type Step = (&'static str, fn(&Args) -> Result<()>);
 
@@ -98,6 +101,7 @@ fn interleavings(_: &Args) -> Result<()> {
 fn tests(args: &Args) -> Result<()> {
     test::run(&test::Args {
         property_cases: args.nightly.then_some(NIGHTLY_CASES),
+        fault_seeds: args.nightly.then_some(NIGHTLY_SEEDS),
     })
 }
 

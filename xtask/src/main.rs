@@ -10,6 +10,7 @@ mod ci;
 mod command;
 mod control_plane;
 mod demo;
+mod fault;
 mod rules;
 mod schema;
 mod test;
@@ -35,6 +36,8 @@ enum Chore {
     Ci(ci::Args),
     /// Measure against kube-controller-manager and a plain client, on the real control plane
     Bench(bench::Args),
+    /// Repeat seeded histories of faults, told in words
+    Fault(fault::Args),
     /// Build etcd, kube-apiserver, kube-controller-manager and kube-scheduler for the tests
     ControlPlane,
     /// Write what objects of the served kinds look like, for the embedded API server
@@ -49,6 +52,7 @@ fn main() -> ExitCode {
         Chore::Test(args) => test::run(&args),
         Chore::Ci(args) => ci::run(&args),
         Chore::Bench(args) => bench::run(&args),
+        Chore::Fault(args) => fault::run(&args),
         Chore::ControlPlane => control_plane::run(),
         Chore::Schema(args) => schema::run(&args),
         Chore::Rules(args) => rules::run(&args),

@@ -22,6 +22,9 @@ pub(crate) struct Args {
     /// How many cases of each property test to try, instead of 256
     #[arg(long, value_name = "N")]
     pub(crate) property_cases: Option<u32>,
+    /// How many seeds of each suite of fault histories to try, instead of 200
+    #[arg(long, value_name = "N")]
+    pub(crate) fault_seeds: Option<u64>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -34,6 +37,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut tests = cargo(["test", "--workspace"]);
     if let Some(cases) = args.property_cases {
         tests.env("PROPTEST_CASES", cases.to_string());
+    }
+    if let Some(seeds) = args.fault_seeds {
+        tests.env("FAULT_SEEDS", seeds.to_string());
     }
     command::run(&mut tests)?;
     let assets = match available {

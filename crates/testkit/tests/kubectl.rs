@@ -476,7 +476,6 @@ async fn patch_merges_in_two_ways() {
 }
 
 #[tokio::test]
-#[ignore = "needs JSON patches"]
 async fn patch_runs_operations() {
     let Some(cluster) = Cluster::start(1).await else {
         return;

@@ -29,10 +29,11 @@ use std::sync::Arc;
 use clap::ArgMatches;
 use controller_core::api::Caller;
 use controller_core::args::About;
-use controller_core::informer::{Informer, InformerMetrics, Interner, WatcherSource};
+use controller_core::informer::{Informer, InformerMetrics, Interner, Source, Store, WatcherSource};
+use controller_core::meta::ObjectKey;
 use controller_core::runtime::{App, Env, Failure};
 use controller_core::tasks::TaskSet;
-use controller_core::workers::{SyncFailures, Workers};
+use controller_core::workers::{Reconciler, SyncFailures, Workers};
 use controller_core::workqueue::{DefaultRateLimiter, QueueMetrics, WorkQueue};
 use k8s_openapi::api::core::v1::Node;
 use kube::discovery::ApiResource;
@@ -41,7 +42,7 @@ use crate::apply::Apply;
 use crate::config::Config;
 use crate::controller::Controller;
 use crate::live::LiveNodes;
-use crate::view::NodeWire;
+use crate::view::{NodeView, NodeWire};
 
 /// Name of the binary, the Lease, the field manager and the chart.
 pub const NAME: &str = "ttl-controller";
@@ -99,37 +100,68 @@ impl App for TtlController {
 
 /// Keeps the annotations up to date until `env.shutdown` drains.
 pub async fn run(config: &Config, env: Env) -> Result<(), Failure> {
-    let limiter = DefaultRateLimiter::new(env.clock.clone());
-    let queue_metrics = QueueMetrics::register(&env.registry, env.clock.clone(), QUEUE)?;
-    let queue = WorkQueue::new(env.clock.clone(), limiter, queue_metrics);
-    let watched = queue.clone();
-    env.liveness.queue(QUEUE, move || watched.longest_running());
+    let parts = Parts::assemble(config, &env, nodes(&env))?;
+    let controller = Arc::clone(&parts.controller);
+    parts.run(&*controller, &env).await
+}
 
+/// The nodes of the API server, listed and watched.
+pub fn nodes(env: &Env) -> WatcherSource<NodeWire> {
     let resource = ApiResource::erase::<Node>(&());
-    let source =
-        WatcherSource::<NodeWire>::new(env.client.clone(), resource, Interner::new(), env.clock.clone());
-    let metrics = InformerMetrics::register(&env.registry)?.for_resource("nodes");
-    let informer = Informer::new(source, env.clock.clone(), metrics);
-    let nodes = informer.store();
-    let state = informer.state();
-    env.readiness
-        .check("informer-nodes", move || state.borrow().ready());
+    WatcherSource::new(env.client.clone(), resource, Interner::new(), env.clock.clone())
+}
 
-    let controller = Arc::new(Controller::new(config, &env, nodes.clone(), queue.clone())?);
-    metrics::register(&env.registry, nodes.clone(), controller.step())?;
-    let informer = informer.handler(Arc::clone(&controller));
+/// The loop's parts, put together over a source of nodes.
+pub struct Parts<S: Source<View = NodeView>> {
+    /// What the workers call.
+    pub controller: Arc<Controller>,
+    informer: Informer<S>,
+    nodes: Store<NodeView>,
+    queue: WorkQueue<ObjectKey>,
+    workers: Workers,
+}
 
-    let mut tasks = TaskSet::new();
-    tasks.spawn("informer of nodes", informer.run());
-    let workers = Workers {
-        controller: NAME,
-        concurrent_syncs: config.concurrent_syncs as usize,
-        clock: env.clock.clone(),
-        failures: SyncFailures::register(&env.registry)?,
-    };
-    tokio::select! {
-        () = workers.run(&*controller, &queue, &env.leadership, nodes.synced(), &env.shutdown) => Ok(()),
-        failed = tasks.first_failure() => Err(failed.into()),
+impl<S: Source<View = NodeView>> Parts<S> {
+    /// Puts the parts together and registers their metrics and checks; nothing runs yet.
+    pub fn assemble(config: &Config, env: &Env, source: S) -> Result<Self, Failure> {
+        let limiter = DefaultRateLimiter::new(env.clock.clone());
+        let queue_metrics = QueueMetrics::register(&env.registry, env.clock.clone(), QUEUE)?;
+        let queue = WorkQueue::new(env.clock.clone(), limiter, queue_metrics);
+        let watched = queue.clone();
+        env.liveness.queue(QUEUE, move || watched.longest_running());
+
+        let metrics = InformerMetrics::register(&env.registry)?.for_resource("nodes");
+        let informer = Informer::new(source, env.clock.clone(), metrics);
+        let nodes = informer.store();
+        let state = informer.state();
+        env.readiness
+            .check("informer-nodes", move || state.borrow().ready());
+
+        let controller = Arc::new(Controller::new(config, env, nodes.clone(), queue.clone())?);
+        metrics::register(&env.registry, nodes.clone(), controller.step())?;
+        Ok(Self {
+            informer: informer.handler(Arc::clone(&controller)),
+            controller,
+            nodes,
+            queue,
+            workers: Workers {
+                controller: NAME,
+                concurrent_syncs: config.concurrent_syncs as usize,
+                clock: env.clock.clone(),
+                failures: SyncFailures::register(&env.registry)?,
+            },
+        })
+    }
+
+    /// Works until `env.shutdown` drains. `reconciler` is the controller, or stands before it.
+    pub async fn run(self, reconciler: &impl Reconciler<Key = ObjectKey>, env: &Env) -> Result<(), Failure> {
+        let mut tasks = TaskSet::new();
+        tasks.spawn("informer of nodes", self.informer.run());
+        let synced = self.nodes.synced();
+        tokio::select! {
+            () = self.workers.run(reconciler, &self.queue, &env.leadership, synced, &env.shutdown) => Ok(()),
+            failed = tasks.first_failure() => Err(failed.into()),
+        }
     }
 }
 

@@ -106,6 +106,7 @@ impl EventSender {
         loop {
             let due = self.ledger.next_due();
             let write = tokio::select! {
+                biased;
                 () = shutdown.draining() => return None,
                 () = sleep_until(&self.clock, due) => self.ledger.due(self.clock.instant()),
                 occurrence = self.occurrences.recv() => {
@@ -133,6 +134,7 @@ impl EventSender {
     async fn paced(&mut self, client: &Client, write: Write, shutdown: &Shutdown) {
         let turn = self.pace.next(self.clock.instant());
         tokio::select! {
+            biased;
             () = shutdown.draining() => {}
             () = self.clock.sleep_until(turn) => {}
         }

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
 use super::source::{ErrorKind, SourceError};
 
 /// The shortest wait after a failure (client-go's reflector).
@@ -15,12 +18,21 @@ pub const NOT_SERVED: Duration = Duration::from_secs(30);
 ///
 /// The n-th wait is drawn from `[base, 2·base)` with `base = min(0.8 s · 2ⁿ, 15 s)`: so every wait is
 /// within the limits, and those at the upper end are spread as well.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Backoff {
     failures: u32,
+    jitter: StdRng,
 }
 
 impl Backoff {
+    /// No failure yet. Processes with different seeds wait differently.
+    pub fn seeded(seed: u64) -> Self {
+        Self {
+            failures: 0,
+            jitter: StdRng::seed_from_u64(seed),
+        }
+    }
+
     /// How long to wait after one more failure.
     pub fn after(&mut self, error: &SourceError) -> Duration {
         let own = if error.kind == ErrorKind::NotServed {
@@ -41,7 +53,7 @@ impl Backoff {
             .saturating_mul(2_u32.saturating_pow(self.failures))
             .min(LONGEST / 2);
         self.failures = self.failures.saturating_add(1);
-        base.mul_f64(rand::random_range(1.0..2.0))
+        base.mul_f64(self.jitter.random_range(1.0..2.0))
     }
 }
 
@@ -60,8 +72,8 @@ mod tests {
     #[test]
     fn waits_double_from_800_ms_and_stay_within_30_s() {
         let other = error(ErrorKind::Other, None);
-        for _ in 0..200 {
-            let mut backoff = Backoff::default();
+        for seed in 0..200 {
+            let mut backoff = Backoff::seeded(seed);
             for base_ms in [800, 1_600, 3_200, 6_400, 12_800, 15_000, 15_000] {
                 let base = Duration::from_millis(base_ms);
                 let wait = backoff.after(&other);
@@ -76,14 +88,14 @@ mod tests {
     #[test]
     fn waits_are_spread() {
         let waits: std::collections::HashSet<_> = (0..100)
-            .map(|_| Backoff::default().after(&error(ErrorKind::Other, None)))
+            .map(|seed| Backoff::seeded(seed).after(&error(ErrorKind::Other, None)))
             .collect();
         assert!(waits.len() > 50);
     }
 
     #[test]
     fn a_reset_starts_over() {
-        let mut backoff = Backoff::default();
+        let mut backoff = Backoff::seeded(1);
         for _ in 0..10_000 {
             backoff.after(&error(ErrorKind::Other, None));
         }
@@ -93,7 +105,7 @@ mod tests {
 
     #[test]
     fn the_servers_wish_is_honoured_also_beyond_30_s_and_never_shortens_a_wait() {
-        let mut backoff = Backoff::default();
+        let mut backoff = Backoff::seeded(1);
         assert_eq!(
             backoff.after(&error(ErrorKind::Throttled, Some(120))),
             Duration::from_mins(2)
@@ -103,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_resource_that_is_not_served_is_looked_for_every_30_s() {
-        let mut backoff = Backoff::default();
+        let mut backoff = Backoff::seeded(1);
         for _ in 0..5 {
             assert_eq!(
                 backoff.after(&error(ErrorKind::NotServed, None)),

@@ -1,6 +1,7 @@
 //! The informer itself: source → store → handlers.
 
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use tokio::sync::watch;
@@ -72,12 +73,13 @@ impl<S: Source> Informer<S> {
     pub fn new(source: S, clock: Clock, metrics: ResourceMetrics) -> Self {
         Self {
             source,
+            // Processes do not start at the same nanosecond; a test's clock always starts at the same.
+            backoff: Backoff::seeded(jitter_seed(&clock, &metrics.resource)),
             clock,
             metrics,
             handlers: Vec::new(),
             store: Store::new(),
             state: watch::Sender::default(),
-            backoff: Backoff::default(),
             listing: None,
             skipped: SkippedVersions::new(),
         }
@@ -281,6 +283,13 @@ impl<S: Source> Informer<S> {
         }
         self.clock.sleep(wait).await;
     }
+}
+
+fn jitter_seed(clock: &Clock, resource: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    clock.now().as_nanosecond().hash(&mut hasher);
+    resource.hash(&mut hasher);
+    hasher.finish()
 }
 
 impl<S: Source> fmt::Debug for Informer<S> {

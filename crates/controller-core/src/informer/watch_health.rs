@@ -85,6 +85,7 @@ impl WatchHealth {
                 .filter(|_| since != self.told)
                 .map(|since| since + HEALTHY_AFTER);
             tokio::select! {
+                biased;
                 changed = self.since.changed() => if changed.is_err() {
                     // The client is gone, and every watch with it.
                     std::future::pending::<()>().await;

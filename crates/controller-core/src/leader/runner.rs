@@ -137,6 +137,7 @@ impl Elector {
                 Ok(Outcome::Ours(_)) | Err(_) => poll_at,
             };
             tokio::select! {
+                biased;
                 () = freed(&mut events, &mut self.watch_complaint, &self.clock) => {}
                 () = self.clock.sleep_until(look_at) => {}
             }

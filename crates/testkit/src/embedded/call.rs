@@ -4,6 +4,7 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 
 use super::body::{self, Parsed, Reading};
+use super::course::Bent;
 use super::failure::Failure;
 use super::options::Parameters;
 use super::patch::{Patch, PatchKind};
@@ -26,6 +27,7 @@ pub(super) struct Call {
     pub(super) view: View,
     pub(super) content_type: String,
     pub(super) body: Bytes,
+    pub(super) bent: Bent,
     pub(super) reading: Reading,
 }
 

@@ -4,17 +4,30 @@ use std::fmt;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// Wall time for what clients see, monotonic time for the rest.
 #[derive(Clone)]
 pub(super) struct Clock {
     wall: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+    wrong: Arc<Mutex<Wrong>>,
+}
+
+/// By how much it is off.
+#[derive(Clone, Copy, Default)]
+struct Wrong {
+    wall: SignedDuration,
+    /// On top of that, in the `Date` header.
+    date: SignedDuration,
 }
 
 impl Clock {
     pub(super) fn new(wall: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
-        Self { wall: Arc::new(wall) }
+        Self {
+            wall: Arc::new(wall),
+            wrong: Arc::default(),
+        }
     }
 
     /// Starts at `wall` and advances with tokio's time.
@@ -34,7 +47,22 @@ impl Clock {
 
     /// Wall time.
     pub(super) fn timestamp(&self) -> Timestamp {
-        (self.wall)()
+        self.wall(|wrong| wrong.wall)
+    }
+
+    /// Sets it wrong by `offset`.
+    pub(super) fn offset(&self, offset: SignedDuration) {
+        self.wrong.lock().wall = offset;
+    }
+
+    /// Sets the `Date` header wrong by `offset`.
+    pub(super) fn offset_date(&self, offset: SignedDuration) {
+        self.wrong.lock().date = offset;
+    }
+
+    fn wall(&self, offset: impl FnOnce(Wrong) -> SignedDuration) -> Timestamp {
+        let offset = offset(*self.wrong.lock());
+        (self.wall)().saturating_add(offset).unwrap_or(Timestamp::MAX)
     }
 
     /// Wall time as `metav1.Time` has it, e.g. `2026-01-01T00:00:00Z`.
@@ -44,7 +72,9 @@ impl Clock {
 
     /// Wall time as the `Date` header has it.
     pub(super) fn date(&self) -> String {
-        (self.wall)().strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()
+        self.wall(|wrong| wrong.wall.saturating_add(wrong.date))
+            .strftime("%a, %d %b %Y %H:%M:%S GMT")
+            .to_string()
     }
 }
 
@@ -57,11 +87,6 @@ impl fmt::Debug for Clock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Clock").finish_non_exhaustive()
     }
-}
-
-/// A time as `metav1.Time` has it.
-pub(super) fn in_seconds(time: Timestamp) -> String {
-    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 #[allow(clippy::disallowed_methods, reason = "the one place that reads tokio's clock")]

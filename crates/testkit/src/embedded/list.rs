@@ -33,15 +33,17 @@ pub(super) fn awaited_version(options: &ListOptions) -> u64 {
 }
 
 impl Page {
-    /// Reads a page. `prefix` is that of the keys in the namespace.
+    /// Reads a page. `prefix` is that of the keys in the namespace; `latest` is the version that is shown to
+    /// those who do not ask for one.
     pub(super) fn read(
         store: &Store,
         resource: &'static Resource,
         prefix: &str,
         options: &ListOptions,
         view: View,
+        latest: u64,
     ) -> Result<Self, Failure> {
-        let version = exact_version(options).unwrap_or(store.version());
+        let version = exact_version(options).unwrap_or(latest);
         // Version 0 is answered from a cache, which does not page.
         let limit = if options.limit == 0 || options.version == Some(0) {
             usize::MAX

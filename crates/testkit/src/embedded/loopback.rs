@@ -11,11 +11,10 @@ use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::sleep;
 
-use super::connections::{Connections, Since};
+use super::connections::Since;
 use super::door::Door;
 use super::server::Shared;
 
@@ -104,13 +103,10 @@ fn bind(address: SocketAddr) -> io::Result<TcpSocket> {
 
 /// Serves connections until it is dropped; listens while the server is up.
 async fn serve(mut listener: TcpListener, address: SocketAddr, shared: Arc<Shared>) {
-    let mut connections = shared.connections.subscribe();
     loop {
-        accept(listener, &shared, &mut connections).await;
+        accept(listener, &shared).await;
         listener = loop {
-            if connections.wait_for(|now| !now.down).await.is_err() {
-                return;
-            }
+            shared.connections.wait_for(|now| !now.down).await;
             match bind(address).and_then(|socket| socket.listen(BACKLOG)) {
                 Ok(listener) => break listener,
                 Err(_) => sleep(RETRY).await,
@@ -120,12 +116,12 @@ async fn serve(mut listener: TcpListener, address: SocketAddr, shared: Arc<Share
 }
 
 /// Accepts and serves connections until the server goes down, which cuts them.
-async fn accept(listener: TcpListener, shared: &Arc<Shared>, connections: &mut watch::Receiver<Connections>) {
-    let opened = *connections.borrow();
+async fn accept(listener: TcpListener, shared: &Arc<Shared>) {
+    let opened = shared.connections.get();
     let mut serving = JoinSet::new();
     loop {
         tokio::select! {
-            _ = connections.wait_for(|now| now.down || now.since(opened) == Since::Broken) => return,
+            () = shared.connections.wait_for(|now| now.down || now.since(opened) == Since::Broken) => return,
             Some(_) = serving.join_next() => {}
             stream = next(&listener) => {
                 serving.spawn(connection(stream, shared.clone()));

@@ -32,6 +32,7 @@ mod checks;
 mod clock;
 mod conditions;
 mod connections;
+mod course;
 mod decode;
 mod definitions;
 mod deletion;
@@ -60,6 +61,7 @@ mod schema;
 mod seed;
 mod selector;
 mod server;
+mod signal;
 mod store;
 mod subresources;
 mod tokens;
@@ -72,7 +74,7 @@ mod write_options;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use body::{Parsed, Reading};
@@ -87,7 +89,7 @@ pub use access::User;
 pub use actors::{Acting, Actors, FINISH, KubeletOptions, STOPPED};
 pub use door::Door;
 pub use failure::Failure;
-pub use faults::Fault;
+pub use faults::{Fault, Rule};
 pub use loopback::Loopback;
 pub use reply::Body;
 pub use request::{Request, Requests, Verb};
@@ -160,6 +162,17 @@ impl Server {
         self.requests_since(Mark(0))
     }
 
+    /// Calls `see` for each request at the moment when it is carried out: after the faults that hold it
+    /// back, before its effect; not for those that a fault refuses. There is one observer, the last.
+    pub fn observe(&self, see: impl Fn(&Self, &Request) + Send + Sync + 'static) {
+        *self.shared.observer.lock() = Some(server::Observer(Arc::new(see)));
+    }
+
+    /// How long it has run: the scale of [`Request::arrived`].
+    pub fn elapsed(&self) -> std::time::Duration {
+        self.shared.elapsed()
+    }
+
     /// The end of the record as it is now.
     pub fn mark(&self) -> Mark {
         Mark(self.shared.requests.lock().len())
@@ -182,7 +195,17 @@ impl Server {
         matches: impl Fn(&Request) -> bool + Send + Sync + 'static,
         fault: Fault,
     ) {
-        self.shared.faults.lock().add(count, matches, fault);
+        self.fail(Rule::new(fault).matching(matches).times(count));
+    }
+
+    /// Lets a fault happen to the requests that a rule picks.
+    pub fn fail(&self, rule: Rule) {
+        self.shared.faults.lock().add(rule);
+    }
+
+    /// Where the chances of [`Rule::probability`] come from; 0 unless said otherwise.
+    pub fn seed_faults(&self, seed: u64) {
+        self.shared.faults.lock().seed(seed);
     }
 
     /// Forgets the faults that have not happened yet.
@@ -192,21 +215,37 @@ impl Server {
 
     /// Makes the server unreachable: open watches break, requests fail to connect.
     pub fn down(&self) {
-        self.shared.connections.send_modify(connections::Connections::cut);
+        self.shared.connections.update(connections::Connections::cut);
     }
 
     /// Makes the server reachable again.
     pub fn up(&self) {
         self.shared
             .connections
-            .send_modify(|connections| connections.down = false);
+            .update(|connections| connections.down = false);
+    }
+
+    /// Restarts the server: connections break, requests fail until [`Server::up`], and watches from versions
+    /// before the restart are answered 410, since the new process has not seen their events.
+    pub fn restart(&self) {
+        self.shared.write(Store::forget_events);
+        self.down();
     }
 
     /// Ends all open watches in good order.
     pub fn close_watches(&self) {
-        self.shared
-            .connections
-            .send_modify(connections::Connections::close);
+        self.shared.connections.update(connections::Connections::close);
+    }
+
+    /// Puts the `Date` of answers ahead (or behind) by `offset`, as a proxy with a clock of its own does.
+    pub fn offset_date(&self, offset: SignedDuration) {
+        self.shared.clock.offset_date(offset);
+    }
+
+    /// Puts the server's clock ahead (or behind) by `offset`: `Date`, `creationTimestamp`,
+    /// `deletionTimestamp` and the times of managed fields.
+    pub fn offset_clock(&self, offset: SignedDuration) {
+        self.shared.clock.offset(offset);
     }
 
     /// Forgets all history: lists, pages and watches from older versions are answered 410.

@@ -70,11 +70,11 @@ pub(super) fn plain(code: StatusCode, text: Bytes) -> Response<Body> {
     respond(code, "text/plain; charset=utf-8", whole(text))
 }
 
-fn whole(body: Bytes) -> Body {
+pub(super) fn whole(body: Bytes) -> Body {
     Full::new(body).map_err(|never| match never {}).boxed_unsync()
 }
 
-fn respond(code: StatusCode, content_type: &'static str, body: Body) -> Response<Body> {
+pub(super) fn respond(code: StatusCode, content_type: &'static str, body: Body) -> Response<Body> {
     let mut response = Response::new(body);
     *response.status_mut() = code;
     response

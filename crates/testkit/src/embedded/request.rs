@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
+use std::time::Duration;
 
 use http::{HeaderMap, Method, header};
 use serde_json::Value;
@@ -53,6 +54,10 @@ pub struct Request {
     pub metadata_only: bool,
     /// The body; null when there is none or it is not JSON.
     pub body: Value,
+    /// When it arrived, since the server's start.
+    pub arrived: Duration,
+    /// When it was carried out, since the server's start; none if it was not, or not yet.
+    pub served: Option<Duration>,
     /// HTTP code of the answer; none while it is pending and when the connection failed.
     pub code: Option<u16>,
 }
@@ -105,6 +110,8 @@ impl Request {
             metadata_only: header(header::ACCEPT)
                 .is_some_and(|accept| accept.contains("PartialObjectMetadata")),
             body: serde_json::from_slice(body).unwrap_or_default(),
+            arrived: Duration::ZERO,
+            served: None,
             code: None,
         };
         let follows = request.read_path(&decoded(uri.path()));

@@ -1,5 +1,6 @@
 //! From a request to its answer: faults, routing, and the verbs.
 
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -9,18 +10,19 @@ use bytes::Bytes;
 use futures::StreamExt;
 use http::{HeaderValue, Method, Response, StatusCode, header};
 use parking_lot::{Mutex, RwLock};
-use tokio::sync::watch;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
+use super::Server;
 use super::access::{Access, review};
 use super::body::Reading;
 use super::call::Call;
 use super::clock::Clock;
-use super::connections::{self, Connections};
+use super::connections::{self, Connections, Since};
+use super::course::{self, After, Before, Bent, Course};
 use super::definitions::Definitions;
 use super::discovery::Visit;
 use super::failure::Failure;
-use super::faults::{self, Fault, Faults};
+use super::faults::Faults;
 use super::list::{self, Page};
 use super::managed_fields::{Part, Writer};
 use super::namespaces;
@@ -30,6 +32,7 @@ use super::reply::{self, Body, answer, refused, streamed};
 use super::request::{Request, Verb};
 use super::resource::table::NAMESPACES;
 use super::resource::{Action, Resource, SERVED, Target};
+use super::signal::Signal;
 use super::store::Store;
 use super::tokens::Tokens;
 use super::view::View;
@@ -40,6 +43,12 @@ use super::write_options;
 /// How long a request waits for a version that is yet to come.
 const VERSION_WAIT: Duration = Duration::from_secs(3);
 
+/// Who is told of each request at the moment when it is carried out.
+#[derive(Clone)]
+pub(super) struct Observer(pub(super) Arc<Tell>);
+
+type Tell = dyn Fn(&Server, &Request) + Send + Sync;
+
 /// The state of a server.
 #[derive(Debug)]
 pub(super) struct Shared {
@@ -47,10 +56,12 @@ pub(super) struct Shared {
     pub(super) store: Mutex<Store>,
     pub(super) served: RwLock<Vec<&'static Resource>>,
     pub(super) requests: Mutex<Vec<Request>>,
+    pub(super) observer: Mutex<Option<Observer>>,
+    started: Instant,
     pub(super) faults: Mutex<Faults>,
     /// The version of the last write.
-    pub(super) written: watch::Sender<u64>,
-    pub(super) connections: watch::Sender<Connections>,
+    pub(super) written: Arc<Signal<u64>>,
+    pub(super) connections: Signal<Connections>,
     pub(super) access: Mutex<Access>,
     pub(super) definitions: Mutex<Definitions>,
     /// Tokens of service accounts.
@@ -59,18 +70,33 @@ pub(super) struct Shared {
     pub(super) ends_namespaces: AtomicBool,
 }
 
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // Who waits for the next write learns that there will be none.
+        self.written.wake();
+    }
+}
+
+impl fmt::Debug for Observer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Observer").finish_non_exhaustive()
+    }
+}
+
 impl Shared {
     pub(super) fn new(clock: Clock) -> Self {
         let mut store = Store::new();
         namespaces::create_initial(&mut store, &clock.now(), clock.instant());
         Self {
+            started: clock.instant(),
             clock,
-            written: watch::Sender::new(store.version()),
+            written: Arc::new(Signal::new(store.version())),
             store: Mutex::new(store),
             served: RwLock::new(SERVED.to_vec()),
             requests: Mutex::default(),
+            observer: Mutex::default(),
             faults: Mutex::default(),
-            connections: watch::Sender::default(),
+            connections: Signal::default(),
             access: Mutex::default(),
             definitions: Mutex::default(),
             tokens: Mutex::default(),
@@ -86,11 +112,7 @@ impl Shared {
             .lock()
             .settle(&mut store, &self.served, &self.clock);
         let version = store.version();
-        self.written.send_if_modified(|written| {
-            let is_news = *written != version;
-            *written = version;
-            is_news
-        });
+        self.written.update(|written| *written = version);
         result
     }
 
@@ -99,34 +121,34 @@ impl Shared {
         let (mut head, body) = request.into_parts();
         let body = protobuf::to_json(&mut head.headers, body);
         let query = Parameters::of(&head.uri);
-        let request = Request::new(&head.method, &head.uri, &head.headers, &body, query.flag("watch"));
+        let mut request = Request::new(&head.method, &head.uri, &head.headers, &body, query.flag("watch"));
+        request.arrived = self.elapsed();
         let number = self.record(request.clone());
-        let mut decided = None;
-        let mut drops_answer = false;
         self.reachable()?;
-        let faults = self.faults.lock().take(&request);
-        for fault in faults {
-            match fault {
-                Fault::Delay(wait) => sleep(wait).await,
-                Fault::DropBefore => return Err(connections::reset()),
-                Fault::DropAfterEffect => drops_answer = true,
-                Fault::Throttled { retry_after } => decided = Some(reply::throttled(retry_after)),
-                Fault::Status {
-                    code,
-                    reason,
-                    retry_after,
-                } => decided = Some(refused(&faults::refusal(code, &reason, retry_after))),
-            }
+        let course = Course::of(self.faults.lock().take(&request));
+        if !course.delay.is_zero() {
+            sleep(course.delay).await;
         }
         self.reachable()?;
-        let mut response = match decided {
-            Some(response) => response,
-            None => self.serve(&head, request, query, body).await,
+        let mut response = match course.before {
+            Before::Break => return Err(connections::reset()),
+            Before::Hang => return Err(self.cut().await),
+            Before::TimeOut(after) => self.time_out(after).await,
+            Before::Refuse(refusal) => refusal.into_response(),
+            Before::Nothing => {
+                self.observe(number, &request);
+                let response = self.serve(&head, request, query, body, course.bent).await;
+                match course.after {
+                    After::Nothing => response,
+                    After::Break => return Err(connections::reset()),
+                    After::Hang => return Err(self.cut().await),
+                    After::TimeOut(after) => self.time_out(after).await,
+                    After::BreakOff => course::broken_off(response),
+                    After::Garble => course::garbled(),
+                }
+            }
         };
         self.reachable()?;
-        if drops_answer {
-            return Err(connections::reset());
-        }
         if let Ok(date) = HeaderValue::from_str(&self.clock.date()) {
             response.headers_mut().insert(header::DATE, date);
         }
@@ -142,8 +164,39 @@ impl Shared {
         requests.len() - 1
     }
 
+    /// Time since the start.
+    pub(super) fn elapsed(&self) -> Duration {
+        self.clock.instant() - self.started
+    }
+
+    /// Tells who wants to know that the request is carried out now.
+    fn observe(self: &Arc<Self>, number: usize, request: &Request) {
+        if let Some(request) = self.requests.lock().get_mut(number) {
+            request.served = Some(self.elapsed());
+        }
+        let observer = self.observer.lock().clone();
+        if let Some(Observer(tell)) = observer {
+            let server = Server { shared: self.clone() };
+            tell(&server, request);
+        }
+    }
+
+    /// Completes when the connections that are open now are cut.
+    async fn cut(&self) -> io::Error {
+        let opened = self.connections.get();
+        self.connections
+            .wait_for(|now| now.since(opened) == Since::Broken)
+            .await;
+        connections::reset()
+    }
+
+    async fn time_out(&self, after: Duration) -> Response<Body> {
+        sleep(after).await;
+        course::timed_out()
+    }
+
     fn reachable(&self) -> io::Result<()> {
-        if self.connections.borrow().down {
+        if self.connections.get().down {
             return Err(connections::refused());
         }
         Ok(())
@@ -155,6 +208,7 @@ impl Shared {
         request: Request,
         query: Parameters,
         body: Bytes,
+        bent: Bent,
     ) -> Response<Body> {
         let text = |name| {
             head.headers
@@ -192,6 +246,7 @@ impl Shared {
             view,
             content_type: text(header::CONTENT_TYPE).to_owned(),
             body,
+            bent,
             reading,
         };
         if let Some(answer) = self.below(&call) {
@@ -256,11 +311,12 @@ impl Shared {
     }
 
     async fn get(&self, call: Call) -> Result<Response<Body>, Failure> {
-        self.reach(options::version_of_get(&call.query)?.unwrap_or_default())
-            .await?;
+        let asked = options::version_of_get(&call.query)?;
+        self.reach(asked.unwrap_or_default()).await?;
         let store = self.store.lock();
+        let latest = self.latest(&store, &call, asked);
         let stored = store
-            .get(call.resource, &call.key())
+            .get_at(call.resource, &call.key(), latest)
             .ok_or_else(|| Failure::not_found(call.resource, &call.request.name))?;
         call.view.fits(false)?;
         Ok(answer(StatusCode::OK, call.view.object(stored)))
@@ -270,13 +326,9 @@ impl Shared {
         let options = ListOptions::parse(call.resource, &call.query, false)?;
         self.reach(list::awaited_version(&options)).await?;
         call.view.fits(true)?;
-        let page = Page::read(
-            &self.store.lock(),
-            call.resource,
-            &call.prefix(),
-            &options,
-            call.view,
-        )?;
+        let store = self.store.lock();
+        let latest = self.latest(&store, &call, options.version);
+        let page = Page::read(&store, call.resource, &call.prefix(), &options, call.view, latest)?;
         Ok(streamed(
             futures::stream::iter(page.into_frames(call.view)).map(Ok),
         ))
@@ -293,7 +345,7 @@ impl Shared {
             return Ok(answer(StatusCode::OK, Watching::refused(&failure)));
         }
         let prefix = call.prefix();
-        let watching = Watching::open(self.clone(), call.resource, prefix, options, call.view);
+        let watching = Watching::open(self.clone(), call.resource, prefix, options, call.view, call.bent);
         Ok(streamed(watching.into_stream()))
     }
 
@@ -356,11 +408,24 @@ impl Shared {
         })
     }
 
+    /// The latest version that a read is shown, which asks for at least the version `asked`.
+    fn latest(&self, store: &Store, call: &Call, asked: Option<u64>) -> u64 {
+        match (call.bent.stale, asked) {
+            (Some((by, _)), Some(asked)) => self.past(store, call, by).max(asked),
+            (Some((by, true)), None) => self.past(store, call, by),
+            (Some((_, false)) | None, _) => store.version(),
+        }
+    }
+
+    fn past(&self, store: &Store, call: &Call, by: Duration) -> u64 {
+        let now = self.clock.instant();
+        store.version_at(call.resource, now.checked_sub(by).unwrap_or(now))
+    }
+
     /// Waits until the store has reached `version`.
     async fn reach(&self, version: u64) -> Result<(), Failure> {
-        let mut written = self.written.subscribe();
-        let reached = timeout(VERSION_WAIT, written.wait_for(|written| *written >= version)).await;
-        if matches!(reached, Ok(Ok(_))) {
+        let reached = self.written.wait_for(|written| written >= version);
+        if timeout(VERSION_WAIT, reached).await.is_ok() {
             return Ok(());
         }
         Err(Failure::version_too_large(version, self.store.lock().version()))

@@ -27,7 +27,7 @@ pub(super) struct Stored {
 #[derive(Clone, Debug)]
 pub(super) struct Change {
     pub(super) version: u64,
-    at: Instant,
+    pub(super) at: Instant,
     pub(super) key: Arc<str>,
     pub(super) before: Option<Stored>,
     /// The object under the version of this write; for a deletion its last state.
@@ -48,6 +48,8 @@ pub(super) struct Store {
     version: u64,
     created: u64,
     compacted: u64,
+    /// Events up to this version are known to nobody any more.
+    eventless: u64,
     tables: BTreeMap<(&'static str, &'static str), Table>,
 }
 
@@ -68,6 +70,7 @@ impl Store {
             version: 1,
             created: 0,
             compacted: 0,
+            eventless: 0,
             tables: BTreeMap::new(),
         }
     }
@@ -95,6 +98,14 @@ impl Store {
 
     pub(super) fn get(&self, resource: &'static Resource, key: &str) -> Option<&Stored> {
         self.table(resource)?.objects.get(key)
+    }
+
+    /// The object as of `version`, which is known.
+    pub(super) fn get_at(&self, resource: &'static Resource, key: &str, version: u64) -> Option<&Stored> {
+        let table = self.table(resource)?;
+        let since = table.history.partition_point(|change| change.version <= version);
+        let next = table.history.range(since..).find(|change| *change.key == *key);
+        next.map_or_else(|| table.objects.get(key), |change| change.before.as_ref())
     }
 
     /// Writes `object` under `key` and gives it the next version.
@@ -169,6 +180,30 @@ impl Store {
         }
     }
 
+    /// Forgets the events, not the state, of the past.
+    pub(super) fn forget_events(&mut self) {
+        self.eventless = self.version;
+    }
+
+    /// The last version of `resource` at a time in the past; the oldest that is known where that is later.
+    pub(super) fn version_at(&self, resource: &'static Resource, at: Instant) -> u64 {
+        let Some(table) = self.table(resource) else {
+            return self.version;
+        };
+        let later = table.history.partition_point(|change| change.at <= at);
+        match (table.history.get(later), later.checked_sub(1)) {
+            (None, _) => self.version,
+            (Some(_), Some(last)) => table
+                .history
+                .get(last)
+                .map_or(self.version, |change| change.version),
+            (Some(first), None) => self
+                .compacted
+                .max(table.compacted)
+                .max(first.version.saturating_sub(1)),
+        }
+    }
+
     /// The writes to `resource` after `version`, oldest first.
     pub(super) fn changes_since(
         &self,
@@ -176,6 +211,10 @@ impl Store {
         version: u64,
     ) -> Result<Vec<Change>, Compacted> {
         self.reaches(resource, version)?;
+        if version < self.eventless {
+            let oldest = self.eventless;
+            return Err(Compacted { oldest });
+        }
         let Some(table) = self.table(resource) else {
             return Ok(Vec::new());
         };

@@ -9,10 +9,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::Stream;
 use serde_json::{Value, json};
-use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use super::connections::{self, Connections};
+use super::course::Bent;
 use super::failure::Failure;
 use super::options::ListOptions;
 use super::resource::Resource;
@@ -40,10 +40,11 @@ pub(super) struct Watching {
     cursor: u64,
     pending: VecDeque<Event>,
     next_bookmark: Option<Instant>,
+    /// When the first event is due that lags.
+    next_due: Option<Instant>,
     deadline: Instant,
-    written: watch::Receiver<u64>,
-    connections: watch::Receiver<Connections>,
     opened: Connections,
+    bent: Bent,
     over: bool,
 }
 
@@ -62,15 +63,12 @@ impl Watching {
         prefix: String,
         options: ListOptions,
         view: View,
+        bent: Bent,
     ) -> Self {
         let now = shared.clock.instant();
-        let connections = shared.connections.subscribe();
-        let opened = *connections.borrow();
         let deadline = now + options.timeout.unwrap_or(DEFAULT_TIMEOUT);
         let mut watching = Self {
-            written: shared.written.subscribe(),
-            opened,
-            connections,
+            opened: shared.connections.get(),
             resource,
             prefix,
             view,
@@ -78,8 +76,10 @@ impl Watching {
             cursor: 0,
             pending: VecDeque::new(),
             next_bookmark: next_bookmark(now, deadline).filter(|_| options.bookmarks),
+            next_due: None,
             deadline,
-            over: false,
+            over: bent.ends,
+            bent,
             options,
             shared,
         };
@@ -133,7 +133,10 @@ impl Watching {
             if self.over {
                 return None;
             }
-            match self.connections.borrow().since(self.opened) {
+            if self.bent.silent {
+                return Some(Err(self.cut().await));
+            }
+            match self.shared.connections.get().since(self.opened) {
                 connections::Since::Broken => {
                     self.over = true;
                     return Some(Err(connections::reset()));
@@ -144,16 +147,17 @@ impl Watching {
             if let Some(event) = self.pending.pop_front() {
                 return Some(Ok(self.render(event)));
             }
-            self.written.mark_unchanged();
+            let seen = self.shared.written.get();
             self.collect();
             if !self.pending.is_empty() {
                 continue;
             }
-            let bookmark = self.next_bookmark;
+            let (bookmark, opened) = (self.next_bookmark, self.opened);
             tokio::select! {
                 biased;
-                _ = self.connections.changed() => {}
-                _ = self.written.changed() => {}
+                () = self.shared.connections.wait_for(|now| now.since(opened) != connections::Since::Open) => {}
+                () = self.shared.written.wait_for(|written| written != seen) => {}
+                () = sleep_until(self.next_due.unwrap_or(self.deadline)), if self.next_due.is_some() => {}
                 () = sleep_until(bookmark.unwrap_or(self.deadline)), if bookmark.is_some() => {
                     self.next_bookmark = bookmark.and_then(|at| next_bookmark(at, self.deadline));
                     if self.cursor > self.origin {
@@ -166,6 +170,17 @@ impl Watching {
                 () = sleep_until(self.deadline) => return None,
             }
         }
+    }
+
+    /// Completes when the connection is cut.
+    async fn cut(&mut self) -> io::Error {
+        let opened = self.opened;
+        self.shared
+            .connections
+            .wait_for(|now| now.since(opened) == connections::Since::Broken)
+            .await;
+        self.over = true;
+        connections::reset()
     }
 
     fn render(&mut self, event: Event) -> Bytes {
@@ -189,7 +204,12 @@ impl Watching {
             (store.changes_since(self.resource, self.cursor), store.version())
         };
         match changes {
-            Ok(changes) => {
+            Ok(mut changes) => {
+                let seen_until = self.shared.clock.instant();
+                let due = |change: &Change| change.at + self.bent.lag;
+                let late = changes.split_off(changes.partition_point(|change| due(change) <= seen_until));
+                self.next_due = late.first().map(due);
+                let version = late.first().map_or(version, |change| change.version - 1);
                 let events = changes
                     .iter()
                     .filter(|change| change.key.starts_with(&self.prefix))

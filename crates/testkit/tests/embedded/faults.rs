@@ -1,6 +1,7 @@
 //! What can be made to go wrong.
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -10,7 +11,7 @@ use kube::api::{Api, GetParams, ListParams, Patch, PatchParams};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, InitialListStrategy, watcher};
 use serde_json::{Value, json};
-use testkit::embedded::{Fault, NODES as NODES_RESOURCE, Server, Verb};
+use testkit::embedded::{Fault, NODES as NODES_RESOURCE, Rule, Server, Verb};
 use tokio::time::Instant;
 
 use crate::http::*;
@@ -204,4 +205,295 @@ async fn kubes_watcher_recovers_from_an_outage_and_a_compaction() {
         server.delete(&NODES_RESOURCE, "", "node-2").unwrap();
         assert_eq!(until("deleted node-2").await, ["deleted node-2"]);
     }
+}
+
+const NODE: &str = "/api/v1/nodes/node-1";
+
+/// The codes of `count` reads of the node.
+async fn codes(server: &Server, count: usize) -> Vec<u16> {
+    let mut codes = Vec::new();
+    for _ in 0..count {
+        codes.push(get(&server.client(), NODE).await.code);
+    }
+    codes
+}
+
+fn busy() -> Rule {
+    Rule::new(Fault::status(503, "ServiceUnavailable"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rule_strikes_the_nth_matching_request_or_all_after_it() {
+    let (server, _) = one_node();
+    server.fail(busy().verb(Verb::Get).resource("nodes").nth(3));
+    assert_eq!(get(&server.client(), LEASES).await.code, 200);
+    assert_eq!(get(&server.client(), NODES).await.code, 200);
+    assert_eq!(codes(&server, 4).await, [200, 200, 503, 200]);
+    server.fail(
+        busy()
+            .matching(|request| request.name == "node-1")
+            .after(1)
+            .times(2),
+    );
+    assert_eq!(codes(&server, 4).await, [200, 503, 503, 200]);
+    server.fail(busy().after(1));
+    assert_eq!(codes(&server, 4).await, [200, 503, 503, 503]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_chance_is_drawn_from_the_seed() {
+    let (server, _) = one_node();
+    server.fail(busy().probability(0.5));
+    let mut drawn = Vec::new();
+    for seed in [7, 7, 8] {
+        server.seed_faults(seed);
+        drawn.push(codes(&server, 32).await);
+    }
+    assert_eq!(drawn[0], drawn[1]);
+    assert_ne!(drawn[0], drawn[2]);
+    assert!(drawn[0].contains(&200) && drawn[0].contains(&503));
+    server.clear_faults();
+    server.fail(busy().probability(0.0));
+    assert_eq!(codes(&server, 3).await, [200, 200, 200]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_may_never_be_answered_with_and_without_effect() {
+    for takes_effect in [false, true] {
+        let (server, api) = one_node();
+        server.fail_next(1, |_| true, Fault::NoAnswer { takes_effect });
+        let waiting = tokio::spawn(async move { annotate(&api).await });
+        tokio::time::sleep(Duration::from_hours(1)).await;
+        assert!(!waiting.is_finished());
+        assert_eq!(is_annotated(&server), takes_effect);
+        server.down();
+        assert!(matches!(waiting.await.unwrap(), Err(kube::Error::Service(_))));
+        let request = &server.requests()[0];
+        assert_eq!(request.served.is_some(), takes_effect);
+        assert_eq!(request.code, None);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_may_time_out_at_the_server_with_and_without_effect() {
+    for takes_effect in [false, true] {
+        let (server, _) = one_node();
+        let after = Duration::from_mins(1);
+        server.fail_next(1, |_| true, Fault::Timeout { after, takes_effect });
+        let start = Instant::now();
+        let answer = patch(&server.client(), NODE, MERGE, annotation()).await;
+        assert_eq!((answer.code, start.elapsed()), (504, after));
+        assert_eq!(answer.body["reason"], "Timeout");
+        assert_eq!(is_annotated(&server), takes_effect);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_may_break_off_or_be_no_json() {
+    let (server, api) = one_node();
+    for fault in [Fault::CutAnswer, Fault::Garbage] {
+        server.fail_next(2, |request| request.verb != Verb::Watch, fault.clone());
+        assert!(api.list(&ListParams::default()).await.is_err(), "{fault:?}");
+        assert!(annotate(&api).await.is_err(), "{fault:?}");
+        assert!(is_annotated(&server), "it took effect");
+        let codes: Vec<_> = server.requests().iter().map(|request| request.code).collect();
+        assert!(codes.iter().all(|code| *code == Some(200)), "{codes:?}");
+        server
+            .edit(&NODES_RESOURCE, "", "node-1", |node| {
+                node["metadata"]["annotations"] = json!({});
+            })
+            .unwrap();
+
+        server.fail_next(1, |request| request.verb == Verb::Watch, fault.clone());
+        let config = watcher::Config::default();
+        let mut events = pin!(watcher(api.clone(), config));
+        let mut failed = 0;
+        let mut applied = false;
+        while !applied {
+            match events.next().await.unwrap() {
+                Ok(Event::InitDone) => {
+                    annotate(&api).await.unwrap();
+                }
+                Ok(Event::Apply(_)) => applied = true,
+                Ok(_) => {}
+                Err(_) => failed += 1,
+            }
+        }
+        assert!(failed > 0, "{fault:?}: the watch failed, and went on");
+        server
+            .edit(&NODES_RESOURCE, "", "node-1", |node| {
+                node["metadata"]["annotations"] = json!({});
+            })
+            .unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_may_end_at_once_or_tell_nothing() {
+    let (server, api) = one_node();
+    let version = server.version();
+    let uri = format!("{NODES}?watch=1&allowWatchBookmarks=true&resourceVersion={version}");
+    annotate(&api).await.unwrap();
+    server.fail_next(1, |_| true, Fault::WatchEnds);
+    let mut watch = Watch::open(&server.client(), &uri).await;
+    assert_eq!(watch.next_within(Duration::from_secs(1)).await, Next::End);
+
+    server.fail_next(1, |_| true, Fault::WatchSilent);
+    let mut watch = Watch::open(&server.client(), &uri).await;
+    assert_eq!(watch.next_within(Duration::from_hours(1)).await, Next::Silence);
+    server.close_watches();
+    assert_eq!(watch.next_within(Duration::from_hours(1)).await, Next::Silence);
+    server.down();
+    assert_eq!(watch.next_within(Duration::from_secs(1)).await, Next::Broken);
+    server.up();
+    let mut watch = Watch::open(&server.client(), &uri).await;
+    assert_eq!(watch.line().await, "MODIFIED node-1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_may_lag_so_that_events_of_two_resources_come_in_another_order() {
+    let (server, api) = one_node();
+    let version = server.version();
+    let lag = Duration::from_secs(5);
+    server.fail(Rule::new(Fault::WatchLags(lag)).resource("nodes"));
+    let nodes = format!("{NODES}?watch=1&allowWatchBookmarks=true&resourceVersion={version}");
+    let leases = format!("{LEASES}?watch=1&resourceVersion={version}");
+    let mut nodes = Watch::open(&server.client(), nodes).await;
+    let mut leases = Watch::open(&server.client(), leases).await;
+    let start = Instant::now();
+    annotate(&api).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let lease = json!({ "metadata": { "name": "later" }, "spec": {} });
+    create(&server.client(), LEASES, lease).await;
+    server.delete(&NODES_RESOURCE, "", "node-1").unwrap();
+
+    assert_eq!(leases.line().await, "ADDED later");
+    assert_eq!(start.elapsed(), Duration::from_secs(2));
+    assert_eq!(nodes.line().await, "MODIFIED node-1");
+    assert_eq!(start.elapsed(), lag);
+    assert_eq!(nodes.line().await, "DELETED node-1");
+    assert_eq!(start.elapsed(), Duration::from_secs(7));
+    let Next::Event(bookmark) = nodes.next_within(Duration::from_mins(2)).await else {
+        panic!("a bookmark is due every minute");
+    };
+    assert_eq!(bookmark["type"], "BOOKMARK");
+    assert_eq!(version_of(&bookmark), server.version());
+}
+
+fn version_of(event: &Value) -> u64 {
+    version(&event["object"])
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_may_show_the_past_where_it_allows_that_and_on_demand_where_not() {
+    let (server, _) = one_node();
+    let first = server.version();
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    server.seed_nodes(2);
+    let latest = server.version();
+    let client = server.client();
+    let listed = async |query: String| {
+        let answer = get(&client, format!("{NODES}{query}")).await;
+        (names(&answer.body).len(), version(&answer.body))
+    };
+    let stale = |illegal| {
+        let by = Duration::from_secs(5);
+        Rule::new(Fault::Stale { by, illegal }).times(4)
+    };
+    server.fail(stale(false));
+    assert_eq!(listed("?resourceVersion=0".to_owned()).await, (1, first));
+    assert_eq!(listed(String::new()).await, (2, latest));
+    let no_older = format!("?resourceVersion={latest}&resourceVersionMatch=NotOlderThan");
+    assert_eq!(listed(no_older).await, (2, latest));
+    let second = "/api/v1/nodes/node-2";
+    assert_eq!(
+        get(&client, format!("{second}?resourceVersion=0")).await.code,
+        404
+    );
+    assert_eq!(get(&client, second).await.code, 200);
+
+    server.fail(stale(true));
+    assert_eq!(listed(String::new()).await, (1, first));
+    assert_eq!(get(&client, second).await.code, 404);
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(listed(String::new()).await, (2, latest));
+    assert_eq!(get(&client, second).await.code, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restarted_server_knows_its_objects_and_no_events_of_before() {
+    let (server, api) = one_node();
+    let before = server.version();
+    let uri = format!("{NODES}?watch=1&resourceVersion={before}");
+    let mut watch = Watch::open(&server.client(), &uri).await;
+    annotate(&api).await.unwrap();
+    assert_eq!(watch.line().await, "MODIFIED node-1");
+    server.restart();
+    assert_eq!(watch.next_within(Duration::from_secs(1)).await, Next::Broken);
+    assert!(matches!(annotate(&api).await, Err(kube::Error::Service(_))));
+    server.up();
+    let mut watch = Watch::open(&server.client(), &uri).await;
+    let error = watch.event().await;
+    assert_eq!(
+        (&error["type"], &error["object"]["code"]),
+        (&json!("ERROR"), &json!(410))
+    );
+    let exact = format!("{NODES}?resourceVersion={before}&resourceVersionMatch=Exact");
+    assert_eq!(names(&get(&server.client(), exact).await.body), ["node-1"]);
+    let uri = format!("{NODES}?watch=1&resourceVersion={}", server.version());
+    let mut watch = Watch::open(&server.client(), uri).await;
+    server.delete(&NODES_RESOURCE, "", "node-1").unwrap();
+    assert_eq!(watch.line().await, "DELETED node-1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn clocks_may_be_wrong_that_of_a_proxy_and_that_of_the_server() {
+    let server = server();
+    let client = server.client();
+    let created = async |name: &str| {
+        let node = json!({ "metadata": { "name": name } });
+        let answer = post(&client, NODES, node).await;
+        let date = answer.headers["date"].to_str().unwrap().to_owned();
+        let created = answer.body["metadata"]["creationTimestamp"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        (date, created)
+    };
+    let pair = |date: &str, created: &str| (date.to_owned(), created.to_owned());
+    server.offset_date(jiff::SignedDuration::from_mins(5));
+    assert_eq!(
+        created("a").await,
+        pair("Thu, 01 Jan 2026 00:05:00 GMT", "2026-01-01T00:00:00Z")
+    );
+    server.offset_date(jiff::SignedDuration::ZERO);
+    server.offset_clock(jiff::SignedDuration::from_hours(-1));
+    assert_eq!(
+        created("b").await,
+        pair("Wed, 31 Dec 2025 23:00:00 GMT", "2025-12-31T23:00:00Z")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_sees_each_request_when_it_is_carried_out() {
+    let (server, api) = one_node();
+    let seen = Arc::new(parking_lot::Mutex::new(Vec::new()));
+    let told = seen.clone();
+    server.observe(move |server, request| {
+        told.lock()
+            .push((request.to_string(), is_annotated(server), server.elapsed()));
+    });
+    server.fail(Rule::new(Fault::Delay(Duration::from_secs(5))).times(1));
+    annotate(&api).await.unwrap();
+    server.fail(busy().times(1));
+    annotate(&api).await.unwrap_err();
+    let line = r#"patch nodes/node-1 {"metadata":{"annotations":{"a":"b"}}}"#.to_owned();
+    assert_eq!(*seen.lock(), [(line, false, Duration::from_secs(5))]);
+    let requests = server.requests();
+    let times: Vec<_> = requests
+        .iter()
+        .map(|request| (request.arrived, request.served))
+        .collect();
+    let five = Duration::from_secs(5);
+    assert_eq!(times, [(Duration::ZERO, Some(five)), (five, None)]);
 }

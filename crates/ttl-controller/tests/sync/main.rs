@@ -6,6 +6,7 @@
 //! | `numbers` | the metrics |
 //! | `faults` | outages, closed watches, 410, 429, lost answers, rivals |
 //! | `terms` | standbys, changes of leader, dry run |
+//! | `histories` | what is drawn from a seed: steps of the cluster, faults, two replicas |
 //! | `removal` | `--remove` |
 #![allow(
     missing_docs,
@@ -17,7 +18,9 @@
 
 mod boundary;
 mod faults;
+mod histories;
 mod numbers;
+mod process;
 mod removal;
 mod terms;
 mod world;

@@ -6,7 +6,7 @@ use crate::world::World;
 async fn removal_takes_the_annotation_off_every_node_and_ends() {
     let world = World::with_nodes(700, Some("30"));
     world.annotate(1, "soon");
-    let removal = world.start_removal();
+    let mut removal = world.start_removal();
     removal.ended().await.unwrap();
     assert_eq!(world.carried(), [("none".to_owned(), 700)].into());
     assert_eq!(world.writes().len(), 700);
@@ -34,7 +34,7 @@ async fn removal_goes_on_after_failures() {
 #[tokio::test(start_paused = true)]
 async fn removal_gives_up_when_another_writer_puts_it_back() {
     let world = World::with_nodes(3, Some("0"));
-    let removal = world.start_removal_against("kube-controller-manager", 1);
+    let mut removal = world.start_removal_against("kube-controller-manager", 1);
     let failure = removal.ended().await.unwrap_err();
     assert_eq!(
         failure,

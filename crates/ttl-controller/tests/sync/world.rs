@@ -3,66 +3,23 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use controller_core::api::Caller;
-use controller_core::api::limits::{Limits, limited};
-use controller_core::api::metrics::RequestMetrics;
+use controller_core::api::limits::Limits;
 use controller_core::clock::Clock;
-use controller_core::events::{self, EventMetrics, Recorder, Reporter};
-use controller_core::leader::{ElectionConfig, ElectionMetrics, Leadership, elector};
-use controller_core::metrics::{Build, Metrics, encode};
-use controller_core::readiness::{Liveness, Readiness};
 use controller_core::rival::manager_of;
-use controller_core::runtime::{App, Env};
-use controller_core::shutdown::{self, Trigger};
-use controller_core::tasks::TaskSet;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
-use prometheus::Registry;
 use serde_json::{Value, json};
 use testkit::embedded::{Fault, LEASES, NODES, Request, Requests, Server, Verb};
-use tokio::sync::oneshot;
-use ttl_controller::TtlController;
 use ttl_controller::config::Config;
+
+use crate::process::{Running, Start};
 
 pub(crate) const TTL: &str = "node.alpha.kubernetes.io/ttl";
 const START: &str = "2026-01-01T00:00:00Z";
-/// The default limits of the command line.
-const LIMITS: Limits = Limits {
-    qps: 50.0,
-    burst: 100,
-};
-
 pub(crate) struct World {
     pub(crate) server: Server,
     pub(crate) clock: Clock,
-}
-
-/// Our loop, running; dropping it kills it.
-pub(crate) struct Running {
-    registry: Registry,
-    stop: Trigger,
-    release: Trigger,
-    ended: oneshot::Receiver<Result<(), String>>,
-    tasks: TaskSet,
-    clock: Clock,
-}
-
-/// How one is started.
-struct Start {
-    config: Config,
-    limits: Limits,
-    identity: Option<&'static str>,
-}
-
-impl Default for Start {
-    fn default() -> Self {
-        Self {
-            config: Config::default(),
-            limits: LIMITS,
-            identity: None,
-        }
-    }
 }
 
 impl World {
@@ -89,7 +46,7 @@ impl World {
 
     pub(crate) fn start_with_election(&self, identity: &'static str) -> Running {
         self.start_as(Start {
-            identity: Some(identity),
+            identity: Some(identity.into()),
             ..Start::default()
         })
     }
@@ -150,81 +107,7 @@ impl World {
     }
 
     fn start_as(&self, start: Start) -> Running {
-        let clock = self.clock.clone();
-        let metrics = Metrics::new(Build {
-            version: "test",
-            commit: "test",
-        })
-        .unwrap();
-        let registry = metrics.registry().clone();
-        let requests = RequestMetrics::register(&registry).unwrap();
-        let client = limited(
-            self.server.client_as("ttl-controller/test"),
-            start.limits,
-            &clock,
-            &requests,
-            "test".into(),
-        );
-        let (stop, shutdown) = shutdown::channel();
-        let (release, services) = shutdown::channel();
-        let mut tasks = TaskSet::new();
-        let leadership = match start.identity {
-            None => Leadership::always(),
-            Some(identity) => {
-                let config = ElectionConfig {
-                    namespace: "kube-system".into(),
-                    name: "ttl-controller".into(),
-                    identity: identity.into(),
-                    lease_duration: Duration::from_secs(15),
-                    renew_deadline: Duration::from_secs(10),
-                    retry_period: Duration::from_secs(2),
-                };
-                let metrics = ElectionMetrics::register(&registry, "ttl-controller").unwrap();
-                let (elector, leadership) = elector(client.clone(), clock.clone(), config, metrics);
-                tasks.spawn("leader election", elector.run(services.clone()));
-                leadership
-            }
-        };
-        let events = if start.config.common.dry_run {
-            Recorder::disabled()
-        } else {
-            let reporter = Reporter {
-                controller: "ttl-controller".into(),
-                instance: "test".into(),
-            };
-            let (recorder, sender) = events::channel(
-                reporter,
-                clock.clone(),
-                EventMetrics::register(&registry).unwrap(),
-            );
-            tasks.spawn("event sender", sender.run(client.clone(), services));
-            recorder
-        };
-        let env = Env {
-            client,
-            clock: clock.clone(),
-            caller: Caller::new(clock.clone()),
-            registry: registry.clone(),
-            planned: metrics.planned_writes().clone(),
-            readiness: Readiness::new(),
-            liveness: Liveness::new(),
-            events,
-            leadership,
-            shutdown,
-        };
-        let (tell, ended) = oneshot::channel();
-        tasks.spawn("controller", async move {
-            let result = TtlController::run(start.config, env).await;
-            let _ = tell.send(result.map_err(|error| error.to_string()));
-        });
-        Running {
-            registry,
-            stop,
-            release,
-            ended,
-            tasks,
-            clock,
-        }
+        start.run(self.server.client_as("ttl-controller/test"), &self.clock)
     }
 
     pub(crate) fn add(&self, numbers: impl IntoIterator<Item = usize>, ttl: Option<&str>) {
@@ -384,45 +267,6 @@ impl World {
     pub(crate) fn lease_holder(&self) -> Option<String> {
         let lease = self.server.get(&LEASES, "kube-system", "ttl-controller")?;
         lease["spec"]["holderIdentity"].as_str().map(str::to_owned)
-    }
-}
-
-impl Running {
-    /// The sum of a metric of whole numbers over its series; 0 where there is none.
-    pub(crate) fn metric(&self, name: &str) -> u64 {
-        let text = encode(&self.registry).unwrap();
-        let values = text.lines().filter(|line| {
-            line.strip_prefix(name)
-                .is_some_and(|rest| rest.starts_with(['{', ' ']))
-        });
-        values
-            .map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap())
-            .sum()
-    }
-
-    /// The `# HELP` and `# TYPE` lines of `/metrics`, those of the process left out: they differ by system.
-    pub(crate) fn families(&self) -> String {
-        let text = encode(&self.registry).unwrap();
-        let families = text
-            .lines()
-            .filter(|line| line.starts_with("# ") && !line.contains(" process_"));
-        families.collect::<Vec<_>>().join("\n")
-    }
-
-    /// As SIGTERM does: drain, then release.
-    pub(crate) async fn stop(mut self) {
-        self.stop.advance();
-        (&mut self.ended).await.unwrap().unwrap();
-        self.release.advance();
-        self.tasks
-            .drain(&self.clock, Duration::from_secs(10))
-            .await
-            .unwrap();
-    }
-
-    /// Waits until it ends by itself; its error, if any, with the whole chain.
-    pub(crate) async fn ended(mut self) -> Result<(), String> {
-        (&mut self.ended).await.unwrap()
     }
 }
 

@@ -132,12 +132,12 @@ pub(super) fn end_namespaces(shared: &Arc<Shared>) {
 }
 
 async fn work(shared: Weak<Shared>, mut actor: Box<dyn Actor>) {
-    let Some(mut written) = shared.upgrade().map(|shared| shared.written.subscribe()) else {
+    let Some(written) = shared.upgrade().map(|shared| shared.written.clone()) else {
         return;
     };
     loop {
         // What is written from here on, by the actor itself too, makes it look again.
-        written.mark_unchanged();
+        let seen = written.get();
         let Some(shared) = shared.upgrade() else {
             return;
         };
@@ -150,9 +150,7 @@ async fn work(shared: Weak<Shared>, mut actor: Box<dyn Actor>) {
         };
         tokio::select! {
             biased;
-            changed = written.changed() => if changed.is_err() {
-                return;
-            },
+            () = written.changed_from(seen) => {}
             () = due => {}
         }
     }

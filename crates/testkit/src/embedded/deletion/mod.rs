@@ -7,7 +7,7 @@ mod verbs;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::clock;
+use super::clock::rfc3339;
 use super::failure::Failure;
 use super::object::{finalizers, remove, text};
 use super::resource::table::{NAMESPACES, PODS};
@@ -70,12 +70,12 @@ impl Write<'_> {
             Grace::Pending => return Ok(Deleted::Waiting(current.stored)),
             Grace::None => {
                 if deletion_time(&object).is_none_or(|time| time > now) {
-                    object["metadata"]["deletionTimestamp"] = json!(clock::in_seconds(now));
+                    object["metadata"]["deletionTimestamp"] = json!(rfc3339(now));
                 }
                 0
             }
             Grace::Until { end, seconds } => {
-                object["metadata"]["deletionTimestamp"] = json!(clock::in_seconds(end));
+                object["metadata"]["deletionTimestamp"] = json!(rfc3339(end));
                 seconds
             }
         };

@@ -67,7 +67,8 @@ impl Write<'_> {
         list: &ListOptions,
         options: &DeleteOptions,
     ) -> Result<Page, Failure> {
-        let page = Page::read(self.store, self.resource, &call.prefix(), list, call.view)?;
+        let latest = self.store.version();
+        let page = Page::read(self.store, self.resource, &call.prefix(), list, call.view, latest)?;
         for stored in &page.items {
             let object = served(self.resource, stored);
             let name = object["metadata"]["name"].as_str().unwrap_or_default();

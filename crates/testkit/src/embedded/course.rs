@@ -1,0 +1,154 @@
+//! What the faults of one request make of it, from its arrival to the end of its answer.
+
+use std::io;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::{StreamExt, stream};
+use http::{Response, StatusCode};
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
+
+use super::connections;
+use super::failure::Failure;
+use super::faults::{self, Fault};
+use super::reply::{self, Body};
+
+/// A web page instead of JSON.
+const PAGE: &[u8] = b"<html><body>Sign in to continue</body></html>\n";
+
+/// How a request fares.
+#[derive(Debug, Default)]
+pub(super) struct Course {
+    /// How long it is held back.
+    pub(super) delay: Duration,
+    pub(super) before: Before,
+    pub(super) after: After,
+    pub(super) bent: Bent,
+}
+
+/// What happens instead of carrying it out.
+#[derive(Debug, Default)]
+pub(super) enum Before {
+    #[default]
+    Nothing,
+    Refuse(Refusal),
+    Break,
+    Hang,
+    TimeOut(Duration),
+}
+
+/// An answer that is decided beforehand.
+#[derive(Debug)]
+pub(super) enum Refusal {
+    Status(Failure),
+    Throttled(Duration),
+}
+
+/// What becomes of its answer once it is carried out.
+#[derive(Debug, Default)]
+pub(super) enum After {
+    #[default]
+    Nothing,
+    Break,
+    Hang,
+    TimeOut(Duration),
+    BreakOff,
+    Garble,
+}
+
+/// What is different about how it is carried out.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Bent {
+    /// A watch that ends at once.
+    pub(super) ends: bool,
+    /// A watch that tells nothing.
+    pub(super) silent: bool,
+    /// A watch that tells everything so late.
+    pub(super) lag: Duration,
+    /// A read that shows the past: how far, and whether it need not have allowed that.
+    pub(super) stale: Option<(Duration, bool)>,
+}
+
+impl Course {
+    pub(super) fn of(faults: Vec<Fault>) -> Self {
+        let mut course = Self::default();
+        for fault in faults {
+            course.add(fault);
+        }
+        course
+    }
+
+    fn add(&mut self, fault: Fault) {
+        match fault {
+            Fault::Status {
+                code,
+                reason,
+                retry_after,
+            } => {
+                let failure = faults::refusal(code, &reason, retry_after);
+                self.before = Before::Refuse(Refusal::Status(failure));
+            }
+            Fault::Throttled { retry_after } => {
+                self.before = Before::Refuse(Refusal::Throttled(retry_after));
+            }
+            Fault::DropBefore => self.before = Before::Break,
+            Fault::DropAfterEffect => self.after = After::Break,
+            Fault::NoAnswer { takes_effect: false } => self.before = Before::Hang,
+            Fault::NoAnswer { takes_effect: true } => self.after = After::Hang,
+            Fault::Timeout {
+                after,
+                takes_effect: false,
+            } => self.before = Before::TimeOut(after),
+            Fault::Timeout {
+                after,
+                takes_effect: true,
+            } => self.after = After::TimeOut(after),
+            Fault::CutAnswer => self.after = After::BreakOff,
+            Fault::Garbage => self.after = After::Garble,
+            Fault::Delay(wait) => self.delay += wait,
+            Fault::WatchEnds => self.bent.ends = true,
+            Fault::WatchSilent => self.bent.silent = true,
+            Fault::WatchLags(lag) => self.bent.lag = lag,
+            Fault::Stale { by, illegal } => self.bent.stale = Some((by, illegal)),
+        }
+    }
+}
+
+impl Refusal {
+    pub(super) fn into_response(self) -> Response<Body> {
+        match self {
+            Self::Status(failure) => reply::refused(&failure),
+            Self::Throttled(retry_after) => reply::throttled(retry_after),
+        }
+    }
+}
+
+/// The answer of an API server that gave up waiting (apiserver `endpoints/filters`, `NewTimeoutError`).
+pub(super) fn timed_out() -> Response<Body> {
+    reply::refused(&Failure::new(
+        504,
+        "Timeout",
+        "Timeout: request did not complete within requested timeout - context deadline exceeded",
+    ))
+}
+
+/// The same answer up to the middle of its first frame, where the connection breaks.
+pub(super) fn broken_off(response: Response<Body>) -> Response<Body> {
+    response.map(|body| {
+        let half = body
+            .into_data_stream()
+            .take(1)
+            .map(|frame: io::Result<Bytes>| frame.map(|bytes| Frame::data(bytes.slice(..bytes.len() / 2))));
+        StreamBody::new(half.chain(stream::once(async { Err(connections::reset()) }))).boxed_unsync()
+    })
+}
+
+/// Not an answer of an API server at all.
+pub(super) fn garbled() -> Response<Body> {
+    reply::respond(
+        StatusCode::OK,
+        "text/html",
+        reply::whole(Bytes::from_static(PAGE)),
+    )
+}

@@ -1,0 +1,394 @@
+//! One history from beginning to end, on a runtime, a clock and a server of its own.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::sleep;
+
+use super::fence;
+use super::trouble::{Moment, Trouble, Which};
+use super::{History, Life, State, Suite};
+use crate::embedded::{Fault, LEASES, Requests, Server};
+
+/// The wall clock at the start: 2026-01-01T00:00:00Z.
+const START: Timestamp = Timestamp::constant(1_767_225_600, 0);
+/// How often is looked whether everything has settled.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// What has settled must stay so for this long.
+const QUIET: Duration = Duration::from_secs(30);
+
+/// What a history came to.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// What is compared with the run without faults, or what went against a rule.
+    pub outcome: Result<State, Violation>,
+    /// Everything that the replicas asked for.
+    pub requests: Requests,
+}
+
+/// Something that must never be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// When, since the start.
+    pub at: Duration,
+    /// What, in words.
+    pub what: String,
+}
+
+/// Runs one history.
+pub fn run<S: Suite>(suite: &S, history: &History<S::Action>) -> Run {
+    // kube's watcher draws its waits from here.
+    fastrand::seed(history.seed);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build();
+    match runtime {
+        // The server's clock is the runtime's, so the stage is set up inside.
+        Ok(runtime) => runtime.block_on(async { Stage::new(suite, history).play().await }),
+        Err(error) => Run {
+            outcome: Err(Violation {
+                at: Duration::ZERO,
+                what: format!("cannot start a runtime: {error}"),
+            }),
+            requests: Requests::default(),
+        },
+    }
+}
+
+/// A world with its replicas while the history goes on.
+struct Stage<'a, S: Suite> {
+    suite: &'a S,
+    history: &'a History<S::Action>,
+    server: Server,
+    /// What is still to come, in order; the number keeps apart what comes at the same time.
+    agenda: BTreeMap<(Duration, usize), Step>,
+    planned: usize,
+    replicas: Vec<Replica>,
+    processes: JoinSet<Result<(), String>>,
+    deaths: (mpsc::UnboundedSender<String>, mpsc::UnboundedReceiver<String>),
+    /// Until when the server is out of reach.
+    out_until: Duration,
+    noted: Arc<Mutex<Noted>>,
+}
+
+/// What the observer of requests and the stage tell each other.
+#[derive(Default)]
+struct Noted {
+    violation: Option<Violation>,
+    /// When the Lease was last changed behind the replicas' backs.
+    tampered: Option<Duration>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Act(usize),
+    Trouble(usize),
+    /// The server may be reached again.
+    Up,
+    /// A replica is started (again).
+    Start(usize),
+    /// Whoever stole the Lease keeps it.
+    ThiefRenews,
+}
+
+#[derive(Default)]
+struct Replica {
+    lives: usize,
+    process: Option<Process>,
+}
+
+struct Process {
+    identity: String,
+    task: AbortHandle,
+    /// Dropped after it was used.
+    stop: Option<oneshot::Sender<()>>,
+}
+
+impl<'a, S: Suite> Stage<'a, S> {
+    fn new(suite: &'a S, history: &'a History<S::Action>) -> Self {
+        let mut stage = Self {
+            suite,
+            history,
+            server: Server::starting_at(START),
+            agenda: BTreeMap::new(),
+            planned: 0,
+            replicas: (0..history.replicas).map(|_| Replica::default()).collect(),
+            processes: JoinSet::new(),
+            deaths: mpsc::unbounded_channel(),
+            out_until: Duration::ZERO,
+            noted: Arc::default(),
+        };
+        stage.observe();
+        for (number, action) in history.actions.iter().enumerate() {
+            stage.plan(action.time, Step::Act(number));
+        }
+        for number in 0..stage.replicas.len() {
+            stage.plan(Duration::ZERO, Step::Start(number));
+        }
+        for (number, trouble) in history.troubles.iter().enumerate() {
+            stage.plan(trouble.time, Step::Trouble(number));
+        }
+        stage
+    }
+
+    fn observe(&self) {
+        let (suite, noted) = (self.suite.clone(), self.noted.clone());
+        self.server.observe(move |server, request| {
+            if fence::sender(request, S::NAME).is_none() {
+                return;
+            }
+            let tampered = noted.lock().tampered;
+            let permitted = fence::permits(server, request, S::NAME, tampered)
+                .and_then(|()| suite.permits(server, request));
+            if let Err(what) = permitted {
+                note(&noted, server, what);
+            }
+        });
+    }
+
+    async fn play(mut self) -> Run {
+        let outcome = self.outcome().await;
+        Run {
+            outcome,
+            requests: self.server.requests(),
+        }
+    }
+
+    async fn outcome(&mut self) -> Result<State, Violation> {
+        while let Some((&(time, number), _)) = self.agenda.first_key_value() {
+            self.pass_until(time).await?;
+            if let Some(step) = self.agenda.remove(&(time, number)) {
+                self.take(step);
+            }
+        }
+        self.pass_until(S::LENGTH).await?;
+        self.end_troubles();
+        self.settle().await?;
+        let end = self.suite.afterwards(&self.server, self.history);
+        end.map_err(|what| self.violation(what))?;
+        Ok(self.suite.state(&self.server))
+    }
+
+    /// Lets time pass, during which replicas may die.
+    async fn pass_until(&mut self, time: Duration) -> Result<(), Violation> {
+        loop {
+            if let Some(violation) = self.noted.lock().violation.clone() {
+                return Err(violation);
+            }
+            let left = time.saturating_sub(self.server.elapsed());
+            tokio::select! {
+                biased;
+                Some(identity) = self.deaths.1.recv() => self.die(&identity),
+                Some(ended) = self.processes.join_next() => match ended {
+                    Ok(Ok(())) => {}
+                    Ok(Err(why)) => return Err(self.violation(format!("a replica ended of itself: {why}"))),
+                    Err(error) if error.is_cancelled() => {}
+                    Err(error) => return Err(self.violation(format!("a replica panicked: {error}"))),
+                },
+                () = sleep(left) => return Ok(()),
+            }
+        }
+    }
+
+    fn take(&mut self, step: Step) {
+        match step {
+            Step::Act(number) => self.suite.act(&self.server, &self.history.actions[number].what),
+            Step::Trouble(number) => self.trouble(&self.history.troubles[number].what.clone()),
+            Step::Up if self.server.elapsed() >= self.out_until => self.server.up(),
+            Step::Up => {}
+            Step::Start(replica) => self.start(replica),
+            Step::ThiefRenews => fence::renew(&self.server, S::NAME, self.now()),
+        }
+    }
+
+    fn trouble(&mut self, trouble: &Trouble) {
+        match *trouble {
+            Trouble::Requests {
+                which,
+                count,
+                ref fault,
+            } => {
+                self.server
+                    .fail_next(count, move |request| which.matches(request), fault.clone());
+                if matches!(which, Which::Watches(_)) {
+                    self.server.close_watches();
+                }
+            }
+            Trouble::Outage(lasts) => {
+                self.server.down();
+                self.up_in(lasts);
+            }
+            Trouble::Restart(lasts) => {
+                self.server.restart();
+                self.up_in(lasts);
+            }
+            Trouble::WrongClock { seconds } => {
+                self.server
+                    .offset_clock(SignedDuration::from_secs(seconds.into()));
+            }
+            Trouble::WatchesEnd => self.server.close_watches(),
+            Trouble::Compaction => self.server.compact(),
+            Trouble::Crash {
+                replica,
+                moment,
+                restart,
+            } => self.crash(replica - 1, moment, restart),
+            Trouble::Stop { replica, restart } => {
+                let process = &mut self.replicas[replica - 1].process;
+                if let Some(stop) = process.as_mut().and_then(|process| process.stop.take()) {
+                    // One that ended meanwhile needs no asking.
+                    let _ = stop.send(());
+                    *process = None;
+                    self.plan(self.server.elapsed() + restart, Step::Start(replica - 1));
+                }
+            }
+            Trouble::LeaseStolen(lasts) => {
+                self.tamper(|server| fence::steal(server, S::NAME));
+                let mut renewal = fence::RENEWAL;
+                while renewal < lasts {
+                    self.plan(self.server.elapsed() + renewal, Step::ThiefRenews);
+                    renewal += fence::RENEWAL;
+                }
+            }
+            Trouble::LeaseDeleted => {
+                self.tamper(|server| server.delete(&LEASES, fence::NAMESPACE, S::NAME).is_ok());
+            }
+        }
+    }
+
+    fn up_in(&mut self, time: Duration) {
+        let at = self.server.elapsed() + time;
+        self.out_until = self.out_until.max(at);
+        self.plan(at, Step::Up);
+    }
+
+    fn tamper(&self, tamper: impl FnOnce(&Server) -> bool) {
+        if tamper(&self.server) {
+            self.noted.lock().tampered = Some(self.server.elapsed());
+        }
+    }
+
+    fn start(&mut self, number: usize) {
+        let now = self.now();
+        let replica = &mut self.replicas[number];
+        if replica.process.is_some() {
+            return;
+        }
+        replica.lives += 1;
+        let identity = format!("replica-{}.{}", number + 1, replica.lives);
+        let (stop, stopped) = oneshot::channel();
+        let life = Life {
+            client: self.server.client_as(&format!("{}/{identity}", S::NAME)),
+            now,
+            identity: identity.clone(),
+            stop: stopped,
+        };
+        replica.process = Some(Process {
+            identity,
+            task: self.processes.spawn(self.suite.process(life)),
+            stop: Some(stop),
+        });
+    }
+
+    fn crash(&mut self, number: usize, moment: Moment, restart: Duration) {
+        let Some(process) = &self.replicas[number].process else {
+            return;
+        };
+        let identity = process.identity.clone();
+        if moment == Moment::Now {
+            self.die(&identity);
+        } else {
+            let death = self.deaths.0.clone();
+            let is_write = move |request: &crate::embedded::Request| {
+                let found = S::RESOURCES
+                    .iter()
+                    .any(|resource| Which::Writes(resource).matches(request))
+                    && fence::sender(request, S::NAME) == Some(&identity);
+                // The stage outlives the replicas; should it not, nobody waits for the news.
+                found && death.send(identity.clone()).is_ok()
+            };
+            let fault = Fault::NoAnswer {
+                takes_effect: moment == Moment::AfterWrite,
+            };
+            self.server.fail_next(1, is_write, fault);
+        }
+        self.plan(self.server.elapsed() + restart, Step::Start(number));
+    }
+
+    fn die(&mut self, identity: &str) {
+        for replica in &mut self.replicas {
+            if let Some(process) = replica.process.take_if(|process| process.identity == identity) {
+                process.task.abort();
+            }
+        }
+    }
+
+    /// From here on nothing goes wrong any more.
+    fn end_troubles(&mut self) {
+        self.server.clear_faults();
+        self.server.up();
+        self.server.offset_clock(SignedDuration::ZERO);
+        for number in 0..self.replicas.len() {
+            self.start(number);
+        }
+    }
+
+    async fn settle(&mut self) -> Result<(), Violation> {
+        let deadline = self.server.elapsed() + S::SETTLES_WITHIN;
+        loop {
+            let settled = self.suite.settled(&self.server, &self.history.actions);
+            if settled.is_ok() {
+                self.pass_until(self.server.elapsed() + QUIET).await?;
+                let still = self.suite.settled(&self.server, &self.history.actions);
+                return still.map_err(|what| self.violation(format!("it had settled, and then {what}")));
+            }
+            if let Err(what) = settled
+                && self.server.elapsed() >= deadline
+            {
+                let after = S::SETTLES_WITHIN;
+                return Err(self.violation(format!("{after:?} after the last fault {what}")));
+            }
+            self.pass_until(self.server.elapsed() + LOOK_EVERY).await?;
+        }
+    }
+
+    fn plan(&mut self, time: Duration, step: Step) {
+        self.planned += 1;
+        self.agenda.insert((time, self.planned), step);
+    }
+
+    fn now(&self) -> Timestamp {
+        START.checked_add(self.server.elapsed()).unwrap_or(Timestamp::MAX)
+    }
+
+    fn violation(&self, what: String) -> Violation {
+        Violation {
+            at: self.server.elapsed(),
+            what,
+        }
+    }
+}
+
+/// Keeps the first thing that went wrong.
+fn note(noted: &Mutex<Noted>, server: &Server, what: String) {
+    let at = server.elapsed();
+    noted.lock().violation.get_or_insert(Violation { at, what });
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} ({:.3} s after the start)",
+            self.what,
+            self.at.as_secs_f64()
+        )
+    }
+}

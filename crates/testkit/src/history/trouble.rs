@@ -1,0 +1,236 @@
+//! What can go wrong in a history.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::draw::Draw;
+use crate::embedded::{Fault, Request, Resource, Verb};
+
+/// One thing that goes wrong.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Trouble {
+    /// The next requests of a kind meet a fault.
+    Requests {
+        /// Of which kind.
+        which: Which,
+        /// How many of them.
+        count: usize,
+        /// What they meet.
+        fault: Fault,
+    },
+    /// The server cannot be reached for a time; connections break.
+    Outage(Duration),
+    /// The same, and afterwards watches cannot go on from where they were: the server was restarted.
+    Restart(Duration),
+    /// The server's clock is wrong from here on.
+    WrongClock {
+        /// By how much: ahead, or behind where negative.
+        seconds: i32,
+    },
+    /// All watches end in good order, as after `--min-request-timeout`.
+    WatchesEnd,
+    /// History is compacted: what goes on from an old version is answered 410.
+    Compaction,
+    /// A replica dies, without a word, and is started again.
+    Crash {
+        /// Which one, from 1.
+        replica: usize,
+        /// At which moment.
+        moment: Moment,
+        /// After how long it is started again.
+        restart: Duration,
+    },
+    /// A replica is asked to stop (SIGTERM) and started again, as in a roll-out.
+    Stop {
+        /// Which one, from 1.
+        replica: usize,
+        /// After how long it is started again.
+        restart: Duration,
+    },
+    /// Somebody else's name is written into the Lease, and renewed for a time.
+    LeaseStolen(Duration),
+    /// The Lease is deleted.
+    LeaseDeleted,
+}
+
+/// Kinds of requests.
+#[derive(Clone, Copy, Debug)]
+pub enum Which {
+    /// Writes to this resource.
+    Writes(&'static Resource),
+    /// Lists of this resource.
+    Lists(&'static Resource),
+    /// Watches of this resource; those that are open end, so that new ones come.
+    Watches(&'static Resource),
+    /// Reads and writes of the Lease.
+    Lease,
+}
+
+/// When a process dies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// At the trouble's time.
+    Now,
+    /// As its next write arrives, before the effect.
+    BeforeWrite,
+    /// After the effect of its next write, before the answer.
+    AfterWrite,
+}
+
+impl Trouble {
+    /// One that concerns `resources` or one of the replicas.
+    pub(super) fn draw(draw: &mut Draw, resources: &[&'static Resource], replicas: usize) -> Self {
+        let seconds = |from, to| Duration::from_secs(from)..Duration::from_secs(to);
+        match draw.number(0..24) {
+            0..9 => {
+                let resource = draw.pick(resources);
+                let which = draw.pick(&[
+                    Which::Writes(resource),
+                    Which::Writes(resource),
+                    Which::Lists(resource),
+                    Which::Watches(resource),
+                    Which::Lease,
+                ]);
+                Self::Requests {
+                    which,
+                    count: draw.number(1..8),
+                    fault: which.fault(draw),
+                }
+            }
+            9..11 => Self::Outage(draw.time(seconds(1, 60))),
+            11..14 => Self::Restart(draw.time(seconds(1, 60))),
+            14 => Self::WatchesEnd,
+            15 => Self::Compaction,
+            16..19 => Self::Crash {
+                replica: draw.number(1..replicas + 1),
+                moment: draw.pick(&[Moment::Now, Moment::BeforeWrite, Moment::AfterWrite]),
+                restart: draw.time(seconds(1, 30)),
+            },
+            19 => Self::Stop {
+                replica: draw.number(1..replicas + 1),
+                restart: draw.time(seconds(1, 30)),
+            },
+            20..22 => Self::LeaseStolen(draw.time(seconds(0, 60))),
+            22 => Self::LeaseDeleted,
+            _ => Self::WrongClock {
+                seconds: i32::try_from(draw.number(0..240)).unwrap_or(0) - 120,
+            },
+        }
+    }
+}
+
+impl Which {
+    /// Something that can befall such requests.
+    fn fault(self, draw: &mut Draw) -> Fault {
+        match (self, draw.number(0..3)) {
+            (Self::Watches(_), 0) => draw.pick(&[Fault::WatchEnds, Fault::WatchSilent]),
+            (Self::Watches(_), 1) => {
+                Fault::WatchLags(draw.time(Duration::from_secs(1)..Duration::from_secs(30)))
+            }
+            (Self::Lists(_), 0) => Fault::Stale {
+                by: draw.time(Duration::from_secs(1)..Duration::from_mins(1)),
+                illegal: false,
+            },
+            _ => any_fault(draw),
+        }
+    }
+
+    pub(super) fn matches(self, request: &Request) -> bool {
+        let is_of =
+            |resource: &Resource| request.resource == resource.plural && request.group == resource.group;
+        match self {
+            Self::Writes(resource) => request.verb.is_write() && is_of(resource),
+            Self::Lists(resource) => request.verb == Verb::List && is_of(resource),
+            Self::Watches(resource) => request.verb == Verb::Watch && is_of(resource),
+            Self::Lease => request.verb != Verb::Watch && request.resource == "leases",
+        }
+    }
+}
+
+impl PartialEq for Which {
+    fn eq(&self, other: &Self) -> bool {
+        self.to_string() == other.to_string()
+    }
+}
+
+impl fmt::Display for Which {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Writes(resource) => write!(f, "writes to {}", resource.plural),
+            Self::Lists(resource) => write!(f, "lists of {}", resource.plural),
+            Self::Watches(resource) => write!(f, "watches of {}", resource.plural),
+            Self::Lease => f.write_str("requests about the lease"),
+        }
+    }
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Requests {
+                which: which @ Which::Watches(_),
+                count,
+                fault,
+            } => write!(f, "all watches end, and the next {count} {which} {fault}"),
+            Self::Requests { which, count, fault } => write!(f, "the next {count} {which} {fault}"),
+            Self::Outage(lasts) => write!(f, "the server is out of reach for {lasts:?}"),
+            Self::Restart(lasts) => write!(f, "the server is restarted, which takes {lasts:?}"),
+            Self::WrongClock { seconds } if *seconds < 0 => {
+                write!(
+                    f,
+                    "the server's clock is {} s behind from here on",
+                    seconds.unsigned_abs()
+                )
+            }
+            Self::WrongClock { seconds } => write!(f, "the server's clock is {seconds} s ahead from here on"),
+            Self::WatchesEnd => f.write_str("all watches end"),
+            Self::Compaction => f.write_str("history is compacted"),
+            Self::Crash {
+                replica,
+                moment,
+                restart,
+            } => {
+                let moment = match moment {
+                    Moment::Now => "",
+                    Moment::BeforeWrite => " before its next write takes effect",
+                    Moment::AfterWrite => " after its next write took effect",
+                };
+                write!(f, "replica {replica} dies{moment}, back {restart:?} later")
+            }
+            Self::Stop { replica, restart } => {
+                write!(f, "replica {replica} is asked to stop, back {restart:?} later")
+            }
+            Self::LeaseStolen(lasts) => write!(f, "the lease is stolen, and held for {lasts:?}"),
+            Self::LeaseDeleted => f.write_str("the lease is deleted"),
+        }
+    }
+}
+
+/// Something that can befall every request.
+fn any_fault(draw: &mut Draw) -> Fault {
+    let wait = Duration::from_secs(1)..Duration::from_secs(20);
+    let takes_effect = draw.chance(50);
+    match draw.number(0..12) {
+        0 => Fault::Delay(draw.time(Duration::from_millis(10)..Duration::from_secs(40))),
+        1 => Fault::DropBefore,
+        2 => Fault::DropAfterEffect,
+        3 => Fault::status(409, "Conflict"),
+        4 => Fault::Status {
+            code: 429,
+            reason: "TooManyRequests".to_owned(),
+            retry_after: Some(draw.time(wait)),
+        },
+        5 => Fault::Throttled {
+            retry_after: draw.time(wait),
+        },
+        6 => Fault::status(500, "InternalError"),
+        7 => Fault::status(503, "ServiceUnavailable"),
+        8 => Fault::Timeout {
+            after: draw.time(wait),
+            takes_effect,
+        },
+        9 => Fault::CutAnswer,
+        10 => Fault::Garbage,
+        _ => Fault::NoAnswer { takes_effect },
+    }
+}
