@@ -1,0 +1,74 @@
+//! Why a request was refused, one field at a time.
+
+use std::fmt;
+
+use serde_json::{Value, json};
+
+/// Why a request was refused, one of the causes in the details.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::embedded) struct Cause {
+    /// For machines, e.g. `FieldValueInvalid`.
+    pub(in crate::embedded) reason: &'static str,
+    pub(in crate::embedded) field: String,
+    /// For people, without the field.
+    pub(in crate::embedded) message: String,
+}
+
+impl Cause {
+    pub(super) fn to_json(&self) -> Value {
+        json!({ "reason": self.reason, "message": self.message, "field": self.field })
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.message)
+    }
+}
+
+/// What is wrong with it (apimachinery `util/validation/field`); `shown` is the value as JSON.
+impl Cause {
+    pub(super) fn new(reason: &'static str, field: &str, message: String) -> Self {
+        Self {
+            reason,
+            field: field.to_owned(),
+            message,
+        }
+    }
+
+    pub(in crate::embedded) fn forbidden(field: &str, why: &str) -> Self {
+        Self::new("FieldValueForbidden", field, format!("Forbidden: {why}"))
+    }
+
+    pub(in crate::embedded) fn required(field: &str, why: &str) -> Self {
+        Self::new("FieldValueRequired", field, format!("Required value: {why}"))
+    }
+
+    pub(in crate::embedded) fn invalid(field: &str, shown: &str, why: &str) -> Self {
+        Self::new(
+            "FieldValueInvalid",
+            field,
+            format!("Invalid value: {shown}: {why}"),
+        )
+    }
+
+    pub(in crate::embedded) fn too_long(field: &str, limit: usize) -> Self {
+        Self::new(
+            "FieldValueTooLong",
+            field,
+            format!("Too long: may not be more than {limit} bytes"),
+        )
+    }
+
+    pub(in crate::embedded) fn not_supported(field: &str, shown: &str, supported: &[&str]) -> Self {
+        let supported: Vec<String> = supported.iter().map(|value| format!("\"{value}\"")).collect();
+        Self::new(
+            "FieldValueNotSupported",
+            field,
+            format!(
+                "Unsupported value: {shown}: supported values: {}",
+                supported.join(", ")
+            ),
+        )
+    }
+}

@@ -1,0 +1,124 @@
+//! From the body of a create to an object in the store.
+
+use serde_json::{Value, json};
+
+use super::{Origin, Ownership, Write, key};
+use crate::embedded::body::Parsed;
+use crate::embedded::failure::Failure;
+use crate::embedded::managed_fields::{self, Part};
+use crate::embedded::object::{remove, requested_version, suffix, text, uid};
+use crate::embedded::resource::{Source, StatusRule};
+use crate::embedded::store::Stored;
+
+/// Letters of a `generateName` that a generated name keeps: it has 63 with its suffix.
+const GENERATED_PREFIX_LIMIT: usize = 58;
+
+impl Write<'_> {
+    pub(in crate::embedded) fn create(self, body: Parsed) -> Result<Stored, Failure> {
+        let mut object = self.well_formed(body.value)?;
+        self.decode(&mut object, &body.duplicates)?;
+        if requested_version(&object["metadata"]).is_ok_and(|version| version != 0) {
+            return Err(Failure::new(
+                500,
+                "",
+                "resourceVersion should not be set on objects to be created",
+            ));
+        }
+        remove(&mut object["metadata"], "managedFields");
+        self.add(object, Ownership::Tracked)
+    }
+
+    /// The last steps of a create: from a decoded object to the store.
+    pub(in crate::embedded) fn add(
+        mut self,
+        mut object: Value,
+        ownership: Ownership,
+    ) -> Result<Stored, Failure> {
+        self.check_namespace(&object["metadata"])?;
+        self.check_lifecycle(&object["metadata"])?;
+        for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
+            remove(&mut object["metadata"], field);
+        }
+        if self.resource.status == StatusRule::SubresourceOnly && self.part != Part::Whole {
+            remove(&mut object, "status");
+        }
+        if let Some(complete) = self.resource.on_create
+            && self.origin == Origin::Client
+        {
+            complete(&mut object);
+        }
+        if ownership == Ownership::Tracked {
+            managed_fields::track(self.resource, None, &mut object, self.part, self.writer);
+        }
+        let metadata = &mut object["metadata"];
+        let generated = !text(metadata, "generateName").is_empty();
+        let name = self.name_for(metadata)?;
+        if self.resource.source == (Source::Definition { terminating: true }) && self.origin == Origin::Client
+        {
+            return Err(Failure::definition_terminating(self.resource, &name));
+        }
+        let key = key(self.resource, self.namespace, &name);
+        if self.store.get(self.resource, &key).is_some() {
+            return Err(if generated {
+                Failure::not_generated(self.resource, &name)
+            } else {
+                Failure::already_exists(self.resource, &name)
+            });
+        }
+        let identity = self.store.next_identity();
+        if let Some(metadata) = metadata.as_object_mut() {
+            metadata.insert("name".to_owned(), json!(name));
+            metadata.insert("uid".to_owned(), json!(uid(identity)));
+            metadata.insert("creationTimestamp".to_owned(), json!(self.writer.now));
+            if self.resource.is_namespaced() {
+                metadata.insert("namespace".to_owned(), json!(self.namespace));
+            } else {
+                metadata.remove("namespace");
+            }
+            metadata.remove("resourceVersion");
+            if self.resource.generation {
+                metadata.insert("generation".to_owned(), json!(1));
+            }
+        }
+        self.prepare(&mut object);
+        self.validate(None, &object, &name)?;
+        Ok(self.put(&key, object))
+    }
+
+    /// An update of what is not there: it comes anew, whatever version the client knew.
+    pub(in crate::embedded) fn create_by_update(self, mut body: Parsed) -> Result<Stored, Failure> {
+        body.value = self.well_formed(body.value)?;
+        self.check_identity(&body.value)?;
+        let uid = text(&body.value["metadata"], "uid");
+        if !uid.is_empty() {
+            return Err(Failure::wrong_uid(self.resource, &self.key(), uid, ""));
+        }
+        remove(&mut body.value["metadata"], "resourceVersion");
+        self.create(body)
+    }
+
+    /// Whether an update would create the object.
+    pub(in crate::embedded) fn update_creates(&self) -> bool {
+        self.resource.create_on_update
+            && self.part != Part::Status
+            && self.store.get(self.resource, &self.key()).is_none()
+    }
+
+    fn name_for(&mut self, metadata: &Value) -> Result<String, Failure> {
+        let (name, prefix) = (text(metadata, "name"), text(metadata, "generateName"));
+        match (name, prefix) {
+            ("", "") => Err(Failure::invalid(
+                self.resource,
+                "",
+                "FieldValueRequired",
+                "metadata.name",
+                "Required value: name or generateName is required",
+            )),
+            ("", prefix) => {
+                let prefix: String = prefix.chars().take(GENERATED_PREFIX_LIMIT).collect();
+                Ok(format!("{prefix}{}", suffix(self.store.next_identity())))
+            }
+            (name, _) => Ok(name.to_owned()),
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! What a create, an update, a patch and a delete do to an object.
+
+mod create;
+mod update;
+
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::body::Reading;
+use super::failure::Failure;
+use super::managed_fields::{Part, Writer};
+use super::object::remove;
+use super::resource::Resource;
+use super::store::{Store, Stored};
+
+/// One write on its way into the store.
+#[derive(Debug)]
+pub(super) struct Write<'a> {
+    pub(super) store: &'a mut Store,
+    pub(super) resource: &'static Resource,
+    pub(super) namespace: &'a str,
+    /// Empty for a create, which takes it from the object.
+    pub(super) name: &'a str,
+    pub(super) writer: Writer<'a>,
+    pub(super) at: Instant,
+    pub(super) origin: Origin,
+    /// Which part of the object it may change.
+    pub(super) part: Part,
+    pub(super) dry_run: bool,
+    /// How strictly it is read.
+    pub(super) reading: &'a Reading,
+}
+
+/// Who asks for a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// A client, under the rules of the resource.
+    Client,
+    /// The test itself, which needs no resourceVersion.
+    Test,
+}
+
+/// How the managed fields of an object about to be written come about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ownership {
+    /// From what the write changes.
+    Tracked,
+    /// They are in the object already.
+    Applied,
+}
+
+/// What a delete insists on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Preconditions {
+    pub(super) uid: Option<String>,
+    pub(super) version: Option<String>,
+}
+
+/// The field manager of the server's own writes.
+pub(super) const SERVER_MANAGER: &str = "kube-apiserver";
+
+/// The key of an object in the store.
+pub(super) fn key(resource: &Resource, namespace: &str, name: &str) -> String {
+    if resource.is_namespaced() {
+        format!("{namespace}/{name}")
+    } else {
+        name.to_owned()
+    }
+}
+
+/// Parses a stored object into the form of `resource`, with `kind` and `apiVersion`.
+pub(super) fn served(resource: &Resource, stored: &Stored) -> Value {
+    let mut object: Value = serde_json::from_slice(&stored.body).unwrap_or_default();
+    resource.to_served(&mut object);
+    object["kind"] = json!(resource.kind);
+    object["apiVersion"] = json!(resource.api_version());
+    object
+}
+
+impl Write<'_> {
+    /// A write of the server's own beside this one, in the same namespace.
+    pub(super) fn servers_own<'b>(
+        &'b mut self,
+        resource: &'static Resource,
+        name: &'b str,
+        part: Part,
+    ) -> Write<'b> {
+        Write {
+            store: &mut *self.store,
+            resource,
+            namespace: self.namespace,
+            name,
+            writer: Writer {
+                manager: SERVER_MANAGER,
+                now: self.writer.now,
+            },
+            at: self.at,
+            origin: Origin::Client,
+            part,
+            dry_run: self.dry_run,
+            reading: self.reading,
+        }
+    }
+
+    /// Changes an object as the API server itself does, without an owner for what it changed.
+    pub(super) fn set(mut self, mut object: Value, change: impl FnOnce(&mut Value)) {
+        change(&mut object);
+        let key = key(self.resource, self.namespace, self.name);
+        self.put(&key, object);
+    }
+
+    pub(super) fn count_generation(&self, object: &mut Value) {
+        if self.resource.generation {
+            let generation = object["metadata"]["generation"].as_i64().unwrap_or(0);
+            object["metadata"]["generation"] = json!(generation.saturating_add(1));
+        }
+    }
+
+    /// The key of the object in the store.
+    pub(super) fn key(&self) -> String {
+        key(self.resource, self.namespace, self.name)
+    }
+
+    pub(super) fn current(&self) -> Result<Current, Failure> {
+        let stored = self
+            .store
+            .get(self.resource, &self.key())
+            .ok_or_else(|| Failure::not_found(self.resource, self.name))?
+            .clone();
+        Ok(Current {
+            object: served(self.resource, &stored),
+            stored,
+        })
+    }
+
+    /// Stores an object as it is.
+    pub(super) fn put(&mut self, key: &str, object: Value) -> Stored {
+        let object = self.to_stored(object);
+        if self.dry_run {
+            let version = self
+                .store
+                .get(self.resource, key)
+                .map_or(0, |stored| stored.version);
+            return Stored {
+                version,
+                body: object.to_string().into(),
+            };
+        }
+        self.store.put(self.resource, key, object, self.at)
+    }
+
+    /// Takes the object out of the store. `last` is its last state, which is returned as stored.
+    pub(super) fn remove(&mut self, last: Value) -> Stored {
+        let last = self.to_stored(last);
+        if self.dry_run {
+            return Stored {
+                version: 0,
+                body: last.to_string().into(),
+            };
+        }
+        let key = key(self.resource, self.namespace, self.name);
+        self.store.remove(self.resource, &key, last, self.at)
+    }
+
+    fn to_stored(&self, mut object: Value) -> Value {
+        remove(&mut object, "kind");
+        remove(&mut object, "apiVersion");
+        self.resource.to_stored(&mut object);
+        object
+    }
+}
+
+/// An object as it is before a write.
+#[derive(Debug)]
+pub(super) struct Current {
+    pub(super) stored: Stored,
+    pub(super) object: Value,
+}

@@ -1,0 +1,191 @@
+//! What an update and a patch do to an object.
+
+use serde_json::{Value, json};
+
+use super::{Current, Origin, Ownership, Write, key};
+use crate::embedded::body::Parsed;
+use crate::embedded::failure::Failure;
+use crate::embedded::json_patch::json_patch;
+use crate::embedded::managed_fields::{self, Part};
+use crate::embedded::object::{differs_beside, keep, keep_all_but, requested_version, text};
+use crate::embedded::patch::{Patch, PatchKind};
+use crate::embedded::resource::table::NAMESPACES;
+use crate::embedded::store::Stored;
+use crate::embedded::{merge, namespaces, validation};
+
+/// Fields of the metadata that an update cannot change.
+const KEPT: &[&str] = &[
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "generation",
+    "name",
+    "namespace",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+];
+
+impl Write<'_> {
+    pub(in crate::embedded) fn update(self, body: Parsed) -> Result<Stored, Failure> {
+        let mut object = self.well_formed(body.value)?;
+        self.decode(&mut object, &body.duplicates)?;
+        self.check_named(&object)?;
+        let current = self.current()?;
+        let uid = text(&object["metadata"], "uid");
+        let found = text(&current.object["metadata"], "uid");
+        if !uid.is_empty() && uid != found {
+            return Err(Failure::wrong_uid(self.resource, &self.key(), uid, found));
+        }
+        self.replace(current, object, Ownership::Tracked)
+    }
+
+    /// Patches, or creates what is applied; says whether it did the latter.
+    pub(in crate::embedded) fn patch(self, patch: Patch) -> Result<(Stored, bool), Failure> {
+        self.check_patch(patch.kind)?;
+        if patch.kind == PatchKind::Apply {
+            return self.apply(patch);
+        }
+        let current = self.current()?;
+        let mut object = current.object.clone();
+        self.apply_patch(patch.kind, &mut object, patch.parsed.value)?;
+        if object["metadata"].is_null() {
+            object["metadata"] = json!({});
+        }
+        self.decode_patched(&mut object, &patch.parsed.duplicates)?;
+        self.check_identity(&object)?;
+        Ok((self.replace(current, object, Ownership::Tracked)?, false))
+    }
+
+    /// Custom resources have no types to merge strategically by.
+    pub(in crate::embedded) fn check_patch(&self, kind: PatchKind) -> Result<(), Failure> {
+        if self.resource.is_custom() && kind == PatchKind::Strategic {
+            return Err(Failure::no_strategic_merge());
+        }
+        Ok(())
+    }
+
+    /// Applies a patch to an object of this resource or to its scale.
+    pub(in crate::embedded) fn apply_patch(
+        &self,
+        kind: PatchKind,
+        object: &mut Value,
+        patch: Value,
+    ) -> Result<(), Failure> {
+        match (kind, patch) {
+            (PatchKind::Json, Value::Array(operations)) => json_patch(object, &operations)?,
+            (PatchKind::Strategic, Value::Object(patch)) => {
+                if let Value::Object(object) = object {
+                    merge::strategic_merge_patch(self.resource.schema(), object, patch)?;
+                }
+            }
+            (PatchKind::Merge, patch @ Value::Object(_)) => merge::merge_patch(object, patch),
+            (kind, other) => return Err(kind.misshapen(&other)),
+        }
+        Ok(())
+    }
+
+    /// The last steps of an update and a patch: from the whole new object, decoded, to the store.
+    pub(in crate::embedded) fn replace(
+        mut self,
+        current: Current,
+        mut new: Value,
+        ownership: Ownership,
+    ) -> Result<Stored, Failure> {
+        let old = current.object;
+        let wanted = requested_version(&new["metadata"])?;
+        if wanted == 0 && !self.resource.unconditional_update && self.origin == Origin::Client {
+            return Err(Failure::version_required(self.resource, self.name));
+        }
+        if wanted != 0 && wanted != current.stored.version {
+            return Err(Failure::modified(self.resource, self.name));
+        }
+        let uid = text(&new["metadata"], "uid");
+        // The status of a custom resource is taken out before anything looks at the rest.
+        let is_looked_at = self.part != Part::Status || !self.resource.is_custom();
+        if !uid.is_empty() && uid != text(&old["metadata"], "uid") && is_looked_at {
+            let body = format!("Invalid value: \"{uid}\": field is immutable");
+            let field = "metadata.uid";
+            return Err(Failure::invalid(
+                self.resource,
+                self.name,
+                "FieldValueInvalid",
+                field,
+                &body,
+            ));
+        }
+        let causes = validation::causes_of_update(&old["metadata"], &new["metadata"]);
+        if !causes.is_empty() {
+            return Err(Failure::invalid_fields(self.resource, self.name, &causes));
+        }
+        self.keep_what_updates_cannot_change(&old, &mut new);
+        if self.resource.is(&NAMESPACES) {
+            namespaces::label(&mut new);
+        }
+        if ownership == Ownership::Tracked {
+            managed_fields::choose(&old, &mut new, self.part);
+        }
+        self.validate(Some(&old), &new, self.name)?;
+        self.check_finalizers(&old, &new)?;
+        if self.resource.is(&NAMESPACES) {
+            namespaces::check(&new, self.name, self.part)?;
+        }
+        if self.resource.generation && self.counts_as_change(&old, &new) {
+            self.count_generation(&mut new);
+        }
+        let is_over = self.is_over(&old, &new);
+        if new == old && !is_over {
+            return Ok(current.stored);
+        }
+        if ownership == Ownership::Tracked {
+            managed_fields::track(self.resource, Some(&old), &mut new, self.part, self.writer);
+        }
+        if is_over {
+            self.remove(old);
+            return Ok(Stored {
+                version: current.stored.version,
+                body: self.to_stored(new).to_string().into(),
+            });
+        }
+        let key = key(self.resource, self.namespace, self.name);
+        Ok(self.put(&key, new))
+    }
+
+    fn keep_what_updates_cannot_change(&self, old: &Value, new: &mut Value) {
+        if let Some(metadata) = new["metadata"].as_object_mut() {
+            for field in KEPT {
+                keep(metadata, &old["metadata"], field);
+            }
+        }
+        if let Some(object) = new.as_object_mut() {
+            keep(object, old, "kind");
+            keep(object, old, "apiVersion");
+            match self.part {
+                Part::Whole => {}
+                Part::WithoutStatus | Part::Finalize | Part::Scale => keep(object, old, "status"),
+                Part::Status => keep_all_but(object, old, &["metadata", "status"]),
+            }
+        }
+        if self.part == Part::Status
+            && let Some(metadata) = new["metadata"].as_object_mut()
+        {
+            for field in self.resource.status_keeps {
+                keep(metadata, &old["metadata"], field);
+            }
+        }
+        if self.resource.is(&NAMESPACES) {
+            namespaces::keep_spec(new, old, self.part);
+        }
+    }
+
+    /// Whether `metadata.generation` counts what a write changed. Without a subresource of its own `status` is
+    /// a field like any other.
+    fn counts_as_change(&self, old: &Value, new: &Value) -> bool {
+        let uncounted: &[&str] = if self.resource.has_status() {
+            &["metadata", "status"]
+        } else {
+            &["metadata"]
+        };
+        differs_beside(uncounted, old, new)
+    }
+}
