@@ -91,11 +91,11 @@ async fn the_largest_cluster_fits_into_memory_and_is_served() {
     let started = Instant::now();
     server.seed_nodes(NODES);
     server.seed_pods(PODS);
-    let seeded = started.elapsed();
-    let at_rest = Usage::of(me).unwrap().rss;
+    let took = started.elapsed();
+    let Usage { rss, cpu, .. } = Usage::of(me).unwrap();
     println!(
-        "seeded {NODES} nodes and {PODS} pods in {seeded:.1?}, {} MiB",
-        at_rest >> 20
+        "seeded {NODES} nodes and {PODS} pods in {took:.1?} ({cpu:.1?} of CPU), {} MiB",
+        rss >> 20
     );
 
     let door = server.listen(0).await.unwrap();
@@ -114,6 +114,7 @@ async fn the_largest_cluster_fits_into_memory_and_is_served() {
     println!("at most {} MiB", peak >> 20);
 
     assert_eq!((list.objects, stream.objects), (PODS, PODS));
-    assert!(seeded < SEEDED_WITHIN, "seeded in {seeded:?}");
+    // It does nothing but compute: what else the machine has to do must not fail it.
+    assert!(cpu < SEEDED_WITHIN, "seeded with {cpu:?} of CPU");
     assert!(peak < MEMORY, "{} MiB", peak >> 20);
 }
