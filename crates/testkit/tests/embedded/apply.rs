@@ -75,7 +75,7 @@ async fn an_apply_creates_what_is_not_there(client: Client) {
             "manager": "m1",
             "operation": "Apply",
             "apiVersion": "v1",
-            "time": metadata["creationTimestamp"],
+            "time": metadata["managedFields"][0]["time"],
             "fieldsType": "FieldsV1",
             "fieldsV1": { "f:data": { "f:a": {} } },
         }])
@@ -238,7 +238,7 @@ async fn several_managers_may_want_the_same(client: Client) {
             "fieldsV1": { "f:data": { "f:a": {} } },
         });
         if manager == "m1" {
-            entry["time"] = first["metadata"]["creationTimestamp"].clone();
+            entry["time"] = first["metadata"]["managedFields"][0]["time"].clone();
         }
         entry
     };

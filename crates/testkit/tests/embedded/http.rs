@@ -120,6 +120,14 @@ pub(crate) async fn create(client: &Client, uri: &str, object: Value) -> Value {
     answer.body
 }
 
+/// Waits until what the server may answer from its cache is as new as the last write to `collection`: the
+/// real one's cache may lag behind its store for a moment.
+pub(crate) async fn catch_up(client: &Client, collection: &str) {
+    let now = version(&get(client, collection).await.body);
+    let cached = format!("{collection}?resourceVersion={now}&resourceVersionMatch=NotOlderThan");
+    assert_eq!(get(client, cached).await.code, 200);
+}
+
 pub(crate) fn version(object: &Value) -> u64 {
     object["metadata"]["resourceVersion"]
         .as_str()

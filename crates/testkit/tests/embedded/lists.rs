@@ -199,6 +199,7 @@ async fn versions_are_read_as_asked(client: Client) {
     assert_eq!((names(&exact), version(&exact)), (vec!["versions-1"], old));
     let paged = list(&format!("resourceVersion={old}&limit=10")).await;
     assert_eq!((names(&paged), version(&paged)), (vec!["versions-1"], old));
+    catch_up(&client, LEASES).await;
     let newer = list(&format!(
         "resourceVersion={old}&resourceVersionMatch=NotOlderThan"
     ))

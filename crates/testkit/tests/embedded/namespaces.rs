@@ -61,7 +61,8 @@ async fn four_namespaces_exist_from_the_start(client: Client) {
                 "manager": "kube-apiserver",
                 "operation": "Update",
                 "apiVersion": "v1",
-                "time": found["metadata"]["creationTimestamp"],
+                // The second may change between the two.
+                "time": found["metadata"]["managedFields"][0]["time"],
                 "fieldsType": "FieldsV1",
                 "fieldsV1": { "f:metadata": { "f:labels": {
                     ".": {},

@@ -98,6 +98,7 @@ async fn a_limit_of_the_whole_list_ends_it(client: Client) {
 
 async fn a_limit_that_is_no_positive_number(client: Client) {
     leases(&client, &["a", "b", "c"]).await;
+    catch_up(&client, LEASES).await;
     for query in ["limit=0", "limit=-1", "limit=2&resourceVersion=0"] {
         let list = get(&client, format!("{LEASES}?{query}")).await.body;
         assert_eq!(names(&list), ["a", "b", "c"], "{query}");
@@ -369,6 +370,7 @@ async fn a_list_at_an_exact_version_shows_what_was_deleted_since(client: Client)
 async fn a_list_not_older_than_a_version_shows_the_present(client: Client) {
     let created = leases(&client, &["a", "b", "c"]).await;
     let old = version(&created[0]);
+    catch_up(&client, LEASES).await;
     for query in [
         format!("resourceVersion={old}"),
         format!("resourceVersion={old}&resourceVersionMatch=NotOlderThan"),
@@ -409,6 +411,7 @@ async fn lists_are_in_order_of_namespace_and_name(client: Client) {
         names(&list),
         ["10", "9", "a", "a-1", "a.b", "ab", "b", "c-0", "c0"]
     );
+    catch_up(&client, LEASES).await;
     let cached = get(&client, format!("{LEASES}?resourceVersion=0")).await.body;
     assert_eq!(names(&cached), names(&list));
 }

@@ -317,6 +317,7 @@ async fn a_streaming_list_is_at_least_as_new_as_asked(client: Client) {
     let first = lease(&client, "one").await;
     let mut current = label(&client, "one", "1").await;
     for asked in [0, version(&first), version(&current)] {
+        catch_up(&client, LEASES).await;
         let uri = format!("{LEASES}?{STREAMING}&resourceVersion={asked}");
         let mut list = Watch::open(&client, uri).await;
         assert_eq!(list.event().await, json!({ "type": "ADDED", "object": current }));

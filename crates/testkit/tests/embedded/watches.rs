@@ -86,6 +86,7 @@ async fn a_selector_turns_changes_into_additions_and_deletions(client: Client) {
 async fn a_watch_from_no_version_starts_with_what_there_is(client: Client) {
     create(&client, LEASES, lease("any-2", "any", "1")).await;
     create(&client, LEASES, lease("any-1", "any", "1")).await;
+    catch_up(&client, LEASES).await;
     for version in ["", "&resourceVersion=0"] {
         let mut watch = Watch::open(&client, watch_of("any", version)).await;
         assert_eq!(watch.line().await, "ADDED any-1");

@@ -47,7 +47,8 @@ async fn a_created_object_has_identity_and_an_owner_of_its_fields(client: Client
             "manager": "scenario",
             "operation": "Update",
             "apiVersion": "coordination.k8s.io/v1",
-            "time": metadata["creationTimestamp"],
+            // The second may change between the two.
+            "time": metadata["managedFields"][0]["time"],
             "fieldsType": "FieldsV1",
             "fieldsV1": { "f:spec": { "f:holderIdentity": {} } },
         }])
