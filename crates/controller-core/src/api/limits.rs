@@ -104,7 +104,8 @@ impl Gate {
     }
 }
 
-fn is_watch(request: &Request<Body>) -> bool {
+/// Whether the request follows changes: its answer has no end.
+pub(crate) fn is_watch<B>(request: &Request<B>) -> bool {
     let query = request.uri().query().unwrap_or_default();
     query
         .split('&')

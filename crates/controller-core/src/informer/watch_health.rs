@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tower::BoxError;
 
+use crate::api::limits::is_watch;
 use crate::clock::Clock;
 use crate::error::Chain;
 
@@ -154,10 +155,4 @@ impl Drop for TimedBody {
             mine
         });
     }
-}
-
-/// kube sends `watch=true`; nothing else that it sends has a `watch` parameter.
-fn is_watch<B>(request: &Request<B>) -> bool {
-    let query = request.uri().query().unwrap_or_default();
-    query.split('&').any(|parameter| parameter == "watch=true")
 }
