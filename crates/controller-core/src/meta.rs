@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use uuid::Uuid;
+
 /// Which object: its namespace (none for a cluster-scoped kind) and its name.
 ///
 /// Orders by namespace, then name. Prints as `namespace/name` or `name`, as client-go's cache keys do.
@@ -15,8 +17,17 @@ pub struct ObjectKey {
 }
 
 /// `metadata.uid`: tells an object from a later one of the same name.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Uid(pub Arc<str>);
+///
+/// Any text is one. Prints as that text; what the API server makes (a UUID in lower case) takes no memory
+/// beside the value's own 24 bytes.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Uid(UidForm);
+
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum UidForm {
+    Uuid(Uuid),
+    Text(Arc<str>),
+}
 
 /// An entry of `metadata.ownerReferences`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -60,8 +71,67 @@ impl fmt::Display for ObjectKey {
     }
 }
 
+impl From<&str> for Uid {
+    fn from(text: &str) -> Self {
+        let canonical = |uuid: &Uuid| *text == *uuid.hyphenated().encode_lower(&mut Uuid::encode_buffer());
+        Self(match Uuid::try_parse(text).ok().filter(canonical) {
+            Some(uuid) => UidForm::Uuid(uuid),
+            None => UidForm::Text(text.into()),
+        })
+    }
+}
+
+impl Default for Uid {
+    /// The empty text.
+    fn default() -> Self {
+        Self::from("")
+    }
+}
+
 impl fmt::Display for Uid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        match &self.0 {
+            UidForm::Uuid(uuid) => uuid.hyphenated().fmt(f),
+            UidForm::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+impl fmt::Debug for Uid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Uid").field(&self.to_string()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uid_prints_as_it_was_read_and_is_equal_to_no_other() {
+        let texts = [
+            "6ba7b810-9dad-11d1-80b4-00c04fd430c8",
+            "6BA7B810-9DAD-11D1-80B4-00C04FD430C8",
+            "6ba7b8109dad11d180b400c04fd430c8",
+            "{6ba7b810-9dad-11d1-80b4-00c04fd430c8}",
+            "urn:uuid:6ba7b810-9dad-11d1-80b4-00c04fd430c8",
+            "6ba7b810-9dad-11d1-80b4-00c04fd430c9",
+            "uid-1",
+            "",
+        ];
+        for (i, text) in texts.iter().enumerate() {
+            let uid = Uid::from(*text);
+            assert_eq!(uid.to_string(), *text);
+            for (j, other) in texts.iter().enumerate() {
+                assert_eq!(uid == Uid::from(*other), i == j, "{text:?} and {other:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_uid_of_the_api_server_takes_no_memory_of_its_own() {
+        assert_eq!(size_of::<Uid>(), 24);
+        let uid = Uid::from("6ba7b810-9dad-11d1-80b4-00c04fd430c8");
+        assert!(matches!(uid.0, UidForm::Uuid(_)));
     }
 }

@@ -8,6 +8,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::fmt;
 use std::hash::Hash;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,25 +36,28 @@ struct State<K> {
     entries: HashMap<K, Entry>,
     /// Waiting entries by time; may hold some that were cancelled or moved, which `entries` does not confirm.
     heap: BinaryHeap<Reverse<Due<K>>>,
-    generation: u64,
+    generation: Generation,
     waiting: usize,
 }
+
+/// Not zero: so that an option of one takes no more memory than one.
+type Generation = NonZeroU64;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Entry {
     waiting: Option<Waiting>,
-    running: Option<u64>,
+    running: Option<Generation>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     at: Timestamp,
-    generation: u64,
+    generation: Generation,
 }
 
 struct Due<K> {
     at: Timestamp,
-    generation: u64,
+    generation: Generation,
     key: K,
 }
 
@@ -62,7 +66,7 @@ pub struct Running<K: Clone + Eq + Hash> {
     workers: Arc<Inner<K>>,
     key: K,
     at: Timestamp,
-    generation: u64,
+    generation: Generation,
 }
 
 impl<K: Clone + Eq + Hash> TimedWorkers<K> {
@@ -71,7 +75,7 @@ impl<K: Clone + Eq + Hash> TimedWorkers<K> {
         let state = State {
             entries: HashMap::new(),
             heap: BinaryHeap::new(),
-            generation: 0,
+            generation: Generation::MIN,
             waiting: 0,
         };
         Self(Arc::new(Inner {
@@ -85,7 +89,7 @@ impl<K: Clone + Eq + Hash> TimedWorkers<K> {
     /// next run begins after that one has ended.
     pub fn schedule(&self, key: K, at: Timestamp) {
         let mut state = self.0.state.lock();
-        state.generation += 1;
+        state.generation = state.generation.saturating_add(1);
         let waiting = Waiting {
             at,
             generation: state.generation,
@@ -158,6 +162,7 @@ impl<K: Clone + Eq + Hash> TimedWorkers<K> {
                 }
             };
             tokio::select! {
+                biased;
                 () = time => {}
                 () = changed => {}
             }
@@ -253,7 +258,7 @@ impl<K: Clone + Eq + Hash> Drop for Running<K> {
 }
 
 impl<K> Due<K> {
-    const fn order(&self) -> (Timestamp, u64) {
+    const fn order(&self) -> (Timestamp, Generation) {
         (self.at, self.generation)
     }
 }

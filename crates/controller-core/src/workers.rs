@@ -1,12 +1,13 @@
 //! Workers between the queue and a controller's `sync`: they run while this process leads, and stop
 //! taking keys the moment it does not (CORE-4, CORE-6, CORE-8, CORE-10, CORE-11).
 
+use std::convert::Infallible;
 use std::fmt::Display;
 use std::future::Future;
 use std::hash::Hash;
 use std::time::Duration;
 
-use futures::future::join_all;
+use futures::future::{join_all, select_all};
 use prometheus::{IntCounterVec, Opts, Registry};
 use tracing::Instrument;
 
@@ -15,7 +16,7 @@ use crate::clock::Clock;
 use crate::error::Chain;
 use crate::leader::{Leadership, Term};
 use crate::shutdown::Shutdown;
-use crate::workqueue::WorkQueue;
+use crate::workqueue::{Processing, WorkQueue};
 
 /// A sync that takes longer is cut off and counts as failed, so that one slow call never makes the
 /// liveness check end a process that works.
@@ -84,6 +85,34 @@ pub struct Workers {
 #[derive(Clone, Debug)]
 pub struct SyncFailures(IntCounterVec);
 
+/// The queues of one worker, the most urgent first: it takes a key of a later one only when the ones before
+/// it are empty.
+#[derive(Clone, Debug)]
+pub struct Lane<K>(pub Vec<WorkQueue<K>>);
+
+impl<K: Clone + Eq + Hash + Send + Sync + 'static> Lane<K> {
+    /// The next key and the queue that it is of; `None` once one of the queues is shut down and empty.
+    /// Cancel safe.
+    async fn next(&self) -> Option<(&WorkQueue<K>, Processing<K>)> {
+        // Polled in order, so of several keys that are ready the most urgent is taken; the other queues
+        // hand out nothing that is not taken.
+        let gets = self.0.iter().map(|queue| Box::pin(queue.get()));
+        let (item, urgency, _) = select_all(gets).await;
+        Some((self.0.get(urgency)?, item?))
+    }
+}
+
+/// A sync that only looks and schedules does not fail.
+impl SyncError for Infallible {
+    fn reason(&self) -> &'static str {
+        match *self {}
+    }
+
+    fn advice(&self) -> Advice {
+        match *self {}
+    }
+}
+
 impl From<&CallFailed> for Advice {
     fn from(failed: &CallFailed) -> Self {
         match (failed, failed.outcome()) {
@@ -107,6 +136,11 @@ impl SyncFailures {
         registry.register(Box::new(failures.clone()))?;
         Ok(Self(failures))
     }
+
+    /// Counts a failure; `reason` is one of a closed set.
+    pub fn count(&self, reason: &'static str) {
+        self.0.with_label_values(&[reason]).inc();
+    }
 }
 
 impl Workers {
@@ -116,6 +150,21 @@ impl Workers {
         &self,
         reconciler: &R,
         queue: &WorkQueue<R::Key>,
+        leadership: &Leadership,
+        synced: impl Future<Output = ()>,
+        shutdown: &Shutdown,
+    ) {
+        let lanes = vec![Lane(vec![queue.clone()]); self.concurrent_syncs];
+        self.run_lanes(reconciler, &lanes, leadership, synced, shutdown)
+            .await;
+    }
+
+    /// As [`Workers::run`], with one worker for each of `lanes` instead of `concurrent_syncs` for one queue:
+    /// keys that must not be worked on side by side go to the same lane.
+    pub async fn run_lanes<R: Reconciler>(
+        &self,
+        reconciler: &R,
+        lanes: &[Lane<R::Key>],
         leadership: &Leadership,
         synced: impl Future<Output = ()>,
         shutdown: &Shutdown,
@@ -131,13 +180,14 @@ impl Workers {
                 () = shutdown.draining() => return,
                 term = leadership.lead() => term,
             };
-            tracing::info!(
-                controller = self.controller,
-                workers = self.concurrent_syncs,
-                "working"
-            );
+            tracing::info!(controller = self.controller, workers = lanes.len(), "working");
             reconciler.begin();
-            join_all((0..self.concurrent_syncs).map(|_| self.work(reconciler, queue, &term, shutdown))).await;
+            join_all(
+                lanes
+                    .iter()
+                    .map(|lane| self.work(reconciler, lane, &term, shutdown)),
+            )
+            .await;
             reconciler.end();
         }
     }
@@ -145,18 +195,18 @@ impl Workers {
     async fn work<R: Reconciler>(
         &self,
         reconciler: &R,
-        queue: &WorkQueue<R::Key>,
+        lane: &Lane<R::Key>,
         term: &Term,
         shutdown: &Shutdown,
     ) {
         loop {
-            let item = tokio::select! {
+            let next = tokio::select! {
                 biased;
                 () = shutdown.draining() => return,
                 () = term.lost() => return,
-                item = queue.get() => item,
+                next = lane.next() => next,
             };
-            let Some(item) = item else { return };
+            let Some((queue, item)) = next else { return };
             let key = item.key();
             let attempt = queue.num_requeues(key);
             let span = tracing::info_span!("sync", controller = self.controller, key = %key, attempt);
@@ -181,7 +231,7 @@ impl Workers {
             }
             Ok(Err(error)) => self.failed(queue, key, &error),
             Err(_) => {
-                self.failures.0.with_label_values(&["TimedOut"]).inc();
+                self.failures.count("TimedOut");
                 tracing::warn!("sync cut off after {} s, will be retried", SYNC_TIMEOUT.as_secs());
                 queue.add_rate_limited(key.clone());
             }
@@ -194,7 +244,7 @@ impl Workers {
         key: &K,
         error: &impl SyncError,
     ) {
-        self.failures.0.with_label_values(&[error.reason()]).inc();
+        self.failures.count(error.reason());
         match error.advice() {
             Advice::Backoff => {
                 tracing::warn!(

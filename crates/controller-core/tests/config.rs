@@ -250,6 +250,7 @@ mod flags {
     #[case("concurrent-syncs", "N", json!(4))]
     #[case("leader-elect", "BOOL", json!(false))]
     #[case("leader-elect-resource-namespace", "NAME", json!("ns"))]
+    #[case("leader-elect-identity", "NAME", json!("uid"))]
     #[case("leader-elect-lease-duration", "DURATION", json!("1m0s"))]
     #[case("leader-elect-renew-deadline", "DURATION", json!("11s"))]
     #[case("leader-elect-retry-period", "DURATION", json!("1s"))]
@@ -1041,6 +1042,7 @@ fn the_effective_config_shows_every_setting_and_no_password() {
             "kubeApiBurst": 100,
             "leaderElect": true,
             "leaderElectResourceNamespace": null,
+            "leaderElectIdentity": null,
             "leaderElectLeaseDuration": "15s",
             "leaderElectRenewDeadline": "10s",
             "leaderElectRetryPeriod": "2s",
@@ -1057,7 +1059,7 @@ fn the_effective_config_shows_every_setting_and_no_password() {
     );
 }
 
-const FLAGS: [&str; 19] = [
+const FLAGS: [&str; 20] = [
     "config",
     "kubeconfig",
     "context",
@@ -1066,6 +1068,7 @@ const FLAGS: [&str; 19] = [
     "concurrent-syncs",
     "leader-elect",
     "leader-elect-resource-namespace",
+    "leader-elect-identity",
     "leader-elect-lease-duration",
     "leader-elect-renew-deadline",
     "leader-elect-retry-period",
@@ -1086,6 +1089,7 @@ fn valid_config() -> impl Strategy<Value = ToyConfig> {
     let election = (
         any::<bool>(),
         prop::option::of("[a-z0-9]{1,63}"),
+        name(),
         4_u64..,
         0_u64..1_000_000_000,
     );
@@ -1107,7 +1111,7 @@ fn valid_config() -> impl Strategy<Value = ToyConfig> {
     );
     (api, election, tls, log, own).prop_map(|(api, election, tls, log, own)| {
         let (kubeconfig, context, kube_api_qps, kube_api_burst, http_bind_address) = api;
-        let (leader_elect, leader_elect_resource_namespace, seconds, nanos) = election;
+        let (leader_elect, leader_elect_resource_namespace, leader_elect_identity, seconds, nanos) = election;
         let renew =
             Duration::from_secs(seconds % 1_000_000) + Duration::from_nanos(nanos) + Duration::from_secs(2);
         let (log_format, log_level, dry_run) = log;
@@ -1120,6 +1124,7 @@ fn valid_config() -> impl Strategy<Value = ToyConfig> {
                 kube_api_burst,
                 leader_elect,
                 leader_elect_resource_namespace,
+                leader_elect_identity,
                 leader_elect_lease_duration: (renew * 2).into(),
                 leader_elect_renew_deadline: renew.into(),
                 leader_elect_retry_period: (renew / 2).into(),

@@ -26,7 +26,7 @@ const SOON: Duration = Duration::from_secs(30);
 
 fn on(kind: &str, key: &ObjectKey, note: &str) -> Event {
     Event {
-        regarding: reference("v1", kind, key, &Uid("uid-1".into())),
+        regarding: reference("v1", kind, key, &Uid::from("uid-1")),
         related: None,
         type_: EventType::Warning,
         reason: "Contested",

@@ -18,7 +18,7 @@ use controller_core::clock::Clock;
 use controller_core::leader::{Leadership, Term};
 use controller_core::shutdown;
 use controller_core::tasks::TaskSet;
-use controller_core::workers::{Advice, Next, Reconciler, SyncError, SyncFailures, Workers};
+use controller_core::workers::{Advice, Lane, Next, Reconciler, SyncError, SyncFailures, Workers};
 use controller_core::workqueue::{DefaultRateLimiter, QueueMetrics, WorkQueue};
 use parking_lot::Mutex;
 use prometheus::Registry;
@@ -260,4 +260,53 @@ async fn a_long_queue_of_keys_that_need_nothing_keeps_nobody_waiting() {
     assert_eq!(hasty.syncs.load(SeqCst), 100_000);
     let seen = first_look.await.unwrap();
     assert!(seen < 1000, "somebody else had to wait for {seen} syncs");
+}
+
+/// Writes down what it is given; the first key of all adds one more to the first queue.
+struct Recording {
+    queues: [WorkQueue<&'static str>; 2],
+    order: Mutex<Vec<&'static str>>,
+}
+
+impl Reconciler for Recording {
+    type Key = &'static str;
+    type Error = std::convert::Infallible;
+
+    fn begin(&self) {
+        self.queues[1].add("pod 1");
+        self.queues[1].add("pod 2");
+        self.queues[0].add("node 1");
+    }
+
+    fn end(&self) {}
+
+    async fn sync(&self, key: &&'static str, _: &Term) -> Result<Next, std::convert::Infallible> {
+        if *key == "pod 1" {
+            self.queues[0].add("node 2");
+        }
+        self.order.lock().push(key);
+        Ok(Next::Settled)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_empties_its_first_queue_before_it_takes_a_key_of_its_second() {
+    let world = world([]);
+    let clock = world.reconciler.clock.clone();
+    let queue = || {
+        let metrics = QueueMetrics::register(&Registry::new(), clock.clone(), "test").unwrap();
+        WorkQueue::new(clock.clone(), DefaultRateLimiter::new(clock.clone()), metrics)
+    };
+    let queues = [queue(), queue()];
+    let recording = Recording {
+        queues: queues.clone(),
+        order: Mutex::default(),
+    };
+    let lanes = [Lane(queues.to_vec())];
+    let leadership = Leadership::always();
+    let running = world
+        .workers
+        .run_lanes(&recording, &lanes, &leadership, ready(()), &world.shutdown);
+    tokio::time::timeout(SECOND, running).await.unwrap_err();
+    assert_eq!(*recording.order.lock(), ["node 1", "pod 1", "node 2", "pod 2"]);
 }

@@ -131,6 +131,26 @@ async fn a_stopped_api_server_comes_back_with_its_data() {
 
 #[tokio::test]
 #[ignore = "needs a control plane: cargo xtask test"]
+async fn objects_written_into_etcd_are_served_and_those_removed_are_gone() {
+    let control_plane = start(Options::default()).await;
+    let node = |number: usize| {
+        json!({
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": {"name": format!("n{number}"), "uid": format!("u{number}"), "creationTimestamp": "2026-01-01T00:00:00Z"},
+        })
+    };
+    let stored: Vec<Value> = (0..120).map(node).collect();
+    control_plane.store("minions", &stored).await.unwrap();
+    let nodes: Api<Node> = Api::all(control_plane.client());
+    assert_eq!(nodes.list(&ListParams::default()).await.unwrap().items.len(), 120);
+    assert_eq!(nodes.get("n7").await.unwrap().metadata.uid.as_deref(), Some("u7"));
+
+    control_plane.erase("minions").await.unwrap();
+    assert!(nodes.list(&ListParams::default()).await.unwrap().items.is_empty());
+}
+
+#[tokio::test]
+#[ignore = "needs a control plane: cargo xtask test"]
 async fn the_audit_log_shows_each_request_with_its_body() {
     let control_plane = start(Options {
         audit: Some(AuditLevel::Request),

@@ -76,7 +76,7 @@ impl LiveNodes {
         let annotation = format!("f:{OBJECT_TTL_ANNOTATION_KEY}");
         let metadata = self.metadata(node).await?;
         Ok(metadata.map(|metadata| Owner {
-            uid: Uid(metadata.uid.unwrap_or_default().into()),
+            uid: metadata.uid.as_deref().unwrap_or_default().into(),
             manager: manager_of(
                 &metadata.managed_fields.unwrap_or_default(),
                 &["f:metadata", "f:annotations", &annotation],

@@ -14,6 +14,7 @@ use http_body_util::{BodyExt, Limited};
 use kube::client::Body;
 use kube::core::Status;
 use kube::core::response::StatusDetails;
+use tokio::time::Instant;
 use tower::BoxError;
 
 use super::metrics::RequestMetrics;
@@ -35,10 +36,19 @@ pub struct Limits {
     pub burst: u32,
 }
 
-/// A request took longer than [`REQUEST_TIMEOUT`]; whether it had an effect is unknown.
+/// In the extensions of a request: how long it may take, instead of [`REQUEST_TIMEOUT`]. The wait for the
+/// client-side limit does not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AnswerWithin(pub Duration);
+
+/// In the extensions of an answer: when its request was sent, after the client-side limit let it go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sent(pub Instant);
+
+/// A request took longer than it may; whether it had an effect is unknown.
 #[derive(Debug, thiserror::Error)]
-#[error("no complete answer within {} s", REQUEST_TIMEOUT.as_secs())]
-pub struct TimedOut;
+#[error("no complete answer within {} s", .0.as_secs())]
+pub struct TimedOut(Duration);
 
 struct Gate {
     inner: kube::Client,
@@ -81,18 +91,23 @@ impl Gate {
         }
         let method = request.method().clone();
         let start = self.clock.instant();
-        let deadline = start + REQUEST_TIMEOUT;
+        let within = request.extensions().get::<AnswerWithin>();
+        let within = within.map_or(REQUEST_TIMEOUT, |within| within.0);
+        let deadline = start + within;
         let answered = tokio::time::timeout_at(deadline, self.exchange(request)).await;
         let took = self.clock.instant() - start;
-        let result = answered.unwrap_or_else(|_| Err(TimedOut.into()));
+        let result = answered.unwrap_or_else(|_| Err(TimedOut(within).into()));
         let code = result.as_ref().ok().map(|response| response.status().as_u16());
         self.metrics.observe(&method, &self.host, code, took);
         // An event of a watch may come hours later: only its headers have a deadline.
         let rest = (!watch).then(|| Box::pin(tokio::time::sleep_until(deadline)));
-        Ok(result?.map(|body| DeadlineBody {
+        let mut response = result?.map(|body| DeadlineBody {
             inner: body,
             deadline: rest,
-        }))
+            within,
+        });
+        response.extensions_mut().insert(Sent(start));
+        Ok(response)
     }
 
     async fn exchange(&self, request: Request<Body>) -> Result<Response<Body>, BoxError> {
@@ -162,6 +177,7 @@ async fn with_retry_after(response: Response<Body>, seconds: u32) -> Result<Resp
 pub struct DeadlineBody {
     inner: Body,
     deadline: Option<Pin<Box<tokio::time::Sleep>>>,
+    within: Duration,
 }
 
 impl http_body::Body for DeadlineBody {
@@ -180,7 +196,7 @@ impl http_body::Body for DeadlineBody {
             .as_mut()
             .is_some_and(|deadline| deadline.as_mut().poll(cx).is_ready());
         if passed {
-            Poll::Ready(Some(Err(TimedOut.into())))
+            Poll::Ready(Some(Err(TimedOut(self.within).into())))
         } else {
             Poll::Pending
         }
@@ -310,6 +326,21 @@ mod tests {
             classify(Verb::Patch, &error),
             Outcome::Retry { fate_unknown: true }
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_may_ask_for_less_patience_and_its_turn_does_not_count() {
+        let client = client_of(|_| std::future::pending(), Limits { qps: 0.1, burst: 1 });
+        let clock = clock();
+        let start = clock.instant();
+        for expected in [Duration::from_secs(1), Duration::from_secs(11)] {
+            let mut request = get("/api/v1/nodes/n").map(Body::from);
+            request
+                .extensions_mut()
+                .insert(AnswerWithin(Duration::from_secs(1)));
+            client.send(request).await.unwrap_err();
+            assert_eq!(clock.instant() - start, expected);
+        }
     }
 
     /// A body that sends one frame and then nothing more.

@@ -3,12 +3,14 @@
 //! - [`client`]: which API server, with whose credentials
 //! - [`call`]: one request, under a term, classified
 //! - [`credentials`]: a client certificate that is replaced while the process runs; what else is, and by whom
+//! - [`dated`]: a read that also tells the API server's time
 //! - [`limits`]: the layer every request passes: rate, deadline, `Retry-After`, metrics
 //! - [`outcome`]: what an answer means for the queue
 
 pub mod call;
 pub mod client;
 pub mod credentials;
+pub mod dated;
 pub mod limits;
 pub mod metrics;
 pub mod outcome;

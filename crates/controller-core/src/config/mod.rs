@@ -96,6 +96,10 @@ pub struct CommonConfig {
     /// Namespace of the Lease; without it the namespace of the pod, else kube-system.
     #[schemars(extend("x-heading" = LEADER_ELECTION))]
     pub leader_elect_resource_namespace: Option<String>,
+    /// Name under which this process holds the Lease, which no other process may use at the same time; without it a new
+    /// one at every start. With the uid of its pod a container that was killed leads again at once.
+    #[schemars(extend("x-heading" = LEADER_ELECTION))]
+    pub leader_elect_identity: Option<String>,
     /// How long a standby waits after the last renewal that it saw before it takes the Lease.
     #[schemars(extend("x-heading" = LEADER_ELECTION))]
     pub leader_elect_lease_duration: GoDuration,
@@ -152,6 +156,7 @@ impl Default for CommonConfig {
             kube_api_burst: 100,
             leader_elect: true,
             leader_elect_resource_namespace: None,
+            leader_elect_identity: None,
             leader_elect_lease_duration: GoDuration::from_secs(15),
             leader_elect_renew_deadline: GoDuration::from_secs(10),
             leader_elect_retry_period: GoDuration::from_secs(2),

@@ -111,7 +111,7 @@ pub fn reference(api_version: &str, kind: &str, key: &ObjectKey, uid: &Uid) -> O
         kind: Some(kind.to_owned()),
         name: Some(key.name.to_string()),
         namespace: key.namespace.as_deref().map(str::to_owned),
-        uid: Some(uid.0.to_string()),
+        uid: Some(uid.to_string()),
         ..ObjectReference::default()
     }
 }

@@ -131,7 +131,7 @@ fn status(code: u16, reason: &str, cause: &str) -> (u16, Value) {
 fn on_job(note: &str) -> Event {
     let key = ObjectKey::namespaced("batch", "job-1");
     Event {
-        regarding: reference("batch/v1", "Job", &key, &Uid("uid-1".into())),
+        regarding: reference("batch/v1", "Job", &key, &Uid::from("uid-1")),
         related: None,
         type_: EventType::Normal,
         reason: "TTLExpired",
@@ -171,7 +171,7 @@ async fn an_event_is_created_with_all_that_kubernetes_asks_for() {
 async fn the_event_of_a_cluster_scoped_object_lives_in_default() {
     let bench = Bench::new();
     let mut event = on_job("note");
-    event.regarding = reference("v1", "Node", &ObjectKey::cluster("node-1"), &Uid("uid-2".into()));
+    event.regarding = reference("v1", "Node", &ObjectKey::cluster("node-1"), &Uid::from("uid-2"));
     bench.recorder.publish(event);
     let seen = bench.after(1).await;
     assert_eq!(seen[0].path, "/apis/events.k8s.io/v1/namespaces/default/events");

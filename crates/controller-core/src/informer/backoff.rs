@@ -21,6 +21,8 @@ pub const NOT_SERVED: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub struct Backoff {
     failures: u32,
+    /// The last failure was a 410.
+    expired: bool,
     jitter: StdRng,
 }
 
@@ -29,12 +31,18 @@ impl Backoff {
     pub fn seeded(seed: u64) -> Self {
         Self {
             failures: 0,
+            expired: false,
             jitter: StdRng::seed_from_u64(seed),
         }
     }
 
-    /// How long to wait after one more failure.
+    /// How long to wait after one more failure. A 410 is an answer: it ends the series of other failures.
     pub fn after(&mut self, error: &SourceError) -> Duration {
+        let expired = error.kind == ErrorKind::Expired;
+        let was_expired = std::mem::replace(&mut self.expired, expired);
+        if expired && !was_expired {
+            self.reset();
+        }
         let own = if error.kind == ErrorKind::NotServed {
             NOT_SERVED
         } else {
@@ -101,6 +109,17 @@ mod tests {
         }
         backoff.reset();
         assert!(backoff.after(&error(ErrorKind::Other, None)) < Duration::from_millis(1_600));
+    }
+
+    /// As after a restart of the API server, which has forgotten every version.
+    #[test]
+    fn the_first_410_after_other_failures_says_that_the_server_is_back() {
+        let mut backoff = Backoff::seeded(1);
+        for _ in 0..10 {
+            backoff.after(&error(ErrorKind::Other, None));
+        }
+        assert!(backoff.after(&error(ErrorKind::Expired, None)) < Duration::from_millis(1_600));
+        assert!(backoff.after(&error(ErrorKind::Expired, None)) >= Duration::from_millis(1_600));
     }
 
     #[test]

@@ -54,25 +54,53 @@ impl<W: DeserializeOwned> Guarded<W> {
     }
 }
 
+/// What an object that is there is to the store.
+#[derive(Debug)]
+pub(super) enum Presence<V> {
+    Kept(Observed<V>),
+    /// As good as deleted: see [`Wire::is_kept`].
+    NotKept(Removed<V>),
+}
+
 impl<W: Wire> Guarded<W> {
     /// The object as the store wants it.
-    pub(super) fn observed(self, interner: &Interner) -> Result<Observed<W::View>, Skipped> {
+    pub(super) fn observed(self, interner: &Interner) -> Result<Presence<W::View>, Skipped> {
+        if self.object.as_ref().is_ok_and(|object| !object.is_kept()) {
+            return self.removed(interner).map(|removed| {
+                // Its view is not that of an object that was kept until now.
+                Presence::NotKept(Removed {
+                    view: None,
+                    ..removed
+                })
+            });
+        }
         let Self { meta, object } = self;
-        decode(&meta, object, interner).map_err(|error| skipped(&meta, error, interner))
+        decode(&meta, object, interner)
+            .map(Presence::Kept)
+            .map_err(|error| skipped(&meta, error, interner))
     }
 
     /// The object as the store wants it when it is gone: its name will do.
     pub(super) fn removed(self, interner: &Interner) -> Result<Removed<W::View>, Skipped> {
+        let is_kept = self.is_kept();
         let Self { meta, object } = self;
         match identity(&meta, interner) {
             Some(Identity { key, uid, version }) => Ok(Removed {
                 key,
                 uid,
-                view: decode(&meta, object, interner).ok().map(|observed| observed.view),
+                // A state that is not kept is none that the handlers have been told of.
+                view: decode(&meta, object, interner)
+                    .ok()
+                    .filter(|_| is_kept)
+                    .map(|observed| observed.view),
                 version,
             }),
             None => Err(skipped(&meta, DecodeError::Unnamed, interner)),
         }
+    }
+
+    fn is_kept(&self) -> bool {
+        self.object.as_ref().map_or(true, W::is_kept)
     }
 }
 
@@ -146,7 +174,7 @@ fn decode<W: Wire>(
 fn skipped(meta: &ObjectMeta, error: DecodeError, interner: &Interner) -> Skipped {
     Skipped {
         key: identity(meta, interner).map(|identity| identity.key),
-        uid: meta.uid.as_deref().map(|uid| Uid(uid.into())),
+        uid: meta.uid.as_deref().map(Uid::from),
         version: meta.resource_version.as_deref().map(Arc::from),
         error,
     }
@@ -162,7 +190,7 @@ fn identity(meta: &ObjectMeta, interner: &Interner) -> Option<Identity> {
                 .map(|namespace| interner.intern(namespace)),
             name: meta.name.as_deref()?.into(),
         },
-        uid: Uid(meta.uid.as_deref().unwrap_or_default().into()),
+        uid: meta.uid.as_deref().unwrap_or_default().into(),
         version: meta.resource_version.as_deref().map(Arc::from),
     })
 }
@@ -232,7 +260,7 @@ mod tests {
             Some(ObjectKey::cluster("n")),
             "what is readable is kept"
         );
-        assert_eq!(skipped.uid, Some(Uid("u".into())));
+        assert_eq!(skipped.uid, Some(Uid::from("u")));
         assert_eq!(skipped.version.as_deref(), Some("5"));
         assert_eq!(
             Chain(&skipped.error).to_string(),

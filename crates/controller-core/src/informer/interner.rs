@@ -1,25 +1,29 @@
-//! One copy of each string that many views share.
+//! One copy of each string, and of each other value, that many views share.
 
-use std::collections::HashSet;
+use std::any::{Any, TypeId};
+use std::borrow::Borrow;
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::hash::Hash;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-/// Below this many strings a sweep is not worth its time.
+/// Below this many values a sweep is not worth its time.
 const SMALLEST_SWEEP: usize = 1024;
 
-/// Hands out one shared copy of equal strings, for as long as someone holds it.
+/// Hands out one shared copy of equal strings, or of other equal values, for as long as someone holds it.
 ///
-/// Strings that nobody holds any more are swept when the pool has doubled since the last sweep, so it
-/// never holds more than twice the strings in use (or 1024), and a call costs O(1) on average.
-#[derive(Debug)]
+/// What nobody holds any more is swept when its pool has doubled since the last sweep, so a pool never
+/// holds more than twice what is in use (or 1024), and a call costs O(1) on average.
 pub struct Interner {
-    pool: Mutex<Pool>,
+    strings: Mutex<Pool<str>>,
+    /// A [`Pool`] for each type.
+    values: Mutex<HashMap<TypeId, Box<dyn Any + Send>>>,
 }
 
-#[derive(Debug)]
-struct Pool {
-    strings: HashSet<Arc<str>>,
+struct Pool<T: ?Sized> {
+    held: HashSet<Arc<T>>,
     sweep_at: usize,
 }
 
@@ -27,37 +31,72 @@ impl Interner {
     /// An empty pool, to be shared by the informers of a process.
     pub fn new() -> Arc<Self> {
         Arc::new(Self {
-            pool: Mutex::new(Pool {
-                strings: HashSet::new(),
-                sweep_at: SMALLEST_SWEEP,
-            }),
+            strings: Mutex::new(Pool::new()),
+            values: Mutex::default(),
         })
     }
 
     /// The shared copy of `text`.
     pub fn intern(&self, text: &str) -> Arc<str> {
-        let mut pool = self.pool.lock();
-        if let Some(shared) = pool.strings.get(text) {
-            return Arc::clone(shared);
+        self.strings.lock().shared(text, Arc::from)
+    }
+
+    /// The shared copy of `value`; what it holds in turn is best interned before.
+    pub fn share<T: Eq + Hash + Send + Sync + 'static>(&self, value: T) -> Arc<T> {
+        let mut values = self.values.lock();
+        let pool = values
+            .entry(TypeId::of::<T>())
+            .or_insert_with(|| Box::new(Pool::<T>::new()));
+        match pool.downcast_mut::<Pool<T>>() {
+            Some(pool) => pool.shared(value, Arc::new),
+            // Unreachable: the pool was made for this type.
+            None => Arc::new(value),
         }
-        if pool.strings.len() >= pool.sweep_at {
-            pool.strings.retain(|shared| Arc::strong_count(shared) > 1);
-            pool.strings.shrink_to(SMALLEST_SWEEP);
-            pool.sweep_at = pool.strings.len().saturating_mul(2).max(SMALLEST_SWEEP);
-        }
-        let shared: Arc<str> = text.into();
-        pool.strings.insert(Arc::clone(&shared));
-        shared
     }
 
     /// How many different strings are held.
     pub fn len(&self) -> usize {
-        self.pool.lock().strings.len()
+        self.strings.lock().held.len()
     }
 
     /// Whether no string is held.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+}
+
+impl<T: Eq + Hash + ?Sized> Pool<T> {
+    fn new() -> Self {
+        Self {
+            held: HashSet::new(),
+            sweep_at: SMALLEST_SWEEP,
+        }
+    }
+
+    /// The shared copy of `value`, which is `make`'s if there is none.
+    fn shared<V: Borrow<T>>(&mut self, value: V, make: impl FnOnce(V) -> Arc<T>) -> Arc<T> {
+        match self.held.get(value.borrow()) {
+            Some(shared) => Arc::clone(shared),
+            None => self.keep(make(value)),
+        }
+    }
+
+    fn keep(&mut self, new: Arc<T>) -> Arc<T> {
+        if self.held.len() >= self.sweep_at {
+            self.held.retain(|shared| Arc::strong_count(shared) > 1);
+            self.held.shrink_to(SMALLEST_SWEEP);
+            self.sweep_at = self.held.len().saturating_mul(2).max(SMALLEST_SWEEP);
+        }
+        self.held.insert(Arc::clone(&new));
+        new
+    }
+}
+
+impl fmt::Debug for Interner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Interner")
+            .field("strings", &self.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -92,5 +131,14 @@ mod tests {
         for text in &held {
             assert!(Arc::ptr_eq(text, &interner.intern(text)));
         }
+    }
+
+    #[test]
+    fn equal_values_share_one_copy_type_by_type() {
+        let interner = Interner::new();
+        let (a, b) = (interner.share(vec![1_u8, 2]), interner.share(vec![1_u8, 2]));
+        assert!(Arc::ptr_eq(&a, &b));
+        assert!(!Arc::ptr_eq(&a, &interner.share(vec![2_u8])));
+        assert_eq!(*interner.share(vec![1_u16, 2]), [1, 2]);
     }
 }

@@ -1,7 +1,5 @@
 //! A source that tells what a test scripts. For tests; no binary uses it.
 
-use std::sync::Arc;
-
 use tokio::sync::mpsc;
 
 use super::source::{ErrorKind, Observed, Removed, Source, SourceError, SourceEvent};
@@ -49,7 +47,7 @@ impl<V: View> Script<V> {
     pub fn deleted(&self, view: V, uid: &str) {
         self.send(SourceEvent::Deleted(Removed {
             key: view.key().clone(),
-            uid: Uid(uid.into()),
+            uid: Uid::from(uid),
             view: Some(view),
             version: None,
         }));
@@ -79,7 +77,7 @@ impl<V: View> Source for ScriptedSource<V> {
 fn observed<V>(view: V, uid: &str) -> Observed<V> {
     Observed {
         view,
-        uid: Uid(Arc::from(uid)),
+        uid: Uid::from(uid),
         version: None,
     }
 }

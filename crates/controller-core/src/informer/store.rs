@@ -308,7 +308,7 @@ mod tests {
             key: ObjectKey::cluster(name),
             owner,
         };
-        let delta = store.compare(Arc::new(view), Uid("u".into()));
+        let delta = store.compare(Arc::new(view), Uid::from("u"));
         store.apply(delta.as_slice());
     }
 

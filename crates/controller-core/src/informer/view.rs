@@ -37,6 +37,12 @@ pub trait Wire: DeserializeOwned + Clone + Send + 'static {
     /// `PartialObjectMetadata` and leaves out the rest.
     const METADATA_ONLY: bool = false;
 
+    /// Whether any rule may ever act on the object as it is now. One that is not kept is to the store and its
+    /// handlers as if it did not exist.
+    fn is_kept(&self) -> bool {
+        true
+    }
+
     /// Keeps what the rules read. Strings that many objects share (namespaces, node names, the uids of
     /// owners) go through `interner`.
     fn into_view(self, object: Identity, interner: &Interner) -> Result<Self::View, DecodeError>;

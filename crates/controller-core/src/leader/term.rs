@@ -85,6 +85,7 @@ impl Term {
                 return;
             };
             tokio::select! {
+                biased;
                 open = changes.changed() => if open.is_err() { return },
                 () = fence.clock.sleep_until(held.valid_until) => {}
             }
@@ -182,15 +183,21 @@ impl Terms {
     /// Makes the term last until `valid_until`; refuses when it is over, because somebody may have seen it
     /// over.
     pub(super) fn extend(&mut self, valid_until: Instant) -> bool {
-        self.held.send_if_modified(|held| match held {
-            // Under the channel's lock, as every reader asks: whoever saw the term over asked the clock
-            // before us.
-            Some(held) if self.clock.instant() < held.valid_until => {
+        let mut extended = false;
+        self.held.send_if_modified(|held| {
+            if let Some(held) = held
+                && self.clock.instant() < held.valid_until
+            {
+                // Under the channel's lock, as every reader asks: whoever saw the term over asked the clock
+                // before us.
                 held.valid_until = valid_until;
-                true
+                extended = true;
             }
-            _ => false,
-        })
+            // Nobody is woken: who waits for the end of the term looks again at the time it had. Tokio wakes
+            // those who wait on a channel in a random order, and a write would be woken with every renewal.
+            false
+        });
+        extended
     }
 
     /// Ends the term, if there is one. Returns whether there was.

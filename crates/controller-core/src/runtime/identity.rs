@@ -19,9 +19,12 @@ pub(super) fn host_name() -> String {
         .unwrap_or_else(|| "unknown".to_owned())
 }
 
-/// An identity that no other process has, also after a restart on the same host.
-pub(super) fn lease_identity(host_name: &str) -> String {
-    format!("{host_name}_{:016x}", rand::rng().random::<u64>())
+/// `configured`, else one that no other process has, also after a restart on the same host.
+pub(super) fn lease_identity(configured: Option<&str>, host_name: &str) -> String {
+    configured.map_or_else(
+        || format!("{host_name}_{:016x}", rand::rng().random::<u64>()),
+        str::to_owned,
+    )
 }
 
 /// `configured`, else the pod's namespace, else `kube-system`.
@@ -54,8 +57,13 @@ mod tests {
 
     #[test]
     fn two_identities_of_one_host_differ() {
-        let (one, other) = (lease_identity("host"), lease_identity("host"));
+        let (one, other) = (lease_identity(None, "host"), lease_identity(None, "host"));
         assert!(one.starts_with("host_"));
         assert_ne!(one, other);
+    }
+
+    #[test]
+    fn an_identity_that_is_given_is_taken_as_it_is() {
+        assert_eq!(lease_identity(Some("uid-of-the-pod"), "host"), "uid-of-the-pod");
     }
 }

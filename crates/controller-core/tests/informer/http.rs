@@ -219,7 +219,7 @@ fn one(name: &str) -> Value {
     object(name, "1", &json!(1))
 }
 
-const LIST: &str = "/apis/example.io/v1/things?limit=500";
+const LIST: &str = "/apis/example.io/v1/things?limit=200";
 const WATCH_9: &str = "/apis/example.io/v1/things?watch=true&resourceVersion=9";
 
 #[tokio::test(start_paused = true)]
@@ -379,7 +379,7 @@ async fn a_410_between_pages_starts_the_list_over() {
     assert_eq!(running.told().await, ["+ns/b=1", "synced"]);
     assert_eq!(
         server.asked()[..3],
-        [LIST, "/apis/example.io/v1/things?limit=500&continue=page-2", LIST]
+        [LIST, "/apis/example.io/v1/things?limit=200&continue=page-2", LIST]
     );
 }
 
@@ -671,7 +671,7 @@ impl Wire for LabelsWire {
     const METADATA_ONLY: bool = true;
 
     fn into_view(self, object: Identity, interner: &Interner) -> Result<Thing, DecodeError> {
-        assert_eq!(object.uid, Uid("uid-a".into()));
+        assert_eq!(object.uid, Uid::from("uid-a"));
         assert_eq!(object.version.as_deref(), Some("1"));
         let node = self.metadata.labels.get("node").map_or("", String::as_str);
         Ok(Thing {
@@ -734,4 +734,24 @@ async fn views_of_one_namespace_and_node_share_the_strings() {
         a.key.namespace.as_ref().unwrap(),
         b.key.namespace.as_ref().unwrap()
     ));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_no_rule_acts_on_is_as_good_as_deleted() {
+    let not_kept = json!(99);
+    let (_server, running) = start([
+        page("9", "", &[one("a"), object("b", "2", &not_kept)]),
+        watch([
+            event("MODIFIED", &object("a", "10", &not_kept)),
+            event("MODIFIED", &object("a", "11", &json!(7))),
+            event("ADDED", &object("c", "12", &not_kept)),
+            event("DELETED", &object("c", "13", &not_kept)),
+            event("DELETED", &object("a", "14", &not_kept)),
+        ]),
+    ]);
+    assert_eq!(
+        running.told().await,
+        ["+ns/a=1", "synced", "-ns/a=1", "+ns/a=7", "-ns/a=7"]
+    );
+    assert_eq!(running.held(), Vec::<String>::new());
 }

@@ -49,7 +49,7 @@ impl Object {
     fn observed(&self) -> Observed<Thing> {
         Observed {
             view: self.view(),
-            uid: Uid(self.uid.into()),
+            uid: Uid::from(self.uid),
             version: None,
         }
     }
@@ -207,13 +207,13 @@ async fn check(events: Vec<Event>) {
             Event::Applied(object) => script.send(SourceEvent::Applied(object.observed())),
             Event::Deleted(object, decodable) => script.send(SourceEvent::Deleted(Removed {
                 key: key(object.name),
-                uid: Uid(object.uid.into()),
+                uid: Uid::from(object.uid),
                 view: decodable.then(|| object.view()),
                 version: None,
             })),
             Event::Skipped(object, named, with_uid) => script.send(SourceEvent::Skipped(Skipped {
                 key: named.then(|| key(object.name)),
-                uid: with_uid.then(|| Uid(object.uid.into())),
+                uid: with_uid.then(|| Uid::from(object.uid)),
                 version: None,
                 error: DecodeError::Unnamed,
             })),

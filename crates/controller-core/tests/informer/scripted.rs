@@ -27,7 +27,7 @@ async fn synced() -> (Script<Thing>, Running) {
 fn undecodable(name: &str, uid: Option<&str>) -> SourceEvent<Thing> {
     SourceEvent::Skipped(Skipped {
         key: Some(key(name)),
-        uid: uid.map(|uid| Uid(uid.into())),
+        uid: uid.map(Uid::from),
         version: Some("7".into()),
         error: DecodeError::Unnamed,
     })
@@ -40,7 +40,7 @@ async fn sync_waits_for_the_whole_list_and_for_the_handlers() {
     for name in ["b", "a"] {
         script.send(SourceEvent::InitItem(Observed {
             view: thing(name, 1),
-            uid: Uid(name.into()),
+            uid: Uid::from(name),
             version: Some("5".into()),
         }));
     }
@@ -110,7 +110,7 @@ async fn a_relist_is_not_seen_before_it_is_complete_and_a_broken_one_never() {
     script.send(SourceEvent::Init);
     script.send(SourceEvent::InitItem(Observed {
         view: thing("z", 1),
-        uid: Uid("Z".into()),
+        uid: Uid::from("Z"),
         version: None,
     }));
     script.failed(ErrorKind::Other, "reset");
@@ -163,7 +163,7 @@ async fn a_deletion_whose_object_cannot_be_decoded_still_deletes() {
     let (script, running) = synced().await;
     script.send(SourceEvent::Deleted(Removed {
         key: key("a"),
-        uid: Uid("A".into()),
+        uid: Uid::from("A"),
         view: None,
         version: None,
     }));

@@ -58,6 +58,10 @@ impl View for Thing {
 impl Wire for ThingWire {
     type View = Thing;
 
+    fn is_kept(&self) -> bool {
+        self.spec.value != 99
+    }
+
     fn into_view(self, object: Identity, interner: &Interner) -> Result<Thing, DecodeError> {
         if self.spec.value == 13 {
             return Err(DecodeError::Unrepresentable("spec.value is 13".to_owned()));

@@ -62,6 +62,12 @@ pub trait Suite: Clone + Send + Sync + 'static {
     /// How long after the last fault everything must have settled.
     const SETTLES_WITHIN: Duration = Duration::from_mins(20);
 
+    /// The suite for another run: what it noted of the last one is not in it.
+    #[must_use]
+    fn fresh(&self) -> Self {
+        self.clone()
+    }
+
     /// Draws the steps of a history, in the order of their times. Those at time zero come before the
     /// controller's start: they furnish the world.
     fn actions(&self, draw: &mut Draw) -> Vec<At<Self::Action>>;
@@ -69,7 +75,7 @@ pub trait Suite: Clone + Send + Sync + 'static {
     /// Takes a step. It must bear that earlier steps are missing: a history that is shrunk leaves some out.
     fn act(&self, server: &Server, action: &Self::Action);
 
-    /// Runs one process of the controller, with leader election, until it is asked to stop. Dropping the
+    /// Runs one process of the controller until it is asked to stop. Dropping the
     /// future kills the process. An error says why it ended of itself.
     fn process(&self, life: Life) -> impl Future<Output = Result<(), String>> + Send + 'static;
 
@@ -97,8 +103,8 @@ pub trait Suite: Clone + Send + Sync + 'static {
 /// What a process of the controller is started with.
 pub struct Life {
     /// Its identity in the election, another one after each start: `replica-1.2` is the second life of the
-    /// first replica.
-    pub identity: String,
+    /// first replica. None where nothing goes wrong: it runs without election.
+    pub identity: Option<String>,
     /// Its way to the server.
     pub client: kube::Client,
     /// The wall clock at the start.

@@ -43,6 +43,7 @@ pub struct Violation {
 
 /// Runs one history.
 pub fn run<S: Suite>(suite: &S, history: &History<S::Action>) -> Run {
+    let suite = &suite.fresh();
     // kube's watcher draws its waits from here.
     fastrand::seed(history.seed);
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -140,13 +141,18 @@ impl<'a, S: Suite> Stage<'a, S> {
 
     fn observe(&self) {
         let (suite, noted) = (self.suite.clone(), self.noted.clone());
+        let has_election = self.history.has_election();
         self.server.observe(move |server, request| {
             if fence::sender(request, S::NAME).is_none() {
                 return;
             }
             let tampered = noted.lock().tampered;
-            let permitted = fence::permits(server, request, S::NAME, tampered)
-                .and_then(|()| suite.permits(server, request));
+            let is_elected = if has_election {
+                fence::permits(server, request, S::NAME, tampered)
+            } else {
+                Ok(())
+            };
+            let permitted = is_elected.and_then(|()| suite.permits(server, request));
             if let Err(what) = permitted {
                 note(&noted, server, what);
             }
@@ -287,7 +293,7 @@ impl<'a, S: Suite> Stage<'a, S> {
         let life = Life {
             client: self.server.client_as(&format!("{}/{identity}", S::NAME)),
             now,
-            identity: identity.clone(),
+            identity: self.history.has_election().then(|| identity.clone()),
             stop: stopped,
         };
         replica.process = Some(Process {

@@ -8,7 +8,7 @@ use std::thread;
 
 use super::failure::Failure;
 use super::run::{Run, Violation, run};
-use super::shrink::fewest;
+use super::shrink::{minimal, shortest};
 use super::{History, State, Suite};
 
 /// Names the seeds to run: a number of them, or `FROM..TO`.
@@ -29,6 +29,16 @@ pub struct Report {
     /// What is wrong, if something is.
     pub failure: Option<Failure>,
     seed: u64,
+}
+
+/// What is wrong with a history.
+enum Flaw {
+    /// The steps alone break a rule.
+    EvenWithoutFaults(Violation),
+    /// A rule is broken.
+    Violation(Violation),
+    /// It ends otherwise than without the troubles.
+    OtherEnd(String),
 }
 
 /// The seeds that `$FAULT_SEEDS` names; the first `otherwise` where it says nothing.
@@ -55,7 +65,7 @@ pub fn first_failure<S: Suite>(suite: &S, seeds: Range<u64>) -> Option<Failure> 
         if seed >= lowest.load(Ordering::Relaxed) {
             return;
         }
-        if fault_of(suite, &History::draw(suite, seed)).is_some() {
+        if flaw(suite, &History::draw(suite, seed)).is_some() {
             lowest.fetch_min(seed, Ordering::Relaxed);
         }
     };
@@ -70,41 +80,40 @@ pub fn first_failure<S: Suite>(suite: &S, seeds: Range<u64>) -> Option<Failure> 
         return None;
     }
     let history = History::draw(suite, seed);
-    let first = fault_of(suite, &history)?;
-    Some(shrunk(suite, &history, &first))
+    let first = flaw(suite, &history)?;
+    Some(shrunk(suite, history, &first))
 }
 
 /// Runs one seed and tells everything about it.
 pub fn report<S: Suite>(suite: &S, seed: u64) -> Report {
     let history = History::draw(suite, seed);
-    let failure = fault_of(suite, &history).map(|first| shrunk(suite, &history, &first));
+    let (run, flaw) = judged(suite, &history);
     Report {
         timeline: history.lines(),
         replicas: history.replicas,
-        run: run(suite, &history),
-        failure,
+        run,
+        failure: flaw.map(|flaw| shrunk(suite, history, &flaw)),
         seed,
     }
 }
 
-/// What is wrong with a history, if something is.
-fn fault_of<S: Suite>(suite: &S, history: &History<S::Action>) -> Option<String> {
-    match run(suite, &history.without_troubles()).outcome {
-        Ok(expected) => difference(suite, history, &expected),
-        Err(violation) => Some(without_faults(&violation)),
-    }
+fn flaw<S: Suite>(suite: &S, history: &History<S::Action>) -> Option<Flaw> {
+    judged(suite, history).1
 }
 
-fn difference<S: Suite>(suite: &S, history: &History<S::Action>, expected: &State) -> Option<String> {
-    match run(suite, history).outcome {
-        Err(violation) => Some(violation.to_string()),
-        Ok(state) if state == *expected => None,
-        Ok(state) => Some(first_difference(&state, expected)),
-    }
-}
-
-fn without_faults(violation: &Violation) -> String {
-    format!("without any fault {violation}")
+/// Runs a history, and compares its end with that of the same steps without the troubles.
+fn judged<S: Suite>(suite: &S, history: &History<S::Action>) -> (Run, Option<Flaw>) {
+    let run_of_it = run(suite, history);
+    let flaw = match (
+        run(suite, &history.without_troubles()).outcome,
+        &run_of_it.outcome,
+    ) {
+        (Err(violation), _) => Some(Flaw::EvenWithoutFaults(violation)),
+        (Ok(_), Err(violation)) => Some(Flaw::Violation(violation.clone())),
+        (Ok(expected), Ok(state)) if *state == expected => None,
+        (Ok(expected), Ok(state)) => Some(Flaw::OtherEnd(first_difference(state, &expected))),
+    };
+    (run_of_it, flaw)
 }
 
 fn first_difference(state: &State, expected: &State) -> String {
@@ -122,26 +131,33 @@ fn first_difference(state: &State, expected: &State) -> String {
     })
 }
 
-/// The fewest troubles, then the fewest steps with which it still fails.
-fn shrunk<S: Suite>(suite: &S, history: &History<S::Action>, first: &str) -> Failure {
-    let mut smaller = history.clone();
-    if let Ok(expected) = run(suite, &history.without_troubles()).outcome {
-        let kept = fewest(history.troubles.len(), |kept| {
-            difference(suite, &history.with_troubles(kept), &expected).is_some()
-        });
-        smaller = history.with_troubles(&kept);
-    } else {
-        smaller = smaller.without_troubles();
-    }
-    let kept = fewest(smaller.actions.len(), |kept| {
-        fault_of(suite, &smaller.with_actions(kept)).is_some()
-    });
+/// The fewest troubles, then one replica if that is enough, then steps of which none can be left out.
+fn shrunk<S: Suite>(suite: &S, history: History<S::Action>, first: &Flaw) -> Failure {
+    let (seed, drawn) = (history.seed, history.actions.len() + history.troubles.len());
+    // What breaks a rule in the whole history must break one in the smaller one: there is nothing to compare.
+    let fails = |smaller: &History<S::Action>| match first {
+        Flaw::EvenWithoutFaults(_) | Flaw::Violation(_) => run(suite, smaller).outcome.is_err(),
+        Flaw::OtherEnd(_) => flaw(suite, smaller).is_some(),
+    };
+    let mut smaller = match first {
+        Flaw::EvenWithoutFaults(violation) => history.without_troubles().until(violation.at),
+        Flaw::Violation(violation) => history.until(violation.at),
+        Flaw::OtherEnd(_) => history,
+    };
+    let kept = shortest(smaller.troubles.len(), |kept| fails(&smaller.with_troubles(kept)));
+    smaller = smaller.with_troubles(&kept);
+    smaller = smaller
+        .with_one_replica()
+        .filter(|alone| fails(alone))
+        .unwrap_or(smaller);
+    let kept = minimal(smaller.actions.len(), |kept| fails(&smaller.with_actions(kept)));
     smaller = smaller.with_actions(&kept);
+    let what = flaw(suite, &smaller).map(|flaw| flaw.to_string());
     Failure {
         suite: S::NAME,
-        seed: history.seed,
-        first: first.to_owned(),
-        what: fault_of(suite, &smaller).unwrap_or_default(),
+        seed,
+        first: first.to_string(),
+        what: what.unwrap_or_default(),
         replicas: smaller.replicas,
         troubles: smaller
             .troubles
@@ -149,7 +165,17 @@ fn shrunk<S: Suite>(suite: &S, history: &History<S::Action>, first: &str) -> Fai
             .map(|trouble| trouble.what.to_string())
             .collect(),
         timeline: smaller.lines(),
-        drawn: history.actions.len() + history.troubles.len(),
+        drawn,
+    }
+}
+
+impl fmt::Display for Flaw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::EvenWithoutFaults(violation) => write!(f, "without any fault {violation}"),
+            Self::Violation(violation) => write!(f, "{violation}"),
+            Self::OtherEnd(difference) => f.write_str(difference),
+        }
     }
 }
 

@@ -73,6 +73,29 @@ impl<A: Clone> History<A> {
         }
     }
 
+    /// Whether its processes must be elected: one that nothing can stop need not be, which halves its requests.
+    pub(super) fn has_election(&self) -> bool {
+        self.replicas > 1 || !self.troubles.is_empty()
+    }
+
+    /// Without what comes later.
+    pub(super) fn until(mut self, time: Duration) -> Self {
+        self.actions.retain(|action| action.time <= time);
+        self.troubles.retain(|trouble| trouble.time <= time);
+        self
+    }
+
+    /// With the first replica alone, if there are others and no trouble is about them.
+    pub(super) fn with_one_replica(&self) -> Option<Self> {
+        let is_about_others =
+            |trouble: &At<Trouble>| trouble.what.replica().is_some_and(|replica| replica > 1);
+        let may = self.replicas > 1 && !self.troubles.iter().any(is_about_others);
+        may.then(|| Self {
+            replicas: 1,
+            ..self.clone()
+        })
+    }
+
     /// With only the troubles of these places in the list.
     pub(super) fn with_troubles(&self, kept: &[usize]) -> Self {
         Self {

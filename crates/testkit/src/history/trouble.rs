@@ -117,6 +117,14 @@ impl Trouble {
             },
         }
     }
+
+    /// The replica that it is about, if it is about one.
+    pub(super) fn replica(&self) -> Option<usize> {
+        match self {
+            Self::Crash { replica, .. } | Self::Stop { replica, .. } => Some(*replica),
+            _ => None,
+        }
+    }
 }
 
 impl Which {

@@ -259,6 +259,10 @@ impl ControlPlane {
             .collect()
     }
 
+    pub(super) fn etcd_socket(&self) -> PathBuf {
+        etcd_socket(self.scratch.path())
+    }
+
     fn start_client(&self, program: &str, args: &[&str]) -> Result<Process, Error> {
         let kubeconfig = format!("--kubeconfig={}", self.admin.display());
         // No port: nobody asks it, and two of them can run side by side.
@@ -381,5 +385,9 @@ fn audit_log_path(scratch: &Scratch) -> PathBuf {
 }
 
 fn etcd_url(dir: &Path) -> String {
-    format!("unix://{}", dir.join("etcd.sock").display())
+    format!("unix://{}", etcd_socket(dir).display())
+}
+
+fn etcd_socket(dir: &Path) -> PathBuf {
+    dir.join("etcd.sock")
 }

@@ -104,6 +104,14 @@ pub enum Error {
         /// Why.
         source: Box<kube::Error>,
     },
+    /// etcd could not be written to.
+    #[error("{doing} etcd")]
+    Etcd {
+        /// The verb: `connect to`, `write to`.
+        doing: &'static str,
+        /// Why.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// A condition did not come true.
     #[error("wait {within:?} for: {what}")]
     NotInTime {

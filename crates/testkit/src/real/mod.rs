@@ -15,6 +15,7 @@
 //! | `assets` | where the binaries are |
 //! | `control_plane` | [`ControlPlane`]: which processes run, with which flags |
 //! | `credentials` | tokens, signing key, kubeconfig files, clients |
+//! | `etcd` | objects written past the API server |
 //! | `process` | [`Process`]: one child; also launches our own binaries |
 //! | `scratch` | directories that never outlive their test for long |
 //! | `usage` | [`Usage`]: memory, threads and CPU time of a process |
@@ -29,6 +30,7 @@ mod assets;
 mod control_plane;
 mod credentials;
 mod error;
+mod etcd;
 mod process;
 mod scratch;
 mod usage;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use controller_core::clock::Clock;
 use testkit::real::{ControlPlane, Options, eventually};
 
-use crate::support::{Cluster, Replica, SOON};
+use crate::support::{Cluster, SOON, patches, start};
 
 async fn cluster() -> Cluster {
     Cluster {
@@ -19,7 +19,7 @@ async fn cluster() -> Cluster {
 async fn live_the_boundary_scenario() {
     let cluster = cluster().await;
     cluster.add(0..120, None).await;
-    let replica = Replica::start(cluster.control_plane.kubeconfig(), &[]);
+    let replica = start(cluster.control_plane.kubeconfig(), &[]);
     cluster.until_all_carry(120, "15", SOON).await;
 
     // 90 nodes are the fewest that step 1 holds.
@@ -32,7 +32,7 @@ async fn live_the_boundary_scenario() {
     cluster.until_all_carry(89, "0", Duration::from_secs(2)).await;
 
     // 120 times 15, then 89 times 0: each node was written once a change.
-    assert_eq!(replica.patches().await, 209);
+    assert_eq!(patches(&replica).await, 209);
     assert_eq!(replica.metric("ttl_controller_desired_ttl_seconds", "").await, 0);
     assert_eq!(replica.metric("ttl_controller_nodes_out_of_date", "").await, 0);
     assert_eq!(replica.stop().await, Some(0));
@@ -43,7 +43,7 @@ async fn live_the_boundary_scenario() {
 async fn live_a_restart_at_95_nodes_on_15_writes_nothing() {
     let cluster = cluster().await;
     cluster.add(0..120, None).await;
-    let first = Replica::start(cluster.control_plane.kubeconfig(), &[]);
+    let first = start(cluster.control_plane.kubeconfig(), &[]);
     cluster.until_all_carry(120, "15", SOON).await;
     cluster.remove(95..120).await;
     eventually(SOON, "95 nodes are counted", async || {
@@ -54,7 +54,7 @@ async fn live_a_restart_at_95_nodes_on_15_writes_nothing() {
     assert_eq!(first.stop().await, Some(0));
     let before = cluster.versions().await;
 
-    let second = Replica::start(cluster.control_plane.kubeconfig(), &[]);
+    let second = start(cluster.control_plane.kubeconfig(), &[]);
     second.until_leading().await;
     eventually(SOON, "all 95 nodes have been looked at", async || {
         let done = second
@@ -64,7 +64,7 @@ async fn live_a_restart_at_95_nodes_on_15_writes_nothing() {
     })
     .await
     .unwrap();
-    assert_eq!(second.patches().await, 0);
+    assert_eq!(patches(&second).await, 0);
     assert_eq!(cluster.versions().await, before);
     assert_eq!(second.metric("ttl_controller_desired_ttl_seconds", "").await, 15);
     assert_eq!(second.stop().await, Some(0));
@@ -75,7 +75,7 @@ async fn live_a_restart_at_95_nodes_on_15_writes_nothing() {
 async fn live_the_admin_server_tells_what_dashboards_and_people_ask() {
     let cluster = cluster().await;
     cluster.add(0..3, None).await;
-    let replica = Replica::start(cluster.control_plane.kubeconfig(), &[]);
+    let replica = start(cluster.control_plane.kubeconfig(), &[]);
     cluster.until_all_carry(3, "0", SOON).await;
 
     let (code, ready) = replica.get("/readyz?verbose").await;
@@ -148,7 +148,7 @@ fn promtool_accepts(metrics: &str) {
 async fn live_a_foreign_value_is_put_right_at_once() {
     let cluster = cluster().await;
     cluster.add(0..3, None).await;
-    let replica = Replica::start(cluster.control_plane.kubeconfig(), &[]);
+    let replica = start(cluster.control_plane.kubeconfig(), &[]);
     cluster.until_all_carry(3, "0", SOON).await;
     for value in ["17", "soon", "-9223372036854775808", "99999999999999999999"] {
         cluster.annotate(1, value).await;
@@ -166,10 +166,10 @@ async fn live_a_foreign_value_is_put_right_at_once() {
 async fn live_removal_takes_the_lease_first_and_leaves_no_annotation() {
     let cluster = cluster().await;
     cluster.add(0..120, None).await;
-    let running = Replica::start(cluster.control_plane.kubeconfig(), &[]);
+    let running = start(cluster.control_plane.kubeconfig(), &[]);
     cluster.until_all_carry(120, "15", SOON).await;
 
-    let mut removal = Replica::start(cluster.control_plane.kubeconfig(), &["--remove"]);
+    let mut removal = start(cluster.control_plane.kubeconfig(), &["--remove"]);
     let started = Clock::system().instant();
     eventually(SOON, "the removal waits beside the leader", async || {
         (started.elapsed() > Duration::from_secs(3)).then_some(())
@@ -191,7 +191,7 @@ async fn live_a_dry_run_says_what_it_would_do_and_changes_nothing() {
     let cluster = cluster().await;
     cluster.add(0..120, Some("30")).await;
     let before = cluster.versions().await;
-    let replica = Replica::start(cluster.control_plane.kubeconfig(), &["--dry-run"]);
+    let replica = start(cluster.control_plane.kubeconfig(), &["--dry-run"]);
     eventually(SOON, "120 writes are planned", async || {
         let planned = replica
             .metric("controller_planned_writes_total", "action=\"annotate\"")
@@ -211,7 +211,7 @@ async fn live_explain_tells_count_step_and_each_node() {
     let cluster = cluster().await;
     cluster.add(0..119, Some("15")).await;
     cluster.add([119], Some("soon")).await;
-    let mut all = Replica::start(cluster.control_plane.kubeconfig(), &["explain"]);
+    let mut all = start(cluster.control_plane.kubeconfig(), &["explain"]);
     assert_eq!(all.process.wait_exit(SOON).await.unwrap().code(), Some(0));
     let said = all.process.log();
     assert!(
@@ -224,11 +224,11 @@ async fn live_explain_tells_count_step_and_each_node() {
         "{said}"
     );
 
-    let mut one = Replica::start(cluster.control_plane.kubeconfig(), &["explain", "node-0119"]);
+    let mut one = start(cluster.control_plane.kubeconfig(), &["explain", "node-0119"]);
     assert_eq!(one.process.wait_exit(SOON).await.unwrap().code(), Some(0));
     assert_eq!(one.process.log().lines().count(), 3);
 
-    let mut none = Replica::start(cluster.control_plane.kubeconfig(), &["explain", "nobody"]);
+    let mut none = start(cluster.control_plane.kubeconfig(), &["explain", "nobody"]);
     assert_eq!(none.process.wait_exit(SOON).await.unwrap().code(), Some(1));
     assert_eq!(
         none.process.log(),

@@ -7,7 +7,7 @@ use rand::RngExt;
 use testkit::real::{ControlPlane, Options, eventually};
 use tokio::time::Instant;
 
-use crate::support::{Cluster, QUICK_LEASE, Replica, SOON};
+use crate::support::{Cluster, QUICK_LEASE, Replica, SOON, start};
 
 async fn cluster() -> Cluster {
     Cluster {
@@ -17,9 +17,9 @@ async fn cluster() -> Cluster {
 
 /// Starts a leader and a standby with `args`.
 async fn leader_and_standby(cluster: &Cluster, args: &[&str]) -> (Replica, Replica) {
-    let leader = Replica::start(cluster.control_plane.kubeconfig(), args);
+    let leader = start(cluster.control_plane.kubeconfig(), args);
     leader.until_leading().await;
-    let standby = Replica::start(cluster.control_plane.kubeconfig(), args);
+    let standby = start(cluster.control_plane.kubeconfig(), args);
     let synced =
         async || (standby.metric("informer_objects", "resource=\"nodes\"").await >= 10).then_some(());
     eventually(SOON, "the standby's cache is warm", synced)
@@ -29,9 +29,9 @@ async fn leader_and_standby(cluster: &Cluster, args: &[&str]) -> (Replica, Repli
     (leader, standby)
 }
 
-async fn until_leading_since(replica: &Replica, start: Instant) -> Duration {
+async fn until_leading_since(replica: &Replica, began: Instant) -> Duration {
     replica.until_leading().await;
-    start.elapsed()
+    began.elapsed()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -40,9 +40,9 @@ async fn live_a_stopped_leader_hands_over_at_once() {
     let cluster = cluster().await;
     cluster.add(0..10, None).await;
     let (mut leader, standby) = leader_and_standby(&cluster, &[]).await;
-    let start = Clock::system().instant();
+    let began = Clock::system().instant();
     leader.process.terminate().unwrap();
-    let gap = until_leading_since(&standby, start).await;
+    let gap = until_leading_since(&standby, began).await;
     println!("gap after SIGTERM, lease of 15 s: {gap:?}");
     assert!(gap < Duration::from_secs(2), "took {gap:?}");
     assert_eq!(leader.process.wait_exit(SOON).await.unwrap().code(), Some(0));
@@ -64,9 +64,9 @@ async fn live_a_killed_leader_is_replaced_when_its_lease_expires() {
     let cluster = cluster().await;
     cluster.add(0..10, None).await;
     let (mut leader, standby) = leader_and_standby(&cluster, &QUICK_LEASE).await;
-    let start = Clock::system().instant();
+    let began = Clock::system().instant();
     leader.process.kill().unwrap();
-    let gap = until_leading_since(&standby, start).await;
+    let gap = until_leading_since(&standby, began).await;
     println!("gap after SIGKILL, lease of 1.5 s: {gap:?}");
     // Not before the lease can have expired (2 s on the wire, seen up to one renewal ago), not long after.
     assert!(
@@ -105,12 +105,12 @@ async fn live_a_client_go_replica_and_ours_share_one_lease() {
     .await
     .unwrap();
 
-    let ours = Replica::start(cluster.control_plane.kubeconfig(), &ours_args);
-    let start = Clock::system().instant();
+    let ours = start(cluster.control_plane.kubeconfig(), &ours_args);
+    let began = Clock::system().instant();
     // Two of its lease durations: whoever misread its renewals would have taken the lease by then.
     let undisturbed = async || {
         assert!(!ours.leads().await, "ours took a lease that client-go holds");
-        (start.elapsed() > Duration::from_secs(6)).then_some(())
+        (began.elapsed() > Duration::from_secs(6)).then_some(())
     };
     eventually(SOON, "client-go keeps the lease", undisturbed)
         .await
@@ -159,8 +159,8 @@ async fn live_fifty_kills_of_the_leader_lose_nothing_and_write_nothing_wrong() {
     let cluster = cluster().await;
     cluster.add(0..101, None).await;
     let mut replicas = vec![
-        Replica::start(cluster.control_plane.kubeconfig(), &QUICK_LEASE),
-        Replica::start(cluster.control_plane.kubeconfig(), &QUICK_LEASE),
+        start(cluster.control_plane.kubeconfig(), &QUICK_LEASE),
+        start(cluster.control_plane.kubeconfig(), &QUICK_LEASE),
     ];
     cluster.until_all_carry(101, "15", SOON).await;
     let mut wanted = "15";
@@ -172,9 +172,9 @@ async fn live_fifty_kills_of_the_leader_lose_nothing_and_write_nothing_wrong() {
             _ => cluster.add(89..101, None).await,
         }
         let moment = Duration::from_millis(rand::rng().random_range(0..400));
-        let start = Clock::system().instant();
+        let began = Clock::system().instant();
         eventually(SOON, "a random moment", async || {
-            (start.elapsed() >= moment).then_some(())
+            (began.elapsed() >= moment).then_some(())
         })
         .await
         .unwrap();
@@ -187,7 +187,7 @@ async fn live_fifty_kills_of_the_leader_lose_nothing_and_write_nothing_wrong() {
         let mut killed = replicas.remove(leading);
         killed.process.kill().unwrap();
         killed.process.wait_exit(SOON).await.unwrap();
-        replicas.push(Replica::start(cluster.control_plane.kubeconfig(), &QUICK_LEASE));
+        replicas.push(start(cluster.control_plane.kubeconfig(), &QUICK_LEASE));
         let nodes = if wanted == "0" { 89 } else { 101 };
         cluster.until_all_carry(nodes, wanted, SOON).await;
         if kill % 10 == 9 {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use controller_core::clock::Clock;
 use testkit::real::{AuditLevel, ControlPlane, Options, Stop, eventually};
 
-use crate::support::{Cluster, Replica, SOON};
+use crate::support::{Cluster, SOON, start};
 
 /// How long the API server is away.
 const AWAY: Duration = Duration::from_mins(1);
@@ -23,7 +23,7 @@ async fn live_an_outage_of_a_minute_under_load_ends_in_the_right_state_without_a
     cluster.add(0..100, None).await;
     // Slow enough that the outage falls into the roll-out.
     let args = ["--kube-api-qps=20", "--kube-api-burst=1"];
-    let replica = Replica::start(cluster.control_plane.kubeconfig(), &args);
+    let replica = start(cluster.control_plane.kubeconfig(), &args);
     cluster.until_all_carry(100, "0", SOON).await;
     cluster.add([100, 101], None).await;
     eventually(SOON, "the roll-out of 15 has begun", async || {

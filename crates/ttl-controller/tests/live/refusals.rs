@@ -3,15 +3,13 @@
 use std::path::Path;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::ServiceAccount;
-use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
-use kube::Api;
-use kube::api::PostParams;
+use harness::rights::{self, grant};
+use harness::service_account;
 use rstest::rstest;
 use serde_json::json;
 use testkit::real::{AuditLevel, ControlPlane, Options, Process, eventually};
 
-use crate::support::{Cluster, Replica, SOON, binary};
+use crate::support::{Cluster, SOON, binary, start};
 
 /// Runs the binary with `args` and a file `content` named in them as `FILE`; its exit code and output.
 async fn outcome(args: &[&str], content: &str) -> (Option<i32>, String) {
@@ -77,7 +75,7 @@ async fn an_unreachable_api_server_is_waited_for() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("kubeconfig");
     std::fs::write(&file, "apiVersion: v1\nkind: Config\ncurrent-context: a\ncontexts: [{name: a, context: {cluster: a, user: a}}]\nclusters: [{name: a, cluster: {server: 'http://127.0.0.1:1'}}]\nusers: [{name: a, user: {}}]\n").unwrap();
-    let replica = Replica::start(&file, &[]);
+    let replica = start(&file, &[]);
     eventually(SOON, "readiness says why", async || {
         let (code, text) = replica.get("/readyz").await;
         (code == 500 && text.contains("[-]informer-nodes") && text.contains("onnection refused"))
@@ -87,63 +85,6 @@ async fn an_unreachable_api_server_is_waited_for() {
     .unwrap();
     assert_eq!(replica.get("/livez").await.0, 200);
     assert_eq!(replica.stop().await, Some(0));
-}
-
-const NAMESPACE: &str = "kube-system";
-
-/// A service account with `rules`, and the rights on its Lease.
-async fn service_account(
-    control_plane: &ControlPlane,
-    name: &str,
-    rules: serde_json::Value,
-) -> std::path::PathBuf {
-    async fn make<K>(api: Api<K>, object: serde_json::Value)
-    where
-        K: Clone + std::fmt::Debug + serde::Serialize + serde::de::DeserializeOwned,
-    {
-        api.create(&PostParams::default(), &serde_json::from_value(object).unwrap())
-            .await
-            .unwrap();
-    }
-    let client = control_plane.client();
-    let subject = json!([{"kind": "ServiceAccount", "name": name, "namespace": NAMESPACE}]);
-    let metadata = json!({"name": name});
-    make::<ServiceAccount>(
-        Api::namespaced(client.clone(), NAMESPACE),
-        json!({"metadata": metadata}),
-    )
-    .await;
-    make::<ClusterRole>(
-        Api::all(client.clone()),
-        json!({"metadata": metadata, "rules": rules}),
-    )
-    .await;
-    make::<ClusterRoleBinding>(
-        Api::all(client.clone()),
-        json!({"metadata": metadata, "subjects": subject,
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}}),
-    )
-    .await;
-    let lease = json!([
-        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]},
-        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": ["ttl-controller"],
-         "verbs": ["get", "update", "list", "watch"]}
-    ]);
-    make::<Role>(
-        Api::namespaced(client.clone(), NAMESPACE),
-        json!({"metadata": metadata, "rules": lease}),
-    )
-    .await;
-    make::<RoleBinding>(
-        Api::namespaced(client, NAMESPACE),
-        json!({"metadata": metadata, "subjects": subject,
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}}),
-    )
-    .await;
-    control_plane
-        .service_account_kubeconfig(NAMESPACE, name)
-        .await
-        .unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -160,12 +101,12 @@ async fn live_the_rights_of_the_readme_are_enough_and_none_is_unused() {
         {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch", "patch"]},
         {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
     ]);
-    let kubeconfig = service_account(&cluster.control_plane, "ttl", rules).await;
+    let kubeconfig = service_account(&cluster.control_plane, "ttl-controller", rules).await;
     cluster.add(0..120, None).await;
-    let replica = Replica::start(&kubeconfig, &[]);
+    let replica = start(&kubeconfig, &[]);
     cluster.until_all_carry(120, "15", SOON).await;
     // A standby watches the lease.
-    let standby = Replica::start(&kubeconfig, &[]);
+    let standby = start(&kubeconfig, &[]);
     // A rival, for the event.
     for _ in 0..4 {
         cluster.annotate(1, "7").await;
@@ -176,13 +117,6 @@ async fn live_the_rights_of_the_readme_are_enough_and_none_is_unused() {
             .await
             .unwrap();
     }
-    let used = |verb: &str, resource: &str| {
-        cluster.control_plane.audit_events().unwrap().iter().any(|event| {
-            event["user"]["username"] == "system:serviceaccount:kube-system:ttl"
-                && event["verb"] == verb
-                && event["objectRef"]["resource"] == resource
-        })
-    };
     let all = [
         ("list", "nodes"),
         ("watch", "nodes"),
@@ -194,26 +128,13 @@ async fn live_the_rights_of_the_readme_are_enough_and_none_is_unused() {
         ("watch", "leases"),
         ("create", "events"),
     ];
-    let unused = || {
-        all.iter()
-            .filter(|(verb, resource)| !used(verb, resource))
-            .collect::<Vec<_>>()
-    };
+    let unused = || rights::unused(&cluster.control_plane, "ttl-controller", &all);
     let all_used = async || unused().is_empty().then_some(());
     let in_time = eventually(SOON, "every right is used", all_used).await;
     assert!(in_time.is_ok(), "not used: {:?}", unused());
     assert_eq!(replica.stop().await, Some(0));
     assert_eq!(standby.stop().await, Some(0));
-    let refused: Vec<_> = cluster
-        .control_plane
-        .audit_events()
-        .unwrap()
-        .into_iter()
-        .filter(|event| {
-            event["responseStatus"]["code"] == 403
-                && event["user"]["username"] == "system:serviceaccount:kube-system:ttl"
-        })
-        .collect();
+    let refused = rights::refused(&cluster.control_plane, "ttl-controller");
     assert!(refused.is_empty(), "{refused:#?}");
 }
 
@@ -224,8 +145,8 @@ async fn live_a_missing_right_is_named_and_used_once_it_is_granted() {
         control_plane: ControlPlane::start(Options::default()).await.unwrap(),
     };
     cluster.add(0..3, None).await;
-    let kubeconfig = service_account(&cluster.control_plane, "ttl", json!([])).await;
-    let replica = Replica::start(&kubeconfig, &[]);
+    let kubeconfig = service_account(&cluster.control_plane, "ttl-controller", json!([])).await;
+    let replica = start(&kubeconfig, &[]);
     eventually(SOON, "readiness names the missing list right", async || {
         let (code, text) = replica.get("/readyz").await;
         (code == 500 && text.contains("cannot list resource \"nodes\"")).then_some(())
@@ -240,7 +161,8 @@ async fn live_a_missing_right_is_named_and_used_once_it_is_granted() {
     );
 
     grant(
-        &cluster,
+        &cluster.control_plane,
+        "ttl-controller",
         json!([{"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch"]}]),
     )
     .await;
@@ -256,7 +178,8 @@ async fn live_a_missing_right_is_named_and_used_once_it_is_granted() {
     .unwrap();
 
     grant(
-        &cluster,
+        &cluster.control_plane,
+        "ttl-controller",
         json!([{"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch", "patch"]}]),
     )
     .await;
@@ -264,22 +187,12 @@ async fn live_a_missing_right_is_named_and_used_once_it_is_granted() {
     assert_eq!(replica.stop().await, Some(0));
 }
 
-async fn grant(cluster: &Cluster, rules: serde_json::Value) {
-    let cluster_roles: Api<ClusterRole> = Api::all(cluster.control_plane.client());
-    let mut ours = cluster_roles.get("ttl").await.unwrap();
-    ours.rules = serde_json::from_value(rules).unwrap();
-    cluster_roles
-        .replace("ttl", &PostParams::default(), &ours)
-        .await
-        .unwrap();
-}
-
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_a_wrong_token_is_retried_and_named() {
     let control_plane = ControlPlane::start(Options::default()).await.unwrap();
     let kubeconfig = control_plane.kubeconfig_for("nobody's-token").unwrap();
-    let replica = Replica::start(Path::new(&kubeconfig), &[]);
+    let replica = start(Path::new(&kubeconfig), &[]);
     eventually(SOON, "readiness says why", async || {
         let (code, text) = replica.get("/readyz").await;
         (code == 500 && text.contains("Unauthorized")).then_some(())

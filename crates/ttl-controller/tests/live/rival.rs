@@ -5,7 +5,7 @@ use std::time::Duration;
 use controller_core::clock::Clock;
 use testkit::real::{ControlPlane, Options, eventually};
 
-use crate::support::{Cluster, Replica, SOON};
+use crate::support::{Cluster, SOON, patches, start};
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
@@ -15,7 +15,7 @@ async fn live_the_built_in_loop_beside_ours_starts_no_patch_war() {
     };
     // 95 nodes at 15: ours keeps 15 (TTL-6), the built-in loop starts from 0.
     cluster.add(0..95, Some("15")).await;
-    let replica = Replica::start(cluster.control_plane.kubeconfig(), &[]);
+    let replica = start(cluster.control_plane.kubeconfig(), &[]);
     replica.until_leading().await;
     let _built_in = cluster
         .control_plane
@@ -28,10 +28,10 @@ async fn live_the_built_in_loop_beside_ours_starts_no_patch_war() {
     .await
     .unwrap();
     let settled = eventually(SOON * 3, "writes stop for five seconds", {
-        let mut last = (replica.patches().await, Clock::system().instant());
+        let mut last = (patches(&replica).await, Clock::system().instant());
         let replica = &replica;
         async move || {
-            let patches = replica.patches().await;
+            let patches = patches(replica).await;
             if patches != last.0 {
                 last = (patches, Clock::system().instant());
             }

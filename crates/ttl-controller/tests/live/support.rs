@@ -9,111 +9,11 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use serde_json::{Value, json};
-use testkit::real::{ControlPlane, Process, eventually};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use serde_json::json;
+use testkit::real::{ControlPlane, eventually};
 
 pub(crate) const TTL: &str = "node.alpha.kubernetes.io/ttl";
-/// Within which a condition must hold that nothing but a busy machine delays.
-pub(crate) const SOON: Duration = Duration::from_secs(30);
-/// Lease times that make a test short.
-pub(crate) const QUICK_LEASE: [&str; 3] = [
-    "--leader-elect-lease-duration=1.5s",
-    "--leader-elect-renew-deadline=1s",
-    "--leader-elect-retry-period=0.2s",
-];
-
-/// Our binary, running.
-pub(crate) struct Replica {
-    pub(crate) process: Process,
-}
-
-impl Replica {
-    pub(crate) fn start(kubeconfig: &Path, args: &[&str]) -> Self {
-        let kubeconfig = format!("--kubeconfig={}", kubeconfig.display());
-        let mut all = vec![kubeconfig.as_str(), "--http-bind-address=127.0.0.1:0"];
-        all.extend(args);
-        Self {
-            process: Process::spawn(&binary(), &all, &[]).unwrap(),
-        }
-    }
-
-    /// Its log, a JSON object a line.
-    pub(crate) fn lines(&self) -> Vec<Value> {
-        self.process
-            .log()
-            .lines()
-            .filter_map(|line| serde_json::from_str(line).ok())
-            .collect()
-    }
-
-    /// How many log lines hold `text`.
-    pub(crate) fn said(&self, text: &str) -> usize {
-        self.process
-            .log()
-            .lines()
-            .filter(|line| line.contains(text))
-            .count()
-    }
-
-    /// The answer of its admin server.
-    pub(crate) async fn get(&self, path: &str) -> (u16, String) {
-        let address = eventually(SOON, "the admin server's address is in the log", async || {
-            self.lines()
-                .iter()
-                .find_map(|line| line["address"].as_str().map(str::to_owned))
-        })
-        .await
-        .unwrap();
-        let mut stream = TcpStream::connect(address).await.unwrap();
-        let request = format!("GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).await.unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        (
-            head.split_whitespace().nth(1).unwrap().parse().unwrap(),
-            body.to_owned(),
-        )
-    }
-
-    /// The sum of a metric of whole numbers over the series whose labels hold `labels`; 0 where there is none.
-    pub(crate) async fn metric(&self, name: &str, labels: &str) -> u64 {
-        let (_, text) = self.get("/metrics").await;
-        text.lines()
-            .filter(|line| {
-                line.strip_prefix(name)
-                    .is_some_and(|rest| rest.starts_with(['{', ' ']))
-            })
-            .filter(|line| line.contains(labels))
-            .map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap())
-            .sum()
-    }
-
-    pub(crate) async fn patches(&self) -> u64 {
-        self.metric("rest_client_requests_total", "method=\"PATCH\"")
-            .await
-    }
-
-    pub(crate) async fn leads(&self) -> bool {
-        self.metric("leader_election_master_status", "").await == 1
-    }
-
-    pub(crate) async fn until_leading(&self) {
-        eventually(SOON, "the replica leads", async || {
-            self.leads().await.then_some(())
-        })
-        .await
-        .unwrap();
-    }
-
-    /// Ends it with SIGTERM and returns its exit code.
-    pub(crate) async fn stop(mut self) -> Option<i32> {
-        self.process.terminate().unwrap();
-        self.process.wait_exit(SOON).await.unwrap().code()
-    }
-}
+pub(crate) use harness::{QUICK_LEASE, Replica, SOON};
 
 /// The binary under test; `TTL_CONTROLLER_BINARY` names another build of it.
 pub(crate) fn binary() -> PathBuf {
@@ -121,6 +21,17 @@ pub(crate) fn binary() -> PathBuf {
         || PathBuf::from(env!("CARGO_BIN_EXE_ttl-controller")),
         PathBuf::from,
     )
+}
+
+/// Our binary, running on the rights of `kubeconfig`.
+pub(crate) fn start(kubeconfig: &Path, args: &[&str]) -> Replica {
+    Replica::start(&binary(), kubeconfig, args)
+}
+
+pub(crate) async fn patches(replica: &Replica) -> u64 {
+    replica
+        .metric("rest_client_requests_total", "method=\"PATCH\"")
+        .await
 }
 
 pub(crate) struct Cluster {

@@ -20,7 +20,6 @@ mod boundary;
 mod faults;
 mod histories;
 mod numbers;
-mod process;
 mod removal;
 mod terms;
 mod world;

@@ -3,17 +3,16 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use controller_core::api::limits::Limits;
 use controller_core::clock::Clock;
 use controller_core::rival::manager_of;
+use harness::{Running, Start};
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use testkit::embedded::{Fault, LEASES, NODES, Request, Requests, Server, Verb};
+use ttl_controller::TtlController;
 use ttl_controller::config::Config;
-
-use crate::process::{Running, Start};
 
 pub(crate) const TTL: &str = "node.alpha.kubernetes.io/ttl";
 const START: &str = "2026-01-01T00:00:00Z";
@@ -33,29 +32,20 @@ impl World {
     }
 
     pub(crate) fn start(&self) -> Running {
-        self.start_as(Start::default())
+        self.start_as(Start::of::<TtlController>())
     }
 
     /// With ten requests a second, so that a roll-out takes its time.
     pub(crate) fn start_slow(&self) -> Running {
-        self.start_as(Start {
-            limits: Limits { qps: 10.0, burst: 1 },
-            ..Start::default()
-        })
+        self.start_as(Start::of::<TtlController>().limits(10.0, 1))
     }
 
     pub(crate) fn start_with_election(&self, identity: &'static str) -> Running {
-        self.start_as(Start {
-            identity: Some(identity.into()),
-            ..Start::default()
-        })
+        self.start_as(Start::of::<TtlController>().elected_as(identity))
     }
 
     pub(crate) fn start_dry(&self) -> Running {
-        self.start_as(Start {
-            config: dry(Config::default()),
-            ..Start::default()
-        })
+        self.start_configured(dry(Config::default()))
     }
 
     pub(crate) fn start_removal(&self) -> Running {
@@ -63,10 +53,7 @@ impl World {
             remove: true,
             ..Config::default()
         };
-        self.start_as(Start {
-            config,
-            ..Start::default()
-        })
+        self.start_configured(config)
     }
 
     pub(crate) fn start_dry_removal(&self) -> Running {
@@ -74,10 +61,7 @@ impl World {
             remove: true,
             ..Config::default()
         });
-        self.start_as(Start {
-            config,
-            ..Start::default()
-        })
+        self.start_configured(config)
     }
 
     /// A removal, while `manager` puts the annotation of one node back whenever it is gone.
@@ -90,7 +74,7 @@ impl World {
         );
         let mut removal = self.start_removal();
         let (server, clock) = (self.server.clone(), self.clock.clone());
-        removal.tasks.spawn("rival", async move {
+        removal.tasks().spawn("rival", async move {
             let nodes: Api<Node> = Api::all(server.client_as(manager));
             let patch = json!({"metadata": {"annotations": {TTL: "0"}}});
             loop {
@@ -106,8 +90,12 @@ impl World {
         removal
     }
 
-    fn start_as(&self, start: Start) -> Running {
-        start.run(self.server.client_as("ttl-controller/test"), &self.clock)
+    fn start_configured(&self, config: Config) -> Running {
+        self.start_as(Start::of::<TtlController>().config(config))
+    }
+
+    fn start_as(&self, start: Start<Config>) -> Running {
+        start.start(self.server.client_as("ttl-controller/test"), &self.clock)
     }
 
     pub(crate) fn add(&self, numbers: impl IntoIterator<Item = usize>, ttl: Option<&str>) {

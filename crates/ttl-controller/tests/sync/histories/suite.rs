@@ -6,11 +6,13 @@ use std::ops::Range;
 use std::time::Duration;
 
 use controller_core::clock::Clock;
+use harness::{Run, Start};
 use serde_json::json;
 use testkit::embedded::{NODES, Request, Resource, Server, Verb};
 use testkit::history::{At, Draw, History, Life, State, Suite};
+use ttl_controller::TtlController;
+use ttl_controller::config::Config;
 
-use crate::process::{Run, Start};
 use crate::world::{TTL, name};
 
 /// The counts at which both of the first two steps may stand.
@@ -21,7 +23,7 @@ const SIZES: Range<usize> = 84..112;
 /// The ttl-controller, or one with a bug put in.
 #[derive(Clone)]
 pub(super) struct Nodes {
-    pub(super) run: Run,
+    pub(super) run: Run<Config>,
 }
 
 /// A step of the cluster.
@@ -98,12 +100,11 @@ impl Suite for Nodes {
     fn process(&self, mut life: Life) -> impl Future<Output = Result<(), String>> + Send + 'static {
         let run = self.run;
         async move {
-            let start = Start {
-                identity: Some(life.identity),
-                run,
-                ..Start::default()
-            };
-            let mut running = start.run(life.client, &Clock::starting_at(life.now));
+            let mut start = Start::of::<TtlController>().running(run);
+            if let Some(identity) = life.identity {
+                start = start.elected_as(identity);
+            }
+            let mut running = start.start(life.client, &Clock::starting_at(life.now));
             tokio::select! {
                 biased;
                 _ = &mut life.stop => {

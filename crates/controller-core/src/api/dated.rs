@@ -1,0 +1,120 @@
+//! Reads that also tell the API server's time: the `Date` of its answer.
+
+use std::time::Duration;
+
+use http::header::DATE;
+use http::{HeaderMap, Response};
+use http_body_util::BodyExt;
+use jiff::fmt::rfc2822::DateTimeParser;
+use jiff::{SignedDuration, Timestamp};
+use kube::Client;
+use kube::api::GetParams;
+use kube::client::Body;
+use kube::core::{Request, Status};
+use serde::de::DeserializeOwned;
+
+use super::limits::{AnswerWithin, Sent};
+use crate::clock::Clock;
+
+/// An object, and when it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dated<T> {
+    /// The object.
+    pub object: T,
+    /// The API server's wall clock, in whole seconds; `None` when it said none that can be read.
+    pub date: Option<Timestamp>,
+}
+
+/// An object, and how our clock stood to the API server's when it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Compared<T> {
+    /// The object.
+    pub object: T,
+    /// Our clock when the read was sent less the `Date` of the answer: how far ours is ahead, at least; the
+    /// header's whole seconds may add up to one. `None` when the answer had no `Date` that can be read.
+    pub ahead: Option<SignedDuration>,
+}
+
+/// Reads the object `name` of the collection at `url_path` (of `kube::Resource::url_path`), decoded
+/// straight to `T`. Errors are those of [`kube::Api::get`].
+pub async fn get<T: DeserializeOwned>(client: &Client, url_path: &str, name: &str) -> kube::Result<Dated<T>> {
+    let response = client.send(request(url_path, name)?).await?;
+    let date = date_of(response.headers());
+    let object = object_of(response).await?;
+    Ok(Dated { object, date })
+}
+
+/// As [`get`], answered within `within` of its sending, and with the two clocks compared.
+pub async fn get_within<T: DeserializeOwned>(
+    client: &Client,
+    clock: &Clock,
+    within: Duration,
+    url_path: &str,
+    name: &str,
+) -> kube::Result<Compared<T>> {
+    let mut request = request(url_path, name)?;
+    request.extensions_mut().insert(AnswerWithin(within));
+    let asked = clock.instant();
+    let response = client.send(request).await?;
+    let sent = response.extensions().get::<Sent>().map_or(asked, |sent| sent.0);
+    let age = SignedDuration::try_from(clock.instant() - sent).unwrap_or(SignedDuration::MAX);
+    let ahead = date_of(response.headers()).map(|date| clock.now().duration_since(date).saturating_sub(age));
+    let object = object_of(response).await?;
+    Ok(Compared { object, ahead })
+}
+
+fn request(url_path: &str, name: &str) -> kube::Result<http::Request<Body>> {
+    let request = Request::new(url_path)
+        .get(name, &GetParams::default())
+        .map_err(kube::Error::BuildRequest)?;
+    Ok(request.map(Body::from))
+}
+
+async fn object_of<T: DeserializeOwned>(response: Response<Body>) -> kube::Result<T> {
+    let body = body_of(response).await?;
+    serde_json::from_slice(&body).map_err(kube::Error::SerdeError)
+}
+
+/// The whole body of a success; the error that any other answer is.
+async fn body_of(response: Response<Body>) -> kube::Result<bytes::Bytes> {
+    let code = response.status();
+    let body = response.into_body().collect().await?.to_bytes();
+    if code.is_success() {
+        return Ok(body);
+    }
+    let status = serde_json::from_slice(&body).unwrap_or_else(|_| {
+        let text = String::from_utf8_lossy(&body).into_owned();
+        Status::failure(&text, "no Status in the answer").with_code(code.as_u16())
+    });
+    Err(kube::Error::Api(Box::new(status)))
+}
+
+fn date_of(headers: &HeaderMap) -> Option<Timestamp> {
+    let text = headers.get(DATE)?.to_str().ok()?;
+    DateTimeParser::new().parse_timestamp(text).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case::a_wrong_weekday("Sun, 06 Nov 2026 08:49:37 GMT", None)]
+    #[case::as_http_has_it("Fri, 06 Nov 2026 08:49:37 GMT", Some("2026-11-06T08:49:37Z"))]
+    #[case::nonsense("yesterday", None)]
+    #[case::empty("", None)]
+    fn a_date_header_is_read_or_ignored(#[case] header: &'static str, #[case] expected: Option<&str>) {
+        let mut headers = HeaderMap::new();
+        headers.insert(DATE, HeaderValue::from_static(header));
+        let expected = expected.map(|text| text.parse::<Timestamp>().unwrap());
+        assert_eq!(date_of(&headers), expected);
+    }
+
+    #[test]
+    fn an_answer_without_a_date_has_none() {
+        assert_eq!(date_of(&HeaderMap::new()), None);
+    }
+}

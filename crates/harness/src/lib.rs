@@ -1,0 +1,221 @@
+//! One process of a controller under test.
+//!
+//! [`Start`] runs it inside the test: what `main` puts together, on a client and a clock of the test.
+//! [`Replica`] runs its binary beside a real API server. Both panic where the process could not even start: a
+//! test fails by panicking.
+#![allow(
+    clippy::unwrap_used,
+    clippy::missing_panics_doc,
+    reason = "only tests use it, and a test fails by panicking"
+)]
+
+mod replica;
+pub mod rights;
+
+use std::time::Duration;
+
+use controller_core::api::Caller;
+use controller_core::api::limits::{Limits, limited};
+use controller_core::api::metrics::RequestMetrics;
+use controller_core::clock::Clock;
+use controller_core::config::ControllerConfig;
+use controller_core::events::{self, EventMetrics, Recorder, Reporter};
+use controller_core::leader::{ElectionConfig, ElectionMetrics, Leadership, elector};
+use controller_core::metrics::{Build, Metrics, encode};
+use controller_core::readiness::{Liveness, Readiness};
+use controller_core::runtime::{App, Env, Failure};
+use controller_core::shutdown::{self, Trigger};
+use controller_core::tasks::TaskSet;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use prometheus::Registry;
+use tokio::sync::oneshot;
+
+pub use replica::{QUICK_LEASE, Replica, SOON, service_account};
+
+/// The default limits of the command line.
+const LIMITS: Limits = Limits {
+    qps: 50.0,
+    burst: 100,
+};
+/// How long a drain may take.
+const DRAIN: Duration = Duration::from_secs(10);
+
+/// A controller's `run`.
+pub type Run<C> = fn(C, Env) -> BoxFuture<'static, Result<(), Failure>>;
+
+/// How a process is started: as the binary of `A` without flags, unless said otherwise.
+pub struct Start<C> {
+    name: &'static str,
+    config: C,
+    limits: Limits,
+    identity: Option<String>,
+    run: Run<C>,
+}
+
+/// A process that runs; dropping it kills it.
+pub struct Running {
+    registry: Registry,
+    stop: Trigger,
+    release: Trigger,
+    ended: oneshot::Receiver<Result<(), String>>,
+    tasks: TaskSet,
+    clock: Clock,
+}
+
+impl<C: ControllerConfig + Default + Send + 'static> Start<C> {
+    /// The process of the binary `A`, without leader election.
+    pub fn of<A: App<Config = C> + 'static>() -> Self {
+        Self {
+            name: A::ABOUT.name,
+            config: C::default(),
+            limits: LIMITS,
+            identity: None,
+            run: |config, env| A::run(config, env).boxed(),
+        }
+    }
+
+    /// With this configuration.
+    #[must_use]
+    pub fn config(mut self, config: C) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// With these limits on its requests.
+    #[must_use]
+    pub fn limits(mut self, qps: f64, burst: u32) -> Self {
+        self.limits = Limits { qps, burst };
+        self
+    }
+
+    /// With leader election, under this identity.
+    #[must_use]
+    pub fn elected_as(mut self, identity: impl Into<String>) -> Self {
+        self.identity = Some(identity.into());
+        self
+    }
+
+    /// With another `run`, put together by the test.
+    #[must_use]
+    pub fn running(mut self, run: Run<C>) -> Self {
+        self.run = run;
+        self
+    }
+
+    /// Starts it on `client`; its wall clock is `clock`.
+    pub fn start(self, client: kube::Client, clock: &Clock) -> Running {
+        let metrics = Metrics::new(Build {
+            version: "test",
+            commit: "test",
+        })
+        .unwrap();
+        let registry = metrics.registry().clone();
+        let requests = RequestMetrics::register(&registry).unwrap();
+        let client = limited(client, self.limits, clock, &requests, "test".into());
+        let (stop, shutdown) = shutdown::channel();
+        let (release, services) = shutdown::channel();
+        let mut tasks = TaskSet::new();
+        let leadership = match self.identity {
+            None => Leadership::always(),
+            Some(identity) => {
+                let config = ElectionConfig {
+                    namespace: "kube-system".into(),
+                    name: self.name.into(),
+                    identity,
+                    lease_duration: Duration::from_secs(15),
+                    renew_deadline: Duration::from_secs(10),
+                    retry_period: Duration::from_secs(2),
+                };
+                let metrics = ElectionMetrics::register(&registry, self.name).unwrap();
+                let (elector, leadership) = elector(client.clone(), clock.clone(), config, metrics);
+                tasks.spawn("leader election", elector.run(services.clone()));
+                leadership
+            }
+        };
+        let events = if self.config.common().dry_run {
+            Recorder::disabled()
+        } else {
+            let reporter = Reporter {
+                controller: self.name.into(),
+                instance: "test".into(),
+            };
+            let metrics = EventMetrics::register(&registry).unwrap();
+            let (recorder, sender) = events::channel(reporter, clock.clone(), metrics);
+            tasks.spawn("event sender", sender.run(client.clone(), services));
+            recorder
+        };
+        let env = Env {
+            client,
+            clock: clock.clone(),
+            caller: Caller::new(clock.clone()),
+            registry: registry.clone(),
+            planned: metrics.planned_writes().clone(),
+            readiness: Readiness::new(),
+            liveness: Liveness::new(),
+            events,
+            leadership,
+            shutdown,
+        };
+        let (tell, ended) = oneshot::channel();
+        tasks.spawn("controller", async move {
+            let result = (self.run)(self.config, env).await;
+            let _ = tell.send(result.map_err(|error| error.to_string()));
+        });
+        Running {
+            registry,
+            stop,
+            release,
+            ended,
+            tasks,
+            clock: clock.clone(),
+        }
+    }
+}
+
+impl Running {
+    /// The sum of a metric of whole numbers over its series; 0 where there is none.
+    pub fn metric(&self, name: &str) -> u64 {
+        let text = encode(&self.registry).unwrap();
+        let values = text.lines().filter(|line| {
+            line.strip_prefix(name)
+                .is_some_and(|rest| rest.starts_with(['{', ' ']))
+        });
+        values
+            .map(|line| {
+                line.rsplit(' ')
+                    .next()
+                    .unwrap_or_default()
+                    .parse::<u64>()
+                    .unwrap()
+            })
+            .sum()
+    }
+
+    /// The `# HELP` and `# TYPE` lines of `/metrics`, those of the process left out: they differ by system.
+    pub fn families(&self) -> String {
+        let text = encode(&self.registry).unwrap();
+        let families = text
+            .lines()
+            .filter(|line| line.starts_with("# ") && !line.contains(" process_"));
+        families.collect::<Vec<_>>().join("\n")
+    }
+
+    /// Its tasks; a test may add to them what is to live as long.
+    pub fn tasks(&mut self) -> &mut TaskSet {
+        &mut self.tasks
+    }
+
+    /// As SIGTERM does: drain, then release.
+    pub async fn stop(mut self) {
+        self.stop.advance();
+        (&mut self.ended).await.unwrap().unwrap();
+        self.release.advance();
+        self.tasks.drain(&self.clock, DRAIN).await.unwrap();
+    }
+
+    /// Waits until it ends by itself; its error, if any, with the whole chain.
+    pub async fn ended(&mut self) -> Result<(), String> {
+        (&mut self.ended).await.unwrap()
+    }
+}

@@ -1,0 +1,132 @@
+//! Objects written straight into etcd, past the API server: ten times as fast, and in any state.
+//!
+//! etcd's JSON gateway takes them, and they are JSON: the API server reads that as well as protobuf.
+
+use std::path::Path;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::header;
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::net::UnixStream;
+use tokio::task::JoinHandle;
+
+use super::{ControlPlane, Error};
+
+/// How many objects go into one transaction: etcd takes 128 and 1.5 MiB.
+const AT_ONCE: usize = 50;
+
+/// Why etcd did not do what was asked.
+type Cause = Box<dyn std::error::Error + Send + Sync>;
+
+impl ControlPlane {
+    /// Writes `objects` as they are; each needs apiVersion, kind, name, uid and all that admission and defaults
+    /// would have given it. `resource` is its folder in the registry: `pods`, `jobs`, `minions` for nodes.
+    ///
+    /// The API server's watches tell of them as of any write.
+    pub async fn store(&self, resource: &str, objects: &[Value]) -> Result<(), Error> {
+        let mut etcd = Etcd::connect(&self.etcd_socket()).await?;
+        for some in objects.chunks(AT_ONCE) {
+            let puts: Vec<Value> = some
+                .iter()
+                .map(|object| {
+                    let key = encoded(key(resource, object));
+                    json!({"requestPut": {"key": key, "value": encoded(object.to_string())}})
+                })
+                .collect();
+            etcd.ask("txn", &json!({ "success": puts })).await?;
+        }
+        Ok(())
+    }
+
+    /// Removes all objects of `resource` at once, with no regard for finalizers.
+    pub async fn erase(&self, resource: &str) -> Result<(), Error> {
+        // The first key after all with this prefix: `0` follows `/`.
+        let range = json!({
+            "key": encoded(format!("/registry/{resource}/")),
+            "range_end": encoded(format!("/registry/{resource}0")),
+        });
+        let mut etcd = Etcd::connect(&self.etcd_socket()).await?;
+        etcd.ask("deleterange", &range).await
+    }
+}
+
+/// Where the API server keeps an object.
+fn key(resource: &str, object: &Value) -> String {
+    let metadata = &object["metadata"];
+    let name = metadata["name"].as_str().unwrap_or_default();
+    match metadata["namespace"].as_str() {
+        Some(namespace) => format!("/registry/{resource}/{namespace}/{name}"),
+        None => format!("/registry/{resource}/{name}"),
+    }
+}
+
+fn encoded(text: String) -> String {
+    STANDARD.encode(text)
+}
+
+/// A connection; ended by drop.
+struct Etcd {
+    sender: SendRequest<Full<Bytes>>,
+    connection: JoinHandle<()>,
+}
+
+impl Etcd {
+    async fn connect(socket: &Path) -> Result<Self, Error> {
+        let connect = async {
+            let stream = TokioIo::new(UnixStream::connect(socket).await?);
+            let (sender, connection) = http1::handshake(stream).await?;
+            #[allow(clippy::disallowed_methods, reason = "ended by drop")]
+            let connection = tokio::spawn(async { connection.await.unwrap_or_default() });
+            Ok::<_, Cause>(Self { sender, connection })
+        };
+        connect.await.map_err(|source| Error::Etcd {
+            doing: "connect to",
+            source,
+        })
+    }
+
+    async fn ask(&mut self, what: &str, body: &Value) -> Result<(), Error> {
+        let ask = async {
+            let request = http::Request::post(format!("/v3/kv/{what}"))
+                .header(header::HOST, "etcd")
+                .body(Full::from(body.to_string()))?;
+            // The connection may still be busy with the end of the answer before.
+            self.sender.ready().await?;
+            let answer = self.sender.send_request(request).await?;
+            let code = answer.status();
+            let text = answer.into_body().collect().await?.to_bytes();
+            if code.is_success() {
+                return Ok(());
+            }
+            Err(Cause::from(format!("{code}: {}", String::from_utf8_lossy(&text))))
+        };
+        ask.await.map_err(|source| Error::Etcd {
+            doing: "write to",
+            source,
+        })
+    }
+}
+
+impl Drop for Etcd {
+    fn drop(&mut self) {
+        self.connection.abort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_has_the_namespace_where_there_is_one() {
+        let pod = json!({"metadata": {"namespace": "a", "name": "b"}});
+        assert_eq!(key("pods", &pod), "/registry/pods/a/b");
+        let node = json!({"metadata": {"name": "b"}});
+        assert_eq!(key("minions", &node), "/registry/minions/b");
+    }
+}
