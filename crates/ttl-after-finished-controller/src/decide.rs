@@ -1,0 +1,148 @@
+//! The rules: when a finished Job has expired, and by whose clock.
+//!
+//! | rule | function | test |
+//! |---|---|---|
+//! | TAF-1 | `judge` | `src/view.rs::a_job_is_finished_by_a_condition` |
+//! | TAF-2 | `judge` | `tests/decide_table.rs::a_job_is_judged_by_its_ttl_and_its_finish` |
+//! | TAF-3 | `judge` | `tests/decide_table.rs::a_job_is_judged_by_its_ttl_and_its_finish` |
+//! | TAF-4 | `plan` | `tests/decide_table.rs::the_fresh_state_decides` |
+//! | TAF-5 | `plan` | `tests/decide_table.rs::a_delete_is_of_just_the_state_that_was_judged` |
+//! | TAF-6 | `judge` | `tests/sync/expiry.rs::the_pending_time_moves_with_the_ttl`, `tests/sync/faults.rs::a_ttl_raised_between_the_fresh_read_and_the_delete_saves_the_job` |
+//! | TAF-7 | `slower_clock` | `tests/decide_table.rs::the_slower_clock_counts_when_it_is_more_than_a_second_behind` |
+//! | TAF-8 | `judge` | `tests/decide_table.rs::a_job_is_judged_by_its_ttl_and_its_finish` |
+//! | TAF-9 | `forget` | `tests/sync/expiry.rs::a_deleted_job_leaves_nothing_behind` |
+//! | TAF-10 | `delete` | `tests/sync/expiry.rs::a_deletion_is_told_in_an_event_with_its_finish_and_lag` |
+//! | TAF-11 | `is_kept` | `src/view.rs::only_jobs_that_may_be_deleted_are_kept` |
+//! | TAF-12 | `expiry` | `tests/decide_table.rs::extremes_saturate` |
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use controller_core::clock::saturating_add;
+use controller_core::meta::{ObjectKey, Uid};
+use jiff::{SignedDuration, Timestamp};
+
+use crate::view::{Finish, FreshJob, JobView};
+
+/// How far the API server's clock may be behind ours before it counts: its `Date` has whole seconds.
+pub const CLOCK_TOLERANCE: SignedDuration = SignedDuration::from_secs(1);
+
+/// What a Job's state means at some moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Judgement {
+    /// Nothing is to be done (TAF-2).
+    LeftAlone(Because),
+    /// It has finished, but does not say when (TAF-8).
+    Undated,
+    /// It expires later (TAF-3).
+    Waits {
+        /// When it finished; may lie ahead where clocks differ (TAF-7).
+        finish: Timestamp,
+        /// When it expires.
+        expiry: Timestamp,
+    },
+    /// It is to be deleted (TAF-3).
+    Expired {
+        /// When it finished.
+        finish: Timestamp,
+        /// When it expired.
+        expiry: Timestamp,
+    },
+}
+
+/// Why nothing is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Because {
+    /// `spec.ttlSecondsAfterFinished` is not set.
+    NoTtl,
+    /// Neither `Complete` nor `Failed` is `True`.
+    NotFinished,
+    /// It has a deletionTimestamp.
+    BeingDeleted,
+}
+
+/// What to do with a Job whose ttl seems to have passed, now that it has been read fresh.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Plan {
+    /// It has changed: nothing until it changes again.
+    Leave,
+    /// Its ttl was raised, or our clock is ahead of the API server's: judge it again.
+    LookAgain {
+        /// After this long.
+        after: Duration,
+    },
+    /// Delete it.
+    Delete(Deletion),
+}
+
+/// The delete of one state of one Job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deletion {
+    /// Which Job.
+    pub job: ObjectKey,
+    /// Of which uid.
+    pub uid: Uid,
+    /// At which resourceVersion.
+    pub version: Arc<str>,
+    /// When it finished.
+    pub finish: Timestamp,
+    /// When it expired.
+    pub expiry: Timestamp,
+}
+
+/// When a Job that finished at `finish` expires.
+pub fn expiry(finish: Timestamp, ttl_seconds: i32) -> Timestamp {
+    let ttl = Duration::from_secs(ttl_seconds.unsigned_abs().into());
+    if ttl_seconds < 0 {
+        let earlier = finish.checked_sub(SignedDuration::from_secs(ttl_seconds.unsigned_abs().into()));
+        return earlier.unwrap_or(Timestamp::MIN);
+    }
+    saturating_add(finish, ttl)
+}
+
+/// What the state of `job` means at `now`.
+pub fn judge(job: &JobView, now: Timestamp) -> Judgement {
+    if job.deleting {
+        return Judgement::LeftAlone(Because::BeingDeleted);
+    }
+    let Some(ttl_seconds) = job.ttl_seconds else {
+        return Judgement::LeftAlone(Because::NoTtl);
+    };
+    match job.finish {
+        None => Judgement::LeftAlone(Because::NotFinished),
+        Some(Finish::Undated) => Judgement::Undated,
+        Some(Finish::At(finish)) => {
+            let expiry = expiry(finish, ttl_seconds);
+            if now < expiry {
+                Judgement::Waits { finish, expiry }
+            } else {
+                Judgement::Expired { finish, expiry }
+            }
+        }
+    }
+}
+
+/// The time that the last check goes by: the API server's where it is more than [`CLOCK_TOLERANCE`] behind
+/// ours, so that a clock of ours that is fast deletes nothing early.
+pub fn slower_clock(ours: Timestamp, servers: Option<Timestamp>) -> Timestamp {
+    servers
+        .filter(|servers| ours.duration_since(*servers) > CLOCK_TOLERANCE)
+        .unwrap_or(ours)
+}
+
+/// What to do with a Job read at `now`, by the slower clock.
+pub fn plan(fresh: &FreshJob, now: Timestamp) -> Plan {
+    match judge(&fresh.view, now) {
+        Judgement::LeftAlone(_) | Judgement::Undated => Plan::Leave,
+        Judgement::Waits { expiry, .. } => Plan::LookAgain {
+            after: Duration::try_from(expiry.duration_since(now)).unwrap_or(Duration::ZERO),
+        },
+        Judgement::Expired { finish, expiry } => Plan::Delete(Deletion {
+            job: fresh.view.key.clone(),
+            uid: fresh.view.uid.clone(),
+            version: Arc::clone(&fresh.version),
+            finish,
+            expiry,
+        }),
+    }
+}

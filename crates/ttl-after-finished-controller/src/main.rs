@@ -1,0 +1,7 @@
+//! The ttl-after-finished-controller binary: see the library for what it does.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    controller_core::runtime::main::<ttl_after_finished_controller::TtlAfterFinishedController>()
+}

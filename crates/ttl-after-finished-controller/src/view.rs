@@ -1,0 +1,230 @@
+//! What is read of a Job: its ttl, when it finished, and whether it is being deleted.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use controller_core::informer::{DecodeError, Identity, Interner, View, Wire};
+use controller_core::meta::{ObjectKey, Uid};
+use jiff::Timestamp;
+use serde::Deserialize;
+
+/// What the store keeps of a Job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobView {
+    /// Namespace and name.
+    pub key: ObjectKey,
+    /// `metadata.uid`.
+    pub uid: Uid,
+    /// `spec.ttlSecondsAfterFinished`, in seconds.
+    pub ttl_seconds: Option<i32>,
+    /// When it finished, if it has.
+    pub finish: Option<Finish>,
+    /// Whether it has a deletionTimestamp.
+    pub deleting: bool,
+}
+
+/// The end of a Job, as its condition `Complete` or `Failed` has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finish {
+    /// The condition's `lastTransitionTime`.
+    At(Timestamp),
+    /// The condition has none.
+    Undated,
+}
+
+/// A Job read past the cache, with what a delete of just this state needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FreshJob {
+    /// What the rules read.
+    pub view: JobView,
+    /// `metadata.resourceVersion`.
+    pub version: Arc<str>,
+}
+
+/// What is decoded of a Job.
+#[derive(Clone, Debug, Deserialize)]
+pub struct JobWire {
+    metadata: Metadata,
+    #[serde(default)]
+    spec: Spec,
+    #[serde(default)]
+    status: Status,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    #[serde(default)]
+    uid: String,
+    #[serde(default)]
+    resource_version: Arc<str>,
+    #[serde(default)]
+    deletion_timestamp: Option<Timestamp>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Spec {
+    #[serde(default)]
+    ttl_seconds_after_finished: Option<i32>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct Status {
+    #[serde(default)]
+    conditions: Option<Vec<Condition>>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Condition {
+    #[serde(rename = "type", default)]
+    kind: String,
+    #[serde(default)]
+    status: String,
+    #[serde(default)]
+    last_transition_time: Option<Timestamp>,
+}
+
+impl JobWire {
+    /// The Job `key`, as a read of it alone decodes it.
+    pub fn into_fresh(self, key: ObjectKey) -> FreshJob {
+        let (uid, version) = (
+            Uid::from(&*self.metadata.uid),
+            self.metadata.resource_version.clone(),
+        );
+        FreshJob {
+            view: self.view(key, uid),
+            version,
+        }
+    }
+
+    fn view(&self, key: ObjectKey, uid: Uid) -> JobView {
+        let conditions = self.status.conditions.iter().flatten();
+        JobView {
+            key,
+            uid,
+            ttl_seconds: self.spec.ttl_seconds_after_finished,
+            finish: conditions
+                .filter(|condition| condition.ends_the_job())
+                .map(Condition::finish)
+                .next(),
+            deleting: self.metadata.deletion_timestamp.is_some(),
+        }
+    }
+}
+
+impl Condition {
+    fn ends_the_job(&self) -> bool {
+        matches!(self.kind.as_str(), "Complete" | "Failed") && self.status == "True"
+    }
+
+    fn finish(&self) -> Finish {
+        // Go writes a time that was never set as the first second of the year 1, where it writes it at all.
+        match self.last_transition_time {
+            Some(at) if at.as_second() != GO_ZERO_TIME => Finish::At(at),
+            _ => Finish::Undated,
+        }
+    }
+}
+
+/// `0001-01-01T00:00:00Z` in seconds since 1970.
+const GO_ZERO_TIME: i64 = -62_135_596_800;
+
+impl View for JobView {
+    type Index = Infallible;
+
+    fn key(&self) -> &ObjectKey {
+        &self.key
+    }
+
+    fn index(&self, _: &mut Vec<Infallible>) {}
+}
+
+impl Wire for JobWire {
+    type View = JobView;
+
+    /// Jobs without the field are not stored (TAF-11); those that are being deleted need nothing more (TAF-2).
+    fn is_kept(&self) -> bool {
+        self.spec.ttl_seconds_after_finished.is_some() && self.metadata.deletion_timestamp.is_none()
+    }
+
+    fn into_view(self, job: Identity, _: &Interner) -> Result<JobView, DecodeError> {
+        Ok(self.view(job.key, job.uid))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn decoded(job: &Value) -> JobWire {
+        serde_json::from_value(job.clone()).unwrap()
+    }
+
+    fn finish(conditions: &Value) -> Option<Finish> {
+        let job = json!({ "metadata": {}, "status": { "conditions": conditions } });
+        decoded(&job)
+            .into_fresh(ObjectKey::namespaced("ns", "j"))
+            .view
+            .finish
+    }
+
+    #[rstest]
+    #[case::none_yet(json!([]), None)]
+    #[case::null(json!(null), None)]
+    #[case::complete(
+        json!([{ "type": "Complete", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z" }]),
+        Some(Finish::At("2026-01-01T00:00:00Z".parse().unwrap()))
+    )]
+    #[case::failed(
+        json!([{ "type": "Failed", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z" }]),
+        Some(Finish::At("2026-01-01T00:00:00Z".parse().unwrap()))
+    )]
+    #[case::not_true(
+        json!([{ "type": "Complete", "status": "False", "lastTransitionTime": "2026-01-01T00:00:00Z" }]),
+        None
+    )]
+    #[case::on_the_way_to_it(
+        json!([{ "type": "SuccessCriteriaMet", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z" }]),
+        None
+    )]
+    #[case::the_first_that_is_true_counts(
+        json!([
+            { "type": "Suspended", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z" },
+            { "type": "Failed", "status": "True", "lastTransitionTime": "2026-01-02T00:00:00Z" },
+            { "type": "Complete", "status": "True", "lastTransitionTime": "2026-01-03T00:00:00Z" },
+        ]),
+        Some(Finish::At("2026-01-02T00:00:00Z".parse().unwrap()))
+    )]
+    #[case::without_a_time(json!([{ "type": "Complete", "status": "True" }]), Some(Finish::Undated))]
+    #[case::with_null_for_a_time(
+        json!([{ "type": "Complete", "status": "True", "lastTransitionTime": null }]),
+        Some(Finish::Undated)
+    )]
+    #[case::with_gos_zero_time(
+        json!([{ "type": "Complete", "status": "True", "lastTransitionTime": "0001-01-01T00:00:00Z" }]),
+        Some(Finish::Undated)
+    )]
+    fn a_job_is_finished_by_a_condition(#[case] conditions: Value, #[case] expected: Option<Finish>) {
+        assert_eq!(finish(&conditions), expected);
+    }
+
+    #[rstest]
+    #[case::with_a_ttl(json!({ "metadata": {}, "spec": { "ttlSecondsAfterFinished": 0 } }), true)]
+    #[case::without(json!({ "metadata": {}, "spec": {} }), false)]
+    #[case::null(json!({ "metadata": {}, "spec": { "ttlSecondsAfterFinished": null } }), false)]
+    #[case::being_deleted(
+        json!({
+            "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z" },
+            "spec": { "ttlSecondsAfterFinished": 0 },
+        }),
+        false
+    )]
+    fn only_jobs_that_may_be_deleted_are_kept(#[case] job: Value, #[case] kept: bool) {
+        assert_eq!(decoded(&job).is_kept(), kept);
+    }
+}

@@ -1,0 +1,25 @@
+//! The binary on a real kube-apiserver and etcd, with the rights of a service account.
+//!
+//! | file | shows |
+//! |---|---|
+//! | `clocks` | a clock of ours that is an hour fast or slow |
+//! | `expiry` | which Jobs go, when, with which event; foreground deletion with finalizers and a garbage collector |
+//! | `leaders` | a restart and a hand-over keep the time |
+//! | `readout` | `explain` of each state, and a dry run |
+//! | `refused` | deletes that a right or admission refuses for a minute |
+//! | `rights` | the rights are enough and none is unused |
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test"
+)]
+
+mod clocks;
+mod expiry;
+mod leaders;
+mod readout;
+mod refused;
+mod rights;
+mod support;

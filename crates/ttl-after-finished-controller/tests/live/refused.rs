@@ -1,0 +1,75 @@
+//! Deletes that the API server refuses for a minute: for want of a right, or by admission.
+
+use std::time::Duration;
+
+use controller_core::clock::Clock;
+use harness::rights::{grant, may};
+use serde_json::{Value, json};
+use testkit::real::eventually;
+
+use crate::support::{Cluster, NAME, Replica, SOON, rules};
+
+const JOBS: usize = 20;
+const REFUSED_FOR: Duration = Duration::from_mins(1);
+/// Within which all is done once the deletes are let through.
+const MADE_UP_WITHIN: Duration = Duration::from_secs(10);
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a control plane: cargo xtask test"]
+async fn live_deletes_without_the_right_for_a_minute_are_made_up_for_within_ten_seconds() {
+    let cluster = Cluster::new().await;
+    let without_delete = json!([
+        {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["get", "list", "watch"]},
+    ]);
+    grant_delete(&cluster, without_delete, false).await;
+    let replica = cluster.lead(&[]).await;
+    all_expire_and_none_is_deleted(&cluster, &replica).await;
+
+    grant_delete(&cluster, rules(), true).await;
+    until_made_up(&cluster, JOBS).await;
+    assert_eq!(replica.stop().await, Some(0));
+}
+
+/// By a `ValidatingAdmissionPolicy`: it refuses as a webhook does, and needs no server.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a control plane: cargo xtask test"]
+async fn live_deletes_that_admission_refuses_for_a_minute_are_made_up_for_within_ten_seconds() {
+    let cluster = Cluster::new().await;
+    cluster.keep_jobs().await;
+    let replica = cluster.lead(&[]).await;
+    all_expire_and_none_is_deleted(&cluster, &replica).await;
+    // Between its expiry and its delete.
+    cluster.set_ttl("job-0", Some(3600)).await;
+
+    cluster.let_jobs_go().await;
+    until_made_up(&cluster, JOBS - 1).await;
+    assert_eq!(cluster.deleted("job-0").await, None);
+    assert_eq!(replica.stop().await, Some(0));
+}
+
+async fn grant_delete(cluster: &Cluster, rules: Value, allowed: bool) {
+    grant(&cluster.control_plane, NAME, rules).await;
+    eventually(SOON, "the change of rights counts", async || {
+        (may(&cluster.control_plane, NAME, "delete", "batch", "jobs").await == allowed).then_some(())
+    })
+    .await
+    .unwrap();
+}
+
+async fn all_expire_and_none_is_deleted(cluster: &Cluster, replica: &Replica) {
+    for number in 0..JOBS {
+        cluster.finished_job(&format!("job-{number}"), 0).await;
+    }
+    Clock::system().sleep(REFUSED_FOR).await;
+    assert_eq!(cluster.deletions().await, 0);
+    let refused = replica.metric("rest_client_requests_total", "code=\"403\"");
+    assert!(refused.await >= 2 * JOBS as u64, "each is tried again and again");
+}
+
+async fn until_made_up(cluster: &Cluster, jobs: usize) {
+    eventually(MADE_UP_WITHIN, "the Jobs are deleted", async || {
+        (cluster.deletions().await == jobs).then_some(())
+    })
+    .await
+    .unwrap();
+}

@@ -1,0 +1,102 @@
+//! Clocks that differ: ours, the API server's, and that of who wrote the finish.
+
+use std::time::Duration;
+
+use controller_core::api::Caller;
+use controller_core::meta::ObjectKey;
+use http::Request;
+use kube::Client;
+use kube::client::Body;
+use ttl_after_finished_controller::explain::read_and_explain;
+use ttl_after_finished_controller::live::LiveJobs;
+
+use crate::world::World;
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_of_ours_that_is_an_hour_fast_deletes_nothing_early() {
+    let world = World::new();
+    world.finished_job("job", 100, 0);
+    let _controller = world.start_with_clock_ahead(3600);
+    world.pass(98).await;
+    assert!(world.lives("job"));
+    world.pass(4).await;
+    assert!(!world.lives("job"));
+    assert!(
+        world.fresh_reads() <= 3,
+        "{} reads: a hot loop",
+        world.fresh_reads()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_of_ours_that_is_slow_deletes_late_but_not_early() {
+    let world = World::new();
+    world.finished_job("job", 100, 0);
+    let _controller = world.start_with_clock_ahead(-60);
+    world.pass(158).await;
+    assert!(world.lives("job"));
+    world.pass(4).await;
+    assert!(!world.lives("job"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_finish_in_the_future_defers_the_deletion() {
+    let world = World::new();
+    world.finished_job("job", 10, 600);
+    let _controller = world.start();
+    world.pass(608).await;
+    assert!(world.lives("job"));
+    world.pass(4).await;
+    assert!(!world.lives("job"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn extreme_times_and_ttls_neither_delete_nor_panic() {
+    let world = World::new();
+    world.finished_job("for-68-years", i64::from(i32::MAX), 0);
+    world.job("in-9999", i64::from(i32::MAX));
+    world.edit("in-9999", |job| {
+        job["status"]["conditions"] = serde_json::json!([
+            { "type": "Complete", "status": "True", "lastTransitionTime": "9999-12-30T00:00:00Z" }
+        ]);
+    });
+    world.job("in-the-year-1", 0);
+    world.edit("in-the-year-1", |job| {
+        job["status"]["conditions"] = serde_json::json!([
+            { "type": "Complete", "status": "True", "lastTransitionTime": "0001-01-01T00:00:00Z" }
+        ]);
+    });
+    world.finished_job("ordinary", 10, 0);
+    let _controller = world.start();
+    world.pass(100_000).await;
+    assert!(world.lives("for-68-years") && world.lives("in-9999") && world.lives("in-the-year-1"));
+    assert!(!world.lives("ordinary"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_long_in_coming_says_nothing_about_our_clock() {
+    let world = World::new();
+    world.finished_job("job", 10, 0);
+    world.pass(60).await;
+    let (server, clock) = (world.server.client(), world.clock.clone());
+    let slow = tower::service_fn(move |request: Request<Body>| {
+        let (server, clock) = (server.clone(), clock.clone());
+        async move {
+            let answer = server.send(request).await;
+            clock.sleep(Duration::from_secs(3)).await;
+            answer
+        }
+    });
+    let client = Client::new(slow, "default");
+    let jobs = LiveJobs::new(client, Caller::new(world.clock.clone()));
+    let job = ObjectKey::namespaced("default", "job");
+    let explanation = read_and_explain(&jobs, &job, &world.clock)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(
+        explanation.to_string(),
+        "Job default/job: ttlSecondsAfterFinished 10 s\n\
+         finished at 2026-01-01T00:00:00Z, expired at 2026-01-01T00:00:10Z: would delete it now\n"
+    );
+}

@@ -1,0 +1,145 @@
+//! What the API server can do to us, and what must come of it.
+
+use std::time::Duration;
+
+use testkit::embedded::{Fault, Request, Verb};
+
+use crate::world::World;
+
+fn reads(request: &Request) -> bool {
+    request.resource == "jobs" && request.verb == Verb::Get
+}
+
+fn deletes(request: &Request) -> bool {
+    request.resource == "jobs" && request.verb == Verb::Delete
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ttl_raised_before_the_fresh_read_saves_the_job() {
+    let world = World::new();
+    world.finished_job("job", 10, 0);
+    let _controller = world.start();
+    world
+        .server
+        .fail_next(1, reads, Fault::Delay(Duration::from_secs(5)));
+    world.pass(12).await;
+    world.set_ttl("job", 100);
+    world.pass(60).await;
+    assert!(world.lives("job"));
+    world.pass(30).await;
+    assert!(!world.lives("job"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ttl_raised_between_the_fresh_read_and_the_delete_saves_the_job() {
+    let world = World::new();
+    world.finished_job("job", 10, 0);
+    let _controller = world.start();
+    world
+        .server
+        .fail_next(1, deletes, Fault::Delay(Duration::from_secs(5)));
+    world.pass(12).await;
+    let mark = world.server.mark();
+    world.set_ttl("job", 100);
+    world.pass(60).await;
+    assert!(world.lives("job"));
+    assert_eq!(
+        world.writes_since(mark),
+        Vec::<String>::new(),
+        "the refused delete is not repeated"
+    );
+    world.pass(30).await;
+    assert!(!world.lives("job"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_replaced_between_the_fresh_read_and_the_delete_lives() {
+    let world = World::new();
+    world.finished_job("job", 10, 0);
+    let _controller = world.start();
+    world
+        .server
+        .fail_next(1, deletes, Fault::Delay(Duration::from_secs(5)));
+    world.pass(12).await;
+    world
+        .server
+        .delete(&testkit::embedded::JOBS, "default", "job")
+        .unwrap();
+    world.job("job", 10);
+    world.pass(600).await;
+    assert!(world.lives("job"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn deletes_that_are_refused_for_a_minute_are_made_up_for_within_ten_seconds() {
+    let world = World::new();
+    for number in 0..20 {
+        world.finished_job(&format!("job-{number}"), 10, 0);
+    }
+    world
+        .server
+        .fail_next(usize::MAX, deletes, Fault::status(500, "InternalError"));
+    let _controller = world.start();
+    world.pass(70).await;
+    assert!((0..20).all(|number| world.lives(&format!("job-{number}"))));
+    world.server.clear_faults();
+    world.pass(10).await;
+    assert!((0..20).all(|number| !world.lives(&format!("job-{number}"))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delete_whose_answer_is_lost_is_not_repeated_once_it_took_effect() {
+    let world = World::new();
+    world.finished_job("job", 10, 0);
+    world.server.fail_next(1, deletes, Fault::DropAfterEffect);
+    let _controller = world.start();
+    world.pass(60).await;
+    assert!(!world.lives("job"));
+    assert_eq!(world.server.requests().only(deletes).len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delete_that_never_arrived_is_made_again() {
+    let world = World::new();
+    world.finished_job("job", 10, 0);
+    world.server.fail_next(1, deletes, Fault::DropBefore);
+    let _controller = world.start();
+    world.pass(60).await;
+    assert!(!world.lives("job"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_expires_or_is_saved_while_the_server_is_away_is_found_afterwards() {
+    let world = World::new();
+    world.finished_job("expires", 30, 0);
+    world.finished_job("is-saved", 30, 0);
+    let _controller = world.start();
+    world.pass(10).await;
+    world.server.down();
+    world.pass(60).await;
+    world.set_ttl("is-saved", None);
+    world.server.compact();
+    world.server.up();
+    world.pass(60).await;
+    assert!(!world.lives("expires"));
+    assert!(world.lives("is-saved"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_finalizer_holds_the_job_for_as_long_as_it_wants() {
+    let world = World::new();
+    world.finished_job("job", 10, 0);
+    world.edit("job", |job| {
+        job["metadata"]["finalizers"] = serde_json::json!(["example.com/hold"]);
+    });
+    let _controller = world.start();
+    world.pass(3600).await;
+    assert!(!world.lives("job"));
+    assert!(
+        world
+            .server
+            .get(&testkit::embedded::JOBS, "default", "job")
+            .is_some()
+    );
+    assert_eq!(world.server.requests().only(deletes).len(), 1);
+}
