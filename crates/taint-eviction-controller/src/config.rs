@@ -1,0 +1,160 @@
+//! This controller's flags, environment variables and configuration keys.
+
+use controller_core::config::{CommonConfig, ControllerConfig, FieldError, GoDuration};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::decide::Rules;
+
+/// The one feature gate. Source: `pkg/features/kube_features.go`.
+const COMPARISON_OPERATORS: &str = "TaintTolerationComparisonOperators";
+
+/// Settings of the taint-eviction-controller.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Config {
+    /// What every controller has.
+    #[serde(flatten)]
+    pub common: CommonConfig,
+    /// Nodes that are judged at the same time.
+    pub concurrent_syncs: u32,
+    /// Pods that are evicted at the same time.
+    pub max_concurrent_evictions: u32,
+    /// Evictions a second that are begun at most; 0 is no limit.
+    #[schemars(extend("minimum" = 0))]
+    pub eviction_qps: f64,
+    /// How long pods whose toleration ended while nobody looked (a new leader, an API server that was away)
+    /// are spared, so that kubelets can report first; at most as long as they tolerate.
+    pub catch_up_grace: GoDuration,
+    /// Feature gates, as name=true or name=false, separated by commas: `TaintTolerationComparisonOperators` (false)
+    /// lets tolerations with the operators Lt and Gt match.
+    #[schemars(extend("format" = "name=bool"))]
+    pub feature_gates: Option<String>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            common: CommonConfig::default(),
+            concurrent_syncs: 8,
+            max_concurrent_evictions: 64,
+            eviction_qps: 0.0,
+            catch_up_grace: GoDuration::from_secs(30),
+            feature_gates: None,
+        }
+    }
+}
+
+impl ControllerConfig for Config {
+    fn common(&self) -> &CommonConfig {
+        &self.common
+    }
+
+    fn validate(&self) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        for (field, workers) in [
+            ("concurrentSyncs", self.concurrent_syncs),
+            ("maxConcurrentEvictions", self.max_concurrent_evictions),
+        ] {
+            if !(1..=1000).contains(&workers) {
+                errors.push(FieldError::new(
+                    field,
+                    format!("{workers} is out of range: 1 to 1000"),
+                ));
+            }
+        }
+        if !self.eviction_qps.is_finite() || self.eviction_qps < 0.0 {
+            let problem = format!(
+                "invalid value {}: must be 0 (no limit) or more",
+                self.eviction_qps
+            );
+            errors.push(FieldError::new("evictionQps", problem));
+        }
+        if let Err(problem) = self.comparison_operators() {
+            errors.push(FieldError::new("featureGates", problem));
+        }
+        errors
+    }
+}
+
+impl Config {
+    /// What the rules need to know of the flags.
+    pub fn rules(&self) -> Rules {
+        Rules {
+            comparison_operators: self.comparison_operators().unwrap_or(false),
+            catch_up_grace: self.catch_up_grace.get(),
+        }
+    }
+
+    /// Whether the gate is on; the last mention counts. An error says what is wrong with the gates.
+    fn comparison_operators(&self) -> Result<bool, String> {
+        let mut on = false;
+        let gates = self.feature_gates.iter().flat_map(|gates| gates.split(','));
+        for gate in gates.map(str::trim).filter(|gate| !gate.is_empty()) {
+            on = match gate.split_once('=') {
+                Some((COMPARISON_OPERATORS, "true")) => true,
+                Some((COMPARISON_OPERATORS, "false")) => false,
+                _ => {
+                    return Err(format!(
+                        "invalid value {gate:?}: expected {COMPARISON_OPERATORS}=true or {COMPARISON_OPERATORS}=false"
+                    ));
+                }
+            };
+        }
+        Ok(on)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn with_gates(gates: &str) -> Config {
+        Config {
+            feature_gates: Some(gates.to_owned()),
+            ..Config::default()
+        }
+    }
+
+    #[rstest]
+    #[case::none("", false)]
+    #[case::on("TaintTolerationComparisonOperators=true", true)]
+    #[case::the_last_counts(
+        "TaintTolerationComparisonOperators=true, TaintTolerationComparisonOperators=false",
+        false
+    )]
+    fn the_gate_is_off_unless_it_is_switched_on(#[case] gates: &str, #[case] expected: bool) {
+        assert_eq!(with_gates(gates).validate(), []);
+        assert_eq!(with_gates(gates).rules().comparison_operators, expected);
+    }
+
+    #[test]
+    fn other_gates_are_refused() {
+        let errors = with_gates("AllAlpha=true").validate();
+        assert_eq!(
+            errors,
+            [FieldError::new(
+                "featureGates",
+                "invalid value \"AllAlpha=true\": expected TaintTolerationComparisonOperators=true or \
+                 TaintTolerationComparisonOperators=false"
+            )]
+        );
+    }
+
+    #[test]
+    fn numbers_out_of_range_are_refused() {
+        let config = Config {
+            concurrent_syncs: 0,
+            max_concurrent_evictions: 1001,
+            eviction_qps: -1.0,
+            ..Config::default()
+        };
+        let fields: Vec<_> = config.validate().iter().map(|error| error.field).collect();
+        assert_eq!(
+            fields,
+            ["concurrentSyncs", "maxConcurrentEvictions", "evictionQps"]
+        );
+    }
+}

@@ -1,0 +1,214 @@
+//! `taint-eviction-controller explain NAMESPACE/POD`: each taint of its node, the toleration that is used for it,
+//! and when the pod goes, or why not.
+
+use std::fmt;
+use std::sync::Arc;
+
+use controller_core::api::dated::Compared;
+use jiff::{SignedDuration, Timestamp};
+
+use crate::decide::{
+    Because, Judgement, Moment, Now, Rules, Sight, Verdict, bound, clock_ahead, judge, seen, used_toleration,
+};
+use crate::view::{FreshNode, PodView, Taint};
+
+/// The answer, ready to print.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explanation {
+    pod: String,
+    node: Arc<str>,
+    bound: Moment,
+    taints: Vec<Explained>,
+    verdict: Verdict,
+    /// The API server's time.
+    now: Timestamp,
+    ahead: SignedDuration,
+}
+
+/// One taint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Explained {
+    taint: Arc<Taint>,
+    since: Moment,
+    /// Which of the pod's tolerations is used, from 1, and its `tolerationSeconds`.
+    used: Option<(usize, Option<i64>)>,
+}
+
+/// Explains a pod and its node, which were read when our clock said `ours`. What a controller that runs would
+/// remember of them is not known here.
+pub fn explain(pod: &PodView, node: &Compared<FreshNode>, ours: Timestamp, rules: &Rules) -> Explanation {
+    let ahead = node.ahead.map(clock_ahead).unwrap_or_default();
+    // The API server's clock, so that all times are those of the objects.
+    let now = ours.checked_sub(ahead).unwrap_or(ours);
+    let mut stay = 0;
+    let taints = seen(&[], &node.object.taints, now, || {
+        stay += 1;
+        stay
+    });
+    let judged_at = Now {
+        ours: now,
+        ahead: SignedDuration::ZERO,
+        sight: Sight::none().regained(Timestamp::MIN),
+    };
+    let bound = bound(pod, now);
+    let Judgement { verdict, .. } = judge(pod, bound, &taints, &[], &judged_at, rules);
+    let used = |taint: &Taint| {
+        let used = used_toleration(&pod.tolerations, taint, rules)?;
+        let place = pod.tolerations.iter().position(|toleration| toleration == used)?;
+        Some((place + 1, used.seconds))
+    };
+    Explanation {
+        pod: pod.key.to_string(),
+        node: Arc::clone(&pod.node),
+        bound,
+        taints: taints
+            .into_iter()
+            .map(|seen| Explained {
+                used: used(&seen.taint),
+                taint: seen.taint,
+                since: seen.since,
+            })
+            .collect(),
+        verdict,
+        now,
+        ahead,
+    }
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bound = since("", self.bound);
+        writeln!(f, "Pod {}: bound to node {} {bound}", self.pod, self.node)?;
+        if !self.ahead.is_zero() {
+            writeln!(
+                f,
+                "this machine's clock is {:#} ahead of the API server's, whose time counts",
+                self.ahead
+            )?;
+        }
+        for Explained {
+            taint,
+            since: at,
+            used,
+        } in &self.taints
+        {
+            let toleration = match used {
+                None => "not tolerated".to_owned(),
+                Some((place, None)) => format!("tolerated for ever by toleration {place}"),
+                Some((place, Some(seconds))) => format!("tolerated for {seconds} s by toleration {place}"),
+            };
+            writeln!(f, "taint {taint} {}: {toleration}", since("there ", *at))?;
+        }
+        match &self.verdict {
+            Verdict::Spared(Because::BeingDeleted) => writeln!(f, "would leave it: it is being deleted"),
+            Verdict::Spared(Because::Untainted) => {
+                writeln!(f, "would leave it: its node has no NoExecute taint, or is gone")
+            }
+            Verdict::Spared(Because::ToleratesForEver) => {
+                writeln!(f, "would leave it: it tolerates every taint for ever")
+            }
+            Verdict::Condemned(condemned) if condemned.deadline <= self.now => writeln!(
+                f,
+                "would evict it now for {}: deadline {}",
+                condemned.taint, condemned.deadline
+            ),
+            Verdict::Condemned(condemned) => writeln!(
+                f,
+                "would evict it for {} at {}: in {:#}",
+                condemned.taint,
+                condemned.deadline,
+                condemned.deadline.duration_since(self.now)
+            ),
+        }
+    }
+}
+
+fn since(what: &str, moment: Moment) -> String {
+    match moment {
+        Moment::Stamped(at) => format!("{what}since {at}"),
+        Moment::Observed(_) => {
+            format!("{what}since it is first seen (no time given, or one that lies ahead)")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use controller_core::meta::{ObjectKey, Uid};
+
+    use super::*;
+    use crate::view::{Operator, Toleration};
+
+    const RULES: Rules = Rules {
+        comparison_operators: false,
+        catch_up_grace: Duration::from_secs(30),
+    };
+
+    fn at(time: &str) -> Timestamp {
+        format!("2026-01-01T{time}Z").parse().unwrap()
+    }
+
+    fn explained(taints: &[(&str, Option<&str>)], ahead: SignedDuration) -> String {
+        let tolerates = |key: &str, seconds| Toleration {
+            key: key.into(),
+            operator: Operator::Exists,
+            value: "".into(),
+            seconds,
+        };
+        let pod = PodView {
+            key: ObjectKey::namespaced("ns", "p"),
+            uid: Uid::from("uid"),
+            node: "n".into(),
+            tolerations: Arc::new(vec![tolerates("a", Some(300)), tolerates("b", None)]),
+            bound: Some(at("11:00:00")),
+            generation: 1,
+            deleting: false,
+        };
+        let taints = taints.iter().map(|(key, time)| Taint {
+            key: (*key).into(),
+            value: "v".into(),
+            time_added: time.map(at),
+        });
+        let node = Compared {
+            object: FreshNode {
+                taints: taints.collect(),
+            },
+            ahead: Some(ahead),
+        };
+        let ours = at("12:00:00").checked_add(ahead).unwrap();
+        explain(&pod, &node, ours, &RULES).to_string()
+    }
+
+    #[test]
+    fn each_taint_is_told_with_the_toleration_that_is_used_and_the_deadline() {
+        assert_eq!(
+            explained(&[("a", Some("11:58:00")), ("b", None)], SignedDuration::ZERO),
+            "Pod ns/p: bound to node n since 2026-01-01T11:00:00Z\n\
+             taint a=v:NoExecute there since 2026-01-01T11:58:00Z: tolerated for 300 s by toleration 1\n\
+             taint b=v:NoExecute there since it is first seen (no time given, or one that lies ahead): tolerated for \
+             ever by toleration 2\n\
+             would evict it for a=v:NoExecute at 2026-01-01T12:03:00Z: in 3m\n"
+        );
+    }
+
+    #[test]
+    fn what_is_not_tolerated_goes_now_whatever_this_machines_clock_says() {
+        assert_eq!(
+            explained(&[("c", Some("11:58:00"))], SignedDuration::from_hours(1)),
+            "Pod ns/p: bound to node n since 2026-01-01T11:00:00Z\n\
+             this machine's clock is 1h ahead of the API server's, whose time counts\n\
+             taint c=v:NoExecute there since 2026-01-01T11:58:00Z: not tolerated\n\
+             would evict it now for c=v:NoExecute: deadline 2026-01-01T11:58:00Z\n"
+        );
+    }
+
+    #[test]
+    fn a_pod_that_stays_is_told_why() {
+        let untainted = explained(&[], SignedDuration::ZERO);
+        assert!(untainted.ends_with("would leave it: its node has no NoExecute taint, or is gone\n"));
+        let patient = explained(&[("b", None)], SignedDuration::ZERO);
+        assert!(patient.ends_with("would leave it: it tolerates every taint for ever\n"));
+    }
+}

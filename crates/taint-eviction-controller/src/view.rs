@@ -1,0 +1,470 @@
+//! What is read of a pod (where it is, since when, what it tolerates) and of a node (its `NoExecute` taints).
+//!
+//! | rule | code | test |
+//! |---|---|---|
+//! | TE-16 | `PodView`, `NodeView` | `src/view.rs::equal_lists_of_tolerations_are_one`, `src/view.rs::pods_without_a_node_are_not_kept` |
+
+use std::convert::Infallible;
+use std::fmt;
+use std::sync::Arc;
+
+use controller_core::informer::{DecodeError, Identity, Interner, View, Wire};
+use controller_core::meta::{ObjectKey, Uid};
+use jiff::Timestamp;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
+
+/// The only effect that evicts.
+const NO_EXECUTE: &str = "NoExecute";
+/// `0001-01-01T00:00:00Z` in seconds since 1970: how Go writes a time that was never set, where it writes it.
+const GO_ZERO_TIME: i64 = -62_135_596_800;
+
+/// What the store keeps of a pod that is bound to a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodView {
+    /// Namespace and name.
+    pub key: ObjectKey,
+    /// `metadata.uid`.
+    pub uid: Uid,
+    /// `spec.nodeName`.
+    pub node: Arc<str>,
+    /// Those of `spec.tolerations` that can match a `NoExecute` taint, in their order; equal lists are one.
+    pub tolerations: Arc<Vec<Toleration>>,
+    /// When it was bound: the transition of its condition `PodScheduled`, else its creation.
+    pub bound: Option<Timestamp>,
+    /// `metadata.generation`, for the condition that is written.
+    pub generation: i64,
+    /// Whether it has a deletionTimestamp.
+    pub deleting: bool,
+}
+
+/// What the store keeps of a node that has a `NoExecute` taint; the others are to the rules like nodes that
+/// do not exist.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeView {
+    /// The name.
+    pub key: ObjectKey,
+    /// Its `NoExecute` taints, in their order.
+    pub taints: Vec<Taint>,
+}
+
+/// A taint with effect `NoExecute`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taint {
+    /// `key`.
+    pub key: Arc<str>,
+    /// `value`; empty when it has none.
+    pub value: Arc<str>,
+    /// `timeAdded`.
+    pub time_added: Option<Timestamp>,
+}
+
+/// A toleration whose effect is `NoExecute` or empty.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Toleration {
+    /// `key`; empty for any.
+    pub key: Arc<str>,
+    /// How keys that match go on to match.
+    pub operator: Operator,
+    /// `value`.
+    pub value: Arc<str>,
+    /// `tolerationSeconds`; none is for ever.
+    pub seconds: Option<i64>,
+}
+
+/// `operator` of a toleration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operator {
+    /// `Equal` or empty: the values are equal.
+    Equal,
+    /// `Exists`: any value.
+    Exists,
+    /// `Lt`: the taint's value is less.
+    Lt,
+    /// `Gt`: the taint's value is greater.
+    Gt,
+    /// Anything else: never.
+    Unknown,
+}
+
+/// A node as a read of it alone shows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FreshNode {
+    /// Its `NoExecute` taints.
+    pub taints: Vec<Taint>,
+}
+
+/// What is decoded of a pod.
+#[derive(Clone, Debug, Deserialize)]
+pub struct PodWire {
+    #[serde(default)]
+    metadata: Metadata,
+    #[serde(default)]
+    spec: PodSpec,
+    #[serde(default)]
+    status: PodStatus,
+}
+
+/// What is decoded of a node.
+#[derive(Clone, Debug, Deserialize)]
+pub struct NodeWire {
+    #[serde(default)]
+    spec: NodeSpec,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    #[serde(default)]
+    uid: String,
+    #[serde(default)]
+    generation: Option<i64>,
+    #[serde(default, deserialize_with = "time")]
+    creation_timestamp: Option<Timestamp>,
+    #[serde(default)]
+    deletion_timestamp: Option<IgnoredAny>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PodSpec {
+    #[serde(default)]
+    node_name: Option<String>,
+    #[serde(default)]
+    tolerations: Option<Vec<TolerationWire>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct PodStatus {
+    #[serde(default)]
+    conditions: Option<Vec<Condition>>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Condition {
+    #[serde(rename = "type", default)]
+    kind: Option<String>,
+    #[serde(default)]
+    status: Option<String>,
+    #[serde(default, deserialize_with = "time")]
+    last_transition_time: Option<Timestamp>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct TolerationWire {
+    #[serde(default)]
+    key: Option<String>,
+    #[serde(default)]
+    operator: Option<String>,
+    #[serde(default)]
+    value: Option<String>,
+    #[serde(default)]
+    effect: Option<String>,
+    #[serde(default)]
+    toleration_seconds: Option<i64>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct NodeSpec {
+    #[serde(default)]
+    taints: Option<Vec<TaintWire>>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct TaintWire {
+    #[serde(default)]
+    key: Option<String>,
+    #[serde(default)]
+    value: Option<String>,
+    #[serde(default)]
+    effect: Option<String>,
+    #[serde(default, deserialize_with = "time")]
+    time_added: Option<Timestamp>,
+}
+
+/// A time; nothing when it was never set, or is one that cannot be represented: as good as none, for it lies
+/// in the far future.
+fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
+    let text = Option::<String>::deserialize(deserializer)?;
+    let time = text.and_then(|text| text.parse::<Timestamp>().ok());
+    Ok(time.filter(|time| time.as_second() != GO_ZERO_TIME))
+}
+
+impl PodWire {
+    /// The pod `key`, as a read of it alone decodes it; nothing when it is bound to no node.
+    pub fn into_fresh(self, key: ObjectKey) -> Option<PodView> {
+        let uid = Uid::from(self.metadata.uid.as_str());
+        self.view(key, uid, &Interner::new())
+    }
+
+    fn view(self, key: ObjectKey, uid: Uid, interner: &Interner) -> Option<PodView> {
+        let node = self.spec.node_name.filter(|node| !node.is_empty())?;
+        let tolerations = self.spec.tolerations.into_iter().flatten();
+        let tolerations = tolerations.filter_map(|toleration| toleration.kept(interner));
+        let mut conditions = self.status.conditions.into_iter().flatten();
+        let scheduled = conditions.find(Condition::says_bound);
+        Some(PodView {
+            key,
+            uid,
+            node: interner.intern(&node),
+            tolerations: interner.share(tolerations.collect()),
+            bound: scheduled
+                .and_then(|condition| condition.last_transition_time)
+                .or(self.metadata.creation_timestamp),
+            generation: self.metadata.generation.unwrap_or_default(),
+            deleting: self.metadata.deletion_timestamp.is_some(),
+        })
+    }
+}
+
+impl NodeWire {
+    /// The node, as a read of it alone decodes it.
+    pub fn into_fresh(self) -> FreshNode {
+        FreshNode {
+            taints: self.taints(&Interner::new()),
+        }
+    }
+
+    fn taints(self, interner: &Interner) -> Vec<Taint> {
+        let taints = self.spec.taints.into_iter().flatten();
+        taints
+            .filter(TaintWire::evicts)
+            .map(|taint| Taint {
+                key: interner.intern(taint.key.as_deref().unwrap_or_default()),
+                value: interner.intern(taint.value.as_deref().unwrap_or_default()),
+                time_added: taint.time_added,
+            })
+            .collect()
+    }
+}
+
+impl Condition {
+    fn says_bound(&self) -> bool {
+        self.kind.as_deref() == Some("PodScheduled") && self.status.as_deref() == Some("True")
+    }
+}
+
+impl TaintWire {
+    fn evicts(&self) -> bool {
+        self.effect.as_deref() == Some(NO_EXECUTE)
+    }
+}
+
+impl TolerationWire {
+    /// Nothing when it is for another effect.
+    fn kept(self, interner: &Interner) -> Option<Toleration> {
+        let effect = self.effect.as_deref().unwrap_or_default();
+        let shared = |text: Option<String>| interner.intern(text.as_deref().unwrap_or_default());
+        (effect.is_empty() || effect == NO_EXECUTE).then(|| Toleration {
+            key: shared(self.key),
+            operator: match self.operator.as_deref().unwrap_or_default() {
+                "" | "Equal" => Operator::Equal,
+                "Exists" => Operator::Exists,
+                "Lt" => Operator::Lt,
+                "Gt" => Operator::Gt,
+                _ => Operator::Unknown,
+            },
+            value: shared(self.value),
+            seconds: self.toleration_seconds,
+        })
+    }
+}
+
+impl View for PodView {
+    /// The name of its node.
+    type Index = Arc<str>;
+
+    fn key(&self) -> &ObjectKey {
+        &self.key
+    }
+
+    fn index(&self, out: &mut Vec<Arc<str>>) {
+        out.push(Arc::clone(&self.node));
+    }
+}
+
+impl Wire for PodWire {
+    type View = PodView;
+
+    /// A pod without a node is on no tainted one (TE-16).
+    fn is_kept(&self) -> bool {
+        self.spec.node_name.as_ref().is_some_and(|node| !node.is_empty())
+    }
+
+    fn into_view(self, pod: Identity, interner: &Interner) -> Result<PodView, DecodeError> {
+        self.view(pod.key, pod.uid, interner)
+            .ok_or_else(|| DecodeError::Unrepresentable("the pod is bound to no node".to_owned()))
+    }
+}
+
+impl View for NodeView {
+    type Index = Infallible;
+
+    fn key(&self) -> &ObjectKey {
+        &self.key
+    }
+
+    fn index(&self, _: &mut Vec<Infallible>) {}
+}
+
+impl Wire for NodeWire {
+    type View = NodeView;
+
+    /// A node without `NoExecute` taints evicts nobody, as one that is gone (TE-1, TE-17).
+    fn is_kept(&self) -> bool {
+        self.spec.taints.iter().flatten().any(TaintWire::evicts)
+    }
+
+    fn into_view(self, node: Identity, interner: &Interner) -> Result<NodeView, DecodeError> {
+        Ok(NodeView {
+            key: node.key,
+            taints: self.taints(interner),
+        })
+    }
+}
+
+/// `key=value:NoExecute`, or `key:NoExecute` without a value, as `kubectl taint` has it.
+impl fmt::Display for Taint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.key)?;
+        if !self.value.is_empty() {
+            write!(f, "={}", self.value)?;
+        }
+        write!(f, ":{NO_EXECUTE}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pod(pod: &Value) -> PodView {
+        let wire: PodWire = serde_json::from_value(pod.clone()).unwrap();
+        assert!(wire.is_kept());
+        wire.into_fresh(ObjectKey::namespaced("ns", "p")).unwrap()
+    }
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    #[rstest]
+    #[case::scheduled(
+        json!([{ "type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:09Z" },
+               { "type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:05Z" }]),
+        Some("2026-01-01T00:00:05Z")
+    )]
+    #[case::not_scheduled_yet(
+        json!([{ "type": "PodScheduled", "status": "False", "lastTransitionTime": "2026-01-01T00:00:05Z" }]),
+        Some("2026-01-01T00:00:00Z")
+    )]
+    #[case::without_a_transition(
+        json!([{ "type": "PodScheduled", "status": "True", "lastTransitionTime": null }]),
+        Some("2026-01-01T00:00:00Z")
+    )]
+    #[case::without_conditions(json!(null), Some("2026-01-01T00:00:00Z"))]
+    #[case::in_the_year_1(
+        json!([{ "type": "PodScheduled", "status": "True", "lastTransitionTime": "0001-01-01T00:00:00Z" }]),
+        Some("2026-01-01T00:00:00Z")
+    )]
+    fn a_pod_was_bound_when_it_was_scheduled_else_when_it_was_created(
+        #[case] conditions: Value,
+        #[case] bound: Option<&str>,
+    ) {
+        let view = pod(&json!({
+            "metadata": { "creationTimestamp": "2026-01-01T00:00:00Z" },
+            "spec": { "nodeName": "n" },
+            "status": { "conditions": conditions },
+        }));
+        assert_eq!(view.bound, bound.map(at));
+    }
+
+    #[test]
+    fn equal_lists_of_tolerations_are_one() {
+        let interner = Interner::new();
+        let decoded = |seconds: i64| {
+            let wire: PodWire = serde_json::from_value(json!({ "spec": { "nodeName": "n", "tolerations": [
+                { "key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds },
+            ] } }))
+            .unwrap();
+            wire.view(ObjectKey::namespaced("ns", "p"), Uid::default(), &interner)
+                .unwrap()
+                .tolerations
+        };
+        assert!(Arc::ptr_eq(&decoded(300), &decoded(300)));
+        assert!(!Arc::ptr_eq(&decoded(300), &decoded(301)));
+    }
+
+    #[test]
+    fn tolerations_of_other_effects_are_left_out() {
+        let view = pod(&json!({ "spec": { "nodeName": "n", "tolerations": [
+            { "key": "a", "effect": "NoSchedule", "operator": "Exists" },
+            { "key": "b", "effect": "", "value": "v" },
+            { "key": "c", "effect": "NoExecute", "operator": "Near", "tolerationSeconds": -3 },
+            {},
+        ] } }));
+        let kept: Vec<_> = view
+            .tolerations
+            .iter()
+            .map(|kept| (&*kept.key, kept.operator, &*kept.value, kept.seconds))
+            .collect();
+        assert_eq!(
+            kept,
+            [
+                ("b", Operator::Equal, "v", None),
+                ("c", Operator::Unknown, "", Some(-3)),
+                ("", Operator::Equal, "", None),
+            ]
+        );
+    }
+
+    #[rstest]
+    #[case::no_node(json!({ "spec": {} }))]
+    #[case::an_empty_one(json!({ "spec": { "nodeName": "" } }))]
+    #[case::null(json!({ "spec": { "nodeName": null } }))]
+    #[case::nothing_at_all(json!({}))]
+    fn pods_without_a_node_are_not_kept(#[case] pod: Value) {
+        let wire: PodWire = serde_json::from_value(pod).unwrap();
+        assert!(!wire.is_kept());
+    }
+
+    #[rstest]
+    #[case::one_that_evicts(json!([{ "key": "k", "effect": "NoSchedule" }, { "key": "k", "effect": "NoExecute" }]), true)]
+    #[case::none_that_evicts(json!([{ "key": "k", "effect": "NoSchedule" }]), false)]
+    #[case::none_at_all(json!(null), false)]
+    fn nodes_without_no_execute_taints_are_not_kept(#[case] taints: Value, #[case] kept: bool) {
+        let wire: NodeWire = serde_json::from_value(json!({ "spec": { "taints": taints } })).unwrap();
+        assert_eq!(wire.is_kept(), kept);
+        assert_eq!(wire.into_fresh().taints.len(), usize::from(kept));
+    }
+
+    #[rstest]
+    #[case::a_time("2026-01-01T00:00:00Z", Some("2026-01-01T00:00:00Z"))]
+    #[case::the_year_1("0001-01-01T00:00:00Z", None)]
+    #[case::a_second_later("0001-01-01T00:00:01Z", Some("0001-01-01T00:00:01Z"))]
+    #[case::the_end_of_the_year_9999("9999-12-31T23:59:59Z", None)]
+    fn no_time_fails_an_object(#[case] time_added: &str, #[case] expected: Option<&str>) {
+        let wire: NodeWire = serde_json::from_value(json!({ "spec": { "taints": [
+            { "key": "k", "effect": "NoExecute", "timeAdded": time_added },
+        ] } }))
+        .unwrap();
+        assert_eq!(wire.into_fresh().taints[0].time_added, expected.map(at));
+    }
+
+    #[test]
+    fn taints_are_written_as_kubectl_writes_them() {
+        let taint = |value: &str| Taint {
+            key: "k".into(),
+            value: value.into(),
+            time_added: None,
+        };
+        assert_eq!(taint("v").to_string(), "k=v:NoExecute");
+        assert_eq!(taint("").to_string(), "k:NoExecute");
+    }
+}

@@ -1,0 +1,294 @@
+//! What holds for all histories: random changes of a node's taints and a pod's tolerations, random blindness, a
+//! random offset of our clock, with a judgement after each step.
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use controller_core::clock::{Clock, saturating_add};
+use controller_core::meta::{ObjectKey, Uid};
+use jiff::{SignedDuration, Timestamp};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use taint_eviction_controller::agenda::{Agenda, Step};
+use taint_eviction_controller::decide::{
+    Because, Judgement, Now, Rules, Sight, TaintMemory, Tolerated, Verdict, bound, judge, used_toleration,
+};
+use taint_eviction_controller::view::{Operator, PodView, Taint, Toleration};
+
+const RULES: Rules = Rules {
+    comparison_operators: false,
+    catch_up_grace: Duration::from_secs(30),
+};
+const KEYS: [&str; 4] = [
+    "a",
+    "b",
+    "node.kubernetes.io/not-ready",
+    "node.kubernetes.io/unreachable",
+];
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_second(1_767_225_600 + seconds).unwrap()
+}
+
+#[derive(Clone, Debug)]
+enum Change {
+    Taints(Vec<Taint>),
+    Tolerations(Vec<Toleration>),
+    Sight(bool),
+}
+
+fn taint() -> impl Strategy<Value = Taint> {
+    let time_added = prop_oneof![Just(None), (-100..200_i64).prop_map(|seconds| Some(at(seconds)))];
+    (0..KEYS.len(), prop::bool::ANY, time_added).prop_map(|(key, value, time_added)| Taint {
+        key: KEYS[key].into(),
+        value: if value { "v" } else { "" }.into(),
+        time_added,
+    })
+}
+
+/// Unique by key, as the API server wants it.
+fn taints() -> impl Strategy<Value = Vec<Taint>> {
+    vec(taint(), 0..4).prop_map(|mut taints| {
+        taints.sort_by(|a, b| a.key.cmp(&b.key));
+        taints.dedup_by(|a, b| a.key == b.key);
+        taints
+    })
+}
+
+fn toleration() -> impl Strategy<Value = Toleration> {
+    let seconds = prop_oneof![
+        2 => Just(None),
+        4 => (0..120_i64).prop_map(Some),
+        1 => any::<i64>().prop_map(Some),
+    ];
+    let operator =
+        prop_oneof![3 => Just(Operator::Exists), 1 => Just(Operator::Equal), 1 => Just(Operator::Gt)];
+    (0..=KEYS.len(), operator, seconds).prop_map(|(key, operator, seconds)| Toleration {
+        key: KEYS.get(key).copied().unwrap_or_default().into(),
+        operator,
+        value: "v".into(),
+        seconds,
+    })
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    prop_oneof![
+        3 => taints().prop_map(Change::Taints),
+        2 => vec(toleration(), 0..4).prop_map(Change::Tolerations),
+        1 => prop::bool::ANY.prop_map(Change::Sight),
+    ]
+}
+
+/// Changes, and how many seconds each comes after the one before.
+fn history() -> impl Strategy<Value = Vec<(i64, Change)>> {
+    vec((0..60_i64, change()), 1..20)
+}
+
+fn pod(tolerations: Vec<Toleration>, uid: &str) -> PodView {
+    PodView {
+        key: ObjectKey::namespaced("ns", "p"),
+        uid: Uid::from(uid),
+        node: "n".into(),
+        tolerations: Arc::new(tolerations),
+        bound: Some(at(-30)),
+        generation: 1,
+        deleting: false,
+    }
+}
+
+/// One pod on one node, through a history.
+struct World {
+    memory: TaintMemory,
+    remembered: Vec<Tolerated>,
+    pod: PodView,
+    sight: Sight,
+    seconds: i64,
+}
+
+impl World {
+    fn new() -> Self {
+        Self {
+            memory: TaintMemory::default(),
+            remembered: Vec::new(),
+            pod: pod(Vec::new(), "uid"),
+            sight: Sight::none().regained(Timestamp::MIN),
+            seconds: 0,
+        }
+    }
+
+    fn apply(&mut self, wait: i64, change: Change) {
+        self.seconds += wait;
+        let now = at(self.seconds);
+        match change {
+            Change::Taints(taints) => self.memory.observe(&"n".into(), &taints, now),
+            Change::Tolerations(tolerations) => self.pod.tolerations = Arc::new(tolerations),
+            Change::Sight(true) => self.sight = self.sight.regained(now),
+            Change::Sight(false) => self.sight = self.sight.lost(now, &RULES),
+        }
+    }
+
+    fn now(&self) -> Now {
+        Now {
+            ours: at(self.seconds),
+            ahead: SignedDuration::ZERO,
+            sight: self.sight,
+        }
+    }
+
+    fn judgement(&self, now: &Now) -> Judgement {
+        let taints = self.memory.of("n");
+        judge(
+            &self.pod,
+            bound(&self.pod, now.ours),
+            &taints,
+            &self.remembered,
+            now,
+            &RULES,
+        )
+    }
+
+    fn judge(&mut self) -> Verdict {
+        let Judgement { verdict, remembered } = self.judgement(&self.now());
+        self.remembered = remembered;
+        verdict
+    }
+
+    /// Whether each taint has a toleration, and none of those that are used ends.
+    fn tolerates_for_ever(&self) -> bool {
+        self.memory.of("n").iter().all(|seen| {
+            used_toleration(&self.pod.tolerations, &seen.taint, &RULES)
+                .is_some_and(|used| used.seconds.is_none())
+        })
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_pod_that_tolerates_for_ever_is_never_condemned(history in history()) {
+        let mut world = World::new();
+        for (wait, change) in history {
+            world.apply(wait, change);
+            let spared = matches!(world.judge(), Verdict::Spared(_));
+            prop_assert_eq!(spared, world.tolerates_for_ever());
+        }
+    }
+
+    #[test]
+    fn a_taints_deadline_never_moves_later_while_it_stays(history in history()) {
+        let mut world = World::new();
+        for (wait, change) in history {
+            let before = world.remembered.clone();
+            world.apply(wait, change);
+            world.judge();
+            // The pod was bound at -30.
+            let deadline = |kept: &Tolerated| {
+                let start = kept.since.by_our_clock(SignedDuration::ZERO).max(at(-30));
+                saturating_add(start, Duration::from_secs(kept.seconds.unsigned_abs()))
+            };
+            for kept in &world.remembered {
+                let earlier = before.iter().filter(|earlier| earlier.stay == kept.stay);
+                for earlier in earlier {
+                    prop_assert!(deadline(kept) <= deadline(earlier), "{earlier:?} became {kept:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn removing_the_taints_saves_the_pod_whatever_was_before(history in history()) {
+        let mut world = World::new();
+        for (wait, change) in history {
+            world.apply(wait, change);
+            world.judge();
+        }
+        world.apply(0, Change::Taints(Vec::new()));
+        prop_assert_eq!(world.judge(), Verdict::Spared(Because::Untainted));
+    }
+
+    #[test]
+    fn judging_again_changes_nothing(history in history()) {
+        let mut world = World::new();
+        for (wait, change) in history {
+            world.apply(wait, change);
+            let verdict = world.judge();
+            let remembered = world.remembered.clone();
+            prop_assert_eq!(world.judge(), verdict);
+            prop_assert_eq!(&world.remembered, &remembered);
+        }
+    }
+
+    #[test]
+    fn nothing_acts_before_its_deadline_nor_by_a_clock_that_is_known_to_be_fast(
+        history in history(),
+        ahead in 0..7200_i64,
+    ) {
+        let mut world = World::new();
+        for (wait, change) in history {
+            world.apply(wait, change);
+            let fast = Now { ahead: SignedDuration::from_secs(ahead), ..world.now() };
+            for now in [world.now(), fast] {
+                if let Verdict::Condemned(condemned) = world.judgement(&now).verdict {
+                    prop_assert!(condemned.at.is_none_or(|at| at >= condemned.deadline));
+                }
+            }
+            let deadline = |verdict| match verdict {
+                Verdict::Condemned(condemned) => Some(condemned.deadline),
+                Verdict::Spared(_) => None,
+            };
+            let (plain, shifted) = (world.judgement(&world.now()).verdict, world.judgement(&fast).verdict);
+            prop_assert!(deadline(plain) <= deadline(shifted));
+            world.judge();
+        }
+    }
+
+    #[test]
+    fn what_is_due_stays_due(history in history(), later in 0..100_000_i64) {
+        let mut world = World::new();
+        for (wait, change) in history {
+            world.apply(wait, change);
+            world.judge();
+        }
+        let now = world.now();
+        if let Verdict::Condemned(condemned) = world.judgement(&now).verdict
+            && condemned.is_due(now.ours)
+        {
+            let later = Now { ours: at(world.seconds + later), ..now };
+            let due = matches!(world.judgement(&later).verdict, Verdict::Condemned(later_on) if later_on.is_due(later.ours));
+            prop_assert!(due);
+        }
+    }
+
+    #[test]
+    fn a_pod_of_the_same_name_inherits_nothing(history in history(), tolerations in vec(toleration(), 0..4)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().start_paused(true).enable_time().build().unwrap();
+        runtime.block_on(async {
+            let mut world = World::new();
+            let agenda = Agenda::new(Clock::starting_at(at(0)));
+            let settle = |world: &World, pod: &PodView| {
+                agenda.settle(pod, |remembered| {
+                    let now = world.now();
+                    judge(pod, bound(pod, now.ours), &world.memory.of("n"), remembered, &now, &RULES)
+                })
+            };
+            for (wait, change) in history {
+                world.apply(wait, change);
+                settle(&world, &world.pod);
+            }
+            let other = pod(tolerations, "other");
+            settle(&world, &other);
+            let now = world.now();
+            let alone = judge(&other, bound(&other, now.ours), &world.memory.of("n"), &[], &now, &RULES);
+            let remembered = agenda.remembered(&other);
+            match alone.verdict {
+                Verdict::Spared(_) => prop_assert!(!agenda.holds(&other.key)),
+                Verdict::Condemned(_) => prop_assert_eq!(remembered, alone.remembered),
+            }
+            prop_assert!(agenda.remembered(&world.pod).is_empty());
+            // And the old one is not spared with an event when the new one stays.
+            world.apply(0, Change::Taints(Vec::new()));
+            prop_assert_eq!(settle(&world, &pod(Vec::new(), "third")), Step::Nothing);
+            Ok(())
+        })?;
+    }
+}

@@ -1,0 +1,130 @@
+//! Who goes when, and who stays.
+
+use crate::support::{
+    Cluster, For, SOON, assert_prompt, cancelled, deletions, now, pending, seconds_after, until,
+    until_pending,
+};
+use jiff::SignedDuration;
+use testkit::real::eventually;
+
+/// How late a pod may go.
+const HALF_A_SECOND: SignedDuration = SignedDuration::from_millis(500);
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a control plane: cargo xtask test"]
+async fn live_intolerant_pods_go_at_once_others_when_their_tolerations_end() {
+    const NODES: [&str; 3] = ["a", "b", "c"];
+    let cluster = Cluster::with_nodes([NODES[0], NODES[1], NODES[2], "other"]).await;
+    for node in NODES {
+        cluster
+            .pods(3, &format!("intolerant-{node}"), node, For::No)
+            .await;
+        cluster
+            .pods(3, &format!("five-{node}"), node, For::Seconds(5))
+            .await;
+        cluster.pods(3, &format!("endless-{node}"), node, For::Ever).await;
+    }
+    cluster.pods(3, "elsewhere", "other", For::No).await;
+    let replica = cluster.start_leading(30, &[]).await;
+
+    for node in NODES {
+        cluster.taint(node).await;
+        until(seconds_after(now(), 2)).await;
+    }
+    cluster.until_evicted(18, SOON).await;
+    // Nobody else is to go, at whatever time.
+    assert_eq!(pending(&replica).await, 0);
+
+    let deleted = cluster.deleted_at(18).await;
+    let (mut at_once, mut at_five) = (Vec::new(), Vec::new());
+    for node in NODES {
+        let tainted = cluster.tainted_at(node).await;
+        at_once.extend(deleted.lags(&format!("intolerant-{node}"), tainted));
+        at_five.extend(deleted.lags(&format!("five-{node}"), seconds_after(tainted, 5)));
+    }
+    assert_eq!((at_once.len(), at_five.len()), (9, 9));
+    assert_prompt(&at_once, HALF_A_SECOND);
+    assert_prompt(&at_five, HALF_A_SECOND);
+
+    for pod in cluster.evicted().await {
+        let name = pod.metadata.name.unwrap();
+        let node = pod.spec.unwrap().node_name.unwrap();
+        let conditions = pod.status.unwrap().conditions.unwrap();
+        let target = conditions
+            .iter()
+            .find(|condition| condition.type_ == "DisruptionTarget");
+        let target = target.unwrap_or_else(|| panic!("{name} has no DisruptionTarget"));
+        assert_eq!(
+            (
+                &*target.status,
+                target.reason.as_deref(),
+                target.message.as_deref(),
+                target.observed_generation
+            ),
+            (
+                "True",
+                Some("DeletionByTaintManager"),
+                Some("Taint manager: deleting due to NoExecute taint"),
+                Some(1)
+            ),
+        );
+        let announced = async || {
+            let events = cluster.described(&name).await;
+            let marked = format!(
+                "Normal TaintManagerEviction Marking for deletion Pod default/{name}: taint k:NoExecute of node {node}, deadline "
+            );
+            (events.len() == 1 && events[0].starts_with(&marked)).then_some(())
+        };
+        eventually(SOON, "the event of each pod is shown", announced)
+            .await
+            .unwrap();
+    }
+    if let Some(text) = cluster.kubectl_describes("five-b-0").await {
+        assert!(text.contains("\nDisruptionTarget True\n"), "{text}");
+        let (_, events) = text.split_once("\nEvents:\n").unwrap();
+        assert!(events.contains("\nNormal TaintManagerEviction "), "{events}");
+        let marked = " taint-eviction-controller Marking for deletion Pod default/five-b-0: taint k:NoExecute of node b, ";
+        assert!(events.contains(marked), "{events}");
+    }
+    assert_eq!(replica.stop().await, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a control plane: cargo xtask test"]
+async fn live_a_taint_that_is_removed_after_two_seconds_spares_those_who_still_wait() {
+    let cluster = Cluster::with_nodes(["n"]).await;
+    cluster.pods(1, "intolerant", "n", For::No).await;
+    cluster.pods(5, "five", "n", For::Seconds(5)).await;
+    let replica = cluster.start_leading(6, &[]).await;
+
+    cluster.taint("n").await;
+    cluster.until_evicted(1, SOON).await;
+    let tainted = cluster.tainted_at("n").await;
+    until(seconds_after(tainted, 2)).await;
+    assert_eq!(pending(&replica).await, 5);
+    cluster.untaint("n").await;
+    until_pending(&replica, 0, SOON).await;
+    until(seconds_after(tainted, 6)).await;
+
+    assert_eq!(cluster.evicted().await.len(), 1);
+    assert_eq!((deletions(&replica).await, cancelled(&replica).await), (1, 5));
+    for number in 0..5 {
+        let name = format!("five-{number}");
+        let told = async || {
+            let events = cluster.described(&name).await;
+            let spared = format!(
+                "Normal TaintManagerEviction Cancelling deletion of Pod default/{name}: taint k:NoExecute of node n, deadline "
+            );
+            (events.len() == 1 && events[0].starts_with(&spared)).then_some(())
+        };
+        eventually(SOON, "the event of each pod is shown", told)
+            .await
+            .unwrap();
+    }
+    if let Some(text) = cluster.kubectl_describes("five-0").await {
+        let (_, events) = text.split_once("\nEvents:\n").unwrap();
+        let spared = " taint-eviction-controller Cancelling deletion of Pod default/five-0: taint k:NoExecute of node n, ";
+        assert!(events.contains(spared), "{events}");
+    }
+    assert_eq!(replica.stop().await, Some(0));
+}

@@ -1,0 +1,28 @@
+//! The binary on a real kube-apiserver and etcd, with a service account that has the rights of the README and no
+//! others. No kubelet runs, so a pod that was evicted stays with a deletionTimestamp.
+//!
+//! | file | shows |
+//! |---|---|
+//! | `away` | an outage that outlasts the tolerations |
+//! | `clocks` | a clock of ours that is an hour fast or slow |
+//! | `denied` | deletes that are refused for a while |
+//! | `evictions` | who goes when, and who stays; conditions and events |
+//! | `replicas` | a restart and an upgrade while tolerations run |
+//! | `rights` | the rights are enough, and none is unused |
+//!
+//! Moments are those of the audit log, so that a slow test does not take a prompt eviction for a late one.
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test"
+)]
+
+mod away;
+mod clocks;
+mod denied;
+mod evictions;
+mod replicas;
+mod rights;
+mod support;

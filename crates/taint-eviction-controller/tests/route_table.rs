@@ -1,0 +1,68 @@
+//! Which changes wake what, and whom.
+#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
+
+use std::sync::Arc;
+
+use controller_core::informer::Change;
+use controller_core::meta::{ObjectKey, Uid};
+use rstest::rstest;
+use taint_eviction_controller::route::{Wake, shard, wake};
+use taint_eviction_controller::view::{Operator, PodView, Toleration};
+
+fn pod() -> PodView {
+    PodView {
+        key: ObjectKey::namespaced("ns", "p"),
+        uid: Uid::from("uid"),
+        node: "n".into(),
+        tolerations: Arc::default(),
+        bound: Some("2026-01-01T00:00:00Z".parse().unwrap()),
+        generation: 1,
+        deleting: false,
+    }
+}
+
+#[test]
+fn a_new_pod_is_judged() {
+    assert_eq!(wake(&Change::Added(&Arc::new(pod()))), Wake::Judge);
+}
+
+#[test]
+fn a_pod_that_is_gone_is_forgotten() {
+    assert_eq!(wake(&Change::Deleted(&Arc::new(pod()))), Wake::Forget);
+}
+
+#[rstest]
+#[case::another_generation(PodView { generation: 2, ..pod() }, Wake::Nothing)]
+#[case::on_its_way(PodView { deleting: true, ..pod() }, Wake::Forget)]
+#[case::another_uid(PodView { uid: Uid::from("other"), ..pod() }, Wake::Judge)]
+#[case::another_node(PodView { node: "m".into(), ..pod() }, Wake::Judge)]
+#[case::bound_at_another_time(PodView { bound: None, ..pod() }, Wake::Judge)]
+#[case::other_tolerations(
+    PodView {
+        tolerations: Arc::new(vec![Toleration {
+            key: "k".into(),
+            operator: Operator::Exists,
+            value: "".into(),
+            seconds: None,
+        }]),
+        ..pod()
+    },
+    Wake::Judge
+)]
+fn only_what_a_rule_reads_wakes(#[case] new: PodView, #[case] expected: Wake) {
+    let change = Change::Updated {
+        old: &Arc::new(pod()),
+        new: &Arc::new(new),
+    };
+    assert_eq!(wake(&change), expected);
+}
+
+#[rstest]
+#[case::offset_basis_alone("", 5)]
+#[case::one_byte("a", 4)]
+#[case::a_word("foobar", 0)]
+fn a_node_has_one_worker(#[case] node: &str, #[case] worker: usize) {
+    assert_eq!(shard(node, 8), worker);
+    assert_eq!(shard(node, 1), 0);
+    assert_eq!(shard(node, 0), 0);
+}

@@ -1,0 +1,111 @@
+//! Who goes, and when.
+
+use serde_json::json;
+
+use crate::world::{For, World};
+
+#[tokio::test(start_paused = true)]
+async fn intolerant_at_once_five_seconds_at_five_endless_never() {
+    let world = World::with_nodes(["n", "other"]);
+    world.pod("intolerant", "n", For::No);
+    world.pod("five", "n", For::Seconds(5));
+    world.pod("endless", "n", For::Ever);
+    world.pod("elsewhere", "other", For::No);
+    let _controller = world.start();
+    world.pass(10).await;
+    assert_eq!(world.alive(), 4);
+    world.taint("n");
+    world.settle().await;
+    assert!(!world.lives("intolerant"));
+    world.pass_millis(4_800).await;
+    assert!(world.lives("five"), "{:?}", world.all_writes());
+    world.pass_millis(300).await;
+    assert!(!world.lives("five"));
+    world.pass(1_000_000).await;
+    assert!(world.lives("endless"));
+    assert!(world.lives("elsewhere"));
+    assert_eq!(world.deletes(), ["intolerant", "five"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_is_bound_to_a_tainted_node_is_evicted() {
+    let world = World::with_nodes(["n"]);
+    world.taint_added("n", 0);
+    let _controller = world.start();
+    world.pass(100).await;
+    world.pod("intolerant", "n", For::No);
+    world.pod("five", "n", For::Seconds(5));
+    world.settle().await;
+    assert!(!world.lives("intolerant"));
+    // The taint is a hundred seconds old, the pod has just come.
+    world.pass_millis(4_800).await;
+    assert!(world.lives("five"));
+    world.pass_millis(300).await;
+    assert!(!world.lives("five"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_without_a_node_is_left_alone_until_it_is_bound() {
+    let world = World::with_nodes(["n"]);
+    world.taint("n");
+    world.pod("p", "", For::No);
+    let _controller = world.start();
+    world.pass(100).await;
+    assert!(world.lives("p"));
+    world.edit("p", |pod| pod["spec"]["nodeName"] = json!("n"));
+    world.settle().await;
+    assert!(!world.lives("p"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_taint_without_effect_on_running_pods_evicts_nobody() {
+    let world = World::with_nodes(["n"]);
+    world.pod("p", "n", For::No);
+    let _controller = world.start();
+    world.set_taints("n", json!([{ "key": "k", "effect": "NoSchedule" }]));
+    world.pass(1000).await;
+    assert!(world.lives("p"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_toleration_that_is_shortened_counts_and_one_that_is_lengthened_does_not() {
+    let world = World::with_nodes(["n"]);
+    world.pod("shortened", "n", For::Seconds(100));
+    world.pod("lengthened", "n", For::Seconds(100));
+    let _controller = world.start();
+    world.taint("n");
+    world.pass(10).await;
+    for (name, seconds) in [("shortened", 50), ("lengthened", 500)] {
+        world.edit(name, |pod| {
+            pod["spec"]["tolerations"][0]["tolerationSeconds"] = json!(seconds);
+        });
+    }
+    world.pass(39).await;
+    assert!(world.lives("shortened"));
+    world.pass(2).await;
+    assert!(!world.lives("shortened"));
+    world.pass(48).await;
+    assert!(world.lives("lengthened"));
+    world.pass(2).await;
+    assert!(!world.lives("lengthened"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_gone_evicts_nobody() {
+    let world = World::with_nodes(["n"]);
+    world.pod("p", "n", For::Seconds(20));
+    let controller = world.start();
+    world.taint("n");
+    world.pass(10).await;
+    assert_eq!(
+        controller.metric("taint_eviction_controller_pending_evictions"),
+        1
+    );
+    world.server.delete(&testkit::embedded::NODES, "", "n").unwrap();
+    world.pass(1000).await;
+    assert!(world.lives("p"));
+    assert_eq!(
+        controller.metric("taint_eviction_controller_pending_evictions"),
+        0
+    );
+}

@@ -1,0 +1,203 @@
+//! How the controller is run through a history, and what must have become of the pods.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use controller_core::clock::Clock;
+use harness::{Run, Start};
+use parking_lot::Mutex;
+use taint_eviction_controller::TaintEvictionController;
+use taint_eviction_controller::config::Config;
+use testkit::embedded::{NODES, PODS, Request, Requests, Resource, Server, Verb};
+use testkit::history::{self, At, Draw, History, State, Suite};
+
+use super::ledger::{Eyes, Fate, Ledger, Life, millis};
+use super::steps::{self, Action};
+use super::world::{self, lives};
+
+/// Without faults a pod that is due goes within this time, in milliseconds.
+const PROMPTLY: i64 = 300;
+/// A read of a node serves for so long, in milliseconds (TE-8), with some room.
+const READ_SERVES: i64 = 2_500;
+
+/// The taint-eviction-controller, or one with a bug put in.
+#[derive(Clone)]
+pub(super) struct Pods {
+    run: Run<Config>,
+    /// What happened in the run.
+    ledger: Arc<Mutex<Ledger>>,
+}
+
+impl Pods {
+    pub(super) fn new(run: Run<Config>) -> Self {
+        Self {
+            run,
+            ledger: Arc::default(),
+        }
+    }
+}
+
+impl Suite for Pods {
+    type Action = Action;
+
+    const NAME: &'static str = "taint-eviction-controller";
+    const RESOURCES: &'static [&'static Resource] = &[&PODS, &NODES];
+
+    /// Five minutes pass before the client gives up a watch that is silent.
+    const SETTLES_WITHIN: Duration = Duration::from_mins(10);
+
+    fn fresh(&self) -> Self {
+        Self::new(self.run)
+    }
+
+    fn actions(&self, draw: &mut Draw) -> Vec<At<Action>> {
+        steps::drawn(draw, Self::LENGTH)
+    }
+
+    fn act(&self, server: &Server, action: &Action) {
+        world::take(server, &mut self.ledger.lock(), action);
+    }
+
+    fn process(&self, mut life: history::Life) -> impl Future<Output = Result<(), String>> + Send + 'static {
+        let run = self.run;
+        async move {
+            let mut start = Start::of::<TaintEvictionController>().running(run);
+            if let Some(identity) = life.identity {
+                start = start.elected_as(identity);
+            }
+            let mut running = start.start(life.client, &Clock::starting_at(life.now));
+            tokio::select! {
+                biased;
+                _ = &mut life.stop => {
+                    running.stop().await;
+                    Ok(())
+                }
+                ended = running.ended() => Err(format!("{ended:?}")),
+            }
+        }
+    }
+
+    fn settled(&self, server: &Server, _: &[At<Action>]) -> Result<(), String> {
+        let ledger = self.ledger.lock();
+        for life in ledger.standing() {
+            match ledger.fate(life) {
+                Fate::Goes if lives(server, life) => return Err(format!("{} is still there", life.name)),
+                Fate::Lives if !lives(server, life) => return Err(format!("{} is gone", life.name)),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// What a taint was removed too late for, or just in time, depends on what held the controller up.
+    fn state(&self, server: &Server) -> State {
+        let ledger = self.ledger.lock();
+        let end = |life: &Life| match ledger.fate(life) {
+            Fate::MayGo(_) => "lives or is gone",
+            _ if lives(server, life) => "lives",
+            _ => "is gone",
+        };
+        let ends = ledger
+            .standing()
+            .map(|life| (life.name.clone(), end(life).to_owned()));
+        ends.collect()
+    }
+
+    fn permits(&self, server: &Server, request: &Request) -> Result<(), String> {
+        if !matches!(request.resource.as_str(), "pods" | "nodes") || !request.verb.is_write() {
+            return Ok(());
+        }
+        let no = |why: &str| Err(format!("{why}: {request}"));
+        let uid = match (request.resource.as_str(), request.verb) {
+            ("pods", Verb::Patch) if request.subresource == "status" => &request.body["metadata"]["uid"],
+            ("pods", Verb::Delete) => &request.body["preconditions"]["uid"],
+            _ => return no("no such write is ever needed"),
+        };
+        let Some(uid) = uid.as_str() else {
+            return no("it may hit another pod of the name");
+        };
+        let ledger = self.ledger.lock();
+        let Some(life) = ledger
+            .pods
+            .iter()
+            .find(|life| life.uid == uid && life.name == request.name)
+        else {
+            return no("there never was such a pod");
+        };
+        if life.until.is_some() {
+            // The API server refuses it.
+            return Ok(());
+        }
+        let asked = server
+            .requests()
+            .only(|other| other.user_agent == request.user_agent);
+        let marks = asked.only(|other| {
+            other.verb == Verb::Patch && other.body["metadata"]["uid"] == uid && other.served.is_some()
+        });
+        let Some(marked) = marks.iter().map(|mark| millis(mark.arrived)).max() else {
+            return no("it is deleted without its condition");
+        };
+        let window = knows(&asked, &life.node, marked);
+        let condemned = ledger.condemns(life, window, millis(server.elapsed()), eyes(&asked));
+        condemned.or_else(|why| no(&why))
+    }
+
+    /// Without faults a pod that is due goes before anybody can save it, and no other one does.
+    fn afterwards(&self, server: &Server, history: &History<Action>) -> Result<(), String> {
+        if !history.troubles.is_empty() {
+            return Ok(());
+        }
+        let ledger = self.ledger.lock();
+        for life in ledger.standing() {
+            match ledger.fate(life) {
+                Fate::MayGo(overdue) if overdue > PROMPTLY && lives(server, life) => {
+                    return Err(format!("{} was due for {overdue} ms and lives", life.name));
+                }
+                Fate::MayGo(overdue) if overdue < -PROMPTLY && !lives(server, life) => {
+                    return Err(format!("{} went {} ms early", life.name, -overdue));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What one process of the controller, which made these requests, can know.
+fn eyes(asked: &Requests) -> Eyes {
+    let lists = asked.only(|request| request.verb == Verb::List && request.resource == "nodes");
+    let lists = lists.iter().filter_map(|list| list.served).map(millis);
+    let leases = asked.only(|request| request.verb.is_write() && request.resource == "leases");
+    let leases = leases.iter().filter_map(|write| write.served).map(millis);
+    Eyes {
+        open: lists.clone().min().unwrap_or(i64::MAX),
+        // Without election from the start.
+        leads: leases.min().unwrap_or(0),
+        // The first list has nothing to be taken for.
+        listed: lists.skip(1).max().unwrap_or(i64::MIN),
+        // What it is told of a pod may be late.
+        lags: true,
+    }
+}
+
+/// Since when what the controller knew at `at` of the node is true: since its last read of it, or, where that
+/// failed, nobody can say.
+fn knows(asked: &Requests, node: &str, at: i64) -> i64 {
+    let reads = asked.only(|request| {
+        request.verb == Verb::Get
+            && request.resource == "nodes"
+            && request.name == node
+            && millis(request.arrived) <= at
+    });
+    let Some(last) = reads.iter().map(|read| millis(read.arrived)).max() else {
+        return 0;
+    };
+    let recent = reads
+        .iter()
+        .filter(|read| millis(read.arrived) >= last - READ_SERVES);
+    let known = recent.map(|read| match (read.code, read.served) {
+        (Some(200 | 404), Some(served)) => millis(served),
+        _ => 0,
+    });
+    known.min().unwrap_or(0)
+}

@@ -1,0 +1,35 @@
+//! The whole loop on the embedded API server under paused time.
+//!
+//! | file | shows |
+//! |---|---|
+//! | `evictions` | who goes, and when |
+//! | `requests` | which requests are made, and no others |
+//! | `saved` | a taint that goes in time saves the pod |
+//! | `refused` | deletes that fail |
+//! | `outage` | an API server that is away |
+//! | `clocks` | a clock that is wrong |
+//! | `replaced` | pods of the same name |
+//! | `order` | who goes first |
+//! | `terms` | restarts, changes of leader, dry run |
+//! | `histories` | what is drawn from a seed: steps of the cluster, faults, two replicas |
+//! | `numbers` | the metrics |
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test"
+)]
+
+mod clocks;
+mod evictions;
+mod histories;
+mod numbers;
+mod order;
+mod outage;
+mod refused;
+mod replaced;
+mod requests;
+mod saved;
+mod terms;
+mod world;

@@ -1,0 +1,72 @@
+//! Who goes first.
+
+use crate::world::{For, World, configured};
+
+#[tokio::test(start_paused = true)]
+async fn the_earliest_deadline_goes_first() {
+    let world = World::with_nodes(["n", "m"]);
+    world.pod("third", "n", For::Seconds(12));
+    world.pod("first", "m", For::Seconds(10));
+    world.pod("second", "n", For::Seconds(11));
+    let start = configured(|config| {
+        config.max_concurrent_evictions = 1;
+        config.eviction_qps = 0.2;
+    });
+    let _controller = world.start_with(start);
+    world.pass(10).await;
+    // Something to be busy with when all three become due.
+    world.pod("busy", "n", For::No);
+    world.taint("n");
+    world.taint("m");
+    world.pass(60).await;
+    assert_eq!(world.deletes(), ["busy", "first", "second", "third"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn evictions_run_side_by_side_up_to_the_limit() {
+    let world = World::with_nodes(["n"]);
+    world.pods(100, "n", For::No);
+    let _controller = world.start_with(configured(|config| config.max_concurrent_evictions = 10));
+    world.pass(10).await;
+    world.server.fail_next(
+        usize::MAX,
+        |request| request.resource == "pods" && request.verb.is_write(),
+        testkit::embedded::Fault::Delay(std::time::Duration::from_secs(1)),
+    );
+    world.taint("n");
+    // A patch and a delete of a second each: ten pods in two seconds.
+    world.pass(3).await;
+    assert_eq!(world.alive(), 90);
+    world.pass(18).await;
+    assert_eq!(world.alive(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn evictions_are_paced() {
+    let world = World::with_nodes(["n"]);
+    world.pods(100, "n", For::No);
+    let _controller = world.start_with(configured(|config| config.eviction_qps = 2.0));
+    world.pass(10).await;
+    world.taint("n");
+    world.pass_millis(10_100).await;
+    let gone = 100 - world.alive();
+    assert!((20..=22).contains(&gone), "{gone} gone");
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_waiting_pods_cost_one_timer() {
+    let world = World::with_nodes(["n"]);
+    world.pods(2_000, "n", For::Seconds(100));
+    let controller = world.start();
+    world.pass(10).await;
+    world.taint("n");
+    world.pass(10).await;
+    assert_eq!(
+        controller.metric("taint_eviction_controller_pending_evictions"),
+        2_000
+    );
+    world.pass(89).await;
+    assert_eq!(world.alive(), 2_000);
+    world.pass(2).await;
+    assert_eq!(world.alive(), 0);
+}

@@ -1,0 +1,112 @@
+//! Deletes that fail.
+
+use testkit::embedded::{Fault, Request, Verb};
+
+use crate::world::{For, World};
+
+const OVERDUE: &str = "taint_eviction_controller_overdue_evictions";
+
+fn deletes_a_pod(request: &Request) -> bool {
+    request.verb == Verb::Delete && request.resource == "pods"
+}
+
+#[tokio::test(start_paused = true)]
+async fn refused_deletes_are_retried_until_they_pass() {
+    let world = World::with_nodes(["n"]);
+    world.pods(200, "n", For::No);
+    let controller = world.start();
+    world.pass(10).await;
+    world
+        .server
+        .fail_next(usize::MAX, deletes_a_pod, Fault::status(403, "Forbidden"));
+    world.taint("n");
+    world.pass(1).await;
+    assert_eq!(controller.metric(OVERDUE), 200);
+    assert_eq!(
+        controller.metric("taint_eviction_controller_pending_evictions"),
+        0
+    );
+    world.pass(59).await;
+    assert_eq!(world.alive(), 200);
+    assert_eq!(controller.metric(OVERDUE), 200);
+    world.server.clear_faults();
+    world.pass(10).await;
+    assert_eq!(world.alive(), 0);
+    assert_eq!(controller.metric(OVERDUE), 0);
+    // Two of each pod: that it goes, and that it does not.
+    let events = world.events("n-0007");
+    assert_eq!(events.len(), 2, "{events:?}");
+    assert_eq!(world.repeated_events(), 0);
+    assert_eq!(
+        events[1],
+        "Warning FailedEviction cannot be evicted, will be retried: cannot delete the pod: delete pods \
+         default/n-0007: refused by the test: Forbidden"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_condition_is_written_once_however_often_the_delete_fails() {
+    let world = World::with_nodes(["n"]);
+    world.pod("p", "n", For::No);
+    let _controller = world.start();
+    world
+        .server
+        .fail_next(20, deletes_a_pod, Fault::status(500, "InternalError"));
+    world.taint("n");
+    world.pass(600).await;
+    assert!(!world.lives("p"));
+    let patches = world
+        .server
+        .requests()
+        .only(|request| request.verb == Verb::Patch);
+    assert_eq!(patches.to("pods").len(), 1);
+    assert_eq!(world.deletes().len(), 21);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_eviction_that_fails_stops_when_the_taint_goes() {
+    let world = World::with_nodes(["n"]);
+    world.pod("p", "n", For::No);
+    let controller = world.start();
+    world
+        .server
+        .fail_next(usize::MAX, deletes_a_pod, Fault::status(500, "InternalError"));
+    world.taint("n");
+    world.pass(30).await;
+    assert_eq!(controller.metric(OVERDUE), 1);
+    world.untaint("n");
+    world.settle().await;
+    assert_eq!(controller.metric(OVERDUE), 0);
+    world.server.clear_faults();
+    world.pass(3600).await;
+    assert!(world.lives("p"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_429_is_waited_out_as_long_as_it_says() {
+    let world = World::with_nodes(["n"]);
+    world.pod("p", "n", For::No);
+    let _controller = world.start();
+    world.pass(10).await;
+    let retry_after = std::time::Duration::from_secs(20);
+    world
+        .server
+        .fail_next(1, deletes_a_pod, Fault::Throttled { retry_after });
+    world.taint("n");
+    world.pass(19).await;
+    assert_eq!(world.deletes().len(), 1);
+    world.pass(2).await;
+    assert!(!world.lives("p"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_answer_of_a_delete_harms_nobody() {
+    let world = World::with_nodes(["n"]);
+    world.pod("p", "n", For::No);
+    let _controller = world.start();
+    world.server.fail_next(1, deletes_a_pod, Fault::DropAfterEffect);
+    world.taint("n");
+    world.pass(600).await;
+    assert!(!world.lives("p"));
+    assert_eq!(world.deletes().len(), 1);
+}

@@ -1,0 +1,72 @@
+//! Pods of the same name.
+
+use std::time::Duration;
+
+use testkit::embedded::{Fault, Verb};
+
+use crate::world::{For, World};
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_of_the_same_name_is_judged_on_its_own() {
+    let world = World::with_nodes(["n", "untainted"]);
+    world.pod("elsewhere", "n", For::Seconds(20));
+    world.pod("again", "n", For::Seconds(20));
+    world.pod("patient", "n", For::Seconds(20));
+    let _controller = world.start();
+    world.pass(10).await;
+    world.taint("n");
+    world.pass(10).await;
+    for name in ["elsewhere", "again", "patient"] {
+        world.delete(name);
+    }
+    world.pod("elsewhere", "untainted", For::No);
+    world.pod("again", "n", For::Seconds(20));
+    world.pod("patient", "n", For::Ever);
+    world.pass(19).await;
+    assert_eq!(world.alive(), 3);
+    world.pass(2).await;
+    assert!(!world.lives("again"));
+    world.pass(1000).await;
+    assert_eq!(world.alive(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_takes_the_name_of_one_that_is_being_evicted_lives() {
+    for verb in [Verb::Patch, Verb::Delete] {
+        let world = World::with_nodes(["n"]);
+        world.pod("p", "n", For::No);
+        let _controller = world.start();
+        world.pass(10).await;
+        world.server.fail_next(
+            1,
+            move |request| request.verb == verb && request.resource == "pods",
+            Fault::Delay(Duration::from_secs(5)),
+        );
+        world.taint("n");
+        world.pass(1).await;
+        world.delete("p");
+        world.pod("p", "n", For::Ever);
+        world.pass(1000).await;
+        assert!(world.lives("p"), "{verb}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_was_replaced_while_the_watch_was_away_is_not_killed_for_the_old_one() {
+    let world = World::with_nodes(["n"]);
+    world.pod("p", "n", For::Seconds(100));
+    let _controller = world.start();
+    world.taint("n");
+    world.pass(10).await;
+    world.server.down();
+    world.delete("p");
+    world.pod("p", "n", For::Seconds(100));
+    world.server.compact();
+    world.pass(5).await;
+    world.server.up();
+    // The old one was due at 100 s, the new one is at 110 s.
+    world.pass(93).await;
+    assert!(world.lives("p"));
+    world.pass(5).await;
+    assert!(!world.lives("p"));
+}

@@ -1,0 +1,163 @@
+//! A taint that goes in time saves the pod.
+
+use std::time::Duration;
+
+use serde_json::json;
+use testkit::embedded::{Fault, Verb};
+
+use crate::world::{For, World, configured};
+
+#[tokio::test(start_paused = true)]
+async fn a_taint_that_is_removed_in_time_saves_the_pod() {
+    let world = World::with_nodes(["n"]);
+    world.pod("p", "n", For::Seconds(5));
+    let controller = world.start();
+    world.taint("n");
+    world.pass(2).await;
+    world.untaint("n");
+    world.pass(1000).await;
+    assert!(world.lives("p"));
+    assert_eq!(
+        controller.metric("taint_eviction_controller_cancelled_evictions_total"),
+        1
+    );
+    // What is back begins anew.
+    world.taint("n");
+    world.pass_millis(4_800).await;
+    assert!(world.lives("p"));
+    world.pass_millis(300).await;
+    assert!(!world.lives("p"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_taint_that_is_removed_saves_the_pods_that_are_queued() {
+    let world = World::with_nodes(["n"]);
+    world.pods(100, "n", For::No);
+    let _controller = world.start_with(configured(|config| config.eviction_qps = 10.0));
+    world.pass(10).await;
+    world.taint("n");
+    world.pass(2).await;
+    world.untaint("n");
+    world.settle().await;
+    let left = world.alive();
+    assert!((78..=80).contains(&left), "{left} left");
+    world.pass(1000).await;
+    assert_eq!(world.alive(), left);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_taint_that_is_gone_before_the_watch_tells_saves_the_pod() {
+    let world = World::with_nodes(["n"]);
+    world.pod("p", "n", For::Seconds(20));
+    let _controller = world.start();
+    world.taint("n");
+    world.pass(10).await;
+    // The watch of the nodes is broken and does not come back; the rest of the API server answers.
+    world.server.fail_next(
+        usize::MAX,
+        |request| request.verb == Verb::Watch && request.resource == "nodes",
+        Fault::Delay(Duration::from_hours(1)),
+    );
+    world.server.close_watches();
+    world.untaint("n");
+    world.pass(600).await;
+    assert!(world.lives("p"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_taint_that_goes_while_the_condition_is_written_saves_the_pod() {
+    let world = World::with_nodes(["n"]);
+    world.pod("p", "n", For::No);
+    let _controller = world.start();
+    world.pass(10).await;
+    world.server.fail_next(
+        1,
+        |request| request.verb == Verb::Patch,
+        Fault::Delay(Duration::from_secs(5)),
+    );
+    world.taint("n");
+    world.pass(2).await;
+    world.untaint("n");
+    world.pass(100).await;
+    assert!(world.lives("p"));
+    assert_eq!(world.deletes(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_taint_that_goes_as_the_pods_lose_their_tolerations_saves_them() {
+    let world = World::with_nodes(["n"]);
+    world.pods(50, "n", For::Seconds(10));
+    world.taint("n");
+    let controller = world.start();
+    world.pass(1).await;
+    for number in 0..50 {
+        let name = format!("n-{number:04}");
+        world.edit(&name, |pod| pod["spec"]["tolerations"] = json!([]));
+    }
+    world.untaint("n");
+    world.pass(100).await;
+    assert_eq!(world.alive(), 50);
+    assert_eq!(
+        controller.metric("taint_eviction_controller_cancelled_evictions_total"),
+        50
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_tell_who_was_to_go_and_who_stays() {
+    let world = World::with_nodes(["n"]);
+    world.pod("goes", "n", For::Seconds(5));
+    world.pod("stays", "n", For::Seconds(50));
+    world.pod("was-never-to-go", "n", For::Ever);
+    let uid = world.uid("goes");
+    let _controller = world.start();
+    world.pass(10).await;
+    world.set_taints(
+        "n",
+        json!([{ "key": "k", "value": "v", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:10Z" }]),
+    );
+    world.pass(10).await;
+    world.untaint("n");
+    world.pass(10).await;
+    assert_eq!(
+        world.events("goes"),
+        [
+            "Normal TaintManagerEviction Marking for deletion Pod default/goes: taint k=v:NoExecute of node n, \
+          deadline 2026-01-01T00:00:15Z"
+        ]
+    );
+    assert_eq!(
+        world.events("stays"),
+        [
+            "Normal TaintManagerEviction Cancelling deletion of Pod default/stays: taint k=v:NoExecute of node n, \
+          deadline 2026-01-01T00:01:00Z"
+        ]
+    );
+    assert_eq!(world.events("was-never-to-go"), Vec::<String>::new());
+    let events = world.server.list(&testkit::embedded::EVENTS);
+    assert!(
+        events.iter().any(|event| event["regarding"]["uid"] == uid),
+        "{events:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_event_says_that_a_pod_is_spared_which_its_user_deletes() {
+    let world = World::with_nodes(["n"]);
+    world.pod("p", "n", For::Seconds(50));
+    let controller = world.start();
+    world.taint("n");
+    world.pass(10).await;
+    world.delete("p");
+    world.settle().await;
+    assert_eq!(
+        controller.metric("taint_eviction_controller_pending_evictions"),
+        0
+    );
+    world.pass(100).await;
+    assert_eq!(
+        controller.metric("taint_eviction_controller_cancelled_evictions_total"),
+        0
+    );
+    assert_eq!(world.events("p"), Vec::<String>::new());
+}

@@ -1,0 +1,121 @@
+//! Restarts, changes of leader, dry run.
+
+use rstest::rstest;
+
+use crate::world::{For, World, configured, process};
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_keeps_the_deadline() {
+    let world = World::with_nodes(["n"]);
+    world.pod("p", "n", For::Seconds(20));
+    let first = world.start();
+    world.pass(100).await;
+    world.taint_added("n", 0);
+    world.pass(10).await;
+    first.stop().await;
+    world.pass(5).await;
+    let _second = world.start();
+    world.pass_millis(4_500).await;
+    assert!(world.lives("p"));
+    world.pass(1).await;
+    assert!(!world.lives("p"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_fell_due_while_nobody_ran_waits_for_the_grace() {
+    let world = World::with_nodes(["n"]);
+    world.pod("p", "n", For::Seconds(300));
+    world.pod("short", "n", For::Seconds(5));
+    world.taint_added("n", 0);
+    world.pass(1000).await;
+    let _controller = world.start();
+    world.pass_millis(4_500).await;
+    assert_eq!(world.alive(), 2);
+    world.pass(1).await;
+    assert!(!world.lives("short"));
+    world.pass(24).await;
+    assert!(world.lives("p"));
+    world.pass(1).await;
+    assert!(!world.lives("p"));
+}
+
+#[rstest]
+#[case::the_same_name("pod", 20)]
+// 15 s until the Lease ends, and 20 s of grace.
+#[case::another_name("other", 15 + 15 + 20)]
+#[tokio::test(start_paused = true)]
+async fn who_follows_a_killed_leader_is_on_time_under_its_name_and_else_after_lease_and_grace(
+    #[case] name: &str,
+    #[case] due: u64,
+) {
+    let world = World::with_nodes(["n"]);
+    world.pod("p", "n", For::Seconds(20));
+    let killed = world.start_with(process().elected_as("pod"));
+    world.pass(100).await;
+    world.taint_added("n", 0);
+    world.pass(10).await;
+    drop(killed);
+    world.pass(5).await;
+    let _next = world.start_with(process().elected_as(name));
+    world.pass(due - 16).await;
+    assert!(world.lives("p"));
+    world.pass(2).await;
+    assert!(!world.lives("p"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standby_evicts_nobody_and_knows_when_it_saw_the_taint_first() {
+    let world = World::with_nodes(["n"]);
+    world.pod("p", "n", For::Seconds(100));
+    let first = world.start_with(process().elected_as("first"));
+    world.pass(10).await;
+    let second = world.start_with(process().elected_as("second"));
+    world.pass(10).await;
+    // Without a time: only those who were there know.
+    world.taint("n");
+    world.pass(50).await;
+    assert_eq!(first.metric("taint_eviction_controller_pending_evictions"), 1);
+    assert_eq!(second.metric("taint_eviction_controller_pending_evictions"), 0);
+    first.stop().await;
+    world.pass(48).await;
+    assert_eq!(second.metric("taint_eviction_controller_pending_evictions"), 1);
+    assert!(world.lives("p"));
+    world.pass(4).await;
+    assert!(!world.lives("p"));
+    assert_eq!(second.metric("taint_eviction_controller_pod_deletions_total"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_writes_nothing_at_all() {
+    let world = World::with_nodes(["n"]);
+    world.pods(3, "n", For::Seconds(10));
+    let controller = world.start_with(configured(|config| config.common.dry_run = true));
+    world.taint("n");
+    world.pass(600).await;
+    assert_eq!(world.all_writes(), Vec::<String>::new());
+    assert_eq!(controller.metric("controller_planned_writes_total"), 3);
+    // A taint that comes back is another reason.
+    world.untaint("n");
+    world.pass(10).await;
+    world.taint("n");
+    world.pass(600).await;
+    assert_eq!(world.all_writes(), Vec::<String>::new());
+    assert_eq!(controller.metric("controller_planned_writes_total"), 6);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stopped_controller_finishes_the_eviction_under_way() {
+    let world = World::with_nodes(["n"]);
+    world.pod("p", "n", For::No);
+    let controller = world.start();
+    world.pass(10).await;
+    world.server.fail_next(
+        1,
+        |request| request.verb == testkit::embedded::Verb::Patch,
+        testkit::embedded::Fault::Delay(std::time::Duration::from_secs(5)),
+    );
+    world.taint("n");
+    world.pass(1).await;
+    controller.stop().await;
+    assert!(!world.lives("p"));
+}
