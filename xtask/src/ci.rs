@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::command::{self, cargo, run as run_command};
 use crate::control_plane::{self, Availability};
-use crate::{rules, test};
+use crate::{bench, rules, test};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -36,8 +36,9 @@ const STEPS: [Step; 8] = [
     ("tests (cargo xtask test)", tests),
 ];
 
-const NIGHTLY_STEPS: [Step; 2] = [
+const NIGHTLY_STEPS: [Step; 3] = [
     ("largest cluster", largest_cluster),
+    ("its evictions", evictions_of_the_largest),
     ("benches (cargo xtask bench)", benches),
 ];
 
@@ -111,6 +112,21 @@ fn largest_cluster(_: &Args) -> Result<()> {
     run_command(cargo(test).args(["--", "--ignored", "--nocapture"]))
 }
 
+/// taint-eviction-controller as it is shipped, on that cluster: memory with 50,000 pods to be evicted.
+fn evictions_of_the_largest(_: &Args) -> Result<()> {
+    let binary = bench::release_binary("taint-eviction-controller")?;
+    let test = [
+        "test",
+        "--package",
+        "taint-eviction-controller",
+        "--test",
+        "scale",
+    ];
+    let mut test = cargo(test);
+    test.args(["--", "--ignored", "--nocapture"]);
+    run_command(test.env("TAINT_EVICTION_CONTROLLER_BINARY", binary))
+}
+
 /// Time and memory against their bars, on the real control plane.
 fn benches(_: &Args) -> Result<()> {
     let assets = match control_plane::availability()? {
@@ -118,7 +134,9 @@ fn benches(_: &Args) -> Result<()> {
         Availability::Buildable(go) => control_plane::build(&go)?,
         Availability::Missing(why) => bail!("the benches need a control plane: {why}"),
     };
-    run_command(cargo(["xtask", "bench", "ttl"]).env("KUBEBUILDER_ASSETS", assets.dir()))
+    let rows = ["ttl", "ttl-after-finished", "taint-eviction"];
+    let mut bench = cargo(["xtask", "bench"]);
+    run_command(bench.args(rows).env("KUBEBUILDER_ASSETS", assets.dir()))
 }
 
 #[allow(

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
@@ -58,6 +58,20 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
         bail!("`{shown}` failed: {status}");
     }
     Ok(())
+}
+
+/// Shows `command`, runs it, and returns what it prints.
+pub(crate) fn output(command: &mut Command) -> Result<String> {
+    let shown = show(command);
+    println!("$ {shown}");
+    let output = command
+        .stderr(Stdio::inherit())
+        .output()
+        .with_context(|| format!("start `{shown}`"))?;
+    if !output.status.success() {
+        bail!("`{shown}` failed: {}", output.status);
+    }
+    String::from_utf8(output.stdout).with_context(|| format!("read what `{shown}` prints"))
 }
 
 /// As it would be typed, the variables that were set for it first.

@@ -11,6 +11,7 @@ mod command;
 mod control_plane;
 mod demo;
 mod fault;
+mod live;
 mod rules;
 mod schema;
 mod test;

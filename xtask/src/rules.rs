@@ -33,13 +33,25 @@ struct Book {
     open: &'static [u32],
 }
 
-const BOOKS: [Book; 2] = [
+const BOOKS: [Book; 4] = [
     Book {
         package: "controller-core",
         prefix: "CORE",
         last: 18,
         // CORE-16 is a size: `cargo xtask bench ttl` judges it.
         open: &[16],
+    },
+    Book {
+        package: "taint-eviction-controller",
+        prefix: "TE",
+        last: 17,
+        open: &[],
+    },
+    Book {
+        package: "ttl-after-finished-controller",
+        prefix: "TAF",
+        last: 12,
+        open: &[],
     },
     Book {
         package: "ttl-controller",

@@ -3,11 +3,18 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::PossibleValuesParser;
+
+use crate::scenes;
+
 /// Shows the controllers at work: a cluster in this process, or a disposable one of yours.
 #[derive(Clone, Debug, clap::Parser)]
 #[command(name = "demo", bin_name = "cargo xtask demo")]
 #[allow(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub(crate) struct Args {
+    /// Play this scene only, named after its controller; may be said again for further ones
+    #[arg(long = "scene", value_name = "NAME", value_parser = PossibleValuesParser::new(scenes::names()))]
+    pub(crate) scenes: Vec<String>,
     /// Stay up after the last step, until Ctrl-C
     #[arg(long)]
     pub(crate) keep: bool,
@@ -42,7 +49,7 @@ pub(crate) struct Pace {
 
 impl Args {
     pub(crate) fn pace(&self) -> Pace {
-        let (before, after) = if self.fast { (0, 300) } else { (1_200, 1_500) };
+        let (before, after) = if self.fast { (0, 100) } else { (1_000, 1_500) };
         Pace {
             before: Duration::from_millis(before),
             after: Duration::from_millis(after),

@@ -13,7 +13,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::discovery::ApiResource;
 use kube::{Api, Client, Config, ResourceExt};
 use tempfile::TempDir;
-use testkit::embedded::{Loopback, Server};
+use testkit::embedded::{Acting, Actors, KubeletOptions, Loopback, Server};
 
 use crate::args::Args;
 
@@ -21,6 +21,9 @@ use crate::args::Args;
 pub(crate) const LABEL: (&str, &str) = ("app.kubernetes.io/managed-by", "controllers-demo");
 /// How many requests of the demo's own are under way at once.
 pub(crate) const AT_ONCE: usize = 16;
+/// How long pods take to run and to end on the embedded server: long enough to be seen.
+const PODS_START_AFTER: Duration = Duration::from_millis(300);
+const PODS_STOP_WITHIN: Duration = Duration::from_millis(500);
 /// How long a write that was cut off by Ctrl-C may take to arrive.
 const STRAGGLERS: Duration = Duration::from_millis(300);
 
@@ -33,8 +36,15 @@ pub(crate) struct Cluster {
     pub(crate) url: String,
     pub(crate) access: Access,
     clock: Clock,
-    /// The API server in this process and the directory of its kubeconfig; none on a given cluster.
-    embedded: Option<(Loopback, TempDir)>,
+    /// None on a given cluster.
+    embedded: Option<Embedded>,
+}
+
+/// What ends with the demo: the API server in this process, those who act on it, the directory of its kubeconfig.
+struct Embedded {
+    _door: Loopback,
+    _acting: Acting,
+    _dir: TempDir,
 }
 
 /// How another process gets there.
@@ -44,6 +54,16 @@ pub(crate) struct Access {
     pub(crate) context: Option<String>,
     /// Whether the environment's proxies lead there; they do not to this process.
     pub(crate) through_proxies: bool,
+}
+
+/// Finds everything that the demo makes.
+pub(crate) fn selector() -> String {
+    format!("{}={}", LABEL.0, LABEL.1)
+}
+
+/// Waits for nobody: there may be no kubelet to end a pod, and no garbage collector to end what a Job owns.
+fn at_once() -> DeleteParams {
+    DeleteParams::background().grace_period(0)
 }
 
 /// Whether the demo made `object`.
@@ -75,6 +95,11 @@ impl Cluster {
         let wall = clock.clone();
         let server = Server::new(move || wall.now());
         let door = server.listen(0).await.context("listen on loopback")?;
+        // What a Job owns ends with it, and pods run and end, as on a cluster with machines.
+        let kubelet = KubeletOptions::new()
+            .start_after(PODS_START_AFTER)
+            .stop_within(PODS_STOP_WITHIN);
+        let acting = server.run(Actors::new().kubelet(kubelet).garbage_collector());
         let dir = tempfile::Builder::new()
             .prefix("controllers-demo-")
             .tempdir()
@@ -87,10 +112,15 @@ impl Cluster {
             context: None,
             through_proxies: false,
         };
-        Self::at(access, clock, Some((door, dir))).await
+        let embedded = Embedded {
+            _door: door,
+            _acting: acting,
+            _dir: dir,
+        };
+        Self::at(access, clock, Some(embedded)).await
     }
 
-    async fn at(access: Access, clock: &Clock, embedded: Option<(Loopback, TempDir)>) -> Result<Self> {
+    async fn at(access: Access, clock: &Clock, embedded: Option<Embedded>) -> Result<Self> {
         let path = access.kubeconfig.display();
         let file = Kubeconfig::read_from(&access.kubeconfig).with_context(|| format!("read {path}"))?;
         let options = KubeConfigOptions {
@@ -155,7 +185,7 @@ impl Cluster {
             .clock
             .timeout(SWEPT_WITHIN, self.sweep_until_empty(kinds))
             .await;
-        swept.with_context(|| format!("objects labelled {}={} are still there", LABEL.0, LABEL.1))?
+        swept.with_context(|| format!("objects labelled {} are still there", selector()))?
     }
 
     async fn sweep_until_empty(&self, kinds: &[ApiResource]) -> Result<()> {
@@ -175,7 +205,7 @@ impl Cluster {
 
     /// Deletes what is there, and says how much that was.
     async fn sweep_once(&self, kind: &ApiResource) -> Result<usize> {
-        let ours = ListParams::default().labels(&format!("{}={}", LABEL.0, LABEL.1));
+        let ours = ListParams::default().labels(&selector());
         let all = Api::<DynamicObject>::all_with(self.client.clone(), kind);
         let found = all
             .list_metadata(&ours)
@@ -188,7 +218,7 @@ impl Cluster {
                 None => all.clone(),
             };
             async move {
-                match api.delete(&name, &DeleteParams::default()).await {
+                match api.delete(&name, &at_once()).await {
                     Ok(_) => Ok(()),
                     Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
                     Err(error) => Err(error).with_context(|| format!("delete {} {name}", kind.plural)),

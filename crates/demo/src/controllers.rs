@@ -19,7 +19,7 @@ use crate::log::{self, Line};
 use crate::metrics::Metrics;
 
 /// How often the metrics are read.
-const SCRAPE_EVERY: Duration = Duration::from_millis(200);
+const SCRAPE_EVERY: Duration = Duration::from_millis(100);
 /// How long a controller may take to listen.
 const LISTENS_WITHIN: Duration = Duration::from_secs(20);
 /// How long a controller may take to end in good order.
@@ -155,7 +155,7 @@ impl Controllers {
             .args(["--http-bind-address=127.0.0.1:0", "--log-format=json"])
             // No Lease: there is one replica, and nothing of it is left behind.
             .arg("--leader-elect=false")
-            .args(["--kube-api-qps=300", "--kube-api-burst=300"])
+            .args(["--kube-api-qps=1000", "--kube-api-burst=1000"])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())

@@ -3,8 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
+use std::time::Duration;
+
+use controller_core::clock::Clock;
 use controller_core::tasks::TaskSet;
 use futures::StreamExt;
+use jiff::Timestamp;
 use kube::api::DynamicObject;
 use kube::discovery::ApiResource;
 use kube::runtime::WatchStreamExt;
@@ -12,8 +16,11 @@ use kube::runtime::watcher::{self, Event as Watched, watcher};
 use kube::{Api, Client, ResourceExt};
 use tokio::sync::watch;
 
+use crate::cluster;
 use crate::event::{Event, Reporter};
 
+/// How often what is shown follows the time that passes.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// How many changes are shown as one, when they come faster than they are counted.
 const AT_ONCE: usize = 256;
 
@@ -23,8 +30,27 @@ pub(crate) struct Counted {
     /// For the viewer: "nodes by TTL".
     pub(crate) title: &'static str,
     pub(crate) resource: ApiResource,
-    /// What an object is counted under, in a few characters.
-    pub(crate) by: fn(&DynamicObject) -> String,
+    pub(crate) whose: Whose,
+    /// What an object counts as at a time.
+    pub(crate) by: fn(&DynamicObject, Timestamp) -> Tally,
+}
+
+/// Whose objects are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whose {
+    /// All that the cluster has, for the controller counts them too.
+    Everybodys,
+    /// What the demo made.
+    Ours,
+}
+
+/// What an object counts as, in a few characters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Tally {
+    /// In expectations. Nothing once it is being deleted: its end may need what a cluster lacks, such as a kubelet.
+    pub(crate) expected: Option<String>,
+    /// For the viewer; it may change with the time.
+    pub(crate) shown: String,
 }
 
 /// How many objects carry what.
@@ -38,7 +64,21 @@ pub(crate) struct LiveCounts {
     _watching: TaskSet,
 }
 
+impl Tally {
+    /// Shown as it is expected.
+    pub(crate) fn plain(what: String) -> Self {
+        Self {
+            expected: Some(what.clone()),
+            shown: what,
+        }
+    }
+}
+
 impl Counts {
+    fn add(&mut self, what: String) {
+        *self.0.entry(what).or_default() += 1;
+    }
+
     /// The number of objects.
     pub(crate) fn total(&self) -> usize {
         self.0.values().sum()
@@ -80,42 +120,60 @@ impl fmt::Display for Counts {
 }
 
 impl LiveCounts {
-    /// Starts to watch; every change is reported.
-    pub(crate) fn watch(client: Client, counted: &Counted, reporter: Reporter) -> Self {
+    /// Starts to watch; every change of what is shown is reported.
+    pub(crate) fn watch(client: Client, counted: &Counted, clock: Clock, reporter: Reporter) -> Self {
         let (sender, now) = watch::channel(Counts::default());
         let mut watching = TaskSet::new();
-        watching.spawn("counts", follow(client, counted.clone(), reporter, sender));
+        watching.spawn("counts", follow(client, counted.clone(), clock, reporter, sender));
         Self {
             now,
             _watching: watching,
         }
     }
 
-    /// As of now.
+    /// What expectations are about, as of now.
     pub(crate) fn now(&self) -> Counts {
         self.now.borrow().clone()
     }
 }
 
-async fn follow(client: Client, counted: Counted, reporter: Reporter, sender: watch::Sender<Counts>) {
+async fn follow(
+    client: Client,
+    counted: Counted,
+    clock: Clock,
+    reporter: Reporter,
+    sender: watch::Sender<Counts>,
+) {
     let api = Api::<DynamicObject>::all_with(client, &counted.resource);
+    let config = match counted.whose {
+        Whose::Everybodys => watcher::Config::default(),
+        Whose::Ours => watcher::Config::default().labels(&cluster::selector()),
+    };
     // A watch that fails is begun again; what that means for a step, its expectation will say.
-    let mut changes = watcher(api, watcher::Config::default())
+    let mut changes = watcher(api, config)
         .default_backoff()
         .ready_chunks(AT_ONCE)
         .boxed();
-    let mut carried: HashMap<(Option<String>, String), String> = HashMap::new();
-    while let Some(chunk) = changes.next().await {
-        let mut listing = false;
+    let mut objects: HashMap<(Option<String>, String), DynamicObject> = HashMap::new();
+    let mut listing = true;
+    let mut shown_before = Counts::default();
+    loop {
+        let chunk = tokio::select! {
+            chunk = changes.next() => match chunk {
+                Some(chunk) => chunk,
+                None => return,
+            },
+            () = clock.sleep(LOOK_EVERY) => Vec::new(),
+        };
         for change in chunk.into_iter().flatten() {
             listing = matches!(change, Watched::Init | Watched::InitApply(_));
             match change {
-                Watched::Init => carried.clear(),
+                Watched::Init => objects.clear(),
                 Watched::InitApply(object) | Watched::Apply(object) => {
-                    carried.insert((object.namespace(), object.name_any()), (counted.by)(&object));
+                    objects.insert((object.namespace(), object.name_any()), object);
                 }
                 Watched::Delete(object) => {
-                    carried.remove(&(object.namespace(), object.name_any()));
+                    objects.remove(&(object.namespace(), object.name_any()));
                 }
                 Watched::InitDone => {}
             }
@@ -124,17 +182,16 @@ async fn follow(client: Client, counted: Counted, reporter: Reporter, sender: wa
         if listing {
             continue;
         }
-        let mut counts = Counts::default();
-        for what in carried.values() {
-            *counts.0.entry(what.clone()).or_default() += 1;
+        let (mut expected, mut shown) = (Counts::default(), Counts::default());
+        let now = clock.now();
+        for tally in objects.values().map(|object| (counted.by)(object, now)) {
+            tally.expected.into_iter().for_each(|what| expected.add(what));
+            shown.add(tally.shown);
         }
-        let is_news = sender.send_if_modified(|before| {
-            let is_news = *before != counts;
-            before.clone_from(&counts);
-            is_news
-        });
-        if is_news {
-            reporter.report(Event::Counts(counts));
+        sender.send_replace(expected);
+        if shown != shown_before {
+            shown_before.clone_from(&shown);
+            reporter.report(Event::Counts(shown));
         }
     }
 }

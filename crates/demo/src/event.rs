@@ -25,6 +25,10 @@ pub(crate) enum Event {
     },
     /// A scene begins.
     Scene {
+        /// From 1.
+        number: usize,
+        /// How many scenes are played.
+        of: usize,
         /// The controller it shows.
         controller: &'static str,
         /// What of it, in one sentence.

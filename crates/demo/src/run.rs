@@ -29,8 +29,9 @@ pub(crate) enum Ending {
 
 /// Plays all scenes; cleans up also when it is stopped and when a step fails.
 pub(crate) async fn run(args: &Args, clock: Clock, reporter: Reporter, shutdown: Shutdown) -> Result<Ending> {
-    let scenes = scenes::all();
-    let kinds: Vec<_> = scenes.iter().flat_map(|scene| scene.makes()).collect();
+    let scenes = scenes::chosen(&args.scenes);
+    // Of all scenes: an earlier run may have played another one.
+    let kinds = scenes::makes();
     let cluster = tokio::select! {
         biased;
         () = shutdown.draining() => return Ok(Ending::Interrupted),
@@ -45,7 +46,7 @@ pub(crate) async fn run(args: &Args, clock: Clock, reporter: Reporter, shutdown:
         Controllers::new(cluster.access.clone(), clock.clone(), reporter.clone())?;
 
     let show = Show {
-        stage: Stage::new(cluster.client.clone()),
+        stage: Stage::new(cluster.client.clone(), clock.clone()),
         cluster: &cluster,
         pace: args.pace(),
         within: args.within(),
@@ -101,15 +102,18 @@ struct Observed<'a> {
     controller: Option<Running>,
     /// Of the controller, before the step.
     writes_before: u64,
+    /// By earlier steps; see [`Seen::owed`].
+    owed: u64,
     alone: bool,
 }
 
 impl Show<'_> {
     async fn play(&self, scenes: &[Box<dyn Scene>], controllers: &mut Controllers) -> Result<Vec<String>> {
         let mut summary = Vec::new();
-        for scene in scenes {
+        for (index, scene) in scenes.iter().enumerate() {
             let controller = scene.controller();
-            let steps = self.play_scene(scene.as_ref(), controllers).await;
+            let place = (index + 1, scenes.len());
+            let steps = self.play_scene(scene.as_ref(), place, controllers).await;
             summary.extend(steps.with_context(|| controller.to_owned())?);
         }
         let took = self.reporter.elapsed().as_secs_f64();
@@ -117,21 +121,34 @@ impl Show<'_> {
         Ok(summary)
     }
 
-    async fn play_scene(&self, scene: &dyn Scene, controllers: &mut Controllers) -> Result<Vec<String>> {
+    async fn play_scene(
+        &self,
+        scene: &dyn Scene,
+        (number, of): (usize, usize),
+        controllers: &mut Controllers,
+    ) -> Result<Vec<String>> {
         let steps: Vec<_> = std::iter::once(scene.setup()).chain(scene.steps()).collect();
         let counted = scene.counted();
         self.reporter.report(Event::Scene {
+            number,
+            of,
             controller: scene.controller(),
             shows: scene.shows(),
             kubectl: scene.kubectl(),
             counted: counted.title,
             steps: steps.len(),
         });
-        let counts = LiveCounts::watch(self.cluster.client.clone(), &counted, self.reporter.clone());
+        let counts = LiveCounts::watch(
+            self.cluster.client.clone(),
+            &counted,
+            self.clock.clone(),
+            self.reporter.clone(),
+        );
         let mut observed = Observed {
             counts: &counts,
             controller: None,
             writes_before: 0,
+            owed: 0,
             alone: self.cluster.is_ours_alone(),
         };
         let mut summary = vec![format!("{}: {} steps", scene.controller(), steps.len())];
@@ -144,7 +161,6 @@ impl Show<'_> {
             });
             self.clock.sleep(self.pace.before).await;
             let began = self.clock.instant();
-            observed.writes_before = observed.writes();
             // The first step is the cluster without it.
             if index == 1 {
                 observed.controller = Some(controllers.start(scene.controller()).await?);
@@ -162,10 +178,13 @@ impl Show<'_> {
             ));
             self.reporter.report(Event::AsExpected { counts, writes, took });
 
-            self.clock.sleep(self.pace.after).await;
-            if let Verdict::Broken(why) = observed.judge(step).0 {
-                bail!("{}: afterwards, {why}", name());
+            if !step.time_runs_on {
+                self.clock.sleep(self.pace.after).await;
+                if let Verdict::Broken(why) = observed.judge(step).0 {
+                    bail!("{}: afterwards, {why}", name());
+                }
             }
+            observed.close(step);
         }
         Ok(summary)
     }
@@ -200,6 +219,14 @@ impl Observed<'_> {
         metrics.map_or(0, |metrics| metrics.reading().writes)
     }
 
+    /// What is written from here on belongs to the next step.
+    fn close(&mut self, step: &Step) {
+        let writes = self.writes();
+        let made = writes.saturating_sub(self.writes_before);
+        self.owed = step.expects.owes(self.owed, made);
+        self.writes_before = writes;
+    }
+
     async fn next_look(&mut self, clock: &Clock) {
         match &mut self.controller {
             Some(controller) => controller.next_metrics().await,
@@ -215,6 +242,7 @@ impl Observed<'_> {
             counts: &counts,
             metrics: metrics.as_ref(),
             writes,
+            owed: self.owed,
             alone: self.alone,
         });
         (verdict, counts, writes)

@@ -1,8 +1,10 @@
 //! What a scene acts with.
 
 use std::collections::BTreeMap;
+use std::future::Future;
 
 use anyhow::{Context, Result, bail};
+use controller_core::clock::Clock;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::{Node, NodeSpec};
 use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
@@ -12,9 +14,23 @@ use serde_json::Value;
 use crate::cluster::{AT_ONCE, LABEL, is_ours};
 use crate::scene::Act;
 
+/// The namespace of what lives in one: every cluster has it.
+pub(crate) const NAMESPACE: &str = "default";
+
 /// The cluster, for those who act on it.
 pub(crate) struct Stage {
-    client: Client,
+    pub(crate) client: Client,
+    pub(crate) clock: Clock,
+}
+
+/// The labels of everything that the demo makes.
+pub(crate) fn labels() -> BTreeMap<String, String> {
+    BTreeMap::from([(LABEL.0.to_owned(), LABEL.1.to_owned())])
+}
+
+/// Does all of them, [`AT_ONCE`]; the first failure is that of all.
+pub(crate) async fn do_all(deeds: impl IntoIterator<Item = impl Future<Output = Result<()>>>) -> Result<()> {
+    stream::iter(deeds).buffer_unordered(AT_ONCE).try_collect().await
 }
 
 /// Grows or shrinks the cluster to `total` nodes, those counted that were there before.
@@ -28,11 +44,11 @@ pub(crate) fn patch_node(number: usize, patch: Value) -> Act {
 }
 
 impl Stage {
-    pub(crate) fn new(client: Client) -> Self {
-        Self { client }
+    pub(crate) fn new(client: Client, clock: Clock) -> Self {
+        Self { client, clock }
     }
 
-    fn nodes(&self) -> Api<Node> {
+    pub(crate) fn nodes(&self) -> Api<Node> {
         Api::all(self.client.clone())
     }
 
@@ -50,24 +66,17 @@ impl Stage {
         let missing = (1..).map(node_name).filter(|name| !ours.contains(name));
         let missing: Vec<_> = missing.take(wanted - ours.len()).collect();
 
-        let deletions = surplus.into_iter().map(|name| self.delete_node(name));
-        stream::iter(deletions)
-            .buffer_unordered(AT_ONCE)
-            .try_collect::<()>()
-            .await?;
-        let creations = missing.into_iter().map(|name| self.create_node(name));
-        stream::iter(creations)
-            .buffer_unordered(AT_ONCE)
-            .try_collect::<()>()
-            .await
+        do_all(surplus.into_iter().map(|name| self.delete_node(name))).await?;
+        do_all(missing.into_iter().map(|name| self.ensure_node(name))).await
     }
 
-    async fn create_node(&self, name: String) -> Result<()> {
+    /// There is a node of this name then; one that was there stays as it is.
+    pub(crate) async fn ensure_node(&self, name: String) -> Result<()> {
         let node = Node {
             metadata: ObjectMeta {
                 name: Some(name.clone()),
                 // No `kubernetes.io/os`: daemons that select it stay away from nodes without a kubelet.
-                labels: Some(BTreeMap::from([(LABEL.0.to_owned(), LABEL.1.to_owned())])),
+                labels: Some(labels()),
                 ..ObjectMeta::default()
             },
             spec: Some(NodeSpec {
@@ -78,6 +87,7 @@ impl Stage {
         };
         match self.nodes().create(&PostParams::default(), &node).await {
             Ok(_) => Ok(()),
+            Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
             Err(error) => Err(error).with_context(|| format!("create node {name}")),
         }
     }

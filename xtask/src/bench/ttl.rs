@@ -1,192 +1,112 @@
 //! ttl: 5,000 nodes without annotation, from process start until every node carries 300. Also binary
 //! size and idle memory (CORE-16).
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use std::pin::pin;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, bail, ensure};
-use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
-use kube::api::{ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
+use kube::api::{PartialObjectMeta, Patch, PatchParams, PostParams, WatchEvent};
 use serde_json::{Value, json};
-use testkit::real::{ControlPlane, Options, Process, Usage, eventually};
+use testkit::real::{ControlPlane, Options, Process};
 
-use super::{Figures, line, mebibytes, median, now};
+use super::contest::{self, Row, alternate, release_binary, send, watched};
+use super::figures::{Bars, Figures, mebibytes};
 
 const NODES: usize = 5_000;
-const IN_FLIGHT: usize = 16;
 const TTL: &str = "node.alpha.kubernetes.io/ttl";
 /// What 5,000 nodes carry.
 const WANTED: &str = "300";
-/// After the work, before memory is read.
-const REST: Duration = Duration::from_secs(10);
+
+struct Unannotated {
+    control_plane: ControlPlane,
+    binary: PathBuf,
+    nodes: Api<Node>,
+}
 
 pub(super) async fn run(runs: usize) -> anyhow::Result<()> {
-    let binary = release_binary()?;
-    let control_plane = ControlPlane::start(Options::default()).await?;
-    let nodes: Api<Node> = Api::all(control_plane.client());
-
-    let mut idle = Process::spawn(&binary, &our_args(control_plane.kubeconfig(), &[]), &[])?;
-    rest().await?;
-    let idle_usage = idle.usage()?;
-    idle.terminate()?;
-    idle.wait_exit(REST).await?;
-
-    seed(&nodes).await?;
-    let (mut floor, mut ours, mut theirs) = (Vec::new(), Vec::new(), Vec::new());
-    for run in 1..=runs {
-        reset(&nodes).await?;
-        floor.push(run_floor(&nodes).await?);
-        reset(&nodes).await?;
-        let args = our_args(
-            control_plane.kubeconfig(),
-            &["--kube-api-qps=0", "--concurrent-syncs=16"],
-        );
-        ours.push(run_process(&nodes, || Ok(Process::spawn(&binary, &args, &[])?)).await?);
-        reset(&nodes).await?;
-        let unlimited = ["--kube-api-qps=100000", "--kube-api-burst=100000"];
-        let start = || Ok(control_plane.start_controller_manager(&["ttl-controller"], &unlimited)?);
-        theirs.push(run_process(&nodes, start).await?);
-        eprintln!("run {run} of {runs} done");
-    }
-    let bar = median(&floor, |run| run.took).unwrap_or_default();
-    println!("ttl: {NODES} nodes without annotation, {runs} alternating runs, medians\n");
-    println!("| | time (all runs) | × floor | RSS | peak | CPU |\n|---|---|---|---|---|---|");
-    println!("{}", line("floor", &floor, bar));
-    println!("{}", line("ttl-controller", &ours, bar));
-    println!("{}", line("kube-controller-manager", &theirs, bar));
-    println!(
-        "\nbinary {}, idle on an empty cluster: RSS {}, {} threads",
-        mebibytes(std::fs::metadata(&binary)?.len()),
-        mebibytes(idle_usage.rss),
-        idle_usage.threads
-    );
-    judge(&ours, bar, &idle_usage, std::fs::metadata(&binary)?.len())
-}
-
-/// The bars of the specification.
-fn judge(ours: &[Figures], floor: Duration, idle: &Usage, binary: u64) -> anyhow::Result<()> {
     const MIB: u64 = 1 << 20;
-    let took = median(ours, |run| run.took).unwrap_or_default();
-    let usages: Vec<Usage> = ours.iter().filter_map(|run| run.usage).collect();
-    let rss = median(&usages, |usage| usage.rss).unwrap_or_default();
-    let mut missed = Vec::new();
-    let mut bar = |name: &str, met: bool| {
-        println!("{} {name}", if met { "met:   " } else { "MISSED:" });
-        if !met {
-            missed.push(name.to_owned());
-        }
+    let binary = release_binary(Unannotated::CONTROLLER)?;
+    let size = std::fs::metadata(&binary)?.len();
+    let control_plane = ControlPlane::start(Options::default()).await?;
+    let idle = contest::our_process(&binary, control_plane.kubeconfig(), &[])?;
+    let idle = contest::finish(idle, Duration::ZERO, Duration::ZERO).await?.usage;
+
+    let nodes: Api<Node> = Api::all(control_plane.client());
+    seed(&nodes).await?;
+    let row = Unannotated {
+        control_plane,
+        binary,
+        nodes,
     };
-    bar(
-        "at most 1.15 × floor",
-        took.as_secs_f64() <= 1.15 * floor.as_secs_f64(),
+    let results = alternate(&row, runs).await?;
+    results.print(
+        &format!("ttl: {NODES} nodes without annotation, from process start"),
+        Unannotated::CONTROLLER,
     );
-    bar("at most 20 MiB of RSS", rss <= 20 * MIB);
-    bar("a binary under 12 MiB", binary < 12 * MIB);
-    bar("idle under 12 MiB of RSS", idle.rss < 12 * MIB);
-    bar("idle with at most 4 threads", idle.threads <= 4);
-    ensure!(missed.is_empty(), "missed: {}", missed.join(", "));
-    Ok(())
-}
-
-fn release_binary() -> anyhow::Result<PathBuf> {
-    let status = std::process::Command::new(env!("CARGO"))
-        .args(["build", "--release", "--bin", "ttl-controller"])
-        .status()
-        .context("build the release binary")?;
-    ensure!(status.success(), "the release binary does not build");
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
-    Ok(std::path::absolute(target.join("release/ttl-controller"))?)
-}
-
-fn our_args(kubeconfig: &Path, more: &[&str]) -> Vec<String> {
-    let mut args = vec![
-        format!("--kubeconfig={}", kubeconfig.display()),
-        "--http-bind-address=127.0.0.1:0".into(),
-    ];
-    args.extend(more.iter().map(|&arg| arg.to_owned()));
-    args
-}
-
-/// Runs a process until every node is written, as told by a watch: lists would load the server.
-async fn run_process(
-    nodes: &Api<Node>,
-    start: impl FnOnce() -> anyhow::Result<Process>,
-) -> anyhow::Result<Figures> {
-    let version = nodes
-        .list_metadata(&ListParams::default().limit(1))
-        .await?
-        .metadata
-        .resource_version;
-    let version = version.context("the list has no resourceVersion")?;
-    let mut changes = pin!(
-        nodes
-            .watch_metadata(&WatchParams::default().timeout(290), &version)
-            .await?
-    );
-    let began = now();
-    let mut process = start()?;
-    let mut written = BTreeSet::new();
-    while written.len() < NODES {
-        match changes.try_next().await?.context("the watch ended")? {
-            WatchEvent::Modified(node) => {
-                let annotations = node.metadata.annotations.unwrap_or_default();
-                if annotations.get(TTL).is_some_and(|value| value == WANTED) {
-                    written.extend(node.metadata.name);
-                }
-            }
-            WatchEvent::Error(status) => bail!("the watch failed: {}", status.message),
-            _ => {}
-        }
+    let mut bars = Bars::default();
+    results.within_floor(1.15, &mut bars);
+    results.within_memory(20, &mut bars);
+    println!("binary {}", mebibytes(size));
+    bars.judge("a binary under 12 MiB", size < 12 * MIB);
+    if let Some(idle) = idle {
+        println!(
+            "idle on an empty cluster: RSS {}, {} threads",
+            mebibytes(idle.rss),
+            idle.threads
+        );
+        bars.judge("idle under 12 MiB of RSS", idle.rss < 12 * MIB);
+        bars.judge("idle with at most 4 threads", idle.threads <= 4);
     }
-    let took = began.elapsed();
-    rest().await?;
-    let usage = Some(process.usage()?);
-    process.terminate()?;
-    process.wait_exit(Duration::from_secs(30)).await?;
-    Ok(Figures { took, usage })
+    bars.verdict()
 }
 
-async fn run_floor(nodes: &Api<Node>) -> anyhow::Result<Figures> {
-    let began = now();
-    patch_all(nodes, &json!(WANTED)).await?;
-    Ok(Figures {
-        took: began.elapsed(),
-        usage: None,
-    })
+impl Row for Unannotated {
+    const CONTROLLER: &'static str = "ttl-controller";
+
+    async fn reset(&self) -> anyhow::Result<()> {
+        self.patch_all(&Value::Null).await
+    }
+
+    async fn floor(&self) -> anyhow::Result<()> {
+        self.patch_all(&json!(WANTED)).await
+    }
+
+    fn ours(&self) -> anyhow::Result<Process> {
+        let more = ["--kube-api-qps=0", "--concurrent-syncs=16"];
+        contest::our_process(&self.binary, self.control_plane.kubeconfig(), &more)
+    }
+
+    fn theirs(&self) -> anyhow::Result<Process> {
+        contest::controller_manager(&self.control_plane, &[Self::CONTROLLER], &[])
+    }
+
+    async fn measure(&self, start: impl FnOnce() -> anyhow::Result<Process>) -> anyhow::Result<Figures> {
+        let (process, took, half) = watched(&self.nodes, NODES, is_written, async || start()).await?;
+        contest::finish(process, took, half).await
+    }
 }
 
-async fn reset(nodes: &Api<Node>) -> anyhow::Result<()> {
-    patch_all(nodes, &Value::Null).await
-}
-
-async fn patch_all(nodes: &Api<Node>, value: &Value) -> anyhow::Result<()> {
-    let patch = json!({"metadata": {"annotations": {TTL: value}}});
-    stream::iter(0..NODES)
-        .map(Ok)
-        .try_for_each_concurrent(IN_FLIGHT, |number| {
-            let patch = &patch;
-            async move {
-                let patch = Patch::Strategic(patch);
-                nodes
-                    .patch_metadata(&name(number), &PatchParams::default(), &patch)
-                    .await
-                    .map(drop)
-            }
+impl Unannotated {
+    async fn patch_all(&self, value: &Value) -> anyhow::Result<()> {
+        let patch = Patch::Strategic(json!({"metadata": {"annotations": {TTL: value}}}));
+        send(0..NODES, async |number| {
+            let params = PatchParams::default();
+            self.nodes.patch_metadata(&name(number), &params, &patch).await?;
+            Ok(())
         })
-        .await?;
-    Ok(())
+        .await
+    }
 }
 
-async fn rest() -> anyhow::Result<()> {
-    let began = now();
-    Ok(eventually(REST * 2, "memory has settled", async || {
-        (began.elapsed() >= REST).then_some(())
-    })
-    .await?)
+fn is_written(change: &WatchEvent<PartialObjectMeta<Node>>) -> bool {
+    let WatchEvent::Modified(node) = change else {
+        return false;
+    };
+    let annotations = node.metadata.annotations.as_ref();
+    annotations
+        .and_then(|all| all.get(TTL))
+        .is_some_and(|value| value == WANTED)
 }
 
 fn name(number: usize) -> String {
@@ -195,14 +115,12 @@ fn name(number: usize) -> String {
 
 /// Nodes as a kubelet registers them: labels, addresses, conditions, capacity, thirty images.
 async fn seed(nodes: &Api<Node>) -> anyhow::Result<()> {
-    stream::iter(0..NODES)
-        .map(Ok)
-        .try_for_each_concurrent(IN_FLIGHT, |number| async move {
-            let node: Node = serde_json::from_value(node(number))?;
-            nodes.create(&PostParams::default(), &node).await?;
-            anyhow::Ok(())
-        })
-        .await
+    send(0..NODES, async |number| {
+        let node: Node = serde_json::from_value(node(number))?;
+        nodes.create(&PostParams::default(), &node).await?;
+        Ok(())
+    })
+    .await
 }
 
 fn node(number: usize) -> Value {

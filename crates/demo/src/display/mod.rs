@@ -63,8 +63,12 @@ fn narration(event: &Event) -> Option<String> {
     Some(match event {
         Event::Cluster { url, .. } => format!("The API server is {url}"),
         Event::Scene {
-            controller, shows, ..
-        } => format!("{controller}: {shows}"),
+            number,
+            of,
+            controller,
+            shows,
+            ..
+        } => format!("Scene {number} of {of}, {controller}: {shows}"),
         Event::Step { number, title, says } => format!("Step {number}, {title}. {says}"),
         Event::AsExpected { counts, writes, took } => {
             let took = took.as_secs_f64();

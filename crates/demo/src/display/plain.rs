@@ -51,6 +51,8 @@ impl Plain {
                 ..
             } => {
                 (self.counted, self.steps) = (counted, *steps);
+                self.counts_due = None;
+                lines.extend(self.rest_of_the_deeds());
                 lines.extend(narration(&moment.event));
                 lines.push(format!("Look at it with: {}", self.kubectl.command(kubectl)));
             }
@@ -148,6 +150,8 @@ mod tests {
                 context: Some("kind-demo".to_owned()),
             },
             Event::Scene {
+                number: 1,
+                of: 3,
                 controller: NAME,
                 shows: "It writes TTLs.",
                 kubectl: "get nodes -w",

@@ -51,7 +51,9 @@ struct Picture {
     at: Duration,
     kubectl: Kubectl,
     look: String,
+    /// The controller it shows; its number, and of how many.
     scene: &'static str,
+    scenes: (usize, usize),
     steps: usize,
     step: usize,
     steps_done: usize,
@@ -136,6 +138,8 @@ impl Picture {
         self.kubectl.learn(&moment.event);
         let style = match &moment.event {
             Event::Scene {
+                number,
+                of,
                 controller,
                 counted,
                 steps,
@@ -143,16 +147,20 @@ impl Picture {
                 ..
             } => {
                 self.scene = controller;
+                self.scenes = (*number, *of);
                 self.look = self.kubectl.command(kubectl);
                 (self.counted, self.steps) = (counted, *steps);
                 (self.step, self.steps_done) = (0, 0);
                 self.counts = Counts::default();
-                Style::new().bold()
+                // What the others did is told; what they do from now on is shown with the rest.
+                self.deeds.clear();
+                self.readings.clear();
+                self.leave_a_gap();
+                Style::new().bold().reversed()
             }
             Event::Step { number, .. } => {
                 self.step = *number;
-                let (text, style) = (String::new(), Style::new());
-                remember(&mut self.story, Told { text, style });
+                self.leave_a_gap();
                 Style::new().bold()
             }
             Event::AsExpected { .. } => {
@@ -176,7 +184,9 @@ impl Picture {
                 return;
             }
             Event::Metrics { controller, reading } => {
-                self.readings.insert(controller, *reading);
+                if *controller == self.scene {
+                    self.readings.insert(controller, *reading);
+                }
                 return;
             }
             Event::Cluster { .. } | Event::Started { .. } | Event::Note(_) => Style::new(),
@@ -184,6 +194,11 @@ impl Picture {
         if let Some(text) = narration(&moment.event) {
             remember(&mut self.story, Told { text, style });
         }
+    }
+
+    fn leave_a_gap(&mut self) {
+        let (text, style) = (String::new(), Style::new());
+        remember(&mut self.story, Told { text, style });
     }
 }
 
@@ -217,16 +232,17 @@ impl Picture {
 
         frame.render_widget(Line::from(self.look.as_str()).dim(), head);
         self.draw_progress(frame, progress);
-        self.draw_story(frame, left);
+        draw_told(frame, left, " what happens ", &self.story);
         self.draw_counts(frame, counts);
-        self.draw_deeds(frame, deeds);
+        draw_told(frame, deeds, " what was written, and why ", &self.deeds);
         self.draw_readings(frame, readings);
         frame.render_widget(Line::from(" Ctrl-C or q stops and cleans up").dim(), foot);
     }
 
     fn draw_progress(&self, frame: &mut Frame<'_>, area: Rect) {
+        let (scene, scenes) = self.scenes;
         let label = format!(
-            "{}  step {} of {}  {:.0} s",
+            "{scene} of {scenes}: {}  step {} of {}  {:.0} s",
             self.scene,
             self.step,
             self.steps,
@@ -240,27 +256,6 @@ impl Picture {
             .green()
             .on_black();
         frame.render_widget(gauge, area);
-    }
-
-    /// The end of the story, as much of it as there is room for.
-    fn draw_story(&self, frame: &mut Frame<'_>, area: Rect) {
-        let block = Block::bordered().title(" what happens ");
-        let inside = block.inner(area);
-        frame.render_widget(block, area);
-        let mut bottom = inside.bottom();
-        for paragraph in self.story.iter().rev() {
-            let lines = wrapped(&paragraph.text, inside.width.into());
-            let height = u16::try_from(lines.len()).unwrap_or(u16::MAX);
-            let shown = height.min(bottom.saturating_sub(inside.y));
-            if shown == 0 {
-                break;
-            }
-            bottom -= shown;
-            let hidden = usize::from(height - shown);
-            let lines: Vec<_> = lines.into_iter().skip(hidden).map(Line::from).collect();
-            let place = Rect::new(inside.x, bottom, inside.width, shown);
-            frame.render_widget(Paragraph::new(lines).style(paragraph.style), place);
-        }
     }
 
     fn draw_counts(&self, frame: &mut Frame<'_>, area: Rect) {
@@ -282,16 +277,6 @@ impl Picture {
         frame.render_widget(titled(lines, self.counted), area);
     }
 
-    fn draw_deeds(&self, frame: &mut Frame<'_>, area: Rect) {
-        let room = usize::from(area.height.saturating_sub(2));
-        let hidden = self.deeds.len().saturating_sub(room);
-        let shown = self.deeds.iter().skip(hidden);
-        let lines: Vec<_> = shown
-            .map(|deed| Line::styled(deed.text.as_str(), deed.style))
-            .collect();
-        frame.render_widget(titled(lines, "what was written, and why"), area);
-    }
-
     fn draw_readings(&self, frame: &mut Frame<'_>, area: Rect) {
         let mut lines = Vec::new();
         for (controller, reading) in &self.readings {
@@ -302,6 +287,27 @@ impl Picture {
             )));
         }
         frame.render_widget(titled(lines, "from /metrics").wrap(Wrap { trim: false }), area);
+    }
+}
+
+/// The end of what was told, as much of it as there is room for.
+fn draw_told(frame: &mut Frame<'_>, area: Rect, title: &str, told: &VecDeque<Told>) {
+    let block = Block::bordered().title(title);
+    let inside = block.inner(area);
+    frame.render_widget(block, area);
+    let mut bottom = inside.bottom();
+    for paragraph in told.iter().rev() {
+        let lines = wrapped(&paragraph.text, inside.width.into());
+        let height = u16::try_from(lines.len()).unwrap_or(u16::MAX);
+        let shown = height.min(bottom.saturating_sub(inside.y));
+        if shown == 0 {
+            break;
+        }
+        bottom -= shown;
+        let hidden = usize::from(height - shown);
+        let lines: Vec<_> = lines.into_iter().skip(hidden).map(Line::from).collect();
+        let place = Rect::new(inside.x, bottom, inside.width, shown);
+        frame.render_widget(Paragraph::new(lines).style(paragraph.style), place);
     }
 }
 
@@ -343,6 +349,7 @@ mod tests {
     use super::*;
 
     const NAME: &str = "ttl-controller";
+    const OTHER: &str = "taint-eviction-controller";
 
     fn picture(events: Vec<Event>) -> Picture {
         let mut picture = Picture::default();
@@ -362,6 +369,53 @@ mod tests {
     }
 
     fn in_the_middle() -> Picture {
+        picture(first_scene())
+    }
+
+    fn after_a_scene_change() -> Picture {
+        let mut events = first_scene();
+        events.extend([
+            Event::Scene {
+                number: 2,
+                of: 2,
+                controller: OTHER,
+                shows: "It evicts pods from nodes that fail.",
+                kubectl: "get pods -w",
+                counted: "pods by node",
+                steps: 3,
+            },
+            Event::Step {
+                number: 1,
+                title: "a node fails",
+                says: "What does not tolerate that goes.",
+            },
+            Event::Counts(
+                [(5, "demo-node-0001 Running"), (1, "demo-node-0001 leaving")]
+                    .into_iter()
+                    .collect(),
+            ),
+            Event::Did {
+                controller: OTHER,
+                deed: Deed::Wrote,
+                object: "default/demo-0001-intolerant".to_owned(),
+                reason: "pod deleted: taint node.kubernetes.io/not-ready:NoExecute of node demo-node-0001"
+                    .to_owned(),
+            },
+            reading(NAME, 21),
+            reading(OTHER, 3),
+        ]);
+        picture(events)
+    }
+
+    fn reading(controller: &'static str, writes: u64) -> Event {
+        let reading = Reading {
+            writes,
+            ..Reading::default()
+        };
+        Event::Metrics { controller, reading }
+    }
+
+    fn first_scene() -> Vec<Event> {
         let mut events = vec![
             Event::Cluster {
                 url: "http://127.0.0.1:4711/".to_owned(),
@@ -369,6 +423,8 @@ mod tests {
                 context: None,
             },
             Event::Scene {
+                number: 1,
+                of: 2,
                 controller: NAME,
                 shows: "It writes TTLs.",
                 kubectl: "get nodes -w",
@@ -419,7 +475,12 @@ mod tests {
                 failures: 0,
             },
         });
-        picture(events)
+        events
+    }
+
+    #[test]
+    fn a_new_scene_has_counts_writes_and_numbers_of_its_own() {
+        insta::assert_snapshot!(drawn(&after_a_scene_change(), 100, 24));
     }
 
     #[test]

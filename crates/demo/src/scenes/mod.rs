@@ -1,10 +1,78 @@
 //! The scenes, one file a controller, in the order in which they are played.
 
+mod taint_eviction;
 mod ttl;
+mod ttl_after_finished;
+
+use kube::discovery::ApiResource;
 
 use crate::scene::Scene;
 
-/// All scenes.
-pub(crate) fn all() -> Vec<Box<dyn Scene>> {
-    vec![Box::new(ttl::Ttl)]
+fn all() -> Vec<Box<dyn Scene>> {
+    vec![
+        Box::new(ttl::Ttl),
+        Box::new(taint_eviction::TaintEviction),
+        Box::new(ttl_after_finished::TtlAfterFinished),
+    ]
+}
+
+/// What every scene is called.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    all().into_iter().map(|scene| scene.controller())
+}
+
+/// The scenes of these names; all, if there are none.
+pub(crate) fn chosen(names: &[String]) -> Vec<Box<dyn Scene>> {
+    let is_chosen =
+        |scene: &dyn Scene| names.is_empty() || names.iter().any(|name| name == scene.controller());
+    let mut scenes = all();
+    scenes.retain(|scene| is_chosen(scene.as_ref()));
+    scenes
+}
+
+/// The kinds of the objects that any scene makes, each once.
+pub(crate) fn makes() -> Vec<ApiResource> {
+    let mut kinds: Vec<ApiResource> = Vec::new();
+    for kind in all().iter().flat_map(|scene| scene.makes()) {
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+    }
+    kinds
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn played(names: &[&str]) -> Vec<&'static str> {
+        let names: Vec<_> = names.iter().map(ToString::to_string).collect();
+        chosen(&names).iter().map(|scene| scene.controller()).collect()
+    }
+
+    #[test]
+    fn scenes_are_played_in_their_own_order_whatever_the_order_of_their_names() {
+        assert_eq!(
+            played(&[]),
+            [
+                "ttl-controller",
+                "taint-eviction-controller",
+                "ttl-after-finished-controller"
+            ]
+        );
+        assert_eq!(
+            played(&[
+                "ttl-after-finished-controller",
+                "ttl-controller",
+                "ttl-controller"
+            ]),
+            ["ttl-controller", "ttl-after-finished-controller"]
+        );
+    }
+
+    #[test]
+    fn what_scenes_make_is_removed_kind_by_kind() {
+        let kinds: Vec<_> = makes().into_iter().map(|kind| kind.plural).collect();
+        assert_eq!(kinds, ["nodes", "pods", "jobs"]);
+    }
 }

@@ -8,15 +8,29 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
+use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::timeout;
 
 /// Within which a demo in a hurry ends, on a busy machine too.
 const ENDS_WITHIN: Duration = Duration::from_mins(3);
 
+/// All that have a scene.
+pub(crate) const CONTROLLERS: [&str; 3] = [
+    "ttl-controller",
+    "taint-eviction-controller",
+    "ttl-after-finished-controller",
+];
+
 pub(crate) struct Demo {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
     read: Vec<String>,
+}
+
+/// To be held while a scene is played in which something must be done in time: one of these at a time.
+pub(crate) async fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::const_new(());
+    TURN.lock().await
 }
 
 /// A demo that has ended.
@@ -107,9 +121,16 @@ fn build_controllers() {
     ONCE.call_once(|| {
         let directory = PathBuf::from(env!("CARGO_BIN_EXE_demo"));
         let directory = directory.parent().unwrap();
-        if !directory.join("ttl-controller").is_file() {
+        let missing: Vec<_> = CONTROLLERS
+            .into_iter()
+            .filter(|name| !directory.join(name).is_file())
+            .flat_map(|name| ["--package", name])
+            .collect();
+        if !missing.is_empty() {
             let built = std::process::Command::new(env!("CARGO"))
-                .args(["build", "--package", "ttl-controller", "--target-dir"])
+                .arg("build")
+                .args(missing)
+                .arg("--target-dir")
                 .arg(directory.parent().unwrap())
                 .status();
             assert!(built.unwrap().success());

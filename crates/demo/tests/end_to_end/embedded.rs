@@ -8,30 +8,52 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::demo::{Demo, is_controller, word_after};
+use crate::demo::{Demo, is_controller, turn, word_after};
 
 const KUBECTL: &str = "kubectl --kubeconfig ";
 
 #[tokio::test]
 async fn the_story_is_told_in_plain_lines_and_every_step_is_checked() {
+    let _turn = turn().await;
     let ended = Demo::start(&["--fast", "--within=60"]).end().await;
     assert_eq!((ended.status.code(), ended.stderr.as_str()), (Some(0), ""));
     let story = ended.stdout.join("\n");
     for expected in [
-        "ttl-controller: It tells each kubelet, by the number of nodes, how long it may cache secrets and config maps.",
-        "Step 1 of 9, 90 nodes. No controller runs yet, so nobody tells their kubelets how long to cache.",
+        "Scene 1 of 3, ttl-controller: It tells each kubelet, by the number of nodes, how long it may cache secrets \
+         and config maps.",
+        "Step 1 of 7, 90 nodes. No controller runs yet, so nobody tells their kubelets how long to cache.",
         "ttl-controller says: step chosen (nodes=90, step=0, ttl_seconds=0)",
         "more: TTL set to 0 s, was none",
         ": 90 × 0 s; 90 writes",
         ": 120 × 15 s; 12",
-        "Step 4 of 9, 95 nodes. Inside the overlap of the two steps, 90 to 100: nothing is written, so nothing flips to \
+        "Step 4 of 7, 95 nodes. Inside the overlap of the two steps, 90 to 100: nothing is written, so nothing flips to \
          and fro.",
         ": 95 × 15 s; no writes",
+        ": 520 × 30 s; ",
         "ttl-controller wrote demo-node-0007: TTL set to 0 s, was 999",
         ": 80 × 0 s; 1 write\n",
-        ": 520 × 30 s; ",
-        ": 460 × 30 s; no writes",
-        "\nttl-controller: 9 steps\n  1  90 nodes                 no writes",
+        "Scene 2 of 3, taint-eviction-controller: It evicts pods from nodes that fail, each when its own toleration \
+         ends.",
+        "get pods -o wide -w",
+        "wrote default/demo-0001-intolerant: pod deleted: taint node.kubernetes.io/not-ready:NoExecute of node \
+         demo-node-0001, deadline ",
+        ": 6 × demo-node-0001, 6 × demo-node-0002, 7 × demo-node-0003; 6 writes",
+        "more: eviction called off: taint node.kubernetes.io/not-ready:NoExecute of node demo-node-0001, deadline ",
+        ": 6 × demo-node-0001, 6 × demo-node-0002, 7 × demo-node-0003; 5 writes",
+        "more: condition DisruptionTarget written: taint node.kubernetes.io/unreachable:NoExecute of node \
+         demo-node-0002, deadline ",
+        ": 6 × demo-node-0001, 1 × demo-node-0002, 7 × demo-node-0003; 15 writes",
+        "Scene 3 of 3, ttl-after-finished-controller: It deletes Jobs that have finished, when their \
+         ttlSecondsAfterFinished are over.",
+        "more: Job deleted: finished at ",
+        "Jobs by ttl: 1 × no ttl: stays, ",
+        " s left, 2 × ttl 8 s: ",
+        ": 4 × ttl 3 s, 4 × ttl 8 s; 8 writes",
+        ": 1 × no ttl, 1 × ttl 3600 s, 2 × ttl 8 s; 8 writes",
+        ": 1 × no ttl, 1 × ttl 3600 s; 4 writes",
+        "\nttl-controller: 7 steps\n  1  90 nodes                 no writes",
+        "\ntaint-eviction-controller: 4 steps\n  1  three nodes, all well    no writes",
+        "\nttl-after-finished-controller: 4 steps\n  1  twelve Jobs run          no writes",
     ] {
         assert!(story.contains(expected), "{expected:?} is not in:\n{story}");
     }
@@ -41,7 +63,7 @@ async fn the_story_is_told_in_plain_lines_and_every_step_is_checked() {
             .iter()
             .filter(|line| line.contains("  As expected after "))
             .count(),
-        9
+        7 + 4 + 4
     );
     assert!(ended.stdout.last().unwrap().starts_with("All as expected, in "));
     let is_plain = |line: &String| !line.contains(char::is_control);
@@ -64,7 +86,7 @@ async fn ctrl_c_ends_the_controllers_and_removes_the_files() {
 
 #[tokio::test]
 async fn what_is_kept_answers_until_ctrl_c() {
-    let mut demo = Demo::start(&["--fast", "--within=60", "--keep"]);
+    let mut demo = Demo::start(&["--fast", "--within=60", "--keep", "--scene=ttl-controller"]);
     let kubeconfig = word_after(&demo.until(KUBECTL).await, KUBECTL);
     demo.until("stay up until Ctrl-C").await;
     let file = Kubeconfig::read_from(&kubeconfig).unwrap();
@@ -89,4 +111,26 @@ async fn a_controller_that_ends_by_itself_ends_the_demo() {
     assert_eq!(ended.status.code(), Some(1));
     let message = "error: ttl-controller ended by itself (signal: 9 (SIGKILL))";
     assert!(ended.stderr.starts_with(message), "{}", ended.stderr);
+}
+
+#[tokio::test]
+async fn only_the_scenes_that_are_named_are_played_and_others_are_no_scenes() {
+    let _turn = turn().await;
+    let name = "taint-eviction-controller";
+    let ended = Demo::start(&["--fast", "--within=60", "--scene", name])
+        .end()
+        .await;
+    assert_eq!((ended.status.code(), ended.stderr.as_str()), (Some(0), ""));
+    let begins = |line: &&String| line.contains("  Scene ");
+    let scenes: Vec<_> = ended.stdout.iter().filter(begins).collect();
+    assert!(
+        scenes.len() == 1 && scenes[0].contains(&format!("Scene 1 of 1, {name}: ")),
+        "{scenes:?}"
+    );
+
+    let ended = Demo::start(&["--scene=node-controller"]).end().await;
+    assert_eq!(ended.status.code(), Some(2));
+    let expected =
+        "[possible values: ttl-controller, taint-eviction-controller, ttl-after-finished-controller]";
+    assert!(ended.stderr.contains(expected), "{}", ended.stderr);
 }

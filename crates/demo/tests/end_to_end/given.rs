@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
+use controller_core::clock::Clock;
 use rustix::process::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
-use testkit::embedded::{Fault, Loopback, NODES, Server, Verb};
+use testkit::embedded::{Fault, JOBS, Loopback, NODES, PODS, Resource, Server, Verb};
 
-use crate::demo::Demo;
+use crate::demo::{Demo, turn};
 
 struct Cluster {
     server: Server,
@@ -18,7 +19,9 @@ struct Cluster {
 
 impl Cluster {
     async fn new() -> Self {
-        let server = Server::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
+        // The demo says when Jobs finish, so there is one time for both.
+        let wall = Clock::system();
+        let server = Server::new(move || wall.now());
         let door = server.listen(0).await.unwrap();
         let dir = tempfile::tempdir().unwrap();
         let kubeconfig = dir.path().join("kubeconfig");
@@ -93,7 +96,12 @@ async fn a_cluster_with_nodes_of_its_own_is_refused_untouched() {
 async fn on_a_disposable_cluster_the_nodes_that_were_there_count_and_stay() {
     let cluster = Cluster::new().await;
     cluster.server.seed_nodes(3);
-    let args = ["--fast", "--within=60", "--yes-this-cluster-is-disposable"];
+    let args = [
+        "--fast",
+        "--within=60",
+        "--yes-this-cluster-is-disposable",
+        "--scene=ttl-controller",
+    ];
     let ended = Demo::start_on(&cluster.kubeconfig, &args).end().await;
     assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
     assert!(
@@ -109,9 +117,40 @@ async fn on_a_disposable_cluster_the_nodes_that_were_there_count_and_stay() {
 async fn ctrl_c_in_the_middle_of_a_step_removes_what_the_demo_made() {
     let cluster = Cluster::new().await;
     let mut demo = Demo::start_on(&cluster.kubeconfig, &["--fast", "--within=60"]);
-    demo.until("Step 7 of 9, 520 nodes").await;
+    demo.until("Step 5 of 7, 520 nodes").await;
     demo.signal(Signal::INT);
     let ended = demo.end().await;
     assert_eq!(ended.status.code(), Some(130), "{}", ended.stderr);
     assert_eq!(cluster.nodes(), [""; 0]);
+}
+
+#[tokio::test]
+async fn pods_and_jobs_that_nobody_ends_count_as_deleted_and_are_removed() {
+    let _turn = turn().await;
+    let cluster = Cluster::new().await;
+    let args = [
+        "--fast",
+        "--within=60",
+        "--scene=ttl-after-finished-controller",
+        "--scene=taint-eviction-controller",
+    ];
+    let mut demo = Demo::start_on(&cluster.kubeconfig, &args);
+    demo.until("Scene 2 of 2, ").await;
+    let deleted_and_there = |resource: &'static Resource| {
+        let objects = cluster.server.list(resource);
+        let leaving = |object: &&Value| object["metadata"].get("deletionTimestamp").is_some();
+        (objects.iter().filter(leaving).count(), objects.len())
+    };
+    // No kubelet ends a pod.
+    assert_eq!(deleted_and_there(&PODS), (7, 21));
+    demo.until("Step 4 of 4, 8 s after the finish").await;
+    // No garbage collector ends a Job.
+    assert_eq!(deleted_and_there(&JOBS), (8, 12));
+    let ended = demo.end().await;
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+    assert_eq!(cluster.nodes(), [""; 0]);
+    assert_eq!(
+        (cluster.server.list(&PODS).len(), cluster.server.list(&JOBS).len()),
+        (0, 0)
+    );
 }

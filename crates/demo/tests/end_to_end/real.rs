@@ -1,15 +1,17 @@
 //! On a real cluster.
 
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
 use kube::api::ListParams;
 use testkit::real::{ControlPlane, Options};
 
-use crate::demo::Demo;
+use crate::demo::{Demo, turn};
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_the_story_is_the_same_on_a_real_cluster_and_nothing_is_left() {
+    let _turn = turn().await;
     let control_plane = ControlPlane::start(Options::default()).await.unwrap();
     let ended = Demo::start_on(control_plane.kubeconfig(), &["--fast", "--within=60"])
         .end()
@@ -18,7 +20,12 @@ async fn live_the_story_is_the_same_on_a_real_cluster_and_nothing_is_left() {
     for expected in [
         ": 120 × 15 s; ",
         ": 95 × 15 s; no writes",
-        ": 460 × 30 s; no writes",
+        ": 520 × 30 s; ",
+        ": 6 × demo-node-0001, 6 × demo-node-0002, 7 × demo-node-0003; 6 writes",
+        ": 6 × demo-node-0001, 6 × demo-node-0002, 7 × demo-node-0003; 5 writes",
+        ": 6 × demo-node-0001, 1 × demo-node-0002, 7 × demo-node-0003; 15 writes",
+        ": 4 × ttl 3 s, 4 × ttl 8 s; 8 writes",
+        ": 1 × no ttl, 1 × ttl 3600 s; 4 writes",
     ] {
         assert!(
             ended.stdout.iter().any(|line| line.contains(expected)),
@@ -27,4 +34,8 @@ async fn live_the_story_is_the_same_on_a_real_cluster_and_nothing_is_left() {
     }
     let nodes = Api::<Node>::all(control_plane.client());
     assert_eq!(nodes.list(&ListParams::default()).await.unwrap().items.len(), 0);
+    let pods = Api::<Pod>::all(control_plane.client());
+    assert_eq!(pods.list(&ListParams::default()).await.unwrap().items.len(), 0);
+    let jobs = Api::<Job>::all(control_plane.client());
+    assert_eq!(jobs.list(&ListParams::default()).await.unwrap().items.len(), 0);
 }

@@ -1,0 +1,280 @@
+//! taint-eviction-controller: which pods leave a node that fails, and when.
+
+use anyhow::{Context, Result};
+use futures::{FutureExt, try_join};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::Api;
+use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
+use kube::discovery::ApiResource;
+use serde_json::{Value, json};
+
+use crate::counts::{Counted, Tally, Whose};
+use crate::scene::{Scene, Step};
+use crate::stage::{NAMESPACE, Stage, do_all, labels};
+
+const FIRST: &str = "demo-node-0001";
+const SECOND: &str = "demo-node-0002";
+const THIRD: &str = "demo-node-0003";
+/// How many pods on each node tolerate its failure for [`PATIENCE`].
+const PATIENT: usize = 5;
+/// In seconds; long enough for a node to recover in time, also on a busy machine.
+const PATIENCE: i64 = 4;
+/// The controller's metric that says how many pods wait for their eviction.
+const PENDING: &str = "taint_eviction_controller_pending_evictions";
+/// … and how many need not wait any more.
+const CANCELLED: &str = "taint_eviction_controller_cancelled_evictions_total";
+
+pub(crate) struct TaintEviction;
+
+impl Scene for TaintEviction {
+    fn controller(&self) -> &'static str {
+        "taint-eviction-controller"
+    }
+
+    fn shows(&self) -> &'static str {
+        "It evicts pods from nodes that fail, each when its own toleration ends."
+    }
+
+    fn kubectl(&self) -> &'static str {
+        "get pods -o wide -w"
+    }
+
+    fn counted(&self) -> Counted {
+        Counted {
+            title: "pods by node",
+            resource: ApiResource::erase::<Pod>(&()),
+            whose: Whose::Ours,
+            by: |pod, _| tally(pod),
+        }
+    }
+
+    fn makes(&self) -> Vec<ApiResource> {
+        vec![ApiResource::erase::<Node>(&()), ApiResource::erase::<Pod>(&())]
+    }
+
+    fn setup(&self) -> Step {
+        Step::new(
+            "three nodes, all well",
+            "On each of them five pods tolerate its failure for 4 s, one for ever, and one not at all.",
+        )
+        .does(Box::new(|stage| populate(stage).boxed()))
+        .expects([(7, FIRST), (7, SECOND), (7, THIRD)])
+    }
+
+    fn steps(&self) -> Vec<Step> {
+        // An eviction is three writes: an event, a condition, the delete. One that is called off is an event.
+        vec![
+            Step::new(
+                "two nodes fail",
+                "They get the taint not-ready:NoExecute: what does not tolerate it goes at once, ten pods wait.",
+            )
+            .does(Box::new(|stage| fail_two(stage).boxed()))
+            .expects([(6, FIRST), (6, SECOND), (7, THIRD)])
+            .seen_as(PENDING, 10)
+            .writes(6..=6)
+            .time_runs_on(),
+            Step::new(
+                "one recovers in time",
+                "All that waited there stay. The other node is unreachable now, and its pods still wait.",
+            )
+            .does(Box::new(|stage| recover_one(stage).boxed()))
+            .expects([(6, FIRST), (6, SECOND), (7, THIRD)])
+            .seen_as(PENDING, 5)
+            .seen_as(CANCELLED, 5)
+            .writes(5..=5)
+            .time_runs_on(),
+            Step::new(
+                "the other does not",
+                "The 4 s are over: five pods go, and only the one that tolerates the failure for ever stays.",
+            )
+            .expects([(6, FIRST), (1, SECOND), (7, THIRD)])
+            .seen_as(PENDING, 0)
+            .writes(15..=15),
+        ]
+    }
+}
+
+fn tally(pod: &DynamicObject) -> Tally {
+    let text = |value: &Value| value.as_str().unwrap_or("?").to_owned();
+    let node = text(&pod.data["spec"]["nodeName"]);
+    if pod.metadata.deletion_timestamp.is_some() {
+        return Tally {
+            expected: None,
+            shown: format!("{node} leaving"),
+        };
+    }
+    let phase = text(&pod.data["status"]["phase"]);
+    Tally {
+        shown: format!("{node} {phase}"),
+        expected: Some(node),
+    }
+}
+
+/// How a node is, as the controller of node lifecycles would say it.
+#[derive(Clone, Copy, Debug)]
+enum Health {
+    Ready,
+    NotReady,
+    Unreachable,
+}
+
+impl Health {
+    /// Status, reason and message of the condition `Ready`.
+    const fn condition(self) -> [&'static str; 3] {
+        match self {
+            Self::Ready => ["True", "KubeletReady", "kubelet is posting ready status"],
+            Self::NotReady => ["False", "KubeletNotReady", "the demo lets it fail"],
+            Self::Unreachable => [
+                "Unknown",
+                "NodeStatusUnknown",
+                "Kubelet stopped posting node status.",
+            ],
+        }
+    }
+
+    /// Without `timeAdded`, which has whole seconds: tolerations end sharply, for they begin when the taint is seen.
+    fn taints(self) -> Value {
+        let key = match self {
+            Self::Ready => return json!([]),
+            Self::NotReady => "node.kubernetes.io/not-ready",
+            Self::Unreachable => "node.kubernetes.io/unreachable",
+        };
+        json!([{"key": key, "effect": "NoExecute"}])
+    }
+}
+
+async fn populate(stage: &Stage) -> Result<()> {
+    let patient = (1..=PATIENT).map(|number| (format!("patient-{number}"), for_seconds(PATIENCE)));
+    let others = [
+        ("endless".to_owned(), for_ever()),
+        ("intolerant".to_owned(), not_at_all()),
+    ];
+    let kinds: Vec<_> = patient.chain(others).collect();
+    let mut pods = Vec::new();
+    for node in [FIRST, SECOND, THIRD] {
+        stage.ensure_node(node.to_owned()).await?;
+        set_health(stage, node, Health::Ready).await?;
+        let number = node.trim_start_matches("demo-node-");
+        for (kind, tolerations) in &kinds {
+            pods.push(create_pod(
+                stage,
+                format!("demo-{number}-{kind}"),
+                node,
+                tolerations,
+            ));
+        }
+    }
+    do_all(pods).await
+}
+
+async fn fail_two(stage: &Stage) -> Result<()> {
+    try_join!(
+        set_health(stage, FIRST, Health::NotReady),
+        set_health(stage, SECOND, Health::NotReady),
+    )?;
+    Ok(())
+}
+
+async fn recover_one(stage: &Stage) -> Result<()> {
+    try_join!(
+        set_health(stage, FIRST, Health::Ready),
+        set_health(stage, SECOND, Health::Unreachable),
+    )?;
+    Ok(())
+}
+
+/// The condition first: where the controller of node lifecycles runs, it makes the taints follow that.
+async fn set_health(stage: &Stage, node: &str, health: Health) -> Result<()> {
+    let now = stage.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let [status, reason, message] = health.condition();
+    let condition = json!({
+        "type": "Ready", "status": status, "reason": reason, "message": message,
+        "lastHeartbeatTime": now, "lastTransitionTime": now,
+    });
+    let ready = Patch::Strategic(json!({"status": {"conditions": [condition]}}));
+    let taints = Patch::Merge(json!({"spec": {"taints": health.taints()}}));
+    let (nodes, params) = (stage.nodes(), PatchParams::default());
+    let patched = async {
+        nodes.patch_status(node, &params, &ready).await?;
+        nodes.patch(node, &params, &taints).await
+    };
+    let patched = patched.await;
+    patched.with_context(|| format!("make node {node} {health:?}"))?;
+    Ok(())
+}
+
+async fn create_pod(stage: &Stage, name: String, node: &str, tolerations: &Value) -> Result<()> {
+    let pod = json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": labels()},
+        "spec": {
+            "nodeName": node,
+            "automountServiceAccountToken": false,
+            "containers": [{"name": "pause", "image": "registry.k8s.io/pause:3.10"}],
+            "tolerations": tolerations,
+        },
+    });
+    let created = async {
+        let pod = serde_json::from_value(pod)?;
+        let pods = Api::<Pod>::namespaced(stage.client.clone(), NAMESPACE);
+        anyhow::Ok(pods.create(&PostParams::default(), &pod).await?)
+    };
+    let created = created.await;
+    created.with_context(|| format!("create pod {name}"))?;
+    Ok(())
+}
+
+fn for_seconds(seconds: i64) -> Value {
+    tolerations(&json!({"operator": "Exists", "tolerationSeconds": seconds}))
+}
+
+fn for_ever() -> Value {
+    tolerations(&json!({"operator": "Exists"}))
+}
+
+/// These match no taint of that key, for theirs has no value; but without any, the API server would add 300 s.
+fn not_at_all() -> Value {
+    tolerations(&json!({"operator": "Equal", "value": "never"}))
+}
+
+/// `how` it tolerates both taints of a failed node.
+fn tolerations(how: &Value) -> Value {
+    let both = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
+    both.into_iter()
+        .map(|key| {
+            let mut toleration = how.clone();
+            toleration["key"] = key.into();
+            toleration["effect"] = "NoExecute".into();
+            toleration
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tallied(pod: Value) -> Tally {
+        tally(&serde_json::from_value(pod).unwrap())
+    }
+
+    #[test]
+    fn a_pod_that_is_being_deleted_is_shown_and_not_expected() {
+        let mut pod = json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
+            "spec": {"nodeName": "n"}, "status": {"phase": "Running"},
+        });
+        let running = Tally {
+            expected: Some("n".to_owned()),
+            shown: "n Running".to_owned(),
+        };
+        assert_eq!(tallied(pod.clone()), running);
+        pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        let leaving = Tally {
+            expected: None,
+            shown: "n leaving".to_owned(),
+        };
+        assert_eq!(tallied(pod), leaving);
+    }
+}

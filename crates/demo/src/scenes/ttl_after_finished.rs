@@ -1,0 +1,257 @@
+//! ttl-after-finished-controller: Jobs that have finished go when their time is over.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use controller_core::clock::saturating_add;
+use futures::{FutureExt, try_join};
+use jiff::Timestamp;
+use k8s_openapi::api::batch::v1::Job;
+use kube::Api;
+use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
+use kube::discovery::ApiResource;
+use serde_json::{Value, json};
+
+use crate::counts::{Counted, Tally, Whose};
+use crate::scene::{Scene, Step};
+use crate::stage::{NAMESPACE, Stage, do_all, labels};
+
+/// In seconds.
+const TTLS: [u64; 3] = [0, 3, 8];
+/// How many Jobs have each; the last of them fails.
+const EACH: usize = 4;
+/// The controller's metric that says how many Jobs wait for the end of their ttl.
+const PENDING: &str = "ttl_after_finished_controller_jobs_pending";
+
+pub(crate) struct TtlAfterFinished;
+
+impl Scene for TtlAfterFinished {
+    fn controller(&self) -> &'static str {
+        "ttl-after-finished-controller"
+    }
+
+    fn shows(&self) -> &'static str {
+        "It deletes Jobs that have finished, when their ttlSecondsAfterFinished are over."
+    }
+
+    fn kubectl(&self) -> &'static str {
+        "get jobs -w"
+    }
+
+    fn counted(&self) -> Counted {
+        Counted {
+            title: "Jobs by ttl",
+            resource: ApiResource::erase::<Job>(&()),
+            whose: Whose::Ours,
+            by: tally,
+        }
+    }
+
+    fn makes(&self) -> Vec<ApiResource> {
+        vec![ApiResource::erase::<Job>(&())]
+    }
+
+    fn setup(&self) -> Step {
+        Step::new(
+            "twelve Jobs run",
+            "Four of them have a ttl of 0 s, four of 3 s, four of 8 s.",
+        )
+        .does(Box::new(|stage| create_all(stage).boxed()))
+        .expects([(4, "ttl 0 s"), (4, "ttl 3 s"), (4, "ttl 8 s")])
+    }
+
+    fn steps(&self) -> Vec<Step> {
+        // A deletion is two writes: the delete and an event.
+        vec![
+            Step::new(
+                "all finish",
+                "Some succeed, some fail, that makes no difference: with a ttl of 0 s they go at once.",
+            )
+            .does(Box::new(|stage| finish_all(stage).boxed()))
+            .expects([(4, "ttl 3 s"), (4, "ttl 8 s")])
+            .seen_as(PENDING, 8)
+            .writes(8..=8)
+            .time_runs_on(),
+            Step::new(
+                "second thoughts",
+                "One Job with 8 s gets an hour, another has its ttl removed. Meanwhile the 3 s of others are over.",
+            )
+            .does(Box::new(|stage| think_again(stage).boxed()))
+            .expects([(2, "ttl 8 s"), (1, "ttl 3600 s"), (1, "no ttl")])
+            .seen_as(PENDING, 3)
+            .writes(8..=8)
+            .time_runs_on(),
+            Step::new(
+                "8 s after the finish",
+                "The two Jobs that kept their 8 s go, and those with second thoughts are saved.",
+            )
+            .expects([(1, "ttl 3600 s"), (1, "no ttl")])
+            .seen_as(PENDING, 1)
+            .writes(4..=4),
+        ]
+    }
+}
+
+fn tally(job: &DynamicObject, now: Timestamp) -> Tally {
+    let ttl = job.data["spec"]["ttlSecondsAfterFinished"].as_u64();
+    let what = ttl.map_or_else(|| "no ttl".to_owned(), |seconds| format!("ttl {seconds} s"));
+    if job.metadata.deletion_timestamp.is_some() {
+        return Tally {
+            expected: None,
+            shown: format!("{what}: leaving"),
+        };
+    }
+    let state = match (finished_at(job), ttl) {
+        (None, _) => "runs".to_owned(),
+        (Some(_), None) => "stays".to_owned(),
+        (Some(finish), Some(ttl)) => {
+            let left = saturating_add(finish, Duration::from_secs(ttl)).duration_since(now);
+            let left = Duration::try_from(left).unwrap_or(Duration::ZERO);
+            format!("{:.0} s left", left.as_secs_f64().ceil())
+        }
+    };
+    Tally {
+        shown: format!("{what}: {state}"),
+        expected: Some(what),
+    }
+}
+
+fn finished_at(job: &DynamicObject) -> Option<Timestamp> {
+    let conditions = job.data["status"]["conditions"].as_array()?;
+    let is_finish = |condition: &&Value| {
+        matches!(condition["type"].as_str(), Some("Complete" | "Failed")) && condition["status"] == "True"
+    };
+    let finish = conditions.iter().find(is_finish)?;
+    finish["lastTransitionTime"].as_str()?.parse().ok()
+}
+
+/// With the ttl and the number of each.
+fn all_jobs() -> impl Iterator<Item = (u64, usize)> {
+    TTLS.into_iter()
+        .flat_map(|ttl| (1..=EACH).map(move |number| (ttl, number)))
+}
+
+fn name(ttl: u64, number: usize) -> String {
+    format!("demo-job-ttl-{ttl}-{number}")
+}
+
+fn jobs(stage: &Stage) -> Api<Job> {
+    Api::namespaced(stage.client.clone(), NAMESPACE)
+}
+
+async fn create_all(stage: &Stage) -> Result<()> {
+    do_all(all_jobs().map(|(ttl, number)| create(stage, ttl, number))).await
+}
+
+async fn create(stage: &Stage, ttl: u64, number: usize) -> Result<()> {
+    let name = name(ttl, number);
+    let job = json!({
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "labels": labels()},
+        "spec": {
+            // The demo says when it finishes: where the controller of Jobs runs, it keeps its hands off.
+            "managedBy": "example.com/controllers-demo",
+            "ttlSecondsAfterFinished": ttl,
+            "template": {"spec": {
+                "restartPolicy": "Never",
+                "containers": [{"name": "pause", "image": "registry.k8s.io/pause:3.10"}],
+            }},
+        },
+    });
+    let created = async {
+        let job = serde_json::from_value(job)?;
+        anyhow::Ok(jobs(stage).create(&PostParams::default(), &job).await?)
+    };
+    let created = created.await;
+    created.with_context(|| format!("create job {name}"))?;
+    Ok(())
+}
+
+/// All at the same second, which has just begun: a finish has whole seconds, and every ttl is to be a whole one.
+async fn finish_all(stage: &Stage) -> Result<()> {
+    let passed = stage.clock.now().subsec_nanosecond().unsigned_abs();
+    stage
+        .clock
+        .sleep(Duration::from_secs(1).saturating_sub(Duration::from_nanos(passed.into())))
+        .await;
+    let now = stage.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    do_all(all_jobs().map(|(ttl, number)| finish(stage, ttl, number, &now))).await
+}
+
+/// Source of what a finished Job must say: `pkg/registry/batch/job/strategy.go`.
+async fn finish(stage: &Stage, ttl: u64, number: usize, now: &str) -> Result<()> {
+    let succeeds = number < EACH;
+    let [first, then] = if succeeds {
+        ["SuccessCriteriaMet", "Complete"]
+    } else {
+        ["FailureTarget", "Failed"]
+    };
+    let condition =
+        |kind| json!({"type": kind, "status": "True", "lastProbeTime": now, "lastTransitionTime": now});
+    let mut status = json!({"startTime": now, "conditions": [condition(first), condition(then)]});
+    if succeeds {
+        status["completionTime"] = now.into();
+        status["succeeded"] = 1.into();
+    } else {
+        status["failed"] = 1.into();
+    }
+    let name = name(ttl, number);
+    let patch = Patch::Merge(json!({"status": status}));
+    jobs(stage)
+        .patch_status(&name, &PatchParams::default(), &patch)
+        .await
+        .with_context(|| format!("finish job {name}"))?;
+    Ok(())
+}
+
+async fn think_again(stage: &Stage) -> Result<()> {
+    try_join!(set_ttl(stage, 1, json!(3600)), set_ttl(stage, 2, Value::Null))?;
+    Ok(())
+}
+
+/// Of a Job of the last ttl.
+async fn set_ttl(stage: &Stage, number: usize, ttl: Value) -> Result<()> {
+    let name = name(8, number);
+    let patch = Patch::Merge(json!({"spec": {"ttlSecondsAfterFinished": ttl}}));
+    jobs(stage)
+        .patch(&name, &PatchParams::default(), &patch)
+        .await
+        .with_context(|| format!("change the ttl of job {name}"))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tallied(job: &Value) -> (Option<String>, String) {
+        let job = serde_json::from_value(job.clone()).unwrap();
+        let Tally { expected, shown } = tally(&job, "2026-01-01T00:00:01.5Z".parse().unwrap());
+        (expected, shown)
+    }
+
+    #[test]
+    fn the_seconds_that_a_job_has_left_are_shown_and_not_expected() {
+        let mut job = json!({
+            "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"},
+            "spec": {"ttlSecondsAfterFinished": 3}, "status": {},
+        });
+        let expected = Some("ttl 3 s".to_owned());
+        assert_eq!(tallied(&job), (expected.clone(), "ttl 3 s: runs".to_owned()));
+        job["status"]["conditions"] = json!([
+            {"type": "FailureTarget", "status": "True", "lastTransitionTime": "2025-01-01T00:00:00Z"},
+            {"type": "Failed", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"},
+        ]);
+        assert_eq!(tallied(&job), (expected.clone(), "ttl 3 s: 2 s left".to_owned()));
+        job["spec"]["ttlSecondsAfterFinished"] = 1.into();
+        assert_eq!(tallied(&job).1, "ttl 1 s: 0 s left");
+        job["spec"]["ttlSecondsAfterFinished"] = Value::Null;
+        assert_eq!(
+            tallied(&job),
+            (Some("no ttl".to_owned()), "no ttl: stays".to_owned())
+        );
+        job["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:01Z".into();
+        assert_eq!(tallied(&job), (None, "no ttl: leaving".to_owned()));
+    }
+}

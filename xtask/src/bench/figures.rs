@@ -1,0 +1,190 @@
+//! What was measured, as a table, and against the bars.
+
+use std::time::Duration;
+
+use anyhow::ensure;
+use testkit::real::Usage;
+
+/// One run of one side.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Figures {
+    /// Until all was done.
+    pub(super) took: Duration,
+    /// Until half of it was.
+    pub(super) half: Duration,
+    /// Nothing for the floor, which runs in this process.
+    pub(super) usage: Option<Usage>,
+}
+
+/// All runs.
+#[derive(Debug, Default)]
+pub(super) struct Results {
+    pub(super) floor: Vec<Figures>,
+    pub(super) ours: Vec<Figures>,
+    pub(super) theirs: Vec<Figures>,
+}
+
+/// The bars of a row.
+#[derive(Debug, Default)]
+pub(super) struct Bars(Vec<String>);
+
+impl Figures {
+    pub(super) fn of_floor(took: Duration) -> Self {
+        Self {
+            took,
+            half: took / 2,
+            usage: None,
+        }
+    }
+}
+
+impl Results {
+    /// Prints the table; `ours` names our binary.
+    pub(super) fn print(&self, title: &str, ours: &str) {
+        let runs = self.ours.len();
+        println!("\n{title}, {runs} alternating runs, medians\n");
+        println!(
+            "| | time (all runs) | half done | × floor | RSS | peak | CPU |\n|---|---|---|---|---|---|---|"
+        );
+        for (name, runs) in [
+            ("floor", &self.floor),
+            (ours, &self.ours),
+            ("kube-controller-manager", &self.theirs),
+        ] {
+            if !runs.is_empty() {
+                println!("{}", self.line(name, runs));
+            }
+        }
+        println!();
+    }
+
+    fn line(&self, name: &str, runs: &[Figures]) -> String {
+        let took = median_time(runs);
+        let times: Vec<String> = runs
+            .iter()
+            .map(|run| format!("{:.1}", run.took.as_secs_f64()))
+            .collect();
+        let half = median(runs, |run| run.half).unwrap_or_default();
+        let ratio = median(&self.floor, |run| run.took).map_or_else(String::new, |floor| {
+            format!("{:.2}", took.div_duration_f64(floor))
+        });
+        let rss = usage(runs, |usage| usage.rss).map_or_else(String::new, mebibytes);
+        let peak = usage(runs, |usage| usage.peak_rss).map_or_else(String::new, mebibytes);
+        let cpu = usage(runs, |usage| usage.cpu)
+            .map_or_else(String::new, |cpu| format!("{:.1} s", cpu.as_secs_f64()));
+        format!(
+            "| {name} | {:.1} s ({}) | {:.1} s | {ratio} | {rss} | {peak} | {cpu} |",
+            took.as_secs_f64(),
+            times.join(", "),
+            half.as_secs_f64(),
+        )
+    }
+
+    /// Our time is at most `factor` of the floor's.
+    pub(super) fn within_floor(&self, factor: f64, bars: &mut Bars) {
+        let ratio = median_time(&self.ours).div_duration_f64(median_time(&self.floor));
+        bars.judge(&format!("at most {factor} × floor"), ratio <= factor);
+    }
+
+    /// Our resident memory is at most so many MiB.
+    pub(super) fn within_memory(&self, mib: u64, bars: &mut Bars) {
+        let rss = usage(&self.ours, |usage| usage.rss);
+        let met = rss.is_some_and(|rss| rss <= mib << 20);
+        bars.judge(&format!("at most {mib} MiB of RSS"), met);
+    }
+
+    /// Our CPU time is at most so many seconds.
+    pub(super) fn within_cpu(&self, seconds: u64, bars: &mut Bars) {
+        let cpu = usage(&self.ours, |usage| usage.cpu);
+        let met = cpu.is_some_and(|cpu| cpu <= Duration::from_secs(seconds));
+        bars.judge(&format!("at most {seconds} s of CPU"), met);
+    }
+}
+
+impl Bars {
+    /// Says whether a bar is met.
+    pub(super) fn judge(&mut self, name: &str, met: bool) {
+        println!("{} {name}", if met { "met:   " } else { "MISSED:" });
+        if !met {
+            self.0.push(name.to_owned());
+        }
+    }
+
+    /// Fails with those that were missed.
+    pub(super) fn verdict(self) -> anyhow::Result<()> {
+        ensure!(self.0.is_empty(), "missed: {}", self.0.join(", "));
+        Ok(())
+    }
+}
+
+/// The median of `values` by `by`; none for no values.
+pub(super) fn median<T, K: Ord + Copy>(values: &[T], by: impl Fn(&T) -> K) -> Option<K> {
+    let mut keys: Vec<K> = values.iter().map(by).collect();
+    keys.sort_unstable();
+    keys.get(keys.len() / 2).copied()
+}
+
+pub(super) fn median_time(runs: &[Figures]) -> Duration {
+    median(runs, |run| run.took).unwrap_or_default()
+}
+
+fn usage<K: Ord + Copy>(runs: &[Figures], by: impl Fn(&Usage) -> K) -> Option<K> {
+    let usages: Vec<Usage> = runs.iter().filter_map(|run| run.usage).collect();
+    median(&usages, by)
+}
+
+#[allow(clippy::cast_precision_loss, reason = "for people")]
+pub(super) fn mebibytes(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(seconds: u64) -> Figures {
+        Figures {
+            took: Duration::from_secs(seconds),
+            half: Duration::from_secs(1),
+            usage: Some(Usage {
+                rss: 3 << 19,
+                peak_rss: 2 << 20,
+                threads: 3,
+                cpu: Duration::from_millis(400),
+            }),
+        }
+    }
+
+    #[test]
+    fn a_line_has_medians_and_all_times() {
+        let results = Results {
+            floor: vec![run(2)],
+            ours: vec![run(4), run(2), run(3)],
+            theirs: Vec::new(),
+        };
+        assert_eq!(
+            results.line("ours", &results.ours),
+            "| ours | 3.0 s (4.0, 2.0, 3.0) | 1.0 s | 1.50 | 1.5 MiB | 2.0 MiB | 0.4 s |"
+        );
+    }
+
+    #[test]
+    fn a_missed_bar_fails_the_row() {
+        let results = Results {
+            floor: vec![run(2)],
+            ours: vec![run(3)],
+            theirs: Vec::new(),
+        };
+        let mut bars = Bars::default();
+        results.within_floor(1.5, &mut bars);
+        results.within_memory(2, &mut bars);
+        assert!(bars.verdict().is_ok());
+        let mut bars = Bars::default();
+        results.within_floor(1.4, &mut bars);
+        results.within_memory(1, &mut bars);
+        assert_eq!(
+            bars.verdict().unwrap_err().to_string(),
+            "missed: at most 1.4 × floor, at most 1 MiB of RSS"
+        );
+    }
+}

@@ -1,0 +1,70 @@
+//! Large clusters: what the embedded server seeds, written into the etcd of the real one.
+
+use anyhow::Context;
+use serde_json::{Value, json};
+use testkit::embedded::Server;
+use testkit::real::ControlPlane;
+
+/// How many objects are copied at a time.
+const PAGE: usize = 500;
+
+/// Gives the control plane `nodes` nodes and `pods` running pods of 11 KB; returns the pods to `keep`.
+pub(super) async fn cluster(
+    control_plane: &ControlPlane,
+    nodes: usize,
+    pods: usize,
+    keep: impl Fn(&Value) -> bool,
+) -> anyhow::Result<Vec<Value>> {
+    let source = Server::new(now);
+    source.seed_nodes(nodes);
+    source.seed_pods(pods);
+    let client = source.client();
+    let mut kept = Vec::new();
+    for (plural, kind, registry) in [
+        ("namespaces", "Namespace", "namespaces"),
+        ("nodes", "Node", "minions"),
+        ("pods", "Pod", "pods"),
+    ] {
+        let mut next = String::new();
+        loop {
+            let path = format!("/api/v1/{plural}?limit={PAGE}&continue={next}");
+            let request = http::Request::get(path).body(Vec::new())?;
+            let mut list: Value = client.request(request).await?;
+            let mut page = match list["items"].take() {
+                Value::Array(page) => page,
+                other => anyhow::bail!("a list of {plural} holds {other}"),
+            };
+            for object in &mut page {
+                object["apiVersion"] = json!("v1");
+                object["kind"] = json!(kind);
+                let metadata = object["metadata"].as_object_mut();
+                metadata
+                    .context("an object has no metadata")?
+                    .remove("resourceVersion");
+            }
+            if plural == "namespaces" {
+                // Those that every cluster has are there.
+                page.retain(|namespace| {
+                    namespace["metadata"]["name"]
+                        .as_str()
+                        .is_some_and(|name| name.starts_with("seed-"))
+                });
+            }
+            control_plane.store(registry, &page).await?;
+            if plural == "pods" {
+                kept.extend(page.into_iter().filter(&keep));
+            }
+            match list["metadata"]["continue"].as_str() {
+                Some(token) if !token.is_empty() => next = token.to_owned(),
+                _ => break,
+            }
+        }
+    }
+    Ok(kept)
+}
+
+/// When the seeded objects were created.
+#[allow(clippy::disallowed_methods, reason = "no test owns this time")]
+fn now() -> k8s_openapi::jiff::Timestamp {
+    k8s_openapi::jiff::Timestamp::now()
+}
