@@ -41,6 +41,16 @@ pub struct Limits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AnswerWithin(pub Duration);
 
+/// In the extensions of a request: asked when the client-side limit lets it go. One that is not wanted any more is
+/// not sent and fails as [`Withdrawn`].
+#[derive(Clone)]
+pub struct StillWanted(pub Arc<dyn Fn() -> bool + Send + Sync>);
+
+/// A request was not sent: what it was about had changed while it waited for its turn.
+#[derive(Debug, thiserror::Error)]
+#[error("not sent: it was not wanted any more")]
+pub struct Withdrawn;
+
 /// In the extensions of an answer: when its request was sent, after the client-side limit let it go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sent(pub Instant);
@@ -88,6 +98,11 @@ impl Gate {
         let watch = is_watch(&request);
         if let (Some(bucket), false) = (&self.bucket, watch || is_lease(&request)) {
             self.clock.sleep(bucket.take()).await;
+        }
+        if let Some(StillWanted(wanted)) = request.extensions().get()
+            && !wanted()
+        {
+            return Err(Withdrawn.into());
         }
         let method = request.method().clone();
         let start = self.clock.instant();
@@ -214,6 +229,7 @@ impl http_body::Body for DeadlineBody {
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use prometheus::Registry;
     use serde_json::json;
@@ -341,6 +357,34 @@ mod tests {
             client.send(request).await.unwrap_err();
             assert_eq!(clock.instant() - start, expected);
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_is_asked_whether_it_is_still_wanted_when_its_turn_comes() {
+        let sent = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&sent);
+        let client = client_of(
+            move |_| {
+                counted.fetch_add(1, Ordering::SeqCst);
+                async { Response::new(Body::from(b"{}".to_vec())) }
+            },
+            Limits { qps: 1.0, burst: 1 },
+        );
+        let clock = clock();
+        let start = clock.instant();
+        let ask = || {
+            let mut request = get("/api/v1/nodes").map(Body::from);
+            let clock = clock.clone();
+            let wanted = move || clock.instant() - start < Duration::from_secs(1);
+            request.extensions_mut().insert(StillWanted(Arc::new(wanted)));
+            client.send(request)
+        };
+        ask().await.unwrap();
+        let kube::Error::Service(error) = ask().await.unwrap_err() else {
+            panic!("withdrawn by the limit")
+        };
+        assert!(error.is::<Withdrawn>(), "{error}");
+        assert_eq!(sent.load(Ordering::SeqCst), 1);
     }
 
     /// A body that sends one frame and then nothing more.
