@@ -1,0 +1,297 @@
+//! The pods and budgets of one namespace, and which belong together.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use controller_core::meta::{ObjectKey, OwnerRef, Uid};
+use tokio::time::Instant;
+
+use super::tally::Tally;
+use super::{Budget, PdbChange, PodChange, Woken};
+use crate::decide::Entry;
+use crate::route;
+use crate::selector::{Labels, Pair, Selector};
+use crate::view::{PdbView, PodView};
+
+/// In builds with debug assertions the counts are checked after every change in namespaces of at most so many pods.
+const CHECKED_PODS: usize = 200;
+
+#[derive(Debug, Default)]
+pub(super) struct Namespace {
+    pods: HashMap<Arc<str>, Arc<PodView>>,
+    budgets: HashMap<Arc<str>, Budget>,
+    /// Budgets by the pairs of which their pods have one.
+    by_pair: HashMap<Pair, Vec<Arc<str>>>,
+    /// Those whose selector names no pair.
+    unpaired: Vec<Arc<str>>,
+}
+
+type Owners = HashMap<Uid, BTreeSet<ObjectKey>>;
+
+impl Namespace {
+    pub(super) fn is_empty(&self) -> bool {
+        self.pods.is_empty() && self.budgets.is_empty()
+    }
+
+    pub(super) fn pods(&self) -> impl Iterator<Item = &Arc<PodView>> {
+        self.pods.values()
+    }
+
+    pub(super) fn budgets(&self) -> impl Iterator<Item = &Budget> {
+        self.budgets.values()
+    }
+
+    pub(super) fn budget(&self, name: &str) -> Option<&Budget> {
+        self.budgets.get(name)
+    }
+
+    pub(super) fn budget_mut(&mut self, name: &str) -> Option<&mut Budget> {
+        self.budgets.get_mut(name)
+    }
+
+    /// What the entries of a budget have come to, in order.
+    pub(super) fn entries(&self, budget: &Budget) -> Vec<Entry> {
+        let entries = budget.pdb.status.disrupted_pods.iter();
+        entries
+            .map(|(name, since)| Entry {
+                name: Arc::clone(name),
+                since: *since,
+                fate: budget.fate(name, *since, self.pods.get(name)),
+            })
+            .collect()
+    }
+
+    pub(super) fn change_pod(
+        &mut self,
+        key: &ObjectKey,
+        new: Option<&Arc<PodView>>,
+        owners: &mut Owners,
+        now: Instant,
+    ) -> PodChange {
+        let old = match new {
+            Some(new) => self.pods.insert(Arc::clone(&new.key.name), Arc::clone(new)),
+            None => self.pods.remove(&key.name),
+        };
+        let (old, new) = (old.as_deref(), new.map(|new| &**new));
+        if let (Some(old), Some(new)) = (old, new)
+            && route::counts_alike(old, new)
+        {
+            return PodChange::default();
+        }
+        let before = old.map(|old| self.matching(&old.labels)).unwrap_or_default();
+        let after = match (old, new) {
+            (_, None) => Vec::new(),
+            (Some(old), Some(new)) if old.labels == new.labels => before.clone(),
+            (_, Some(new)) => self.matching(&new.labels),
+        };
+        let mut touched: Vec<_> = before.iter().chain(&after).cloned().collect();
+        touched.sort_unstable();
+        touched.dedup();
+        let mut change = PodChange::default();
+        for name in touched {
+            let old = old.filter(|_| before.binary_search(&name).is_ok());
+            let new = new.filter(|_| after.binary_search(&name).is_ok());
+            let Some(budget) = self.budgets.get_mut(&name) else {
+                continue;
+            };
+            let urgent = budget.replace_pod(old, new, owners);
+            budget.behind.get_or_insert(now);
+            change.woken.push(Woken {
+                pdb: budget.pdb.key.clone(),
+                urgent,
+            });
+        }
+        if after.len() > 1 && before.len() <= 1 {
+            change.overlapping = after;
+        }
+        change
+    }
+
+    pub(super) fn change_pdb(
+        &mut self,
+        key: &ObjectKey,
+        new: Option<&Arc<PdbView>>,
+        owners: &mut Owners,
+        look_for_overlaps: bool,
+    ) -> PdbChange {
+        let Some(new) = new else {
+            self.remove_pdb(&key.name, owners);
+            return PdbChange {
+                wakes: true,
+                ..PdbChange::default()
+            };
+        };
+        if let Some(budget) = self.budgets.get_mut(&key.name)
+            && budget.pdb.uid == new.uid
+            && budget.pdb.selector == new.selector
+        {
+            if budget.lags(&new.version) {
+                return PdbChange::default();
+            }
+            let wakes = route::pdb_wakes(&budget.pdb, new);
+            budget.renew(new, &self.pods);
+            return PdbChange {
+                wakes,
+                ..PdbChange::default()
+            };
+        }
+        self.remove_pdb(&key.name, owners);
+        let mut budget = Budget::new(new);
+        budget.renew(new, &self.pods);
+        for pod in self.pods.values() {
+            if new.selector.matches(&pod.labels) {
+                budget.replace_pod(None, Some(pod), owners);
+            }
+        }
+        self.index(new);
+        self.budgets.insert(Arc::clone(&new.key.name), budget);
+        PdbChange {
+            wakes: true,
+            overlapping: look_for_overlaps
+                .then(|| self.overlapping(&new.selector))
+                .flatten(),
+        }
+    }
+
+    /// Our write to the version `base` of a budget made it `new`.
+    pub(super) fn wrote(&mut self, base: &str, new: &Arc<PdbView>) {
+        let Some(budget) = self.budgets.get_mut(&new.key.name) else {
+            return;
+        };
+        if budget.pdb.uid != new.uid {
+            return;
+        }
+        budget.sending = None;
+        budget.ours = Some(new.status.clone());
+        // The version after `base` is ours: what the watch shows after `base` is as new, or newer.
+        if *budget.pdb.version == *base {
+            budget.unshown.push_back(Arc::clone(&new.version));
+            budget.renew(new, &self.pods);
+        }
+    }
+
+    /// The first pod, by name, that the selector and another budget match.
+    fn overlapping(&self, selector: &Selector) -> Option<(Arc<PodView>, Vec<Arc<str>>)> {
+        if self.budgets.len() < 2 {
+            return None;
+        }
+        let ours = self.pods.values().filter(|pod| selector.matches(&pod.labels));
+        let mut ours: Vec<_> = ours.collect();
+        ours.sort_unstable_by(|a, b| a.key.name.cmp(&b.key.name));
+        ours.into_iter().find_map(|pod| {
+            let matching = self.matching(&pod.labels);
+            (matching.len() > 1).then(|| (Arc::clone(pod), matching))
+        })
+    }
+
+    /// The names of the budgets that match these labels, in order.
+    fn matching(&self, labels: &Labels) -> Vec<Arc<str>> {
+        let paired = labels.pairs().iter().filter_map(|pair| self.by_pair.get(pair));
+        let candidates = paired.flatten().chain(&self.unpaired);
+        let mut names: Vec<_> = candidates
+            .filter(|name| {
+                let budget = self.budgets.get(*name);
+                budget.is_some_and(|budget| budget.pdb.selector.matches(labels))
+            })
+            .cloned()
+            .collect();
+        names.sort_unstable();
+        names
+    }
+
+    fn index(&mut self, pdb: &PdbView) {
+        let name = &pdb.key.name;
+        match pdb.selector.pairs() {
+            None => self.unpaired.push(Arc::clone(name)),
+            Some(pairs) => {
+                for pair in pairs {
+                    self.by_pair.entry(pair).or_default().push(Arc::clone(name));
+                }
+            }
+        }
+    }
+
+    fn remove_pdb(&mut self, name: &Arc<str>, owners: &mut Owners) {
+        let Some(budget) = self.budgets.remove(name) else {
+            return;
+        };
+        for controller in budget.tally.controllers() {
+            disown(owners, &controller.uid, &budget.pdb.key);
+        }
+        match budget.pdb.selector.pairs() {
+            None => self.unpaired.retain(|held| held != name),
+            Some(pairs) => {
+                for pair in pairs {
+                    if let Some(names) = self.by_pair.get_mut(&pair) {
+                        names.retain(|held| held != name);
+                        if names.is_empty() {
+                            self.by_pair.remove(&pair);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The counts of a budget from scratch.
+    pub(super) fn recount(&self, budget: &Budget) -> Tally {
+        let mut tally = Tally::default();
+        for pod in self.pods.values() {
+            if budget.pdb.selector.matches(&pod.labels) {
+                tally.add(pod);
+            }
+        }
+        tally
+    }
+
+    /// The differences must have come to what a count from scratch comes to.
+    pub(super) fn check(&self) {
+        if cfg!(debug_assertions) && self.pods.len() <= CHECKED_PODS {
+            for budget in self.budgets.values() {
+                debug_assert_eq!(budget.tally, self.recount(budget), "{}", budget.pdb.key);
+            }
+        }
+    }
+}
+
+impl Budget {
+    /// Counts `new` instead of `old`; whether the budget is now urgent to compute.
+    fn replace_pod(&mut self, old: Option<&PodView>, new: Option<&PodView>, owners: &mut Owners) -> bool {
+        let mut other_controllers = false;
+        // Added first: a controller with one pod does not come and go when that pod changes.
+        if let Some(new) = new {
+            self.note_pod(new);
+            if self.tally.add(new) {
+                other_controllers = true;
+                self.own(new.controller.as_deref(), owners);
+            }
+        }
+        if let Some(old) = old
+            && self.tally.remove(old)
+        {
+            other_controllers = true;
+            if let Some(controller) = &old.controller
+                && !self.tally.has_pods_of(&controller.uid)
+            {
+                disown(owners, &controller.uid, &self.pdb.key);
+            }
+        }
+        self.is_urgent(other_controllers)
+    }
+
+    fn own(&self, controller: Option<&OwnerRef>, owners: &mut Owners) {
+        if let Some(controller) = controller {
+            let budgets = owners.entry(controller.uid.clone()).or_default();
+            budgets.insert(self.pdb.key.clone());
+        }
+    }
+}
+
+fn disown(owners: &mut Owners, controller: &Uid, pdb: &ObjectKey) {
+    if let Some(budgets) = owners.get_mut(controller) {
+        budgets.remove(pdb);
+        if budgets.is_empty() {
+            owners.remove(controller);
+        }
+    }
+}

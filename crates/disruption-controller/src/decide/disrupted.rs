@@ -1,0 +1,95 @@
+//! Pods whose eviction was approved and that are still there.
+//!
+//! | rule | function | test |
+//! |---|---|---|
+//! | DIS-4 | `disrupted` | `tests/decide_table.rs::pods_that_were_approved_to_go_are_not_healthy_for_two_minutes` |
+//! | DIS-6 | `fate`, `disrupted` | `tests/decide_table.rs::entries_of_disrupted_pods_go_when_they_have_had_their_effect` |
+
+use std::sync::Arc;
+
+use controller_core::clock::saturating_add;
+use controller_core::meta::Uid;
+use jiff::Timestamp;
+
+use crate::decide::DELETION_TIMEOUT;
+use crate::view::PodView;
+
+/// An entry of a budget's `disruptedPods`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The name of the pod.
+    pub name: Arc<str>,
+    /// When its eviction was approved.
+    pub since: Timestamp,
+    /// What has become of it.
+    pub fate: Fate,
+}
+
+/// What has become of a pod whose eviction was approved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It is not there, or no pod of the budget.
+    Gone,
+    /// It is being deleted.
+    Terminating,
+    /// Another pod has its name.
+    Replaced,
+    /// It is still there.
+    Here {
+        /// Its uid.
+        uid: Uid,
+        /// Whether it is ready.
+        healthy: bool,
+    },
+}
+
+/// What the entries of a budget come to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Disrupted {
+    /// How many pods are on their way that would count as healthy.
+    pub healthy: i64,
+    /// The entries that have had their effect, or will have none, in order.
+    pub dropped: Vec<Arc<str>>,
+    /// Those of them whose pod was to be deleted and was not.
+    pub overdue: Vec<(Arc<str>, Uid)>,
+    /// When the next entry is too old.
+    pub look_again: Option<Timestamp>,
+}
+
+/// What has become of the pod of an entry that was made at `since`: `pod` has its name now and is one of the budget's,
+/// `seen` had it when the entry was first seen, if one had.
+///
+/// The watch of pods may have been behind that of budgets then: a pod that is as old as the entry may be the one that
+/// is to go, whatever was seen before it.
+pub fn fate(pod: Option<&PodView>, seen: Option<&Uid>, since: Timestamp) -> Fate {
+    let came_later = |pod: &PodView| pod.created > since.as_second();
+    match pod {
+        None => Fate::Gone,
+        Some(pod) if pod.deleting => Fate::Terminating,
+        Some(pod) if seen.is_some_and(|seen| *seen != pod.uid) && came_later(pod) => Fate::Replaced,
+        Some(pod) => Fate::Here {
+            uid: pod.uid.clone(),
+            healthy: pod.ready,
+        },
+    }
+}
+
+/// What `entries` come to at `now`.
+pub fn disrupted(entries: &[Entry], now: Timestamp) -> Disrupted {
+    let mut sum = Disrupted::default();
+    for Entry { name, since, fate } in entries {
+        let ends = saturating_add(*since, DELETION_TIMEOUT);
+        match fate {
+            Fate::Here { healthy, .. } if now < ends => {
+                sum.healthy += i64::from(*healthy);
+                sum.look_again = Some(sum.look_again.map_or(ends, |sooner| sooner.min(ends)));
+            }
+            Fate::Here { uid, .. } => {
+                sum.dropped.push(Arc::clone(name));
+                sum.overdue.push((Arc::clone(name), uid.clone()));
+            }
+            Fate::Gone | Fate::Terminating | Fate::Replaced => sum.dropped.push(Arc::clone(name)),
+        }
+    }
+    sum
+}

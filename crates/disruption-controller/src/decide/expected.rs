@@ -1,0 +1,82 @@
+//! How many pods there should be.
+//!
+//! | rule | function | test |
+//! |---|---|---|
+//! | DIS-2 | `expected_pods` | `tests/decide_table.rs::expected_pods_are_counted_or_the_sum_of_the_scales` |
+//! | DIS-11 | `expected_pods` | `tests/decide_table.rs::a_controller_that_is_gone_counts_nothing_while_all_its_pods_terminate` |
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use controller_core::meta::OwnerRef;
+
+use crate::decide::demand::Demand;
+use crate::decide::failure::{Cause, Failure};
+use crate::decide::scale::{Scale, Scales};
+
+/// The pods that a budget's selector matches.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// All of them.
+    pub matched: i64,
+    /// Those that are ready and not being deleted.
+    pub healthy: i64,
+    /// Those without a controller.
+    pub unmanaged: i64,
+    /// Those with one, by controller.
+    pub controllers: Vec<Owned>,
+}
+
+/// The pods of one controller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owned {
+    /// The controller, as its pods name it.
+    pub controller: Arc<OwnerRef>,
+    /// How many there are.
+    pub pods: i64,
+    /// How many of them have a deletionTimestamp.
+    pub terminating: i64,
+}
+
+/// The expected pods: those that are there, or the sum of the scales of their distinct controllers.
+pub fn expected_pods(
+    demand: Demand,
+    counts: &Counts,
+    scales: &Scales,
+    smallest_pod: impl Fn(&[&OwnerRef]) -> Option<Arc<str>>,
+) -> Result<i64, Failure> {
+    match demand {
+        Demand::Nothing => return Ok(0),
+        Demand::Available(_) => return Ok(counts.matched),
+        _ => {}
+    }
+    let mut by_uid = BTreeMap::new();
+    let mut orphans: Vec<&Owned> = Vec::new();
+    let mut failures = Vec::new();
+    for owned in &counts.controllers {
+        match scales.of(&owned.controller) {
+            // What is below zero must not hide what another controller wants.
+            Some(Scale::Of { uid, replicas, .. }) => {
+                let counted = by_uid.entry(uid).or_insert(0);
+                *counted = (*replicas).max(*counted);
+            }
+            Some(Scale::Gone) if owned.pods == owned.terminating => {}
+            Some(Scale::Gone) => orphans.push(owned),
+            Some(Scale::Unknown(failure)) => failures.push(failure.clone()),
+            // Unreachable: every controller is asked for before this is computed.
+            None => failures.push(Failure::transient(Cause::NoScaleKnown)),
+        }
+    }
+    if !orphans.is_empty() {
+        let controllers: Vec<&OwnerRef> = orphans.iter().map(|owned| &*owned.controller).collect();
+        let pods = orphans.iter().map(|owned| owned.pods).sum::<i64>();
+        failures.push(Failure::permanent(Cause::NoController {
+            pod: smallest_pod(&controllers).unwrap_or_default(),
+            others: pods - 1,
+        }));
+    }
+    match Failure::first(failures) {
+        Some(failure) => Err(failure),
+        None => Ok(by_uid.values().copied().fold(0, i64::saturating_add)),
+    }
+}

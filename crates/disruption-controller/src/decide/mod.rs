@@ -1,0 +1,272 @@
+//! The rules: how many disruptions a budget allows, and what is written about it.
+//!
+//! | rule | function | test |
+//! |---|---|---|
+//! | DIS-7 | `decide`, `Condition::judged` | `tests/decide_table.rs::the_condition_moves_its_time_only_with_its_status` |
+//! | DIS-8 | `decide`, `Write` | `tests/decide_table.rs::nothing_is_written_when_the_status_says_it_all`, `tests/sync/requests.rs::one_status_write_is_one_patch_with_every_number` |
+//! | DIS-9 | `decide`, `Failure` | `tests/decide_table.rs::what_cannot_be_computed_allows_nothing_and_says_why` |
+//!
+//! The other rules are in the modules: [`demand`] (DIS-2, DIS-3), [`expected`] (DIS-2, DIS-11), [`scale`] (DIS-5),
+//! [`disrupted`] (DIS-4, DIS-6), [`stale`] (DIS-15).
+
+pub mod demand;
+pub mod disrupted;
+pub mod expected;
+pub mod failure;
+pub mod scale;
+pub mod stale;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use controller_core::clock::saturating_add;
+use controller_core::meta::{ObjectKey, OwnerRef, Uid};
+use jiff::Timestamp;
+
+pub use self::demand::{Demand, demand};
+pub use self::disrupted::{Disrupted, Entry, Fate, disrupted, fate};
+pub use self::expected::{Counts, Owned, expected_pods};
+pub use self::failure::{Cause, Failure};
+pub use self::scale::{Builtin, Reading, Scale, Scales, scale_of};
+pub use self::stale::{Stale, stale};
+use crate::view::{PdbView, Status};
+
+/// How long an approved eviction may take to delete its pod. Source: `disruption.go`, `DeletionTimeout`.
+pub const DELETION_TIMEOUT: Duration = Duration::from_mins(2);
+/// How often what no informer tells is read again (DIS-12).
+pub const SCALE_REREAD: Duration = Duration::from_secs(30);
+/// How soon what only an event can mend is tried again all the same (DIS-9).
+pub const PERMANENT_RETRY: Duration = Duration::from_mins(5);
+/// The longest message of a condition, in bytes: what a proxy says may be a whole page.
+pub const MESSAGE_LENGTH: usize = 1024;
+/// Source: `policy/v1`, `SufficientPodsReason`, `InsufficientPodsReason`, `SyncFailedReason`.
+pub const SUFFICIENT_PODS: &str = "SufficientPods";
+/// See [`SUFFICIENT_PODS`].
+pub const INSUFFICIENT_PODS: &str = "InsufficientPods";
+/// See [`SUFFICIENT_PODS`].
+pub const SYNC_FAILED: &str = "SyncFailed";
+
+/// What is known of a budget when it is computed.
+#[derive(Clone, Debug)]
+pub struct Situation<'a> {
+    /// The budget.
+    pub pdb: &'a PdbView,
+    /// Its pods.
+    pub counts: &'a Counts,
+    /// What the entries of its disruptedPods have come to.
+    pub entries: &'a [Entry],
+    /// The scales of the controllers of its pods, where [`Demand::needs_scales`].
+    pub scales: &'a Scales,
+}
+
+/// What to do about a budget.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// What to write.
+    pub plan: Plan,
+    /// When to look again without an event, by wall time.
+    pub look_again: Option<Timestamp>,
+    /// The numbers, or why there are none.
+    pub result: Result<Numbers, Failure>,
+    /// Evictions that were approved and did not come (DIS-6).
+    pub overdue: Vec<(Arc<str>, Uid)>,
+    /// How many healthy pods were approved to go.
+    pub going: i64,
+}
+
+/// What to write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Plan {
+    /// The status says it all.
+    Leave,
+    /// This.
+    Write(Write),
+}
+
+/// One strategic merge patch of one state of a budget.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Write {
+    /// Which budget.
+    pub pdb: ObjectKey,
+    /// Of which uid.
+    pub uid: Uid,
+    /// At which resourceVersion.
+    pub version: Arc<str>,
+    /// `observedGeneration`.
+    pub generation: i64,
+    /// The numbers; none when they could not be computed: nothing is allowed then, the others stay.
+    pub numbers: Option<Numbers>,
+    /// The entries of disruptedPods that go.
+    pub dropped: Vec<Arc<str>>,
+    /// The condition.
+    pub condition: Condition,
+}
+
+/// The numbers of a budget's status.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Numbers {
+    /// `disruptionsAllowed`.
+    pub allowed: i32,
+    /// `currentHealthy`.
+    pub current: i32,
+    /// `desiredHealthy`.
+    pub desired: i32,
+    /// `expectedPods`.
+    pub expected: i32,
+}
+
+/// The condition `DisruptionAllowed` to be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condition {
+    /// `status`.
+    pub allowed: bool,
+    /// `reason`.
+    pub reason: &'static str,
+    /// `message`.
+    pub message: String,
+    /// `lastTransitionTime`.
+    pub since: Timestamp,
+}
+
+/// Computes a budget at wall time `now`. `smallest_pod` names the first of the budget's pods, by name, that are of
+/// these controllers; it is asked only when something fails.
+pub fn decide(
+    situation: &Situation<'_>,
+    smallest_pod: impl Fn(&[&OwnerRef]) -> Option<Arc<str>>,
+    now: Timestamp,
+) -> Decision {
+    let Situation {
+        pdb,
+        counts,
+        entries,
+        scales,
+    } = situation;
+    let demand = match demand(pdb) {
+        Ok(demand) => demand,
+        Err(cause) => return fail_safe(pdb, Failure::permanent(cause), now),
+    };
+    let expected = match expected_pods(demand, counts, scales, smallest_pod) {
+        Ok(expected) => expected,
+        Err(failure) => return fail_safe(pdb, failure, now),
+    };
+    let disrupted = disrupted(entries, now);
+    let numbers = Numbers::of(demand, expected, counts.healthy - disrupted.healthy);
+    let condition = Condition::judged(pdb, numbers.allowed > 0, now);
+    let says_so = says(&pdb.status, numbers) && disrupted.dropped.is_empty() && condition.stands_in(pdb);
+    let rereads = demand.needs_scales() && scales.any_is_live();
+    let reread = rereads.then(|| saturating_add(now, SCALE_REREAD));
+    Decision {
+        plan: if says_so {
+            Plan::Leave
+        } else {
+            Plan::Write(Write::new(pdb, Some(numbers), disrupted.dropped, condition))
+        },
+        look_again: [disrupted.look_again, reread].into_iter().flatten().min(),
+        result: Ok(numbers),
+        overdue: disrupted.overdue,
+        going: disrupted.healthy,
+    }
+}
+
+/// Allows nothing, and says why (DIS-9).
+fn fail_safe(pdb: &PdbView, failure: Failure, now: Timestamp) -> Decision {
+    let mut message = failure.to_string();
+    message.truncate(message.floor_char_boundary(MESSAGE_LENGTH));
+    let condition = Condition {
+        reason: SYNC_FAILED,
+        message,
+        ..Condition::judged(pdb, false, now)
+    };
+    let says_so = pdb.status.disruptions_allowed == 0 && condition.stands_in(pdb);
+    Decision {
+        plan: if says_so {
+            Plan::Leave
+        } else {
+            Plan::Write(Write::new(pdb, None, Vec::new(), condition))
+        },
+        // What is transient goes through the queue's backoff.
+        look_again: (!failure.transient).then(|| saturating_add(now, PERMANENT_RETRY)),
+        result: Err(failure),
+        overdue: Vec::new(),
+        going: 0,
+    }
+}
+
+fn says(status: &Status, numbers: Numbers) -> bool {
+    status.disruptions_allowed == i64::from(numbers.allowed)
+        && status.current_healthy == i64::from(numbers.current)
+        && status.desired_healthy == i64::from(numbers.desired)
+        && status.expected_pods == i64::from(numbers.expected)
+}
+
+impl Numbers {
+    /// DIS-4: what is healthy beyond what is desired may go, where pods are expected at all.
+    pub fn of(demand: Demand, expected: i64, current: i64) -> Self {
+        let desired = demand.desired_healthy(expected);
+        let spare = if expected > 0 {
+            current.saturating_sub(desired).max(0)
+        } else {
+            0
+        };
+        Self {
+            allowed: int32(spare),
+            current: int32(current),
+            desired: int32(desired),
+            expected: int32(expected),
+        }
+    }
+}
+
+/// Held at the ends of what the field can hold.
+fn int32(number: i64) -> i32 {
+    i32::try_from(number).unwrap_or(if number < 0 { i32::MIN } else { i32::MAX })
+}
+
+impl Write {
+    fn new(pdb: &PdbView, numbers: Option<Numbers>, dropped: Vec<Arc<str>>, condition: Condition) -> Self {
+        Self {
+            pdb: pdb.key.clone(),
+            uid: pdb.uid.clone(),
+            version: Arc::clone(&pdb.version),
+            generation: pdb.generation,
+            numbers,
+            dropped,
+            condition,
+        }
+    }
+
+    /// `disruptionsAllowed`.
+    pub fn allowed(&self) -> i32 {
+        self.numbers.map_or(0, |numbers| numbers.allowed)
+    }
+}
+
+impl Condition {
+    /// The condition of a budget that could be computed (DIS-7).
+    fn judged(pdb: &PdbView, allowed: bool, now: Timestamp) -> Self {
+        let held = pdb.status.condition.as_ref();
+        let unchanged = held.filter(|held| held.allowed == allowed);
+        Self {
+            allowed,
+            reason: if allowed {
+                SUFFICIENT_PODS
+            } else {
+                INSUFFICIENT_PODS
+            },
+            message: String::new(),
+            since: unchanged.and_then(|held| held.since).unwrap_or(now),
+        }
+    }
+
+    /// Whether the budget has it already, for the generation that it has now.
+    fn stands_in(&self, pdb: &PdbView) -> bool {
+        let held = pdb.status.condition.as_ref();
+        pdb.status.observed_generation == pdb.generation
+            && held.is_some_and(|held| {
+                held.allowed == self.allowed
+                    && *held.reason == *self.reason
+                    && *held.message == *self.message
+                    && held.observed_generation == pdb.generation
+            })
+    }
+}

@@ -1,0 +1,37 @@
+//! Pods that somebody wanted to go, and that stayed.
+//!
+//! | rule | function | test |
+//! |---|---|---|
+//! | DIS-15 | `stale` | `tests/decide_table.rs::a_disruption_that_does_not_come_is_stale_after_two_minutes`, `tests/sync/stale.rs::a_stale_condition_is_reset_after_two_minutes` |
+
+use std::time::Duration;
+
+use controller_core::clock::saturating_add;
+use jiff::Timestamp;
+
+use crate::view::PodView;
+
+/// Source: `disruption.go`, `stalePodDisruptionTimeout`.
+pub const STALE_POD_DISRUPTION_TIMEOUT: Duration = Duration::from_mins(2);
+/// The kubelet may take as long as it wants between its condition and the deletion. Source: `core/v1`,
+/// `PodReasonTerminationByKubelet`.
+const TERMINATION_BY_KUBELET: &str = "TerminationByKubelet";
+
+/// What a pod's condition `DisruptionTarget` means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stale {
+    /// It has none that could be stale.
+    Never,
+    /// It is stale from then on, by wall time.
+    From(Timestamp),
+}
+
+/// When the condition of `pod` is stale.
+pub fn stale(pod: &PodView) -> Stale {
+    match &pod.target {
+        Some(target) if !pod.deleting && !pod.over && *target.reason != *TERMINATION_BY_KUBELET => {
+            Stale::From(saturating_add(target.since, STALE_POD_DISRUPTION_TIMEOUT))
+        }
+        _ => Stale::Never,
+    }
+}

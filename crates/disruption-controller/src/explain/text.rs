@@ -1,0 +1,251 @@
+//! The answer in words.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::{Explanation, Workload};
+use crate::decide::{Condition, Demand, Numbers, Plan, Scale, Write};
+use crate::selector::Selector;
+use crate::view::{Amount, PdbView};
+
+/// How many of a kind are named; a namespace may have tens of thousands.
+const NAMED: usize = 20;
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { pdb, selected, .. } = self;
+        writeln!(f, "PodDisruptionBudget {}: {}", pdb.key, Asked(pdb))?;
+        match &pdb.selector {
+            Selector::Nothing => writeln!(f, "selects no pods: it has no selector")?,
+            Selector::Invalid(_) => writeln!(f, "selects no pods: its selector is invalid")?,
+            selector @ Selector::Where(_) => writeln!(f, "selects {} by {selector}", pods(*selected))?,
+        }
+        self.write_shared(f)?;
+        for workload in &self.workloads {
+            writeln!(f, "  {workload}")?;
+        }
+        match self.unmanaged.as_slice() {
+            [] => {}
+            [pod] => writeln!(
+                f,
+                "  1 has no controller, so it is not expected, though it counts when healthy: {pod}"
+            )?,
+            pods => writeln!(
+                f,
+                "  {} have no controller, so they are not expected, though they count when healthy: {}",
+                pods.len(),
+                Names(pods)
+            )?,
+        }
+        match (&self.decision.result, self.demand) {
+            (Ok(numbers), Some(demand)) => self.write_numbers(f, *numbers, demand)?,
+            (Ok(_), None) => {}
+            (Err(failure), _) => {
+                self.write_unhealthy(f)?;
+                writeln!(f, "disruptionsAllowed 0, for it cannot be computed: {failure}")?;
+            }
+        }
+        match &self.decision.plan {
+            Plan::Leave => writeln!(f, "its status says so"),
+            Plan::Write(write) => writeln!(
+                f,
+                "its status does not say so yet; to be written: {}",
+                Changes(pdb, write)
+            ),
+        }
+    }
+}
+
+impl Explanation {
+    fn write_numbers(&self, f: &mut fmt::Formatter<'_>, numbers: Numbers, demand: Demand) -> fmt::Result {
+        let Numbers {
+            allowed,
+            current,
+            desired,
+            expected,
+        } = numbers;
+        let unavailable = i64::from(expected) - i64::from(desired);
+        let from_expected = match demand {
+            Demand::Nothing => "nothing is asked for",
+            Demand::Available(_) => "as many as it selects",
+            _ if self.workloads.is_empty() => "no controller wants pods",
+            _ => "what the controllers of its pods want",
+        };
+        writeln!(f, "expectedPods {expected}: {from_expected}")?;
+        let from_desired = match demand {
+            Demand::Nothing => "nothing is asked for".to_owned(),
+            Demand::Available(_) => "minAvailable".to_owned(),
+            Demand::AvailablePercent(percent) => format!("{percent}% of {expected} expected, rounded up"),
+            Demand::Unavailable(may) if may > i64::from(expected) => {
+                format!("{expected} expected, of which {may} may be unavailable")
+            }
+            Demand::Unavailable(may) => format!("{expected} expected less {may} that may be unavailable"),
+            Demand::UnavailablePercent(percent) => format!(
+                "{expected} expected less {unavailable} that may be unavailable ({percent}%, rounded up)"
+            ),
+        };
+        writeln!(f, "desiredHealthy {desired}: {from_desired}")?;
+        match self.unhealthy.len() {
+            0 => writeln!(f, "currentHealthy {current}: all that it selects")?,
+            lost => writeln!(
+                f,
+                "currentHealthy {current}: {} selected less {lost} that {} count",
+                self.selected,
+                if lost == 1 { "does not" } else { "do not" }
+            )?,
+        }
+        self.write_unhealthy(f)?;
+        let missing = i64::from(desired) - i64::from(current);
+        let from_allowed = if expected <= 0 {
+            "no pods are expected".to_owned()
+        } else if missing > 0 {
+            format!("{current} healthy, {missing} fewer than desired")
+        } else {
+            format!("{current} healthy less {desired} desired")
+        };
+        writeln!(f, "disruptionsAllowed {allowed}: {from_allowed}")
+    }
+
+    fn write_unhealthy(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (pod, why) in self.unhealthy.iter().take(NAMED) {
+            writeln!(f, "  {pod} does not count: {why}")?;
+        }
+        match self.unhealthy.len().saturating_sub(NAMED) {
+            0 => Ok(()),
+            more => writeln!(f, "  nor do {more} more"),
+        }
+    }
+
+    fn write_shared(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (others, pods) in &self.shared {
+            let others = match others.as_slice() {
+                [other] => format!("PodDisruptionBudget {other} selects them"),
+                others => format!("PodDisruptionBudgets {} select them", others.join(", ")),
+            };
+            writeln!(
+                f,
+                "  the Eviction API refuses these, for {others}, too: {}",
+                Names(pods)
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Workload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let who = &self.who;
+        let has = match self.terminating {
+            0 => format!("has {}", self.pods),
+            terminating if terminating == self.pods => format!("has {terminating}, all being deleted"),
+            terminating => format!("has {}, {terminating} of them being deleted", self.pods),
+        };
+        match &self.scale {
+            Scale::Of { replicas, live, .. } => {
+                let source = if *live { " (read from its scale)" } else { "" };
+                write!(f, "{who} wants {replicas}{source}, {has}")
+            }
+            Scale::Gone if self.terminating == self.pods => write!(f, "{who} is gone and wants 0, {has}"),
+            Scale::Gone => write!(f, "{who} is gone, {has}"),
+            Scale::Unknown(failure) => write!(f, "{who} {has}; how many it wants is not known: {failure}"),
+        }
+    }
+}
+
+/// What a write changes, and what it is now.
+struct Changes<'a>(&'a PdbView, &'a Write);
+
+impl fmt::Display for Changes<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(pdb, write) = self;
+        let status = &pdb.status;
+        let mut fields = vec![(
+            "disruptionsAllowed",
+            write.allowed().into(),
+            status.disruptions_allowed,
+        )];
+        if let Some(numbers) = write.numbers {
+            fields.extend([
+                ("currentHealthy", numbers.current.into(), status.current_healthy),
+                ("desiredHealthy", numbers.desired.into(), status.desired_healthy),
+                ("expectedPods", numbers.expected.into(), status.expected_pods),
+            ]);
+        }
+        fields.push(("observedGeneration", write.generation, status.observed_generation));
+        let differing = fields
+            .into_iter()
+            .filter(|(_, to, now): &(_, i64, i64)| to != now);
+        let mut changes: Vec<_> = differing
+            .map(|(field, to, now)| format!("{field} {to} (now {now})"))
+            .collect();
+        let Condition {
+            allowed,
+            reason,
+            message,
+            ..
+        } = &write.condition;
+        let held = status.condition.as_ref();
+        let stands = held.is_some_and(|held| {
+            held.allowed == *allowed && *held.reason == **reason && *held.message == **message
+        });
+        if !stands {
+            let word = if *allowed { "True" } else { "False" };
+            changes.push(format!("DisruptionAllowed={word} ({reason})"));
+        }
+        if !write.dropped.is_empty() {
+            changes.push(format!("disruptedPods without {}", Names(&write.dropped)));
+        }
+        if changes.is_empty() {
+            changes.push("observedGeneration of its condition".to_owned());
+        }
+        f.write_str(&changes.join(", "))
+    }
+}
+
+/// The first of them, and how many more there are.
+struct Names<'a>(&'a [Arc<str>]);
+
+impl fmt::Display for Names<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(all) = self;
+        let named = all.len().min(NAMED);
+        f.write_str(&all[..named].join(", "))?;
+        match all.len() - named {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
+    }
+}
+
+fn pods(count: i64) -> String {
+    match count {
+        0 => "no pods".to_owned(),
+        1 => "1 pod".to_owned(),
+        count => format!("{count} pods"),
+    }
+}
+
+/// What a budget asks for, as its spec has it.
+struct Asked<'a>(&'a PdbView);
+
+impl fmt::Display for Asked<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(pdb) = self;
+        let amount = |amount: &Amount| match amount {
+            Amount::Int(pods) => pods.to_string(),
+            Amount::Text(text) => text.to_string(),
+            Amount::Other => "no amount".to_owned(),
+        };
+        match (&pdb.min_available, &pdb.max_unavailable) {
+            (None, None) => f.write_str("neither minAvailable nor maxUnavailable"),
+            (Some(min), None) => write!(f, "minAvailable {}", amount(min)),
+            (None, Some(max)) => write!(f, "maxUnavailable {}", amount(max)),
+            (Some(min), Some(max)) => write!(
+                f,
+                "minAvailable {} and maxUnavailable {}",
+                amount(min),
+                amount(max)
+            ),
+        }
+    }
+}

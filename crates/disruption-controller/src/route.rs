@@ -1,0 +1,57 @@
+//! Which changes wake whom, and how soon.
+//!
+//! | rule | function | test |
+//! |---|---|---|
+//! | DIS-12 | `counts_alike`, `pdb_wakes` | `tests/route_table.rs::only_what_a_rule_reads_of_a_pod_wakes`, `tests/route_table.rs::only_what_a_rule_reads_of_a_budget_wakes` |
+//! | DIS-14 | `urgency` | `tests/route_table.rs::less_than_what_was_written_does_not_wait` |
+
+use std::time::Duration;
+
+use crate::decide::{Numbers, Write};
+use crate::view::{PdbView, PodView, Status};
+
+/// How long changes are collected that do not lower what is allowed.
+pub const COALESCE: Duration = Duration::from_millis(100);
+
+/// Whether two states of a pod are the same to every budget.
+pub fn counts_alike(old: &PodView, new: &PodView) -> bool {
+    old.uid == new.uid
+        && old.labels == new.labels
+        && old.controller == new.controller
+        && old.ready == new.ready
+        && old.deleting == new.deleting
+}
+
+/// Whether a change of a budget concerns a rule. Our own write does not: `old` is what it made of the budget.
+pub fn pdb_wakes(old: &PdbView, new: &PdbView) -> bool {
+    old.uid != new.uid
+        || old.generation != new.generation
+        || old.selector != new.selector
+        || old.min_available != new.min_available
+        || old.max_unavailable != new.max_unavailable
+        || old.status != new.status
+}
+
+/// Whether a value of `allowed` cannot wait, when the API server may believe in `promised`.
+pub const fn urgency(allowed: i64, promised: i64) -> bool {
+    allowed < promised
+}
+
+/// Whether somebody has undone `ours`, the status that we wrote. An approved eviction takes from what is allowed and
+/// leaves the other numbers.
+pub fn undoes(ours: &Status, now: &Status) -> bool {
+    ours.expected_pods != now.expected_pods
+        || ours.desired_healthy != now.desired_healthy
+        || ours.current_healthy != now.current_healthy
+        || ours.disruptions_allowed < now.disruptions_allowed
+}
+
+/// Whether `write` says what `ours`, the status that we wrote, said already.
+pub fn says_again(ours: &Status, write: &Write) -> bool {
+    let same = |numbers: Numbers| {
+        ours.expected_pods == i64::from(numbers.expected)
+            && ours.desired_healthy == i64::from(numbers.desired)
+            && ours.current_healthy == i64::from(numbers.current)
+    };
+    ours.disruptions_allowed == i64::from(write.allowed()) && write.numbers.is_none_or(same)
+}

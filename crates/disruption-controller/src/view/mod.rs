@@ -1,0 +1,171 @@
+//! What is read of a pod (labels, readiness, controller), of a `PodDisruptionBudget` (spec and status) and of a workload
+//! (its replicas).
+
+mod wire;
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use controller_core::informer::View;
+use controller_core::meta::{ObjectKey, OwnerRef, Uid};
+use jiff::Timestamp;
+
+pub use self::wire::{PdbWire, PodWire, WorkloadWire};
+use crate::selector::{Labels, Selector};
+
+/// The condition of a budget that is ours.
+pub const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";
+/// The condition of a pod that somebody wants to go.
+pub const DISRUPTION_TARGET: &str = "DisruptionTarget";
+
+/// What the store keeps of a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodView {
+    /// Namespace and name.
+    pub key: ObjectKey,
+    /// `metadata.uid`.
+    pub uid: Uid,
+    /// `metadata.creationTimestamp`, in seconds since 1970; the beginning of time when it has none.
+    pub created: i64,
+    /// `metadata.labels`; equal sets are one.
+    pub labels: Arc<Labels>,
+    /// Its ownerReference with `controller: true`.
+    pub controller: Option<Arc<OwnerRef>>,
+    /// Its condition `DisruptionTarget`, while that is `True`.
+    pub target: Option<Arc<DisruptionTarget>>,
+    /// Whether its condition `Ready` is `True`.
+    pub ready: bool,
+    /// Whether it has a deletionTimestamp.
+    pub deleting: bool,
+    /// Whether its phase is `Succeeded` or `Failed`.
+    pub over: bool,
+}
+
+/// The condition `DisruptionTarget` of a pod, and what a patch of just this state of the pod needs: pods without it
+/// are to change as often as they want.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DisruptionTarget {
+    /// `reason`.
+    pub reason: Arc<str>,
+    /// `lastTransitionTime`; the beginning of time when it has none.
+    pub since: Timestamp,
+    /// `metadata.resourceVersion` of the pod.
+    pub version: Arc<str>,
+    /// `metadata.generation` of the pod.
+    pub generation: i64,
+}
+
+/// What the store keeps of a budget.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PdbView {
+    /// Namespace and name.
+    pub key: ObjectKey,
+    /// `metadata.uid`.
+    pub uid: Uid,
+    /// `metadata.resourceVersion`.
+    pub version: Arc<str>,
+    /// `metadata.generation`.
+    pub generation: i64,
+    /// `spec.selector`.
+    pub selector: Selector,
+    /// `spec.minAvailable`.
+    pub min_available: Option<Amount>,
+    /// `spec.maxUnavailable`.
+    pub max_unavailable: Option<Amount>,
+    /// What we write of `status`.
+    pub status: Status,
+    /// The field manager that wrote its status last.
+    pub written_by: Option<Arc<str>>,
+}
+
+/// An `IntOrString`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Amount {
+    /// So many pods.
+    Int(i64),
+    /// A percentage, if it can be read as one.
+    Text(Arc<str>),
+    /// Neither a number of pods nor a text.
+    Other,
+}
+
+/// `status` of a budget, as far as it is ours.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// `observedGeneration`.
+    pub observed_generation: i64,
+    /// `disruptionsAllowed`.
+    pub disruptions_allowed: i64,
+    /// `currentHealthy`.
+    pub current_healthy: i64,
+    /// `desiredHealthy`.
+    pub desired_healthy: i64,
+    /// `expectedPods`.
+    pub expected_pods: i64,
+    /// `disruptedPods`: when the eviction of the pod of this name was approved.
+    pub disrupted_pods: BTreeMap<Arc<str>, Timestamp>,
+    /// The condition `DisruptionAllowed`, if it is `True` or `False`.
+    pub condition: Option<Condition>,
+}
+
+/// The condition `DisruptionAllowed` of a budget.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condition {
+    /// Whether its `status` is `True`.
+    pub allowed: bool,
+    /// `reason`.
+    pub reason: Arc<str>,
+    /// `message`.
+    pub message: Arc<str>,
+    /// `observedGeneration`.
+    pub observed_generation: i64,
+    /// `lastTransitionTime`.
+    pub since: Option<Timestamp>,
+}
+
+/// What the store keeps of a `ReplicationController`, `ReplicaSet`, `Deployment` or `StatefulSet`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkloadView {
+    /// Namespace and name.
+    pub key: ObjectKey,
+    /// `metadata.uid`.
+    pub uid: Uid,
+    /// `spec.replicas`.
+    pub replicas: i64,
+    /// Its ownerReference with `controller: true`: the Deployment of a `ReplicaSet`.
+    pub controller: Option<Arc<OwnerRef>>,
+}
+
+impl View for PodView {
+    type Index = Infallible;
+
+    fn key(&self) -> &ObjectKey {
+        &self.key
+    }
+
+    fn index(&self, _: &mut Vec<Infallible>) {}
+}
+
+impl View for PdbView {
+    type Index = Infallible;
+
+    fn key(&self) -> &ObjectKey {
+        &self.key
+    }
+
+    fn index(&self, _: &mut Vec<Infallible>) {}
+}
+
+impl View for WorkloadView {
+    /// The uid of its controller: the `ReplicaSets` of a Deployment.
+    type Index = Uid;
+
+    fn key(&self) -> &ObjectKey {
+        &self.key
+    }
+
+    fn index(&self, out: &mut Vec<Uid>) {
+        out.extend(self.controller.iter().map(|controller| controller.uid.clone()));
+    }
+}

@@ -1,0 +1,537 @@
+//! What is decoded straight from the wire, and how it becomes a view.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use controller_core::informer::{DecodeError, Identity, Interner, Wire};
+use controller_core::meta::{ObjectKey, OwnerRef, Uid};
+use jiff::Timestamp;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
+
+use super::{
+    Amount, Condition, DISRUPTION_ALLOWED, DISRUPTION_TARGET, DisruptionTarget, PdbView, PodView, Status,
+    WorkloadView,
+};
+use crate::selector::{Labels, Selector, SelectorWire};
+
+/// `0001-01-01T00:00:00Z` in seconds since 1970: how Go writes a time that was never set, where it writes it.
+const GO_ZERO_TIME: i64 = -62_135_596_800;
+/// What the API server fills in for `spec.replicas`.
+const DEFAULT_REPLICAS: i64 = 1;
+
+/// What is decoded of a pod.
+#[derive(Clone, Debug, Deserialize)]
+pub struct PodWire {
+    #[serde(default)]
+    metadata: Metadata,
+    #[serde(default)]
+    status: PodStatusWire,
+}
+
+/// What is decoded of a budget.
+#[derive(Clone, Debug, Deserialize)]
+pub struct PdbWire {
+    #[serde(default)]
+    metadata: Metadata,
+    #[serde(default)]
+    spec: PdbSpecWire,
+    #[serde(default)]
+    status: PdbStatusWire,
+}
+
+/// What is decoded of a workload.
+#[derive(Clone, Debug, Deserialize)]
+pub struct WorkloadWire {
+    #[serde(default)]
+    metadata: Metadata,
+    #[serde(default)]
+    spec: WorkloadSpecWire,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    #[serde(default)]
+    namespace: Option<String>,
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    uid: String,
+    #[serde(default)]
+    resource_version: String,
+    #[serde(default)]
+    generation: Option<i64>,
+    #[serde(default)]
+    labels: Option<BTreeMap<String, String>>,
+    #[serde(default)]
+    owner_references: Option<Vec<OwnerWire>>,
+    #[serde(default, deserialize_with = "time")]
+    creation_timestamp: Option<Timestamp>,
+    #[serde(default)]
+    deletion_timestamp: Option<IgnoredAny>,
+    #[serde(default)]
+    managed_fields: Option<Vec<ManagerWire>>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct OwnerWire {
+    #[serde(default)]
+    api_version: String,
+    #[serde(default)]
+    kind: String,
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    uid: String,
+    #[serde(default)]
+    controller: Option<bool>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct ManagerWire {
+    #[serde(default)]
+    manager: Option<String>,
+    #[serde(default)]
+    subresource: Option<String>,
+    #[serde(default, deserialize_with = "time")]
+    time: Option<Timestamp>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct PodStatusWire {
+    #[serde(default)]
+    phase: Option<String>,
+    #[serde(default)]
+    conditions: Option<Vec<ConditionWire>>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ConditionWire {
+    #[serde(rename = "type", default)]
+    kind: String,
+    #[serde(default)]
+    status: String,
+    #[serde(default)]
+    reason: Option<String>,
+    #[serde(default)]
+    message: Option<String>,
+    #[serde(default)]
+    observed_generation: Option<i64>,
+    #[serde(default, deserialize_with = "time")]
+    last_transition_time: Option<Timestamp>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PdbSpecWire {
+    #[serde(default)]
+    selector: Option<SelectorWire>,
+    #[serde(default)]
+    min_available: Option<AmountWire>,
+    #[serde(default)]
+    max_unavailable: Option<AmountWire>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+enum AmountWire {
+    Int(i64),
+    Text(String),
+    Other(IgnoredAny),
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PdbStatusWire {
+    #[serde(default)]
+    observed_generation: Option<i64>,
+    #[serde(default)]
+    disruptions_allowed: Option<i64>,
+    #[serde(default)]
+    current_healthy: Option<i64>,
+    #[serde(default)]
+    desired_healthy: Option<i64>,
+    #[serde(default)]
+    expected_pods: Option<i64>,
+    #[serde(default)]
+    disrupted_pods: Option<BTreeMap<String, Option<String>>>,
+    #[serde(default)]
+    conditions: Option<Vec<ConditionWire>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct WorkloadSpecWire {
+    #[serde(default)]
+    replicas: Option<i64>,
+}
+
+/// A time; nothing when it was never set or cannot be represented.
+fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
+    let text = Option::<String>::deserialize(deserializer)?;
+    let time = text.and_then(|text| text.parse::<Timestamp>().ok());
+    Ok(time.filter(|time| time.as_second() != GO_ZERO_TIME))
+}
+
+impl Metadata {
+    fn identity(&self, interner: &Interner) -> Identity {
+        Identity {
+            key: ObjectKey {
+                namespace: self
+                    .namespace
+                    .as_deref()
+                    .map(|namespace| interner.intern(namespace)),
+                name: self.name.as_str().into(),
+            },
+            uid: Uid::from(self.uid.as_str()),
+            version: Some(self.resource_version.as_str().into()),
+        }
+    }
+
+    fn controller(&self, interner: &Interner) -> Option<Arc<OwnerRef>> {
+        let owners = self.owner_references.iter().flatten();
+        let controller = { owners }.find(|owner| owner.controller == Some(true))?;
+        Some(interner.share(OwnerRef {
+            api_version: interner.intern(&controller.api_version),
+            kind: interner.intern(&controller.kind),
+            name: interner.intern(&controller.name),
+            uid: Uid::from(&*controller.uid),
+            controller: true,
+        }))
+    }
+
+    fn status_writer(&self, interner: &Interner) -> Option<Arc<str>> {
+        let managers = self.managed_fields.iter().flatten();
+        let of_status = managers.filter(|entry| entry.subresource.as_deref() == Some("status"));
+        let last = of_status.max_by_key(|entry| entry.time)?;
+        last.manager.as_deref().map(|manager| interner.intern(manager))
+    }
+}
+
+impl PodWire {
+    /// The pod as a read of it alone, or a list, decodes it.
+    pub fn into_fresh(self, interner: &Interner) -> PodView {
+        let identity = self.metadata.identity(interner);
+        self.view(identity, interner)
+    }
+
+    fn view(self, pod: Identity, interner: &Interner) -> PodView {
+        let metadata = self.metadata;
+        let conditions = self.status.conditions.unwrap_or_default();
+        // The first of a type counts, as upstream has it.
+        let true_one = |kind: &str| {
+            let first = conditions.iter().find(|condition| condition.kind == kind);
+            first.filter(|condition| condition.status == "True")
+        };
+        let target = true_one(DISRUPTION_TARGET).map(|condition| {
+            Arc::new(DisruptionTarget {
+                reason: interner.intern(condition.reason.as_deref().unwrap_or_default()),
+                since: condition.last_transition_time.unwrap_or(Timestamp::MIN),
+                version: pod.version.clone().unwrap_or_default(),
+                generation: metadata.generation.unwrap_or_default(),
+            })
+        });
+        let labels = metadata
+            .labels
+            .as_ref()
+            .map(|labels| Labels::new(labels, interner));
+        PodView {
+            created: metadata.creation_timestamp.map_or(i64::MIN, Timestamp::as_second),
+            controller: metadata.controller(interner),
+            labels: interner.share(labels.unwrap_or_default()),
+            ready: true_one("Ready").is_some(),
+            deleting: metadata.deletion_timestamp.is_some(),
+            over: matches!(self.status.phase.as_deref(), Some("Succeeded" | "Failed")),
+            key: pod.key,
+            uid: pod.uid,
+            target,
+        }
+    }
+}
+
+impl PdbWire {
+    /// The budget as a read of it alone, or the answer to a write, shows it.
+    pub fn into_fresh(self, interner: &Interner) -> PdbView {
+        let identity = self.metadata.identity(interner);
+        self.view(identity, interner)
+    }
+
+    fn view(self, pdb: Identity, interner: &Interner) -> PdbView {
+        PdbView {
+            key: pdb.key,
+            uid: pdb.uid,
+            version: pdb.version.unwrap_or_default(),
+            generation: self.metadata.generation.unwrap_or_default(),
+            selector: Selector::compile(self.spec.selector.as_ref(), interner),
+            min_available: self.spec.min_available.map(AmountWire::into_amount),
+            max_unavailable: self.spec.max_unavailable.map(AmountWire::into_amount),
+            status: self.status.into_status(interner),
+            written_by: self.metadata.status_writer(interner),
+        }
+    }
+}
+
+impl AmountWire {
+    fn into_amount(self) -> Amount {
+        match self {
+            Self::Int(number) => Amount::Int(number),
+            Self::Text(text) => Amount::Text(text.into()),
+            Self::Other(_) => Amount::Other,
+        }
+    }
+}
+
+impl PdbStatusWire {
+    fn into_status(self, interner: &Interner) -> Status {
+        let disrupted = self.disrupted_pods.into_iter().flatten();
+        let mut conditions = self.conditions.into_iter().flatten();
+        let ours = conditions.find(|condition| condition.kind == DISRUPTION_ALLOWED);
+        let ours = ours.filter(|condition| matches!(&*condition.status, "True" | "False"));
+        Status {
+            observed_generation: self.observed_generation.unwrap_or_default(),
+            disruptions_allowed: self.disruptions_allowed.unwrap_or_default(),
+            current_healthy: self.current_healthy.unwrap_or_default(),
+            desired_healthy: self.desired_healthy.unwrap_or_default(),
+            expected_pods: self.expected_pods.unwrap_or_default(),
+            disrupted_pods: disrupted
+                .map(|(name, since)| (name.into(), approval(since.as_deref())))
+                .collect(),
+            condition: ours.map(|condition| Condition {
+                allowed: condition.status == "True",
+                reason: interner.intern(condition.reason.as_deref().unwrap_or_default()),
+                message: condition.message.unwrap_or_default().into(),
+                observed_generation: condition.observed_generation.unwrap_or_default(),
+                since: condition.last_transition_time,
+            }),
+        }
+    }
+}
+
+/// When an eviction was approved. One without a time was never; a time that cannot be represented lies so far
+/// ahead that the pod is not believed to stay.
+fn approval(since: Option<&str>) -> Timestamp {
+    since.map_or(Timestamp::MIN, |text| text.parse().unwrap_or(Timestamp::MAX))
+}
+
+impl WorkloadWire {
+    /// The workload as a list decodes it.
+    pub fn into_fresh(self, interner: &Interner) -> WorkloadView {
+        let identity = self.metadata.identity(interner);
+        self.view(identity, interner)
+    }
+
+    fn view(self, workload: Identity, interner: &Interner) -> WorkloadView {
+        WorkloadView {
+            controller: self.metadata.controller(interner),
+            replicas: self.spec.replicas.unwrap_or(DEFAULT_REPLICAS),
+            key: workload.key,
+            uid: workload.uid,
+        }
+    }
+}
+
+impl Wire for PodWire {
+    type View = PodView;
+
+    fn into_view(self, pod: Identity, interner: &Interner) -> Result<PodView, DecodeError> {
+        Ok(self.view(pod, interner))
+    }
+}
+
+impl Wire for PdbWire {
+    type View = PdbView;
+
+    fn into_view(self, pdb: Identity, interner: &Interner) -> Result<PdbView, DecodeError> {
+        Ok(self.view(pdb, interner))
+    }
+}
+
+impl Wire for WorkloadWire {
+    type View = WorkloadView;
+
+    fn into_view(self, workload: Identity, interner: &Interner) -> Result<WorkloadView, DecodeError> {
+        Ok(self.view(workload, interner))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pod(pod: &Value) -> PodView {
+        let wire: PodWire = serde_json::from_value(pod.clone()).unwrap();
+        wire.into_fresh(&Interner::new())
+    }
+
+    fn pdb(pdb: &Value) -> PdbView {
+        let wire: PdbWire = serde_json::from_value(pdb.clone()).unwrap();
+        wire.into_fresh(&Interner::new())
+    }
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    #[rstest]
+    #[case::one_of_several(json!([{ "type": "Ready", "status": "False" }, { "type": "Ready", "status": "True" }]), false)]
+    #[case::ready(json!([{ "type": "Ready", "status": "True" }]), true)]
+    #[case::not_ready(json!([{ "type": "Ready", "status": "False" }]), false)]
+    #[case::unknown(json!([{ "type": "Ready", "status": "Unknown" }]), false)]
+    #[case::ready_in_part(json!([{ "type": "ContainersReady", "status": "True" }]), false)]
+    #[case::without_conditions(json!(null), false)]
+    fn a_pod_is_ready_by_its_condition(#[case] conditions: Value, #[case] ready: bool) {
+        assert_eq!(
+            pod(&json!({ "status": { "conditions": conditions } })).ready,
+            ready
+        );
+    }
+
+    #[test]
+    fn only_the_owner_that_controls_a_pod_counts() {
+        let owners = json!([
+            { "apiVersion": "v1", "kind": "Node", "name": "n", "uid": "1" },
+            { "apiVersion": "v1", "kind": "Node", "name": "n", "uid": "2", "controller": false },
+            { "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "3", "controller": true },
+        ]);
+        let controller = pod(&json!({ "metadata": { "ownerReferences": owners } })).controller;
+        let controller = controller.unwrap();
+        assert_eq!(
+            (&*controller.kind, &controller.uid),
+            ("ReplicaSet", &Uid::from("3"))
+        );
+        assert_eq!(pod(&json!({})).controller, None);
+    }
+
+    #[rstest]
+    #[case::one_that_is_true("True", Some("2026-01-01T00:00:00Z"), Some(at("2026-01-01T00:00:00Z")))]
+    #[case::one_without_a_time("True", None, Some(Timestamp::MIN))]
+    #[case::one_of_the_year_1("True", Some("0001-01-01T00:00:00Z"), Some(Timestamp::MIN))]
+    #[case::one_that_is_false("False", Some("2026-01-01T00:00:00Z"), None)]
+    fn a_disruption_is_kept_while_it_is_true(
+        #[case] status: &str,
+        #[case] time: Option<&str>,
+        #[case] since: Option<Timestamp>,
+    ) {
+        let view = pod(&json!({
+            "metadata": { "generation": 3, "resourceVersion": "7" },
+            "status": { "conditions": [{
+                "type": "DisruptionTarget", "status": status, "reason": "r", "lastTransitionTime": time,
+            }] },
+        }));
+        let target = view
+            .target
+            .map(|target| (target.since, target.generation, target.version.to_string()));
+        assert_eq!(target, since.map(|since| (since, 3, "7".to_owned())));
+    }
+
+    #[test]
+    fn the_version_of_a_pod_matters_only_while_somebody_wants_it_to_go() {
+        let versions = ["1", "2"].map(|version| pod(&json!({ "metadata": { "resourceVersion": version } })));
+        assert_eq!(versions[0], versions[1]);
+    }
+
+    #[test]
+    fn equal_sets_of_labels_and_equal_controllers_are_one() {
+        let interner = Interner::new();
+        let decoded = |name: &str| {
+            let wire: PodWire = serde_json::from_value(json!({ "metadata": {
+                "name": name, "labels": { "app": "web", "tier": "front" },
+                "ownerReferences": [{ "apiVersion": "v1", "kind": "K", "name": "n", "uid": "u", "controller": true }],
+            } }))
+            .unwrap();
+            wire.into_fresh(&interner)
+        };
+        let (a, b) = (decoded("a"), decoded("b"));
+        assert!(Arc::ptr_eq(&a.labels, &b.labels));
+        assert!(Arc::ptr_eq(&a.controller.unwrap(), &b.controller.unwrap()));
+    }
+
+    #[rstest]
+    #[case::a_number(json!(3), Some(Amount::Int(3)))]
+    #[case::a_negative_one(json!(-3), Some(Amount::Int(-3)))]
+    #[case::a_percentage(json!("30%"), Some(Amount::Text("30%".into())))]
+    #[case::a_fraction(json!(1.5), Some(Amount::Other))]
+    #[case::beyond_all_numbers(json!(u64::MAX), Some(Amount::Other))]
+    #[case::an_object(json!({}), Some(Amount::Other))]
+    #[case::null(json!(null), None)]
+    fn no_amount_fails_a_budget(#[case] amount: Value, #[case] expected: Option<Amount>) {
+        let view = pdb(&json!({ "spec": { "minAvailable": amount } }));
+        assert_eq!(view.min_available, expected);
+        assert_eq!(view.max_unavailable, None);
+    }
+
+    #[test]
+    fn a_status_is_read_as_far_as_it_is_ours() {
+        let view = pdb(&json!({
+            "metadata": { "managedFields": [
+                { "manager": "kubectl", "time": "2026-01-01T00:00:09Z" },
+                { "manager": "a", "subresource": "status", "time": "2026-01-01T00:00:01Z" },
+                { "manager": "b", "subresource": "status", "time": "2026-01-01T00:00:02Z" },
+            ] },
+            "status": {
+                "observedGeneration": 1, "disruptionsAllowed": 2, "currentHealthy": 3, "desiredHealthy": 4,
+                "expectedPods": 5,
+                "disruptedPods": {
+                    "a": "2026-01-01T00:00:00Z", "b": null, "c": "0001-01-01T00:00:00Z", "d": "9999-12-31T23:59:59Z",
+                },
+                "conditions": [
+                    { "type": "Foreign", "status": "True" },
+                    { "type": "DisruptionAllowed", "status": "True", "reason": "r", "message": "m",
+                      "observedGeneration": 6, "lastTransitionTime": "2026-01-01T00:00:00Z" },
+                ],
+            },
+        }));
+        let disrupted = [
+            ("a", at("2026-01-01T00:00:00Z")),
+            ("b", Timestamp::MIN),
+            ("c", at("0001-01-01T00:00:00Z")),
+            // Not believed to stay: it may be on its way for ever.
+            ("d", Timestamp::MAX),
+        ];
+        assert_eq!(
+            view.status,
+            Status {
+                observed_generation: 1,
+                disruptions_allowed: 2,
+                current_healthy: 3,
+                desired_healthy: 4,
+                expected_pods: 5,
+                disrupted_pods: disrupted.map(|(name, since)| (name.into(), since)).into(),
+                condition: Some(Condition {
+                    allowed: true,
+                    reason: "r".into(),
+                    message: "m".into(),
+                    observed_generation: 6,
+                    since: Some(at("2026-01-01T00:00:00Z")),
+                }),
+            }
+        );
+        assert_eq!(view.written_by.as_deref(), Some("b"));
+        assert_eq!(
+            pdb(&json!({ "status": { "conditions": null } })).status,
+            Status::default()
+        );
+    }
+
+    #[test]
+    fn a_condition_that_says_neither_is_none_of_ours() {
+        let condition = json!([{ "type": "DisruptionAllowed", "status": "Unknown" }]);
+        let view = pdb(&json!({ "status": { "conditions": condition } }));
+        assert_eq!(view.status.condition, None);
+    }
+
+    #[test]
+    fn a_workload_that_says_nothing_wants_one_pod() {
+        let replicas = |spec: Value| {
+            let wire: WorkloadWire = serde_json::from_value(json!({ "spec": spec })).unwrap();
+            wire.into_fresh(&Interner::new()).replicas
+        };
+        assert_eq!(replicas(json!({})), 1);
+        assert_eq!(replicas(json!({ "replicas": 0 })), 0);
+    }
+}

@@ -1,0 +1,556 @@
+//! What holds whatever happens, in which order, and when.
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test"
+)]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use controller_core::clock::Clock;
+use controller_core::informer::Interner;
+use controller_core::meta::{ObjectKey, OwnerRef, Uid};
+use disruption_controller::budgets::Budgets;
+use disruption_controller::decide::{
+    Builtin, Decision, Demand, Plan, Scale, Scales, Situation, decide, demand, scale_of,
+};
+use disruption_controller::view::{Condition, PdbView, PdbWire, PodView, PodWire, WorkloadView};
+use jiff::{SignedDuration, Timestamp};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+const PODS: usize = 8;
+const BUDGETS: usize = 4;
+
+#[derive(Clone, Debug)]
+enum Step {
+    PutPod(usize, Pod),
+    /// The same name, another uid.
+    ReplacePod(usize, Pod),
+    DeletePod(usize),
+    PutPdb(usize, Pdb),
+    DeletePdb(usize),
+    /// The API server approves an eviction.
+    Evict(usize, usize),
+    Scale(usize, i64),
+    Pass(i64),
+    /// Our loop computes a budget and writes its status.
+    Compute(usize),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Pod {
+    app: Option<&'static str>,
+    ready: bool,
+    deleting: bool,
+    /// 0 and 1 are `ReplicaSets`, 2 and 3 those of a Deployment, 4 is gone.
+    owner: Option<usize>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Pdb {
+    selector: Selects,
+    field: &'static str,
+    amount: Amount,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Selects {
+    Nothing,
+    All,
+    Web,
+    WebOrDb,
+    NotDb,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Amount {
+    Pods(i64),
+    Percent(i64),
+}
+
+fn pod() -> impl Strategy<Value = Pod> {
+    let app = prop_oneof![3 => Just(Some("web")), 1 => Just(Some("db")), 1 => Just(None)];
+    let owner = prop_oneof![1 => Just(None), 8 => (0..4_usize).prop_map(Some), 1 => Just(Some(4))];
+    let deleting = prop::bool::weighted(0.2);
+    (app, prop::bool::weighted(0.7), deleting, owner).prop_map(|(app, ready, deleting, owner)| Pod {
+        app,
+        ready,
+        deleting,
+        owner,
+    })
+}
+
+fn pdb() -> impl Strategy<Value = Pdb> {
+    let selector = prop_oneof![
+        1 => Just(Selects::Nothing), 2 => Just(Selects::All), 4 => Just(Selects::Web),
+        2 => Just(Selects::WebOrDb), 2 => Just(Selects::NotDb),
+    ];
+    let amount = prop_oneof![
+        (0..6_i64).prop_map(Amount::Pods),
+        (0..=100_i64).prop_map(Amount::Percent),
+    ];
+    let field = prop_oneof![Just("minAvailable"), Just("maxUnavailable")];
+    (selector, field, amount).prop_map(|(selector, field, amount)| Pdb {
+        selector,
+        field,
+        amount,
+    })
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => (0..PODS, pod()).prop_map(|(name, pod)| Step::PutPod(name, pod)),
+        1 => (0..PODS, pod()).prop_map(|(name, pod)| Step::ReplacePod(name, pod)),
+        1 => (0..PODS).prop_map(Step::DeletePod),
+        2 => (0..BUDGETS, pdb()).prop_map(|(name, pdb)| Step::PutPdb(name, pdb)),
+        1 => (0..BUDGETS).prop_map(Step::DeletePdb),
+        2 => (0..BUDGETS, 0..PODS).prop_map(|(pdb, pod)| Step::Evict(pdb, pod)),
+        1 => (0..3_usize, -2..12_i64).prop_map(|(workload, replicas)| Step::Scale(workload, replicas)),
+        1 => (0..90_i64).prop_map(Step::Pass),
+        3 => (0..BUDGETS).prop_map(Step::Compute),
+    ]
+}
+
+impl Selects {
+    fn wire(self) -> Value {
+        match self {
+            Self::Nothing => Value::Null,
+            Self::All => json!({}),
+            Self::Web => json!({ "matchLabels": { "app": "web" } }),
+            Self::WebOrDb => {
+                json!({ "matchExpressions": [{ "key": "app", "operator": "In", "values": ["db", "web"] }] })
+            }
+            Self::NotDb => {
+                json!({ "matchExpressions": [{ "key": "app", "operator": "NotIn", "values": ["db"] }] })
+            }
+        }
+    }
+
+    fn selects(self, app: Option<&str>) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::All => true,
+            Self::Web => app == Some("web"),
+            Self::WebOrDb => app.is_some(),
+            Self::NotDb => app != Some("db"),
+        }
+    }
+}
+
+/// The objects as the API server has them, and the loop's memory beside it.
+struct World {
+    budgets: Budgets,
+    interner: Arc<Interner>,
+    pods: BTreeMap<usize, (Pod, u64)>,
+    /// When the pods were created, by uid.
+    created: BTreeMap<u64, Timestamp>,
+    pdbs: BTreeMap<usize, Held>,
+    /// Of the two `ReplicaSets` and of the Deployment.
+    replicas: [i64; 3],
+    last: u64,
+    now: Timestamp,
+}
+
+#[derive(Clone)]
+struct Held {
+    spec: Pdb,
+    view: Arc<PdbView>,
+    /// Entries: when they were approved, and whom the loop's store had under that name when it saw them.
+    entries: BTreeMap<usize, (Timestamp, Option<u64>)>,
+}
+
+fn pod_key(name: usize) -> ObjectKey {
+    ObjectKey::namespaced("ns", format!("p{name}"))
+}
+
+fn pdb_key(name: usize) -> ObjectKey {
+    ObjectKey::namespaced("ns", format!("b{name}"))
+}
+
+impl World {
+    fn new() -> Self {
+        Self {
+            budgets: Budgets::default(),
+            interner: Interner::new(),
+            pods: BTreeMap::new(),
+            created: BTreeMap::new(),
+            pdbs: BTreeMap::new(),
+            replicas: [3, 2, 4],
+            last: 0,
+            now: "2026-01-01T00:00:00Z".parse().unwrap(),
+        }
+    }
+
+    fn next(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
+    fn pod_view(&self, name: usize, pod: Pod, uid: u64) -> Arc<PodView> {
+        let owner = pod.owner.map(|owner| {
+            json!([{
+                "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": format!("rs{owner}"),
+                "uid": format!("rs{owner}"), "controller": true,
+            }])
+        });
+        let mut object = json!({
+            "metadata": { "namespace": "ns", "name": format!("p{name}"), "uid": uid.to_string(),
+                "creationTimestamp": self.created[&uid].to_string(),
+                "labels": pod.app.map(|app| json!({ "app": app })), "ownerReferences": owner },
+            "status": { "conditions": [{ "type": "Ready", "status": if pod.ready { "True" } else { "False" } }] },
+        });
+        if pod.deleting {
+            object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        }
+        let wire: PodWire = serde_json::from_value(object).unwrap();
+        Arc::new(wire.into_fresh(&self.interner))
+    }
+
+    fn pdb_view(&mut self, name: usize, spec: &Pdb) -> PdbView {
+        let version = self.next();
+        let amount = match spec.amount {
+            Amount::Pods(pods) => json!(pods),
+            Amount::Percent(percent) => json!(format!("{percent}%")),
+        };
+        let wire: PdbWire = serde_json::from_value(json!({
+            "metadata": { "namespace": "ns", "name": format!("b{name}"), "uid": format!("b{name}"),
+                "resourceVersion": version.to_string(), "generation": version },
+            "spec": { "selector": spec.selector.wire(), spec.field: amount },
+        }))
+        .unwrap();
+        wire.into_fresh(&self.interner)
+    }
+
+    fn take(&mut self, step: &Step) {
+        match step {
+            Step::PutPod(name, pod) => {
+                let known = self.pods.get(name).map(|(_, uid)| *uid);
+                let uid = known.unwrap_or_else(|| self.next());
+                self.put_pod(*name, *pod, uid);
+            }
+            Step::ReplacePod(name, pod) => {
+                let uid = self.next();
+                self.put_pod(*name, *pod, uid);
+            }
+            Step::DeletePod(name) => {
+                self.pods.remove(name);
+                self.budgets
+                    .pod_changed(&pod_key(*name), None, Clock::system().instant());
+            }
+            Step::PutPdb(name, spec) => {
+                let mut view = self.pdb_view(*name, spec);
+                let known = self.pdbs.get(name);
+                let entries = known.map(|held| {
+                    view.status = held.view.status.clone();
+                    // Another selector, another index: whom the entries are about is looked up anew.
+                    let anew = held.spec.selector != spec.selector;
+                    let pods = &self.pods;
+                    let entries = held.entries.iter().map(|(pod, (since, seen))| {
+                        let now = pods.get(pod).map(|(_, uid)| *uid);
+                        (*pod, (*since, if anew { now } else { *seen }))
+                    });
+                    entries.collect()
+                });
+                self.put_pdb(*name, spec.clone(), view, entries.unwrap_or_default());
+            }
+            Step::DeletePdb(name) => {
+                self.pdbs.remove(name);
+                self.budgets.pdb_changed(&pdb_key(*name), None, false);
+            }
+            Step::Evict(name, pod) => self.evict(*name, *pod),
+            Step::Scale(workload, replicas) => self.replicas[*workload] = *replicas,
+            Step::Pass(seconds) => {
+                self.now = self.now.checked_add(SignedDuration::from_secs(*seconds)).unwrap();
+            }
+            Step::Compute(name) => self.compute(*name),
+        }
+    }
+
+    fn put_pod(&mut self, name: usize, pod: Pod, uid: u64) {
+        self.pods.insert(name, (pod, uid));
+        self.created.entry(uid).or_insert(self.now);
+        for held in self.pdbs.values_mut() {
+            if let Some((_, seen @ None)) = held.entries.get_mut(&name)
+                && held.spec.selector.selects(pod.app)
+            {
+                *seen = Some(uid);
+            }
+        }
+        let view = self.pod_view(name, pod, uid);
+        self.budgets
+            .pod_changed(&view.key, Some(&view), Clock::system().instant());
+    }
+
+    fn put_pdb(
+        &mut self,
+        name: usize,
+        spec: Pdb,
+        view: PdbView,
+        entries: BTreeMap<usize, (Timestamp, Option<u64>)>,
+    ) {
+        let view = Arc::new(view);
+        self.budgets.pdb_changed(&view.key, Some(&view), false);
+        self.pdbs.insert(name, Held { spec, view, entries });
+    }
+
+    fn evict(&mut self, name: usize, pod: usize) {
+        let version = self.next().to_string();
+        let (seen, now) = (self.pods.get(&pod).map(|(_, uid)| *uid), self.now);
+        let Some(held) = self.pdbs.get(&name).cloned() else {
+            return;
+        };
+        let mut view = (*held.view).clone();
+        view.version = version.into();
+        view.status.disruptions_allowed = (view.status.disruptions_allowed - 1).max(0);
+        let pod_name: Arc<str> = format!("p{pod}").into();
+        let known = view.status.disrupted_pods.insert(pod_name, now);
+        let mut entries = held.entries;
+        if known != Some(now) {
+            entries.insert(pod, (now, seen));
+        }
+        self.put_pdb(name, held.spec, view, entries);
+    }
+
+    fn compute(&mut self, name: usize) {
+        let Some(decision) = self.decide(name) else { return };
+        let Plan::Write(write) = &decision.plan else {
+            return;
+        };
+        let held = self.pdbs[&name].clone();
+        let mut view = (*held.view).clone();
+        view.version = self.next().to_string().into();
+        view.status.observed_generation = write.generation;
+        view.status.disruptions_allowed = write.allowed().into();
+        if let Some(numbers) = write.numbers {
+            view.status.current_healthy = numbers.current.into();
+            view.status.desired_healthy = numbers.desired.into();
+            view.status.expected_pods = numbers.expected.into();
+        }
+        let mut entries = held.entries;
+        for dropped in &write.dropped {
+            view.status.disrupted_pods.remove(dropped);
+            entries.remove(&dropped[1..].parse().unwrap());
+        }
+        view.status.condition = Some(Condition {
+            allowed: write.condition.allowed,
+            reason: write.condition.reason.into(),
+            message: write.condition.message.as_str().into(),
+            observed_generation: write.generation,
+            since: Some(write.condition.since),
+        });
+        // The answer to the write comes first, the watch later or with it.
+        self.budgets.wrote(&held.view.version, &Arc::new(view.clone()));
+        if self.last.is_multiple_of(2) {
+            self.put_pdb(name, held.spec, view, entries);
+        } else {
+            let view = Arc::new(view);
+            let spec = held.spec;
+            self.pdbs.insert(name, Held { spec, view, entries });
+        }
+    }
+
+    fn scale(&self, owner: &Arc<OwnerRef>) -> Scale {
+        let held = |kind: Builtin, name: &str| {
+            let (replicas, deployment) = match (kind, name) {
+                (Builtin::ReplicaSet, "rs0") => (self.replicas[0], false),
+                (Builtin::ReplicaSet, "rs1") => (self.replicas[1], false),
+                (Builtin::ReplicaSet, "rs2" | "rs3") => (100, true),
+                (Builtin::Deployment, "d") => (self.replicas[2], false),
+                _ => return None,
+            };
+            let above = OwnerRef {
+                api_version: "apps/v1".into(),
+                kind: "Deployment".into(),
+                name: "d".into(),
+                uid: Uid::from("d"),
+                controller: true,
+            };
+            Some(Arc::new(WorkloadView {
+                key: ObjectKey::namespaced("ns", name),
+                uid: Uid::from(name),
+                replicas,
+                controller: deployment.then(|| Arc::new(above)),
+            }))
+        };
+        scale_of(owner, held, |_| None).unwrap_or(Scale::Gone)
+    }
+
+    /// What our loop would do.
+    fn decide_at(&self, name: usize, now: Timestamp) -> Option<Decision> {
+        let key = pdb_key(name);
+        let snapshot = self.budgets.snapshot(&key)?;
+        let mut scales = Scales::default();
+        if demand(&snapshot.pdb).is_ok_and(Demand::needs_scales) {
+            for owned in &snapshot.counts.controllers {
+                scales.insert(Arc::clone(&owned.controller), self.scale(&owned.controller));
+            }
+        }
+        let situation = Situation {
+            pdb: &snapshot.pdb,
+            counts: &snapshot.counts,
+            entries: &snapshot.entries,
+            scales: &scales,
+        };
+        Some(decide(
+            &situation,
+            |owners| self.budgets.smallest_pod(&key, owners),
+            now,
+        ))
+    }
+
+    fn decide(&self, name: usize) -> Option<Decision> {
+        self.decide_at(name, self.now)
+    }
+
+    /// What the objects say, counted by hand: allowed, current, desired, expected; nothing where a controller is gone.
+    fn by_hand(&self, name: usize) -> Option<[i64; 4]> {
+        let held = &self.pdbs[&name];
+        let pods: Vec<_> = self
+            .pods
+            .iter()
+            .filter(|(_, (pod, _))| held.spec.selector.selects(pod.app))
+            .collect();
+        let is_going = |name: &usize, uid: u64| {
+            let entry = held.entries.get(name);
+            entry.is_some_and(|(since, seen)| {
+                self.now.duration_since(*since) < SignedDuration::from_mins(2)
+                    && (seen.is_none_or(|seen| seen == uid) || self.created[&uid] <= *since)
+            })
+        };
+        let healthy = pods
+            .iter()
+            .filter(|(name, (pod, uid))| pod.ready && !pod.deleting && !is_going(name, *uid));
+        let current = i64::try_from(healthy.count()).unwrap();
+        let by_scale = held.spec.field == "maxUnavailable" || matches!(held.spec.amount, Amount::Percent(_));
+        let expected = if by_scale {
+            if pods
+                .iter()
+                .any(|(_, (pod, _))| pod.owner == Some(4) && !pod.deleting)
+            {
+                return None;
+            }
+            let has = |wanted: &[usize]| {
+                pods.iter()
+                    .any(|(_, (pod, _))| pod.owner.is_some_and(|owner| wanted.contains(&owner)))
+            };
+            let wanted = [has(&[0]), has(&[1]), has(&[2, 3])];
+            wanted
+                .iter()
+                .zip(self.replicas)
+                .map(|(counts, replicas)| if *counts { replicas.max(0) } else { 0 })
+                .sum()
+        } else {
+            i64::try_from(pods.len()).unwrap()
+        };
+        let rounded_up = |percent: i64| (expected * percent + 99) / 100;
+        let desired = match (held.spec.field, held.spec.amount) {
+            ("minAvailable", Amount::Pods(pods)) => pods,
+            ("minAvailable", Amount::Percent(percent)) => rounded_up(percent),
+            (_, Amount::Pods(pods)) => (expected - pods).max(0),
+            (_, Amount::Percent(percent)) => (expected - rounded_up(percent)).max(0),
+        };
+        let allowed = if expected > 0 {
+            (current - desired).max(0)
+        } else {
+            0
+        };
+        Some([allowed, current, desired, expected])
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 1000 } else { 10_000 }))]
+
+    /// The counts are right after every step, and what is allowed is neither more nor less than what the objects
+    /// that were delivered allow.
+    #[test]
+    fn incremental_counts_equal_a_count_from_scratch(steps in vec(step(), 1..80)) {
+        let mut world = World::new();
+        for step in &steps {
+            world.take(step);
+            for name in world.pdbs.keys() {
+                let key = pdb_key(*name);
+                let counts = world.budgets.snapshot(&key).unwrap().counts;
+                prop_assert_eq!(Some(counts), world.budgets.recounted(&key));
+                let decision = world.decide(*name).unwrap();
+                let found = decision.result.ok().map(|numbers| {
+                    [numbers.allowed, numbers.current, numbers.desired, numbers.expected].map(i64::from)
+                });
+                prop_assert_eq!(found, world.by_hand(*name), "b{} after {:?}", name, step);
+            }
+        }
+    }
+
+    /// What was written is what would be written: the loop comes to rest.
+    #[test]
+    fn a_plan_that_was_carried_out_leaves_nothing_to_do(steps in vec(step(), 1..60)) {
+        let mut world = World::new();
+        for step in &steps {
+            world.take(step);
+        }
+        for name in world.pdbs.keys().copied().collect::<Vec<_>>() {
+            world.compute(name);
+            prop_assert_eq!(world.decide(name).unwrap().plan, Plan::Leave);
+        }
+    }
+
+    /// The order in which the objects come to be known does not matter.
+    #[test]
+    fn the_order_of_events_does_not_change_the_outcome(
+        (straight, shuffled) in objects().prop_flat_map(|steps| (Just(steps.clone()), Just(steps).prop_shuffle())),
+        detours in vec((0..PODS, pod()), 0..10),
+    ) {
+        let mut one = World::new();
+        let mut other = World::new();
+        for step in &straight {
+            one.take(step);
+        }
+        // Pods that were something else before.
+        for (name, pod) in &detours {
+            other.take(&Step::PutPod(*name, *pod));
+        }
+        for (name, _) in &detours {
+            other.take(&Step::DeletePod(*name));
+        }
+        for step in &shuffled {
+            other.take(step);
+        }
+        for name in one.pdbs.keys() {
+            let outcome = |world: &World| {
+                let Decision { result, look_again, .. } = world.decide(*name).unwrap();
+                (result, look_again)
+            };
+            prop_assert_eq!(outcome(&one), outcome(&other));
+        }
+    }
+
+    /// Nothing that was approved to go comes back before its time, and only time brings it back.
+    #[test]
+    fn time_alone_never_takes_away_what_is_allowed(steps in vec(step(), 1..60), seconds in 0..300_i64) {
+        let mut world = World::new();
+        for step in &steps {
+            world.take(step);
+        }
+        for name in world.pdbs.keys() {
+            let later = world.now.checked_add(SignedDuration::from_secs(seconds)).unwrap();
+            let allowed = |now| world.decide_at(*name, now).unwrap().result.map(|numbers| numbers.allowed);
+            prop_assert!(allowed(world.now) <= allowed(later));
+        }
+    }
+}
+
+/// Pods and budgets, each once.
+fn objects() -> impl Strategy<Value = Vec<Step>> {
+    (vec(pod(), 0..PODS), vec(pdb(), 1..BUDGETS)).prop_map(|(pods, pdbs)| {
+        let pods = pods.into_iter().enumerate();
+        let pdbs = pdbs.into_iter().enumerate();
+        pods.map(|(name, pod)| Step::PutPod(name, pod))
+            .chain(pdbs.map(|(name, pdb)| Step::PutPdb(name, pdb)))
+            .collect()
+    })
+}

@@ -1,0 +1,32 @@
+//! The binary on a real kube-apiserver and etcd, with a service account that has the rights of the README and no
+//! others. Pods run nowhere: a test sets them ready itself, or has [`stage`] play the scheduler and the kubelets.
+//!
+//! | file | shows |
+//! |---|---|
+//! | `drains` | `kubectl drain`, one and two at once, beside kube-controller-manager's loop of `ReplicaSets` |
+//! | `kinds` | whose scale counts: built-in kinds, custom resources, owners that go |
+//! | `overlaps` | several budgets over one pod, pods that are relabelled |
+//! | `races` | a thousand evictions among status writes |
+//! | `replicas` | a restart, a standby that takes over, an API server that is killed |
+//! | `rights` | the rights are enough, and none is unused |
+//! | `timeouts` | what is two minutes old |
+//!
+//! [`record`] holds every version of every pod and budget, so that a test says what was true at every moment.
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test"
+)]
+
+mod drains;
+mod kinds;
+mod overlaps;
+mod races;
+mod record;
+mod replicas;
+mod rights;
+mod stage;
+mod support;
+mod timeouts;

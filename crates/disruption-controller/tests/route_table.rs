@@ -1,0 +1,176 @@
+//! Which changes wake whom, and how soon.
+#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
+
+use std::sync::Arc;
+
+use controller_core::informer::Interner;
+use controller_core::meta::{ObjectKey, OwnerRef, Uid};
+use disruption_controller::decide::{Condition, Numbers, Write};
+use disruption_controller::route::{counts_alike, pdb_wakes, says_again, undoes, urgency};
+use disruption_controller::selector::{Labels, Selector};
+use disruption_controller::view::{Amount, DisruptionTarget, PdbView, PodView, Status};
+use jiff::Timestamp;
+use rstest::rstest;
+fn now() -> Timestamp {
+    "2026-01-01T00:00:00Z".parse().unwrap()
+}
+
+fn pod() -> PodView {
+    PodView {
+        key: ObjectKey::namespaced("ns", "p"),
+        uid: Uid::from("uid"),
+        created: 0,
+        labels: labels("bar"),
+        controller: None,
+        target: None,
+        ready: true,
+        deleting: false,
+        over: false,
+    }
+}
+
+fn labels(value: &str) -> Arc<Labels> {
+    let labels = [("foo".to_owned(), value.to_owned())].into();
+    Arc::new(Labels::new(&labels, &Interner::new()))
+}
+
+fn pdb() -> PdbView {
+    PdbView {
+        key: ObjectKey::namespaced("ns", "p"),
+        uid: Uid::from("uid"),
+        version: "18".into(),
+        generation: 1,
+        selector: Selector::Where(Vec::new()),
+        min_available: Some(Amount::Int(1)),
+        max_unavailable: None,
+        status: Status::default(),
+        written_by: None,
+    }
+}
+
+fn owner() -> OwnerRef {
+    OwnerRef {
+        api_version: "v1".into(),
+        kind: "Kind".into(),
+        name: "n".into(),
+        uid: Uid::from("u"),
+        controller: true,
+    }
+}
+
+#[rstest]
+#[case::another_uid(|pod: &mut PodView| pod.uid = Uid::from("other"), true)]
+#[case::other_labels(|pod: &mut PodView| {
+    pod.labels = labels("baz");
+}, true)]
+#[case::another_controller(|pod: &mut PodView| pod.controller = Some(Arc::new(owner())), true)]
+#[case::readiness(|pod: &mut PodView| pod.ready = false, true)]
+#[case::a_deletion(|pod: &mut PodView| pod.deleting = true, true)]
+#[case::an_end(|pod: &mut PodView| pod.over = true, false)]
+#[case::a_disruption(|pod: &mut PodView| {
+    pod.target = Some(Arc::new(DisruptionTarget {
+        reason: "r".into(), since: now(), version: "1".into(), generation: 1,
+    }));
+}, false)]
+fn only_what_a_rule_reads_of_a_pod_wakes(#[case] change: fn(&mut PodView), #[case] wakes: bool) {
+    let old = pod();
+    let mut new = old.clone();
+    change(&mut new);
+    assert_ne!(old, new);
+    assert_eq!(!counts_alike(&old, &new), wakes);
+}
+
+#[rstest]
+#[case::another_version(|pdb: &mut PdbView| pdb.version = "19".into(), false)]
+#[case::another_writer(|pdb: &mut PdbView| pdb.written_by = Some("kubectl".into()), false)]
+#[case::another_uid(|pdb: &mut PdbView| pdb.uid = Uid::from("other"), true)]
+#[case::another_generation(|pdb: &mut PdbView| pdb.generation = 2, true)]
+#[case::another_selector(|pdb: &mut PdbView| pdb.selector = Selector::Nothing, true)]
+#[case::another_minimum(|pdb: &mut PdbView| pdb.min_available = Some(Amount::Int(2)), true)]
+#[case::a_maximum(|pdb: &mut PdbView| pdb.max_unavailable = Some(Amount::Int(2)), true)]
+#[case::an_eviction(|pdb: &mut PdbView| {
+    pdb.status.disrupted_pods.insert("p".into(), now());
+}, true)]
+#[case::another_status(|pdb: &mut PdbView| pdb.status.disruptions_allowed = 7, true)]
+fn only_what_a_rule_reads_of_a_budget_wakes(#[case] change: fn(&mut PdbView), #[case] wakes: bool) {
+    let old = pdb();
+    let mut new = old.clone();
+    change(&mut new);
+    assert_ne!(old, new);
+    assert_eq!(pdb_wakes(&old, &new), wakes);
+}
+
+#[rstest]
+#[case::less(1, 2, true)]
+#[case::as_much(2, 2, false)]
+#[case::more(3, 2, false)]
+fn less_than_what_was_written_does_not_wait(
+    #[case] allowed: i64,
+    #[case] promised: i64,
+    #[case] urgent: bool,
+) {
+    assert_eq!(urgency(allowed, promised), urgent);
+}
+
+fn ours() -> Status {
+    Status {
+        disruptions_allowed: 2,
+        current_healthy: 5,
+        desired_healthy: 3,
+        expected_pods: 6,
+        ..Status::default()
+    }
+}
+
+#[rstest]
+#[case::nothing(|_: &mut Status| {}, false)]
+#[case::an_eviction(|status: &mut Status| {
+    status.disruptions_allowed = 1;
+    status.disrupted_pods.insert("p".into(), now());
+}, false)]
+#[case::more_allowed(|status: &mut Status| status.disruptions_allowed = 3, true)]
+#[case::other_pods(|status: &mut Status| status.expected_pods = 5, true)]
+#[case::other_health(|status: &mut Status| status.current_healthy = 4, true)]
+#[case::another_wish(|status: &mut Status| status.desired_healthy = 4, true)]
+fn an_eviction_undoes_nothing(#[case] change: fn(&mut Status), #[case] undone: bool) {
+    let mut now = ours();
+    change(&mut now);
+    assert_eq!(undoes(&ours(), &now), undone);
+}
+
+fn write(numbers: Option<Numbers>) -> Write {
+    let pdb = pdb();
+    Write {
+        pdb: pdb.key,
+        uid: pdb.uid,
+        version: pdb.version,
+        generation: 1,
+        numbers,
+        dropped: Vec::new(),
+        condition: Condition {
+            allowed: numbers.is_some(),
+            reason: "SufficientPods",
+            message: String::new(),
+            since: now(),
+        },
+    }
+}
+
+#[test]
+fn a_write_says_again_what_it_said() {
+    let numbers = Numbers {
+        allowed: 2,
+        current: 5,
+        desired: 3,
+        expected: 6,
+    };
+    assert!(says_again(&ours(), &write(Some(numbers))));
+    assert!(!says_again(
+        &ours(),
+        &write(Some(Numbers {
+            current: 4,
+            ..numbers
+        }))
+    ));
+    assert!(!says_again(&ours(), &write(None)));
+}

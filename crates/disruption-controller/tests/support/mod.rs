@@ -1,0 +1,204 @@
+//! One budget, its pods and their controllers, as the informers would have them; no API server.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use controller_core::clock::Clock;
+use controller_core::informer::Interner;
+use controller_core::meta::{ObjectKey, OwnerRef, Uid};
+use disruption_controller::budgets::{Budgets, Snapshot};
+use disruption_controller::decide::{
+    Builtin, Decision, Demand, Plan, Reading, Scale, Scales, Situation, decide, demand, scale_of,
+};
+use disruption_controller::view::{Condition, PdbView, PdbWire, PodView, PodWire, WorkloadView};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+/// The time of every case, unless it says otherwise.
+pub(crate) fn now() -> Timestamp {
+    "2026-01-01T12:00:00Z".parse().unwrap()
+}
+
+/// So many seconds from [`now`].
+pub(crate) fn at(seconds: i64) -> Timestamp {
+    now().checked_add(SignedDuration::from_secs(seconds)).unwrap()
+}
+
+/// The budget `ns/foobar`, for pods with the label `foo: bar`, with more of its spec.
+pub(crate) fn pdb(spec: &Value) -> PdbView {
+    let mut object = json!({
+        "metadata": { "namespace": "ns", "name": "foobar", "uid": "pdb", "resourceVersion": "18", "generation": 1 },
+        "spec": { "selector": { "matchLabels": { "foo": "bar" } } },
+    });
+    for (field, value) in spec.as_object().unwrap() {
+        object["spec"][field] = value.clone();
+    }
+    decoded(object)
+}
+
+pub(crate) fn decoded(pdb: Value) -> PdbView {
+    let wire: PdbWire = serde_json::from_value(pdb).unwrap();
+    wire.into_fresh(&Interner::new())
+}
+
+/// A ready pod with the label `foo: bar`, with more of its metadata.
+pub(crate) fn pod(name: &str, metadata: &Value) -> PodView {
+    let mut object = json!({
+        "metadata": { "namespace": "ns", "name": name, "uid": name, "labels": { "foo": "bar" } },
+        "status": { "conditions": [{ "type": "Ready", "status": "True" }] },
+    });
+    for (field, value) in metadata.as_object().unwrap() {
+        object["metadata"][field] = value.clone();
+    }
+    let wire: PodWire = serde_json::from_value(object).unwrap();
+    wire.into_fresh(&Interner::new())
+}
+
+pub(crate) fn owner(api_version: &str, kind: &str, name: &str, uid: &str) -> Arc<OwnerRef> {
+    Arc::new(OwnerRef {
+        api_version: api_version.into(),
+        kind: kind.into(),
+        name: name.into(),
+        uid: Uid::from(uid),
+        controller: true,
+    })
+}
+
+pub(crate) fn workload(
+    name: &str,
+    uid: &str,
+    replicas: i64,
+    controller: Option<&Arc<OwnerRef>>,
+) -> Arc<WorkloadView> {
+    Arc::new(WorkloadView {
+        key: ObjectKey::namespaced("ns", name),
+        uid: Uid::from(uid),
+        replicas,
+        controller: controller.cloned(),
+    })
+}
+
+/// What the informers have, and what reads would say.
+#[derive(Default)]
+pub(crate) struct World {
+    pub(crate) budgets: Budgets,
+    pub(crate) pdb: Option<Arc<PdbView>>,
+    pub(crate) workloads: HashMap<(u8, String), Arc<WorkloadView>>,
+    pub(crate) readings: BTreeMap<String, Reading>,
+}
+
+impl World {
+    pub(crate) fn of(pdb: PdbView) -> Self {
+        let mut world = Self::default();
+        world.put_pdb(pdb);
+        world
+    }
+
+    pub(crate) fn put_pdb(&mut self, pdb: PdbView) {
+        let pdb = Arc::new(pdb);
+        self.budgets.pdb_changed(&pdb.key, Some(&pdb), false);
+        self.pdb = Some(pdb);
+    }
+
+    pub(crate) fn put(&self, pod: PodView) {
+        let pod = Arc::new(pod);
+        self.budgets
+            .pod_changed(&pod.key, Some(&pod), Clock::system().instant());
+    }
+
+    /// A ready pod of `controller`.
+    pub(crate) fn add(&self, name: &str, controller: Option<&Arc<OwnerRef>>) {
+        self.put(PodView {
+            controller: controller.cloned(),
+            ..pod(name, &json!({}))
+        });
+    }
+
+    pub(crate) fn add_unready(&self, name: &str, controller: Option<&Arc<OwnerRef>>) {
+        self.put(PodView {
+            controller: controller.cloned(),
+            ready: false,
+            ..pod(name, &json!({}))
+        });
+    }
+
+    pub(crate) fn hold(&mut self, kind: Builtin, workload: &Arc<WorkloadView>) {
+        self.workloads
+            .insert((kind as u8, workload.key.name.to_string()), Arc::clone(workload));
+    }
+
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        self.budgets.snapshot(&self.pdb.as_ref().unwrap().key).unwrap()
+    }
+
+    pub(crate) fn scale(&self, owner: &Arc<OwnerRef>) -> Result<Scale, Arc<OwnerRef>> {
+        let held = |kind: Builtin, name: &str| self.workloads.get(&(kind as u8, name.to_owned())).cloned();
+        scale_of(owner, held, |owner| self.readings.get(&*owner.name).cloned())
+    }
+
+    pub(crate) fn decide_at(&self, now: Timestamp) -> Decision {
+        let snapshot = self.snapshot();
+        let mut scales = Scales::default();
+        if demand(&snapshot.pdb).is_ok_and(Demand::needs_scales) {
+            for owned in &snapshot.counts.controllers {
+                // What nobody reads is not there.
+                let scale = self.scale(&owned.controller).unwrap_or(Scale::Gone);
+                scales.insert(Arc::clone(&owned.controller), scale);
+            }
+        }
+        let situation = Situation {
+            pdb: &snapshot.pdb,
+            counts: &snapshot.counts,
+            entries: &snapshot.entries,
+            scales: &scales,
+        };
+        let key = &snapshot.pdb.key;
+        decide(&situation, |owners| self.budgets.smallest_pod(key, owners), now)
+    }
+
+    pub(crate) fn decide(&self) -> Decision {
+        self.decide_at(now())
+    }
+
+    /// Allowed, current, desired, expected.
+    pub(crate) fn numbers(&self) -> [i32; 4] {
+        let numbers = self.decide().result.unwrap();
+        [
+            numbers.allowed,
+            numbers.current,
+            numbers.desired,
+            numbers.expected,
+        ]
+    }
+
+    pub(crate) fn failure(&self) -> String {
+        self.decide().result.unwrap_err().to_string()
+    }
+
+    /// Does to the budget what the API server does with a plan.
+    pub(crate) fn apply(&mut self, plan: &Plan) {
+        let Plan::Write(write) = plan else { return };
+        let mut pdb = (*self.snapshot().pdb).clone();
+        let version: u64 = pdb.version.parse().unwrap();
+        pdb.version = (version + 1).to_string().into();
+        let status = &mut pdb.status;
+        status.observed_generation = write.generation;
+        status.disruptions_allowed = write.allowed().into();
+        if let Some(numbers) = write.numbers {
+            status.current_healthy = numbers.current.into();
+            status.desired_healthy = numbers.desired.into();
+            status.expected_pods = numbers.expected.into();
+        }
+        for name in &write.dropped {
+            status.disrupted_pods.remove(name);
+        }
+        status.condition = Some(Condition {
+            allowed: write.condition.allowed,
+            reason: write.condition.reason.into(),
+            message: write.condition.message.as_str().into(),
+            observed_generation: write.generation,
+            since: Some(write.condition.since),
+        });
+        self.put_pdb(pdb);
+    }
+}

@@ -1,0 +1,121 @@
+//! Evictions that were approved.
+
+use std::time::Duration;
+
+use serde_json::json;
+use testkit::embedded::{Fault, Verb};
+
+use crate::world::{World, numbers};
+
+#[tokio::test(start_paused = true)]
+async fn an_entry_of_a_pod_that_stays_expires_after_two_minutes() {
+    let world = World::new();
+    world.pods(3, None);
+    world.pdb("web", "minAvailable", &json!(1));
+    let controller = world.start();
+    world.settle().await;
+    let entries = json!({ "web-0": world.seconds(0), "web-1": world.seconds(-30) });
+    world.edit_pdb("web", |pdb| pdb["status"]["disruptedPods"] = entries);
+    world.pass(1).await;
+    assert_eq!(world.numbers("web"), numbers(0, 1, 1, 3));
+    world.pass(88).await;
+    assert_eq!(world.numbers("web"), numbers(0, 1, 1, 3));
+    world.pass(2).await;
+    assert_eq!(world.numbers("web"), numbers(1, 2, 1, 3));
+    world.pass(30).await;
+    assert_eq!(world.numbers("web"), numbers(2, 3, 1, 3));
+    assert_eq!(world.status("web")["disruptedPods"], json!(null));
+    assert_eq!(
+        world.events(),
+        [
+            "web-1 Warning NotDeleted Pod was expected by PDB default/web to be deleted but it wasn't",
+            "web-0 Warning NotDeleted Pod was expected by PDB default/web to be deleted but it wasn't",
+        ]
+    );
+    assert_eq!(controller.metric("controller_sync_failures_total"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_eviction_is_counted_from_its_approval_to_the_end_of_its_pod() {
+    let world = World::new();
+    let set = world.replica_set("web", 3, None);
+    world.pods(3, Some(&set));
+    world.pdb("web", "maxUnavailable", &json!(1));
+    let _controller = world.start();
+    world.settle().await;
+    assert_eq!(world.evict("web-0").await, 201);
+    assert_eq!(world.evict("web-1").await, 429);
+    world.settle().await;
+    assert_eq!(world.numbers("web"), numbers(0, 2, 2, 3));
+    // It has a deletionTimestamp: the entry has had its effect.
+    assert_eq!(world.status("web")["disruptedPods"], json!(null));
+    world.delete("web-0");
+    world.settle().await;
+    assert_eq!(world.numbers("web"), numbers(0, 2, 2, 3));
+    world.pod("web-3", Some(&set));
+    world.settle().await;
+    assert_eq!(world.numbers("web"), numbers(1, 3, 2, 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_entry_is_not_about_the_next_pod_of_its_name() {
+    let world = World::new();
+    world.pods(3, None);
+    world.pdb("web", "minAvailable", &json!(1));
+    let _controller = world.start();
+    world.settle().await;
+    // The entry cannot be dropped before the name is taken again.
+    world.server.fail_next(
+        usize::MAX,
+        |request| request.verb == Verb::Patch && request.resource == "poddisruptionbudgets",
+        Fault::status(500, "InternalError"),
+    );
+    let entries = json!({ "web-0": world.seconds(0) });
+    world.edit_pdb("web", |pdb| pdb["status"]["disruptedPods"] = entries);
+    world.settle().await;
+    world.delete("web-0");
+    world.pass(1).await;
+    world.pod("web-0", None);
+    world.settle().await;
+    world.server.clear_faults();
+    world.pass(5).await;
+    assert_eq!(world.numbers("web"), numbers(2, 3, 1, 3));
+    assert_eq!(world.status("web")["disruptedPods"], json!(null));
+    assert_eq!(world.count_events("NotDeleted"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_entry_is_about_the_next_pod_of_its_name_if_only_the_watch_is_behind() {
+    let world = World::new();
+    world.pods(3, None);
+    world.pdb("web", "minAvailable", &json!(1));
+    world.server.fail_next(
+        usize::MAX,
+        |request| request.resource == "pods",
+        Fault::WatchLags(Duration::from_secs(3)),
+    );
+    let _controller = world.start();
+    world.pass(5).await;
+    world.delete("web-0");
+    world.pod("web-0", None);
+    world.pass(1).await;
+    // The eviction of the second is approved while the watch still shows the first.
+    let entries = json!({ "web-0": world.seconds(0) });
+    world.edit_pdb("web", |pdb| pdb["status"]["disruptedPods"] = entries);
+    world.pass(10).await;
+    assert_eq!(world.numbers("web"), numbers(1, 2, 1, 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_restart_an_entry_waits_out_its_two_minutes() {
+    let world = World::new();
+    world.pods(3, None);
+    world.pdb("web", "minAvailable", &json!(1));
+    let entries = json!({ "web-0": world.seconds(-60), "web-1": world.seconds(-180) });
+    world.edit_pdb("web", |pdb| pdb["status"]["disruptedPods"] = entries);
+    let _controller = world.start();
+    world.pass(59).await;
+    assert_eq!(world.numbers("web"), numbers(1, 2, 1, 3));
+    world.pass(2).await;
+    assert_eq!(world.numbers("web"), numbers(2, 3, 1, 3));
+}

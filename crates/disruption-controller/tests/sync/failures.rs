@@ -1,0 +1,234 @@
+//! What cannot be computed, and how that ends.
+
+use rstest::rstest;
+use serde_json::{Value, json};
+use testkit::embedded::{Fault, Request, Verb};
+
+use crate::world::{World, numbers};
+
+fn reads_a_scale(request: &Request) -> bool {
+    request.subresource == "scale"
+}
+
+fn writes_a_status(request: &Request) -> bool {
+    request.verb == Verb::Patch && request.resource == "poddisruptionbudgets"
+}
+
+fn with_widget() -> World {
+    let world = World::new();
+    world.define_widgets(true);
+    let widget = world.widget("web", 3);
+    world.pods(3, Some(&widget));
+    world.pdb("web", "maxUnavailable", &json!(1));
+    world
+}
+
+#[rstest]
+#[case::an_error(Fault::status(500, "InternalError"))]
+#[case::no_connection(Fault::DropBefore)]
+#[case::no_answer(Fault::NoAnswer { takes_effect: false })]
+#[case::nonsense(Fault::Garbage)]
+#[tokio::test(start_paused = true)]
+async fn a_scale_that_cannot_be_read_allows_nothing_until_it_can(#[case] fault: Fault) {
+    let world = with_widget();
+    let _controller = world.start();
+    world.settle().await;
+    assert_eq!(world.numbers("web"), numbers(1, 3, 2, 3));
+    world.server.fail_next(usize::MAX, reads_a_scale, fault);
+    world.pass(3).await;
+    world.ready("web-0", false);
+    world.pass(6).await;
+    assert_eq!(world.allowed("web"), 0);
+    assert!(
+        world
+            .condition("web")
+            .starts_with("False SyncFailed get */scale of widgets.example.com default/web: "),
+        "{}",
+        world.condition("web")
+    );
+    world.pass(600).await;
+    world.server.clear_faults();
+    world.pass(66).await;
+    assert_eq!(world.numbers("web"), numbers(0, 2, 2, 3));
+    assert_eq!(world.condition("web"), "False InsufficientPods");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_cannot_be_discovered_allows_nothing_until_it_can() {
+    let world = with_widget();
+    world.server.fail_next(
+        usize::MAX,
+        |request| request.resource.is_empty() && request.group == "example.com",
+        Fault::status(503, "ServiceUnavailable"),
+    );
+    let _controller = world.start();
+    world.pass(60).await;
+    assert!(
+        world
+            .condition("web")
+            .starts_with("False SyncFailed get discovery of example.com/v1: "),
+        "{}",
+        world.condition("web")
+    );
+    world.server.clear_faults();
+    world.pass(61).await;
+    assert_eq!(world.numbers("web"), numbers(1, 3, 2, 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_is_written_once_and_does_not_wake_itself() {
+    let world = World::new();
+    let gone = json!({
+        "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": { "name": "web", "uid": "gone" },
+    });
+    world.pods(5, Some(&gone));
+    world.pdb("web", "maxUnavailable", &json!(1));
+    let mark = world.server.mark();
+    let controller = world.start();
+    world.pass(60).await;
+    assert_eq!(
+        world.condition("web"),
+        "False SyncFailed found no controllers for pod \"web-0\" and 4 more"
+    );
+    assert_eq!(world.status_writes(mark), [Some(200)]);
+    assert_eq!(world.scale_reads(mark), 1);
+    assert_eq!(world.count_events("CalculateExpectedPodCountFailed"), 1);
+    world.delete("web-4");
+    world.settle().await;
+    assert_eq!(
+        world.condition("web"),
+        "False SyncFailed found no controllers for pod \"web-0\" and 3 more"
+    );
+    // The same trouble: it is told once.
+    assert_eq!(world.count_events("CalculateExpectedPodCountFailed"), 1);
+    let mark = world.server.mark();
+    // Only an event mends it, or five minutes.
+    world.pass(601).await;
+    assert_eq!(world.scale_reads(mark), 2);
+    assert_eq!(world.status_writes(mark), []);
+    assert_eq!(controller.metric("controller_sync_failures_total"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_observes_the_generation_so_that_a_drain_says_why() {
+    let world = World::new();
+    let set =
+        world.insert(json!({ "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": { "name": "web" } }));
+    world.pods(2, Some(&set));
+    world.pdb("web", "minAvailable", &json!(1));
+    let _controller = world.start();
+    world.settle().await;
+    assert_eq!(world.numbers("web"), numbers(1, 2, 1, 2));
+    world.edit_pdb("web", |pdb| {
+        pdb["spec"]["minAvailable"] = Value::Null;
+        pdb["spec"]["maxUnavailable"] = json!(1);
+    });
+    world.settle().await;
+    assert_eq!(world.status("web")["observedGeneration"], 2);
+    assert_eq!(world.allowed("web"), 0);
+    assert_eq!(world.evict("web-0").await, 429);
+    // The other numbers stay as they were.
+    assert_eq!(world.numbers("web"), numbers(0, 2, 1, 2));
+    assert_eq!(
+        world.events(),
+        [
+            "web Warning CalculateExpectedPodCountFailed Failed to calculate the number of expected pods: \
+          daemonsets.apps does not implement the scale subresource"
+        ]
+    );
+    world.edit_pdb("web", |pdb| {
+        pdb["spec"]["minAvailable"] = json!(1);
+        pdb["spec"]["maxUnavailable"] = Value::Null;
+    });
+    world.settle().await;
+    assert_eq!(world.numbers("web"), numbers(1, 2, 1, 2));
+    assert_eq!(world.condition("web"), "True SufficientPods");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reference_to_nothing_that_can_be_asked_for_is_not_asked_for() {
+    let world = World::new();
+    world.define_widgets(true);
+    for (name, api_version, owner) in [
+        ("a", "example.com/v1", "../pods/x"),
+        ("b", "example.com/v1?", "web"),
+    ] {
+        let owner = json!({
+            "apiVersion": api_version, "kind": "Widget", "metadata": { "name": owner, "uid": name },
+        });
+        world.pod_of(name, name, Some(&owner));
+        world.pdb_of(
+            name,
+            "maxUnavailable",
+            &json!(1),
+            &json!({ "matchLabels": { "app": name } }),
+        );
+    }
+    let mark = world.server.mark();
+    let _controller = world.start();
+    world.pass(60).await;
+    assert_eq!(
+        world.condition("a"),
+        "False SyncFailed found no controllers for pod \"a\""
+    );
+    assert_eq!(
+        world.condition("b"),
+        "False SyncFailed no matches for kind \"Widget\" in version \"example.com/v1?\""
+    );
+    assert_eq!(world.scale_reads(mark), 0);
+    assert_eq!(world.status_writes(mark), [Some(200), Some(200)]);
+}
+
+#[rstest]
+#[case::an_error(Fault::status(500, "InternalError"))]
+#[case::no_connection(Fault::DropBefore)]
+#[case::a_lost_answer(Fault::DropAfterEffect)]
+#[case::a_refusal(Fault::status(403, "Forbidden"))]
+#[case::throttling(Fault::Throttled { retry_after: std::time::Duration::from_secs(2) })]
+#[tokio::test(start_paused = true)]
+async fn a_status_that_cannot_be_written_is_written_when_it_can(#[case] fault: Fault) {
+    let world = World::new();
+    world.pods(3, None);
+    world.pdb("web", "minAvailable", &json!(1));
+    world.server.fail_next(5, writes_a_status, fault);
+    let _controller = world.start();
+    world.pass(15).await;
+    assert_eq!(world.numbers("web"), numbers(2, 3, 1, 3));
+    world.delete("web-0");
+    world.settle().await;
+    assert_eq!(world.numbers("web"), numbers(1, 2, 1, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_an_outage_the_budget_is_what_the_pods_are() {
+    let world = World::new();
+    world.pods(5, None);
+    world.pdb("web", "minAvailable", &json!(2));
+    let _controller = world.start();
+    world.settle().await;
+    world.server.down();
+    world.pass(10).await;
+    world.delete("web-0");
+    world.ready("web-1", false);
+    world.relabel("web-2", "db");
+    world.pass(60).await;
+    world.server.up();
+    world.pass(40).await;
+    assert_eq!(world.numbers("web"), numbers(0, 2, 2, 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_right_that_is_missing_is_tried_again_after_five_minutes() {
+    let world = with_widget();
+    let forbidden = "widgets.example.com \"web\" is forbidden: User \"u\" cannot get resource";
+    world
+        .server
+        .fail_next(1, reads_a_scale, Fault::status(403, forbidden));
+    let mark = world.server.mark();
+    let _controller = world.start();
+    world.pass(299).await;
+    assert_eq!(world.scale_reads(mark), 1);
+    assert_eq!(world.allowed("web"), 0);
+    world.pass(2).await;
+    assert_eq!(world.numbers("web"), numbers(1, 3, 2, 3));
+}

@@ -1,0 +1,41 @@
+//! The whole loop on the embedded API server under paused time.
+//!
+//! | file | shows |
+//! |---|---|
+//! | `budgets` | budgets that come, change and go |
+//! | `pods` | pods that come, change and go |
+//! | `scales` | controllers of every kind, and their scales |
+//! | `failures` | what cannot be computed, and how that ends |
+//! | `requests` | which requests are made, and no others |
+//! | `races` | evictions and other writers between a read and a write |
+//! | `disrupted` | evictions that were approved |
+//! | `stale` | conditions of pods that stayed |
+//! | `notes` | events |
+//! | `explain` | what `explain` prints |
+//! | `rights` | which rights are needed |
+//! | `terms` | restarts, changes of leader, dry run |
+//! | `numbers` | the metrics |
+//! | `histories` | what holds for all of it under faults drawn from seeds |
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test"
+)]
+
+mod budgets;
+mod disrupted;
+mod explain;
+mod failures;
+mod histories;
+mod notes;
+mod numbers;
+mod pods;
+mod races;
+mod requests;
+mod rights;
+mod scales;
+mod stale;
+mod terms;
+mod world;

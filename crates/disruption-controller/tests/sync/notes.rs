@@ -1,0 +1,116 @@
+//! Events.
+
+use serde_json::json;
+use testkit::embedded::POD_DISRUPTION_BUDGETS;
+
+use crate::world::World;
+
+#[tokio::test(start_paused = true)]
+async fn a_budget_without_pods_is_told_once() {
+    let world = World::new();
+    world.pdb("web", "minAvailable", &json!(1));
+    let _controller = world.start();
+    world.pass(10).await;
+    assert_eq!(world.events(), ["web Normal NoPods No matching pods found"]);
+    for _ in 0..10 {
+        world.edit_pdb("web", |pdb| {
+            let amount = pdb["spec"]["minAvailable"].as_i64().unwrap();
+            pdb["spec"]["minAvailable"] = json!(amount + 1);
+        });
+        world.pass(1).await;
+    }
+    assert_eq!(world.count_events("NoPods"), 1);
+    world.pod("web-0", None);
+    world.pass(1).await;
+    world.delete("web-0");
+    // Past the time in which equal events are one.
+    world.pass(600).await;
+    assert_eq!(world.count_events("NoPods"), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_repeats_no_event() {
+    let world = World::new();
+    world.pdb("web", "minAvailable", &json!(1));
+    world.pod_of("naked", "naked", None);
+    world.pdb_of(
+        "naked",
+        "maxUnavailable",
+        &json!(1),
+        &json!({ "matchLabels": { "app": "naked" } }),
+    );
+    let gone = json!({
+        "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": { "name": "gone", "uid": "gone" },
+    });
+    world.pod_of("gone", "gone", Some(&gone));
+    world.pdb_of(
+        "gone",
+        "maxUnavailable",
+        &json!(1),
+        &json!({ "matchLabels": { "app": "gone" } }),
+    );
+    let first = world.start();
+    world.pass(10).await;
+    let events = world.events();
+    assert_eq!(events.len(), 3, "{events:?}");
+    first.stop().await;
+    let _second = world.start();
+    world.pass(700).await;
+    assert_eq!(world.events(), events);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_several_budgets_match_is_told_once() {
+    let world = World::new();
+    world.pdb("one", "minAvailable", &json!(1));
+    let _controller = world.start();
+    world.pass(10).await;
+    world.pod("web-0", None);
+    world.pdb("two", "minAvailable", &json!(1));
+    world.pass(10).await;
+    let note = "Pod default/web-0 matches multiple PodDisruptionBudgets, so the eviction API refuses to evict it: one, two";
+    let told = format!("web-0 Warning MultiplePodDisruptionBudgets {note}");
+    assert_eq!(world.events().last(), Some(&told));
+    for ready in [false, true, false] {
+        world.ready("web-0", ready);
+        world.pass(10).await;
+    }
+    assert_eq!(world.count_events("MultiplePodDisruptionBudgets"), 1);
+    world.pod("web-1", None);
+    world.pass(10).await;
+    assert_eq!(world.count_events("MultiplePodDisruptionBudgets"), 2);
+    world
+        .server
+        .delete(&POD_DISRUPTION_BUDGETS, "default", "two")
+        .unwrap();
+    world.pass(400).await;
+    assert_eq!(world.count_events("MultiplePodDisruptionBudgets"), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_without_a_controller_are_told_once() {
+    let world = World::new();
+    world.pods(2, None);
+    world.pdb("web", "minAvailable", &json!("28%"));
+    // To an integer it does not matter.
+    world.pdb_of("all", "minAvailable", &json!(1), &json!({}));
+    let _controller = world.start();
+    world.pass(10).await;
+    for ready in [false, true, false] {
+        world.ready("web-0", ready);
+        world.pass(400).await;
+    }
+    let told: Vec<_> = world
+        .events()
+        .into_iter()
+        .filter(|event| event.contains("UnmanagedPods"))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "web Warning UnmanagedPods 2 of the pods that this PodDisruptionBudget selects are unmanaged: no controller \
+          says how many of them there should be, so they do not count as expected. To account for them, set \
+          \".spec.minAvailable\" to an integer."
+        ]
+    );
+}

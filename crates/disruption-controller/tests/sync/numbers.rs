@@ -1,0 +1,28 @@
+//! What `/metrics` shows.
+
+use serde_json::json;
+
+use crate::world::World;
+
+#[tokio::test(start_paused = true)]
+async fn the_metrics() {
+    let world = World::new();
+    world.define_widgets(true);
+    let widget = world.widget("web", 3);
+    world.pods(3, Some(&widget));
+    world.pdb("web", "maxUnavailable", &json!(1));
+    world.pdb("all", "minAvailable", &json!("100%"));
+    world.pdb("failed", "minAvailable", &json!(-1));
+    let controller = world.start();
+    world.settle().await;
+    insta::assert_snapshot!(controller.families());
+    assert_eq!(controller.metric("disruption_controller_pdbs"), 3);
+    for state in ["allowed", "blocked", "failed"] {
+        let series = format!("disruption_controller_pdbs{{state=\"{state}\"}}");
+        assert_eq!(controller.metric(&series), 1, "{state}");
+    }
+    assert_eq!(controller.metric("disruption_controller_scale_requests_total"), 1);
+    world.ready("web-0", false);
+    world.settle().await;
+    assert!(controller.metric("disruption_controller_status_update_lag_seconds_count") > 0);
+}

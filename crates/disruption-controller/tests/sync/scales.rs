@@ -1,0 +1,350 @@
+//! Controllers of every kind, and their scales.
+
+use rstest::rstest;
+use serde_json::{Value, json};
+use testkit::embedded::{DEPLOYMENTS, Fault, REPLICA_SETS};
+
+use crate::world::{World, numbers, owner};
+
+#[rstest]
+#[case::replica_set(|world: &World| world.replica_set("web", 4, None))]
+#[case::stateful_set(|world: &World| world.stateful_set("web", 4))]
+#[case::replication_controller(|world: &World| world.replication_controller("web", 4))]
+#[case::custom_resource(|world: &World| { world.define_widgets(true); world.widget("web", 4) })]
+#[case::deployment(|world: &World| {
+    let deployment = world.deployment("web", 4);
+    // What the ReplicaSet wants itself does not count.
+    world.replica_set("web-1", 9, Some(&deployment))
+})]
+#[tokio::test(start_paused = true)]
+async fn a_budget_counts_the_scale_of_the_controller(
+    #[case] controller: fn(&World) -> Value,
+    #[values(true, false)] before_the_start: bool,
+) {
+    let world = World::new();
+    let make = || {
+        let controller = controller(&world);
+        world.pods(3, Some(&controller));
+        world.pdb("half", "minAvailable", &json!("50%"));
+        world.pdb("one", "maxUnavailable", &json!(1));
+    };
+    let _running = if before_the_start {
+        make();
+        world.start()
+    } else {
+        let running = world.start();
+        world.pass(5).await;
+        make();
+        running
+    };
+    world.settle().await;
+    assert_eq!(world.numbers("half"), numbers(1, 3, 2, 4));
+    assert_eq!(world.numbers("one"), numbers(0, 3, 3, 4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_of_several_replica_sets_of_one_deployment_count_it_once() {
+    let world = World::new();
+    let deployment = world.deployment("web", 4);
+    let [old, new] = ["old", "new"].map(|name| world.replica_set(name, 2, Some(&deployment)));
+    world.pod("a", Some(&old));
+    world.pod("b", Some(&new));
+    world.pdb("web", "maxUnavailable", &json!(2));
+    let _controller = world.start();
+    world.settle().await;
+    assert_eq!(world.numbers("web"), numbers(0, 2, 2, 4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_the_replicas_changes_the_budget_at_once() {
+    let world = World::new();
+    let deployment = world.deployment("d", 3);
+    let set = world.replica_set("rs", 3, Some(&deployment));
+    world.pod_of("d", "d", Some(&set));
+    let others = [
+        world.replica_set("alone", 3, None),
+        world.stateful_set("sts", 3),
+        world.replication_controller("rc", 3),
+    ];
+    for app in ["alone", "sts", "rc", "d"] {
+        let selector = json!({ "matchLabels": { "app": app } });
+        world.pdb_of(app, "minAvailable", &json!("100%"), &selector);
+    }
+    for other in &others {
+        let app = other["metadata"]["name"].as_str().unwrap();
+        world.pod_of(app, app, Some(other));
+    }
+    let _controller = world.start();
+    world.settle().await;
+    for app in ["alone", "sts", "rc", "d"] {
+        assert_eq!(world.numbers(app), numbers(0, 1, 3, 3), "{app}");
+    }
+    for workload in others.iter().chain([&deployment]) {
+        world.scale(workload, 7);
+    }
+    world.pass_millis(20).await;
+    for app in ["alone", "sts", "rc", "d"] {
+        assert_eq!(world.numbers(app), numbers(0, 1, 7, 7), "{app}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_scale_of_a_custom_resource_is_read_again_every_30_seconds() {
+    let world = World::new();
+    world.define_widgets(true);
+    let widget = world.widget("web", 3);
+    world.pods(3, Some(&widget));
+    world.pdb("web", "maxUnavailable", &json!(1));
+    let _controller = world.start();
+    world.settle().await;
+    assert_eq!(world.numbers("web"), numbers(1, 3, 2, 3));
+    world.scale(&widget, 5);
+    let mark = world.server.mark();
+    world.pass(29).await;
+    assert_eq!(world.scale_reads(mark), 0);
+    world.pass(1).await;
+    assert_eq!(world.numbers("web"), numbers(0, 3, 4, 5));
+    world.pass(300).await;
+    assert_eq!(world.scale_reads(mark), 11);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_read_of_a_scale_serves_all_budgets_for_two_seconds() {
+    let world = World::new();
+    world.define_widgets(true);
+    let widget = world.widget("web", 3);
+    world.pods(3, Some(&widget));
+    for number in 0..40 {
+        world.pdb(&format!("web-{number}"), "maxUnavailable", &json!(1));
+    }
+    let mark = world.server.mark();
+    // All ask while the first answer is on its way.
+    world.server.fail_next(
+        1,
+        |request| request.subresource == "scale",
+        Fault::Delay(std::time::Duration::from_millis(500)),
+    );
+    let controller = world.start();
+    world.pass(1).await;
+    assert_eq!(world.scale_reads(mark), 1);
+    world.ready("web-0", false);
+    world.pass(1).await;
+    assert_eq!(world.scale_reads(mark), 1);
+    assert_eq!(world.allowed("web-39"), 0);
+    world.pass(2).await;
+    world.ready("web-0", true);
+    world.pass(1).await;
+    assert_eq!(world.scale_reads(mark), 2);
+    assert_eq!(world.allowed("web-39"), 1);
+    assert_eq!(controller.metric("disruption_controller_scale_requests_total"), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_whose_definition_comes_later_is_found() {
+    let world = World::new();
+    let unknown = json!({
+        "apiVersion": "example.com/v1", "kind": "Widget", "metadata": { "name": "web", "uid": "early" },
+    });
+    world.pod("early", Some(&unknown));
+    world.pdb("web", "maxUnavailable", &json!(1));
+    let _controller = world.start();
+    world.pass(60).await;
+    assert_eq!(
+        world.condition("web"),
+        "False SyncFailed no matches for kind \"Widget\" in version \"example.com/v1\""
+    );
+    world.define_widgets(true);
+    let widget = world.widget("web", 1);
+    world.edit("early", |pod| {
+        pod["metadata"]["ownerReferences"] = json!([owner(&widget)]);
+    });
+    world.settle().await;
+    assert_eq!(world.numbers("web"), numbers(1, 1, 0, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_of_a_scale_does_not_serve_the_next_object_of_the_name() {
+    let world = World::new();
+    world.define_widgets(true);
+    let first = world.widget("web", 3);
+    world.pod("a", Some(&first));
+    world.pdb("web", "maxUnavailable", &json!(1));
+    let _controller = world.start();
+    world.settle().await;
+    assert_eq!(world.numbers("web"), numbers(0, 1, 2, 3));
+    world.delete("a");
+    world.remove(&first);
+    let second = world.widget("web", 1);
+    world.pod("b", Some(&second));
+    world.settle().await;
+    assert_eq!(world.numbers("web"), numbers(1, 1, 0, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_is_served_again_is_found_without_an_event() {
+    let world = World::new();
+    let unknown = json!({
+        "apiVersion": "example.com/v1", "kind": "Widget", "metadata": { "name": "web", "uid": "early" },
+    });
+    world.pod("a", Some(&unknown));
+    world.pdb("web", "maxUnavailable", &json!(1));
+    let _controller = world.start();
+    world.pass(10).await;
+    world.define_widgets(true);
+    world.pass(61).await;
+    assert_eq!(
+        world.condition("web"),
+        "False SyncFailed found no controllers for pod \"a\""
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_without_a_scale_is_named() {
+    let world = World::new();
+    world.define_widgets(false);
+    let widget = world.widget("web", 1);
+    world.pod("a", Some(&widget));
+    world.pdb("web", "maxUnavailable", &json!(1));
+    let mark = world.server.mark();
+    let _controller = world.start();
+    world.settle().await;
+    assert_eq!(
+        world.condition("web"),
+        "False SyncFailed widgets.example.com does not implement the scale subresource"
+    );
+    // Discovery says so: there is nothing to read.
+    assert_eq!(world.scale_reads(mark), 0);
+    world.give_scale(true);
+    world.pass(301).await;
+    assert_eq!(world.numbers("web"), numbers(1, 1, 0, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scale_that_is_taken_away_is_missed() {
+    let world = World::new();
+    world.define_widgets(true);
+    let widget = world.widget("web", 1);
+    world.pod("a", Some(&widget));
+    world.pdb("web", "maxUnavailable", &json!(1));
+    let _controller = world.start();
+    world.settle().await;
+    assert_eq!(world.allowed("web"), 1);
+    world.give_scale(false);
+    world.pass(31).await;
+    assert_eq!(
+        world.condition("web"),
+        "False SyncFailed widgets.example.com does not implement the scale subresource"
+    );
+    assert_eq!(world.allowed("web"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scale_of_another_uid_is_no_controller() {
+    let world = World::new();
+    world.define_widgets(true);
+    world.widget("web", 1);
+    let gone = json!({
+        "apiVersion": "example.com/v1", "kind": "Widget", "metadata": { "name": "web", "uid": "gone" },
+    });
+    world.pod("a", Some(&gone));
+    world.pod("b", Some(&gone));
+    world.pdb("web", "maxUnavailable", &json!(1));
+    let _controller = world.start();
+    world.settle().await;
+    assert_eq!(
+        world.condition("web"),
+        "False SyncFailed found no controllers for pod \"a\" and 1 more"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_daemon_set_has_no_scale() {
+    let world = World::new();
+    let set =
+        world.insert(json!({ "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": { "name": "web" } }));
+    world.pod("a", Some(&set));
+    world.pdb("web", "maxUnavailable", &json!(1));
+    let _controller = world.start();
+    world.settle().await;
+    assert_eq!(
+        world.condition("web"),
+        "False SyncFailed daemonsets.apps does not implement the scale subresource"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replica_set_whose_deployment_is_gone_counts_itself() {
+    let world = World::new();
+    let deployment = world.deployment("web", 4);
+    let set = world.replica_set("web-1", 2, Some(&deployment));
+    world.pods(2, Some(&set));
+    world.pdb("web", "maxUnavailable", &json!(1));
+    let _controller = world.start();
+    world.settle().await;
+    assert_eq!(world.numbers("web"), numbers(0, 2, 3, 4));
+    world.server.delete(&DEPLOYMENTS, "default", "web").unwrap();
+    world.settle().await;
+    assert_eq!(world.numbers("web"), numbers(1, 2, 1, 2));
+    // `--cascade=orphan` takes the reference away, too.
+    let edit = |set: &mut Value| set["metadata"]["ownerReferences"] = json!([]);
+    world
+        .server
+        .edit(&REPLICA_SETS, "default", "web-1", edit)
+        .unwrap();
+    world.settle().await;
+    assert_eq!(world.numbers("web"), numbers(1, 2, 1, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_of_deployments_that_lags_does_not_make_a_deployment_gone() {
+    let world = World::new();
+    world.server.fail_next(
+        usize::MAX,
+        |request| request.resource == "deployments",
+        Fault::WatchLags(std::time::Duration::from_secs(20)),
+    );
+    world.pdb("web", "maxUnavailable", &json!(1));
+    let _controller = world.start();
+    world.pass(5).await;
+    let deployment = world.deployment("web", 4);
+    let set = world.replica_set("web-1", 2, Some(&deployment));
+    world.pods(2, Some(&set));
+    world.settle().await;
+    assert_eq!(world.numbers("web"), numbers(0, 2, 3, 4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_that_is_gone_counts_nothing_while_its_pods_terminate() {
+    let world = World::new();
+    let set = world.stateful_set("web", 2);
+    world.pods(2, Some(&set));
+    world.pdb("web", "maxUnavailable", &json!(1));
+    let _controller = world.start();
+    world.settle().await;
+    assert_eq!(world.numbers("web"), numbers(1, 2, 1, 2));
+    world.remove(&set);
+    world.settle().await;
+    assert_eq!(
+        world.condition("web"),
+        "False SyncFailed found no controllers for pod \"web-0\" and 1 more"
+    );
+    assert_eq!(world.allowed("web"), 0);
+    world.terminate("web-0");
+    world.terminate("web-1");
+    world.settle().await;
+    assert_eq!(world.numbers("web"), numbers(0, 0, 0, 0));
+    assert_eq!(world.condition("web"), "False InsufficientPods");
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_without_a_controller_do_not_count_as_expected() {
+    let world = World::new();
+    let set = world.replica_set("web", 2, None);
+    world.pods(2, Some(&set));
+    world.pod("naked", None);
+    world.pdb("web", "maxUnavailable", &json!(1));
+    let _controller = world.start();
+    world.settle().await;
+    assert_eq!(world.numbers("web"), numbers(2, 3, 1, 2));
+    assert_eq!(world.count_events("UnmanagedPods"), 1);
+}

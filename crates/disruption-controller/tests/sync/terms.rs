@@ -1,0 +1,74 @@
+//! Restarts, changes of leader, dry run.
+
+use disruption_controller::config::Config;
+use serde_json::json;
+
+use crate::world::{World, numbers, process};
+
+#[tokio::test(start_paused = true)]
+async fn only_the_leader_writes_and_its_successor_goes_on() {
+    let world = World::new();
+    world.pods(3, None);
+    world.pdb("web", "minAvailable", &json!(1));
+    let first = world.start_with(process().elected_as("first"));
+    world.pass(10).await;
+    let second = world.start_with(process().elected_as("second"));
+    world.pass(60).await;
+    let mark = world.server.mark();
+    world.ready("web-0", false);
+    world.settle().await;
+    assert_eq!(world.numbers("web"), numbers(1, 2, 1, 3));
+    assert_eq!(world.status_writes(mark), [Some(200)]);
+    assert_eq!(second.metric("workqueue_adds_total"), 0);
+    first.stop().await;
+    world.ready("web-1", false);
+    world.pass(5).await;
+    assert_eq!(world.numbers("web"), numbers(0, 1, 1, 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standby_remembers_what_becomes_stale() {
+    let world = World::new();
+    world.pod("p", None);
+    let since = world.seconds(0);
+    world.edit("p", |pod| {
+        pod["status"]["conditions"] =
+            json!([{ "type": "DisruptionTarget", "status": "True", "lastTransitionTime": since }]);
+    });
+    let first = world.start_with(process().elected_as("first"));
+    world.pass(10).await;
+    let _second = world.start_with(process().elected_as("second"));
+    world.pass(60).await;
+    first.stop().await;
+    world.pass(60).await;
+    let pod = world
+        .server
+        .get(&testkit::embedded::PODS, "default", "p")
+        .unwrap();
+    assert_eq!(pod["status"]["conditions"][0]["status"], "False");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_writes_nothing_at_all() {
+    let world = World::new();
+    world.pods(3, None);
+    world.pdb("web", "minAvailable", &json!(1));
+    world.pdb_of(
+        "none",
+        "minAvailable",
+        &json!(1),
+        &json!({ "matchLabels": { "app": "none" } }),
+    );
+    let since = world.seconds(0);
+    world.edit("web-0", |pod| {
+        pod["status"]["conditions"] =
+            json!([{ "type": "DisruptionTarget", "status": "True", "lastTransitionTime": since }]);
+    });
+    let mut config = Config::default();
+    config.common.dry_run = true;
+    let controller = world.start_with(process().config(config));
+    world.pass(600).await;
+    assert_eq!(world.all_writes(), Vec::<String>::new());
+    assert_eq!(world.numbers("web"), numbers(0, 0, 0, 0));
+    assert_eq!(controller.metric("controller_planned_writes_total"), 3);
+}

@@ -1,0 +1,367 @@
+//! Budgets, pods and workloads on the embedded API server, and our loop beside them. Time is tokio's, paused.
+
+use std::time::Duration;
+
+use controller_core::clock::Clock;
+use disruption_controller::DisruptionController;
+use disruption_controller::config::Config;
+use harness::{Running, Start};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::EvictParams;
+use serde_json::{Value, json};
+use testkit::embedded::{
+    CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, EVENTS, Mark, POD_DISRUPTION_BUDGETS, PODS, REPLICA_SETS,
+    REPLICATION_CONTROLLERS, Requests, Resource, STATEFUL_SETS, Server, Verb,
+};
+
+const START: &str = "2026-01-01T00:00:00Z";
+const AGENT: &str = "disruption-controller/test";
+/// The custom resource of these tests, with a `/scale`.
+pub(crate) static WIDGETS: Resource = Resource::namespaced("example.com", "v1", "Widget", "widgets");
+
+pub(crate) struct World {
+    pub(crate) server: Server,
+    pub(crate) clock: Clock,
+}
+
+/// The numbers of a budget's status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Numbers {
+    pub(crate) allowed: i64,
+    pub(crate) current: i64,
+    pub(crate) desired: i64,
+    pub(crate) expected: i64,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let start = START.parse().unwrap();
+        Self {
+            server: Server::starting_at(start),
+            clock: Clock::starting_at(start),
+        }
+    }
+
+    pub(crate) fn start(&self) -> Running {
+        self.start_with(process())
+    }
+
+    pub(crate) fn start_with(&self, start: Start<Config>) -> Running {
+        start.start(self.server.client_as(AGENT), &self.clock)
+    }
+
+    pub(crate) fn insert(&self, object: Value) -> Value {
+        self.server.insert(object).unwrap()
+    }
+
+    /// A budget for the pods with the label `app: web`.
+    pub(crate) fn pdb(&self, name: &str, field: &str, amount: &Value) {
+        self.pdb_of(name, field, amount, &json!({ "matchLabels": { "app": "web" } }));
+    }
+
+    pub(crate) fn pdb_of(&self, name: &str, field: &str, amount: &Value, selector: &Value) {
+        let mut pdb = json!({
+            "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": { "name": name },
+            "spec": { "selector": selector },
+        });
+        pdb["spec"][field] = amount.clone();
+        self.insert(pdb);
+    }
+
+    pub(crate) fn edit_pdb(&self, name: &str, edit: impl FnOnce(&mut Value)) {
+        self.server
+            .edit(&POD_DISRUPTION_BUDGETS, "default", name, edit)
+            .unwrap();
+    }
+
+    /// A ready pod with the label `app: web` of a controller.
+    pub(crate) fn pod(&self, name: &str, controller: Option<&Value>) {
+        self.pod_of("web", name, controller);
+    }
+
+    pub(crate) fn pod_of(&self, app: &str, name: &str, controller: Option<&Value>) {
+        let mut pod = json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name, "labels": { "app": app } },
+            "spec": { "nodeName": "n", "containers": [] },
+            "status": { "phase": "Running", "conditions": [{ "type": "Ready", "status": "True" }] },
+        });
+        if let Some(controller) = controller {
+            pod["metadata"]["ownerReferences"] = json!([owner(controller)]);
+        }
+        self.insert(pod);
+    }
+
+    /// `web-0`, `web-1` and so on.
+    pub(crate) fn pods(&self, count: usize, controller: Option<&Value>) {
+        for number in 0..count {
+            self.pod(&format!("web-{number}"), controller);
+        }
+    }
+
+    pub(crate) fn edit(&self, pod: &str, edit: impl FnOnce(&mut Value)) {
+        self.server.edit(&PODS, "default", pod, edit).unwrap();
+    }
+
+    pub(crate) fn ready(&self, pod: &str, ready: bool) {
+        let status = if ready { "True" } else { "False" };
+        self.edit(pod, |pod| {
+            pod["status"]["conditions"] = json!([{ "type": "Ready", "status": status }]);
+        });
+    }
+
+    pub(crate) fn relabel(&self, pod: &str, app: &str) {
+        self.edit(pod, |pod| pod["metadata"]["labels"]["app"] = json!(app));
+    }
+
+    /// Gives it a deletionTimestamp; nobody lets it end.
+    pub(crate) fn terminate(&self, pod: &str) {
+        self.edit(pod, |pod| {
+            pod["metadata"]["finalizers"] = json!(["example.com/hold"]);
+        });
+        self.server.delete(&PODS, "default", pod).unwrap();
+    }
+
+    pub(crate) fn delete(&self, pod: &str) {
+        self.server.delete(&PODS, "default", pod).unwrap();
+    }
+
+    pub(crate) fn replica_set(&self, name: &str, replicas: i64, deployment: Option<&Value>) -> Value {
+        let mut object = workload("apps/v1", "ReplicaSet", name, replicas);
+        if let Some(deployment) = deployment {
+            object["metadata"]["ownerReferences"] = json!([owner(deployment)]);
+        }
+        self.insert(object)
+    }
+
+    pub(crate) fn deployment(&self, name: &str, replicas: i64) -> Value {
+        self.insert(workload("apps/v1", "Deployment", name, replicas))
+    }
+
+    pub(crate) fn stateful_set(&self, name: &str, replicas: i64) -> Value {
+        self.insert(workload("apps/v1", "StatefulSet", name, replicas))
+    }
+
+    pub(crate) fn replication_controller(&self, name: &str, replicas: i64) -> Value {
+        self.insert(workload("v1", "ReplicationController", name, replicas))
+    }
+
+    /// Serves widgets, with a `/scale` or without.
+    pub(crate) fn define_widgets(&self, scale: bool) {
+        let mut subresources = json!({ "status": {} });
+        if scale {
+            subresources["scale"] =
+                json!({ "specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas" });
+        }
+        self.insert(json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": { "name": "widgets.example.com" },
+            "spec": {
+                "group": "example.com", "scope": "Namespaced",
+                "names": { "plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList" },
+                "versions": [{
+                    "name": "v1", "served": true, "storage": true, "subresources": subresources,
+                    "schema": { "openAPIV3Schema": {
+                        "type": "object", "x-kubernetes-preserve-unknown-fields": true,
+                    } },
+                }],
+            },
+        }));
+    }
+
+    /// Takes the `/scale` of widgets away, or gives it.
+    pub(crate) fn give_scale(&self, give: bool) {
+        let scale = give.then(
+            || json!({ "specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas" }),
+        );
+        let edit = |definition: &mut Value| {
+            let subresources = &mut definition["spec"]["versions"][0]["subresources"];
+            subresources["scale"] = scale.unwrap_or_default();
+        };
+        self.server
+            .edit(&CUSTOM_RESOURCE_DEFINITIONS, "", "widgets.example.com", edit)
+            .unwrap();
+    }
+
+    pub(crate) fn widget(&self, name: &str, replicas: i64) -> Value {
+        self.insert(workload("example.com/v1", "Widget", name, replicas))
+    }
+
+    pub(crate) fn scale(&self, workload: &Value, replicas: i64) {
+        let edit = |workload: &mut Value| workload["spec"]["replicas"] = json!(replicas);
+        self.server
+            .edit(resource(workload), "default", name(workload), edit)
+            .unwrap();
+    }
+
+    pub(crate) fn remove(&self, workload: &Value) {
+        self.server
+            .delete(resource(workload), "default", name(workload))
+            .unwrap();
+    }
+
+    /// Asks the eviction API; the code of the answer.
+    pub(crate) async fn evict(&self, pod: &str) -> u16 {
+        let pods: Api<Pod> = Api::namespaced(self.server.client_as("drain/test"), "default");
+        match pods.evict(pod, &EvictParams::default()).await {
+            Ok(_) => 201,
+            Err(kube::Error::Api(status)) => status.code,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    pub(crate) fn status(&self, pdb: &str) -> Value {
+        let pdb = self.server.get(&POD_DISRUPTION_BUDGETS, "default", pdb);
+        pdb.unwrap()["status"].clone()
+    }
+
+    pub(crate) fn numbers(&self, pdb: &str) -> Numbers {
+        let status = self.status(pdb);
+        let number = |field: &str| status[field].as_i64().unwrap_or_default();
+        Numbers {
+            allowed: number("disruptionsAllowed"),
+            current: number("currentHealthy"),
+            desired: number("desiredHealthy"),
+            expected: number("expectedPods"),
+        }
+    }
+
+    pub(crate) fn allowed(&self, pdb: &str) -> i64 {
+        self.numbers(pdb).allowed
+    }
+
+    /// Status, reason and message of the condition `DisruptionAllowed`.
+    pub(crate) fn condition(&self, pdb: &str) -> String {
+        let status = self.status(pdb);
+        let mut conditions = status["conditions"].as_array().into_iter().flatten();
+        let ours = conditions.find(|condition| condition["type"] == "DisruptionAllowed");
+        let Some(ours) = ours else { return String::new() };
+        let text = ["status", "reason", "message"].map(|field| ours[field].as_str().unwrap_or_default());
+        text.join(" ").trim_end().to_owned()
+    }
+
+    /// So many seconds from now, as the API server writes times.
+    pub(crate) fn seconds(&self, seconds: i64) -> String {
+        let time = self.clock.now().checked_add(SignedDuration::from_secs(seconds));
+        rfc3339(time.unwrap())
+    }
+
+    pub(crate) async fn pass(&self, seconds: u64) {
+        self.pass_millis(seconds * 1000).await;
+    }
+
+    pub(crate) async fn pass_millis(&self, millis: u64) {
+        self.clock.sleep(Duration::from_millis(millis)).await;
+    }
+
+    /// Lets everything happen that is due at once or is collected.
+    pub(crate) async fn settle(&self) {
+        self.pass_millis(250).await;
+    }
+
+    fn ours(&self, since: Mark) -> Requests {
+        let requests = self.server.requests_since(since);
+        requests.only(|request| request.user_agent == AGENT && request.resource != "events")
+    }
+
+    /// Our requests since `mark` that are no lists, watches or events, as `verb path body`.
+    pub(crate) fn requests_since(&self, mark: Mark) -> Vec<String> {
+        self.ours(mark)
+            .only(|request| !matches!(request.verb, Verb::List | Verb::Watch))
+            .lines()
+    }
+
+    /// The codes of our status writes since `mark`.
+    pub(crate) fn status_writes(&self, mark: Mark) -> Vec<Option<u16>> {
+        let writes = self.ours(mark).to("poddisruptionbudgets").writes();
+        writes.iter().map(|request| request.code).collect()
+    }
+
+    /// How many scales we have read since `mark`.
+    pub(crate) fn scale_reads(&self, mark: Mark) -> usize {
+        let scales = self.ours(mark).only(|request| request.subresource == "scale");
+        scales.len()
+    }
+
+    /// Every write of ours, events included.
+    pub(crate) fn all_writes(&self) -> Vec<String> {
+        let ours = self.server.requests();
+        ours.only(|request| request.user_agent == AGENT).writes().lines()
+    }
+
+    /// Object, type, reason and note of every event, in order of time.
+    pub(crate) fn events(&self) -> Vec<String> {
+        let text = |event: &Value, field: &str| event[field].as_str().unwrap_or_default().to_owned();
+        let events = self.server.list(&EVENTS);
+        let mut events: Vec<_> = events
+            .iter()
+            .map(|event| {
+                let object = text(&event["regarding"], "name");
+                let [type_, reason, note] = ["type", "reason", "note"].map(|field| text(event, field));
+                (
+                    text(event, "eventTime"),
+                    format!("{object} {type_} {reason} {note}"),
+                )
+            })
+            .collect();
+        events.sort();
+        events.into_iter().map(|(_, line)| line).collect()
+    }
+
+    /// How often events of this reason were published, repeats included.
+    pub(crate) fn count_events(&self, reason: &str) -> i64 {
+        let events = self.server.list(&EVENTS);
+        let ours = events.iter().filter(|event| event["reason"] == reason);
+        ours.map(|event| event["series"]["count"].as_i64().unwrap_or(1))
+            .sum()
+    }
+}
+
+pub(crate) fn numbers(allowed: i64, current: i64, desired: i64, expected: i64) -> Numbers {
+    Numbers {
+        allowed,
+        current,
+        desired,
+        expected,
+    }
+}
+
+/// Our process, without client-side limits: they are not what these tests are about.
+pub(crate) fn process() -> Start<Config> {
+    Start::of::<DisruptionController>().limits(0.0, 0)
+}
+
+/// A reference to `object` as its controller.
+pub(crate) fn owner(object: &Value) -> Value {
+    json!({
+        "apiVersion": object["apiVersion"], "kind": object["kind"], "name": object["metadata"]["name"],
+        "uid": object["metadata"]["uid"], "controller": true,
+    })
+}
+
+fn workload(api_version: &str, kind: &str, name: &str, replicas: i64) -> Value {
+    json!({
+        "apiVersion": api_version, "kind": kind, "metadata": { "name": name },
+        "spec": { "replicas": replicas },
+    })
+}
+
+fn resource(object: &Value) -> &'static Resource {
+    match object["kind"].as_str() {
+        Some("ReplicaSet") => &REPLICA_SETS,
+        Some("Deployment") => &DEPLOYMENTS,
+        Some("StatefulSet") => &STATEFUL_SETS,
+        Some("ReplicationController") => &REPLICATION_CONTROLLERS,
+        Some("Widget") => &WIDGETS,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn name(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().unwrap()
+}
+
+fn rfc3339(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
