@@ -36,9 +36,10 @@ const STEPS: [Step; 8] = [
     ("tests (cargo xtask test)", tests),
 ];
 
-const NIGHTLY_STEPS: [Step; 3] = [
+const NIGHTLY_STEPS: [Step; 4] = [
     ("largest cluster", largest_cluster),
     ("its evictions", evictions_of_the_largest),
+    ("budgets of large clusters", budgets_of_large_clusters),
     ("benches (cargo xtask bench)", benches),
 ];
 
@@ -114,17 +115,22 @@ fn largest_cluster(_: &Args) -> Result<()> {
 
 /// taint-eviction-controller as it is shipped, on that cluster: memory with 50,000 pods to be evicted.
 fn evictions_of_the_largest(_: &Args) -> Result<()> {
-    let binary = bench::release_binary("taint-eviction-controller")?;
-    let test = [
-        "test",
-        "--package",
-        "taint-eviction-controller",
-        "--test",
-        "scale",
-    ];
-    let mut test = cargo(test);
-    test.args(["--", "--ignored", "--nocapture"]);
-    run_command(test.env("TAINT_EVICTION_CONTROLLER_BINARY", binary))
+    scale("taint-eviction-controller", "TAINT_EVICTION_CONTROLLER_BINARY")
+}
+
+/// disruption-controller as it is shipped: memory with 1,000 budgets over 50,000 pods, and what a change costs beside
+/// 500 budgets that no index finds.
+fn budgets_of_large_clusters(_: &Args) -> Result<()> {
+    scale("disruption-controller", "DISRUPTION_CONTROLLER_BINARY")
+}
+
+/// The scale tests of a controller, one after the other: each has the machine to itself. They find its release binary
+/// under `variable`.
+fn scale(controller: &str, variable: &str) -> Result<()> {
+    let binary = bench::release_binary(controller)?;
+    let mut test = cargo(["test", "--package", controller, "--test", "scale"]);
+    test.args(["--", "--ignored", "--nocapture", "--test-threads=1"]);
+    run_command(test.env(variable, binary))
 }
 
 /// Time and memory against their bars, on the real control plane.
@@ -134,7 +140,7 @@ fn benches(_: &Args) -> Result<()> {
         Availability::Buildable(go) => control_plane::build(&go)?,
         Availability::Missing(why) => bail!("the benches need a control plane: {why}"),
     };
-    let rows = ["ttl", "ttl-after-finished", "taint-eviction"];
+    let rows = ["ttl", "ttl-after-finished", "disruption", "taint-eviction"];
     let mut bench = cargo(["xtask", "bench"]);
     run_command(bench.args(rows).env("KUBEBUILDER_ASSETS", assets.dir()))
 }

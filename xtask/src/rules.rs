@@ -33,13 +33,19 @@ struct Book {
     open: &'static [u32],
 }
 
-const BOOKS: [Book; 4] = [
+const BOOKS: [Book; 5] = [
     Book {
         package: "controller-core",
         prefix: "CORE",
         last: 18,
         // CORE-16 is a size: `cargo xtask bench ttl` judges it.
         open: &[16],
+    },
+    Book {
+        package: "disruption-controller",
+        prefix: "DIS",
+        last: 16,
+        open: &[],
     },
     Book {
         package: "taint-eviction-controller",

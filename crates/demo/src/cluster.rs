@@ -33,6 +33,8 @@ const SWEPT_WITHIN: Duration = Duration::from_mins(1);
 /// A cluster to play on.
 pub(crate) struct Cluster {
     pub(crate) client: Client,
+    /// Sends each request once: kube repeats one that is refused with 429 for minutes, and a refusal is an answer.
+    pub(crate) once: Client,
     pub(crate) url: String,
     pub(crate) access: Access,
     clock: Clock,
@@ -134,9 +136,15 @@ impl Cluster {
             config.proxy_url = None;
         }
         let url = config.cluster_url.to_string();
-        let client = Client::try_from(config).with_context(|| format!("make a client of {path}"))?;
+        let client = |config: &Config| {
+            Client::try_from(config.clone()).with_context(|| format!("make a client of {path}"))
+        };
+        let patient = client(&config)?;
+        config.default_retry = false;
+        let once = client(&config)?;
         Ok(Self {
-            client,
+            client: patient,
+            once,
             url,
             access,
             clock: clock.clone(),

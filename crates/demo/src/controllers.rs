@@ -22,6 +22,8 @@ use crate::metrics::Metrics;
 const SCRAPE_EVERY: Duration = Duration::from_millis(100);
 /// How long a controller may take to listen.
 const LISTENS_WITHIN: Duration = Duration::from_secs(20);
+/// How long a controller may take to explain something.
+const EXPLAINS_WITHIN: Duration = Duration::from_secs(20);
 /// How long a controller may take to end in good order.
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
 /// How many lines of a controller that ended are repeated.
@@ -134,7 +136,37 @@ impl Controllers {
             .context("end the controllers")
     }
 
+    /// What `controller explain OBJECT` prints.
+    pub(crate) async fn explain(&self, controller: &'static str, object: &str) -> Result<String> {
+        let asked = self.command(controller)?.args(["explain", object]).output();
+        let answer = self
+            .clock
+            .timeout(EXPLAINS_WITHIN, asked)
+            .await
+            .with_context(|| format!("no answer after {EXPLAINS_WITHIN:?}"))??;
+        if !answer.status.success() {
+            bail!(
+                "{}: {}",
+                answer.status,
+                String::from_utf8_lossy(&answer.stderr).trim()
+            );
+        }
+        Ok(String::from_utf8_lossy(&answer.stdout).into_owned())
+    }
+
     fn spawn(&self, controller: &'static str) -> Result<Child> {
+        let mut command = self.command(controller)?;
+        command
+            .args(["--http-bind-address=127.0.0.1:0", "--log-format=json"])
+            // No Lease: there is one replica, and nothing of it is left behind.
+            .arg("--leader-elect=false")
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        command.spawn().with_context(|| format!("start {controller}"))
+    }
+
+    /// The binary, told where the cluster is and nothing else.
+    fn command(&self, controller: &'static str) -> Result<Command> {
         let binary = self.binaries.join(controller);
         if !binary.is_file() {
             bail!(
@@ -152,13 +184,8 @@ impl Controllers {
                     .iter()
                     .flat_map(|context| ["--context", context]),
             )
-            .args(["--http-bind-address=127.0.0.1:0", "--log-format=json"])
-            // No Lease: there is one replica, and nothing of it is left behind.
-            .arg("--leader-elect=false")
             .args(["--kube-api-qps=1000", "--kube-api-burst=1000"])
             .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
             // Ctrl-C in a terminal goes to the whole group; the demo ends its children itself.
             .process_group(0)
             .kill_on_drop(true);
@@ -169,9 +196,7 @@ impl Controllers {
         if !self.access.through_proxies {
             command.env_remove("HTTPS_PROXY").env_remove("https_proxy");
         }
-        command
-            .spawn()
-            .with_context(|| format!("start {}", binary.display()))
+        Ok(command)
     }
 }
 

@@ -42,6 +42,8 @@ pub(crate) enum Whose {
     Everybodys,
     /// What the demo made.
     Ours,
+    /// What the demo made with this label, `key=value`: other scenes have left some of the same kind.
+    OursWith(&'static str),
 }
 
 /// What an object counts as, in a few characters.
@@ -148,6 +150,9 @@ async fn follow(
     let config = match counted.whose {
         Whose::Everybodys => watcher::Config::default(),
         Whose::Ours => watcher::Config::default().labels(&cluster::selector()),
+        Whose::OursWith(label) => {
+            watcher::Config::default().labels(&format!("{},{label}", cluster::selector()))
+        }
     };
     // A watch that fails is begun again; what that means for a step, its expectation will say.
     let mut changes = watcher(api, config)

@@ -86,6 +86,8 @@ pub(crate) enum Event {
         /// Its words.
         text: String,
     },
+    /// A line of what a controller answers when it is asked to explain an object.
+    Explained(String),
     /// A controller's numbers.
     Metrics {
         /// Its name.

@@ -59,9 +59,13 @@ impl Metrics {
         Ok(metrics)
     }
 
-    /// The sum of a metric of whole numbers over all its series.
+    /// The sum of a metric of whole numbers over all its series, or over those with a label: `pdbs{state="allowed"}`.
     pub(crate) fn whole(&self, name: &str) -> Option<u64> {
-        self.sum(name, |_| true)
+        let (name, label) = name.split_once('{').unwrap_or((name, ""));
+        let label = label.trim_end_matches('}');
+        self.sum(name, |labels| {
+            label.is_empty() || labels.split(',').any(|held| held == label)
+        })
     }
 
     /// What every controller has.
@@ -159,6 +163,9 @@ mod tests {
         assert!(!metrics.reading().idle());
         assert_eq!(metrics.whole("ttl_controller_nodes"), Some(120));
         assert_eq!(metrics.whole("ttl_controller"), None);
+        assert_eq!(metrics.whole("workqueue_adds_total"), Some(345));
+        assert_eq!(metrics.whole("workqueue_depth{name=\"b\"}"), Some(1));
+        assert_eq!(metrics.whole("workqueue_depth{name=\"c\"}"), None);
         assert!(Metrics::default().reading().idle());
     }
 }

@@ -11,7 +11,7 @@ use crate::cluster::Cluster;
 use crate::controllers::{Controllers, Running};
 use crate::counts::{Counts, LiveCounts};
 use crate::event::{Event, Reporter, Writes};
-use crate::scene::{Scene, Seen, Step, Verdict};
+use crate::scene::{Explains, Scene, Seen, Step, Verdict};
 use crate::scenes;
 use crate::stage::Stage;
 
@@ -46,7 +46,13 @@ pub(crate) async fn run(args: &Args, clock: Clock, reporter: Reporter, shutdown:
         Controllers::new(cluster.access.clone(), clock.clone(), reporter.clone())?;
 
     let show = Show {
-        stage: Stage::new(cluster.client.clone(), clock.clone()),
+        stage: Stage {
+            client: cluster.client.clone(),
+            once: cluster.once.clone(),
+            clock: clock.clone(),
+            within: args.within(),
+            reporter: reporter.clone(),
+        },
         cluster: &cluster,
         pace: args.pace(),
         within: args.within(),
@@ -177,6 +183,10 @@ impl Show<'_> {
                 "{number:>3}  {title:<24} {writes:<12} {seconds:>5.1} s  {counts}"
             ));
             self.reporter.report(Event::AsExpected { counts, writes, took });
+            if let Some(question) = step.explains {
+                let explained = self.explain(scene.controller(), question, controllers).await;
+                explained.with_context(name)?;
+            }
 
             if !step.time_runs_on {
                 self.clock.sleep(self.pace.after).await;
@@ -187,6 +197,27 @@ impl Show<'_> {
             observed.close(step);
         }
         Ok(summary)
+    }
+
+    /// Shows what the controller answers.
+    async fn explain(
+        &self,
+        controller: &'static str,
+        question: Explains,
+        controllers: &Controllers,
+    ) -> Result<()> {
+        let Explains { object, line } = question;
+        let asked = format!("{controller} explain {object}");
+        let answer = controllers.explain(controller, object).await;
+        let answer = answer.with_context(|| asked.clone())?;
+        self.reporter.note(format!("$ {asked}"));
+        for line in answer.lines() {
+            self.reporter.report(Event::Explained(line.to_owned()));
+        }
+        if !answer.lines().any(|answered| answered == line) {
+            bail!("`{asked}` does not say {line:?}");
+        }
+        Ok(())
     }
 
     /// Waits until the expectation holds on two looks in a row: between them the controller has had the time to

@@ -42,8 +42,19 @@ pub(crate) struct Step {
     pub(crate) says: &'static str,
     pub(crate) act: Act,
     pub(crate) expects: Expectation,
+    /// What the controller is asked to explain then.
+    pub(crate) explains: Option<Explains>,
     /// What the next step waits for may come at any moment: it follows without time to read.
     pub(crate) time_runs_on: bool,
+}
+
+/// A question to the controller's subcommand `explain`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Explains {
+    /// The object, as the subcommand takes it.
+    pub(crate) object: &'static str,
+    /// A line of the answer.
+    pub(crate) line: &'static str,
 }
 
 /// What a step does; it may be dropped at any `await`.
@@ -92,6 +103,7 @@ impl Step {
             says,
             act: Box::new(|_| async { Ok(()) }.boxed()),
             expects: Expectation::default(),
+            explains: None,
             time_runs_on: false,
         }
     }
@@ -108,6 +120,12 @@ impl Step {
         self
     }
 
+    /// Once all is as expected, the controller is asked to explain `object`; `line` is a line of its answer.
+    pub(crate) fn explains(mut self, object: &'static str, line: &'static str) -> Self {
+        self.explains = Some(Explains { object, line });
+        self
+    }
+
     /// Expects exactly these objects, by what they are counted by.
     pub(crate) fn expects<const N: usize>(mut self, counts: [(usize, &str); N]) -> Self {
         self.expects.counts = Some(counts.into_iter().collect());
@@ -120,7 +138,7 @@ impl Step {
         self
     }
 
-    /// Expects that the controller shows `value` as the metric `name`: it has seen what was done. Without this,
+    /// Expects that the controller shows `value` as the metric `name`, or as its series `name{label}`: it has seen what was done. Without this,
     /// that nothing was written would prove nothing.
     pub(crate) fn seen_as(mut self, name: &'static str, value: u64) -> Self {
         self.expects.gauges.push((name, value));

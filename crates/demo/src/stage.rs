@@ -1,17 +1,23 @@
 //! What a scene acts with.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::future::Future;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use controller_core::clock::Clock;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
-use k8s_openapi::api::core::v1::{Node, NodeSpec};
+use k8s_openapi::api::core::v1::{Node, NodeSpec, Pod};
 use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
-use kube::{Api, Client, ResourceExt};
-use serde_json::Value;
+use kube::core::NamespaceResourceScope;
+use kube::{Api, Client, Resource, ResourceExt};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 
 use crate::cluster::{AT_ONCE, LABEL, is_ours};
+use crate::event::Reporter;
 use crate::scene::Act;
 
 /// The namespace of what lives in one: every cluster has it.
@@ -20,7 +26,20 @@ pub(crate) const NAMESPACE: &str = "default";
 /// The cluster, for those who act on it.
 pub(crate) struct Stage {
     pub(crate) client: Client,
+    /// Sends each request once, so that a refusal is told.
+    pub(crate) once: Client,
     pub(crate) clock: Clock,
+    /// How long something may take that a deed waits for.
+    pub(crate) within: Duration,
+    pub(crate) reporter: Reporter,
+}
+
+/// How a node is, as the controller of node lifecycles would say it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Health {
+    Ready,
+    NotReady,
+    Unreachable,
 }
 
 /// The labels of everything that the demo makes.
@@ -44,12 +63,53 @@ pub(crate) fn patch_node(number: usize, patch: Value) -> Act {
 }
 
 impl Stage {
-    pub(crate) fn new(client: Client, clock: Clock) -> Self {
-        Self { client, clock }
+    /// Tells the viewer something that only the deed knows.
+    pub(crate) fn note(&self, text: impl Into<String>) {
+        self.reporter.note(text);
     }
 
     pub(crate) fn nodes(&self) -> Api<Node> {
         Api::all(self.client.clone())
+    }
+
+    pub(crate) fn pods(&self) -> Api<Pod> {
+        Api::namespaced(self.client.clone(), NAMESPACE)
+    }
+
+    /// Makes an object in [`NAMESPACE`] from its JSON.
+    pub(crate) async fn create<K>(&self, object: Value) -> Result<K>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
+        K: Clone + fmt::Debug + DeserializeOwned + Serialize,
+    {
+        let name = object["metadata"]["name"].as_str().unwrap_or("?").to_owned();
+        let created = async {
+            let object = serde_json::from_value(object)?;
+            let api = Api::<K>::namespaced(self.client.clone(), NAMESPACE);
+            anyhow::Ok(api.create(&PostParams::default(), &object).await?)
+        };
+        let created = created.await;
+        created.with_context(|| format!("create {} {name}", K::kind(&())))
+    }
+
+    /// The condition first: where the controller of node lifecycles runs, it makes the taints follow that.
+    pub(crate) async fn set_health(&self, node: &str, health: Health) -> Result<()> {
+        let now = self.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let [status, reason, message] = health.condition();
+        let condition = json!({
+            "type": "Ready", "status": status, "reason": reason, "message": message,
+            "lastHeartbeatTime": now, "lastTransitionTime": now,
+        });
+        let ready = Patch::Strategic(json!({"status": {"conditions": [condition]}}));
+        let taints = Patch::Merge(json!({"spec": {"taints": health.taints()}}));
+        let (nodes, params) = (self.nodes(), PatchParams::default());
+        let patched = async {
+            nodes.patch_status(node, &params, &ready).await?;
+            nodes.patch(node, &params, &taints).await
+        };
+        let patched = patched.await;
+        patched.with_context(|| format!("make node {node} {health:?}"))?;
+        Ok(())
     }
 
     async fn resize(&self, total: usize) -> Result<()> {
@@ -107,6 +167,31 @@ impl Stage {
             .await
             .with_context(|| format!("patch node {name}"))?;
         Ok(())
+    }
+}
+
+impl Health {
+    /// Status, reason and message of the condition `Ready`.
+    const fn condition(self) -> [&'static str; 3] {
+        match self {
+            Self::Ready => ["True", "KubeletReady", "kubelet is posting ready status"],
+            Self::NotReady => ["False", "KubeletNotReady", "the demo lets it fail"],
+            Self::Unreachable => [
+                "Unknown",
+                "NodeStatusUnknown",
+                "Kubelet stopped posting node status.",
+            ],
+        }
+    }
+
+    /// Without `timeAdded`, which has whole seconds: tolerations end sharply, for they begin when the taint is seen.
+    fn taints(self) -> Value {
+        let key = match self {
+            Self::Ready => return json!([]),
+            Self::NotReady => "node.kubernetes.io/not-ready",
+            Self::Unreachable => "node.kubernetes.io/unreachable",
+        };
+        json!([{"key": key, "effect": "NoExecute"}])
     }
 }
 

@@ -11,6 +11,7 @@
 //! | the others | the rows of one controller |
 
 mod contest;
+mod disruption;
 mod figures;
 mod seed;
 mod taint_eviction;
@@ -42,6 +43,12 @@ enum Rows {
     Ttl,
     /// 4,000 expired Jobs
     TtlAfterFinished,
+    /// Both rows of disruption
+    Disruption,
+    /// 1,000 budgets over 50,000 pods, from process start
+    DisruptionStart,
+    /// 3,000 of 20,000 pods in one namespace turn unready
+    DisruptionBurst,
     /// Both rows of taint-eviction
     TaintEviction,
     /// 2,000 of 20,000 pods condemned at once
@@ -65,6 +72,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if wanted(&[Rows::TtlAfterFinished]) {
         let verdict = runtime.block_on(ttl_after_finished::run(args.runs));
         done("ttl-after-finished", verdict);
+    }
+    if wanted(&[Rows::Disruption, Rows::DisruptionStart]) {
+        done("disruption-start", runtime.block_on(disruption::start(args.runs)));
+    }
+    if wanted(&[Rows::Disruption, Rows::DisruptionBurst]) {
+        done("disruption-burst", runtime.block_on(disruption::burst(args.runs)));
     }
     if wanted(&[Rows::TaintEviction, Rows::TaintEvictionBurst]) {
         let verdict = runtime.block_on(taint_eviction::burst(args.runs));

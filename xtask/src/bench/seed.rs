@@ -8,12 +8,13 @@ use testkit::real::ControlPlane;
 /// How many objects are copied at a time.
 const PAGE: usize = 500;
 
-/// Gives the control plane `nodes` nodes and `pods` running pods of 11 KB; returns the pods to `keep`.
+/// Gives the control plane `nodes` nodes and `pods` running pods of 11 KB, each as `adapt` changes it; returns the pods
+/// that `adapt` says to keep.
 pub(super) async fn cluster(
     control_plane: &ControlPlane,
     nodes: usize,
     pods: usize,
-    keep: impl Fn(&Value) -> bool,
+    adapt: impl Fn(&mut Value) -> bool,
 ) -> anyhow::Result<Vec<Value>> {
     let source = Server::new(now);
     source.seed_nodes(nodes);
@@ -50,10 +51,13 @@ pub(super) async fn cluster(
                         .is_some_and(|name| name.starts_with("seed-"))
                 });
             }
+            let keep: Vec<bool> = match plural {
+                "pods" => page.iter_mut().map(&adapt).collect(),
+                _ => Vec::new(),
+            };
             control_plane.store(registry, &page).await?;
-            if plural == "pods" {
-                kept.extend(page.into_iter().filter(&keep));
-            }
+            let of_page = page.into_iter().zip(keep);
+            kept.extend(of_page.filter_map(|(pod, keep)| keep.then_some(pod)));
             match list["metadata"]["continue"].as_str() {
                 Some(token) if !token.is_empty() => next = token.to_owned(),
                 _ => break,

@@ -86,7 +86,7 @@ impl Plain {
             }
             Event::Cluster { .. } => lines.extend(narration(&moment.event)),
             Event::Metrics { .. } => {}
-            Event::Started { .. } | Event::Said { .. } | Event::Note(_) => {
+            Event::Started { .. } | Event::Said { .. } | Event::Explained(_) | Event::Note(_) => {
                 lines.extend(self.rest_of_the_deeds());
                 lines.extend(narration(&moment.event).as_deref().map(indented));
             }
@@ -193,6 +193,7 @@ mod tests {
                 title: "95 nodes",
                 says: "Nothing is written.",
             },
+            Event::Explained("  demo-node-0007: 15 s".to_owned()),
             Event::Note("Bye.".to_owned()),
         ];
         insta::assert_snapshot!(printed(events));

@@ -167,7 +167,7 @@ impl Picture {
                 self.steps_done = self.step;
                 Style::new().green()
             }
-            Event::Said { .. } => Style::new().cyan(),
+            Event::Said { .. } | Event::Explained(_) => Style::new().cyan(),
             Event::Counts(counts) => {
                 self.counts = counts.clone();
                 return;

@@ -1,5 +1,6 @@
 //! The scenes, one file a controller, in the order in which they are played.
 
+mod disruption;
 mod taint_eviction;
 mod ttl;
 mod ttl_after_finished;
@@ -13,6 +14,7 @@ fn all() -> Vec<Box<dyn Scene>> {
         Box::new(ttl::Ttl),
         Box::new(taint_eviction::TaintEviction),
         Box::new(ttl_after_finished::TtlAfterFinished),
+        Box::new(disruption::Disruption),
     ]
 }
 
@@ -57,7 +59,8 @@ mod tests {
             [
                 "ttl-controller",
                 "taint-eviction-controller",
-                "ttl-after-finished-controller"
+                "ttl-after-finished-controller",
+                "disruption-controller"
             ]
         );
         assert_eq!(
@@ -73,6 +76,9 @@ mod tests {
     #[test]
     fn what_scenes_make_is_removed_kind_by_kind() {
         let kinds: Vec<_> = makes().into_iter().map(|kind| kind.plural).collect();
-        assert_eq!(kinds, ["nodes", "pods", "jobs"]);
+        assert_eq!(
+            kinds,
+            ["nodes", "pods", "jobs", "deployments", "poddisruptionbudgets"]
+        );
     }
 }

@@ -1,16 +1,15 @@
 //! taint-eviction-controller: which pods leave a node that fails, and when.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use futures::{FutureExt, try_join};
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::Api;
-use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::DynamicObject;
 use kube::discovery::ApiResource;
 use serde_json::{Value, json};
 
 use crate::counts::{Counted, Tally, Whose};
 use crate::scene::{Scene, Step};
-use crate::stage::{NAMESPACE, Stage, do_all, labels};
+use crate::stage::{Health, Stage, do_all, labels};
 
 const FIRST: &str = "demo-node-0001";
 const SECOND: &str = "demo-node-0002";
@@ -110,39 +109,6 @@ fn tally(pod: &DynamicObject) -> Tally {
     }
 }
 
-/// How a node is, as the controller of node lifecycles would say it.
-#[derive(Clone, Copy, Debug)]
-enum Health {
-    Ready,
-    NotReady,
-    Unreachable,
-}
-
-impl Health {
-    /// Status, reason and message of the condition `Ready`.
-    const fn condition(self) -> [&'static str; 3] {
-        match self {
-            Self::Ready => ["True", "KubeletReady", "kubelet is posting ready status"],
-            Self::NotReady => ["False", "KubeletNotReady", "the demo lets it fail"],
-            Self::Unreachable => [
-                "Unknown",
-                "NodeStatusUnknown",
-                "Kubelet stopped posting node status.",
-            ],
-        }
-    }
-
-    /// Without `timeAdded`, which has whole seconds: tolerations end sharply, for they begin when the taint is seen.
-    fn taints(self) -> Value {
-        let key = match self {
-            Self::Ready => return json!([]),
-            Self::NotReady => "node.kubernetes.io/not-ready",
-            Self::Unreachable => "node.kubernetes.io/unreachable",
-        };
-        json!([{"key": key, "effect": "NoExecute"}])
-    }
-}
-
 async fn populate(stage: &Stage) -> Result<()> {
     let patient = (1..=PATIENT).map(|number| (format!("patient-{number}"), for_seconds(PATIENCE)));
     let others = [
@@ -153,7 +119,7 @@ async fn populate(stage: &Stage) -> Result<()> {
     let mut pods = Vec::new();
     for node in [FIRST, SECOND, THIRD] {
         stage.ensure_node(node.to_owned()).await?;
-        set_health(stage, node, Health::Ready).await?;
+        stage.set_health(node, Health::Ready).await?;
         let number = node.trim_start_matches("demo-node-");
         for (kind, tolerations) in &kinds {
             pods.push(create_pod(
@@ -169,37 +135,17 @@ async fn populate(stage: &Stage) -> Result<()> {
 
 async fn fail_two(stage: &Stage) -> Result<()> {
     try_join!(
-        set_health(stage, FIRST, Health::NotReady),
-        set_health(stage, SECOND, Health::NotReady),
+        stage.set_health(FIRST, Health::NotReady),
+        stage.set_health(SECOND, Health::NotReady),
     )?;
     Ok(())
 }
 
 async fn recover_one(stage: &Stage) -> Result<()> {
     try_join!(
-        set_health(stage, FIRST, Health::Ready),
-        set_health(stage, SECOND, Health::Unreachable),
+        stage.set_health(FIRST, Health::Ready),
+        stage.set_health(SECOND, Health::Unreachable),
     )?;
-    Ok(())
-}
-
-/// The condition first: where the controller of node lifecycles runs, it makes the taints follow that.
-async fn set_health(stage: &Stage, node: &str, health: Health) -> Result<()> {
-    let now = stage.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    let [status, reason, message] = health.condition();
-    let condition = json!({
-        "type": "Ready", "status": status, "reason": reason, "message": message,
-        "lastHeartbeatTime": now, "lastTransitionTime": now,
-    });
-    let ready = Patch::Strategic(json!({"status": {"conditions": [condition]}}));
-    let taints = Patch::Merge(json!({"spec": {"taints": health.taints()}}));
-    let (nodes, params) = (stage.nodes(), PatchParams::default());
-    let patched = async {
-        nodes.patch_status(node, &params, &ready).await?;
-        nodes.patch(node, &params, &taints).await
-    };
-    let patched = patched.await;
-    patched.with_context(|| format!("make node {node} {health:?}"))?;
     Ok(())
 }
 
@@ -215,13 +161,7 @@ async fn create_pod(stage: &Stage, name: String, node: &str, tolerations: &Value
             "tolerations": tolerations,
         },
     });
-    let created = async {
-        let pod = serde_json::from_value(pod)?;
-        let pods = Api::<Pod>::namespaced(stage.client.clone(), NAMESPACE);
-        anyhow::Ok(pods.create(&PostParams::default(), &pod).await?)
-    };
-    let created = created.await;
-    created.with_context(|| format!("create pod {name}"))?;
+    stage.create::<Pod>(pod).await?;
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use futures::{FutureExt, try_join};
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
 use kube::Api;
-use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::discovery::ApiResource;
 use serde_json::{Value, json};
 
@@ -159,12 +159,7 @@ async fn create(stage: &Stage, ttl: u64, number: usize) -> Result<()> {
             }},
         },
     });
-    let created = async {
-        let job = serde_json::from_value(job)?;
-        anyhow::Ok(jobs(stage).create(&PostParams::default(), &job).await?)
-    };
-    let created = created.await;
-    created.with_context(|| format!("create job {name}"))?;
+    stage.create::<Job>(job).await?;
     Ok(())
 }
 

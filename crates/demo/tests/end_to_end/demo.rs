@@ -15,10 +15,11 @@ use tokio::time::timeout;
 const ENDS_WITHIN: Duration = Duration::from_mins(3);
 
 /// All that have a scene.
-pub(crate) const CONTROLLERS: [&str; 3] = [
+pub(crate) const CONTROLLERS: [&str; 4] = [
     "ttl-controller",
     "taint-eviction-controller",
     "ttl-after-finished-controller",
+    "disruption-controller",
 ];
 
 pub(crate) struct Demo {

@@ -19,7 +19,7 @@ async fn the_story_is_told_in_plain_lines_and_every_step_is_checked() {
     assert_eq!((ended.status.code(), ended.stderr.as_str()), (Some(0), ""));
     let story = ended.stdout.join("\n");
     for expected in [
-        "Scene 1 of 3, ttl-controller: It tells each kubelet, by the number of nodes, how long it may cache secrets \
+        "Scene 1 of 4, ttl-controller: It tells each kubelet, by the number of nodes, how long it may cache secrets \
          and config maps.",
         "Step 1 of 7, 90 nodes. No controller runs yet, so nobody tells their kubelets how long to cache.",
         "ttl-controller says: step chosen (nodes=90, step=0, ttl_seconds=0)",
@@ -32,7 +32,7 @@ async fn the_story_is_told_in_plain_lines_and_every_step_is_checked() {
         ": 520 × 30 s; ",
         "ttl-controller wrote demo-node-0007: TTL set to 0 s, was 999",
         ": 80 × 0 s; 1 write\n",
-        "Scene 2 of 3, taint-eviction-controller: It evicts pods from nodes that fail, each when its own toleration \
+        "Scene 2 of 4, taint-eviction-controller: It evicts pods from nodes that fail, each when its own toleration \
          ends.",
         "get pods -o wide -w",
         "wrote default/demo-0001-intolerant: pod deleted: taint node.kubernetes.io/not-ready:NoExecute of node \
@@ -43,7 +43,7 @@ async fn the_story_is_told_in_plain_lines_and_every_step_is_checked() {
         "more: condition DisruptionTarget written: taint node.kubernetes.io/unreachable:NoExecute of node \
          demo-node-0002, deadline ",
         ": 6 × demo-node-0001, 1 × demo-node-0002, 7 × demo-node-0003; 15 writes",
-        "Scene 3 of 3, ttl-after-finished-controller: It deletes Jobs that have finished, when their \
+        "Scene 3 of 4, ttl-after-finished-controller: It deletes Jobs that have finished, when their \
          ttlSecondsAfterFinished are over.",
         "more: Job deleted: finished at ",
         "Jobs by ttl: 1 × no ttl: stays, ",
@@ -51,9 +51,23 @@ async fn the_story_is_told_in_plain_lines_and_every_step_is_checked() {
         ": 4 × ttl 3 s, 4 × ttl 8 s; 8 writes",
         ": 1 × no ttl, 1 × ttl 3600 s, 2 × ttl 8 s; 8 writes",
         ": 1 × no ttl, 1 × ttl 3600 s; 4 writes",
+        "Scene 4 of 4, disruption-controller: It tells the Eviction API how many pods of a PodDisruptionBudget may go.",
+        "wrote default/demo-web: status written: disruptionsAllowed 1: 6 healthy, 5 desired, 6 expected",
+        ": 3 × demo-node-0011, 3 × demo-node-0012; 1 write\n",
+        "  $ disruption-controller explain default/demo-web\n",
+        "  │   Deployment demo-web wants 6, has 6\n",
+        "  │ disruptionsAllowed 1: 6 healthy less 5 desired\n",
+        "  The eviction of demo-web-2 is refused: The disruption budget demo-web needs 5 healthy pods and has 5 \
+         currently\n",
+        ": 2 × demo-node-0011, 3 × demo-node-0012; ",
+        "  │ disruptionsAllowed 0: 5 healthy less 5 desired\n",
+        ": 1 × demo-node-0011, 4 × demo-node-0012; ",
+        "  │ desiredHealthy 3: 6 expected less 3 that may be unavailable (50%, rounded up)\n",
+        ": 4 × demo-node-0012; ",
         "\nttl-controller: 7 steps\n  1  90 nodes                 no writes",
         "\ntaint-eviction-controller: 4 steps\n  1  three nodes, all well    no writes",
         "\nttl-after-finished-controller: 4 steps\n  1  twelve Jobs run          no writes",
+        "\ndisruption-controller: 5 steps\n  1  a budget of six pods     no writes",
     ] {
         assert!(story.contains(expected), "{expected:?} is not in:\n{story}");
     }
@@ -63,7 +77,7 @@ async fn the_story_is_told_in_plain_lines_and_every_step_is_checked() {
             .iter()
             .filter(|line| line.contains("  As expected after "))
             .count(),
-        7 + 4 + 4
+        7 + 4 + 4 + 5
     );
     assert!(ended.stdout.last().unwrap().starts_with("All as expected, in "));
     let is_plain = |line: &String| !line.contains(char::is_control);
@@ -130,7 +144,7 @@ async fn only_the_scenes_that_are_named_are_played_and_others_are_no_scenes() {
 
     let ended = Demo::start(&["--scene=node-controller"]).end().await;
     assert_eq!(ended.status.code(), Some(2));
-    let expected =
-        "[possible values: ttl-controller, taint-eviction-controller, ttl-after-finished-controller]";
+    let expected = "[possible values: ttl-controller, taint-eviction-controller, ttl-after-finished-controller, \
+                    disruption-controller]";
     assert!(ended.stderr.contains(expected), "{}", ended.stderr);
 }
