@@ -60,7 +60,22 @@ impl ObjectKey {
             name: name.into(),
         }
     }
+
+    /// The key that `NAMESPACE/NAME` names, as a person types it.
+    pub fn parse_namespaced(text: &str) -> Result<Self, NotNamespaced> {
+        match text.split_once('/') {
+            Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {
+                Ok(Self::namespaced(namespace, name))
+            }
+            _ => Err(NotNamespaced),
+        }
+    }
 }
+
+/// A text is not `NAMESPACE/NAME`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected NAMESPACE/NAME")]
+pub struct NotNamespaced;
 
 impl fmt::Display for ObjectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -106,6 +121,15 @@ impl fmt::Debug for Uid {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_key_is_typed_as_namespace_and_name() {
+        let parsed = ObjectKey::parse_namespaced("ns/name");
+        assert_eq!(parsed, Ok(ObjectKey::namespaced("ns", "name")));
+        for text in ["", "name", "/name", "ns/", "a/b/c"] {
+            assert_eq!(ObjectKey::parse_namespaced(text), Err(NotNamespaced), "{text:?}");
+        }
+    }
 
     #[test]
     fn a_uid_prints_as_it_was_read_and_is_equal_to_no_other() {

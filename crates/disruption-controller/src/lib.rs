@@ -86,7 +86,7 @@ impl App for DisruptionController {
         let pdb = clap::Arg::new("pdb")
             .value_name("NAMESPACE/PDB")
             .required(true)
-            .value_parser(parse_key)
+            .value_parser(ObjectKey::parse_namespaced)
             .help("The PodDisruptionBudget");
         vec![
             clap::Command::new("explain")
@@ -115,16 +115,6 @@ impl App for DisruptionController {
             Some(explanation) => Ok(explanation.to_string()),
             None => Err(format!("no PodDisruptionBudget {key}").into()),
         }
-    }
-}
-
-/// `NAMESPACE/NAME`.
-fn parse_key(text: &str) -> Result<ObjectKey, String> {
-    match text.split_once('/') {
-        Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {
-            Ok(ObjectKey::namespaced(namespace, name))
-        }
-        _ => Err("expected NAMESPACE/NAME".to_owned()),
     }
 }
 

@@ -5,12 +5,16 @@
 //! test fails by panicking.
 #![allow(
     clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
     clippy::missing_panics_doc,
-    reason = "only tests use it, and a test fails by panicking"
+    reason = "only tests use it: they fail by panicking, and one prints a history"
 )]
 
+pub mod history;
 mod replica;
 pub mod rights;
+pub mod surface;
 
 use std::time::Duration;
 
@@ -29,6 +33,7 @@ use controller_core::tasks::TaskSet;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use prometheus::Registry;
+use testkit::history::Life;
 use tokio::sync::oneshot;
 
 pub use replica::{QUICK_LEASE, Replica, SOON, service_account};
@@ -101,6 +106,24 @@ impl<C: ControllerConfig + Default + Send + 'static> Start<C> {
     pub fn running(mut self, run: Run<C>) -> Self {
         self.run = run;
         self
+    }
+
+    /// One life of it in a fault history.
+    ///
+    /// Fails when it ends of itself.
+    pub async fn live(mut self, mut life: Life) -> Result<(), String> {
+        if let Some(identity) = life.identity {
+            self = self.elected_as(identity);
+        }
+        let mut running = self.start(life.client, &Clock::starting_at(life.now));
+        tokio::select! {
+            biased;
+            _ = &mut life.stop => {
+                running.stop().await;
+                Ok(())
+            }
+            ended = running.ended() => Err(format!("{ended:?}")),
+        }
     }
 
     /// Starts it on `client`; its wall clock is `clock`.

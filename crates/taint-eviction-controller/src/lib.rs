@@ -75,7 +75,7 @@ impl App for TaintEvictionController {
         let pod = clap::Arg::new("pod")
             .value_name("NAMESPACE/POD")
             .required(true)
-            .value_parser(parse_key)
+            .value_parser(ObjectKey::parse_namespaced)
             .help("The pod");
         vec![
             clap::Command::new("explain")
@@ -103,16 +103,6 @@ impl App for TaintEvictionController {
             return Err(format!("no pod {key}, or it is bound to no node").into());
         };
         Ok(explain::explain(&pod, &node, clock.now(), &config.rules()).to_string())
-    }
-}
-
-/// `NAMESPACE/NAME`.
-fn parse_key(text: &str) -> Result<ObjectKey, String> {
-    match text.split_once('/') {
-        Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {
-            Ok(ObjectKey::namespaced(namespace, name))
-        }
-        _ => Err("expected NAMESPACE/NAME".to_owned()),
     }
 }
 

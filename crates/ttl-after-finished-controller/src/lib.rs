@@ -73,7 +73,7 @@ impl App for TtlAfterFinishedController {
         let job = clap::Arg::new("job")
             .value_name("NAMESPACE/JOB")
             .required(true)
-            .value_parser(parse_key)
+            .value_parser(ObjectKey::parse_namespaced)
             .help("The Job");
         vec![
             clap::Command::new("explain")
@@ -101,16 +101,6 @@ impl App for TtlAfterFinishedController {
             Some(explanation) => Ok(explanation.to_string()),
             None => Err(format!("no Job {key}").into()),
         }
-    }
-}
-
-/// `NAMESPACE/NAME`.
-fn parse_key(text: &str) -> Result<ObjectKey, String> {
-    match text.split_once('/') {
-        Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {
-            Ok(ObjectKey::namespaced(namespace, name))
-        }
-        _ => Err("expected NAMESPACE/NAME".to_owned()),
     }
 }
 

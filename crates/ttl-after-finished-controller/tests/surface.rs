@@ -7,16 +7,12 @@
     reason = "a test"
 )]
 
-use std::process::Command;
+use harness::surface;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_ttl-after-finished-controller");
 
 fn printed_by(args: &[&str]) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_ttl-after-finished-controller"))
-        .args(args)
-        .env_clear()
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{output:?}");
-    String::from_utf8(output.stdout).unwrap()
+    surface::printed_by(BINARY, args)
 }
 
 #[test]
@@ -36,13 +32,5 @@ fn the_config_schema() {
 
 #[test]
 fn the_version_names_the_supported_kubernetes_versions() {
-    let version = printed_by(&["--version"]);
-    assert!(
-        version.starts_with(&format!(
-            "ttl-after-finished-controller {}",
-            env!("CARGO_PKG_VERSION")
-        )),
-        "{version}"
-    );
-    assert!(version.contains("1.34 to 1.36"), "{version}");
+    surface::assert_version(BINARY, "ttl-after-finished-controller", env!("CARGO_PKG_VERSION"));
 }

@@ -95,24 +95,13 @@ impl Suite for Budgets {
         self.world.lock().take(server, action);
     }
 
-    fn process(&self, mut life: Life) -> impl Future<Output = Result<(), String>> + Send + 'static {
-        let (run, notes) = (self.run, Arc::clone(&self.notes));
-        async move {
-            let mut start = Start::of::<DisruptionController>().running(run);
-            if let Some(identity) = life.identity {
-                start = start.elected_as(identity);
-            }
-            let clock = Clock::starting_at(life.now);
-            let mut running = start.start(tapped(life.client, clock.clone(), &notes), &clock);
-            tokio::select! {
-                biased;
-                _ = &mut life.stop => {
-                    running.stop().await;
-                    Ok(())
-                }
-                ended = running.ended() => Err(format!("{ended:?}")),
-            }
-        }
+    fn process(&self, life: Life) -> impl Future<Output = Result<(), String>> + Send + 'static {
+        let tap = Clock::starting_at(life.now);
+        let life = Life {
+            client: tapped(life.client, tap, &self.notes),
+            ..life
+        };
+        Start::of::<DisruptionController>().running(self.run).live(life)
     }
 
     /// Which evictions passed depends on what held the controller up: what they took is brought back first.

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::clock::Clock;
 use harness::{Run, Start};
 use parking_lot::Mutex;
 use taint_eviction_controller::TaintEvictionController;
@@ -58,23 +57,10 @@ impl Suite for Pods {
         world::take(server, &mut self.ledger.lock(), action);
     }
 
-    fn process(&self, mut life: history::Life) -> impl Future<Output = Result<(), String>> + Send + 'static {
-        let run = self.run;
-        async move {
-            let mut start = Start::of::<TaintEvictionController>().running(run);
-            if let Some(identity) = life.identity {
-                start = start.elected_as(identity);
-            }
-            let mut running = start.start(life.client, &Clock::starting_at(life.now));
-            tokio::select! {
-                biased;
-                _ = &mut life.stop => {
-                    running.stop().await;
-                    Ok(())
-                }
-                ended = running.ended() => Err(format!("{ended:?}")),
-            }
-        }
+    fn process(&self, life: history::Life) -> impl Future<Output = Result<(), String>> + Send + 'static {
+        Start::of::<TaintEvictionController>()
+            .running(self.run)
+            .live(life)
     }
 
     fn settled(&self, server: &Server, _: &[At<Action>]) -> Result<(), String> {

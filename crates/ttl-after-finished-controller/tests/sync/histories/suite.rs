@@ -4,7 +4,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::clock::Clock;
 use harness::{Run, Start};
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
@@ -159,23 +158,10 @@ impl Suite for Jobs {
         }
     }
 
-    fn process(&self, mut life: Life) -> impl Future<Output = Result<(), String>> + Send + 'static {
-        let run = self.run;
-        async move {
-            let mut start = Start::of::<TtlAfterFinishedController>().running(run);
-            if let Some(identity) = life.identity {
-                start = start.elected_as(identity);
-            }
-            let mut running = start.start(life.client, &Clock::starting_at(life.now));
-            tokio::select! {
-                biased;
-                _ = &mut life.stop => {
-                    running.stop().await;
-                    Ok(())
-                }
-                ended = running.ended() => Err(format!("{ended:?}")),
-            }
-        }
+    fn process(&self, life: Life) -> impl Future<Output = Result<(), String>> + Send + 'static {
+        Start::of::<TtlAfterFinishedController>()
+            .running(self.run)
+            .live(life)
     }
 
     fn settled(&self, server: &Server, _: &[At<Action>]) -> Result<(), String> {

@@ -5,13 +5,10 @@ mod suite;
 
 use controller_core::runtime::App;
 use futures::FutureExt;
-use testkit::history::{self, first_failure, seeds_to_run};
+use harness::history;
 use ttl_controller::TtlController;
 
 use suite::Nodes;
-
-/// How many seeds a run of the tests tries; `$FAULT_SEEDS` asks for others.
-const SEEDS: u64 = 200;
 
 const SOUND: Nodes = Nodes {
     run: |config, env| TtlController::run(config, env).boxed(),
@@ -19,40 +16,16 @@ const SOUND: Nodes = Nodes {
 
 #[test]
 fn every_history_ends_as_it_would_without_its_faults() {
-    if let Some(failure) = first_failure(&SOUND, seeds_to_run(SEEDS).unwrap()) {
-        panic!("{failure}");
-    }
+    history::assert_sound(&SOUND);
 }
 
 #[test]
 #[ignore = "prints: cargo xtask fault"]
-#[allow(clippy::print_stdout, reason = "what it prints is its result")]
 fn tell() {
-    let mut failed = Vec::new();
-    for seed in seeds_to_run(1).unwrap() {
-        let report = history::report(&SOUND, seed);
-        println!("{report}");
-        failed.extend(report.failure.map(|failure| failure.seed));
-    }
-    assert_eq!(failed, Vec::<u64>::new(), "these seeds fail");
+    history::tell(&SOUND);
 }
 
 #[test]
 fn a_seed_gives_the_same_requests_every_time() {
-    for seed in 0..5 {
-        let first = history::report(&SOUND, seed);
-        let second = history::report(&SOUND, seed);
-        assert_eq!(first.timeline, second.timeline);
-        assert!(first.run.requests.len() > 50, "{first}");
-        for (number, (a, b)) in first
-            .run
-            .requests
-            .iter()
-            .zip(second.run.requests.iter())
-            .enumerate()
-        {
-            assert_eq!(a, b, "request {number} of seed {seed}");
-        }
-        assert_eq!(first.run.requests.len(), second.run.requests.len());
-    }
+    history::assert_repeatable(&SOUND);
 }

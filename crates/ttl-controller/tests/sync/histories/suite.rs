@@ -5,7 +5,6 @@ use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
 
-use controller_core::clock::Clock;
 use harness::{Run, Start};
 use serde_json::json;
 use testkit::embedded::{NODES, Request, Resource, Server, Verb};
@@ -97,23 +96,8 @@ impl Suite for Nodes {
         }
     }
 
-    fn process(&self, mut life: Life) -> impl Future<Output = Result<(), String>> + Send + 'static {
-        let run = self.run;
-        async move {
-            let mut start = Start::of::<TtlController>().running(run);
-            if let Some(identity) = life.identity {
-                start = start.elected_as(identity);
-            }
-            let mut running = start.start(life.client, &Clock::starting_at(life.now));
-            tokio::select! {
-                biased;
-                _ = &mut life.stop => {
-                    running.stop().await;
-                    Ok(())
-                }
-                ended = running.ended() => Err(format!("{ended:?}")),
-            }
-        }
+    fn process(&self, life: Life) -> impl Future<Output = Result<(), String>> + Send + 'static {
+        Start::of::<TtlController>().running(self.run).live(life)
     }
 
     fn settled(&self, server: &Server, actions: &[At<Action>]) -> Result<(), String> {
