@@ -384,6 +384,33 @@ fn a_swap_to_a_taint_that_is_tolerated_for_less_counts_that_time_from_the_swap()
     assert_eq!(story.deadline(&pod, 100), Some(160));
 }
 
+/// The watch of the node is behind that of the pod, as after an outage.
+#[test]
+fn a_taint_that_had_been_swapped_before_the_pod_came_counts_for_nothing() {
+    let mut story = with_taints(&[added(UNREACHABLE, 0)]);
+    let tolerations = [tolerates(NOT_READY, 45), tolerates(UNREACHABLE, 0)];
+    let late = PodView {
+        bound: Some(at(60)),
+        ..pod(tolerations.clone())
+    };
+    assert_eq!(story.deadline(&late, 61), Some(60), "all that the cache knows");
+    story.taints(65, &[added(NOT_READY, 30)]);
+    assert_eq!(story.deadline(&late, 66), Some(105));
+
+    let mut story = with_taints(&[added(UNREACHABLE, 0)]);
+    let early = PodView {
+        bound: Some(at(10)),
+        ..pod(tolerations)
+    };
+    assert_eq!(story.deadline(&early, 11), Some(10));
+    story.taints(65, &[added(NOT_READY, 30)]);
+    assert_eq!(
+        story.deadline(&early, 66),
+        Some(10),
+        "it was there when they were swapped"
+    );
+}
+
 #[test]
 fn a_node_that_is_gone_has_no_taints() {
     let mut story = with_taints(&[taint("a")]);

@@ -134,6 +134,16 @@ impl Tolerated {
         let start = self.since.by_our_clock(ahead).max(bound.by_our_clock(ahead));
         saturating_add(start, whole_seconds(self.seconds))
     }
+
+    /// Whether the pod has met its taint: not if the other one of a failed node had taken its place before the pod was
+    /// bound, which the cache had not shown yet when the pod was judged.
+    fn was_met(&self, taints: &[Seen], bound: Moment, ahead: SignedDuration) -> bool {
+        let mut of_stay = taints.iter().filter(|seen| seen.stay == self.stay);
+        of_stay.any(|seen| {
+            let since = seen.since.by_our_clock(ahead);
+            since <= self.since.by_our_clock(ahead) || bound.by_our_clock(ahead) < since
+        })
+    }
 }
 
 fn whole_seconds(seconds: i64) -> Duration {
@@ -184,9 +194,13 @@ pub fn judge(
         };
         let Some(seconds) = used.seconds else { continue };
         let fresh = Term::of(seen, seconds, bound, now);
-        match tolerated.iter_mut().find(|term| term.is_of_the_same_stay(seen)) {
-            Some(term) => term.shorten(fresh),
-            None => tolerated.push(fresh.after(remembered, bound, now)),
+        if let Some(term) = tolerated.iter_mut().find(|term| term.is_of_the_same_stay(seen)) {
+            term.shorten(fresh);
+        } else {
+            let met = remembered
+                .iter()
+                .filter(|known| known.was_met(taints, bound, now.ahead));
+            tolerated.push(fresh.after(met, bound, now));
         }
     }
     let remembered = tolerated.iter().map(|term| term.kept).collect();
@@ -229,9 +243,14 @@ impl<'a> Term<'a> {
     }
 
     /// It ends no later than what is remembered of the stay (TE-5).
-    fn after(mut self, remembered: &[Tolerated], bound: Moment, now: &Now) -> Self {
+    fn after<'b>(
+        mut self,
+        remembered: impl Iterator<Item = &'b Tolerated>,
+        bound: Moment,
+        now: &Now,
+    ) -> Self {
         let stay = self.kept.stay;
-        for known in remembered.iter().filter(|known| known.stay == stay) {
+        for known in remembered.filter(|known| known.stay == stay) {
             let deadline = known.deadline(bound, now.ahead);
             if deadline < self.deadline {
                 (self.kept, self.deadline, self.is_inherited) = (*known, deadline, true);

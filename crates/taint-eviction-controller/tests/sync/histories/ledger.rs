@@ -143,19 +143,35 @@ impl Life {
         self.told.get(place + 1).map(|next| next.from)
     }
 
-    /// The shortest that it tolerated this taint for, in seconds, up to what it was told at `place`: a deadline
-    /// never moves later (TE-5), and is forgotten where the pod tolerates the taint for ever in between.
-    fn shortest(&self, place: usize, stay: &Stay, eyes: Eyes) -> Option<i64> {
+    /// The earliest time at which this taint alone may evict it, told up to `place`. A deadline never moves later
+    /// (TE-5), so the shortest that it tolerated the taint for counts; who lags may know of a longer one alone, whose
+    /// end is sooner where that of the shorter asks for a grace.
+    fn due_alone(&self, place: usize, stay: &Stay, eyes: Eyes) -> Option<i64> {
+        let tolerated = self.tolerated(place, stay, eyes);
+        let counts: Vec<i64> = if eyes.lags {
+            tolerated.collect()
+        } else {
+            tolerated.min().into_iter().collect()
+        };
+        counts
+            .into_iter()
+            .map(|seconds| self.due_by(stay, seconds, eyes))
+            .min()
+    }
+
+    /// For how long it tolerated this taint, in seconds, up to what it was told at `place`: what was before is
+    /// forgotten where the pod tolerates the taint for ever in between.
+    fn tolerated(&self, place: usize, stay: &Stay, eyes: Eyes) -> impl Iterator<Item = i64> {
         let counts = |earlier: usize| {
             let met = self.told_until(earlier).is_none_or(|until| until > stay.from)
                 && stay.until.is_none_or(|until| until > self.told[earlier].from);
             let forgotten = (earlier..=place).any(|between| self.told[between].is_for_ever(stay));
             earlier == place || eyes.lags || met && !forgotten
         };
-        let known = (0..=place).filter(|earlier| counts(*earlier));
+        let known: Vec<usize> = (0..=place).filter(|earlier| counts(*earlier)).collect();
         known
-            .filter_map(|earlier| self.told[earlier].uses(stay)?.seconds)
-            .min()
+            .into_iter()
+            .filter_map(move |earlier| self.told[earlier].uses(stay)?.seconds)
     }
 
     /// The earliest time at which this taint alone may evict it (TE-4).
@@ -186,7 +202,7 @@ impl Ledger {
         if told.is_for_ever(stay) {
             return None;
         }
-        let mut due = life.due_by(stay, life.shortest(place, stay, eyes)?, eyes);
+        let mut due = life.due_alone(place, stay, eyes)?;
         // All that may pass for one stay with it: what was before, and the other of the two taints beside it.
         let mut one = vec![stay];
         let mut next = 0;
@@ -198,8 +214,8 @@ impl Ledger {
                     .is_none_or(|until| until >= life.from.max(eyes.open - STALE));
                 let in_time = stay.until.is_none_or(|until| other.from < until);
                 if is_new && was_seen && in_time && known.is_one_with(other, eyes) {
-                    if let Some(seconds) = life.shortest(place, other, eyes) {
-                        due = due.min(life.due_by(other, seconds, eyes).max(other.from));
+                    if let Some(alone) = life.due_alone(place, other, eyes) {
+                        due = due.min(alone.max(other.from));
                     }
                     one.push(other);
                 }
