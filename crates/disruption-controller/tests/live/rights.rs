@@ -5,7 +5,7 @@ use testkit::real::eventually;
 
 use crate::support::{Asked, Cluster, SOON, numbers, until_ready};
 
-const RIGHTS: [(&str, &str); 24] = [
+const RIGHTS: [(&str, &str); 23] = [
     ("list", "pods"),
     ("watch", "pods"),
     ("list", "replicationcontrollers"),
@@ -16,7 +16,6 @@ const RIGHTS: [(&str, &str); 24] = [
     ("watch", "deployments"),
     ("list", "statefulsets"),
     ("watch", "statefulsets"),
-    ("get", "poddisruptionbudgets"),
     ("list", "poddisruptionbudgets"),
     ("watch", "poddisruptionbudgets"),
     ("get", "*/scale"),

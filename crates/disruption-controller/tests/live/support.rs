@@ -40,7 +40,7 @@ fn rights() -> Value {
     json!([
         {"apiGroups": [""], "resources": ["pods", "replicationcontrollers"], "verbs": ["list", "watch"]},
         {"apiGroups": ["apps"], "resources": ["replicasets", "deployments", "statefulsets"], "verbs": ["list", "watch"]},
-        {"apiGroups": ["policy"], "resources": ["poddisruptionbudgets"], "verbs": ["get", "list", "watch"]},
+        {"apiGroups": ["policy"], "resources": ["poddisruptionbudgets"], "verbs": ["list", "watch"]},
         {"apiGroups": ["*"], "resources": ["*/scale"], "verbs": ["get"]},
         {"apiGroups": ["policy"], "resources": ["poddisruptionbudgets/status"], "verbs": ["patch"]},
         {"apiGroups": [""], "resources": ["pods/status"], "verbs": ["patch"]},
