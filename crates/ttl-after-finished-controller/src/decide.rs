@@ -18,14 +18,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use controller_core::api::dated::CLOCK_TOLERANCE;
 use controller_core::clock::saturating_add;
 use controller_core::meta::{ObjectKey, Uid};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::view::{Finish, FreshJob, JobView};
-
-/// How far the API server's clock may be behind ours before it counts: its `Date` has whole seconds.
-pub const CLOCK_TOLERANCE: SignedDuration = SignedDuration::from_secs(1);
 
 /// What a Job's state means at some moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,6 +16,9 @@ use serde::de::DeserializeOwned;
 use super::limits::{AnswerWithin, Sent};
 use crate::clock::Clock;
 
+/// How far the API server's clock may be behind ours before it counts: its `Date` has whole seconds.
+pub const CLOCK_TOLERANCE: SignedDuration = SignedDuration::from_secs(1);
+
 /// An object, and when it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dated<T> {

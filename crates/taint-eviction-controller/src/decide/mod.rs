@@ -24,7 +24,7 @@ use controller_core::clock::saturating_add;
 use controller_core::meta::{ObjectKey, Uid};
 use jiff::{SignedDuration, Timestamp};
 
-pub use self::moment::{CLOCK_TOLERANCE, Moment, bound, clock_ahead, first_sight_counts, since};
+pub use self::moment::{Moment, bound, clock_ahead, first_sight_counts, since};
 pub use self::sight::Sight;
 pub use self::taints::{Seen, TAINTS_OF_A_FAILED_NODE, TaintMemory, seen};
 pub use self::toleration::used_toleration;
@@ -41,6 +41,7 @@ pub const FIRST_BACKOFF: Duration = Duration::from_millis(100);
 pub const STEADY_BACKOFF: Duration = Duration::from_secs(5);
 /// The longest wait.
 pub const MAX_BACKOFF: Duration = Duration::from_mins(5);
+
 /// What the flags say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {

@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
+use controller_core::api::dated::CLOCK_TOLERANCE;
 use controller_core::clock::saturating_add;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::view::{PodView, Taint};
 
-/// How far the API server's clock may be behind ours before it counts: its `Date` has whole seconds.
-pub const CLOCK_TOLERANCE: SignedDuration = SignedDuration::from_secs(1);
 /// A time, and by which clock: the two may differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
