@@ -4,8 +4,8 @@
 //!
 //! | upstream test | case | here |
 //! |---|---|---|
-//! | `TestFilterNoExecuteTaints` | | `src/view.rs::nodes_without_no_execute_taints_are_not_kept` |
-//! | `TestCreatePod` | not scheduled - ignore | `src/view.rs::pods_without_a_node_are_not_kept` |
+//! | `TestFilterNoExecuteTaints` | | `src/view/wire.rs::nodes_without_no_execute_taints_are_not_kept` |
+//! | `TestCreatePod` | not scheduled - ignore | `src/view/wire.rs::pods_without_a_node_are_not_kept` |
 //! | | scheduled on untainted Node | `no_taint_never_evicts` |
 //! | | schedule on tainted Node | `a_pod_on_a_tainted_node_is_judged_by_its_tolerations::no_toleration` |
 //! | | … with finite toleration | `…::tolerated_for_a_time` |

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use controller_core::informer::{DecodeError, Identity, Interner, View, Wire};
+use controller_core::informer::{DecodeError, Identity, Interner, View, Wire, time};
 use controller_core::meta::{ObjectKey, Uid};
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -82,7 +82,7 @@ struct Condition {
     kind: String,
     #[serde(default)]
     status: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "time")]
     last_transition_time: Option<Timestamp>,
 }
 
@@ -120,16 +120,9 @@ impl Condition {
     }
 
     fn finish(&self) -> Finish {
-        // Go writes a time that was never set as the first second of the year 1, where it writes it at all.
-        match self.last_transition_time {
-            Some(at) if at.as_second() != GO_ZERO_TIME => Finish::At(at),
-            _ => Finish::Undated,
-        }
+        self.last_transition_time.map_or(Finish::Undated, Finish::At)
     }
 }
-
-/// `0001-01-01T00:00:00Z` in seconds since 1970.
-const GO_ZERO_TIME: i64 = -62_135_596_800;
 
 impl View for JobView {
     type Index = Infallible;

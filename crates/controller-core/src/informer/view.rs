@@ -4,10 +4,15 @@ use std::fmt::Debug;
 use std::hash::Hash;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
 
 use super::Interner;
 use crate::meta::{ObjectKey, Uid};
+
+/// `0001-01-01T00:00:00Z` in seconds since 1970: how Go writes a time that was never set, where it writes it.
+const GO_ZERO_TIME: i64 = -62_135_596_800;
 
 /// What the store keeps of an object: only what a rule reads.
 ///
@@ -71,4 +76,12 @@ pub enum DecodeError {
     /// A field holds a value that the view cannot represent; the text says which.
     #[error("{0}")]
     Unrepresentable(String),
+}
+
+/// Reads a `metav1.Time` in a [`Wire`] (`#[serde(default, deserialize_with = "time")]`): nothing when it was never set,
+/// or is none that can be represented; that must not cost the object.
+pub fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
+    let text = Option::<String>::deserialize(deserializer)?;
+    let time = text.and_then(|text| text.parse::<Timestamp>().ok());
+    Ok(time.filter(|time| time.as_second() != GO_ZERO_TIME))
 }

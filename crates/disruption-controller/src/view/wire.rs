@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use controller_core::informer::{DecodeError, Identity, Interner, Wire};
+use controller_core::informer::{DecodeError, Identity, Interner, Wire, time};
 use controller_core::meta::{ObjectKey, OwnerRef, Uid};
 use jiff::Timestamp;
+use serde::Deserialize;
 use serde::de::IgnoredAny;
-use serde::{Deserialize, Deserializer};
 
 use super::{
     Amount, Condition, DISRUPTION_ALLOWED, DISRUPTION_TARGET, DisruptionTarget, PdbView, PodView, Status,
@@ -15,8 +15,6 @@ use super::{
 };
 use crate::selector::{Labels, Selector, SelectorWire};
 
-/// `0001-01-01T00:00:00Z` in seconds since 1970: how Go writes a time that was never set, where it writes it.
-const GO_ZERO_TIME: i64 = -62_135_596_800;
 /// What the API server fills in for `spec.replicas`.
 const DEFAULT_REPLICAS: i64 = 1;
 
@@ -166,13 +164,6 @@ struct PdbStatusWire {
 struct WorkloadSpecWire {
     #[serde(default)]
     replicas: Option<i64>,
-}
-
-/// A time; nothing when it was never set or cannot be represented.
-fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
-    let text = Option::<String>::deserialize(deserializer)?;
-    let time = text.and_then(|text| text.parse::<Timestamp>().ok());
-    Ok(time.filter(|time| time.as_second() != GO_ZERO_TIME))
 }
 
 impl Metadata {

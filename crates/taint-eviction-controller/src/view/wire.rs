@@ -1,98 +1,12 @@
-//! What is read of a pod (where it is, since when, what it tolerates) and of a node (its `NoExecute` taints).
-//!
-//! | rule | code | test |
-//! |---|---|---|
-//! | TE-16 | `PodView`, `NodeView` | `src/view.rs::equal_lists_of_tolerations_are_one`, `src/view.rs::pods_without_a_node_are_not_kept` |
+//! What is decoded straight from the wire, and how it becomes a view.
 
-use std::convert::Infallible;
-use std::fmt;
-use std::sync::Arc;
-
-use controller_core::informer::{DecodeError, Identity, Interner, View, Wire};
+use controller_core::informer::{DecodeError, Identity, Interner, Wire, time};
 use controller_core::meta::{ObjectKey, Uid};
 use jiff::Timestamp;
+use serde::Deserialize;
 use serde::de::IgnoredAny;
-use serde::{Deserialize, Deserializer};
 
-/// The only effect that evicts.
-const NO_EXECUTE: &str = "NoExecute";
-/// `0001-01-01T00:00:00Z` in seconds since 1970: how Go writes a time that was never set, where it writes it.
-const GO_ZERO_TIME: i64 = -62_135_596_800;
-
-/// What the store keeps of a pod that is bound to a node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PodView {
-    /// Namespace and name.
-    pub key: ObjectKey,
-    /// `metadata.uid`.
-    pub uid: Uid,
-    /// `spec.nodeName`.
-    pub node: Arc<str>,
-    /// Those of `spec.tolerations` that can match a `NoExecute` taint, in their order; equal lists are one.
-    pub tolerations: Arc<Vec<Toleration>>,
-    /// When it was bound: the transition of its condition `PodScheduled`, else its creation.
-    pub bound: Option<Timestamp>,
-    /// `metadata.generation`, for the condition that is written.
-    pub generation: i64,
-    /// Whether it has a deletionTimestamp.
-    pub deleting: bool,
-}
-
-/// What the store keeps of a node that has a `NoExecute` taint; the others are to the rules like nodes that
-/// do not exist.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeView {
-    /// The name.
-    pub key: ObjectKey,
-    /// Its `NoExecute` taints, in their order.
-    pub taints: Vec<Taint>,
-}
-
-/// A taint with effect `NoExecute`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Taint {
-    /// `key`.
-    pub key: Arc<str>,
-    /// `value`; empty when it has none.
-    pub value: Arc<str>,
-    /// `timeAdded`.
-    pub time_added: Option<Timestamp>,
-}
-
-/// A toleration whose effect is `NoExecute` or empty.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Toleration {
-    /// `key`; empty for any.
-    pub key: Arc<str>,
-    /// How keys that match go on to match.
-    pub operator: Operator,
-    /// `value`.
-    pub value: Arc<str>,
-    /// `tolerationSeconds`; none is for ever.
-    pub seconds: Option<i64>,
-}
-
-/// `operator` of a toleration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Operator {
-    /// `Equal` or empty: the values are equal.
-    Equal,
-    /// `Exists`: any value.
-    Exists,
-    /// `Lt`: the taint's value is less.
-    Lt,
-    /// `Gt`: the taint's value is greater.
-    Gt,
-    /// Anything else: never.
-    Unknown,
-}
-
-/// A node as a read of it alone shows it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FreshNode {
-    /// Its `NoExecute` taints.
-    pub taints: Vec<Taint>,
-}
+use super::{FreshNode, NO_EXECUTE, NodeView, Operator, PodView, Taint, Toleration};
 
 /// What is decoded of a pod.
 #[derive(Clone, Debug, Deserialize)]
@@ -185,14 +99,6 @@ struct TaintWire {
     time_added: Option<Timestamp>,
 }
 
-/// A time; nothing when it was never set, or is one that cannot be represented: as good as none, for it lies
-/// in the far future.
-fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
-    let text = Option::<String>::deserialize(deserializer)?;
-    let time = text.and_then(|text| text.parse::<Timestamp>().ok());
-    Ok(time.filter(|time| time.as_second() != GO_ZERO_TIME))
-}
-
 impl PodWire {
     /// The pod `key`, as a read of it alone decodes it; nothing when it is bound to no node.
     pub fn into_fresh(self, key: ObjectKey) -> Option<PodView> {
@@ -273,19 +179,6 @@ impl TolerationWire {
     }
 }
 
-impl View for PodView {
-    /// The name of its node.
-    type Index = Arc<str>;
-
-    fn key(&self) -> &ObjectKey {
-        &self.key
-    }
-
-    fn index(&self, out: &mut Vec<Arc<str>>) {
-        out.push(Arc::clone(&self.node));
-    }
-}
-
 impl Wire for PodWire {
     type View = PodView;
 
@@ -298,16 +191,6 @@ impl Wire for PodWire {
         self.view(pod.key, pod.uid, interner)
             .ok_or_else(|| DecodeError::Unrepresentable("the pod is bound to no node".to_owned()))
     }
-}
-
-impl View for NodeView {
-    type Index = Infallible;
-
-    fn key(&self) -> &ObjectKey {
-        &self.key
-    }
-
-    fn index(&self, _: &mut Vec<Infallible>) {}
 }
 
 impl Wire for NodeWire {
@@ -326,19 +209,10 @@ impl Wire for NodeWire {
     }
 }
 
-/// `key=value:NoExecute`, or `key:NoExecute` without a value, as `kubectl taint` has it.
-impl fmt::Display for Taint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.key)?;
-        if !self.value.is_empty() {
-            write!(f, "={}", self.value)?;
-        }
-        write!(f, ":{NO_EXECUTE}")
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use rstest::rstest;
     use serde_json::{Value, json};
 
@@ -455,16 +329,5 @@ mod tests {
         ] } }))
         .unwrap();
         assert_eq!(wire.into_fresh().taints[0].time_added, expected.map(at));
-    }
-
-    #[test]
-    fn taints_are_written_as_kubectl_writes_them() {
-        let taint = |value: &str| Taint {
-            key: "k".into(),
-            value: value.into(),
-            time_added: None,
-        };
-        assert_eq!(taint("v").to_string(), "k=v:NoExecute");
-        assert_eq!(taint("").to_string(), "k:NoExecute");
     }
 }

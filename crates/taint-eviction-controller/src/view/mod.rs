@@ -1,0 +1,145 @@
+//! What is read of a pod (where it is, since when, what it tolerates) and of a node (its `NoExecute` taints).
+//!
+//! | rule | code | test |
+//! |---|---|---|
+//! | TE-16 | `PodView`, `NodeView` | `src/view/wire.rs::equal_lists_of_tolerations_are_one`, `src/view/wire.rs::pods_without_a_node_are_not_kept` |
+
+mod wire;
+
+use std::convert::Infallible;
+use std::fmt;
+use std::sync::Arc;
+
+use controller_core::informer::View;
+use controller_core::meta::{ObjectKey, Uid};
+use jiff::Timestamp;
+
+pub use self::wire::{NodeWire, PodWire};
+
+/// The only effect that evicts.
+const NO_EXECUTE: &str = "NoExecute";
+
+/// What the store keeps of a pod that is bound to a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodView {
+    /// Namespace and name.
+    pub key: ObjectKey,
+    /// `metadata.uid`.
+    pub uid: Uid,
+    /// `spec.nodeName`.
+    pub node: Arc<str>,
+    /// Those of `spec.tolerations` that can match a `NoExecute` taint, in their order; equal lists are one.
+    pub tolerations: Arc<Vec<Toleration>>,
+    /// When it was bound: the transition of its condition `PodScheduled`, else its creation.
+    pub bound: Option<Timestamp>,
+    /// `metadata.generation`, for the condition that is written.
+    pub generation: i64,
+    /// Whether it has a deletionTimestamp.
+    pub deleting: bool,
+}
+
+/// What the store keeps of a node that has a `NoExecute` taint; the others are to the rules like nodes that
+/// do not exist.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeView {
+    /// The name.
+    pub key: ObjectKey,
+    /// Its `NoExecute` taints, in their order.
+    pub taints: Vec<Taint>,
+}
+
+/// A taint with effect `NoExecute`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taint {
+    /// `key`.
+    pub key: Arc<str>,
+    /// `value`; empty when it has none.
+    pub value: Arc<str>,
+    /// `timeAdded`.
+    pub time_added: Option<Timestamp>,
+}
+
+/// A toleration whose effect is `NoExecute` or empty.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Toleration {
+    /// `key`; empty for any.
+    pub key: Arc<str>,
+    /// How keys that match go on to match.
+    pub operator: Operator,
+    /// `value`.
+    pub value: Arc<str>,
+    /// `tolerationSeconds`; none is for ever.
+    pub seconds: Option<i64>,
+}
+
+/// `operator` of a toleration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operator {
+    /// `Equal` or empty: the values are equal.
+    Equal,
+    /// `Exists`: any value.
+    Exists,
+    /// `Lt`: the taint's value is less.
+    Lt,
+    /// `Gt`: the taint's value is greater.
+    Gt,
+    /// Anything else: never.
+    Unknown,
+}
+
+/// A node as a read of it alone shows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FreshNode {
+    /// Its `NoExecute` taints.
+    pub taints: Vec<Taint>,
+}
+
+impl View for PodView {
+    /// The name of its node.
+    type Index = Arc<str>;
+
+    fn key(&self) -> &ObjectKey {
+        &self.key
+    }
+
+    fn index(&self, out: &mut Vec<Arc<str>>) {
+        out.push(Arc::clone(&self.node));
+    }
+}
+
+impl View for NodeView {
+    type Index = Infallible;
+
+    fn key(&self) -> &ObjectKey {
+        &self.key
+    }
+
+    fn index(&self, _: &mut Vec<Infallible>) {}
+}
+
+/// `key=value:NoExecute`, or `key:NoExecute` without a value, as `kubectl taint` has it.
+impl fmt::Display for Taint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.key)?;
+        if !self.value.is_empty() {
+            write!(f, "={}", self.value)?;
+        }
+        write!(f, ":{NO_EXECUTE}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn taints_are_written_as_kubectl_writes_them() {
+        let taint = |value: &str| Taint {
+            key: "k".into(),
+            value: value.into(),
+            time_added: None,
+        };
+        assert_eq!(taint("v").to_string(), "k=v:NoExecute");
+        assert_eq!(taint("").to_string(), "k:NoExecute");
+    }
+}
