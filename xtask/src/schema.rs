@@ -12,7 +12,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
-use testkit::embedded::SERVED;
+use testkit::embedded::{ALPHA, SERVED};
 
 use crate::command::root;
 
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         modules.version()?
     );
     let mut wanted = BTreeSet::from([OBJECT_META.to_owned()]);
-    for resource in SERVED {
+    for resource in SERVED.iter().chain(ALPHA) {
         let api_version = resource.api_version();
         // Custom resources among them bring their own.
         if let Some(name) = definitions.of_kind(resource.group, resource.version, resource.kind) {

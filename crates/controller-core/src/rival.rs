@@ -9,6 +9,8 @@
 //! | the third | write 1 min later |
 //! | each further one | write 2, 4, 8, … min later, at most 60 |
 //! | a contested value left alone for more than 1 h | all is forgiven |
+//!
+//! Where a value that is missing does harm, the caller sets another [`Pace`] than 1 to 60 min.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -23,10 +25,6 @@ use tokio::time::Instant;
 const STRIKES: usize = 3;
 /// A write of an uncontested object that is left alone for longer than this is settled.
 const WINDOW: Duration = Duration::from_mins(5);
-/// The wait after the write that made the object contested; doubles with each further one.
-const FIRST_WAIT: Duration = Duration::from_mins(1);
-/// The longest wait.
-const LONGEST_WAIT: Duration = Duration::from_hours(1);
 /// A write of a contested object that is left alone for longer than this ends the contest.
 const FORGIVEN_AFTER: Duration = Duration::from_hours(1);
 /// A rival is named at most once within this.
@@ -46,6 +44,15 @@ pub enum Verdict {
         /// True exactly once a contest: the moment to name the rival.
         first: bool,
     },
+}
+
+/// How long a contested object is left alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// The wait after the write that made the object contested; doubles with each further one.
+    pub first: Duration,
+    /// The longest wait.
+    pub longest: Duration,
 }
 
 /// Which of our writes were undone, object by object; `K` names the object (or the one field of it).
@@ -79,6 +86,15 @@ enum Contest {
     None { undone: Vec<Instant> },
     /// The wait after the latest undone write, and its end.
     Open { wait: Duration, until: Instant },
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            first: Duration::from_mins(1),
+            longest: Duration::from_hours(1),
+        }
+    }
 }
 
 impl<K: Clone + Eq + Hash> Rivals<K> {
@@ -131,6 +147,11 @@ impl<K: Clone + Eq + Hash> Rivals<K> {
     /// May be asked again and again about the same undoing, which counts once for each [`Rivals::wrote`]. A write
     /// that had stood for so long that it was settled (see the table above) does not count.
     pub fn undone(&self, key: &K, now: Instant) -> Verdict {
+        self.undone_at(Pace::default(), key, now)
+    }
+
+    /// As [`Rivals::undone`], at another pace.
+    pub fn undone_at(&self, pace: Pace, key: &K, now: Instant) -> Verdict {
         let state = &mut *self.state.lock();
         let Some(record) = state.records.get_mut(key) else {
             return Verdict::Write;
@@ -142,7 +163,7 @@ impl<K: Clone + Eq + Hash> Rivals<K> {
         let mut first = false;
         if record.standing.take().is_some() {
             self.undone_total.inc();
-            first = record.contest.strike(now);
+            first = record.contest.strike(pace, now);
         }
         match record.contest {
             Contest::Open { until, .. } if now < until => Verdict::BackOff {
@@ -205,7 +226,7 @@ impl Record {
 
 impl Contest {
     /// Notes that a write was undone. True when that opens the contest.
-    fn strike(&mut self, now: Instant) -> bool {
+    fn strike(&mut self, pace: Pace, now: Instant) -> bool {
         let (wait, opens) = match self {
             Self::None { undone } => {
                 undone.retain(|at| now.saturating_duration_since(*at) <= WINDOW);
@@ -213,9 +234,9 @@ impl Contest {
                 if undone.len() < STRIKES {
                     return false;
                 }
-                (FIRST_WAIT, true)
+                (pace.first, true)
             }
-            Self::Open { wait, .. } => (wait.saturating_mul(2).min(LONGEST_WAIT), false),
+            Self::Open { wait, .. } => (wait.saturating_mul(2).min(pace.longest), false),
         };
         *self = Self::Open {
             wait,
@@ -365,6 +386,23 @@ mod tests {
                 (60, false)
             ]
         );
+    }
+
+    #[test]
+    fn a_value_that_must_not_be_missing_long_is_answered_at_a_pace_of_its_own() {
+        let bench = Bench::new();
+        let pace = Pace {
+            first: Duration::from_secs(1),
+            longest: Duration::from_secs(3),
+        };
+        let waits: Vec<_> = (0..5)
+            .map(|round| {
+                bench.wrote(round * 3);
+                bench.rivals.undone_at(pace, &"node-1", bench.at(round * 3))
+            })
+            .collect();
+        let [write, left] = [Verdict::Write, back_off(3, false)];
+        assert_eq!(waits, [write, write, back_off(1, true), back_off(2, false), left]);
     }
 
     #[test]

@@ -11,6 +11,7 @@
     reason = "only tests use it: they fail by panicking, and one prints a history"
 )]
 
+pub mod audit;
 pub mod history;
 mod replica;
 pub mod rights;

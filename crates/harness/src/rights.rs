@@ -7,6 +7,7 @@ use kube::api::PostParams;
 use serde_json::{Value, json};
 use testkit::real::ControlPlane;
 
+use crate::audit::{Asked, requests_of};
 use crate::replica::user;
 
 /// Replaces the rights in the whole cluster of what [`service_account`](crate::service_account) made.
@@ -47,26 +48,14 @@ pub fn unused<'a>(
     controller: &str,
     rights: &[(&'a str, &'a str)],
 ) -> Vec<(&'a str, &'a str)> {
-    let asked = asked(control_plane, controller);
-    let used = |(verb, resource): &(&str, &str)| {
-        asked
-            .iter()
-            .any(|event| event["verb"] == *verb && event["objectRef"]["resource"] == *resource)
-    };
+    let requests = requests_of(control_plane, controller);
+    let used = |(verb, resource): &(&str, &str)| requests.iter().any(|asked| asked.is(verb, resource));
     rights.iter().filter(|right| !used(right)).copied().collect()
 }
 
 /// The requests of the controller that were answered with 403 so far, by the audit log.
-pub fn refused(control_plane: &ControlPlane, controller: &str) -> Vec<Value> {
-    let mut refused = asked(control_plane, controller);
-    refused.retain(|event| event["responseStatus"]["code"] == 403);
+pub fn refused(control_plane: &ControlPlane, controller: &str) -> Vec<Asked> {
+    let mut refused = requests_of(control_plane, controller);
+    refused.retain(|asked| asked.code == 403);
     refused
-}
-
-/// What the controller's service account asked for.
-fn asked(control_plane: &ControlPlane, controller: &str) -> Vec<Value> {
-    let user = user(controller);
-    let mut events = control_plane.audit_events().unwrap();
-    events.retain(|event| event["user"]["username"] == user.as_str());
-    events
 }

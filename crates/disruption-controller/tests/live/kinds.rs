@@ -57,7 +57,7 @@ async fn live_the_scale_of_each_built_in_kind_counts_and_its_change_at_once() {
 
 /// Our newest status of `pdb` was written `within` this time of the newest change of the scale of its namesake.
 async fn assert_follows(cluster: &Cluster, scale: &str, pdb: &str, within: Duration) {
-    let scaled = cluster.answered("patch", scale, pdb, false).await.at;
+    let scaled = cluster.answered("patch", scale, pdb, false).await.answered;
     assert_written(cluster, pdb, scaled, within).await;
 }
 
@@ -65,7 +65,7 @@ async fn assert_written(cluster: &Cluster, pdb: &str, since: Timestamp, within: 
     let written = cluster
         .answered("patch", "poddisruptionbudgets/status", pdb, true)
         .await
-        .at;
+        .answered;
     assert!(
         written >= since && written <= after(since, within),
         "{pdb}: {since} {written}"

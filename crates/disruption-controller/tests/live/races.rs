@@ -10,7 +10,7 @@ use serde_json::json;
 use testkit::real::eventually;
 
 use crate::record::{Moment, Record};
-use crate::support::{Cluster, Numbers, SOON, numbers};
+use crate::support::{Cluster, Numbers, SOON, numbers, writes_a_status};
 
 const TRIES: usize = 1000;
 /// Pods that are evicted, one after the other; who goes has a successor.
@@ -86,7 +86,7 @@ async fn live_an_eviction_that_races_a_status_write_is_never_overwritten() {
     assert!(approved >= 100, "only {approved} evictions were approved");
     let conflicts = cluster.requests().into_iter();
     let conflicts = conflicts
-        .filter(|asked| asked.writes_a_status() && asked.code == 409)
+        .filter(|asked| writes_a_status(asked) && asked.code == 409)
         .count();
     println!(
         "{approved} approved, {} statuses written, {conflicts} conflicts",

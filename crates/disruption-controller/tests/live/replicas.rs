@@ -3,7 +3,7 @@
 use serde_json::json;
 use testkit::real::{Stop, eventually};
 
-use crate::support::{Cluster, QUICK_LEASE, SOON, numbers, until_ready};
+use crate::support::{Cluster, QUICK_LEASE, SOON, numbers, until_ready, writes_a_status};
 
 const SAME_POD: [&str; 1] = ["--leader-elect-identity=uid-of-the-pod"];
 
@@ -40,7 +40,7 @@ async fn live_what_happens_between_two_containers_is_made_up_for() {
     let writes = cluster
         .requests()
         .into_iter()
-        .filter(|asked| asked.writes_a_status() && asked.code == 200);
+        .filter(|asked| writes_a_status(asked) && asked.code == 200);
     let writes = writes.count();
     assert_eq!(restarted.stop().await, Some(0));
     let again = cluster.start_leading(&SAME_POD).await;
@@ -50,7 +50,7 @@ async fn live_what_happens_between_two_containers_is_made_up_for() {
     let since = cluster
         .requests()
         .into_iter()
-        .filter(|asked| asked.writes_a_status() && asked.code == 200);
+        .filter(|asked| writes_a_status(asked) && asked.code == 200);
     assert_eq!(since.count(), writes + 1);
 }
 

@@ -1,9 +1,10 @@
 //! The rights of the README.
 
+use harness::audit::{Asked, requests_of};
 use serde_json::json;
 use testkit::real::eventually;
 
-use crate::support::{Asked, Cluster, SOON, numbers, until_ready};
+use crate::support::{Cluster, NAME, SOON, numbers, until_ready};
 
 const RIGHTS: [(&str, &str); 23] = [
     ("list", "pods"),
@@ -73,13 +74,7 @@ async fn live_the_rights_of_the_readme_are_enough_and_none_is_unused() {
     let explained = cluster.explain("web").await;
     assert!(explained.contains("default/web"), "{explained}");
 
-    let asked = || {
-        cluster
-            .requests()
-            .into_iter()
-            .filter(|asked| asked.ours)
-            .collect::<Vec<_>>()
-    };
+    let asked = || requests_of(&cluster.control_plane, NAME);
     let unused = || {
         let asked = asked();
         let rights = RIGHTS.into_iter();

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use controller_core::clock::{Clock, saturating_add};
+use harness::audit::{self, Asked};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
@@ -15,8 +16,7 @@ use testkit::real::{AuditLevel, ControlPlane, Options, Process, eventually};
 
 pub(crate) use harness::{QUICK_LEASE, Replica, SOON};
 
-const NAME: &str = "disruption-controller";
-const USER: &str = "system:serviceaccount:kube-system:disruption-controller-replica";
+pub(crate) const NAME: &str = "disruption-controller";
 /// How long after its cause a status may be written that is to follow at once, on a busy machine.
 pub(crate) const AT_ONCE: Duration = Duration::from_secs(5);
 
@@ -367,8 +367,7 @@ impl Cluster {
 
     /// What the audit log holds, in order of the answers.
     pub(crate) fn requests(&self) -> Vec<Asked> {
-        let events = self.control_plane.audit_events().unwrap();
-        events.iter().map(Asked::from).collect()
+        audit::requests(&self.control_plane)
     }
 
     /// When the newest request of this verb for this object was answered; `ours` says whether it is ours.
@@ -376,54 +375,16 @@ impl Cluster {
         let logged = async || {
             let newest_first = self.requests().into_iter().rev();
             let mut these = newest_first.filter(|asked| asked.is(verb, resource) && asked.name == name);
-            these.find(|asked| asked.ours == ours)
+            these.find(|asked| asked.is_by(NAME) == ours)
         };
         let what = format!("{verb} {resource} {name} is in the audit log");
         eventually(SOON, &what, logged).await.unwrap()
     }
 }
 
-/// A request of the audit log.
-#[derive(Clone, Debug)]
-pub(crate) struct Asked {
-    pub(crate) verb: String,
-    /// With the subresource; empty where no resource was asked for.
-    pub(crate) resource: String,
-    pub(crate) name: String,
-    pub(crate) code: u64,
-    /// Whether our service account asked.
-    pub(crate) ours: bool,
-    /// When it was answered.
-    pub(crate) at: Timestamp,
-}
-
-impl From<&Value> for Asked {
-    fn from(event: &Value) -> Self {
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let object = &event["objectRef"];
-        let resource = match object["subresource"].as_str() {
-            Some(subresource) => format!("{}/{subresource}", text(&object["resource"])),
-            None => text(&object["resource"]),
-        };
-        Self {
-            verb: text(&event["verb"]),
-            resource,
-            name: text(&object["name"]),
-            code: event["responseStatus"]["code"].as_u64().unwrap_or_default(),
-            ours: event["user"]["username"] == USER,
-            at: text(&event["stageTimestamp"]).parse().unwrap(),
-        }
-    }
-}
-
-impl Asked {
-    pub(crate) fn is(&self, verb: &str, resource: &str) -> bool {
-        self.verb == verb && self.resource == resource
-    }
-
-    pub(crate) fn writes_a_status(&self) -> bool {
-        self.ours && self.is("patch", "poddisruptionbudgets/status")
-    }
+/// Whether we wrote the status of a budget.
+pub(crate) fn writes_a_status(asked: &Asked) -> bool {
+    asked.is_by(NAME) && asked.is("patch", "poddisruptionbudgets/status")
 }
 
 impl Numbers {

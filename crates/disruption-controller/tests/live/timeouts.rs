@@ -51,7 +51,10 @@ async fn live_a_stale_disruption_target_is_reset_after_two_minutes() {
     wanted_to_go(&cluster, "web-1", "TerminationByKubelet", since).await;
     wanted_to_go(&cluster, "web-2", "PreemptionByScheduler", now()).await;
 
-    let reset = cluster.answered("patch", "pods/status", "web-0", true).await.at;
+    let reset = cluster
+        .answered("patch", "pods/status", "web-0", true)
+        .await
+        .answered;
     let due = after(since, TWO_MINUTES);
     assert!(
         reset >= due && reset <= after(due, LATE),
@@ -89,7 +92,7 @@ async fn live_a_pod_that_was_to_be_evicted_and_was_not_counts_again_after_two_mi
     cluster.until("web", numbers(0, 1, 1, 3)).await;
     cluster.until("web", numbers(1, 2, 1, 3)).await;
     let written = cluster.answered("patch", "poddisruptionbudgets/status", "web", true);
-    let (written, due) = (written.await.at, after(since, TWO_MINUTES));
+    let (written, due) = (written.await.answered, after(since, TWO_MINUTES));
     assert!(
         written >= due && written <= after(due, LATE),
         "due at {due}, written at {written}"
@@ -131,7 +134,7 @@ async fn live_an_eviction_that_was_approved_before_a_restart_has_its_two_minutes
     eventually(SOON, "the entry is gone", gone).await.unwrap();
     cluster.until("web", numbers(2, 3, 1, 3)).await;
     let written = cluster.answered("patch", "poddisruptionbudgets/status", "web", true);
-    let (written, due) = (written.await.at, after(since, TWO_MINUTES));
+    let (written, due) = (written.await.answered, after(since, TWO_MINUTES));
     assert!(
         written >= due && written <= after(due, LATE),
         "due at {due}, written at {written}"

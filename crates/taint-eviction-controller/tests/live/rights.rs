@@ -1,8 +1,9 @@
 //! The rights of the README.
 
+use harness::audit::Asked;
 use testkit::real::eventually;
 
-use crate::support::{Asked, Cluster, For, SOON, now, until_knowing, until_pending, whole};
+use crate::support::{Cluster, For, SOON, now, until_knowing, until_pending, whole};
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]

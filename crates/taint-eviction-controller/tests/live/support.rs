@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use controller_core::clock::{Clock, saturating_add};
 use futures::{StreamExt, TryStreamExt, stream};
+use harness::audit::{self, Asked};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::admissionregistration::v1::{
     ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
@@ -321,16 +322,15 @@ impl Cluster {
 
     /// What the audit log holds of our requests that were answered, in order.
     pub(crate) fn requests(&self) -> Vec<Asked> {
-        let events = self.control_plane.audit_events().unwrap();
-        let ours = events.iter().filter(|event| event["user"]["username"] == USER);
-        ours.map(Asked::from).collect()
+        audit::requests_of(&self.control_plane, NAME)
     }
 
     /// When we deleted each pod; there are `count`.
     pub(crate) async fn deleted_at(&self, count: usize) -> Deletes {
         let all = async || {
-            let accepted = self.requests().into_iter().filter(Asked::deleted_a_pod);
-            let moments: BTreeMap<_, _> = accepted.map(|asked| (asked.name, asked.at)).collect();
+            let deletes = self.requests().into_iter();
+            let accepted = deletes.filter(|asked| asked.is("delete", "pods") && asked.code == 200);
+            let moments: BTreeMap<_, _> = accepted.map(|asked| (asked.name, asked.received)).collect();
             (moments.len() == count).then_some(Deletes(moments))
         };
         let what = format!("the audit log has {count} deletes");
@@ -340,12 +340,11 @@ impl Cluster {
     /// When the taints of `node` were last written.
     pub(crate) async fn tainted_at(&self, node: &str) -> Timestamp {
         let written = async || {
-            let events = self.control_plane.audit_events().unwrap();
-            let mut newest_first = events.iter().rev().map(Asked::from);
+            let mut newest_first = audit::requests(&self.control_plane).into_iter().rev();
             newest_first.find(|asked| asked.is("patch", "nodes") && asked.name == node)
         };
         let asked = eventually(SOON, "the audit log has the taint", written).await;
-        asked.unwrap().at
+        asked.unwrap().received
     }
 }
 
@@ -368,46 +367,6 @@ impl Deletes {
         these
             .map(|(name, at)| (name.as_str(), at.duration_since(due)))
             .collect()
-    }
-}
-
-/// A request of the audit log.
-#[derive(Debug)]
-pub(crate) struct Asked {
-    pub(crate) verb: String,
-    /// With the subresource.
-    pub(crate) resource: String,
-    pub(crate) name: String,
-    pub(crate) code: u64,
-    /// When the API server received it.
-    pub(crate) at: Timestamp,
-}
-
-impl From<&Value> for Asked {
-    fn from(event: &Value) -> Self {
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let object = &event["objectRef"];
-        let resource = match object["subresource"].as_str() {
-            Some(subresource) => format!("{}/{subresource}", text(&object["resource"])),
-            None => text(&object["resource"]),
-        };
-        Self {
-            verb: text(&event["verb"]),
-            resource,
-            name: text(&object["name"]),
-            code: event["responseStatus"]["code"].as_u64().unwrap_or_default(),
-            at: text(&event["requestReceivedTimestamp"]).parse().unwrap(),
-        }
-    }
-}
-
-impl Asked {
-    pub(crate) fn is(&self, verb: &str, resource: &str) -> bool {
-        self.verb == verb && self.resource == resource
-    }
-
-    pub(crate) fn deleted_a_pod(&self) -> bool {
-        self.is("delete", "pods") && self.code == 200
     }
 }
 

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
+use super::access::User;
 use super::body::{self, Parsed, Reading};
 use super::course::Bent;
 use super::failure::Failure;
@@ -20,6 +21,7 @@ const BODY_LIMIT: usize = 3 * 1024 * 1024;
 
 /// A request on its way to its verb.
 pub(super) struct Call {
+    pub(super) user: User,
     pub(super) resource: &'static Resource,
     pub(super) target: Target,
     pub(super) request: Request,

@@ -394,6 +394,7 @@ impl Server {
                 part: Part::Whole,
                 dry_run: false,
                 reading: &Reading::default(),
+                requester: None,
             })
         })
     }

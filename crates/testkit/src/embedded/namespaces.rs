@@ -55,6 +55,7 @@ pub(super) fn create_missing(
         part: Part::WithoutStatus,
         dry_run: false,
         reading: &UNCHECKED,
+        requester: None,
     }
     .create(json!({ "metadata": { "name": name } }).into())?;
     Ok(())

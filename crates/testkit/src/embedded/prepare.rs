@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::namespaces;
+use super::object::finalizers;
 use super::resource::{Resource, StatusRule};
 use super::schema::label_as_template;
 use super::write::{Origin, Write};
@@ -21,9 +22,20 @@ impl Write<'_> {
                 namespaces::label(object);
                 namespaces::activate(object, self.part);
             }
+            ("scheduling.k8s.io", "PodGroup") => protect(object),
             ("batch", "Job") if object["spec"]["manualSelector"] != true => select_own_pods(object),
             _ => {}
         }
+    }
+}
+
+/// A group stays until no pod is in it: a controller takes the finalizer away.
+fn protect(group: &mut Value) {
+    const PROTECTION: &str = "scheduling.k8s.io/podgroup-protection";
+    if !finalizers(group).iter().any(|finalizer| finalizer == PROTECTION) {
+        let mut all = finalizers(group).to_vec();
+        all.push(json!(PROTECTION));
+        group["metadata"]["finalizers"] = Value::Array(all);
     }
 }
 

@@ -13,7 +13,7 @@ use parking_lot::{Mutex, RwLock};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::Server;
-use super::access::{Access, review};
+use super::access::{Access, Requester, review};
 use super::body::Reading;
 use super::call::Call;
 use super::clock::Clock;
@@ -239,6 +239,7 @@ impl Shared {
         };
         let reading = Reading::of(query.get("fieldValidation"));
         let call = Call {
+            user,
             resource,
             target,
             request,
@@ -404,6 +405,7 @@ impl Shared {
                 },
                 dry_run: call.query.get("dryRun") == "All",
                 reading: &call.reading,
+                requester: Some(Requester::new(&self.access, &call.user, call.request.verb)),
             })
         })
     }

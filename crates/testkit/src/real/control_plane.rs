@@ -39,7 +39,11 @@ pub struct Options {
     pub audit: Option<AuditLevel>,
     /// Users beside the administrator. They have no rights but those that the test gives them.
     pub users: Vec<User>,
-    /// More flags for kube-apiserver (`--feature-gates=…`); they win over ours.
+    /// Feature gates of all its processes, those started later included: `DRAWorkloadResourceClaims=true`.
+    pub feature_gates: Vec<&'static str>,
+    /// Groups that are served beside those that every server serves: `scheduling.k8s.io/v1alpha2`.
+    pub alpha_apis: Vec<&'static str>,
+    /// More flags for kube-apiserver; they win over ours.
     pub api_server_args: Vec<String>,
 }
 
@@ -79,6 +83,7 @@ pub struct ControlPlane {
     admin: PathBuf,
     kubeconfigs: AtomicUsize,
     audit: bool,
+    feature_gates: Option<String>,
 }
 
 impl ControlPlane {
@@ -111,6 +116,7 @@ impl ControlPlane {
                         admin,
                         kubeconfigs: AtomicUsize::new(0),
                         audit: options.audit.is_some(),
+                        feature_gates: feature_gates(&options),
                     });
                 }
                 Err(Error::EndedEarly { log, .. })
@@ -266,8 +272,10 @@ impl ControlPlane {
     fn start_client(&self, program: &str, args: &[&str]) -> Result<Process, Error> {
         let kubeconfig = format!("--kubeconfig={}", self.admin.display());
         // No port: nobody asks it, and two of them can run side by side.
-        let ours = [&*kubeconfig, "--leader-elect=false", "--secure-port=0"];
-        Process::spawn(&self.assets.program(program), &[&ours, args].concat(), &[])
+        let mut all = vec![&*kubeconfig, "--leader-elect=false", "--secure-port=0"];
+        all.extend(self.feature_gates.as_deref());
+        all.extend(args);
+        Process::spawn(&self.assets.program(program), &all, &[])
     }
 }
 
@@ -321,8 +329,20 @@ fn api_server_args(scratch: &Scratch, options: &Options, admin: &User) -> Result
         args.push(format!("--audit-policy-file={}", policy.display()));
         args.push(format!("--audit-log-path={}", audit_log_path(scratch).display()));
     }
+    args.extend(feature_gates(options));
+    args.extend(
+        options
+            .alpha_apis
+            .iter()
+            .map(|api| format!("--runtime-config={api}=true")),
+    );
     args.extend(options.api_server_args.iter().cloned());
     Ok(args)
+}
+
+fn feature_gates(options: &Options) -> Option<String> {
+    let gates = options.feature_gates.join(",");
+    (!gates.is_empty()).then(|| format!("--feature-gates={gates}"))
 }
 
 async fn start_api_server(

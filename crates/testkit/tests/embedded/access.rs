@@ -48,15 +48,15 @@ fn labelled(name: &str) -> Value {
     json!({ "name": name, "labels": { "scenario": "access" } })
 }
 
-fn resources(group: &str, resources: &[&str], verbs: &[&str]) -> Value {
+pub(crate) fn resources(group: &str, resources: &[&str], verbs: &[&str]) -> Value {
     json!({ "apiGroups": [group], "resources": resources, "verbs": verbs })
 }
 
-fn alice() -> Value {
+pub(crate) fn alice() -> Value {
     json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "alice" })
 }
 
-fn binding(name: &str, kind: &str, subject: &Value) -> Value {
+pub(crate) fn binding(name: &str, kind: &str, subject: &Value) -> Value {
     json!({
         "metadata": labelled(name),
         "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name },
@@ -64,7 +64,7 @@ fn binding(name: &str, kind: &str, subject: &Value) -> Value {
     })
 }
 
-async fn grant_everywhere(ground: &Ground, name: &str, rules: Value) {
+pub(crate) async fn grant_everywhere(ground: &Ground, name: &str, rules: Value) {
     let role = json!({ "metadata": labelled(name), "rules": rules });
     create(&ground.admin, CLUSTER_ROLES, role).await;
     let binding = binding(name, "ClusterRole", &alice());

@@ -22,6 +22,7 @@ pub(crate) const METADATA: &str = "application/json;as=PartialObjectMetadata;g=m
 pub(crate) const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
 pub(crate) const CLAIMS: &str = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims";
+pub(crate) const CLAIM_TEMPLATES: &str = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaimtemplates";
 pub(crate) const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 pub(crate) const PDBS: &str = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
 pub(crate) const CORE_EVENTS: &str = "/api/v1/namespaces/default/events";
@@ -36,6 +37,7 @@ pub(crate) const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/default
 pub(crate) const NAMESPACES: &str = "/api/v1/namespaces";
 pub(crate) const NODES: &str = "/api/v1/nodes";
 pub(crate) const PODS: &str = "/api/v1/namespaces/default/pods";
+pub(crate) const POD_GROUPS: &str = "/apis/scheduling.k8s.io/v1alpha2/namespaces/default/podgroups";
 pub(crate) const REPLICATION_CONTROLLERS: &str = "/api/v1/namespaces/default/replicationcontrollers";
 pub(crate) const REPLICA_SETS: &str = "/apis/apps/v1/namespaces/default/replicasets";
 pub(crate) const SERVICE_ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";

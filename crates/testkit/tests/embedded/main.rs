@@ -17,6 +17,7 @@
 mod access;
 mod actors;
 mod apply;
+mod claims;
 mod custom_resources;
 mod deletes;
 mod discovery;
@@ -33,6 +34,7 @@ mod namespaces;
 mod optimistic;
 mod paging;
 mod patches;
+mod pod_groups;
 mod requests;
 mod schema;
 mod selectors;
@@ -52,15 +54,15 @@ fn server() -> Server {
 }
 
 /// Runs scenarios, functions of a client or of a `twin::Ground`, on both servers: one by one on the embedded one, in one test on
-/// the real one. Each finds the collections of
-/// `twin::SWEPT` empty.
+/// the real one. Each finds the collections of `twin::SWEPT` empty. Servers that differ from the plain ones are named
+/// first, `with` a `twin::Setting`.
 macro_rules! scenarios {
-    ($($name:ident),* $(,)?) => {
+    (with $setting:ident: $($name:ident),* $(,)?) => {
         mod on_embedded {
             $(
                 #[tokio::test(start_paused = true)]
                 async fn $name() {
-                    super::$name(crate::twin::embedded_ground().into()).await;
+                    super::$name(crate::twin::embedded_ground(crate::twin::Setting::$setting).into()).await;
                 }
             )*
         }
@@ -68,12 +70,16 @@ macro_rules! scenarios {
             #[tokio::test(flavor = "multi_thread")]
             #[ignore = "needs a control plane: cargo xtask test"]
             async fn live_every_scenario() {
-                crate::twin::run_on_real(&[
-                    $((stringify!($name), |ground| Box::pin(super::$name(ground.into())))),*
-                ])
+                crate::twin::run_on_real(
+                    crate::twin::Setting::$setting,
+                    &[$((stringify!($name), |ground| Box::pin(super::$name(ground.into())))),*],
+                )
                 .await;
             }
         }
+    };
+    ($($name:ident),* $(,)?) => {
+        crate::scenarios!(with Plain: $($name),*);
     };
 }
 use scenarios;

@@ -74,7 +74,7 @@ fn warnings(answer: &Answer) -> Vec<&str> {
 }
 
 /// The fields that a refusal is about, with the reasons.
-fn causes(answer: &Answer) -> Vec<(&str, &str)> {
+pub(crate) fn causes(answer: &Answer) -> Vec<(&str, &str)> {
     assert_eq!(
         (answer.code, &answer.body["reason"]),
         (422, &json!("Invalid")),
@@ -93,7 +93,7 @@ fn causes(answer: &Answer) -> Vec<(&str, &str)> {
         .collect()
 }
 
-fn message(answer: &Answer) -> &str {
+pub(crate) fn message(answer: &Answer) -> &str {
     answer.body["message"].as_str().unwrap_or_default()
 }
 
@@ -648,7 +648,7 @@ async fn a_namespace_is_active_and_labelled_with_its_name(client: Client) {
     );
 }
 
-fn claim(name: &str) -> Value {
+pub(crate) fn claim(name: &str) -> Value {
     json!({
         "metadata": { "name": name },
         "spec": { "devices": { "requests": [{ "name": "r", "exactly": { "deviceClassName": "c" } }] } },

@@ -18,6 +18,33 @@ use crate::http::*;
 /// A scenario and its name.
 pub(crate) type Scenario = (&'static str, fn(Ground) -> BoxFuture<'static, ()>);
 
+/// What of a server is not as it comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Setting {
+    Plain,
+    /// Groups of pods are served.
+    PodGroups,
+    /// A right to write `/status` of a claim is a right to write all of it.
+    CoarseClaimStatus,
+}
+
+impl Setting {
+    fn options(self) -> Options {
+        let mut options = Options::default();
+        match self {
+            Self::Plain => {}
+            Self::PodGroups => {
+                options.alpha_apis = vec!["scheduling.k8s.io/v1alpha2"];
+                options.feature_gates = vec!["GenericWorkload=true", "DRAWorkloadResourceClaims=true"];
+            }
+            Self::CoarseClaimStatus => {
+                options.feature_gates = vec!["DRAResourceClaimGranularStatusAuthorization=false"];
+            }
+        }
+        options
+    }
+}
+
 /// A server, as its users see it.
 #[derive(Clone)]
 pub(crate) struct Ground {
@@ -54,6 +81,7 @@ const SWEPT: &[&str] = &[
     REPLICATION_CONTROLLERS,
     REPLICA_SETS,
     CLAIMS,
+    CLAIM_TEMPLATES,
     ROLES,
     ROLE_BINDINGS,
     SERVICE_ACCOUNTS,
@@ -62,15 +90,25 @@ const SWEPT: &[&str] = &[
     "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings?labelSelector=scenario",
 ];
 
-pub(crate) fn embedded_ground() -> Ground {
-    let server = crate::server().without_namespace_controller();
+pub(crate) fn embedded_ground(setting: Setting) -> Ground {
+    let mut server = crate::server().without_namespace_controller();
+    match setting {
+        Setting::Plain => {}
+        Setting::PodGroups => server.serve(&embedded::POD_GROUPS),
+        Setting::CoarseClaimStatus => server = server.without_granular_claim_status(),
+    }
+    ground_of(&server)
+}
+
+/// Lets the users of a ground into a server.
+pub(crate) fn ground_of(server: &embedded::Server) -> Ground {
     server.add_user("alice", &["dev"], "alice's");
     server.enforce_rbac();
     Ground {
         admin: server.client_as(AGENT),
-        alice: with_token(&server, "alice's"),
+        alice: with_token(server, "alice's"),
         anonymous: server.client_for(&embedded::User::anonymous()),
-        stranger: with_token(&server, "unknown"),
+        stranger: with_token(server, "unknown"),
     }
 }
 
@@ -99,7 +137,7 @@ async fn real_ground(control_plane: &ControlPlane, alice: &User) -> Ground {
 
 /// Runs all of them on one control plane, one after the other, and names those that fail.
 /// `SCENARIO` in the environment picks those whose names contain it.
-pub(crate) async fn run_on_real(scenarios: &[Scenario]) {
+pub(crate) async fn run_on_real(setting: Setting, scenarios: &[Scenario]) {
     let wanted = std::env::var("SCENARIO").unwrap_or_default();
     let alice = User {
         groups: vec!["dev".to_owned()],
@@ -107,13 +145,13 @@ pub(crate) async fn run_on_real(scenarios: &[Scenario]) {
     };
     let options = Options {
         users: vec![alice.clone()],
-        ..Options::default()
+        ..setting.options()
     };
     let control_plane = ControlPlane::start(options).await.unwrap();
     let ground = real_ground(&control_plane, &alice).await;
     let mut failed = Vec::new();
     for (name, scenario) in scenarios.iter().filter(|(name, _)| name.contains(&wanted)) {
-        sweep(&ground.admin).await;
+        sweep(&ground.admin, setting).await;
         #[allow(
             clippy::disallowed_methods,
             reason = "awaited at once; a panic ends the scenario alone"
@@ -127,8 +165,12 @@ pub(crate) async fn run_on_real(scenarios: &[Scenario]) {
 }
 
 /// Removes what the scenario before left behind.
-async fn sweep(client: &Client) {
-    for collection in SWEPT {
+async fn sweep(client: &Client, setting: Setting) {
+    let alpha: &[&str] = match setting {
+        Setting::PodGroups => &[POD_GROUPS],
+        Setting::Plain | Setting::CoarseClaimStatus => &[],
+    };
+    for collection in SWEPT.iter().chain(alpha) {
         let options = json!({ "gracePeriodSeconds": 0, "propagationPolicy": "Background" });
         let answer = delete(client, collection, options).await;
         assert_eq!(answer.code, 200, "{collection}: {answer:?}");

@@ -12,12 +12,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use http::header;
 use http::request::Parts;
+use parking_lot::Mutex;
 
 use super::Server;
 use super::failure::Failure;
 use super::options::Parameters;
-use super::request::Request;
+use super::request::{Request, Verb};
+use super::resource::table::RESOURCE_CLAIMS;
 use super::server::Shared;
+use super::store::Store;
 use super::tokens::ServiceAccount;
 use attributes::Attributes;
 pub use user::User;
@@ -27,8 +30,19 @@ pub use user::User;
 pub(super) struct Access {
     users: BTreeMap<String, User>,
     is_enforced: bool,
+    /// Whether a right to write the status of a claim is one to allocate and reserve it, too.
+    has_coarse_claim_status: bool,
     /// Rights that led to an allowed request, by user name.
     exercised: BTreeMap<String, BTreeSet<String>>,
+}
+
+/// Who sends a request that needs further rights for some of what it changes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Requester<'a> {
+    access: &'a Mutex<Access>,
+    user: &'a User,
+    /// What it does with the object, which the further right is for, too.
+    pub(super) verb: Verb,
 }
 
 /// Whether a user may do something.
@@ -51,6 +65,60 @@ impl Access {
     }
 }
 
+impl<'a> Requester<'a> {
+    pub(super) fn new(access: &'a Mutex<Access>, user: &'a User, verb: Verb) -> Self {
+        Self { access, user, verb }
+    }
+
+    /// Refuses a write of what a claim is allocated and reserved for to those who have no right to
+    /// `resourceclaims/binding`, in the whole cluster.
+    pub(super) fn may_bind_claims(&self, store: &Store) -> Result<(), Failure> {
+        if self.access.lock().has_coarse_claim_status {
+            return Ok(());
+        }
+        let asked = Attributes::Resource {
+            verb: self.verb.to_string(),
+            group: RESOURCE_CLAIMS.group.to_owned(),
+            resource: format!("{}/binding", RESOURCE_CLAIMS.plural),
+            namespace: String::new(),
+            name: String::new(),
+        };
+        authorize(self.access, store, self.user, &asked)
+    }
+}
+
+/// Refuses what `user` has no right to.
+fn authorize(access: &Mutex<Access>, store: &Store, user: &User, asked: &Attributes) -> Result<(), Failure> {
+    if !access.lock().is_enforced {
+        return Ok(());
+    }
+    let verdict = judge(store, user, asked);
+    if !verdict.is_allowed {
+        return Err(asked.denied_to(user, &verdict.reason));
+    }
+    let rights = rbac::rights_to(store, user, asked);
+    let mut access = access.lock();
+    let exercised = access.exercised.entry(user.name.clone()).or_default();
+    exercised.extend(rights);
+    Ok(())
+}
+
+fn judge(store: &Store, user: &User, asked: &Attributes) -> Verdict {
+    if user.may_all() {
+        return Verdict::allowed();
+    }
+    rbac::judge(store, user, asked)
+}
+
+impl Verdict {
+    fn allowed() -> Self {
+        Self {
+            is_allowed: true,
+            reason: String::new(),
+        }
+    }
+}
+
 /// Users and their rights.
 impl Server {
     /// Lets the holder of `token` in as `name`.
@@ -64,6 +132,14 @@ impl Server {
     /// grants from the start (discovery, health, reviews of oneself) is granted here too.
     pub fn enforce_rbac(&self) {
         self.shared.access.lock().is_enforced = true;
+    }
+
+    /// Lets those who may write `/status` of a claim allocate and reserve it, as servers before 1.36 do and those
+    /// without the feature gate `DRAResourceClaimGranularStatusAuthorization`.
+    #[must_use]
+    pub fn without_granular_claim_status(self) -> Self {
+        self.shared.access.lock().has_coarse_claim_status = true;
+        self
     }
 
     /// A client that is `user` without having to prove it.
@@ -89,7 +165,8 @@ impl Shared {
     /// Who sends a request, if they may.
     pub(super) fn admit(&self, head: &Parts, request: &Request, query: &Parameters) -> Result<User, Failure> {
         let user = self.authenticate(head)?;
-        self.authorize(&user, &Attributes::of(&head.method, request, query))?;
+        let asked = Attributes::of(&head.method, request, query);
+        authorize(&self.access, &self.store.lock(), &user, &asked)?;
         Ok(user)
     }
 
@@ -120,29 +197,11 @@ impl Shared {
         })
     }
 
-    /// Refuses what `user` has no right to.
-    fn authorize(&self, user: &User, asked: &Attributes) -> Result<(), Failure> {
-        let verdict = self.judge(user, asked);
-        if !verdict.is_allowed {
-            return Err(asked.denied_to(user, &verdict.reason));
-        }
-        if self.access.lock().is_enforced {
-            let rights = rbac::rights_to(&self.store.lock(), user, asked);
-            let mut access = self.access.lock();
-            let exercised = access.exercised.entry(user.name.clone()).or_default();
-            exercised.extend(rights);
-        }
-        Ok(())
-    }
-
     /// Whether `user` may do this; asking does not count as use.
     fn judge(&self, user: &User, asked: &Attributes) -> Verdict {
-        if !self.access.lock().is_enforced || user.may_all() {
-            return Verdict {
-                is_allowed: true,
-                reason: String::new(),
-            };
+        if !self.access.lock().is_enforced {
+            return Verdict::allowed();
         }
-        rbac::judge(&self.store.lock(), user, asked)
+        judge(&self.store.lock(), user, asked)
     }
 }

@@ -164,6 +164,7 @@ impl Stage {
                 part,
                 dry_run: false,
                 reading: &UNCHECKED,
+                requester: None,
             })
         })
     }

@@ -228,6 +228,7 @@ impl ServersOwn<'_> {
             part,
             dry_run: false,
             reading: &UNCHECKED,
+            requester: None,
         }
     }
 }

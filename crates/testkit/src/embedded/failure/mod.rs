@@ -116,6 +116,13 @@ impl Failure {
         failure.retry_in(Duration::from_secs(1))
     }
 
+    /// The clash is with an object that is being deleted.
+    #[must_use]
+    pub(super) fn of_what_is_going(mut self) -> Self {
+        self.message.insert_str(0, "object is being deleted: ");
+        self
+    }
+
     /// What the API server's rules do not let anybody do.
     pub(super) fn forbidden(resource: &Resource, name: &str, why: &str) -> Self {
         let message = format!("{} \"{name}\" is forbidden: {why}", resource.qualified_plural());

@@ -12,7 +12,7 @@ pub use subresource::{Action, Scale, Selector};
 
 use super::schema::{Schema, Types};
 
-pub use table::SERVED;
+pub use table::{ALPHA, SERVED};
 
 /// One served resource. A new kind is one `static` and one entry in [`SERVED`], both in `table.rs`.
 #[derive(Debug)]

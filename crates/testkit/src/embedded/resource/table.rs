@@ -196,6 +196,12 @@ pub static RESOURCE_SLICES: Resource =
         .generation()
         .fields(&[("spec.nodeName", ""), ("spec.driver", "")]);
 
+/// `scheduling.k8s.io/v1alpha2` podgroups, served where [`Server::serve`](crate::embedded::Server::serve) says so.
+pub static POD_GROUPS: Resource =
+    Resource::namespaced("scheduling.k8s.io", "v1alpha2", "PodGroup", "podgroups")
+        .status(StatusRule::SubresourceOnly)
+        .status_keeps(USER_METADATA);
+
 /// `rbac.authorization.k8s.io/v1` roles.
 pub static ROLES: Resource = Resource::namespaced("rbac.authorization.k8s.io", "v1", "Role", "roles");
 
@@ -228,6 +234,9 @@ pub static CUSTOM_RESOURCE_DEFINITIONS: Resource = Resource::cluster(
 .conditional_update()
 .on_create(definitions::complete)
 .on_delete(definitions::terminate);
+
+/// What a server serves whose alpha APIs are enabled.
+pub static ALPHA: &[&Resource] = &[&POD_GROUPS];
 
 /// What every server serves.
 pub static SERVED: &[&Resource] = &[

@@ -296,12 +296,12 @@ impl Types {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::embedded::SERVED;
+    use crate::embedded::{ALPHA, SERVED};
     use crate::embedded::{NODES, PODS, Server};
 
     #[test]
     fn every_kind_of_kubernetes_that_is_served_has_a_schema() {
-        for resource in SERVED {
+        for resource in SERVED.iter().chain(ALPHA) {
             let schema = resource.schema();
             assert!(
                 schema.is_native(),

@@ -2,7 +2,9 @@
 //!
 //! Not all that the API server checks: what a controller or a user of `kubectl` may trip over.
 
+mod claims;
 mod metadata;
+mod pod_groups;
 mod pods;
 mod specs;
 pub(super) mod syntax;
@@ -12,8 +14,10 @@ use serde_json::Value;
 use super::failure::{Cause, Failure};
 use super::managed_fields::Part;
 use super::resource::Resource;
+use super::resource::table::{POD_GROUPS, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS};
 use super::write::{Origin, Write};
 
+pub(super) use claims::drop_deallocated_devices;
 pub(super) use metadata::causes_of_update;
 
 /// What is wrong with an object, field by field.
@@ -51,6 +55,15 @@ impl Causes {
         let supported = supported.join(", ");
         let message = format!("Unsupported value: \"{value}\": supported values: {supported}");
         self.add("FieldValueNotSupported", field, message);
+    }
+
+    fn duplicate(&mut self, field: &str, value: &Value) {
+        self.add("FieldValueDuplicate", field, format!("Duplicate value: {value}"));
+    }
+
+    fn too_many(&mut self, field: &str, count: usize, limit: usize) {
+        let message = format!("Too many: {count}: must have at most {limit} items");
+        self.add("FieldValueTooMany", field, message);
     }
 
     /// Complains of a text that does not have the syntax of `rule`.
@@ -93,9 +106,31 @@ impl Write<'_> {
     pub(super) fn validate(&self, old: Option<&Value>, new: &Value, name: &str) -> Result<(), Failure> {
         let mut causes = Causes::default();
         metadata::check(self.resource, new, name, old.is_none(), &mut causes);
-        if self.origin == Origin::Client && self.part != Part::Status {
-            specs::check(self.resource, old, new, &mut causes);
+        if self.origin == Origin::Client {
+            match old.filter(|_| self.part == Part::Status) {
+                Some(old) => self.check_status(old, new, &mut causes),
+                None => self.check_spec(old, new, &mut causes),
+            }
         }
         causes.into_result(self.resource, name)
+    }
+
+    fn check_spec(&self, old: Option<&Value>, new: &Value, causes: &mut Causes) {
+        if old.is_none() && self.resource.is(&RESOURCE_CLAIMS) {
+            self.check_asked_access(&new["spec"], causes);
+        } else if old.is_none() && self.resource.is(&RESOURCE_CLAIM_TEMPLATES) {
+            self.check_asked_access(&new["spec"]["spec"], causes);
+        }
+        specs::check(self.resource, old, new, causes);
+    }
+
+    fn check_status(&self, old: &Value, new: &Value, causes: &mut Causes) {
+        if self.resource.is(&RESOURCE_CLAIMS) {
+            self.check_claim_status(old, new, causes);
+        } else if self.resource.is(&PODS) {
+            pods::check_status(new, causes);
+        } else if self.resource.is(&POD_GROUPS) {
+            pod_groups::check_status(new, causes);
+        }
     }
 }

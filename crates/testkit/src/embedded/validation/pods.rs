@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::super::object::text;
-use super::syntax::{label, qualified_name};
-use super::{Causes, at};
+use super::syntax::{label, qualified_name, subdomain};
+use super::{Causes, at, pod_groups};
 
 const MUTABLE: &str = "pod updates may not change fields other than \
      `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only \
@@ -36,8 +36,119 @@ pub(super) fn check(spec: &Value, field: &str, causes: &mut Causes) {
             }
         }
     }
+    check_claims(items(spec, "resourceClaims"), field, causes);
+    if let Some(group) = spec.get("schedulingGroup") {
+        let at = format!("{field}.schedulingGroup.podGroupName");
+        match group["podGroupName"].as_str() {
+            None => causes.invalid(&at, &Value::Null, "must specify one of: `podGroupName`"),
+            Some(name) => causes.syntax(&at, name, subdomain),
+        }
+    }
     for (number, toleration) in items(spec, "tolerations").iter().enumerate() {
         check_toleration(toleration, &format!("{field}.tolerations[{number}]"), causes);
+    }
+}
+
+/// The claims that a pod names, each once: a claim that is there or a template.
+fn check_claims(claims: &[Value], field: &str, causes: &mut Causes) {
+    let mut names = Vec::new();
+    for (number, claim) in claims.iter().enumerate() {
+        let at = format!("{field}.resourceClaims[{number}]");
+        match text(claim, "name") {
+            "" => causes.required(&format!("{at}.name"), ""),
+            name if names.contains(&name) => causes.duplicate(&format!("{at}.name"), &json!(name)),
+            name => {
+                causes.syntax(&format!("{at}.name"), name, label);
+                names.push(name);
+            }
+        }
+        let sources = ["resourceClaimName", "resourceClaimTemplateName"];
+        let given = sources.map(|source| claim[source].as_str());
+        match given {
+            [Some(_), Some(_)] => {
+                let why =
+                    "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified";
+                causes.invalid(&at, claim, why);
+            }
+            [None, None] => {
+                let why = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`";
+                causes.invalid(&at, claim, why);
+            }
+            _ => {}
+        }
+        for (source, name) in sources.into_iter().zip(given) {
+            if let Some(name) = name {
+                causes.syntax(&format!("{at}.{source}"), name, subdomain);
+            }
+        }
+    }
+}
+
+/// A pod whose status is written: what it tells of its claims.
+pub(super) fn check_status(pod: &Value, causes: &mut Causes) {
+    const FIELD: &str = "status.resourceClaimStatuses";
+    let statuses = items(&pod["status"], "resourceClaimStatuses");
+    let mut names = Vec::new();
+    for (number, status) in statuses.iter().enumerate() {
+        let name = text(status, "name");
+        pod_groups::check_told(pod, &statuses[number..=number], FIELD, causes);
+        if names.contains(&name) {
+            causes.duplicate(&format!("{FIELD}[{number}].name"), &json!(name));
+        }
+        names.push(name);
+        if let Some(claim) = status["resourceClaimName"].as_str() {
+            causes.syntax(&format!("{FIELD}[{number}].resourceClaimName"), claim, subdomain);
+        }
+    }
+    if let Some(extended) = pod["status"].get("extendedResourceClaimStatus") {
+        check_extended(&pod["spec"], extended, causes);
+    }
+}
+
+/// The claim that a scheduler made for what the containers of a pod ask for by number.
+fn check_extended(spec: &Value, status: &Value, causes: &mut Causes) {
+    const FIELD: &str = "status.extendedResourceClaimStatus";
+    let container = |name: &str| {
+        ["containers", "initContainers"]
+            .iter()
+            .flat_map(|list| items(spec, list))
+            .find(|container| text(container, "name") == name)
+    };
+    let mappings = items(status, "requestMappings");
+    if mappings.is_empty() {
+        let why = "at least one request mapping is required";
+        causes.required(&format!("{FIELD}.requestMappings"), why);
+    }
+    for (number, mapping) in mappings.iter().enumerate() {
+        let at = format!("{FIELD}.requestMappings[{number}]");
+        let (name, resource) = (text(mapping, "containerName"), text(mapping, "resourceName"));
+        match container(name) {
+            None => {
+                let why =
+                    "must match the name of an entry in spec.initContainers.name or spec.containers.name";
+                causes.invalid(&format!("{at}.containerName"), &json!(name), why);
+            }
+            Some(container) if container["resources"]["requests"].get(resource).is_none() => {
+                let why = "must match the extended resource name of an entry in \
+                           spec.initContainers.resources.requests or spec.containers.resources.requests";
+                causes.invalid(&format!("{at}.resourceName"), &json!(resource), why);
+            }
+            Some(_) => {}
+        }
+        causes.syntax(
+            &format!("{FIELD}.requestName"),
+            text(mapping, "requestName"),
+            label,
+        );
+        if mappings[..number].contains(mapping) {
+            for part in ["containerName", "resourceName", "requestName"] {
+                causes.duplicate(&format!("{at}.{part}"), &mapping[part]);
+            }
+        }
+    }
+    match text(status, "resourceClaimName") {
+        "" => causes.required(&format!("{FIELD}.resourceClaimName"), ""),
+        name => causes.syntax(&format!("{FIELD}.resourceClaimName"), name, subdomain),
     }
 }
 

@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 use super::super::object::text;
 use super::super::resource::Resource;
 use super::metadata::labels;
-use super::syntax::{label, qualified_name};
-use super::{Causes, at, pods};
+use super::syntax::qualified_name;
+use super::{Causes, at, claims, pod_groups, pods};
 
 /// Group, kind, field: what never changes once it is set.
 const IMMUTABLE: &[(&str, &str, &str)] = &[
@@ -74,8 +74,11 @@ pub(super) fn check(resource: &Resource, old: Option<&Value>, new: &Value, cause
         ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => {
             binding(resource, old, new, causes);
         }
-        ("resource.k8s.io", "ResourceClaim") => claim(&new["spec"], "spec", causes),
-        ("resource.k8s.io", "ResourceClaimTemplate") => claim(&new["spec"]["spec"], "spec.spec", causes),
+        ("resource.k8s.io", "ResourceClaim") => claims::check(&new["spec"], "spec", causes),
+        ("resource.k8s.io", "ResourceClaimTemplate") => {
+            claims::check(&new["spec"]["spec"], "spec.spec", causes);
+        }
+        ("scheduling.k8s.io", "PodGroup") => pod_groups::check(old, new, causes),
         _ => {}
     }
     if let Some(old) = old {
@@ -309,34 +312,5 @@ fn binding(resource: &Resource, old: Option<&Value>, new: &Value, causes: &mut C
     }
     if old.is_some_and(|old| old["roleRef"] != *role) {
         causes.invalid("roleRef", role, "cannot change roleRef");
-    }
-}
-
-fn claim(spec: &Value, field: &str, causes: &mut Causes) {
-    for (number, request) in spec["devices"]["requests"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .enumerate()
-    {
-        let at = format!("{field}.devices.requests[{number}]");
-        causes.syntax(&format!("{at}.name"), text(request, "name"), label);
-        match (request.get("exactly"), request.get("firstAvailable")) {
-            (Some(exactly), None) => {
-                if text(exactly, "deviceClassName").is_empty() {
-                    causes.required(&format!("{at}.exactly.deviceClassName"), "");
-                }
-            }
-            (None, Some(_)) => {}
-            (None, None) => {
-                let why = "exactly one of `exactly` or `firstAvailable` is required";
-                causes.required(&at, why);
-            }
-            (Some(_), Some(_)) => {
-                let why =
-                    "exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set";
-                causes.invalid(&at, &Value::Null, why);
-            }
-        }
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Origin, Ownership, Write, key};
+use super::{Origin, Ownership, Write, key, served};
 use crate::embedded::body::Parsed;
 use crate::embedded::failure::Failure;
 use crate::embedded::managed_fields::{self, Part};
@@ -58,11 +58,19 @@ impl Write<'_> {
             return Err(Failure::definition_terminating(self.resource, &name));
         }
         let key = key(self.resource, self.namespace, &name);
-        if self.store.get(self.resource, &key).is_some() {
-            return Err(if generated {
+        if let Some(stored) = self.store.get(self.resource, &key) {
+            let failure = if generated {
                 Failure::not_generated(self.resource, &name)
             } else {
                 Failure::already_exists(self.resource, &name)
+            };
+            let is_going = served(self.resource, stored)["metadata"]
+                .get("deletionTimestamp")
+                .is_some();
+            return Err(if is_going {
+                failure.of_what_is_going()
+            } else {
+                failure
             });
         }
         let identity = self.store.next_identity();

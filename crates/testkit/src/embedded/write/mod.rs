@@ -6,6 +6,7 @@ mod update;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use super::access::Requester;
 use super::body::Reading;
 use super::failure::Failure;
 use super::managed_fields::{Part, Writer};
@@ -29,6 +30,8 @@ pub(super) struct Write<'a> {
     pub(super) dry_run: bool,
     /// How strictly it is read.
     pub(super) reading: &'a Reading,
+    /// Who needs a right of its own for some of what it changes; nobody past the doors.
+    pub(super) requester: Option<Requester<'a>>,
 }
 
 /// Who asks for a write.
@@ -99,6 +102,7 @@ impl Write<'_> {
             part,
             dry_run: self.dry_run,
             reading: self.reading,
+            requester: None,
         }
     }
 

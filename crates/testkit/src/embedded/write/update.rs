@@ -9,7 +9,7 @@ use crate::embedded::json_patch::json_patch;
 use crate::embedded::managed_fields::{self, Part};
 use crate::embedded::object::{differs_beside, keep, keep_all_but, requested_version, text};
 use crate::embedded::patch::{Patch, PatchKind};
-use crate::embedded::resource::table::NAMESPACES;
+use crate::embedded::resource::table::{NAMESPACES, RESOURCE_CLAIMS};
 use crate::embedded::store::Stored;
 use crate::embedded::{merge, namespaces, validation};
 
@@ -175,6 +175,9 @@ impl Write<'_> {
         }
         if self.resource.is(&NAMESPACES) {
             namespaces::keep_spec(new, old, self.part);
+        }
+        if self.resource.is(&RESOURCE_CLAIMS) && self.part == Part::Status {
+            validation::drop_deallocated_devices(old, new);
         }
     }
 
