@@ -1,0 +1,228 @@
+//! What becomes of a claim: reservations that go, an allocation that is given back, a claim that is deleted (RC-9 to
+//! RC-13, RC-15).
+//!
+//! A doubt keeps the reservation and deletes nothing.
+
+use std::time::Duration;
+
+use controller_core::meta::Uid;
+
+use super::{Gates, IDLE_FINALIZER_AGE};
+use crate::view::{ClaimView, Consumer, ConsumerKind, PodGroupView, PodView};
+
+/// A pod or a group, as far as its claims are concerned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Being {
+    /// `metadata.uid`.
+    pub uid: Uid,
+    /// Whether it needs its claims no more (RC-10); a group needs them as long as it is there.
+    pub done: bool,
+}
+
+/// What is known of the name that a consumer or an owner has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sight {
+    /// The cache has this under the name. It may lag behind.
+    Cached(Option<Being>),
+    /// The API server has this under the name.
+    Live(Option<Being>),
+}
+
+/// How it stands with a reservation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Its consumer needs it, or is none that we know of.
+    Holds,
+    /// Its consumer is done.
+    Done,
+    /// Its consumer was deleted, or another has its name.
+    Gone,
+    /// Only the API server can tell.
+    Unsure,
+}
+
+/// How it stands with the pod that controls a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ownership {
+    /// The pod may need the claim, no pod controls it, or the pod is gone, which is the garbage collector's.
+    Leave,
+    /// The pod is done or replaced.
+    Over,
+    /// Only the API server can tell.
+    Unsure,
+}
+
+/// What a claim is judged on, besides its own state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Evidence {
+    /// The consumers whose standing is [`Standing::Done`] or [`Standing::Gone`].
+    pub gone: Vec<Uid>,
+    /// How it stands with its pod.
+    pub owner: Ownership,
+    /// For how long we have seen it in this very resourceVersion.
+    pub unchanged: Duration,
+}
+
+/// What is to be done now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Nothing.
+    Leave,
+    /// Nothing yet: look again after this long.
+    LookAgain(Duration),
+    /// This, and then ask again.
+    Do(Step),
+}
+
+/// The plan: one write, if the claim is still in the state that was judged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Take these uids off `status.reservedFor`, and clear `status.allocation` in the same write.
+    Release {
+        /// Whose reservations go.
+        gone: Vec<Uid>,
+        /// Whether none is left.
+        all: bool,
+        /// Whether the allocation goes, too.
+        deallocate: bool,
+    },
+    /// Remove our finalizer.
+    RemoveFinalizer,
+    /// Delete the claim.
+    Delete,
+}
+
+impl Being {
+    /// A pod.
+    pub fn pod(pod: &PodView) -> Self {
+        Self {
+            uid: pod.uid.clone(),
+            done: pod.is_done(),
+        }
+    }
+
+    /// A group.
+    pub fn group(group: &PodGroupView) -> Self {
+        Self {
+            uid: group.uid.clone(),
+            done: false,
+        }
+    }
+}
+
+/// Whether it can be known how it stands with a consumer of this kind.
+pub const fn must_be_known(kind: ConsumerKind, gates: Gates) -> bool {
+    match kind {
+        ConsumerKind::Pod => true,
+        ConsumerKind::PodGroup => gates.workload_claims,
+        ConsumerKind::Other => false,
+    }
+}
+
+/// How it stands with a reservation for `consumer`; `departed` if its uid is known to be deleted.
+///
+/// The cache alone proves that a consumer is done, and never that it is gone: it may not have shown the one that the
+/// scheduler knows already, and show the one before it instead.
+pub fn standing(consumer: &Consumer, departed: bool, sight: &Sight, gates: Gates) -> Standing {
+    if !must_be_known(consumer.kind, gates) {
+        return Standing::Holds;
+    }
+    if departed {
+        return Standing::Gone;
+    }
+    match sight {
+        Sight::Cached(Some(being)) | Sight::Live(Some(being)) if being.uid == consumer.uid => {
+            if being.done {
+                Standing::Done
+            } else {
+                Standing::Holds
+            }
+        }
+        Sight::Cached(_) => Standing::Unsure,
+        Sight::Live(_) => Standing::Gone,
+    }
+}
+
+/// How it stands with the pod that controls `claim`; `departed` if its uid is known to be deleted.
+pub fn owner(claim: &ClaimView, departed: bool, sight: &Sight) -> Ownership {
+    let Some(pod) = claim.owning_pod() else {
+        return Ownership::Leave;
+    };
+    match sight {
+        Sight::Cached(None) | Sight::Live(None) => Ownership::Leave,
+        Sight::Cached(Some(being)) | Sight::Live(Some(being)) if being.uid == pod.uid => {
+            if being.done {
+                Ownership::Over
+            } else {
+                Ownership::Leave
+            }
+        }
+        // Replaced, unless the cache shows the pod before it.
+        Sight::Cached(Some(_)) if !departed => Ownership::Unsure,
+        Sight::Cached(Some(_)) | Sight::Live(Some(_)) => Ownership::Over,
+    }
+}
+
+/// What is to be done with `claim`.
+pub fn next_step(claim: &ClaimView, evidence: &Evidence) -> Next {
+    let is_gone = |consumer: &&Consumer| evidence.gone.contains(&consumer.uid);
+    let gone: Vec<_> = claim.reserved.iter().filter(is_gone).collect();
+    if !gone.is_empty() {
+        let all = gone.len() == claim.reserved.len();
+        return Next::Do(Step::Release {
+            gone: gone.into_iter().map(|consumer| consumer.uid.clone()).collect(),
+            all,
+            // Without the finalizer it was not the scheduler that allocated it.
+            deallocate: all && claim.finalizer && claim.allocated,
+        });
+    }
+    if !claim.reserved.is_empty() {
+        return Next::Leave;
+    }
+    let deleting = claim.deleting.is_some();
+    if claim.finalizer && deleting && claim.allocated {
+        return Next::Do(Step::Release {
+            gone: Vec::new(),
+            all: true,
+            deallocate: true,
+        });
+    }
+    // Deleted first, it is allocated by nobody meanwhile.
+    if evidence.owner == Ownership::Over && !deleting {
+        return Next::Do(Step::Delete);
+    }
+    if claim.finalizer && !claim.allocated {
+        return match IDLE_FINALIZER_AGE.checked_sub(evidence.unchanged) {
+            Some(left) if !left.is_zero() && !deleting => Next::LookAgain(left),
+            _ => Next::Do(Step::RemoveFinalizer),
+        };
+    }
+    Next::Leave
+}
+
+impl Step {
+    /// The claim as the API server has it when the step is done, but for its resourceVersion; none when it is gone.
+    pub fn done_to(&self, claim: &ClaimView) -> Option<ClaimView> {
+        let mut claim = claim.clone();
+        match self {
+            Self::Release { gone, deallocate, .. } => {
+                let stays = |consumer: &Consumer| !gone.contains(&consumer.uid);
+                claim.reserved = claim.reserved.into_iter().filter(stays).collect();
+                claim.allocated &= !deallocate;
+            }
+            Self::RemoveFinalizer => {
+                claim.finalizer = false;
+                if claim.deleting.is_some() {
+                    return None;
+                }
+            }
+            Self::Delete => {
+                if !claim.finalizer {
+                    return None;
+                }
+                claim.deleting = Some(jiff::Timestamp::MIN);
+            }
+        }
+        Some(claim)
+    }
+}

@@ -1,0 +1,208 @@
+//! The rules: which claims a pod or a `PodGroup` gets, for whom a claim is reserved, and when it is taken back.
+//!
+//! | rule | function | test |
+//! |---|---|---|
+//! | RC-1 | `recorded` | `tests/decide_table/entries.rs::an_entry_names_its_claim` |
+//! | RC-2 | `answer`, `wants_claims` | `tests/decide_table/entries.rs::an_entry_is_adopted_else_made` |
+//! | RC-3 | `base_name`, `claim_name`, `Create` | `tests/decide_table/entries.rs::a_claim_is_named_after_its_pod_and_entry`, `tests/decide_props/main.rs::a_claim_that_is_made_again_has_another_name` |
+//! | RC-4 | `Unshown` | `tests/decide_table/memory.rs::what_was_written_is_remembered_until_it_is_shown` |
+//! | RC-5 | `statuses` | `tests/decide_table/entries.rs::all_claims_of_a_pod_are_recorded_at_once` |
+//! | RC-6 | `Failure` | `tests/decide_table/entries.rs::one_failing_entry_does_not_stop_the_others` |
+//! | RC-7 | `Gates` | `tests/decide_table/entries.rs::a_template_that_asks_for_what_is_off_is_refused` |
+//! | RC-8 | `reservation` | `tests/decide_table/reservations.rs::a_pod_on_a_node_gets_its_allocated_claims_reserved` |
+//! | RC-9 | `standing` | `tests/decide_table/reservations.rs::a_reservation_goes_only_with_its_consumer` |
+//! | RC-10 | `PodView::is_done` | `tests/decide_table/reservations.rs::a_pod_is_done_when_nothing_of_it_runs_or_will` |
+//! | RC-11 | `next_step`, `Quiet` | `tests/decide_table/giving_back.rs::a_claim_that_nobody_uses_is_given_back` |
+//! | RC-12 | `next_step` | `tests/decide_table/giving_back.rs::a_claim_that_is_being_deleted_is_let_go` |
+//! | RC-13 | `owner`, `next_step` | `tests/decide_table/giving_back.rs::the_claim_of_a_pod_that_is_done_is_deleted` |
+//! | RC-14 | `Departed` | `tests/decide_table/memory.rs::deleted_pods_are_remembered_while_a_claim_refers_to_them` |
+//! | RC-15 | `PodView::claims`, `next_step` | `tests/decide_table/giving_back.rs::an_extended_resource_claim_is_given_back_like_any_other` |
+//! | RC-17 | `group_of`, `binds_to`, `answer` | `tests/decide_table/groups.rs::a_pod_shares_the_claims_of_its_group` |
+//!
+//! A sync asks [`answer`] for each entry, makes what is to be made, hands the names to [`statuses`], and asks
+//! [`reservation`] for each claim. For a claim it asks [`standing`] of each consumer and [`owner`] of its pod, then
+//! [`next_step`] until there is none. Whatever is asked on the cache and leaves a doubt is asked again on a live read.
+
+mod claim;
+mod departed;
+mod entries;
+mod names;
+mod quiet;
+mod reserve;
+mod unshown;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use controller_core::meta::{ObjectKey, Uid};
+
+pub use self::claim::{
+    Being, Evidence, Next, Ownership, Sight, Standing, Step, must_be_known, next_step, owner, standing,
+};
+pub use self::departed::Departed;
+pub use self::entries::{
+    Answer, Create, Failure, Recorded, Seen, answer, group_needs_work, is_for, pod_needs_work, recorded,
+    statuses, wants_claims,
+};
+pub use self::names::{base_name, claim_name};
+pub use self::quiet::Quiet;
+pub use self::reserve::{Reservation, Reserve, reservation};
+pub use self::unshown::{Stamp, Unshown};
+use crate::view::{
+    ClaimSource, ClaimStatus, ClaimView, Consumer, ConsumerKind, Entry, PodGroupView, PodView, TemplateView,
+};
+
+/// The field manager of the statuses. Source: `controller.go`, `fieldManager`.
+pub const FIELD_MANAGER: &str = "ResourceClaimController";
+/// The longest base of a claim's name, in bytes. Source: `controller.go`, `maxBaseLen`.
+pub const MAX_BASE_LEN: usize = 57;
+/// For how many a claim is reserved at most. Source: `k8s.io/api/resource/v1`,
+/// `ResourceClaimReservedForMaxSize`.
+pub const RESERVED_FOR_MAX_SIZE: usize = 256;
+/// For how long a claim that stays must be seen unchanged before it loses a finalizer that protects no allocation: the
+/// scheduler adds it just before the allocation, and must not lose that write against ours.
+pub const IDLE_FINALIZER_AGE: Duration = Duration::from_mins(5);
+/// How long what we wrote is remembered at most. Source: `controller.go`, `NewIntegerResourceVersionMutationCache`.
+pub const UNSHOWN_TTL: Duration = Duration::from_hours(1);
+/// How many uids of deleted pods are remembered at least. Source: `controller.go`, `maxUIDCacheEntries`.
+pub const MAX_UID_CACHE_ENTRIES: usize = 500;
+
+/// The feature gates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gates {
+    /// `DRAAdminAccess`.
+    pub admin_access: bool,
+    /// `DRAPrioritizedList`.
+    pub prioritized_list: bool,
+    /// `DRAWorkloadResourceClaims`, and the API server serves `PodGroups`.
+    pub workload_claims: bool,
+}
+
+/// What is known of claims and templates: the caches and what we wrote since.
+pub trait Known {
+    /// The claim of this name.
+    fn claim(&self, key: &ObjectKey) -> Option<Arc<ClaimView>>;
+
+    /// The claims that the object of this uid controls, ordered by key.
+    fn controlled_by(&self, uid: &Uid) -> Vec<Arc<ClaimView>>;
+
+    /// The template of this name.
+    fn template(&self, key: &ObjectKey) -> Option<Arc<TemplateView>>;
+}
+
+/// What claims are made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ClaimantKind {
+    /// A pod.
+    Pod,
+    /// A `PodGroup`.
+    PodGroup,
+}
+
+/// A pod or a `PodGroup` that wants claims.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claimant<'a> {
+    /// Which of the two.
+    pub kind: ClaimantKind,
+    /// Namespace and name.
+    pub key: &'a ObjectKey,
+    /// `metadata.uid`.
+    pub uid: &'a Uid,
+    /// `spec.resourceClaims`.
+    pub entries: &'a [Entry],
+    /// `status.resourceClaimStatuses`.
+    pub statuses: &'a [ClaimStatus],
+    /// The group of a pod.
+    pub group: Group<'a>,
+}
+
+/// The `PodGroup` of a pod, as far as it concerns claims (RC-17).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group<'a> {
+    /// It has none, or groups do not count.
+    None,
+    /// This one.
+    Known(&'a PodGroupView),
+    /// One that is not there (yet).
+    Missing(&'a Arc<str>),
+}
+
+impl Default for Gates {
+    fn default() -> Self {
+        Self {
+            admin_access: true,
+            prioritized_list: true,
+            workload_claims: false,
+        }
+    }
+}
+
+impl<'a> Claimant<'a> {
+    /// A pod, with its group as [`group_of`] tells it.
+    pub fn pod(pod: &'a PodView, group: Group<'a>) -> Self {
+        Self {
+            kind: ClaimantKind::Pod,
+            key: &pod.key,
+            uid: &pod.uid,
+            entries: &pod.entries,
+            statuses: &pod.statuses,
+            group,
+        }
+    }
+
+    /// A group.
+    pub fn group(group: &'a PodGroupView) -> Self {
+        Self {
+            kind: ClaimantKind::PodGroup,
+            key: &group.key,
+            uid: &group.uid,
+            entries: &group.entries,
+            statuses: &group.statuses,
+            group: Group::None,
+        }
+    }
+}
+
+impl ClaimantKind {
+    /// `apiVersion` and `kind`.
+    pub const fn type_meta(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Pod => ("v1", "Pod"),
+            Self::PodGroup => ("scheduling.k8s.io/v1alpha2", "PodGroup"),
+        }
+    }
+}
+
+/// The group of `pod`, where groups count; `found` is the group of its name, if there is one.
+pub fn group_of<'a>(pod: &'a PodView, found: Option<&'a PodGroupView>, gates: Gates) -> Group<'a> {
+    match (&pod.group, found) {
+        (Some(_), Some(group)) if gates.workload_claims => Group::Known(group),
+        (Some(name), None) if gates.workload_claims => Group::Missing(name),
+        _ => Group::None,
+    }
+}
+
+/// For whom the claim of `entry` is reserved: the group where it has the same entry, else the pod. Nothing while the
+/// group is missing.
+pub fn binds_to(claimant: &Claimant<'_>, entry: &Entry) -> Option<Consumer> {
+    let consumer = |kind, key: &ObjectKey, uid: &Uid| {
+        Some(Consumer {
+            kind,
+            name: Arc::clone(&key.name),
+            uid: uid.clone(),
+        })
+    };
+    match (claimant.kind, claimant.group) {
+        (ClaimantKind::PodGroup, _) => consumer(ConsumerKind::PodGroup, claimant.key, claimant.uid),
+        (ClaimantKind::Pod, Group::Missing(_)) => None,
+        (ClaimantKind::Pod, Group::Known(group)) if shares(group, entry) => {
+            consumer(ConsumerKind::PodGroup, &group.key, &group.uid)
+        }
+        (ClaimantKind::Pod, _) => consumer(ConsumerKind::Pod, claimant.key, claimant.uid),
+    }
+}
+
+/// Whether the group has the same entry, by name and by source.
+fn shares(group: &PodGroupView, entry: &Entry) -> bool {
+    entry.source != ClaimSource::Unknown && group.entries.contains(entry)
+}

@@ -1,0 +1,94 @@
+//! How a claim that we make is called (RC-3).
+//!
+//! Upstream's names end in five random characters. Ours end in a hash of what the claim is for, so that whoever makes
+//! the claim a second time, also another process or one that was killed in between, meets the first one.
+
+use controller_core::meta::Uid;
+
+use super::MAX_BASE_LEN;
+
+/// The characters of the hash: those of Kubernetes' generated names, without vowels and look-alikes. Source:
+/// `apimachinery/pkg/util/rand`, `alphanums`.
+const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+/// How many characters of hash.
+const HASH_LEN: usize = 5;
+
+/// `<claimant>-<entry>-`, at most [`MAX_BASE_LEN`] bytes: what is too long is cut, both parts in proportion, and
+/// neither ends in `.` or `-`, which a name must not have before a dash.
+pub fn base_name(claimant: &str, entry: &str) -> String {
+    let room = MAX_BASE_LEN - 2;
+    let length = claimant.len() + entry.len();
+    if length <= room {
+        return format!("{claimant}-{entry}-");
+    }
+    // A long pod name leaves its entry at least a letter, and the other way round.
+    let of_entry = (entry.len() * room / length).clamp(1, room - 1).min(entry.len());
+    let of_claimant = (room - of_entry).min(claimant.len() * room / length).max(1);
+    format!("{}-{}-", cut(claimant, of_claimant), cut(entry, of_entry))
+}
+
+/// The name of the `n`th claim for an entry of the object of this uid: base and hash.
+///
+/// The hash is FNV-1a of 64 bit over `<uid>/<entry>/<n in decimal>`, finished with `MurmurHash3`'s `fmix64`, so that
+/// every bit counts; its remainder by 27⁵ is written in the characters of Kubernetes' generated names
+/// (`bcdfghjklmnpqrstvwxz2456789`), the lowest digit first. It must never change: another version of this program has to
+/// find the same name.
+pub fn claim_name(claimant: &str, uid: &Uid, entry: &str, n: u32) -> String {
+    let mut hash = fmix64(fnv_1a(format!("{uid}/{entry}/{n}").as_bytes()));
+    let mut name = base_name(claimant, entry);
+    for _ in 0..HASH_LEN {
+        let digit = usize::try_from(hash % 27).unwrap_or_default();
+        name.push(char::from(ALPHABET[digit]));
+        hash /= 27;
+    }
+    name
+}
+
+fn cut(text: &str, length: usize) -> &str {
+    text[..text.floor_char_boundary(length)].trim_end_matches(['.', '-'])
+}
+
+fn fnv_1a(bytes: &[u8]) -> u64 {
+    const OFFSET_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+    const PRIME: u64 = 0x0100_0000_01b3;
+    bytes.iter().fold(OFFSET_BASIS, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(PRIME)
+    })
+}
+
+const fn fmix64(mut hash: u64) -> u64 {
+    hash ^= hash >> 33;
+    hash = hash.wrapping_mul(0xff51_afd7_ed55_8ccd);
+    hash ^= hash >> 33;
+    hash = hash.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    hash ^ (hash >> 33)
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case::empty("", 0xcbf2_9ce4_8422_2325)]
+    #[case::a("a", 0xaf63_dc4c_8601_ec8c)]
+    #[case::foobar("foobar", 0x8594_4171_f739_67e8)]
+    fn the_hash_is_the_fnv_1a_of_its_authors(#[case] text: &str, #[case] hash: u64) {
+        assert_eq!(fnv_1a(text.as_bytes()), hash);
+    }
+
+    #[rstest]
+    #[case::short("pod", "gpu", "pod-gpu-")]
+    #[case::as_long_as_fits(&"p".repeat(50), "gpu-1", &format!("{}-gpu-1-", "p".repeat(50)))]
+    #[case::a_byte_too_long(&"p".repeat(51), "gpu-1", &format!("{}-gpu-", "p".repeat(50)))]
+    #[case::both_halved(&"p".repeat(110), &"e".repeat(55), &format!("{}-{}-", "p".repeat(36), "e".repeat(18)))]
+    #[case::a_dot_at_the_cut(&format!("{}.{}", "a".repeat(53), "b".repeat(50)), "x", &format!("{}-x-", "a".repeat(53)))]
+    #[case::dots_and_dashes_at_the_cut(&format!("{}-.{}", "a".repeat(52), "b".repeat(50)), "x", &format!("{}-x-", "a".repeat(52)))]
+    #[case::a_long_pod_leaves_a_letter(&"p".repeat(253), "entry", &format!("{}-e-", "p".repeat(53)))]
+    #[case::a_long_entry_leaves_a_letter("p", &"e".repeat(63), &format!("p-{}-", "e".repeat(54)))]
+    fn a_base_is_cut_in_proportion(#[case] pod: &str, #[case] entry: &str, #[case] base: &str) {
+        assert_eq!(base_name(pod, entry), base);
+        assert!(base.len() <= MAX_BASE_LEN, "{}", base.len());
+    }
+}

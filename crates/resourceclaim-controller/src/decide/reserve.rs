@@ -1,0 +1,76 @@
+//! For whom a claim is to be reserved (RC-8).
+
+use std::sync::Arc;
+
+use controller_core::meta::{ObjectKey, Uid};
+
+use super::{Claimant, ClaimantKind, Gates, RESERVED_FOR_MAX_SIZE, binds_to, is_for};
+use crate::view::{ClaimSource, ClaimView, Consumer, ConsumerKind, Entry, PodView};
+
+/// What is to be done for one entry of a pod that is on a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reservation {
+    /// Nothing, at least as long as the claim is as it is.
+    Nothing,
+    /// It has no room for one more; the claim wakes the pod when it has.
+    Full,
+    /// Reserve it.
+    Write(Reserve),
+}
+
+/// The plan: one entry more in `status.reservedFor`, if the claim is still in the state that was judged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reserve {
+    /// Which claim.
+    pub claim: ObjectKey,
+    /// Of which uid.
+    pub uid: Uid,
+    /// Its resourceVersion.
+    pub version: Arc<str>,
+    /// For whom.
+    pub consumer: Consumer,
+}
+
+/// Whether `claim` is to be reserved for `entry` of `pod`: only for a pod that is on a node and needs it, and not one
+/// that is being deleted, which the API server would refuse.
+pub fn reservation(
+    pod: &PodView,
+    claimant: &Claimant<'_>,
+    entry: &Entry,
+    claim: &ClaimView,
+    gates: Gates,
+) -> Reservation {
+    debug_assert_eq!(claimant.kind, ClaimantKind::Pod, "groups need no node");
+    let may_use = match entry.source {
+        ClaimSource::Claim(_) => true,
+        ClaimSource::Template(_) => is_for(claimant, claim),
+        ClaimSource::Unknown => false,
+    };
+    let wanted = pod.node.is_some()
+        && !pod.is_done()
+        && !pod.deleting
+        && may_use
+        && claim.allocated
+        && claim.deleting.is_none()
+        && !is_reserved_for(pod, claim, gates);
+    match binds_to(claimant, entry) {
+        Some(_) if wanted && claim.reserved.len() >= RESERVED_FOR_MAX_SIZE => Reservation::Full,
+        Some(consumer) if wanted => Reservation::Write(Reserve {
+            claim: claim.key.clone(),
+            uid: claim.uid.clone(),
+            version: Arc::clone(&claim.version),
+            consumer,
+        }),
+        _ => Reservation::Nothing,
+    }
+}
+
+/// Whether `claim` is reserved for the pod, or for its group, of which the pod knows the name alone.
+fn is_reserved_for(pod: &PodView, claim: &ClaimView, gates: Gates) -> bool {
+    claim.reserved.iter().any(|consumer| {
+        let of_group = gates.workload_claims
+            && consumer.kind == ConsumerKind::PodGroup
+            && pod.group.as_ref() == Some(&consumer.name);
+        consumer.uid == pod.uid || of_group
+    })
+}

@@ -1,0 +1,261 @@
+//! The answer in words.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::Found;
+use crate::decide::{
+    Answer, Claimant, Evidence, IDLE_FINALIZER_AGE, Next, Ownership, RESERVED_FOR_MAX_SIZE, Recorded,
+    Reservation, Seen, Sight, Standing, Step, answer, group_of, next_step, owner, recorded, reservation,
+    standing, wants_claims,
+};
+use crate::view::{ClaimSource, ClaimView, Consumer, ConsumerKind, Entry, Origin, PodView, beside};
+
+/// Of how many users of a claim each is told.
+const TOLD: usize = 20;
+
+/// A pod and its claims.
+pub(super) struct Pod<'a>(pub(super) &'a Found, pub(super) &'a PodView);
+
+/// A claim and its users.
+pub(super) struct Claim<'a>(pub(super) &'a Found, pub(super) &'a ClaimView);
+
+impl fmt::Display for Pod<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(found, pod) = self;
+        let place = match &pod.node {
+            Some(node) => format!("on node {node}"),
+            None => "on no node yet".to_owned(),
+        };
+        writeln!(f, "Pod {}, {place}", pod.key)?;
+        if pod.entries.is_empty() && pod.extended.is_none() {
+            return writeln!(f, "uses no ResourceClaims");
+        }
+        if !wants_claims(pod) {
+            let why = if pod.over {
+                "it has finished"
+            } else if pod.is_done() {
+                "it was deleted before it was scheduled"
+            } else {
+                "it is being deleted, and keeps what it has until it is gone"
+            };
+            writeln!(f, "gets no claims and no reservations any more: {why}")?;
+        }
+        for entry in pod.entries.iter() {
+            self.write_entry(f, entry)?;
+        }
+        if let Some(name) = &pod.extended {
+            writeln!(
+                f,
+                "extended resources: ResourceClaim {name}, made by the scheduler"
+            )?;
+            if let Some(claim) = found.claims.get(&beside(&pod.key, name)) {
+                writeln!(f, "  {}", State(claim))?;
+            }
+        }
+        if pod.is_done() {
+            for name in pod.claims() {
+                if let Some(claim) = found.claims.get(&beside(&pod.key, &name)) {
+                    write!(f, "{}", Claim(found, claim))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Pod<'_> {
+    fn write_entry(&self, f: &mut fmt::Formatter<'_>, entry: &Entry) -> fmt::Result {
+        let Self(found, pod) = self;
+        let claimant = Claimant::pod(pod, group_of(pod, found.group.as_ref(), found.gates));
+        let source = match &entry.source {
+            ClaimSource::Claim(name) => format!("ResourceClaim {name}"),
+            ClaimSource::Template(name) => format!("a claim from ResourceClaimTemplate {name}"),
+            ClaimSource::Unknown => "a claim of a kind that is not known".to_owned(),
+        };
+        writeln!(f, "{}: {source}", entry.name)?;
+        let noted = match recorded(&claimant, entry) {
+            Recorded::Made(name) => Some(name),
+            _ => None,
+        };
+        let seen = noted
+            .as_ref()
+            .and_then(|name| found.claims.get(&beside(&pod.key, name)));
+        let answer = answer(
+            &claimant,
+            entry,
+            *found,
+            found.gates,
+            Seen::Found(seen.map(|claim| &**claim)),
+        );
+        if let (Some(name), false) = (&noted, matches!(answer, Answer::Keep(_))) {
+            let why = if seen.is_some() {
+                "belongs to another"
+            } else {
+                "is gone"
+            };
+            writeln!(f, "  {name}, which its status names, {why}")?;
+        }
+        let name = match answer {
+            Answer::NotNeeded => return writeln!(f, "  its status says that it needs none"),
+            Answer::OfGroup => {
+                return writeln!(f, "  its PodGroup has the same entry, and no claim for it yet");
+            }
+            Answer::Failed(failure) => return writeln!(f, "  no claim can be made: {failure}"),
+            Answer::Create(create) if wants_claims(pod) => {
+                return writeln!(f, "  to be made: {}", create.claim().name);
+            }
+            Answer::Create(_) => return writeln!(f, "  has none"),
+            Answer::Adopt(name) => {
+                writeln!(f, "  {name} was made for it, and is to be recorded in its status")?;
+                name
+            }
+            Answer::Users(name) | Answer::Keep(name) | Answer::Ask(name) => name,
+        };
+        let Some(claim) = found.claims.get(&beside(&pod.key, &name)) else {
+            return writeln!(f, "  {name} is not there; its user has to make it");
+        };
+        writeln!(f, "  {name}: {}", State(claim))?;
+        match reservation(pod, &claimant, entry, claim, found.gates) {
+            Reservation::Nothing => Ok(()),
+            Reservation::Full => writeln!(
+                f,
+                "  waits for room: it is reserved for {RESERVED_FOR_MAX_SIZE} consumers, more than which it cannot have"
+            ),
+            Reservation::Write(reserve) => writeln!(f, "  to be reserved for {}", Who(&reserve.consumer)),
+        }
+    }
+}
+
+impl fmt::Display for Claim<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(found, claim) = self;
+        writeln!(f, "ResourceClaim {}: {}", claim.key, State(claim))?;
+        let mut gone = Vec::new();
+        for (place, consumer) in claim.reserved.iter().enumerate() {
+            let judged = standing(consumer, false, &Sight::Live(found.being(consumer)), found.gates);
+            if matches!(judged, Standing::Done | Standing::Gone) {
+                gone.push(consumer.uid.clone());
+            }
+            if place < TOLD {
+                let why = match judged {
+                    Standing::Holds | Standing::Unsure => "stays reserved",
+                    Standing::Done => "is done",
+                    Standing::Gone => "is gone",
+                };
+                writeln!(f, "  {} {why}", Who(consumer))?;
+            }
+        }
+        if let more @ 1.. = claim.reserved.len().saturating_sub(TOLD) {
+            writeln!(f, "  and {more} more")?;
+        }
+        let ownership = claim.owning_pod().map_or(Ownership::Leave, |pod| {
+            let consumer = Consumer {
+                kind: ConsumerKind::Pod,
+                name: pod.name.clone(),
+                uid: pod.uid.clone(),
+            };
+            owner(claim, false, &Sight::Live(found.being(&consumer)))
+        });
+        if let Some(pod) = claim.owning_pod() {
+            let how = match ownership {
+                Ownership::Over => "needs it no more",
+                Ownership::Leave | Ownership::Unsure => {
+                    "may need it, or is gone and leaves it to the garbage collector"
+                }
+            };
+            writeln!(f, "was made for pod {}, which {how}", pod.name)?;
+        }
+        write_steps(f, claim, gone, ownership)
+    }
+}
+
+fn write_steps(
+    f: &mut fmt::Formatter<'_>,
+    claim: &ClaimView,
+    gone: Vec<controller_core::meta::Uid>,
+    owner: Ownership,
+) -> fmt::Result {
+    let evidence = Evidence {
+        gone,
+        owner,
+        unchanged: Duration::ZERO,
+    };
+    let (mut state, mut nothing) = (Some(claim.clone()), true);
+    while let Some(claim) = state {
+        let step = match next_step(&claim, &evidence) {
+            Next::Do(step) => step,
+            Next::LookAgain(_) => {
+                return writeln!(
+                    f,
+                    "to be done: remove its finalizer, once it has stayed so for {} min",
+                    IDLE_FINALIZER_AGE.as_secs() / 60
+                );
+            }
+            Next::Leave if nothing => return writeln!(f, "nothing is to be done"),
+            Next::Leave => return Ok(()),
+        };
+        nothing = false;
+        let what = match &step {
+            Step::Release { gone, deallocate, .. } => match (gone.len(), deallocate) {
+                (0, _) => "clear its allocation".to_owned(),
+                (count, false) => format!("take {} off it", reservations(count)),
+                (count, true) => format!("take {} off it, and its allocation", reservations(count)),
+            },
+            Step::RemoveFinalizer => "remove its finalizer".to_owned(),
+            Step::Delete => "delete it".to_owned(),
+        };
+        writeln!(f, "to be done: {what}")?;
+        state = step.done_to(&claim);
+    }
+    Ok(())
+}
+
+fn reservations(count: usize) -> String {
+    match count {
+        1 => "1 reservation".to_owned(),
+        count => format!("{count} reservations"),
+    }
+}
+
+/// What a claim is like.
+struct State<'a>(&'a ClaimView);
+
+impl fmt::Display for State<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(claim) = self;
+        f.write_str(if claim.allocated {
+            "allocated"
+        } else {
+            "not allocated"
+        })?;
+        match claim.reserved.len() {
+            0 => f.write_str(", reserved for nobody")?,
+            count => write!(f, ", reserved for {count}")?,
+        }
+        if claim.finalizer {
+            f.write_str(", protected by its finalizer")?;
+        }
+        if claim.deleting.is_some() {
+            f.write_str(", being deleted")?;
+        }
+        if claim.origin == Origin::Extended {
+            f.write_str(", made for extended resources")?;
+        }
+        Ok(())
+    }
+}
+
+/// A consumer by kind and name.
+struct Who<'a>(&'a Consumer);
+
+impl fmt::Display for Who<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.0.kind {
+            ConsumerKind::Pod => "pod",
+            ConsumerKind::PodGroup => "PodGroup",
+            ConsumerKind::Other => "something unknown,",
+        };
+        write!(f, "{kind} {}", self.0.name)
+    }
+}

@@ -1,0 +1,97 @@
+//! Which changes wake whom.
+//!
+//! | rule | function | test |
+//! |---|---|---|
+//! | RC-16 | `pod_wakes`, `claim_wakes`, `users` | `tests/route_table.rs::a_pod_wakes_itself_until_it_is_done_and_its_claims_then`, `tests/route_table.rs::a_claim_wakes_the_pods_whose_answer_changed` |
+//! | RC-14 | `is_deleted` | `tests/route_table.rs::a_pod_that_only_ceases_to_be_kept_is_not_deleted` |
+
+use controller_core::informer::Change;
+use controller_core::meta::Uid;
+
+use crate::decide::RESERVED_FOR_MAX_SIZE;
+use crate::view::{ClaimView, PodView};
+
+/// Whom a change of a pod wakes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PodWakes {
+    /// The pod itself, if an entry needs work.
+    Pod,
+    /// Its claims: it needs them no more.
+    Claims,
+    /// Nobody.
+    Nobody,
+}
+
+/// The pods that use a claim and whose answer may have changed with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Users {
+    /// None.
+    None,
+    /// All of them.
+    All,
+    /// Those of these uids.
+    Of(Vec<Uid>),
+}
+
+/// Whom a change of a pod wakes. Everything in its view concerns a rule.
+pub fn pod_wakes(change: &Change<'_, PodView>) -> PodWakes {
+    match change {
+        Change::Deleted(_) => PodWakes::Claims,
+        Change::Added(new) if new.is_done() => PodWakes::Claims,
+        Change::Updated { old, new } if new.is_done() => {
+            if old.is_done() && old.claims() == new.claims() {
+                PodWakes::Nobody
+            } else {
+                PodWakes::Claims
+            }
+        }
+        Change::Added(_) | Change::Updated { .. } => PodWakes::Pod,
+    }
+}
+
+/// Whether a pod that the informer shows no more is certainly deleted: one that has no entries may just have lost the
+/// claim for its extended resources, and with it our interest. Entries never change.
+pub fn is_deleted(last: &PodView) -> bool {
+    !last.entries.is_empty()
+}
+
+/// Whether a change of a claim wakes the claim: not when another field than those we read has changed.
+pub fn claim_wakes(change: &Change<'_, ClaimView>) -> bool {
+    match change {
+        Change::Deleted(_) => false,
+        Change::Added(_) => true,
+        Change::Updated { old, new } => {
+            let as_before = ClaimView {
+                version: old.version.clone(),
+                ..(***new).clone()
+            };
+            as_before != ***old
+        }
+    }
+}
+
+/// The pods that use a claim and whose answer may have changed with it: whether it is there, whose it is, whether
+/// it can be and is reserved.
+pub fn users(change: &Change<'_, ClaimView>) -> Users {
+    let (old, new) = match change {
+        Change::Added(_) | Change::Deleted(_) => return Users::All,
+        Change::Updated { old, new } => (old, new),
+    };
+    let is_full = |claim: &ClaimView| claim.reserved.len() >= RESERVED_FOR_MAX_SIZE;
+    if old.owner != new.owner
+        || old.entry != new.entry
+        || old.deleting.is_some() != new.deleting.is_some()
+        || (new.allocated && !old.allocated)
+        || (is_full(old) && !is_full(new))
+    {
+        return Users::All;
+    }
+    let stays = |uid: &Uid| new.reserved.iter().any(|consumer| consumer.uid == *uid);
+    let lost = old.reserved.iter().map(|consumer| &consumer.uid);
+    let lost: Vec<_> = lost.filter(|uid| !stays(uid)).cloned().collect();
+    if lost.is_empty() {
+        Users::None
+    } else {
+        Users::Of(lost)
+    }
+}

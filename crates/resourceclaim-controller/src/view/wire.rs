@@ -1,0 +1,633 @@
+//! What is decoded straight from the wire, and how it becomes a view.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use controller_core::informer::{DecodeError, Identity, Interner, Wire};
+use controller_core::meta::{ObjectKey, OwnerRef, Uid};
+use jiff::Timestamp;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+use super::{
+    ClaimSource, ClaimStatus, ClaimView, Consumer, ConsumerKind, ENTRY_ANNOTATION, EXTENDED_ANNOTATION,
+    Entry, FINALIZER, Origin, PodGroupView, PodView, SCHEDULING_GROUP, TemplateView,
+};
+
+/// What is decoded of a pod.
+#[derive(Clone, Debug, Deserialize)]
+pub struct PodWire {
+    #[serde(default)]
+    metadata: Metadata,
+    #[serde(default)]
+    spec: PodSpec,
+    #[serde(default)]
+    status: PodStatus,
+}
+
+/// What is decoded of a `PodGroup`.
+#[derive(Clone, Debug, Deserialize)]
+pub struct PodGroupWire {
+    #[serde(default)]
+    metadata: Metadata,
+    #[serde(default)]
+    spec: PodSpec,
+    #[serde(default)]
+    status: PodStatus,
+}
+
+/// What is decoded of a claim.
+#[derive(Clone, Debug, Deserialize)]
+pub struct ClaimWire {
+    #[serde(default)]
+    metadata: Metadata,
+    #[serde(default)]
+    spec: ClaimSpec,
+    #[serde(default)]
+    status: ClaimStatusWire,
+}
+
+/// What is decoded of a template.
+#[derive(Clone, Debug, Deserialize)]
+pub struct TemplateWire {
+    #[serde(default)]
+    metadata: Metadata,
+    #[serde(default)]
+    spec: TemplateSpec,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    #[serde(default)]
+    namespace: Option<String>,
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    uid: String,
+    #[serde(default)]
+    resource_version: String,
+    #[serde(default)]
+    annotations: Option<BTreeMap<String, String>>,
+    #[serde(default)]
+    finalizers: Option<Vec<String>>,
+    #[serde(default)]
+    owner_references: Option<Vec<OwnerWire>>,
+    #[serde(default, deserialize_with = "deletion")]
+    deletion_timestamp: Option<Timestamp>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct OwnerWire {
+    #[serde(default)]
+    api_version: String,
+    #[serde(default)]
+    kind: String,
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    uid: String,
+    #[serde(default)]
+    controller: Option<bool>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PodSpec {
+    #[serde(default)]
+    node_name: Option<String>,
+    #[serde(default)]
+    resource_claims: Option<Vec<EntryWire>>,
+    #[serde(default)]
+    scheduling_group: Option<SchedulingGroup>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct EntryWire {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    resource_claim_name: Option<String>,
+    #[serde(default)]
+    resource_claim_template_name: Option<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SchedulingGroup {
+    #[serde(default)]
+    pod_group_name: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PodStatus {
+    #[serde(default)]
+    phase: Option<String>,
+    #[serde(default)]
+    resource_claim_statuses: Option<Vec<EntryStatus>>,
+    #[serde(default)]
+    extended_resource_claim_status: Option<ExtendedStatus>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct EntryStatus {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    resource_claim_name: Option<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ExtendedStatus {
+    #[serde(default)]
+    resource_claim_name: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct ClaimSpec {
+    #[serde(default)]
+    devices: Option<Devices>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Devices {
+    #[serde(default)]
+    requests: Option<Vec<DeviceRequest>>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct DeviceRequest {
+    #[serde(default)]
+    exactly: Option<ExactRequest>,
+    #[serde(default)]
+    first_available: Option<Vec<IgnoredAny>>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ExactRequest {
+    #[serde(default)]
+    admin_access: Option<bool>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ClaimStatusWire {
+    #[serde(default)]
+    allocation: Option<IgnoredAny>,
+    #[serde(default)]
+    reserved_for: Option<Vec<ConsumerWire>>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ConsumerWire {
+    #[serde(default)]
+    api_group: Option<String>,
+    #[serde(default)]
+    resource: String,
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    uid: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct TemplateSpec {
+    #[serde(default)]
+    metadata: TemplateMetadata,
+    #[serde(default)]
+    spec: Option<Box<RawValue>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct TemplateMetadata {
+    #[serde(default)]
+    labels: Option<BTreeMap<String, String>>,
+    #[serde(default)]
+    annotations: Option<BTreeMap<String, String>>,
+}
+
+/// A deletionTimestamp means that the object is being deleted, whatever it says; one that cannot be represented lies
+/// in the far future.
+fn deletion<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
+    let text = Option::<String>::deserialize(deserializer)?;
+    Ok(text.map(|text| text.parse().unwrap_or(Timestamp::MAX)))
+}
+
+impl Metadata {
+    fn identity(&self, interner: &Interner) -> Identity {
+        Identity {
+            key: ObjectKey {
+                namespace: self
+                    .namespace
+                    .as_deref()
+                    .map(|namespace| interner.intern(namespace)),
+                name: self.name.as_str().into(),
+            },
+            uid: Uid::from(self.uid.as_str()),
+            version: Some(self.resource_version.as_str().into()),
+        }
+    }
+
+    fn controller(&self, interner: &Interner) -> Option<Arc<OwnerRef>> {
+        let mut owners = self.owner_references.iter().flatten();
+        let controller = owners.find(|owner| owner.controller == Some(true))?;
+        Some(Arc::new(OwnerRef {
+            api_version: interner.intern(&controller.api_version),
+            kind: interner.intern(&controller.kind),
+            name: interner.intern(&controller.name),
+            uid: Uid::from(&*controller.uid),
+            controller: true,
+        }))
+    }
+
+    fn origin(&self) -> Origin {
+        if self.annotation(EXTENDED_ANNOTATION) == Some("true") {
+            Origin::Extended
+        } else if self
+            .annotation(ENTRY_ANNOTATION)
+            .is_some_and(|entry| !entry.is_empty())
+        {
+            Origin::Template
+        } else {
+            Origin::User
+        }
+    }
+
+    fn annotation(&self, name: &str) -> Option<&str> {
+        self.annotations.as_ref()?.get(name).map(String::as_str)
+    }
+}
+
+impl PodSpec {
+    fn entries(&mut self, interner: &Interner) -> Arc<Vec<Entry>> {
+        let entries = self.resource_claims.take().into_iter().flatten();
+        interner.share(entries.map(|entry| entry.into_entry(interner)).collect())
+    }
+}
+
+impl EntryWire {
+    fn into_entry(self, interner: &Interner) -> Entry {
+        Entry {
+            name: interner.intern(&self.name),
+            source: match (self.resource_claim_name, self.resource_claim_template_name) {
+                (Some(claim), _) => ClaimSource::Claim(interner.intern(&claim)),
+                (None, Some(template)) => ClaimSource::Template(interner.intern(&template)),
+                (None, None) => ClaimSource::Unknown,
+            },
+        }
+    }
+}
+
+impl PodStatus {
+    fn statuses(&mut self, interner: &Interner) -> Box<[ClaimStatus]> {
+        let statuses = self.resource_claim_statuses.take().into_iter().flatten();
+        statuses
+            .map(|status| ClaimStatus {
+                entry: interner.intern(&status.name),
+                claim: status.resource_claim_name.map(Arc::from),
+            })
+            .collect()
+    }
+}
+
+impl ClaimSpec {
+    fn requests(&self) -> impl Iterator<Item = &DeviceRequest> {
+        let requests = self
+            .devices
+            .iter()
+            .filter_map(|devices| devices.requests.as_ref());
+        requests.flatten()
+    }
+
+    fn admin_access(&self) -> bool {
+        // The alternatives of a prioritized list have none.
+        let mut exact = self.requests().filter_map(|request| request.exactly.as_ref());
+        exact.any(|request| request.admin_access == Some(true))
+    }
+
+    fn prioritized_list(&self) -> bool {
+        let mut lists = self
+            .requests()
+            .filter_map(|request| request.first_available.as_ref());
+        lists.any(|alternatives| !alternatives.is_empty())
+    }
+}
+
+impl ConsumerWire {
+    fn into_consumer(self, interner: &Interner) -> Consumer {
+        Consumer {
+            kind: match (self.api_group.as_deref().unwrap_or_default(), &*self.resource) {
+                ("", "pods") => ConsumerKind::Pod,
+                (SCHEDULING_GROUP, "podgroups") => ConsumerKind::PodGroup,
+                _ => ConsumerKind::Other,
+            },
+            name: interner.intern(&self.name),
+            uid: Uid::from(self.uid.as_str()),
+        }
+    }
+}
+
+impl PodWire {
+    /// The pod as a read of it alone decodes it, whether it has claims or not.
+    pub fn into_fresh(self, interner: &Interner) -> PodView {
+        let identity = self.metadata.identity(interner);
+        self.view(identity, interner)
+    }
+
+    fn view(mut self, pod: Identity, interner: &Interner) -> PodView {
+        let node = self.spec.node_name.take().filter(|node| !node.is_empty());
+        let group = self.spec.scheduling_group.take();
+        let group = group.and_then(|group| group.pod_group_name);
+        let extended = self.status.extended_resource_claim_status.take();
+        PodView {
+            key: pod.key,
+            uid: pod.uid,
+            node: node.map(|node| interner.intern(&node)),
+            entries: self.spec.entries(interner),
+            statuses: self.status.statuses(interner),
+            extended: extended.map(|status| status.resource_claim_name.into()),
+            group: group.map(|group| interner.intern(&group)),
+            over: matches!(self.status.phase.as_deref(), Some("Succeeded" | "Failed")),
+            deleting: self.metadata.deletion_timestamp.is_some(),
+        }
+    }
+}
+
+impl PodGroupWire {
+    /// The group as a read of it alone decodes it.
+    pub fn into_fresh(self, interner: &Interner) -> PodGroupView {
+        let identity = self.metadata.identity(interner);
+        self.view(identity, interner)
+    }
+
+    fn view(mut self, group: Identity, interner: &Interner) -> PodGroupView {
+        PodGroupView {
+            key: group.key,
+            uid: group.uid,
+            entries: self.spec.entries(interner),
+            statuses: self.status.statuses(interner),
+            deleting: self.metadata.deletion_timestamp.is_some(),
+        }
+    }
+}
+
+impl ClaimWire {
+    /// The claim as a read of it alone, or the answer to a write, decodes it.
+    pub fn into_fresh(self, interner: &Interner) -> ClaimView {
+        let identity = self.metadata.identity(interner);
+        self.view(identity, interner)
+    }
+
+    fn view(self, claim: Identity, interner: &Interner) -> ClaimView {
+        let metadata = &self.metadata;
+        let consumers = self.status.reserved_for.into_iter().flatten();
+        let mut finalizers = metadata.finalizers.iter().flatten();
+        ClaimView {
+            key: claim.key,
+            uid: claim.uid,
+            version: claim.version.unwrap_or_default(),
+            owner: metadata.controller(interner),
+            entry: metadata
+                .annotation(ENTRY_ANNOTATION)
+                .map(|entry| interner.intern(entry)),
+            reserved: consumers
+                .map(|consumer| consumer.into_consumer(interner))
+                .collect(),
+            deleting: metadata.deletion_timestamp,
+            finalizer: finalizers.any(|finalizer| finalizer == FINALIZER),
+            allocated: self.status.allocation.is_some(),
+            admin_access: self.spec.admin_access(),
+            origin: metadata.origin(),
+        }
+    }
+}
+
+impl TemplateWire {
+    /// The template as a list of them decodes it.
+    pub fn into_fresh(self, interner: &Interner) -> Result<TemplateView, DecodeError> {
+        let identity = self.metadata.identity(interner);
+        self.view(identity)
+    }
+
+    fn view(self, template: Identity) -> Result<TemplateView, DecodeError> {
+        let TemplateSpec { metadata, spec } = self.spec;
+        let Some(spec) = spec else {
+            return Err(DecodeError::Unrepresentable(
+                "the template has no spec".to_owned(),
+            ));
+        };
+        let decoded: ClaimSpec =
+            serde_json::from_str(spec.get()).map_err(|error| DecodeError::Json(Arc::new(error)))?;
+        Ok(TemplateView {
+            key: template.key,
+            labels: metadata.labels.unwrap_or_default(),
+            annotations: metadata.annotations.unwrap_or_default(),
+            admin_access: decoded.admin_access(),
+            prioritized_list: decoded.prioritized_list(),
+            spec: spec.into(),
+        })
+    }
+}
+
+impl Wire for PodWire {
+    type View = PodView;
+
+    /// A pod without claims concerns no rule (RC-16).
+    fn is_kept(&self) -> bool {
+        let entries = self.spec.resource_claims.as_ref();
+        entries.is_some_and(|entries| !entries.is_empty())
+            || self.status.extended_resource_claim_status.is_some()
+    }
+
+    fn into_view(self, pod: Identity, interner: &Interner) -> Result<PodView, DecodeError> {
+        Ok(self.view(pod, interner))
+    }
+}
+
+impl Wire for PodGroupWire {
+    type View = PodGroupView;
+
+    fn into_view(self, group: Identity, interner: &Interner) -> Result<PodGroupView, DecodeError> {
+        Ok(self.view(group, interner))
+    }
+}
+
+impl Wire for ClaimWire {
+    type View = ClaimView;
+
+    fn into_view(self, claim: Identity, interner: &Interner) -> Result<ClaimView, DecodeError> {
+        Ok(self.view(claim, interner))
+    }
+}
+
+impl Wire for TemplateWire {
+    type View = TemplateView;
+
+    fn into_view(self, template: Identity, _: &Interner) -> Result<TemplateView, DecodeError> {
+        self.view(template)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pod(pod: &Value) -> PodView {
+        let wire: PodWire = serde_json::from_value(pod.clone()).unwrap();
+        wire.into_fresh(&Interner::new())
+    }
+
+    fn claim(claim: &Value) -> ClaimView {
+        let wire: ClaimWire = serde_json::from_value(claim.clone()).unwrap();
+        wire.into_fresh(&Interner::new())
+    }
+
+    #[rstest]
+    #[case::none(json!({ "spec": {} }), false)]
+    #[case::null(json!({ "spec": { "resourceClaims": null } }), false)]
+    #[case::an_empty_list(json!({ "spec": { "resourceClaims": [] } }), false)]
+    #[case::nothing_at_all(json!({}), false)]
+    #[case::an_entry(json!({ "spec": { "resourceClaims": [{ "name": "a" }] } }), true)]
+    #[case::extended(json!({ "status": { "extendedResourceClaimStatus": { "resourceClaimName": "x" } } }), true)]
+    fn pods_without_claims_are_not_kept(#[case] pod: Value, #[case] kept: bool) {
+        let wire: PodWire = serde_json::from_value(pod).unwrap();
+        assert_eq!(wire.is_kept(), kept);
+    }
+
+    #[test]
+    fn a_pod_shows_its_entries_and_what_is_recorded_of_them() {
+        let view = pod(&json!({
+            "metadata": { "namespace": "ns", "name": "p", "uid": "u", "deletionTimestamp": "2026-01-01T00:00:00Z" },
+            "spec": {
+                "nodeName": "n", "schedulingGroup": { "podGroupName": "g" },
+                "resourceClaims": [
+                    { "name": "a", "resourceClaimName": "shared" },
+                    { "name": "b", "resourceClaimTemplateName": "t" },
+                    { "name": "c" },
+                ],
+            },
+            "status": {
+                "phase": "Failed",
+                "resourceClaimStatuses": [{ "name": "b", "resourceClaimName": "p-b-x" }, { "name": "d" }],
+                "extendedResourceClaimStatus": { "resourceClaimName": "x" },
+            },
+        }));
+        let entry = |name: &str, source| Entry {
+            name: name.into(),
+            source,
+        };
+        assert_eq!(
+            *view.entries,
+            [
+                entry("a", ClaimSource::Claim("shared".into())),
+                entry("b", ClaimSource::Template("t".into())),
+                entry("c", ClaimSource::Unknown),
+            ]
+        );
+        let status = |entry: &str, claim: Option<&str>| ClaimStatus {
+            entry: entry.into(),
+            claim: claim.map(Arc::from),
+        };
+        assert_eq!(*view.statuses, [status("b", Some("p-b-x")), status("d", None)]);
+        assert_eq!(
+            view.claims(),
+            ["p-b-x".into(), "shared".into(), "x".into()] as [Arc<str>; 3]
+        );
+        assert_eq!(view.node.as_deref(), Some("n"));
+        assert_eq!(view.group.as_deref(), Some("g"));
+        assert!(view.over && view.deleting);
+    }
+
+    #[test]
+    fn equal_lists_of_entries_are_one() {
+        let interner = Interner::new();
+        let entries = |template: &str| {
+            let wire: PodWire = serde_json::from_value(json!({ "spec": { "resourceClaims": [
+                { "name": "a", "resourceClaimTemplateName": template },
+            ] } }))
+            .unwrap();
+            wire.into_fresh(&interner).entries
+        };
+        assert!(Arc::ptr_eq(&entries("t"), &entries("t")));
+        assert!(!Arc::ptr_eq(&entries("t"), &entries("u")));
+    }
+
+    #[test]
+    fn a_claim_shows_whose_it_is_and_for_whom_it_is_reserved() {
+        let view = claim(&json!({
+            "metadata": {
+                "namespace": "ns", "name": "c", "uid": "u", "resourceVersion": "7",
+                "finalizers": ["other/one", "resource.kubernetes.io/delete-protection"],
+                "annotations": { "resource.kubernetes.io/pod-claim-name": "a" },
+                "ownerReferences": [
+                    { "apiVersion": "v1", "kind": "Pod", "name": "no", "uid": "1" },
+                    { "apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "2", "controller": true },
+                ],
+            },
+            "spec": { "devices": { "requests": [
+                { "name": "r", "firstAvailable": [{ "name": "s" }] },
+                { "name": "q", "exactly": { "adminAccess": true } },
+            ] } },
+            "status": {
+                "allocation": {},
+                "reservedFor": [
+                    { "resource": "pods", "name": "p", "uid": "2" },
+                    { "apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": "3" },
+                    { "apiGroup": "x", "resource": "pods", "name": "p", "uid": "4" },
+                ],
+            },
+        }));
+        let kinds: Vec<_> = view.reserved.iter().map(|consumer| consumer.kind).collect();
+        assert_eq!(
+            kinds,
+            [ConsumerKind::Pod, ConsumerKind::PodGroup, ConsumerKind::Other]
+        );
+        assert_eq!(view.owning_pod().unwrap().uid, Uid::from("2"));
+        assert_eq!(view.owning_group(), None);
+        assert_eq!((view.entry.as_deref(), &*view.version), (Some("a"), "7"));
+        assert!(view.finalizer && view.allocated && view.admin_access);
+        assert_eq!((view.deleting, view.origin), (None, Origin::Template));
+    }
+
+    #[rstest]
+    #[case::a_time(json!("2026-01-01T00:00:00Z"), true)]
+    #[case::no_time_at_all(json!("soon"), true)]
+    #[case::beyond_what_can_be_represented(json!("9999-12-31T23:59:59Z"), true)]
+    #[case::null(json!(null), false)]
+    fn whatever_a_deletion_timestamp_says_the_claim_is_being_deleted(
+        #[case] at: Value,
+        #[case] deleting: bool,
+    ) {
+        let view = claim(&json!({ "metadata": { "deletionTimestamp": at } }));
+        assert_eq!(view.deleting.is_some(), deleting);
+    }
+
+    #[test]
+    fn a_template_keeps_its_spec_as_it_is() {
+        let json = r#"{ "metadata": { "namespace": "ns", "name": "t" }, "spec": {
+            "metadata": { "labels": { "l": "1" }, "annotations": { "a": "2" } },
+            "spec": {"devices": {"requests": [{"name":"r","firstAvailable":[{}]}]}, "notYetKnown": 1.50 }
+        } }"#;
+        let wire: TemplateWire = serde_json::from_str(json).unwrap();
+        let view = wire.into_fresh(&Interner::new()).unwrap();
+        assert_eq!(
+            view.spec.get(),
+            r#"{"devices": {"requests": [{"name":"r","firstAvailable":[{}]}]}, "notYetKnown": 1.50 }"#
+        );
+        assert_eq!(view.labels["l"], "1");
+        assert_eq!(view.annotations["a"], "2");
+        assert!(view.prioritized_list && !view.admin_access);
+    }
+}

@@ -1,0 +1,533 @@
+//! The API server as a few maps, with everybody but us: users, scheduler, kubelets, garbage collector. Every write of
+//! ours is watched for what must never happen.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use controller_core::meta::{ObjectKey, OwnerRef, Uid};
+use jiff::Timestamp;
+use resourceclaim_controller::decide::{Create, RESERVED_FOR_MAX_SIZE, Reserve, Step, claim_name};
+use resourceclaim_controller::view::{
+    ClaimSource, ClaimStatus, ClaimView, Consumer, ConsumerKind, Entry, Origin, PodView, TemplateView,
+};
+use serde_json::value::RawValue;
+
+/// The claims of the user that all pods may name: one that many others use, with room for one more, and one of nobody.
+pub(crate) const CROWDED: &str = "crowded";
+pub(crate) const FREE: &str = "free";
+
+/// A request of ours.
+#[derive(Clone, Debug)]
+pub(crate) enum Call {
+    GetClaim(ObjectKey),
+    GetPod(ObjectKey),
+    Create(Create),
+    /// The server-side apply of `status.resourceClaimStatuses`.
+    Record {
+        pod: ObjectKey,
+        uid: Uid,
+        statuses: Vec<ClaimStatus>,
+    },
+    Reserve(Reserve),
+    Give {
+        judged: Arc<ClaimView>,
+        step: Step,
+    },
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Reply {
+    Claim(Option<Arc<ClaimView>>),
+    Pod(Option<PodView>),
+    Written(Arc<ClaimView>),
+    Recorded,
+    /// `AlreadyExists`.
+    Exists,
+    /// A precondition does not hold, or it is refused.
+    Refused,
+    Gone,
+}
+
+/// What a watch shows.
+#[derive(Clone, Debug)]
+pub(crate) struct Event<V> {
+    pub key: ObjectKey,
+    pub uid: Uid,
+    /// Nothing: it was deleted.
+    pub now: Option<Arc<V>>,
+}
+
+#[derive(Default)]
+pub(crate) struct Server {
+    pub pods: BTreeMap<ObjectKey, Arc<PodView>>,
+    pub claims: BTreeMap<ObjectKey, Arc<ClaimView>>,
+    pub templates: BTreeMap<ObjectKey, Arc<TemplateView>>,
+    pub pod_events: Vec<Event<PodView>>,
+    pub claim_events: Vec<Event<ClaimView>>,
+    pub version: u64,
+    /// What was recorded at any time: uid of the pod, name of the claim.
+    recorded: BTreeSet<(Uid, Arc<str>)>,
+    /// The claims that were reserved since they were allocated.
+    used: BTreeSet<Uid>,
+}
+
+pub(crate) fn key(name: &str) -> ObjectKey {
+    ObjectKey::namespaced("ns", name)
+}
+
+pub(crate) fn is_made(entry: &Entry) -> bool {
+    matches!(entry.source, ClaimSource::Template(_))
+}
+
+fn a_pod(key: &ObjectKey, uid: &Uid) -> Consumer {
+    Consumer {
+        kind: ConsumerKind::Pod,
+        name: Arc::clone(&key.name),
+        uid: uid.clone(),
+    }
+}
+
+/// The entries of a pod: one template that is always there, one that may come later, the user's claims.
+fn entries(shape: usize) -> Vec<Entry> {
+    let entry = |name: &str, source| Entry {
+        name: name.into(),
+        source,
+    };
+    let early = || entry("a", ClaimSource::Template("early".into()));
+    let late = || entry("b", ClaimSource::Template("late".into()));
+    let users = |claim: &str| entry("c", ClaimSource::Claim(claim.into()));
+    match shape % 4 {
+        0 => vec![early()],
+        1 => vec![early(), late()],
+        2 => vec![users(CROWDED), early()],
+        _ => vec![users(FREE)],
+    }
+}
+
+/// A claim that nobody made for a pod, of which nothing is known.
+pub(crate) fn claim_of_somebody(key: &ObjectKey) -> ClaimView {
+    ClaimView {
+        key: key.clone(),
+        uid: format!("of-{}", key.name).as_str().into(),
+        version: Arc::default(),
+        owner: None,
+        entry: None,
+        reserved: Box::default(),
+        deleting: None,
+        finalizer: false,
+        allocated: false,
+        admin_access: false,
+        origin: Origin::User,
+    }
+}
+
+/// The reference to a pod that controls something.
+pub(crate) fn owned_by(pod: &ObjectKey, uid: &Uid) -> OwnerRef {
+    OwnerRef {
+        api_version: "v1".into(),
+        kind: "Pod".into(),
+        name: Arc::clone(&pod.name),
+        uid: uid.clone(),
+        controller: true,
+    }
+}
+
+pub(crate) fn template(key: &ObjectKey) -> TemplateView {
+    TemplateView {
+        key: key.clone(),
+        labels: BTreeMap::new(),
+        annotations: BTreeMap::new(),
+        spec: RawValue::from_string("{}".to_owned()).unwrap().into(),
+        admin_access: false,
+        prioritized_list: false,
+    }
+}
+
+impl Server {
+    pub(crate) fn new() -> Self {
+        let mut server = Self::default();
+        server.make_template("early");
+        server.make_users_claims();
+        server
+    }
+
+    fn next(&mut self) -> u64 {
+        self.version += 1;
+        self.version
+    }
+
+    fn put_pod(&mut self, pod: PodView) {
+        self.next();
+        self.pod_events.push(Event {
+            key: pod.key.clone(),
+            uid: pod.uid.clone(),
+            now: Some(Arc::new(pod.clone())),
+        });
+        self.pods.insert(pod.key.clone(), pod.into());
+    }
+
+    fn put_claim(&mut self, mut claim: ClaimView) -> Arc<ClaimView> {
+        claim.version = self.next().to_string().into();
+        if !claim.allocated {
+            self.used.remove(&claim.uid);
+        } else if !claim.reserved.is_empty() {
+            self.used.insert(claim.uid.clone());
+        }
+        assert!(claim.reserved.len() <= RESERVED_FOR_MAX_SIZE, "{claim:?}");
+        assert!(claim.allocated || claim.reserved.is_empty(), "{claim:?}");
+        let claim = Arc::new(claim);
+        self.claim_events.push(Event {
+            key: claim.key.clone(),
+            uid: claim.uid.clone(),
+            now: Some(Arc::clone(&claim)),
+        });
+        self.claims.insert(claim.key.clone(), Arc::clone(&claim));
+        claim
+    }
+
+    fn remove_claim(&mut self, key: &ObjectKey) {
+        if let Some(claim) = self.claims.remove(key) {
+            self.next();
+            self.claim_events.push(Event {
+                key: key.clone(),
+                uid: claim.uid.clone(),
+                now: None,
+            });
+        }
+    }
+
+    /// As a DELETE does it: with a finalizer it only begins.
+    fn delete_claim(&mut self, claim: &ClaimView) -> Option<Arc<ClaimView>> {
+        if !claim.finalizer {
+            self.remove_claim(&claim.key);
+            return None;
+        }
+        Some(self.put_claim(ClaimView {
+            deleting: Some(Timestamp::UNIX_EPOCH),
+            ..claim.clone()
+        }))
+    }
+
+    /// Whether this pod is there and may need its claims.
+    pub(crate) fn is_live(&self, pod: &ObjectKey, uid: &Uid) -> bool {
+        self.pods
+            .get(pod)
+            .is_some_and(|pod| pod.uid == *uid && !pod.is_done())
+    }
+
+    fn owner_is_live(&self, claim: &ClaimView) -> bool {
+        claim
+            .owning_pod()
+            .is_some_and(|owner| self.is_live(&key(&owner.name), &owner.uid))
+    }
+
+    /// The claims that were made for an entry of the pod.
+    pub(crate) fn made_for(&self, pod: &Uid, entry: &str) -> Vec<&Arc<ClaimView>> {
+        let claims = self.claims.values();
+        claims
+            .filter(|claim| claim.is_controlled_by(pod) && claim.entry.as_deref() == Some(entry))
+            .collect()
+    }
+
+    pub(crate) fn is_unused_and_allocated(&self, claim: &ClaimView) -> bool {
+        self.used.contains(&claim.uid) && claim.reserved.is_empty()
+    }
+
+    // ---- ours
+
+    pub(crate) fn execute(&mut self, call: &Call) -> Reply {
+        match call {
+            Call::GetClaim(key) => Reply::Claim(self.claims.get(key).cloned()),
+            Call::GetPod(key) => Reply::Pod(self.pods.get(key).map(|pod| (**pod).clone())),
+            Call::Create(create) => self.create(create),
+            Call::Record { pod, uid, statuses } => self.record(pod, uid, statuses),
+            Call::Reserve(reserve) => self.reserve(reserve),
+            Call::Give { judged, step } => self.give(judged, step),
+        }
+    }
+
+    fn create(&mut self, create: &Create) -> Reply {
+        let key = create.claim();
+        if self.claims.contains_key(&key) {
+            return Reply::Exists;
+        }
+        if self.is_live(&create.claimant, &create.uid) {
+            let before = self.made_for(&create.uid, &create.entry);
+            assert!(before.is_empty(), "a second claim {key}: {before:?}");
+            let name = (create.uid.clone(), Arc::clone(&key.name));
+            assert!(!self.recorded.contains(&name), "made again as {key}");
+        }
+        let uid = format!("claim-{}", self.version);
+        Reply::Written(self.put_claim(ClaimView {
+            uid: uid.as_str().into(),
+            owner: Some(Arc::new(owned_by(&create.claimant, &create.uid))),
+            entry: Some(Arc::clone(&create.entry)),
+            origin: Origin::Template,
+            ..claim_of_somebody(&key)
+        }))
+    }
+
+    fn record(&mut self, key: &ObjectKey, uid: &Uid, statuses: &[ClaimStatus]) -> Reply {
+        let Some(pod) = self.pods.get(key) else {
+            return Reply::Gone;
+        };
+        if pod.uid != *uid {
+            return Reply::Refused;
+        }
+        let mut pod = PodView::clone(pod);
+        let names = statuses.iter().filter_map(|status| status.claim.clone());
+        self.recorded.extend(names.map(|name| (uid.clone(), name)));
+        // What changes nothing is no event.
+        if *pod.statuses != *statuses {
+            pod.statuses = statuses.into();
+            self.put_pod(pod);
+        }
+        Reply::Recorded
+    }
+
+    fn reserve(&mut self, reserve: &Reserve) -> Reply {
+        let Some(claim) = self.claims.get(&reserve.claim) else {
+            return Reply::Gone;
+        };
+        if claim.uid != reserve.uid || claim.version != reserve.version {
+            return Reply::Refused;
+        }
+        assert!(claim.allocated && claim.deleting.is_none(), "{claim:?}");
+        let mut claim = ClaimView::clone(claim);
+        let twice = claim
+            .reserved
+            .iter()
+            .any(|consumer| consumer.uid == reserve.consumer.uid);
+        assert!(!twice, "reserved twice: {claim:?}");
+        let consumers = claim.reserved.iter().chain([&reserve.consumer]);
+        claim.reserved = consumers.cloned().collect();
+        Reply::Written(self.put_claim(claim))
+    }
+
+    fn give(&mut self, judged: &ClaimView, step: &Step) -> Reply {
+        let Some(claim) = self.claims.get(&judged.key).cloned() else {
+            return Reply::Gone;
+        };
+        if claim.uid != judged.uid || claim.version != judged.version {
+            return Reply::Refused;
+        }
+        let mut after = ClaimView::clone(&claim);
+        let written = match step {
+            Step::Release {
+                gone,
+                all,
+                deallocate,
+            } => {
+                let (goes, stays): (Vec<_>, Vec<_>) =
+                    { claim.reserved.iter().cloned() }.partition(|consumer| gone.contains(&consumer.uid));
+                for consumer in goes {
+                    assert_eq!(consumer.kind, ConsumerKind::Pod, "{consumer:?}");
+                    let live = self.is_live(&key(&consumer.name), &consumer.uid);
+                    assert!(!live, "the reservation of a live pod: {consumer:?}");
+                }
+                assert_eq!(*all, stays.is_empty());
+                assert!(!deallocate || (stays.is_empty() && claim.finalizer), "{claim:?}");
+                after.reserved = stays.into();
+                after.allocated &= !deallocate;
+                Some(self.put_claim(after))
+            }
+            Step::RemoveFinalizer => {
+                assert!(!claim.allocated && claim.reserved.is_empty(), "{claim:?}");
+                after.finalizer = false;
+                if claim.deleting.is_some() {
+                    self.remove_claim(&claim.key);
+                    None
+                } else {
+                    Some(self.put_claim(after))
+                }
+            }
+            Step::Delete => {
+                assert!(claim.reserved.is_empty(), "{claim:?}");
+                assert!(claim.deleting.is_none(), "deleted twice: {claim:?}");
+                assert!(!self.owner_is_live(&claim), "the claim of a live pod: {claim:?}");
+                self.delete_claim(&claim)
+            }
+        };
+        self.is_as_planned(&claim, step, written.as_deref());
+        written.map_or(Reply::Gone, Reply::Written)
+    }
+
+    /// What a dry run goes on with is what comes.
+    fn is_as_planned(&self, before: &ClaimView, step: &Step, after: Option<&ClaimView>) {
+        let planned = step.done_to(before).map(|planned| ClaimView {
+            version: self.version.to_string().into(),
+            deleting: planned.deleting.map(|_| Timestamp::UNIX_EPOCH),
+            ..planned
+        });
+        assert_eq!(planned.as_ref(), after);
+    }
+
+    // ---- users, kubelets
+
+    pub(crate) fn make_template(&mut self, name: &str) {
+        let template = || Arc::new(template(&key(name)));
+        self.templates.entry(key(name)).or_insert_with(template);
+    }
+
+    pub(crate) fn make_users_claims(&mut self) {
+        let others = (1..RESERVED_FOR_MAX_SIZE).map(|number| Consumer {
+            kind: ConsumerKind::Other,
+            name: number.to_string().into(),
+            uid: number.to_string().as_str().into(),
+        });
+        for (name, others) in [(CROWDED, others.collect()), (FREE, Box::default())] {
+            if !self.claims.contains_key(&key(name)) {
+                let crowded = name == CROWDED;
+                self.put_claim(ClaimView {
+                    uid: format!("{name}-{}", self.version).as_str().into(),
+                    reserved: others,
+                    finalizer: crowded,
+                    allocated: crowded,
+                    ..claim_of_somebody(&key(name))
+                });
+            }
+        }
+    }
+
+    /// A claim of somebody else that has one of our names, for good.
+    pub(crate) fn squat(&mut self, pod: &ObjectKey, n: u32) {
+        let Some(pod) = self.pods.get(pod) else { return };
+        let name = claim_name(&pod.key.name, &pod.uid, "a", n);
+        if self.claims.contains_key(&key(&name)) {
+            return;
+        }
+        self.put_claim(claim_of_somebody(&key(&name)));
+    }
+
+    pub(crate) fn make_pod(&mut self, name: &ObjectKey, shape: usize) {
+        if self.pods.contains_key(name) {
+            return;
+        }
+        let uid = format!("{}-{}", name.name, self.version);
+        self.put_pod(PodView {
+            key: name.clone(),
+            uid: uid.as_str().into(),
+            node: None,
+            entries: Arc::new(entries(shape)),
+            statuses: Box::default(),
+            extended: None,
+            group: None,
+            over: false,
+            deleting: false,
+        });
+    }
+
+    pub(crate) fn change_pod(&mut self, name: &ObjectKey, change: impl FnOnce(&mut PodView)) {
+        if let Some(pod) = self.pods.get(name) {
+            let mut pod = PodView::clone(pod);
+            change(&mut pod);
+            self.put_pod(pod);
+        }
+    }
+
+    /// The API server lets nobody bind a pod that is being deleted.
+    pub(crate) fn bind(&mut self, name: &ObjectKey) {
+        self.change_pod(name, |pod| {
+            if !pod.deleting && !pod.over {
+                pod.node = Some("node".into());
+            }
+        });
+    }
+
+    pub(crate) fn remove_pod(&mut self, name: &ObjectKey) {
+        if let Some(pod) = self.pods.remove(name) {
+            self.next();
+            self.pod_events.push(Event {
+                key: name.clone(),
+                uid: pod.uid.clone(),
+                now: None,
+            });
+        }
+    }
+
+    pub(crate) fn delete_claim_by_hand(&mut self, name: &ObjectKey) {
+        if let Some(claim) = self.claims.get(name).cloned()
+            && claim.deleting.is_none()
+        {
+            self.delete_claim(&claim);
+        }
+    }
+
+    // ---- the scheduler: finalizer, allocation, reservations
+
+    pub(crate) fn allocate(&mut self, name: &ObjectKey) {
+        let Some(claim) = self.claims.get(name).cloned() else {
+            return;
+        };
+        if claim.deleting.is_some() || claim.allocated {
+            return;
+        }
+        let mut claim = ClaimView::clone(&claim);
+        if claim.finalizer {
+            claim.allocated = true;
+        } else {
+            claim.finalizer = true;
+        }
+        self.put_claim(claim);
+    }
+
+    /// The scheduler reserves all claims of a pod that waits, as far as it can, and binds it when all are.
+    pub(crate) fn schedule(&mut self, name: &ObjectKey) {
+        let Some(pod) = self.pods.get(name).cloned() else {
+            return;
+        };
+        if pod.is_done() || pod.deleting || pod.node.is_some() {
+            return;
+        }
+        let mut ready = true;
+        for entry in pod.entries.iter() {
+            let claim = match &entry.source {
+                ClaimSource::Claim(claim) => Some(claim),
+                _ => { pod.statuses.iter() }
+                    .find(|status| status.entry == entry.name)
+                    .and_then(|status| status.claim.as_ref()),
+            };
+            let claim = claim.and_then(|name| self.claims.get(&key(name)).cloned());
+            let Some(claim) = claim.filter(|claim| !is_made(entry) || claim.is_controlled_by(&pod.uid))
+            else {
+                ready = false;
+                continue;
+            };
+            let consumer = a_pod(&pod.key, &pod.uid);
+            if claim.reserved.contains(&consumer) {
+                continue;
+            }
+            if claim.deleting.is_some() || claim.reserved.len() >= RESERVED_FOR_MAX_SIZE {
+                ready = false;
+                continue;
+            }
+            let consumers = claim.reserved.iter().cloned().chain([consumer]);
+            self.put_claim(ClaimView {
+                reserved: consumers.collect(),
+                allocated: true,
+                finalizer: true,
+                ..(*claim).clone()
+            });
+        }
+        if ready {
+            self.bind(name);
+        }
+    }
+
+    // ---- the garbage collector
+
+    pub(crate) fn collect_garbage(&mut self) {
+        let is_orphan = |claim: &&Arc<ClaimView>| {
+            claim.owning_pod().is_some_and(|owner| {
+                let there = self.pods.get(&key(&owner.name));
+                there.is_none_or(|pod| pod.uid != owner.uid)
+            })
+        };
+        let orphans = self.claims.values().filter(is_orphan).cloned();
+        for claim in orphans.collect::<Vec<_>>() {
+            if claim.deleting.is_none() {
+                self.delete_claim(&claim);
+            }
+        }
+    }
+}

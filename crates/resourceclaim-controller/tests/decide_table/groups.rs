@@ -1,0 +1,209 @@
+//! `PodGroups` (RC-17).
+
+use resourceclaim_controller::decide::{
+    Answer, Claimant, Failure, Gates, Group, Reservation, Seen, answer, binds_to, group_needs_work, group_of,
+    is_for, pod_needs_work, reservation, statuses,
+};
+use resourceclaim_controller::view::{ClaimView, PodGroupView};
+use std::sync::Arc;
+
+use crate::support::{
+    World, a_group, a_pod, allocated, claim, create_of, creates, group_with, in_group, key, made,
+    made_for_group, on_node, pod, pod_recording, pod_with, reserve_for, reserved, status, templated, unknown,
+    users,
+};
+
+#[test]
+fn a_pod_shares_the_claims_of_its_group() {
+    let group = group_with([templated("gpu", "t"), users("net", "shared"), unknown("what")]);
+    let known = Group::Known(&group);
+    let pod = in_group(pod(), "group");
+    let adopt = |name: &str| Answer::Adopt(name.into());
+    let world = |claims: Vec<ClaimView>| World::of(claims).with_groups();
+    // It waits for the claim of its group, with and without a template.
+    assert_eq!(world(vec![]).answer_in(&pod, known), Answer::OfGroup);
+    let no_template = world(vec![]).without_template();
+    assert_eq!(no_template.answer_in(&pod, known), Answer::OfGroup);
+    assert!(!pod_needs_work(&pod, known, &no_template, no_template.gates));
+    // An own one is not one, and neither is that of a group of the same name.
+    assert_eq!(
+        world(vec![made("x", "gpu")]).answer_in(&pod, known),
+        Answer::OfGroup
+    );
+    let mut before = made_for_group("x", "gpu");
+    Arc::make_mut(before.owner.as_mut().unwrap()).uid = "before".into();
+    assert_eq!(
+        world(vec![before.clone()]).answer_in(&pod, known),
+        Answer::OfGroup
+    );
+    // It takes that of its group, and keeps it.
+    let shared = world(vec![made_for_group("x", "gpu")]);
+    assert_eq!(shared.answer_in(&pod, known), adopt("x"));
+    assert!(pod_needs_work(&pod, known, &shared, shared.gates));
+    let recording_it = in_group(pod_recording("x"), "group");
+    assert_eq!(shared.answer_in(&recording_it, known), Answer::Keep("x".into()));
+    assert!(!pod_needs_work(&recording_it, known, &shared, shared.gates));
+    // Gone, it waits for another one.
+    let asked = answer(
+        &Claimant::pod(&recording_it, known),
+        &recording_it.entries[0],
+        &world(vec![]),
+        shared.gates,
+        Seen::Found(None),
+    );
+    assert_eq!(asked, Answer::OfGroup);
+
+    // An entry of its own, and one of the same name that is another.
+    for entry in [templated("nic", "t"), templated("gpu", "t2"), users("gpu", "t")] {
+        let pod = in_group(pod_with([entry.clone()]), "group");
+        let claimant = Claimant::pod(&pod, known);
+        assert_eq!(binds_to(&claimant, &entry), Some(a_pod("pod")), "{entry:?}");
+    }
+    let nic = in_group(pod_with([templated("nic", "t")]), "group");
+    assert_eq!(creates(world(vec![]).answer_in(&nic, known)), "ns/pod-nic-lthjf");
+    // It is reserved for the group, once.
+    let on_node = on_node(recording_it);
+    let claimant = Claimant::pod(&on_node, known);
+    let entry = &on_node.entries[0];
+    assert_eq!(binds_to(&claimant, entry), Some(a_group("group")));
+    let claim = allocated(made_for_group("x", "gpu"));
+    let judged = |claim: &ClaimView| reservation(&on_node, &claimant, entry, claim, shared.gates);
+    assert_eq!(judged(&claim), reserve_for(a_group("group"), "x"));
+    let of_group = reserved(claim, [&a_group("group")]);
+    assert_eq!(judged(&of_group), Reservation::Nothing);
+    // Also the user's, where the group names it.
+    let net = in_group(pod_with([users("net", "shared")]), "group");
+    let claimant = Claimant::pod(&net, known);
+    assert_eq!(binds_to(&claimant, &net.entries[0]), Some(a_group("group")));
+    // What nobody knows is nobody's.
+    let what = in_group(pod_with([unknown("what")]), "group");
+    let claimant = Claimant::pod(&what, known);
+    assert_eq!(binds_to(&claimant, &what.entries[0]), Some(a_pod("pod")));
+}
+
+#[test]
+fn a_pod_waits_for_its_group() {
+    let world = World::of([]).with_groups();
+    let pod = in_group(pod(), "group");
+    let name: Arc<str> = "group".into();
+    let missing = Group::Missing(&name);
+    let failure = Failure::GroupMissing("group".into());
+    assert!(failure.waits());
+    assert_eq!(world.answer_in(&pod, missing), Answer::Failed(failure));
+    assert!(pod_needs_work(&pod, missing, &world, world.gates));
+    let pod = on_node(in_group(pod_with([users("gpu", "shared")]), "group"));
+    let claimant = Claimant::pod(&pod, missing);
+    assert_eq!(binds_to(&claimant, &pod.entries[0]), None);
+    let judged = reservation(
+        &pod,
+        &claimant,
+        &pod.entries[0],
+        &allocated(claim("shared")),
+        world.gates,
+    );
+    assert_eq!(judged, Reservation::Nothing);
+}
+
+#[test]
+fn groups_count_where_the_feature_is_on() {
+    let group = group_with([templated("gpu", "t")]);
+    let off = Gates::default();
+    let on = World::of([]).with_groups().gates;
+    let member = in_group(pod(), "group");
+    assert_eq!(group_of(&member, Some(&group), on), Group::Known(&group));
+    let name: Arc<str> = "group".into();
+    assert_eq!(group_of(&member, None, on), Group::Missing(&name));
+    assert_eq!(group_of(&pod(), Some(&group), on), Group::None);
+    assert_eq!(group_of(&member, Some(&group), off), Group::None);
+    assert_eq!(group_of(&member, None, off), Group::None);
+
+    // Off, the pod gets a claim of its own, reserved for itself.
+    let shared = made_for_group("of-group", "gpu");
+    let world = World::of([shared.clone()]);
+    assert_eq!(creates(world.answer(&member)), "ns/pod-gpu-wbbp8");
+    let of_group = Claimant::pod(&member, Group::Known(&group));
+    assert!(is_for(&of_group, &shared));
+    assert!(!is_for(&Claimant::pod(&member, Group::None), &shared));
+    let own = on_node(in_group(pod_recording("x"), "group"));
+    let reserved_for_group = reserved(allocated(made("x", "gpu")), [&a_group("group")]);
+    assert_eq!(
+        world.reservation(&own, &reserved_for_group),
+        reserve_for(a_pod("pod"), "x")
+    );
+    assert!(!group_needs_work(&group, &world, off));
+}
+
+#[test]
+fn a_group_gets_claims_like_a_pod() {
+    let group = group_with([templated("gpu", "t")]);
+    let world = |claims: Vec<ClaimView>| World::of(claims).with_groups();
+    let asked = |world: &World, group: &PodGroupView| {
+        let claimant = Claimant::group(group);
+        answer(&claimant, &group.entries[0], world, world.gates, Seen::Unasked)
+    };
+    let create = create_of(asked(&world(vec![]), &group));
+    assert_eq!(create.claim(), key("group-gpu-lnvln"));
+    assert_eq!(
+        create.kind.type_meta(),
+        ("scheduling.k8s.io/v1alpha2", "PodGroup")
+    );
+    assert!(create.is_met_by(&made_for_group("group-gpu-lnvln", "gpu")));
+    assert_eq!(
+        binds_to(&Claimant::group(&group), &group.entries[0]),
+        Some(a_group("group"))
+    );
+    let missing = Answer::Failed(Failure::TemplateMissing("t".into()));
+    for claims in [vec![], vec![claim("group-gpu-lnvln")]] {
+        assert_eq!(asked(&world(claims).without_template(), &group), missing);
+    }
+    let orphan = world(vec![made_for_group("orphan", "gpu")]);
+    assert_eq!(asked(&orphan, &group), Answer::Adopt("orphan".into()));
+    let recorded = |name: &str| PodGroupView {
+        statuses: [status("gpu", Some(name))].into(),
+        ..group.clone()
+    };
+    assert_eq!(recorded("x").claims(), ["x".into()] as [Arc<str>; 1]);
+    let there = world(vec![made_for_group("x", "gpu")]);
+    assert_eq!(asked(&there, &recorded("x")), Answer::Keep("x".into()));
+    assert!(!group_needs_work(&recorded("x"), &there, there.gates));
+    let gone = recorded("group-gpu-lnvln");
+    let again = answer(
+        &Claimant::group(&gone),
+        &gone.entries[0],
+        &there,
+        there.gates,
+        Seen::Found(None),
+    );
+    assert_eq!(again, Answer::Adopt("x".into()));
+    let none = world(vec![]);
+    let again = answer(
+        &Claimant::group(&gone),
+        &gone.entries[0],
+        &none,
+        none.gates,
+        Seen::Found(None),
+    );
+    assert_eq!(creates(again), "ns/group-gpu-nv77c");
+    for (group, needs_work) in [
+        (group.clone(), true),
+        (recorded("x"), true),
+        (
+            PodGroupView {
+                deleting: true,
+                ..group.clone()
+            },
+            false,
+        ),
+        (group_with([]), false),
+        (group_with([users("a", "shared")]), false),
+        (group_with([unknown("a")]), true),
+    ] {
+        assert_eq!(
+            group_needs_work(&group, &none, none.gates),
+            needs_work,
+            "{group:?}"
+        );
+    }
+    let new = statuses(&Claimant::group(&group), &[("gpu".into(), "x".into())]);
+    assert_eq!(new, Some(vec![status("gpu", Some("x"))]));
+}

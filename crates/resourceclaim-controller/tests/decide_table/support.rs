@@ -1,0 +1,338 @@
+//! Pods, claims and templates as the informers would have them.
+
+use controller_core::meta::{ObjectKey, OwnerRef, Uid};
+use jiff::Timestamp;
+use resourceclaim_controller::decide::{
+    Answer, Being, Claimant, Create, Gates, Group, Known, Reservation, Reserve, Seen, answer, pod_needs_work,
+    reservation,
+};
+use resourceclaim_controller::view::{
+    ClaimSource, ClaimStatus, ClaimView, Consumer, ConsumerKind, Entry, Origin, PodGroupView, PodView,
+    TemplateView,
+};
+use serde_json::value::RawValue;
+use std::sync::Arc;
+
+/// What [`claim_name`] says for the pod `pod` of the uid `pod` and its entry `gpu`.
+pub(crate) const GPU: [&str; 3] = ["pod-gpu-wbbp8", "pod-gpu-msh9z", "pod-gpu-bq97p"];
+
+/// What the caches show.
+#[derive(Default)]
+pub(crate) struct World {
+    pub(crate) claims: Vec<ClaimView>,
+    pub(crate) templates: Vec<TemplateView>,
+    pub(crate) gates: Gates,
+}
+
+impl Known for World {
+    fn claim(&self, key: &ObjectKey) -> Option<Arc<ClaimView>> {
+        let found = self.claims.iter().find(|claim| claim.key == *key);
+        found.cloned().map(Arc::new)
+    }
+
+    fn controlled_by(&self, uid: &Uid) -> Vec<Arc<ClaimView>> {
+        let claims = self.claims.iter().filter(|claim| claim.is_controlled_by(uid));
+        claims.cloned().map(Arc::new).collect()
+    }
+
+    fn template(&self, key: &ObjectKey) -> Option<Arc<TemplateView>> {
+        let found = self.templates.iter().find(|template| template.key == *key);
+        found.cloned().map(Arc::new)
+    }
+}
+
+impl World {
+    /// With the template `ns/t`.
+    pub(crate) fn of(claims: impl IntoIterator<Item = ClaimView>) -> Self {
+        Self {
+            claims: claims.into_iter().collect(),
+            templates: vec![template("t")],
+            gates: Gates::default(),
+        }
+    }
+
+    pub(crate) fn without_template(self) -> Self {
+        Self {
+            templates: Vec::new(),
+            ..self
+        }
+    }
+
+    pub(crate) fn with_groups(mut self) -> Self {
+        self.gates.workload_claims = true;
+        self
+    }
+
+    /// What becomes of the first entry of `pod`.
+    pub(crate) fn answer(&self, pod: &PodView) -> Answer {
+        self.answer_in(pod, Group::None)
+    }
+
+    pub(crate) fn answer_in(&self, pod: &PodView, group: Group<'_>) -> Answer {
+        answer(
+            &Claimant::pod(pod, group),
+            &pod.entries[0],
+            self,
+            self.gates,
+            Seen::Unasked,
+        )
+    }
+
+    /// What becomes of the first entry of `pod` when a live read of the recorded claim has found this.
+    pub(crate) fn answer_seeing(&self, pod: &PodView, found: Option<&ClaimView>) -> Answer {
+        answer(
+            &Claimant::pod(pod, Group::None),
+            &pod.entries[0],
+            self,
+            self.gates,
+            Seen::Found(found),
+        )
+    }
+
+    pub(crate) fn pod_needs_work(&self, pod: &PodView) -> bool {
+        pod_needs_work(pod, Group::None, self, self.gates)
+    }
+
+    pub(crate) fn reservation(&self, pod: &PodView, claim: &ClaimView) -> Reservation {
+        let claimant = Claimant::pod(pod, Group::None);
+        reservation(pod, &claimant, &pod.entries[0], claim, self.gates)
+    }
+}
+
+pub(crate) fn key(name: &str) -> ObjectKey {
+    ObjectKey::namespaced("ns", name)
+}
+
+pub(crate) fn templated(name: &str, template: &str) -> Entry {
+    Entry {
+        name: name.into(),
+        source: ClaimSource::Template(template.into()),
+    }
+}
+
+pub(crate) fn users(name: &str, claim: &str) -> Entry {
+    Entry {
+        name: name.into(),
+        source: ClaimSource::Claim(claim.into()),
+    }
+}
+
+pub(crate) fn unknown(name: &str) -> Entry {
+    Entry {
+        name: name.into(),
+        source: ClaimSource::Unknown,
+    }
+}
+
+pub(crate) fn status(entry: &str, claim: Option<&str>) -> ClaimStatus {
+    ClaimStatus {
+        entry: entry.into(),
+        claim: claim.map(Arc::from),
+    }
+}
+
+/// The pod `ns/pod` of the uid `pod`, with the entry `gpu` from the template `t`.
+pub(crate) fn pod() -> PodView {
+    pod_with([templated("gpu", "t")])
+}
+
+pub(crate) fn pod_with(entries: impl IntoIterator<Item = Entry>) -> PodView {
+    PodView {
+        key: key("pod"),
+        uid: "pod".into(),
+        node: None,
+        entries: Arc::new(entries.into_iter().collect()),
+        statuses: Box::default(),
+        extended: None,
+        group: None,
+        over: false,
+        deleting: false,
+    }
+}
+
+pub(crate) fn recording(pod: PodView, statuses: impl IntoIterator<Item = ClaimStatus>) -> PodView {
+    PodView {
+        statuses: statuses.into_iter().collect(),
+        ..pod
+    }
+}
+
+/// The pod `ns/pod` with this claim recorded for its entry.
+pub(crate) fn pod_recording(claim: &str) -> PodView {
+    recording(pod(), [status("gpu", Some(claim))])
+}
+
+pub(crate) fn on_node(pod: PodView) -> PodView {
+    PodView {
+        node: Some("node".into()),
+        ..pod
+    }
+}
+
+pub(crate) fn over(pod: PodView) -> PodView {
+    PodView { over: true, ..pod }
+}
+
+pub(crate) fn deleting(pod: PodView) -> PodView {
+    PodView {
+        deleting: true,
+        ..pod
+    }
+}
+
+pub(crate) fn in_group(pod: PodView, group: &str) -> PodView {
+    PodView {
+        group: Some(group.into()),
+        ..pod
+    }
+}
+
+/// The group `ns/group` of the uid `group`.
+pub(crate) fn group_with(entries: impl IntoIterator<Item = Entry>) -> PodGroupView {
+    PodGroupView {
+        key: key("group"),
+        uid: "group".into(),
+        entries: Arc::new(entries.into_iter().collect()),
+        statuses: Box::default(),
+        deleting: false,
+    }
+}
+
+pub(crate) fn template(name: &str) -> TemplateView {
+    TemplateView {
+        key: key(name),
+        labels: [].into(),
+        annotations: [].into(),
+        spec: RawValue::from_string("{}".to_owned()).unwrap().into(),
+        admin_access: false,
+        prioritized_list: false,
+    }
+}
+
+/// A claim of the user.
+pub(crate) fn claim(name: &str) -> ClaimView {
+    ClaimView {
+        key: key(name),
+        uid: format!("uid-of-{name}").as_str().into(),
+        version: "7".into(),
+        owner: None,
+        entry: None,
+        reserved: Box::default(),
+        deleting: None,
+        finalizer: false,
+        allocated: false,
+        admin_access: false,
+        origin: Origin::User,
+    }
+}
+
+/// One that was made for the entry of this name of the pod `pod`.
+pub(crate) fn made(name: &str, entry: &str) -> ClaimView {
+    owned_by(claim(name), "v1", "Pod", "pod", entry)
+}
+
+/// One that was made for the entry of this name of the group `group`.
+pub(crate) fn made_for_group(name: &str, entry: &str) -> ClaimView {
+    owned_by(
+        claim(name),
+        "scheduling.k8s.io/v1alpha2",
+        "PodGroup",
+        "group",
+        entry,
+    )
+}
+
+pub(crate) fn owned_by(
+    claim: ClaimView,
+    api_version: &str,
+    kind: &str,
+    owner: &str,
+    entry: &str,
+) -> ClaimView {
+    ClaimView {
+        owner: Some(Arc::new(OwnerRef {
+            api_version: api_version.into(),
+            kind: kind.into(),
+            name: owner.into(),
+            uid: owner.into(),
+            controller: true,
+        })),
+        entry: Some(entry.into()),
+        origin: Origin::Template,
+        ..claim
+    }
+}
+
+/// As the scheduler allocates it.
+pub(crate) fn allocated(claim: ClaimView) -> ClaimView {
+    ClaimView {
+        allocated: true,
+        finalizer: true,
+        ..claim
+    }
+}
+
+pub(crate) fn reserved<'a>(claim: ClaimView, consumers: impl IntoIterator<Item = &'a Consumer>) -> ClaimView {
+    ClaimView {
+        reserved: consumers.into_iter().cloned().collect(),
+        ..claim
+    }
+}
+
+pub(crate) fn terminating(claim: ClaimView) -> ClaimView {
+    ClaimView {
+        deleting: Some("2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap()),
+        ..claim
+    }
+}
+
+/// The pod of this name and uid.
+pub(crate) fn a_pod(name: &str) -> Consumer {
+    Consumer {
+        kind: ConsumerKind::Pod,
+        name: name.into(),
+        uid: name.into(),
+    }
+}
+
+pub(crate) fn a_group(name: &str) -> Consumer {
+    Consumer {
+        kind: ConsumerKind::PodGroup,
+        ..a_pod(name)
+    }
+}
+
+pub(crate) fn something_else(name: &str) -> Consumer {
+    Consumer {
+        kind: ConsumerKind::Other,
+        ..a_pod(name)
+    }
+}
+
+pub(crate) fn create_of(answer: Answer) -> Create {
+    match answer {
+        Answer::Create(create) => create,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The name of the claim that is to be made.
+pub(crate) fn creates(answer: Answer) -> String {
+    create_of(answer).claim().to_string()
+}
+
+pub(crate) fn reserve_for(consumer: Consumer, claim: &str) -> Reservation {
+    Reservation::Write(Reserve {
+        claim: key(claim),
+        uid: format!("uid-of-{claim}").as_str().into(),
+        version: "7".into(),
+        consumer,
+    })
+}
+
+pub(crate) fn being(uid: &str, done: bool) -> Being {
+    Being {
+        uid: uid.into(),
+        done,
+    }
+}

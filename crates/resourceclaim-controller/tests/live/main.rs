@@ -1,0 +1,39 @@
+//! The binary on a real kube-apiserver and etcd, beside kube-scheduler, with a service account that has the rights of
+//! the README and no others. The devices are entries of a `ResourceSlice`; [`kubelet`] plays the node.
+//!
+//! | file | shows |
+//! |---|---|
+//! | `made` | claims made from templates, as many as a pod asks for, and given back |
+//! | `shared` | a claim that a user made, for several pods |
+//! | `ends` | every way in which a pod ends, and one that comes back |
+//! | `lost` | a claim that somebody deletes, and a template that comes late |
+//! | `asks` | admin access, prioritized lists, extended resources |
+//! | `groups` | claims of groups of pods |
+//! | `crashes` | one claim per entry, however often the process is killed |
+//! | `races` | claims taken back while the scheduler binds others |
+//! | `rights` | the rights are enough, none is unused, and what happens without one |
+//! | `rivals` | the built-in loop running beside ours |
+//!
+//! With `RESOURCECLAIM_CONTROLLER_BUILT_IN` in the environment the scenarios that hold for any controller run on the
+//! loop of kube-controller-manager. Of them `live_a_deleted_claim_is_made_again_and_the_others_stay` and
+//! `live_a_pod_whose_template_comes_late_gets_its_claim_at_once` fail there: it loses what it has written before.
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test"
+)]
+
+mod asks;
+mod crashes;
+mod ends;
+mod groups;
+mod kubelet;
+mod lost;
+mod made;
+mod races;
+mod rights;
+mod rivals;
+mod shared;
+mod support;

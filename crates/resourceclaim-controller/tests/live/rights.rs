@@ -1,0 +1,248 @@
+//! The rights of the README.
+//!
+//! `resourceclaims/binding` is unlike the others: the API server asks for it at the cluster's scope within a write of the
+//! status, so only a `ClusterRoleBinding` grants it, and who lacks it gets no 403 but a 422 with a cause on
+//! `status.allocation`.
+
+use harness::rights::{grant, may, refused, unused};
+use serde_json::{Value, json};
+use testkit::real::eventually;
+
+use crate::support::{
+    CLASS, Cluster, GROUPS, NAME, NODE, SOON, Setup, claims_of, made, made_from, named, pod, reserved_for,
+    rights, uid,
+};
+
+const GROUP: &str = "resource.k8s.io";
+/// Those that show in the audit log: `resourceclaims/binding` is asked for within a write of the status.
+const RIGHTS: [(&str, &str); 20] = [
+    ("get", "pods"),
+    ("list", "pods"),
+    ("watch", "pods"),
+    ("patch", "pods/status"),
+    ("list", "resourceclaimtemplates"),
+    ("watch", "resourceclaimtemplates"),
+    ("get", "resourceclaims"),
+    ("list", "resourceclaims"),
+    ("watch", "resourceclaims"),
+    ("create", "resourceclaims"),
+    ("patch", "resourceclaims"),
+    ("delete", "resourceclaims"),
+    ("patch", "resourceclaims/status"),
+    ("create", "events"),
+    ("patch", "events"),
+    ("create", "leases"),
+    ("get", "leases"),
+    ("update", "leases"),
+    ("list", "leases"),
+    ("watch", "leases"),
+];
+/// The same of groups of pods.
+const RIGHTS_TO_GROUPS: [(&str, &str); 4] = [
+    ("get", "podgroups"),
+    ("list", "podgroups"),
+    ("watch", "podgroups"),
+    ("patch", "podgroups/status"),
+];
+/// Discovery, which every account may read.
+const DISCOVERY: (&str, &str) = ("get", "");
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a control plane: cargo xtask test"]
+async fn live_the_rights_of_the_readme_are_enough_and_none_is_unused() {
+    use_all_rights(Setup::default()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a control plane: cargo xtask test"]
+async fn live_without_granular_authorization_nobody_asks_for_the_right_to_bind() {
+    use_all_rights(Setup {
+        granular: false,
+        ..Setup::default()
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a control plane: cargo xtask test"]
+async fn live_the_rights_to_groups_are_enough_and_none_is_unused() {
+    use_all_rights(Setup {
+        groups: true,
+        ..Setup::default()
+    })
+    .await;
+}
+
+async fn use_all_rights(setup: Setup) {
+    let cluster = Cluster::with(setup).await;
+    cluster.template().await;
+    cluster.claim("shared").await;
+    let (flags, mut rights): (&[&str], _) = (&[GROUPS], RIGHTS.to_vec());
+    let flags = if setup.groups { flags } else { &[] };
+    let replica = cluster.start(flags).await;
+    // It watches the lease.
+    let standby = cluster.spawn(flags);
+    reserve_and_release(&cluster).await;
+    // Consumers that no cache has: they are asked for.
+    reserve_for_nobody(&cluster, json!({"resource": "pods"})).await;
+    if setup.groups {
+        rights.extend(RIGHTS_TO_GROUPS);
+        let kind = json!({"apiGroup": "scheduling.k8s.io", "resource": "podgroups"});
+        reserve_for_nobody(&cluster, kind).await;
+        make_for_a_group(&cluster).await;
+    }
+    // The same twice, soon: one event, and a patch of it.
+    fail_twice(&cluster).await;
+    let pod = cluster.explain("late").await;
+    assert!(pod.contains("late"), "{pod}");
+    let claim = cluster.explain("shared").await;
+    assert!(claim.contains("shared"), "{claim}");
+
+    let left = || unused(&cluster.control_plane, NAME, &rights);
+    let all_used = async || left().is_empty().then_some(());
+    let in_time = eventually(SOON, "every right is used", all_used).await;
+    assert!(in_time.is_ok(), "not used: {:?}", left());
+    assert_eq!(replica.stop().await, Some(0));
+    assert_eq!(standby.stop().await, Some(0));
+    let requests = cluster.requests();
+    let refused: Vec<_> = requests
+        .iter()
+        .filter(|asked| [403, 422].contains(&asked.code))
+        .collect();
+    assert!(refused.is_empty(), "{refused:#?}");
+    let known =
+        |verb: &str, resource: &str| rights.contains(&(verb, resource)) || DISCOVERY == (verb, resource);
+    let beyond: Vec<_> = requests
+        .iter()
+        .filter(|asked| !known(&asked.verb, &asked.resource))
+        .collect();
+    assert!(beyond.is_empty(), "{beyond:#?}");
+}
+
+/// Claims are made, reserved by us for a pod that no scheduler placed, and given back.
+async fn reserve_and_release(cluster: &Cluster) {
+    cluster
+        .pod("placed", &[made("gpu"), named("user", "shared")])
+        .await;
+    cluster.until_running("placed").await;
+    cluster.create(direct("direct")).await;
+    cluster.until_running("direct").await;
+    let claim = cluster.claims_of("placed", 1).await["gpu"].clone();
+    for pod in ["placed", "direct"] {
+        cluster.finish(pod).await;
+    }
+    cluster.until_gone("ResourceClaim", &claim).await;
+}
+
+/// A pod that is on its node from the start.
+fn direct(name: &str) -> Value {
+    let mut direct = pod(name, &[named("user", "shared")]);
+    direct["spec"]["nodeName"] = json!(NODE);
+    direct
+}
+
+/// A claim is reserved for a consumer of this kind that is not there.
+async fn reserve_for_nobody(cluster: &Cluster, mut ghost: Value) {
+    let name = format!("forgotten-by-{}", ghost["resource"].as_str().unwrap());
+    cluster.claim(&name).await;
+    for field in ["name", "uid"] {
+        ghost[field] = json!("ghost");
+    }
+    let result = json!({"request": "r", "driver": "gpu.example.com", "pool": NODE, "device": "gpu-15"});
+    let status = json!({"allocation": {"devices": {"results": [result]}}, "reservedFor": [ghost]});
+    cluster.merge_status("ResourceClaim", &name, status).await;
+    let freed = |claim: &Value| reserved_for(claim).is_empty();
+    cluster
+        .until_is("ResourceClaim", &name, "it is free", freed)
+        .await;
+}
+
+async fn make_for_a_group(cluster: &Cluster) {
+    let group = json!({
+        "kind": "PodGroup", "metadata": {"name": "gang"},
+        "spec": {"schedulingPolicy": {"basic": {}}, "resourceClaims": [made("gpu")]},
+    });
+    cluster.create(group).await;
+    let told = |group: &Value| claims_of(group).len() == 1;
+    cluster.until_is("PodGroup", "gang", "it has a claim", told).await;
+}
+
+/// A template is missing, comes, and is missing again.
+async fn fail_twice(cluster: &Cluster) {
+    let mut gated = pod("late", &[made_from("gpu", "late")]);
+    gated["spec"]["schedulingGates"] = json!([{"name": "example.com/wait"}]);
+    cluster.create(gated).await;
+    let times = async |wanted: u64| {
+        let told = async || {
+            let events = cluster.all("Event").await;
+            let event = events.into_iter().find(|event| {
+                event["reason"] == "FailedResourceClaimCreation" && event["regarding"]["name"] == "late"
+            })?;
+            let count = event["series"]["count"].as_u64().unwrap_or(1);
+            (count >= wanted).then_some(())
+        };
+        eventually(SOON, "the event", told).await.unwrap();
+    };
+    times(1).await;
+    let request = json!({"name": "r", "exactly": {"deviceClassName": CLASS}});
+    cluster.template_of("late", request).await;
+    let claim = cluster.claims_of("late", 1).await["gpu"].clone();
+    cluster.delete("ResourceClaimTemplate", "late").await;
+    cluster.delete("ResourceClaim", &claim).await;
+    times(2).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a control plane: cargo xtask test"]
+async fn live_without_the_right_to_bind_nothing_is_reserved_until_it_is_given() {
+    let cluster = Cluster::new().await;
+    cluster.template().await;
+    cluster.claim("shared").await;
+    let without = rights(Setup {
+        granular: false,
+        ..Setup::default()
+    });
+    grant(&cluster.control_plane, NAME, without).await;
+    let may_bind = async || {
+        may(
+            &cluster.control_plane,
+            NAME,
+            "patch",
+            GROUP,
+            "resourceclaims/binding",
+        )
+        .await
+    };
+    let taken = async || (!may_bind().await).then_some(());
+    eventually(SOON, "the right is taken", taken).await.unwrap();
+    let replica = cluster.start(&[]).await;
+    cluster
+        .pod("placed", &[made("gpu"), named("user", "shared")])
+        .await;
+    cluster.until_running("placed").await;
+    let direct = cluster.create(direct("direct")).await;
+    let lost = async || {
+        let requests = cluster.requests();
+        let reserve = |code| {
+            move |asked: &&harness::audit::Asked| {
+                asked.is("patch", "resourceclaims/status") && asked.code == code
+            }
+        };
+        assert!(!requests.iter().any(|asked| reserve(200)(&asked)));
+        requests.iter().any(|asked| reserve(422)(&asked)).then_some(())
+    };
+    eventually(SOON, "the reservation is refused", lost)
+        .await
+        .unwrap();
+    let told = async || (replica.said("resourceclaims/binding") > 0).then_some(());
+    eventually(SOON, "the log names the right", told).await.unwrap();
+    // It is no 403: the API server takes it for a fault of the claim.
+    assert_eq!(refused(&cluster.control_plane, NAME), []);
+
+    grant(&cluster.control_plane, NAME, rights(Setup::default())).await;
+    cluster.until_running("direct").await;
+    let shared = cluster.get("ResourceClaim", "shared").await;
+    assert!(reserved_for(&shared).contains(&uid(&direct)));
+    cluster.kubelet.assert_sound();
+    assert_eq!(replica.stop().await, Some(0));
+}

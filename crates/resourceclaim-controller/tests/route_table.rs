@@ -1,0 +1,202 @@
+//! Which changes wake whom.
+#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
+
+use std::sync::Arc;
+
+use controller_core::informer::Change;
+use controller_core::meta::{ObjectKey, OwnerRef, Uid};
+use jiff::Timestamp;
+use resourceclaim_controller::route::{PodWakes, Users, claim_wakes, is_deleted, pod_wakes, users};
+use resourceclaim_controller::view::{
+    ClaimSource, ClaimStatus, ClaimView, Consumer, ConsumerKind, Entry, Origin, PodView,
+};
+use rstest::rstest;
+
+fn pod() -> PodView {
+    PodView {
+        key: ObjectKey::namespaced("ns", "p"),
+        uid: Uid::from("uid"),
+        node: None,
+        entries: Arc::new(vec![Entry {
+            name: "gpu".into(),
+            source: ClaimSource::Template("t".into()),
+        }]),
+        statuses: Box::default(),
+        extended: None,
+        group: None,
+        over: false,
+        deleting: false,
+    }
+}
+
+fn pod_with(edit: fn(&mut PodView)) -> Arc<PodView> {
+    let mut pod = pod();
+    edit(&mut pod);
+    Arc::new(pod)
+}
+
+fn done(pod: &mut PodView) {
+    pod.over = true;
+}
+
+fn unscheduled(pod: &mut PodView) {
+    pod.deleting = true;
+}
+
+fn bound(pod: &mut PodView) {
+    pod.node = Some("n".into());
+}
+
+fn leaving(pod: &mut PodView) {
+    bound(pod);
+    pod.deleting = true;
+}
+
+fn recorded(pod: &mut PodView) {
+    done(pod);
+    pod.statuses = Box::new([ClaimStatus {
+        entry: "gpu".into(),
+        claim: Some("c".into()),
+    }]);
+}
+
+fn extended(pod: &mut PodView) {
+    done(pod);
+    pod.extended = Some("x".into());
+}
+
+fn as_made(_: &mut PodView) {}
+
+#[rstest]
+#[case::a_new_one(None, as_made, PodWakes::Pod)]
+#[case::a_new_one_that_is_done(None, done, PodWakes::Claims)]
+#[case::it_is_bound(Some(as_made as fn(&mut PodView)), bound, PodWakes::Pod)]
+#[case::it_is_being_deleted_on_its_node(Some(bound as fn(&mut PodView)), leaving, PodWakes::Pod)]
+#[case::it_is_deleted_before_it_was_scheduled(Some(as_made as fn(&mut PodView)), unscheduled, PodWakes::Claims)]
+#[case::it_is_done(Some(bound as fn(&mut PodView)), done, PodWakes::Claims)]
+#[case::it_is_done_still(Some(done as fn(&mut PodView)), done, PodWakes::Nobody)]
+#[case::it_is_done_still_and_another_claim_is_told(Some(done as fn(&mut PodView)), recorded, PodWakes::Claims)]
+#[case::it_is_done_still_and_an_extended_claim_is_told(Some(done as fn(&mut PodView)), extended, PodWakes::Claims)]
+fn a_pod_wakes_itself_until_it_is_done_and_its_claims_then(
+    #[case] old: Option<fn(&mut PodView)>,
+    #[case] new: fn(&mut PodView),
+    #[case] expected: PodWakes,
+) {
+    let new = pod_with(new);
+    let old = old.map(pod_with);
+    let change = match &old {
+        None => Change::Added(&new),
+        Some(old) => Change::Updated { old, new: &new },
+    };
+    assert_eq!(pod_wakes(&change), expected);
+    assert_eq!(pod_wakes(&Change::Deleted(&new)), PodWakes::Claims);
+}
+
+#[test]
+fn a_pod_that_only_ceases_to_be_kept_is_not_deleted() {
+    assert!(is_deleted(&pod()));
+    // Without entries it is kept for its extended resources alone, which may be taken from its status.
+    let extended = PodView {
+        entries: Arc::default(),
+        extended: Some("x".into()),
+        ..pod()
+    };
+    assert!(!is_deleted(&extended));
+}
+
+fn claim() -> ClaimView {
+    ClaimView {
+        key: ObjectKey::namespaced("ns", "c"),
+        uid: Uid::from("uid"),
+        version: "1".into(),
+        owner: None,
+        entry: None,
+        reserved: Box::new([consumer("a"), consumer("b")]),
+        deleting: None,
+        finalizer: false,
+        allocated: false,
+        admin_access: false,
+        origin: Origin::User,
+    }
+}
+
+fn consumer(uid: &str) -> Consumer {
+    Consumer {
+        kind: ConsumerKind::Pod,
+        name: uid.into(),
+        uid: uid.into(),
+    }
+}
+
+fn consumers(count: usize) -> Box<[Consumer]> {
+    (0..count).map(|n| consumer(&n.to_string())).collect()
+}
+
+fn owner() -> Arc<OwnerRef> {
+    Arc::new(OwnerRef {
+        api_version: "v1".into(),
+        kind: "Pod".into(),
+        name: "p".into(),
+        uid: "p".into(),
+        controller: true,
+    })
+}
+
+#[rstest]
+#[case::the_version_alone(|claim: &mut ClaimView| claim.version = "2".into(), false, Users::None)]
+#[case::its_owner(|claim: &mut ClaimView| claim.owner = Some(owner()), true, Users::All)]
+#[case::its_entry(|claim: &mut ClaimView| claim.entry = Some("gpu".into()), true, Users::All)]
+#[case::it_is_being_deleted(|claim: &mut ClaimView| claim.deleting = Some(Timestamp::MIN), true, Users::All)]
+#[case::it_is_allocated(|claim: &mut ClaimView| claim.allocated = true, true, Users::All)]
+#[case::its_finalizer(|claim: &mut ClaimView| claim.finalizer = true, true, Users::None)]
+#[case::one_more_reservation(|claim: &mut ClaimView| claim.reserved = [consumer("a"), consumer("b"), consumer("c")].into(), true, Users::None)]
+#[case::one_reservation_fewer(|claim: &mut ClaimView| claim.reserved = [consumer("b")].into(), true, Users::Of(vec!["a".into()]))]
+#[case::another_order(|claim: &mut ClaimView| claim.reserved = [consumer("b"), consumer("a")].into(), true, Users::None)]
+fn a_claim_wakes_the_pods_whose_answer_changed(
+    #[case] edit: fn(&mut ClaimView),
+    #[case] claim_woken: bool,
+    #[case] expected: Users,
+) {
+    let (old, mut new) = (Arc::new(claim()), claim());
+    edit(&mut new);
+    let new = Arc::new(new);
+    let change = Change::Updated { old: &old, new: &new };
+    assert_eq!((claim_wakes(&change), users(&change)), (claim_woken, expected));
+    for (change, wakes) in [(Change::Added(&new), true), (Change::Deleted(&new), false)] {
+        assert_eq!((claim_wakes(&change), users(&change)), (wakes, Users::All));
+    }
+}
+
+#[rstest]
+#[case::room_at_last(256, 255, Users::All)]
+#[case::full_still(257, 256, Users::Of(vec!["256".into()]))]
+#[case::room_before(255, 254, Users::Of(vec!["254".into()]))]
+fn a_claim_that_has_room_again_wakes_all_its_users(
+    #[case] before: usize,
+    #[case] after: usize,
+    #[case] expected: Users,
+) {
+    let with = |count| {
+        Arc::new(ClaimView {
+            reserved: consumers(count),
+            ..claim()
+        })
+    };
+    let (old, new) = (with(before), with(after));
+    let change = Change::Updated { old: &old, new: &new };
+    assert_eq!(users(&change), expected);
+}
+
+#[test]
+fn an_allocation_that_goes_wakes_nobody() {
+    let allocated = Arc::new(ClaimView {
+        allocated: true,
+        ..claim()
+    });
+    let free = Arc::new(claim());
+    let change = Change::Updated {
+        old: &allocated,
+        new: &free,
+    };
+    assert_eq!(users(&change), Users::None);
+}

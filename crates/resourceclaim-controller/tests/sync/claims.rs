@@ -1,0 +1,417 @@
+//! Pods get their claims.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use testkit::embedded::{Fault, Request, Verb};
+
+use crate::world::{FINALIZER, World, made, own, request, text};
+
+#[tokio::test(start_paused = true)]
+async fn the_requests_of_one_pods_life() {
+    let world = World::new();
+    world.insert(json!({
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": { "name": "t" },
+        "spec": {
+            "metadata": { "labels": { "l": "1" }, "annotations": { "a": "2" } },
+            "spec": { "devices": { "requests": [request()] } },
+        },
+    }));
+    let _controller = world.start();
+    world.settle().await;
+    let mark = world.server.mark();
+    let uid = world.pod("p");
+    world.pass(60).await;
+    let claim = world.claim_of("p");
+    assert!(claim.starts_with("p-gpu-") && claim.len() == 11, "{claim}");
+    let create = json!({
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
+        "metadata": {
+            "name": claim, "generateName": "p-gpu-", "labels": { "l": "1" },
+            "annotations": { "a": "2", "resource.kubernetes.io/pod-claim-name": "gpu" },
+            "ownerReferences": [{ "apiVersion": "v1", "kind": "Pod", "name": "p", "uid": uid, "controller": true }],
+        },
+        "spec": { "devices": { "requests": [request()] } },
+    });
+    let record = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": { "namespace": "default", "name": "p", "uid": uid },
+        "status": { "resourceClaimStatuses": [{ "name": "gpu", "resourceClaimName": claim }] },
+    });
+    assert_eq!(
+        world.requests_since(mark),
+        [
+            format!("create default/resourceclaims {create}"),
+            format!("patch default/pods/p/status {record}"),
+        ]
+    );
+    let mark = world.server.mark();
+    world.schedule("p");
+    world.pass(60).await;
+    assert_eq!(world.requests_since(mark), Vec::<String>::new());
+    world.finish("p");
+    let of = |claim: &Value| json!({ "uid": claim["metadata"]["uid"], "resourceVersion": claim["metadata"]["resourceVersion"] });
+    let allocated = of(&world.get_claim(&claim).unwrap());
+    world.pass(60).await;
+    let lines = world.requests_since(mark);
+    let release = json!({ "metadata": allocated, "status": { "allocation": null, "reservedFor": null } });
+    assert_eq!(
+        lines[0],
+        format!("patch default/resourceclaims/{claim}/status {release}")
+    );
+    assert!(lines[1].contains("preconditions"), "{}", lines[1]);
+    assert!(
+        lines[2].contains(&format!(
+            r#""$deleteFromPrimitiveList/finalizers":["{FINALIZER}"]"#
+        )),
+        "{}",
+        lines[2]
+    );
+    assert_eq!(
+        world.calls_since(mark),
+        [
+            "patch resourceclaims/status 200",
+            "delete resourceclaims 200",
+            "patch resourceclaims 200",
+        ]
+    );
+    assert_eq!(world.claims(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_entry_gets_a_claim_of_its_own_and_all_are_recorded_at_once() {
+    let world = World::new();
+    world.template("t");
+    world.claim("shared");
+    let _controller = world.start();
+    world.settle().await;
+    let mark = world.server.mark();
+    let entries: Vec<_> = (0..5).map(|n| made(&format!("e{n}"), "t")).collect();
+    world.pod_of("five", &entries);
+    world.pod_of("two", &[made("a", "t"), own("b", "shared"), made("c", "t")]);
+    world.settle().await;
+    let names = world.claims_of("five");
+    assert_eq!(names.keys().collect::<Vec<_>>(), ["e0", "e1", "e2", "e3", "e4"]);
+    assert_eq!(world.claims_of("two").len(), 2);
+    assert_eq!(world.claims().len(), 8);
+    let records = world.calls_since(mark);
+    let records = records.iter().filter(|call| call.contains("pods/status"));
+    assert_eq!(records.count(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_template_is_told_once_and_its_creation_helps_at_once() {
+    let world = World::new();
+    world.template("t");
+    let _controller = world.start();
+    world.settle().await;
+    world.pod_of("p", &[made("here", "t"), made("later", "u")]);
+    world.pass(600).await;
+    assert_eq!(world.claims_of("p").keys().collect::<Vec<_>>(), ["here"]);
+    assert_eq!(
+        world.events(),
+        [
+            "p Warning FailedResourceClaimCreation PodResourceClaim later: ResourceClaimTemplate \"u\" not found"
+        ]
+    );
+    let before = world.claims_of("p");
+    world.template("u");
+    world.settle().await;
+    assert_eq!(world.claims_of("p").keys().collect::<Vec<_>>(), ["here", "later"]);
+    assert_eq!(world.claims_of("p")["here"], before["here"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_deleted_by_hand_comes_back_and_the_others_stay_recorded() {
+    let world = World::new();
+    world.template("t");
+    let _controller = world.start();
+    world.pod_of("p", &[made("a", "t"), made("b", "t"), made("c", "t")]);
+    world.settle().await;
+    let before = world.claims_of("p");
+    let mut names = vec![before["b"].clone()];
+    for _ in 0..3 {
+        world.delete_claim(names.last().unwrap());
+        world.settle().await;
+        let now = world.claims_of("p");
+        assert_eq!((&now["a"], &now["c"]), (&before["a"], &before["c"]));
+        assert!(!names.contains(&now["b"]), "{now:?} after {names:?}");
+        names.push(now["b"].clone());
+    }
+    assert_eq!(world.claims().len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_is_being_deleted_still_counts_until_it_is_gone() {
+    let world = World::new();
+    world.template("t");
+    let _controller = world.start();
+    world.pod("p");
+    world.settle().await;
+    let claim = world.claim_of("p");
+    world.edit_claim(&claim, |claim| {
+        claim["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    });
+    world.delete_claim(&claim);
+    world.pass(60).await;
+    assert_eq!(world.claims(), *std::slice::from_ref(&claim));
+    world.edit_claim(&claim, |claim| claim["metadata"]["finalizers"] = json!(null));
+    world.settle().await;
+    assert_ne!(world.claim_of("p"), claim);
+    assert_eq!(world.claims(), [world.claim_of("p")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_recorded_claim_of_another_owner_is_left_alone_and_a_new_one_made() {
+    let world = World::new();
+    world.template("t");
+    world.claim("theirs");
+    world.pod("p");
+    world.edit_pod("p", |pod| {
+        pod["status"]["resourceClaimStatuses"] = json!([{ "name": "gpu", "resourceClaimName": "theirs" }]);
+    });
+    let _controller = world.start();
+    world.settle().await;
+    let claim = world.claim_of("p");
+    assert!(claim.starts_with("p-gpu-"), "{claim}");
+    assert_eq!(world.claims(), [claim, "theirs".to_owned()]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_upstream_made_is_adopted_under_its_name() {
+    let world = World::new();
+    world.template("t");
+    let uid = world.pod("p");
+    world.insert(json!({
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
+        "metadata": {
+            "name": "p-gpu-random", "annotations": { "resource.kubernetes.io/pod-claim-name": "gpu" },
+            "ownerReferences": [{ "apiVersion": "v1", "kind": "Pod", "name": "p", "uid": uid, "controller": true }],
+        },
+        "spec": {},
+    }));
+    let _controller = world.start();
+    world.settle().await;
+    assert_eq!(world.claim_of("p"), "p-gpu-random");
+    assert_eq!(world.claims().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_entry_that_needs_no_claim_gets_none_and_stays_recorded() {
+    let world = World::new();
+    world.template("t");
+    world.pod_of("p", &[made("a", "t"), made("b", "t")]);
+    world.edit_pod("p", |pod| {
+        pod["status"]["resourceClaimStatuses"] = json!([{ "name": "a" }]);
+    });
+    let _controller = world.start();
+    world.settle().await;
+    let recorded = world.claims_of("p");
+    assert_eq!((recorded.len(), recorded["a"].as_str()), (2, ""));
+    assert_eq!(world.claims().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_that_are_done_or_on_their_way_out_get_no_claims() {
+    let world = World::new();
+    world.template("t");
+    for pod in ["done", "unscheduled", "leaving"] {
+        world.pod(pod);
+    }
+    world.finish("done");
+    world.terminate("unscheduled");
+    world.bind("leaving");
+    world.terminate("leaving");
+    let mark = world.server.mark();
+    let _controller = world.start();
+    world.pass(60).await;
+    assert_eq!(world.requests_since(mark), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_comes_again_under_its_name_gets_another_claim() {
+    let world = World::new();
+    world.template("t");
+    let _controller = world.start();
+    world.pod("p");
+    world.settle().await;
+    let first = world.claim_of("p");
+    world.force_delete("p");
+    let uid = world.pod("p");
+    world.settle().await;
+    let second = world.claim_of("p");
+    assert_ne!(first, second);
+    let owner = &world.get_claim(&second).unwrap()["metadata"]["ownerReferences"][0];
+    assert_eq!(owner["uid"], *uid);
+    // The claim of the pod that was replaced is nobody's.
+    assert_eq!(world.claims(), [second]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_the_watch_has_not_shown_is_not_made_twice() {
+    let world = World::new();
+    world.template("t");
+    world.lag("resourceclaims", 30);
+    let _controller = world.start();
+    world.settle().await;
+    world.pod("p");
+    world.server.fail_next(
+        1,
+        |request| request.resource == "pods" && request.verb == Verb::Patch,
+        Fault::status(500, "InternalError"),
+    );
+    let mark = world.server.mark();
+    world.pass(1).await;
+    world.edit_pod("p", |pod| pod["spec"]["nodeName"] = json!("n"));
+    world.pass(60).await;
+    assert_eq!(
+        world.calls_since(mark),
+        [
+            "create resourceclaims 201",
+            "patch pods/status 500",
+            "patch pods/status 200",
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_comes_after_the_watch_is_not_remembered() {
+    let world = World::new();
+    world.template("t");
+    let _controller = world.start_with_late_answers(Duration::from_secs(2));
+    world.settle().await;
+    // Made, shown and deleted before we know that it was made.
+    world.pod("p");
+    world.pass(1).await;
+    let [first] = <[String; 1]>::try_from(world.claims()).unwrap();
+    world.delete_claim(&first);
+    world.pass(60).await;
+    let claim = world.claim_of("p");
+    assert_ne!(claim, first);
+    assert_eq!(world.claims(), [claim]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_later_list_does_not_show_is_remembered_no_more() {
+    let world = World::new();
+    world.template("t");
+    let silent = |request: &Request| request.resource == "resourceclaims" && request.verb == Verb::Watch;
+    world.server.fail_next(1, silent, Fault::WatchSilent);
+    let _controller = world.start();
+    world.settle().await;
+    world.pod("p");
+    world.settle().await;
+    let first = world.claim_of("p");
+    world.delete_claim(&first);
+    world.pass(30).await;
+    assert_eq!(world.claims(), Vec::<String>::new());
+    // The new list begins after the deletion, which no watch will ever tell.
+    world.server.down();
+    world.server.compact();
+    world.server.up();
+    world.pass(60).await;
+    let claim = world.claim_of("p");
+    assert_ne!(claim, first);
+    assert_eq!(world.claims(), [claim]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_another_has_is_passed_over() {
+    let world = World::new();
+    world.template("t");
+    let uid = world.pod("p");
+    let name = |n| resourceclaim_controller::decide::claim_name("p", &(*uid).into(), "gpu", n);
+    world.claim(&name(0));
+    let _controller = world.start();
+    world.settle().await;
+    assert_eq!(world.claim_of("p"), name(1));
+    // The cache does not show it, either.
+    world.lag("resourceclaims", 3600);
+    world.server.close_watches();
+    world.pass(40).await;
+    let uid = world.pod("q");
+    let name = |n| resourceclaim_controller::decide::claim_name("q", &(*uid).into(), "gpu", n);
+    world.claim(&name(0));
+    let mark = world.server.mark();
+    world.settle().await;
+    assert_eq!(world.claim_of("q"), name(1));
+    assert_eq!(
+        world.calls_since(mark),
+        [
+            "create resourceclaims 409",
+            "get resourceclaims 200",
+            "create resourceclaims 201",
+            "patch pods/status 200",
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_entry_that_is_refused_does_not_stop_the_others_and_is_told_once() {
+    let world = World::new();
+    world.template("t");
+    world.server.fail_next(
+        3,
+        |request| request.verb == Verb::Create && text(&request.body["metadata"]["name"]).starts_with("p-b-"),
+        Fault::status(403, "Forbidden"),
+    );
+    let controller = world.start();
+    world.pod_of("p", &[made("a", "t"), made("b", "t"), made("c", "t")]);
+    world.pass_millis(4).await;
+    assert_eq!(world.claims_of("p").keys().collect::<Vec<_>>(), ["a", "c"]);
+    world.pass(1).await;
+    assert_eq!(world.claims_of("p").len(), 3);
+    assert_eq!(world.claims().len(), 3);
+    assert_eq!(world.events().len(), 1, "{:?}", world.events());
+    let failures = "resourceclaim_controller_creates_total{admin_access=\"false\",status=\"failure\"}";
+    assert_eq!(controller.metric(failures), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_no_rule_reads_wakes_nothing() {
+    let world = World::new();
+    world.template("t");
+    let controller = world.start();
+    world.pod("p");
+    world.settle().await;
+    world.schedule("p");
+    world.pass(10).await;
+    let claim = world.claim_of("p");
+    let (added, mark) = (controller.metric("workqueue_adds_total"), world.server.mark());
+    for n in 0..20 {
+        world.edit_pod("p", |pod| pod["status"]["hostIP"] = json!(format!("10.0.0.{n}")));
+        world.edit_claim(&claim, |claim| {
+            claim["metadata"]["annotations"]["n"] = json!(n.to_string());
+        });
+        world.insert(json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": { "name": format!("other-{n}") },
+            "spec": { "containers": [] },
+        }));
+        world.pass(1).await;
+    }
+    assert_eq!(controller.metric("workqueue_adds_total"), added);
+    assert_eq!(world.requests_since(mark), Vec::<String>::new());
+    // The version that was only annotated is the one that the next write is for.
+    world.finish("p");
+    world.settle().await;
+    assert_eq!(world.claims(), Vec::<String>::new());
+    let calls = world.calls_since(mark);
+    assert!(calls.iter().all(|call| call.ends_with(" 200")), "{calls:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_entry_of_an_api_that_we_do_not_know_is_told() {
+    let world = World::new();
+    world.template("t");
+    world.pod_of("p", &[made("a", "t"), made("b", "t")]);
+    world.edit_pod("p", |pod| {
+        pod["spec"]["resourceClaims"][1] = json!({ "name": "b", "notYetKnown": "x" });
+    });
+    let _controller = world.start();
+    world.pass(60).await;
+    assert_eq!(world.claims_of("p").keys().collect::<Vec<_>>(), ["a"]);
+    assert_eq!(
+        world.events(),
+        ["p Warning FailedResourceClaimCreation PodResourceClaim b: none of the supported fields are set"]
+    );
+}

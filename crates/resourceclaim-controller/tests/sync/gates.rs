@@ -1,0 +1,111 @@
+//! Feature gates, and what the API server makes of them.
+
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use crate::world::{World, gated, made, request};
+
+fn world() -> World {
+    let world = World::new();
+    world
+        .server
+        .edit(&testkit::embedded::NAMESPACES, "", "default", |namespace| {
+            namespace["metadata"]["labels"] = json!({ "resource.kubernetes.io/admin-access": "true" });
+        })
+        .unwrap();
+    let mut admin = request();
+    admin["exactly"]["adminAccess"] = json!(true);
+    world.template_of("admin", &json!({ "devices": { "requests": [admin] } }));
+    let alternative =
+        json!({ "name": "s", "deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1 });
+    let list = json!({ "name": "r", "firstAvailable": [alternative] });
+    world.template_of("list", &json!({ "devices": { "requests": [list] } }));
+    world.pod_of("p", &[made("admin", "admin"), made("list", "list")]);
+    world
+}
+
+#[tokio::test(start_paused = true)]
+async fn admin_access_and_prioritized_lists_are_on() {
+    let world = world();
+    let controller = world.start();
+    world.settle().await;
+    assert_eq!(world.claims_of("p").len(), 2);
+    let creates = |access: &str| {
+        let labels = format!("{{admin_access=\"{access}\",status=\"success\"}}");
+        controller.metric(&format!("resourceclaim_controller_creates_total{labels}"))
+    };
+    assert_eq!((creates("true"), creates("false")), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_template_with_a_prioritized_list_is_refused_where_that_is_off() {
+    let world = world();
+    let _controller = world.start_with(gated("DRAPrioritizedList=false"));
+    world.pass(600).await;
+    assert_eq!(world.claims_of("p").keys().collect::<Vec<_>>(), ["admin"]);
+    assert_eq!(
+        world.events(),
+        [
+            "p Warning FailedResourceClaimCreation PodResourceClaim list: ResourceClaimTemplate \"list\" includes a \
+             prioritized list of subrequests, but the feature is disabled"
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn admin_access_cannot_be_switched_off_from_1_36_on() {
+    let world = world();
+    let _controller = world.start_with(gated("DRAAdminAccess=false"));
+    world.settle().await;
+    assert_eq!(world.claims_of("p").len(), 2);
+}
+
+#[rstest]
+#[case::oldest(json!({ "major": "1", "minor": "34" }))]
+#[case::last_that_may(json!({ "major": "1", "minor": "35" }))]
+#[case::of_a_vendor(json!({ "major": "1", "minor": "35+" }))]
+#[case::with_a_suffix(json!({ "major": "1", "minor": "34-gke" }))]
+#[case::one_that_does_not_say(json!({}))]
+#[tokio::test(start_paused = true)]
+async fn before_1_36_admin_access_can_be_switched_off(#[case] version: Value) {
+    let world = world();
+    let _controller = world.start_on(&version, gated("DRAAdminAccess=false"));
+    world.pass(600).await;
+    assert_eq!(world.claims_of("p").keys().collect::<Vec<_>>(), ["list"]);
+    assert_eq!(
+        world.events(),
+        [
+            "p Warning FailedResourceClaimCreation PodResourceClaim admin: ResourceClaimTemplate \"admin\" asks for \
+             admin access, but the feature is disabled"
+        ]
+    );
+}
+
+#[rstest]
+#[case::first_that_locks_it(json!({ "major": "1", "minor": "36" }))]
+#[case::of_a_vendor(json!({ "major": "1", "minor": "36+" }))]
+#[case::later(json!({ "major": "1", "minor": "100" }))]
+#[tokio::test(start_paused = true)]
+async fn from_1_36_on_it_is_on_whatever_the_flag_says(#[case] version: Value) {
+    let world = world();
+    let _controller = world.start_on(&version, gated("DRAAdminAccess=false"));
+    world.settle().await;
+    assert_eq!(world.claims_of("p").len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_api_server_is_asked_until_it_says_what_it_can_do() {
+    let world = world();
+    world.server.down();
+    let controller = world.start_with(gated("DRAAdminAccess=false"));
+    world.pass(60).await;
+    world.server.up();
+    world.pass(60).await;
+    assert_eq!(world.claims_of("p").len(), 2);
+    controller.stop().await;
+    world.server.down();
+    // Nor does that keep the process from ending.
+    let controller = world.start_with(gated("DRAAdminAccess=false"));
+    world.pass(60).await;
+    controller.stop().await;
+}

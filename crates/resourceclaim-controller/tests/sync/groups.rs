@@ -1,0 +1,200 @@
+//! Claims of `PodGroups`.
+
+use serde_json::{Value, json};
+use testkit::embedded::POD_GROUPS;
+
+use crate::world::{World, gated, made, own, text};
+
+const ON: &str = "DRAWorkloadResourceClaims=true";
+
+impl World {
+    fn group(&self, name: &str, entries: &[Value]) {
+        self.insert(json!({
+            "apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "metadata": { "name": name },
+            "spec": { "schedulingPolicy": { "basic": {} }, "resourceClaims": entries },
+        }));
+    }
+
+    fn member(&self, name: &str, group: &str, entries: &[Value]) {
+        let group = json!({ "podGroupName": group });
+        self.pod_with(
+            name,
+            &json!({ "containers": [], "resourceClaims": entries, "schedulingGroup": group }),
+        );
+    }
+
+    fn get_group(&self, name: &str) -> Value {
+        self.server.get(&POD_GROUPS, "default", name).unwrap()
+    }
+
+    fn claim_of_group(&self, name: &str) -> String {
+        text(&self.get_group(name)["status"]["resourceClaimStatuses"][0]["resourceClaimName"])
+    }
+
+    fn end_group(&self, name: &str) {
+        let free = |group: &mut Value| group["metadata"]["finalizers"] = Value::Null;
+        self.server.edit(&POD_GROUPS, "default", name, free).unwrap();
+        self.server.delete(&POD_GROUPS, "default", name).unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_has_one_claim_for_all_its_pods() {
+    let world = World::with_groups();
+    world.template("t");
+    let _controller = world.start_with(gated(ON));
+    world.settle().await;
+    let mark = world.server.mark();
+    world.group("g", &[made("gpu", "t")]);
+    for pod in ["a", "b"] {
+        world.member(pod, "g", &[made("gpu", "t"), made("mine", "t")]);
+    }
+    world.pass(10).await;
+    let shared = world.claim_of_group("g");
+    assert!(shared.starts_with("g-gpu-"), "{shared}");
+    let owner = world.get_claim(&shared).unwrap()["metadata"]["ownerReferences"][0].clone();
+    assert_eq!(
+        (&owner["kind"], &owner["apiVersion"], &owner["uid"]),
+        (
+            &json!("PodGroup"),
+            &json!("scheduling.k8s.io/v1alpha2"),
+            &world.get_group("g")["metadata"]["uid"]
+        )
+    );
+    for pod in ["a", "b"] {
+        let claims = world.claims_of(pod);
+        assert_eq!(claims["gpu"], shared);
+        assert!(claims["mine"].starts_with(&format!("{pod}-mine-")), "{claims:?}");
+    }
+    assert_eq!(world.claims().len(), 3);
+    let creates = world.calls_since(mark);
+    assert_eq!(
+        creates.iter().filter(|call| call.starts_with("create")).count(),
+        3
+    );
+
+    // Reserved for the group, once.
+    world.allocate(&shared, &[]);
+    for pod in ["a", "b"] {
+        world.bind(pod);
+    }
+    world.pass(10).await;
+    let reserved = world.get_claim(&shared).unwrap()["status"]["reservedFor"].clone();
+    let uid = world.get_group("g")["metadata"]["uid"].clone();
+    let group = json!({ "apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": uid });
+    assert_eq!(reserved, json!([group]));
+
+    // Whatever its pods do, the group keeps it until it is gone.
+    for pod in ["a", "b"] {
+        world.finish(pod);
+    }
+    world.pass(600).await;
+    assert_eq!(world.reserved(&shared), ["g"]);
+    let mark = world.server.mark();
+    world.end_group("g");
+    world.pass(10).await;
+    assert!(!world.is_allocated(&shared));
+    assert!(
+        world
+            .calls_since(mark)
+            .iter()
+            .all(|call| !call.starts_with("get"))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_waits_for_its_group() {
+    let world = World::with_groups();
+    world.template("t");
+    let _controller = world.start_with(gated(ON));
+    world.member("p", "g", &[made("gpu", "t")]);
+    world.pass(600).await;
+    assert_eq!(world.claims(), Vec::<String>::new());
+    assert_eq!(
+        world.events(),
+        ["p Warning FailedResourceClaimCreation PodResourceClaim gpu: PodGroup \"g\" not found"]
+    );
+    world.group("g", &[]);
+    world.settle().await;
+    assert!(world.claim_of("p").starts_with("p-gpu-"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_users_own_claim_is_reserved_for_the_group_that_names_it() {
+    let world = World::with_groups();
+    world.claim("shared");
+    world.group("g", &[own("gpu", "shared")]);
+    world.member("p", "g", &[own("gpu", "shared")]);
+    world.allocate("shared", &[]);
+    world.bind("p");
+    let _controller = world.start_with(gated(ON));
+    world.settle().await;
+    assert_eq!(world.reserved("shared"), ["g"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_of_a_group_that_is_deleted_by_hand_comes_back() {
+    let world = World::with_groups();
+    world.template("t");
+    world.group("g", &[made("gpu", "t"), made("other", "t")]);
+    world.member("p", "g", &[made("gpu", "t")]);
+    let _controller = world.start_with(gated(ON));
+    world.settle().await;
+    let first = world.claim_of_group("g");
+    world.delete_claim(&first);
+    world.settle().await;
+    let second = world.claim_of_group("g");
+    assert_ne!(first, second);
+    assert_eq!(world.claim_of("p"), second);
+    assert_eq!(world.claims().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_that_the_cache_does_not_show_keeps_its_reservation_if_it_is_there() {
+    let world = World::with_groups();
+    world.claim("shared");
+    world.lag("podgroups", 3600);
+    let _controller = world.start_with(gated(ON));
+    world.settle().await;
+    world.group("g", &[own("gpu", "shared")]);
+    let uid = world.get_group("g")["metadata"]["uid"].clone();
+    let group = json!({ "apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": uid });
+    let gone = json!({ "apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "h", "uid": "x" });
+    world.allocate("shared", &[]);
+    world.edit_claim("shared", |claim| {
+        claim["status"]["reservedFor"] = json!([group, gone]);
+    });
+    world.pass(10).await;
+    assert_eq!(world.reserved("shared"), ["g"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_the_gate_off_groups_do_not_count() {
+    let world = World::with_groups();
+    world.template("t");
+    world.group("g", &[made("gpu", "t")]);
+    world.member("p", "g", &[made("gpu", "t")]);
+    let _controller = world.start();
+    world.settle().await;
+    let claim = world.claim_of("p");
+    assert!(claim.starts_with("p-gpu-"), "{claim}");
+    world.allocate(&claim, &["p"]);
+    world.edit_claim(&claim, |claim| {
+        let group =
+            json!({ "apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "x", "uid": "x" });
+        claim["status"]["reservedFor"].as_array_mut().unwrap().push(group);
+    });
+    world.finish("p");
+    world.pass(600).await;
+    assert_eq!(world.reserved(&claim), ["x"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_groups_are_not_served_the_rest_works() {
+    let world = World::new();
+    world.template("t");
+    world.pod("p");
+    let _controller = world.start_with(gated(ON));
+    world.settle().await;
+    assert!(world.claim_of("p").starts_with("p-gpu-"));
+}

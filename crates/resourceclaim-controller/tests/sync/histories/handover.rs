@@ -1,0 +1,72 @@
+//! Histories that no seed draws before long: what a new leader may not know yet.
+
+use std::time::Duration;
+
+use testkit::embedded::{Fault, PODS, RESOURCE_CLAIMS, Resource};
+use testkit::history::{At, History, Trouble, Which, run};
+
+use super::sound;
+use super::steps::{Action, Made, Source};
+
+/// How far the watches of both replicas are behind.
+const LAG: Duration = Duration::from_secs(20);
+
+/// The claim is deleted and made again twice; the first replica has seen it, the second one sees the first time only
+/// when it begins to lead.
+#[test]
+fn a_new_leader_that_lags_gives_no_claim_the_name_of_one_before() {
+    let made = Made {
+        entries: vec![Source::Template(0)],
+        extended: false,
+        name_is_taken: false,
+    };
+    let template = Action::Template {
+        template: 0,
+        devices: 1,
+    };
+    let delete = Action::DeleteClaim { pod: 0, entry: 0 };
+    let stop = Trouble::Stop {
+        replica: 1,
+        restart: Duration::from_secs(30),
+    };
+    let history = History {
+        seed: 0,
+        replicas: 2,
+        actions: vec![
+            at(0, template),
+            at(5_000, Action::Pod { pod: 0, made }),
+            at(26_000, delete.clone()),
+            at(46_500, delete),
+        ],
+        troubles: vec![
+            at(1_000, lag(&PODS)),
+            at(1_000, lag(&RESOURCE_CLAIMS)),
+            at(47_000, stop),
+        ],
+    };
+    let run = run(&sound(), &history);
+    assert!(run.outcome.is_ok(), "{:?}", run.outcome);
+    let creates = run
+        .requests
+        .writes()
+        .only(|write| write.resource == "resourceclaims" && write.code == Some(201));
+    let makers: Vec<_> = creates.iter().map(|create| &*create.user_agent).collect();
+    let [first, second] =
+        ["replica-1.1", "replica-2.1"].map(|name| format!("resourceclaim-controller/{name}"));
+    assert_eq!(makers, [&*first, &first, &second]);
+}
+
+fn at<T>(milliseconds: u64, what: T) -> At<T> {
+    At {
+        time: Duration::from_millis(milliseconds),
+        what,
+    }
+}
+
+fn lag(resource: &'static Resource) -> Trouble {
+    Trouble::Requests {
+        which: Which::Watches(resource),
+        count: usize::MAX,
+        fault: Fault::WatchLags(LAG),
+    }
+}

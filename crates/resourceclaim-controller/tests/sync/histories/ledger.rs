@@ -1,0 +1,335 @@
+//! What there is and what there was, and what the rules make of it: the controller's own code has no part in it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use serde_json::Value;
+use testkit::embedded::{PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Server};
+
+use crate::world::FINALIZER;
+
+const ENTRY: &str = "resource.kubernetes.io/pod-claim-name";
+/// How long a finalizer alone must have stood before it goes (RC-11).
+const IDLE_FINALIZER_AGE: Duration = Duration::from_mins(5);
+
+/// What there was.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    /// The names that were recorded for the pod of this uid.
+    recorded: BTreeMap<String, BTreeSet<String>>,
+    /// The specs that each template has had, with their labels and annotations.
+    templates: BTreeMap<String, Vec<Value>>,
+    /// By uid: the version of a claim, and since when it has it.
+    versions: BTreeMap<String, (String, Duration)>,
+    /// By uid: when the controller has sent the write that takes the last reservation off a claim, until its effect is
+    /// seen.
+    released: BTreeMap<String, Duration>,
+    /// Who took whom off which claim: process, claim and pod.
+    taken_off: BTreeSet<(String, String, String)>,
+    /// The first thing that must never be.
+    pub(super) wrong: Option<String>,
+}
+
+/// What there is.
+#[derive(Debug, Default)]
+pub(super) struct Sight {
+    pub(super) pods: Vec<Pod>,
+    /// By name.
+    pub(super) claims: BTreeMap<String, Claim>,
+}
+
+#[allow(clippy::struct_excessive_bools, reason = "what the rules ask")]
+#[derive(Clone, Debug)]
+pub(super) struct Pod {
+    pub(super) name: String,
+    pub(super) uid: String,
+    pub(super) bound: bool,
+    pub(super) deleting: bool,
+    /// Its phase is the last.
+    pub(super) over: bool,
+    pub(super) entries: Vec<Entry>,
+    /// The claims of its entries.
+    pub(super) recorded: BTreeMap<String, String>,
+    /// The claim for its extended resources.
+    pub(super) extended: Option<String>,
+    pub(super) asks_extended: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    pub(super) name: String,
+    /// The user's claim; else there is a template.
+    pub(super) users: Option<String>,
+    pub(super) template: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Claim {
+    pub(super) name: String,
+    pub(super) uid: String,
+    pub(super) version: String,
+    /// The pod that controls it, by name and uid.
+    pub(super) owner: Option<(String, String)>,
+    pub(super) entry: Option<String>,
+    /// By name and uid.
+    pub(super) reserved: Vec<(String, String)>,
+    pub(super) finalizer: bool,
+    pub(super) allocated: bool,
+    pub(super) deleting: bool,
+}
+
+impl Pod {
+    pub(super) fn of(pod: &Value) -> Self {
+        let (metadata, spec, status) = (&pod["metadata"], &pod["spec"], &pod["status"]);
+        let some = |value: &Value| value.as_str().map(ToOwned::to_owned);
+        let entries = each(&spec["resourceClaims"]).map(|entry| Entry {
+            name: text(&entry["name"]),
+            users: some(&entry["resourceClaimName"]),
+            template: some(&entry["resourceClaimTemplateName"]),
+        });
+        let recorded = each(&status["resourceClaimStatuses"])
+            .map(|entry| (text(&entry["name"]), text(&entry["resourceClaimName"])));
+        Self {
+            name: text(&metadata["name"]),
+            uid: text(&metadata["uid"]),
+            bound: spec["nodeName"].is_string(),
+            deleting: metadata["deletionTimestamp"].is_string(),
+            over: matches!(status["phase"].as_str(), Some("Succeeded" | "Failed")),
+            entries: entries.collect(),
+            recorded: recorded.collect(),
+            extended: some(&status["extendedResourceClaimStatus"]["resourceClaimName"]),
+            asks_extended: !spec["containers"][0]["resources"]["limits"].is_null(),
+        }
+    }
+
+    /// Whether it needs its claims, or will (RC-10).
+    pub(super) const fn lives(&self) -> bool {
+        !self.over && (!self.deleting || self.bound)
+    }
+
+    /// The name of the claim of one of its entries.
+    pub(super) fn claim_of<'a>(&'a self, entry: &'a Entry) -> Option<&'a str> {
+        let recorded = self.recorded.get(&entry.name);
+        entry.users.as_ref().or(recorded).map(String::as_str)
+    }
+}
+
+impl Claim {
+    pub(super) fn of(claim: &Value) -> Self {
+        let (metadata, status) = (&claim["metadata"], &claim["status"]);
+        let owner = each(&metadata["ownerReferences"]).find(|owner| owner["controller"] == true);
+        let annotations = &metadata["annotations"];
+        let pair = |value: &Value| (text(&value["name"]), text(&value["uid"]));
+        Self {
+            name: text(&metadata["name"]),
+            uid: text(&metadata["uid"]),
+            version: text(&metadata["resourceVersion"]),
+            owner: owner.map(pair),
+            entry: annotations[ENTRY].as_str().map(ToOwned::to_owned),
+            reserved: each(&status["reservedFor"]).map(pair).collect(),
+            finalizer: each(&metadata["finalizers"]).any(|finalizer| finalizer == FINALIZER),
+            allocated: status["allocation"].is_object(),
+            deleting: metadata["deletionTimestamp"].is_string(),
+        }
+    }
+
+    /// Whether the pod of this uid controls it.
+    pub(super) fn is_of(&self, pod: &str) -> bool {
+        self.owner.as_ref().is_some_and(|(_, uid)| uid == pod)
+    }
+}
+
+impl Sight {
+    pub(super) fn of(server: &Server) -> Self {
+        let claims = server.list(&RESOURCE_CLAIMS);
+        let claims = claims.iter().map(Claim::of);
+        Self {
+            pods: server.list(&PODS).iter().map(Pod::of).collect(),
+            claims: claims.map(|claim| (claim.name.clone(), claim)).collect(),
+        }
+    }
+
+    pub(super) fn pod(&self, uid: &str) -> Option<&Pod> {
+        self.pods.iter().find(|pod| pod.uid == uid)
+    }
+
+    /// Whether the pod of this uid needs its claims.
+    pub(super) fn lives(&self, uid: &str) -> bool {
+        self.pod(uid).is_some_and(Pod::lives)
+    }
+
+    /// The claims that were made for an entry of a pod.
+    pub(super) fn made_for<'a>(&'a self, pod: &'a Pod, entry: &'a str) -> impl Iterator<Item = &'a Claim> {
+        let claims = self.claims.values();
+        claims.filter(move |claim| claim.is_of(&pod.uid) && claim.entry.as_deref() == Some(entry))
+    }
+
+    /// What must hold of every moment.
+    fn is_right(&self) -> Result<(), String> {
+        for claim in self.claims.values() {
+            if claim.allocated && !claim.finalizer {
+                return Err(format!("{} is allocated and nothing protects it", claim.name));
+            }
+        }
+        for pod in self.pods.iter().filter(|pod| pod.lives()) {
+            for entry in &pod.entries {
+                let made: Vec<_> = self.made_for(pod, &entry.name).map(|claim| &claim.name).collect();
+                if made.len() > 1 {
+                    return Err(format!(
+                        "{} of {} has several claims: {made:?}",
+                        entry.name, pod.name
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What must hold once nothing happens any more.
+    pub(super) fn is_settled(&self) -> Result<(), String> {
+        for pod in self.pods.iter().filter(|pod| pod.lives() && !pod.deleting) {
+            self.has_its_claims(pod)
+                .map_err(|why| format!("{}: {why}", pod.name))?;
+        }
+        for claim in self.claims.values() {
+            self.is_not_left(claim)
+                .map_err(|why| format!("{}: {why}", claim.name))?;
+        }
+        Ok(())
+    }
+
+    fn has_its_claims(&self, pod: &Pod) -> Result<(), String> {
+        for entry in &pod.entries {
+            let Some(name) = pod.claim_of(entry) else {
+                return Err(format!("{} has no claim", entry.name));
+            };
+            let Some(claim) = self.claims.get(name) else {
+                return Err(format!("{} should be {name}, which is gone", entry.name));
+            };
+            if entry.users.is_none() {
+                let made: Vec<_> = self.made_for(pod, &entry.name).map(|claim| &claim.name).collect();
+                if made != [name] {
+                    return Err(format!("{} is {name}, and these were made: {made:?}", entry.name));
+                }
+            }
+            let is_reserved = claim.reserved.iter().any(|(_, uid)| *uid == pod.uid);
+            if pod.bound && claim.allocated && !claim.deleting && !is_reserved {
+                return Err(format!("{name} is not reserved for it"));
+            }
+        }
+        let of_templates = pod.entries.iter().filter(|entry| entry.users.is_none()).count();
+        if pod.recorded.len() != of_templates {
+            return Err(format!("{:?} is recorded", pod.recorded));
+        }
+        Ok(())
+    }
+
+    fn is_not_left(&self, claim: &Claim) -> Result<(), String> {
+        if let Some((name, _)) = claim.reserved.iter().find(|(_, uid)| !self.lives(uid)) {
+            return Err(format!("it is still reserved for {name}"));
+        }
+        if claim.allocated && claim.reserved.is_empty() {
+            return Err("it is allocated for nobody".to_owned());
+        }
+        if claim.finalizer && !claim.allocated {
+            return Err("the finalizer is left".to_owned());
+        }
+        if let Some((name, uid)) = &claim.owner
+            && !self.lives(uid)
+        {
+            return Err(format!("{name} needs it no more"));
+        }
+        Ok(())
+    }
+}
+
+impl Ledger {
+    /// Takes in what there is now.
+    pub(super) fn look(&mut self, server: &Server) -> Sight {
+        let sight = Sight::of(server);
+        for pod in &sight.pods {
+            let recorded = self.recorded.entry(pod.uid.clone()).or_default();
+            recorded.extend(pod.recorded.values().cloned());
+        }
+        for template in server.list(&RESOURCE_CLAIM_TEMPLATES) {
+            let specs = self
+                .templates
+                .entry(text(&template["metadata"]["name"]))
+                .or_default();
+            if !specs.contains(&template["spec"]) {
+                specs.push(template["spec"].clone());
+            }
+        }
+        for claim in sight.claims.values() {
+            let now = || (claim.version.clone(), server.elapsed());
+            let seen = self.versions.entry(claim.uid.clone()).or_insert_with(now);
+            if seen.0 != claim.version {
+                let released = self.released.remove(&claim.uid);
+                let released = released.filter(|_| claim.reserved.is_empty());
+                *seen = (
+                    claim.version.clone(),
+                    released.unwrap_or_else(|| server.elapsed()),
+                );
+            }
+        }
+        if let Err(wrong) = sight.is_right() {
+            self.wrong.get_or_insert(wrong);
+        }
+        sight
+    }
+
+    /// Whether the pod of this uid had a claim of this name recorded, now or before.
+    pub(super) fn was_recorded(&self, pod: &str, claim: &str) -> bool {
+        self.recorded
+            .get(pod)
+            .is_some_and(|recorded| recorded.contains(claim))
+    }
+
+    /// Whether a template has ever asked for this claim.
+    pub(super) fn is_of_template(&self, template: &str, claim: &Value) -> bool {
+        let specs = self.templates.get(template);
+        specs.into_iter().flatten().any(|spec| {
+            let mut annotations = claim["metadata"]["annotations"].clone();
+            if let Some(annotations) = annotations.as_object_mut() {
+                annotations.remove(ENTRY);
+            }
+            spec["spec"] == claim["spec"]
+                && spec["metadata"]["labels"] == claim["metadata"]["labels"]
+                && spec["metadata"]["annotations"] == annotations
+        })
+    }
+
+    /// The controller takes the last reservation off the claim.
+    pub(super) fn releases(&mut self, claim: &Claim, now: Duration) {
+        self.released.insert(claim.uid.clone(), now);
+    }
+
+    /// The process takes the pod's reservation off the claim.
+    pub(super) fn takes_off(&mut self, process: &str, claim: &Claim, pod: &str) {
+        self.taken_off
+            .insert((process.to_owned(), claim.uid.clone(), pod.to_owned()));
+    }
+
+    /// Whether the process has seen that the pod needs the claim no more.
+    pub(super) fn has_taken_off(&self, process: &str, claim: &Claim, pod: &str) -> bool {
+        let pair = (process.to_owned(), claim.uid.clone(), pod.to_owned());
+        self.taken_off.contains(&pair)
+    }
+
+    /// Whether a finalizer without an allocation may go now.
+    pub(super) fn may_lose_its_finalizer(&self, claim: &Claim, now: Duration) -> bool {
+        let unchanged = self
+            .versions
+            .get(&claim.uid)
+            .map(|(_, since)| now.saturating_sub(*since));
+        claim.deleting || unchanged.is_some_and(|unchanged| unchanged >= IDLE_FINALIZER_AGE)
+    }
+}
+
+pub(super) fn each(list: &Value) -> impl Iterator<Item = &Value> {
+    list.as_array().into_iter().flatten()
+}
+
+pub(super) fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}

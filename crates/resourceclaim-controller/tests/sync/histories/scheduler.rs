@@ -1,0 +1,264 @@
+//! The scheduler, which writes in the order of the real one (`plugins/dynamicresources`, `PreBind`): for each claim the
+//! finalizer, then allocation and reservation in one; the claim for extended resources is made before, and named by
+//! the pod after; at last the pod is bound.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use testkit::embedded::{PODS, RESOURCE_CLAIMS, Server};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use super::ledger::{Claim, Ledger, Pod, text};
+use super::steps::Pace;
+use crate::world::{FINALIZER, request};
+
+/// How often it looks at a pod that it has room for.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// The pods that there is room for.
+#[derive(Default)]
+pub(super) struct Scheduler {
+    wanted: Vec<Wanted>,
+    tasks: JoinSet<()>,
+    cycles: Arc<AtomicUsize>,
+}
+
+#[derive(Clone)]
+struct Wanted {
+    pod: String,
+    uid: String,
+    pace: Pace,
+}
+
+/// What the scheduler works on.
+struct Binding {
+    server: Server,
+    ledger: Arc<Mutex<Ledger>>,
+    wanted: Wanted,
+}
+
+/// A pod is being bound.
+struct Cycle(Arc<AtomicUsize>);
+
+impl Scheduler {
+    /// There is room for the pod of this name, as it is now.
+    pub(super) fn wants(&mut self, server: &Server, ledger: &Arc<Mutex<Ledger>>, pod: &str, pace: Pace) {
+        let Some(uid) = server
+            .get(&PODS, "default", pod)
+            .map(|pod| text(&pod["metadata"]["uid"]))
+        else {
+            return;
+        };
+        if self.wanted.iter().any(|wanted| wanted.uid == uid) {
+            return;
+        }
+        let wanted = Wanted {
+            pod: pod.to_owned(),
+            uid,
+            pace,
+        };
+        self.wanted.push(wanted.clone());
+        self.begin(server, ledger, wanted);
+    }
+
+    /// It dies in the middle of what it does, and starts again.
+    pub(super) fn dies(&mut self, server: &Server, ledger: &Arc<Mutex<Ledger>>) {
+        self.tasks.abort_all();
+        for wanted in self.wanted.clone() {
+            self.begin(server, ledger, wanted);
+        }
+    }
+
+    /// Whether it is in the middle of something.
+    pub(super) fn is_binding(&self) -> bool {
+        self.cycles.load(Ordering::SeqCst) > 0
+    }
+
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "the scheduler is no task of the controller"
+    )]
+    fn begin(&mut self, server: &Server, ledger: &Arc<Mutex<Ledger>>, wanted: Wanted) {
+        let (server, ledger) = (server.clone(), Arc::clone(ledger));
+        let binding = Binding {
+            server,
+            ledger,
+            wanted,
+        };
+        self.tasks.spawn(binding.run(Arc::clone(&self.cycles)));
+    }
+}
+
+impl Binding {
+    async fn run(self, cycles: Arc<AtomicUsize>) {
+        let mut fails = self.wanted.pace.fails_once;
+        loop {
+            sleep(LOOK_EVERY).await;
+            let Some(pod) = self.pod() else { return };
+            let Some(claims) = self.claims(&pod) else { continue };
+            let _cycle = Cycle::begin(&cycles);
+            self.bind(&pod, claims, &mut fails).await;
+        }
+    }
+
+    /// The pod, while it waits for a node.
+    fn pod(&self) -> Option<Pod> {
+        let pod = Pod::of(&self.server.get(&PODS, "default", &self.wanted.pod)?);
+        let waits = pod.uid == self.wanted.uid && !pod.bound && !pod.deleting && !pod.over;
+        waits.then_some(pod)
+    }
+
+    /// Name and uid of the claims of its entries, once all of them are there.
+    fn claims(&self, pod: &Pod) -> Option<Vec<(String, String)>> {
+        let usable = pod.entries.iter().map(|entry| {
+            let name = pod.claim_of(entry)?;
+            let claim = self.claim(name).filter(|claim| !claim.deleting)?;
+            let may_use = entry.users.is_some() || claim.is_of(&pod.uid);
+            may_use.then_some((claim.name, claim.uid))
+        });
+        usable.collect()
+    }
+
+    fn claim(&self, name: &str) -> Option<Claim> {
+        let claim = self.server.get(&RESOURCE_CLAIMS, "default", name)?;
+        Some(Claim::of(&claim))
+    }
+
+    /// It gives up where something is not as it was at the beginning.
+    async fn bind(&self, pod: &Pod, claims: Vec<(String, String)>, fails: &mut bool) {
+        for (name, uid) in claims {
+            if !self.take(&name, &uid).await {
+                return;
+            }
+        }
+        if pod.asks_extended && !self.take_extended(pod, fails).await {
+            return;
+        }
+        self.pause().await;
+        if self.pod().is_some() {
+            self.edit_pod(|pod| {
+                pod["spec"]["nodeName"] = json!("n");
+                pod["status"]["phase"] = json!("Running");
+            });
+        }
+    }
+
+    /// The claim is allocated, if it is not, and reserved. It does not look whether the pod is still there.
+    async fn take(&self, name: &str, uid: &str) -> bool {
+        let consumer = json!({ "resource": "pods", "name": self.wanted.pod, "uid": self.wanted.uid });
+        loop {
+            self.pause().await;
+            let usable = self
+                .claim(name)
+                .filter(|claim| claim.uid == uid && !claim.deleting);
+            let Some(claim) = usable else { return false };
+            if claim.reserved.iter().any(|(_, uid)| *uid == self.wanted.uid) {
+                return true;
+            }
+            if !claim.allocated && !claim.finalizer {
+                self.edit_claim(name, |claim| {
+                    claim["metadata"]["finalizers"] = json!([FINALIZER]);
+                });
+                continue;
+            }
+            self.edit_claim(name, |edited| {
+                let status = &mut edited["status"];
+                if !claim.allocated {
+                    status["allocation"] = json!({ "devices": { "results": [
+                        { "request": "r", "driver": "gpu.example.com", "pool": "node", "device": "gpu-0" },
+                    ] } });
+                }
+                match status["reservedFor"].as_array_mut() {
+                    Some(reserved) => reserved.push(consumer.clone()),
+                    None => status["reservedFor"] = json!([consumer]),
+                }
+            });
+            return true;
+        }
+    }
+
+    async fn take_extended(&self, pod: &Pod, fails: &mut bool) -> bool {
+        if pod
+            .extended
+            .as_ref()
+            .is_some_and(|name| self.claim(name).is_some())
+        {
+            return true;
+        }
+        self.pause().await;
+        let made = self.server.insert(json!({
+            "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
+            "metadata": {
+                "generateName": format!("{}-extended-resources-", pod.name),
+                "annotations": { "resource.kubernetes.io/extended-resource-claim": "true" },
+                "ownerReferences": [{
+                    "apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid, "controller": true,
+                }],
+            },
+            "spec": { "devices": { "requests": [request()] } },
+        }));
+        let claim = Claim::of(&made.unwrap());
+        self.ledger.lock().look(&self.server);
+        if !self.take(&claim.name, &claim.uid).await {
+            return false;
+        }
+        self.pause().await;
+        let status = json!({
+            "resourceClaimName": claim.name,
+            "requestMappings": [
+                { "containerName": "c", "resourceName": "example.com/gpu", "requestName": "r" },
+            ],
+        });
+        self.edit_pod(|pod| pod["status"]["extendedResourceClaimStatus"] = status);
+        if !std::mem::take(fails) {
+            return true;
+        }
+        self.pause().await;
+        self.edit_claim(&claim.name, |claim| {
+            claim["metadata"]["finalizers"] = Value::Null;
+            claim["status"] = json!({});
+        });
+        let _ = self.server.delete(&RESOURCE_CLAIMS, "default", &claim.name);
+        self.edit_pod(|pod| pod["status"]["extendedResourceClaimStatus"] = Value::Null);
+        false
+    }
+
+    async fn pause(&self) {
+        sleep(self.wanted.pace.pause).await;
+    }
+
+    /// The pod may be gone, and another have its name.
+    fn edit_pod(&self, edit: impl FnOnce(&mut Value)) {
+        let pod = self.server.get(&PODS, "default", &self.wanted.pod);
+        if pod.is_some_and(|pod| pod["metadata"]["uid"] == *self.wanted.uid) {
+            self.server
+                .edit(&PODS, "default", &self.wanted.pod, edit)
+                .unwrap();
+            self.ledger.lock().look(&self.server);
+        }
+    }
+
+    fn edit_claim(&self, name: &str, edit: impl FnOnce(&mut Value)) {
+        if self.server.get(&RESOURCE_CLAIMS, "default", name).is_some() {
+            self.server.edit(&RESOURCE_CLAIMS, "default", name, edit).unwrap();
+            self.ledger.lock().look(&self.server);
+        }
+    }
+}
+
+impl Cycle {
+    fn begin(cycles: &Arc<AtomicUsize>) -> Self {
+        cycles.fetch_add(1, Ordering::SeqCst);
+        Self(Arc::clone(cycles))
+    }
+}
+
+impl Drop for Cycle {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}

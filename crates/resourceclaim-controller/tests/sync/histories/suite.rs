@@ -1,0 +1,296 @@
+//! How the controller is run through a history, what it may write, and what must have become of the claims.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use harness::{Run, Start};
+use parking_lot::Mutex;
+use resourceclaim_controller::ResourceClaimController;
+use resourceclaim_controller::config::Config;
+use serde_json::Value;
+use testkit::embedded::{PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Request, Resource, Server, Verb};
+use testkit::history::{At, Draw, History, Life, State, Suite};
+
+use super::ledger::{Claim, Ledger, Pod, Sight, each, text};
+use super::steps::{self, Action};
+use super::world::{self, World};
+
+/// So many writes are enough for whatever one step brings about.
+const WRITES_A_STEP: usize = 10;
+/// The end of a history, in which nothing happens.
+const QUIET: Duration = Duration::from_secs(25);
+/// A claim is given back with so many writes.
+const MOST_STEPS: usize = 4;
+
+/// The resourceclaim-controller, or one with a bug put in.
+#[derive(Clone)]
+pub(super) struct Claims {
+    run: Run<Config>,
+    world: Arc<Mutex<World>>,
+    ledger: Arc<Mutex<Ledger>>,
+}
+
+impl Claims {
+    pub(super) fn new(run: Run<Config>) -> Self {
+        Self {
+            run,
+            world: Arc::default(),
+            ledger: Arc::default(),
+        }
+    }
+}
+
+impl Suite for Claims {
+    type Action = Action;
+
+    const NAME: &'static str = "resourceclaim-controller";
+    const RESOURCES: &'static [&'static Resource] = &[
+        &RESOURCE_CLAIMS,
+        &RESOURCE_CLAIMS,
+        &PODS,
+        &PODS,
+        &RESOURCE_CLAIM_TEMPLATES,
+    ];
+
+    const LENGTH: Duration = Duration::from_secs(90);
+    /// Five minutes pass before the client gives up a watch that is silent, and five more before a finalizer that a
+    /// scheduler has left is removed.
+    const SETTLES_WITHIN: Duration = Duration::from_mins(12);
+
+    fn fresh(&self) -> Self {
+        Self::new(self.run)
+    }
+
+    fn actions(&self, draw: &mut Draw) -> Vec<At<Action>> {
+        steps::drawn(draw, Self::LENGTH)
+    }
+
+    fn act(&self, server: &Server, action: &Action) {
+        self.world.lock().take(server, &self.ledger, action);
+    }
+
+    fn process(&self, life: Life) -> impl Future<Output = Result<(), String>> + Send + 'static {
+        Start::of::<ResourceClaimController>()
+            .running(self.run)
+            .live(life)
+    }
+
+    fn settled(&self, server: &Server, _: &[At<Action>]) -> Result<(), String> {
+        world::rest(server, &self.ledger);
+        if self.world.lock().is_busy() {
+            return Err("the scheduler or the kubelet is still at work".to_owned());
+        }
+        Sight::of(server).is_settled()
+    }
+
+    /// Whether a pod was bound, and so what is reserved, depends on what held the controller up.
+    fn state(&self, server: &Server) -> State {
+        let sight = Sight::of(server);
+        let pods = sight.pods.iter().filter(|pod| pod.lives());
+        let claims = |pod: &Pod| format!("has {} claims", pod.recorded.len());
+        pods.map(|pod| (pod.name.clone(), claims(pod))).collect()
+    }
+
+    fn permits(&self, server: &Server, request: &Request) -> Result<(), String> {
+        if !is_judged(request) {
+            return Ok(());
+        }
+        let mut ledger = self.ledger.lock();
+        let sight = ledger.look(server);
+        if let Some(wrong) = &ledger.wrong {
+            return Err(wrong.clone());
+        }
+        let now = server.elapsed();
+        let permitted = match (&*request.resource, request.verb, &*request.subresource) {
+            ("pods", Verb::Patch, "status") => permits_record(&sight, request),
+            ("resourceclaims", Verb::Create, "") => permits_create(&ledger, &sight, &request.body),
+            ("resourceclaims", Verb::Patch, "status") => permits_status(&mut ledger, &sight, request, now),
+            ("resourceclaims", Verb::Patch, "") => permits_finalizer(&ledger, &sight, request, now),
+            ("resourceclaims", Verb::Delete, "") => permits_delete(&sight, request),
+            _ => Err("no such write is ever needed".to_owned()),
+        };
+        permitted.map_err(|why| format!("{why}: {request}"))
+    }
+
+    /// No hot loop: neither while things happened nor once they are at rest.
+    fn afterwards(&self, server: &Server, history: &History<Action>) -> Result<(), String> {
+        if let Some(wrong) = &self.ledger.lock().wrong {
+            return Err(wrong.clone());
+        }
+        let requests = server.requests();
+        let writes =
+            requests.only(|request| request.user_agent.starts_with(Self::NAME) && is_judged(request));
+        let most = WRITES_A_STEP * (history.actions.len() + history.troubles.len());
+        if writes.len() > most {
+            return Err(format!("{} writes, where {most} are many", writes.len()));
+        }
+        let rest = server.elapsed().saturating_sub(QUIET);
+        // What is refused is tried again, more and more seldom, as long as a watch that broke is not back.
+        let late = writes.only(|write| write.arrived > rest && matches!(write.code, Some(200 | 201)));
+        let mut times = BTreeMap::new();
+        for write in &*late {
+            *times.entry((&write.resource, &write.name)).or_insert(0) += 1;
+        }
+        match times.into_iter().find(|(_, times)| *times > MOST_STEPS) {
+            Some(((_, name), times)) => Err(format!("nothing happens, and {name} is written {times} times")),
+            None => Ok(()),
+        }
+    }
+}
+
+fn is_judged(request: &Request) -> bool {
+    request.verb.is_write() && !matches!(&*request.resource, "leases" | "events")
+}
+
+/// Whether the API server refuses the write because the object is not the one that was judged.
+fn is_refused(claim: &Claim, judged: &Value) -> bool {
+    let differs = |field: &str, is: &str| judged[field].as_str().is_some_and(|expected| expected != is);
+    differs("uid", &claim.uid) || differs("resourceVersion", &claim.version)
+}
+
+/// One claim for an entry, under a name that none before it had, as its template wants it.
+fn permits_create(ledger: &Ledger, sight: &Sight, body: &Value) -> Result<(), String> {
+    let claim = Claim::of(body);
+    if sight.claims.contains_key(&claim.name) {
+        return Ok(());
+    }
+    let (Some((_, uid)), Some(entry)) = (&claim.owner, &claim.entry) else {
+        return Err("nobody could tell whose claim that is".to_owned());
+    };
+    // It may be gone, which is known when the garbage collector looks.
+    let Some(pod) = sight.pod(uid).filter(|pod| pod.lives()) else {
+        return Ok(());
+    };
+    if ledger.was_recorded(uid, &claim.name) {
+        return Err(format!("it has the name of the one before, of {entry}"));
+    }
+    if let Some(other) = sight.made_for(pod, entry).next() {
+        return Err(format!("{entry} has {} already", other.name));
+    }
+    let template = pod.entries.iter().find(|of| of.name == *entry);
+    let Some(template) = template.and_then(|entry| entry.template.as_ref()) else {
+        return Err(format!("{entry} has no template"));
+    };
+    if ledger.is_of_template(template, body) {
+        Ok(())
+    } else {
+        Err(format!("{template} never wanted such a claim"))
+    }
+}
+
+/// Nothing is lost that is recorded, and nobody else's claim is recorded.
+fn permits_record(sight: &Sight, request: &Request) -> Result<(), String> {
+    let Some(uid) = request.body["metadata"]["uid"].as_str() else {
+        return Err("it may hit another pod of the name".to_owned());
+    };
+    let Some(pod) = sight.pod(uid) else {
+        return Ok(());
+    };
+    let sent = each(&request.body["status"]["resourceClaimStatuses"]);
+    let sent: Vec<_> = sent
+        .map(|status| (text(&status["name"]), text(&status["resourceClaimName"])))
+        .collect();
+    for (entry, held) in &pod.recorded {
+        let Some((_, name)) = sent.iter().find(|(sent, _)| sent == entry) else {
+            return Err(format!("it forgets that {entry} is {held}"));
+        };
+        let is_there = |claim: &Claim| claim.is_of(uid) && claim.entry.as_ref() == Some(entry);
+        if name != held && sight.claims.get(held).is_some_and(is_there) {
+            return Err(format!("{entry} is {held} already"));
+        }
+    }
+    let strange = sent.iter().find(|(entry, name)| {
+        let is_its = |claim: &Claim| claim.is_of(uid) && claim.entry.as_ref() == Some(entry);
+        sight.claims.get(name).is_some_and(|claim| !is_its(claim))
+    });
+    match strange {
+        Some((entry, name)) => Err(format!("{name} was not made for {entry}")),
+        None => Ok(()),
+    }
+}
+
+/// A reservation is made for who needs it and has it not, and taken from who needs it no more; the allocation goes with
+/// the last one.
+fn permits_status(
+    ledger: &mut Ledger,
+    sight: &Sight,
+    request: &Request,
+    now: Duration,
+) -> Result<(), String> {
+    let claim = sight.claims.get(&request.name);
+    let Some(claim) = claim.filter(|claim| !is_refused(claim, &request.body["metadata"])) else {
+        return Ok(());
+    };
+    let status = &request.body["status"];
+    let change = &status["reservedFor"];
+    let (gone, made): (Vec<_>, Vec<_>) = each(change).partition(|entry| entry["$patch"] == "delete");
+    for consumer in made {
+        permits_reservation(sight, claim, consumer)?;
+        if ledger.has_taken_off(&request.user_agent, claim, &text(&consumer["uid"])) {
+            return Err(format!("{} was taken off before", consumer["name"]));
+        }
+    }
+    let all = status.get("reservedFor").is_some_and(Value::is_null);
+    let goes = |uid: &String| all || gone.iter().any(|entry| entry["uid"] == **uid);
+    let (lost, left): (Vec<_>, Vec<_>) = claim.reserved.iter().partition(|(_, uid)| goes(uid));
+    if let Some((name, _)) = lost.iter().find(|(_, uid)| sight.lives(uid)) {
+        return Err(format!("{name} loses its reservation"));
+    }
+    for (_, uid) in lost {
+        ledger.takes_off(&request.user_agent, claim, uid);
+    }
+    if status.get("allocation").is_some() {
+        if !left.is_empty() {
+            return Err("it takes the allocation of a claim that is in use".to_owned());
+        }
+        ledger.releases(claim, now);
+    }
+    Ok(())
+}
+
+fn permits_reservation(sight: &Sight, claim: &Claim, consumer: &Value) -> Result<(), String> {
+    let uid = text(&consumer["uid"]);
+    // That it is gone may not be known yet.
+    let Some(pod) = sight.pod(&uid) else { return Ok(()) };
+    let uses = pod.entries.iter().any(|entry| match &entry.users {
+        Some(name) => *name == claim.name,
+        None => claim.is_of(&uid) && claim.entry.as_ref() == Some(&entry.name),
+    });
+    if !uses {
+        return Err(format!("{} has nothing to do with this claim", pod.name));
+    }
+    if !pod.bound || !claim.allocated || claim.deleting {
+        return Err(format!("it is not for us to reserve this claim for {}", pod.name));
+    }
+    Ok(())
+}
+
+/// The finalizer of a claim that is not allocated goes, unless the scheduler may be about to allocate it.
+fn permits_finalizer(ledger: &Ledger, sight: &Sight, request: &Request, now: Duration) -> Result<(), String> {
+    let claim = sight.claims.get(&request.name);
+    let Some(claim) = claim.filter(|claim| !is_refused(claim, &request.body["metadata"])) else {
+        return Ok(());
+    };
+    if claim.allocated || !claim.reserved.is_empty() {
+        return Err("nothing protects the allocation any more".to_owned());
+    }
+    if !ledger.may_lose_its_finalizer(claim, now) {
+        return Err("the scheduler may be about to allocate it".to_owned());
+    }
+    Ok(())
+}
+
+/// Only a pod's own claim is deleted, once the pod needs it no more and nobody uses it.
+fn permits_delete(sight: &Sight, request: &Request) -> Result<(), String> {
+    let claim = sight.claims.get(&request.name);
+    let Some(claim) = claim.filter(|claim| !is_refused(claim, &request.body["preconditions"])) else {
+        return Ok(());
+    };
+    match &claim.owner {
+        None => Err("it is no pod's claim".to_owned()),
+        Some((pod, uid)) if sight.lives(uid) => Err(format!("{pod} needs it")),
+        Some(_) if !claim.reserved.is_empty() => Err("it is in use".to_owned()),
+        Some(_) => Ok(()),
+    }
+}

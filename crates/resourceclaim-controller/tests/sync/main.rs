@@ -1,0 +1,37 @@
+//! The whole loop on the embedded API server under paused time.
+//!
+//! | file | shows |
+//! |---|---|
+//! | `claims` | pods get their claims |
+//! | `reservations` | claims are reserved, given back and deleted |
+//! | `races` | two processes, lost answers, crashes, the scheduler in between |
+//! | `outage` | an API server that is away, closed watches, compaction |
+//! | `gates` | feature gates, and what the API server makes of them |
+//! | `groups` | claims of `PodGroups` |
+//! | `explain` | what `explain` prints |
+//! | `rights` | which rights are needed |
+//! | `rivals` | another writer that keeps undoing ours |
+//! | `terms` | restarts, changes of leader, dry run |
+//! | `numbers` | the metrics |
+//! | `histories` | what holds for all of it under faults drawn from seeds |
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test"
+)]
+
+mod claims;
+mod explain;
+mod gates;
+mod groups;
+mod histories;
+mod numbers;
+mod outage;
+mod races;
+mod reservations;
+mod rights;
+mod rivals;
+mod terms;
+mod world;

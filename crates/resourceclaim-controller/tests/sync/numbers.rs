@@ -1,0 +1,43 @@
+//! What `/metrics` shows.
+
+use serde_json::json;
+
+use crate::world::World;
+
+#[tokio::test(start_paused = true)]
+async fn the_metrics() {
+    let world = World::new();
+    world.template("t");
+    world.claim("own");
+    world.claim("extended");
+    world.edit_claim("extended", |claim| {
+        claim["metadata"]["annotations"] =
+            json!({ "resource.kubernetes.io/extended-resource-claim": "true" });
+        claim["spec"]["devices"]["requests"][0]["exactly"]["adminAccess"] = json!(true);
+    });
+    world.pod("p");
+    let controller = world.start();
+    world.settle().await;
+    world.schedule("p");
+    world.settle().await;
+    insta::assert_snapshot!(controller.families());
+    let count = |allocated, admin_access, source| {
+        controller.metric(&format!(
+            "resourceclaim_controller_resource_claims{{admin_access=\"{admin_access}\",allocated=\"{allocated}\",\
+             source=\"{source}\"}}"
+        ))
+    };
+    assert_eq!(count(false, false, ""), 1);
+    assert_eq!(count(false, true, "extended_resource"), 1);
+    assert_eq!(count(true, false, "resource_claim_template"), 1);
+    let stuck = || controller.metric("resourceclaim_controller_claims_stuck_deleting");
+    world.delete_claim(&world.claim_of("p"));
+    world.pass(299).await;
+    assert_eq!(stuck(), 0);
+    world.pass(2).await;
+    assert_eq!(stuck(), 1);
+    world.finish("p");
+    world.settle().await;
+    assert_eq!(stuck(), 0);
+    assert_eq!(controller.metric("resourceclaim_controller_resource_claims"), 2);
+}

@@ -1,0 +1,110 @@
+//! Restarts, changes of leader, dry run.
+
+use resourceclaim_controller::config::Config;
+
+use crate::world::{World, made, own, process};
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_writes_nothing_that_is_there_already() {
+    let world = World::new();
+    world.template("t");
+    world.claim("shared");
+    let first = world.start();
+    world.pod_of("p", &[made("a", "t"), made("b", "t"), own("c", "shared")]);
+    world.settle().await;
+    world.schedule("p");
+    world.allocate("shared", &["p"]);
+    world.settle().await;
+    first.stop().await;
+    let mark = world.server.mark();
+    let _second = world.start();
+    world.pass(600).await;
+    assert_eq!(world.requests_since(mark), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_ends_between_two_processes_is_given_back_by_the_second() {
+    let world = World::new();
+    world.template("t");
+    let first = world.start();
+    for pod in ["done", "deleted"] {
+        world.pod(pod);
+    }
+    world.settle().await;
+    for pod in ["done", "deleted"] {
+        world.schedule(pod);
+    }
+    let claim = world.claim_of("deleted");
+    first.stop().await;
+    world.finish("done");
+    world.force_delete("deleted");
+    let _second = world.start();
+    world.settle().await;
+    assert_eq!(world.claims(), *std::slice::from_ref(&claim));
+    assert!(!world.is_allocated(&claim));
+    world.pass(310).await;
+    assert!(!world.is_protected(&claim));
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_the_leader_writes_and_its_successor_goes_on() {
+    let world = World::new();
+    world.template("t");
+    let first = world.start_with(process().elected_as("first"));
+    world.pass(10).await;
+    let second = world.start_with(process().elected_as("second"));
+    world.pass(60).await;
+    world.pod("a");
+    world.settle().await;
+    assert_eq!(second.metric("workqueue_adds_total"), 0);
+    assert_eq!(world.claims().len(), 1);
+    world.schedule("a");
+    world.settle().await;
+    first.stop().await;
+    // The standby has seen the pod go: it need not ask.
+    let mark = world.server.mark();
+    world.force_delete("a");
+    world.pod("b");
+    world.pass(5).await;
+    assert!(world.claim_of("b").starts_with("b-gpu-"));
+    assert!(
+        world
+            .calls_since(mark)
+            .iter()
+            .all(|call| !call.starts_with("get"))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_writes_nothing_at_all() {
+    let world = World::new();
+    world.template("t");
+    world.claim("shared");
+    let first = world.start();
+    world.pod("done");
+    world.settle().await;
+    world.schedule("done");
+    first.stop().await;
+    world.finish("done");
+    world.pod("new");
+    world.pod_of("bound", &[own("gpu", "shared")]);
+    world.bind("bound");
+    world.allocate("shared", &[]);
+    let before = world.all_writes();
+    let mut config = Config::default();
+    config.common.dry_run = true;
+    let controller = world.start_with(process().config(config));
+    world.pass(600).await;
+    assert_eq!(world.all_writes(), before);
+    for (action, count) in [
+        ("create-claim", 1),
+        ("record-claims", 1),
+        ("reserve-claim", 1),
+        ("release-claim", 1),
+        ("remove-finalizer", 1),
+        ("delete-claim", 1),
+    ] {
+        let planned = format!("controller_planned_writes_total{{action=\"{action}\"}}");
+        assert_eq!(controller.metric(&planned), count, "{action}");
+    }
+}
