@@ -33,7 +33,7 @@ struct Book {
     open: &'static [u32],
 }
 
-const BOOKS: [Book; 5] = [
+const BOOKS: [Book; 6] = [
     Book {
         package: "controller-core",
         prefix: "CORE",
@@ -45,6 +45,12 @@ const BOOKS: [Book; 5] = [
         package: "disruption-controller",
         prefix: "DIS",
         last: 16,
+        open: &[],
+    },
+    Book {
+        package: "resourceclaim-controller",
+        prefix: "RC",
+        last: 17,
         open: &[],
     },
     Book {

@@ -8,10 +8,11 @@ use anyhow::{Context, Result, bail};
 use controller_core::clock::Clock;
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Node;
-use kube::api::{DeleteParams, DynamicObject, ListParams};
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::discovery::ApiResource;
 use kube::{Api, Client, Config, ResourceExt};
+use serde_json::json;
 use tempfile::TempDir;
 use testkit::embedded::{Acting, Actors, KubeletOptions, Loopback, Server};
 
@@ -211,7 +212,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// Deletes what is there, and says how much that was.
+    /// Deletes what is there, and lets go what is being deleted already: those who would have done that, such as
+    /// the controllers, have ended. Says how much there was.
     async fn sweep_once(&self, kind: &ApiResource) -> Result<usize> {
         let ours = ListParams::default().labels(&selector());
         let all = Api::<DynamicObject>::all_with(self.client.clone(), kind);
@@ -221,15 +223,24 @@ impl Cluster {
             .with_context(|| format!("list the {} of the demo", kind.plural))?;
         let deletions = found.items.iter().map(|object| {
             let (name, client) = (object.name_any(), self.client.clone());
+            let is_held = object.metadata.deletion_timestamp.is_some() && !object.finalizers().is_empty();
             let api = match object.namespace() {
                 Some(namespace) => Api::<DynamicObject>::namespaced_with(client, &namespace, kind),
                 None => all.clone(),
             };
             async move {
-                match api.delete(&name, &at_once()).await {
-                    Ok(_) => Ok(()),
+                let removed = if is_held {
+                    let unheld = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+                    api.patch_metadata(&name, &PatchParams::default(), &unheld)
+                        .await
+                        .map(drop)
+                } else {
+                    api.delete(&name, &at_once()).await.map(drop)
+                };
+                match removed {
+                    Ok(()) => Ok(()),
                     Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
-                    Err(error) => Err(error).with_context(|| format!("delete {} {name}", kind.plural)),
+                    Err(error) => Err(error).with_context(|| format!("remove {} {name}", kind.plural)),
                 }
             }
         });

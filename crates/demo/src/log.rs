@@ -28,8 +28,8 @@ const ABOUT_THE_LINE: [&str; 7] = [
 
 /// Reads one line of the log of `controller`.
 ///
-/// Every write is a line with `action` (what was done) and a message that gives the reason (CORE-10); a warning with
-/// a `key` is about that object. Other lines of the controller's own modules are its decisions; the shared crate's
+/// Every write is a line with `action` (what was done) and a message that gives the reason (CORE-10). It names its
+/// object in a field of its own (`pod`, `claim`), else it is that of the `key`; a warning with a `key` is about that. Other lines of the controller's own modules are its decisions; the shared crate's
 /// are of interest as warnings only.
 pub(crate) fn read(controller: &'static str, line: &str) -> Line {
     let said = |text: &str| {
@@ -43,11 +43,11 @@ pub(crate) fn read(controller: &'static str, line: &str) -> Line {
     };
     let field = |name| fields.get(name).and_then(Value::as_str).unwrap_or_default();
     let (key, level, message) = (field("key"), field("level"), field("message"));
-    let did = |deed, reason: &str| {
+    let did = |deed, object: &str, reason: &str| {
         Line::Show(Event::Did {
             controller,
             deed,
-            object: printable(key),
+            object: printable(object),
             reason: printable(reason),
         })
     };
@@ -56,10 +56,10 @@ pub(crate) fn read(controller: &'static str, line: &str) -> Line {
     if fields.contains_key("address") {
         Line::Admin(field("address").to_owned())
     } else if fields.contains_key("action") {
-        did(Deed::Wrote, message)
+        did(Deed::Wrote, written(&fields).unwrap_or(key), message)
     } else if is_warning && !key.is_empty() {
         // Without the name, equal failures have equal texts, of which a display shows one.
-        did(Deed::FailedOn, &message.replace(key, "…"))
+        did(Deed::FailedOn, key, &message.replace(key, "…"))
     } else if is_warning {
         said(&format!("{level}: {message}{}", details(&fields)))
     } else if of_the_controller {
@@ -67,6 +67,14 @@ pub(crate) fn read(controller: &'static str, line: &str) -> Line {
     } else {
         Line::Chatter
     }
+}
+
+/// What a write says of its object: the key of a sync may be that of another one.
+fn written(fields: &Map<String, Value>) -> Option<&str> {
+    let mut own = fields
+        .iter()
+        .filter(|(name, _)| *name != "action" && !ABOUT_THE_LINE.contains(&name.as_str()));
+    own.find_map(|(_, value)| value.as_str())
 }
 
 /// ` (nodes=120, step=1)`, or nothing.
@@ -118,6 +126,29 @@ mod tests {
                 reason: "TTL set to 15 s, was 0".to_owned(),
             })
         );
+    }
+
+    #[test]
+    fn a_write_is_told_of_the_object_that_was_written() {
+        let line = |object: &str| {
+            format!(
+                r#"{{"level":"INFO","target":"resourceclaim_controller::apply","message":"m","action":"create-claim",
+                "attempt":0,"controller":"resourceclaim-controller","key":"pod:default/p"{object}}}"#
+            )
+        };
+        let wrote = |object: &str| {
+            Line::Show(Event::Did {
+                controller: NAME,
+                deed: Deed::Wrote,
+                object: object.to_owned(),
+                reason: "m".to_owned(),
+            })
+        };
+        assert_eq!(
+            read(NAME, &line(r#","claim":"default/p-gpu-1""#)),
+            wrote("default/p-gpu-1")
+        );
+        assert_eq!(read(NAME, &line("")), wrote("pod:default/p"));
     }
 
     #[test]

@@ -13,6 +13,7 @@
 mod contest;
 mod disruption;
 mod figures;
+mod resourceclaim;
 mod seed;
 mod taint_eviction;
 mod ttl;
@@ -49,6 +50,12 @@ enum Rows {
     DisruptionStart,
     /// 3,000 of 20,000 pods in one namespace turn unready
     DisruptionBurst,
+    /// Both rows of resourceclaim
+    Resourceclaim,
+    /// 5,000 pods with a template each, from process start
+    ResourceclaimStart,
+    /// 10,000 claims taken back after their pods finish
+    ResourceclaimFinish,
     /// Both rows of taint-eviction
     TaintEviction,
     /// 2,000 of 20,000 pods condemned at once
@@ -78,6 +85,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     if wanted(&[Rows::Disruption, Rows::DisruptionBurst]) {
         done("disruption-burst", runtime.block_on(disruption::burst(args.runs)));
+    }
+    if wanted(&[Rows::Resourceclaim, Rows::ResourceclaimStart]) {
+        let verdict = runtime.block_on(resourceclaim::start(args.runs));
+        done("resourceclaim-start", verdict);
+    }
+    if wanted(&[Rows::Resourceclaim, Rows::ResourceclaimFinish]) {
+        let verdict = runtime.block_on(resourceclaim::finish(args.runs));
+        done("resourceclaim-finish", verdict);
     }
     if wanted(&[Rows::TaintEviction, Rows::TaintEvictionBurst]) {
         let verdict = runtime.block_on(taint_eviction::burst(args.runs));

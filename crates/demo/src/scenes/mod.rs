@@ -1,6 +1,7 @@
 //! The scenes, one file a controller, in the order in which they are played.
 
 mod disruption;
+mod resourceclaim;
 mod taint_eviction;
 mod ttl;
 mod ttl_after_finished;
@@ -15,6 +16,7 @@ fn all() -> Vec<Box<dyn Scene>> {
         Box::new(taint_eviction::TaintEviction),
         Box::new(ttl_after_finished::TtlAfterFinished),
         Box::new(disruption::Disruption),
+        Box::new(resourceclaim::ResourceClaims),
     ]
 }
 
@@ -60,7 +62,8 @@ mod tests {
                 "ttl-controller",
                 "taint-eviction-controller",
                 "ttl-after-finished-controller",
-                "disruption-controller"
+                "disruption-controller",
+                "resourceclaim-controller"
             ]
         );
         assert_eq!(
@@ -78,7 +81,15 @@ mod tests {
         let kinds: Vec<_> = makes().into_iter().map(|kind| kind.plural).collect();
         assert_eq!(
             kinds,
-            ["nodes", "pods", "jobs", "deployments", "poddisruptionbudgets"]
+            [
+                "nodes",
+                "pods",
+                "jobs",
+                "deployments",
+                "poddisruptionbudgets",
+                "resourceclaimtemplates",
+                "resourceclaims"
+            ]
         );
     }
 }

@@ -15,11 +15,12 @@ use tokio::time::timeout;
 const ENDS_WITHIN: Duration = Duration::from_mins(3);
 
 /// All that have a scene.
-pub(crate) const CONTROLLERS: [&str; 4] = [
+pub(crate) const CONTROLLERS: [&str; 5] = [
     "ttl-controller",
     "taint-eviction-controller",
     "ttl-after-finished-controller",
     "disruption-controller",
+    "resourceclaim-controller",
 ];
 
 pub(crate) struct Demo {

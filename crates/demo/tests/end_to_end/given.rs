@@ -6,7 +6,9 @@ use controller_core::clock::Clock;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use testkit::embedded::{Fault, JOBS, Loopback, NODES, PODS, Resource, Server, Verb};
+use testkit::embedded::{
+    Fault, JOBS, Loopback, NODES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Resource, Server, Verb,
+};
 
 use crate::demo::{Demo, turn};
 
@@ -153,4 +155,23 @@ async fn pods_and_jobs_that_nobody_ends_count_as_deleted_and_are_removed() {
         (cluster.server.list(&PODS).len(), cluster.server.list(&JOBS).len()),
         (0, 0)
     );
+}
+
+#[tokio::test]
+async fn claims_that_pods_hold_are_removed_although_nobody_lets_them_go() {
+    let cluster = Cluster::new().await;
+    let args = ["--fast", "--within=60", "--scene=resourceclaim-controller"];
+    let mut demo = Demo::start_on(&cluster.kubeconfig, &args);
+    demo.until("Step 6 of 7, ").await;
+    let held = cluster.server.list(&RESOURCE_CLAIMS);
+    let held = held
+        .iter()
+        .filter(|claim| !claim["metadata"]["finalizers"].is_null());
+    assert!(held.count() > 0);
+    demo.signal(Signal::INT);
+    let ended = demo.end().await;
+    assert_eq!(ended.status.code(), Some(130), "{}", ended.stderr);
+    for kind in [&PODS, &RESOURCE_CLAIMS, &RESOURCE_CLAIM_TEMPLATES] {
+        assert_eq!(cluster.server.list(kind).len(), 0);
+    }
 }

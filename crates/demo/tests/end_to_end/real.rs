@@ -1,11 +1,15 @@
 //! On a real cluster.
 
+use std::fmt::Debug;
+
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use kube::Api;
+use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimTemplate};
 use kube::api::ListParams;
+use kube::{Api, Client, Resource};
+use serde::de::DeserializeOwned;
 use testkit::real::{ControlPlane, Options};
 
 use crate::demo::{Demo, turn};
@@ -33,28 +37,36 @@ async fn live_the_story_is_the_same_on_a_real_cluster_and_nothing_is_left() {
         "│ disruptionsAllowed 0: 5 healthy less 5 desired",
         ": 1 × demo-node-0011, 4 × demo-node-0012; ",
         "│ disruptionsAllowed 1: 4 healthy less 3 desired",
+        ": 7 × not allocated; ",
+        "│ gpu: a claim from ResourceClaimTemplate demo-gpu",
+        " was deleted. The gpu of demo-train-2 is demo-train-2-gpu-",
+        ": 6 × held by 1 pod, 1 × held by 4 pods; ",
+        "│   pod demo-probe stays reserved",
+        ": 2 × held by 1 pod, 1 × held by 2 pods; ",
+        ": 1 × not allocated; ",
     ] {
         assert!(
             ended.stdout.iter().any(|line| line.contains(expected)),
             "{expected}"
         );
     }
-    let nodes = Api::<Node>::all(control_plane.client());
-    assert_eq!(nodes.list(&ListParams::default()).await.unwrap().items.len(), 0);
-    let pods = Api::<Pod>::all(control_plane.client());
-    assert_eq!(pods.list(&ListParams::default()).await.unwrap().items.len(), 0);
-    let jobs = Api::<Job>::all(control_plane.client());
-    assert_eq!(jobs.list(&ListParams::default()).await.unwrap().items.len(), 0);
-    let deployments = Api::<Deployment>::all(control_plane.client());
-    assert_eq!(
-        deployments
-            .list(&ListParams::default())
-            .await
-            .unwrap()
-            .items
-            .len(),
-        0
-    );
-    let budgets = Api::<PodDisruptionBudget>::all(control_plane.client());
-    assert_eq!(budgets.list(&ListParams::default()).await.unwrap().items.len(), 0);
+    let client = control_plane.client();
+    assert_eq!(count::<Node>(&client).await, 0);
+    assert_eq!(count::<Pod>(&client).await, 0);
+    assert_eq!(count::<Job>(&client).await, 0);
+    assert_eq!(count::<Deployment>(&client).await, 0);
+    assert_eq!(count::<PodDisruptionBudget>(&client).await, 0);
+    assert_eq!(count::<ResourceClaimTemplate>(&client).await, 0);
+    assert_eq!(count::<ResourceClaim>(&client).await, 0);
+}
+
+/// How many objects of a kind there are.
+async fn count<K>(client: &Client) -> usize
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
+{
+    let all = Api::<K>::all(client.clone())
+        .list_metadata(&ListParams::default())
+        .await;
+    all.unwrap().items.len()
 }
