@@ -140,7 +140,13 @@ fn benches(_: &Args) -> Result<()> {
         Availability::Buildable(go) => control_plane::build(&go)?,
         Availability::Missing(why) => bail!("the benches need a control plane: {why}"),
     };
-    let rows = ["ttl", "ttl-after-finished", "disruption", "taint-eviction"];
+    let rows = [
+        "ttl",
+        "ttl-after-finished",
+        "disruption",
+        "taint-eviction",
+        "resourceclaim",
+    ];
     let mut bench = cargo(["xtask", "bench"]);
     run_command(bench.args(rows).env("KUBEBUILDER_ASSETS", assets.dir()))
 }
