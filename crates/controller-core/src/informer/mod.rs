@@ -41,5 +41,5 @@ pub use metrics::{InformerMetrics, ResourceMetrics};
 pub use run::{Informer, InformerState};
 pub use source::{ErrorKind, Observed, Removed, Skipped, Source, SourceError, SourceEvent};
 pub use store::Store;
-pub use view::{DecodeError, Identity, View, Wire, time};
+pub use view::{DecodeError, Identity, OwnerWire, View, Wire, time};
 pub use watcher_source::WatcherSource;

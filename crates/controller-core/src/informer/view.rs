@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 
 use super::Interner;
-use crate::meta::{ObjectKey, Uid};
+use crate::meta::{ObjectKey, OwnerRef, Uid};
 
 /// `0001-01-01T00:00:00Z` in seconds since 1970: how Go writes a time that was never set, where it writes it.
 const GO_ZERO_TIME: i64 = -62_135_596_800;
@@ -64,6 +64,22 @@ pub struct Identity {
     pub version: Option<Arc<str>>,
 }
 
+/// An entry of `metadata.ownerReferences`, as a [`Wire`] decodes it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OwnerWire {
+    #[serde(default)]
+    api_version: String,
+    #[serde(default)]
+    kind: String,
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    uid: String,
+    #[serde(default)]
+    controller: Option<bool>,
+}
+
 /// Why an object cannot be kept.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum DecodeError {
@@ -76,6 +92,20 @@ pub enum DecodeError {
     /// A field holds a value that the view cannot represent; the text says which.
     #[error("{0}")]
     Unrepresentable(String),
+}
+
+impl OwnerWire {
+    /// The owner that manages the object (`controller: true`), if one of `owners` does.
+    pub fn controller(owners: &[Self], interner: &Interner) -> Option<OwnerRef> {
+        let owner = owners.iter().find(|owner| owner.controller == Some(true))?;
+        Some(OwnerRef {
+            api_version: interner.intern(&owner.api_version),
+            kind: interner.intern(&owner.kind),
+            name: interner.intern(&owner.name),
+            uid: Uid::from(&*owner.uid),
+            controller: true,
+        })
+    }
 }
 
 /// Reads a `metav1.Time` in a [`Wire`] (`#[serde(default, deserialize_with = "time")]`): nothing when it was never set,

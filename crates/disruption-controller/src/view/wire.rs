@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use controller_core::informer::{DecodeError, Identity, Interner, Wire, time};
+use controller_core::informer::{DecodeError, Identity, Interner, OwnerWire, Wire, time};
 use controller_core::meta::{ObjectKey, OwnerRef, Uid};
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -70,21 +70,6 @@ struct Metadata {
     deletion_timestamp: Option<IgnoredAny>,
     #[serde(default)]
     managed_fields: Option<Vec<ManagerWire>>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct OwnerWire {
-    #[serde(default)]
-    api_version: String,
-    #[serde(default)]
-    kind: String,
-    #[serde(default)]
-    name: String,
-    #[serde(default)]
-    uid: String,
-    #[serde(default)]
-    controller: Option<bool>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -182,15 +167,8 @@ impl Metadata {
     }
 
     fn controller(&self, interner: &Interner) -> Option<Arc<OwnerRef>> {
-        let owners = self.owner_references.iter().flatten();
-        let controller = { owners }.find(|owner| owner.controller == Some(true))?;
-        Some(interner.share(OwnerRef {
-            api_version: interner.intern(&controller.api_version),
-            kind: interner.intern(&controller.kind),
-            name: interner.intern(&controller.name),
-            uid: Uid::from(&*controller.uid),
-            controller: true,
-        }))
+        let owners = self.owner_references.as_deref();
+        OwnerWire::controller(owners?, interner).map(|owner| interner.share(owner))
     }
 
     fn status_writer(&self, interner: &Interner) -> Option<Arc<str>> {

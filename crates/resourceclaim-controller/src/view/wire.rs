@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use controller_core::informer::{DecodeError, Identity, Interner, Wire};
+use controller_core::informer::{DecodeError, Identity, Interner, OwnerWire, Wire};
 use controller_core::meta::{ObjectKey, OwnerRef, Uid};
 use jiff::Timestamp;
 use serde::de::IgnoredAny;
@@ -76,21 +76,6 @@ struct Metadata {
     owner_references: Option<Vec<OwnerWire>>,
     #[serde(default, deserialize_with = "deletion")]
     deletion_timestamp: Option<Timestamp>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct OwnerWire {
-    #[serde(default)]
-    api_version: String,
-    #[serde(default)]
-    kind: String,
-    #[serde(default)]
-    name: String,
-    #[serde(default)]
-    uid: String,
-    #[serde(default)]
-    controller: Option<bool>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -238,15 +223,8 @@ impl Metadata {
     }
 
     fn controller(&self, interner: &Interner) -> Option<Arc<OwnerRef>> {
-        let mut owners = self.owner_references.iter().flatten();
-        let controller = owners.find(|owner| owner.controller == Some(true))?;
-        Some(Arc::new(OwnerRef {
-            api_version: interner.intern(&controller.api_version),
-            kind: interner.intern(&controller.kind),
-            name: interner.intern(&controller.name),
-            uid: Uid::from(&*controller.uid),
-            controller: true,
-        }))
+        let owners = self.owner_references.as_deref();
+        OwnerWire::controller(owners?, interner).map(Arc::new)
     }
 
     fn origin(&self) -> Origin {
