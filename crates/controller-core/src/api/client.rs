@@ -11,6 +11,7 @@ use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigErro
 use super::credentials::{client_certificate_files, reloading_client};
 use super::limits::{Limits, limited};
 use super::metrics::{RequestMetrics, host_label};
+use super::transport;
 use crate::clock::Clock;
 use crate::tls_files::{self, pem_fault};
 
@@ -93,10 +94,6 @@ pub async fn connect(
     let mut config = load(options).await?;
     let url = config.cluster_url.to_string();
     config.connect_timeout = Some(CONNECT_TIMEOUT);
-    // Watches are long and silent; the request layer bounds everything else.
-    config.read_timeout = None;
-    // The queue is the only retrier.
-    config.default_retry = false;
     if let Ok(user_agent) = HeaderValue::from_str(&options.user_agent) {
         config.headers.push((USER_AGENT, user_agent));
     }
@@ -105,7 +102,7 @@ pub async fn connect(
         Some(paths) => reloading_client(config, paths, clock)
             .await
             .map_err(Error::ClientCertificate)?,
-        None => kube::Client::try_from(config).map_err(|error| setup_error(&url, error))?,
+        None => transport::client(config).map_err(|error| setup_error(&url, error))?,
     };
     Ok(Connection {
         client: limited(client, options.limits, clock, metrics, host),

@@ -28,6 +28,7 @@ use http::Request;
 use kube::client::Body;
 use kube::config::AuthInfo;
 
+use super::transport;
 use crate::clock::Clock;
 use crate::tls_files::{self, Pem, Reloading, TlsPaths};
 
@@ -54,7 +55,7 @@ pub(super) async fn reloading_client(
 ) -> Result<kube::Client, tls_files::Error> {
     let namespace = config.default_namespace.clone();
     let clients = Reloading::load("the client", paths, clock.clone(), LOOK_EVERY, move |pem, _| {
-        Ok(kube::Client::try_from(with_identity(config.clone(), pem))?)
+        Ok(transport::client(with_identity(config.clone(), pem))?)
     });
     let clients = Arc::new(clients.await?);
     let service = tower::service_fn(move |request: Request<Body>| {

@@ -14,6 +14,7 @@ pub mod dated;
 pub mod limits;
 pub mod metrics;
 pub mod outcome;
+mod transport;
 
 pub use call::{Call, CallFailed, Caller};
 pub use client::{ConnectOptions, connect};

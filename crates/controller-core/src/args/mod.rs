@@ -12,6 +12,7 @@
 //! what it gets.
 
 mod command;
+mod explain;
 mod file;
 mod layers;
 
@@ -22,11 +23,15 @@ use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
 
+pub use self::explain::{explain, explained};
 use self::layers::Layers;
 use crate::config::{ControllerConfig, Property, properties};
 
 /// The Kubernetes versions that the controllers are tested against (CORE-18).
 pub const SUPPORTED_KUBERNETES: &str = "1.34 to 1.36";
+
+/// The commit that is built: `$BUILD_COMMIT` at build time, else, of a release, what is checked out; else `unknown`.
+pub const COMMIT: &str = env!("BUILD_COMMIT");
 
 /// What a binary says about itself.
 #[derive(Clone, Copy, Debug)]

@@ -180,6 +180,12 @@ impl FieldError {
         }
     }
 
+    /// What is wrong with a number of workers that run at the same time: it must be 1 to 1000.
+    pub fn of_workers(field: &'static str, workers: u32) -> Option<Self> {
+        let in_range = (1..=1000).contains(&workers);
+        (!in_range).then(|| Self::new(field, format!("{workers} is out of range: 1 to 1000")))
+    }
+
     /// `field` and `against` do not go together.
     pub fn between(field: &'static str, against: &'static str, problem: impl Into<String>) -> Self {
         Self {

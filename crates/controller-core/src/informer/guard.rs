@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 use super::Interner;
 use super::source::{Observed, Removed, Skipped};
 use super::view::{DecodeError, Identity, Wire};
-use crate::meta::{ObjectKey, Uid};
+use crate::meta::Uid;
 
 /// An object as kube's `watcher` sees it: the identity that can be read of any JSON, and the object or
 /// what is wrong with it.
@@ -182,17 +182,13 @@ fn skipped(meta: &ObjectMeta, error: DecodeError, interner: &Interner) -> Skippe
 
 /// Nothing when the object has no name. Uids are not shared: an object has its own.
 fn identity(meta: &ObjectMeta, interner: &Interner) -> Option<Identity> {
-    Some(Identity {
-        key: ObjectKey {
-            namespace: meta
-                .namespace
-                .as_deref()
-                .map(|namespace| interner.intern(namespace)),
-            name: meta.name.as_deref()?.into(),
-        },
-        uid: meta.uid.as_deref().unwrap_or_default().into(),
-        version: meta.resource_version.as_deref().map(Arc::from),
-    })
+    Some(Identity::of(
+        meta.namespace.as_deref(),
+        meta.name.as_deref()?,
+        meta.uid.as_deref().unwrap_or_default(),
+        meta.resource_version.as_deref(),
+        interner,
+    ))
 }
 
 /// As much of the identity as is readable: a field that is empty or no string is missing.
@@ -221,6 +217,7 @@ mod tests {
     use super::*;
     use crate::error::Chain;
     use crate::informer::View;
+    use crate::meta::ObjectKey;
 
     #[derive(Clone, Deserialize)]
     struct Strict {

@@ -94,6 +94,26 @@ pub enum DecodeError {
     Unrepresentable(String),
 }
 
+impl Identity {
+    /// As the metadata of an object has it: namespace, name, uid, resourceVersion.
+    pub fn of(
+        namespace: Option<&str>,
+        name: &str,
+        uid: &str,
+        version: Option<&str>,
+        interner: &Interner,
+    ) -> Self {
+        Self {
+            key: ObjectKey {
+                namespace: namespace.map(|namespace| interner.intern(namespace)),
+                name: name.into(),
+            },
+            uid: uid.into(),
+            version: version.map(Arc::from),
+        }
+    }
+}
+
 impl OwnerWire {
     /// The owner that manages the object (`controller: true`), if one of `owners` does.
     pub fn controller(owners: &[Self], interner: &Interner) -> Option<OwnerRef> {

@@ -2,9 +2,10 @@
 //! CORE-14).
 //!
 //! A binary implements [`App`] and calls [`main`]. [`Env`] is all that a controller needs to run, so that a
-//! test runs the same code against an API server of its own.
+//! test runs the same code against an API server of its own; it also makes the informers, queues and workers.
 
 mod identity;
+mod parts;
 mod process;
 
 use std::ffi::OsString;
@@ -16,6 +17,7 @@ use std::time::Duration;
 use clap::ArgMatches;
 use prometheus::Registry;
 
+pub use self::parts::Informers;
 use crate::api::Caller;
 use crate::args::{self, About, Command, Invocation};
 use crate::clock::Clock;

@@ -2,6 +2,9 @@
 //!
 //! Every module makes its own families through [`register`], so that none can be made and then forgotten.
 
+#[cfg(target_os = "linux")]
+mod process;
+
 use prometheus::core::Collector;
 use prometheus::{IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder};
 
@@ -36,9 +39,7 @@ impl Metrics {
     pub fn new(build: Build) -> prometheus::Result<Self> {
         let registry = Registry::new();
         #[cfg(target_os = "linux")]
-        registry.register(Box::new(
-            prometheus::process_collector::ProcessCollector::for_self(),
-        ))?;
+        registry.register(Box::new(process::Process::this()))?;
         let build_info = IntGaugeVec::new(
             Opts::new("controller_build_info", "1, labelled with the build."),
             &["version", "commit"],
@@ -159,6 +160,25 @@ mod tests {
                 "process_threads",
                 "process_virtual_memory_bytes",
             ]
+        );
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn cpu_time_is_counted_in_parts_of_a_second() {
+        let metrics = Metrics::new(BUILD).unwrap();
+        let cpu_seconds = || -> f64 {
+            let text = encode(metrics.registry()).unwrap();
+            let value = text
+                .lines()
+                .find_map(|line| line.strip_prefix("process_cpu_seconds_total "));
+            value.unwrap().parse().unwrap()
+        };
+        let first = cpu_seconds();
+        let second = cpu_seconds();
+        assert!(
+            first < second && second < first + 1.0,
+            "{first} s, then {second} s"
         );
     }
 
