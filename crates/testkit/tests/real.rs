@@ -146,7 +146,12 @@ async fn objects_written_into_etcd_are_served_and_those_removed_are_gone() {
     assert_eq!(nodes.get("n7").await.unwrap().metadata.uid.as_deref(), Some("u7"));
 
     control_plane.erase("minions").await.unwrap();
-    assert!(nodes.list(&ListParams::default()).await.unwrap().items.is_empty());
+    // The watch cache hears of it a moment later.
+    let erased = async || {
+        let left = nodes.list(&ListParams::default()).await.unwrap().items;
+        left.is_empty().then_some(())
+    };
+    eventually(SOON, "none of them is served", erased).await.unwrap();
 }
 
 #[tokio::test]

@@ -39,7 +39,7 @@ use crate::embedded::{Request, Resource, Server};
 pub use draw::Draw;
 pub use failure::Failure;
 pub use run::{Run, run};
-pub use seeds::{Report, first_failure, report, seeds_to_run};
+pub use seeds::{Report, Shrink, first_failure, report, seeds_to_run};
 pub use timeline::{At, History};
 pub use trouble::{Moment, Trouble, Which};
 

@@ -6,6 +6,8 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
+use parking_lot::Mutex;
+
 use super::failure::Failure;
 use super::run::{Run, Violation, run};
 use super::shrink::{minimal, shortest};
@@ -16,6 +18,15 @@ const SEEDS: &str = "FAULT_SEEDS";
 
 /// Asks for every request of the controller in what [`report`] prints.
 const VERBOSE: &str = "FAULT_VERBOSE";
+
+/// What is left out of a history that fails, as long as it still fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shrink {
+    /// Troubles, replicas and steps: what somebody reads who looks for the bug.
+    Everything,
+    /// Troubles and replicas alone, which takes far fewer runs: what made it fail is known.
+    Troubles,
+}
 
 /// One seed, told in full.
 #[derive(Clone, Debug)]
@@ -57,16 +68,20 @@ fn parse(text: &str) -> Option<Range<u64>> {
 }
 
 /// Runs the histories of `seeds` on all processors, and shrinks that of the lowest seed that fails.
-pub fn first_failure<S: Suite>(suite: &S, seeds: Range<u64>) -> Option<Failure> {
+pub fn first_failure<S: Suite>(suite: &S, seeds: Range<u64>, shrink: Shrink) -> Option<Failure> {
     let next = AtomicU64::new(seeds.start);
-    let lowest = AtomicU64::new(seeds.end);
+    let lowest: Mutex<Option<(u64, Flaw)>> = Mutex::default();
     let search = || loop {
         let seed = next.fetch_add(1, Ordering::Relaxed);
-        if seed >= lowest.load(Ordering::Relaxed) {
+        let is_lower = |found: &Option<(u64, Flaw)>| found.as_ref().is_none_or(|(lowest, _)| seed < *lowest);
+        if seed >= seeds.end || !is_lower(&lowest.lock()) {
             return;
         }
-        if flaw(suite, &History::draw(suite, seed)).is_some() {
-            lowest.fetch_min(seed, Ordering::Relaxed);
+        if let Some(flaw) = flaw(suite, &History::draw(suite, seed)) {
+            let mut lowest = lowest.lock();
+            if is_lower(&lowest) {
+                *lowest = Some((seed, flaw));
+            }
         }
     };
     let threads = thread::available_parallelism().map_or(1, NonZero::get);
@@ -75,13 +90,8 @@ pub fn first_failure<S: Suite>(suite: &S, seeds: Range<u64>) -> Option<Failure> 
             scope.spawn(search);
         }
     });
-    let seed = lowest.into_inner();
-    if seed == seeds.end {
-        return None;
-    }
-    let history = History::draw(suite, seed);
-    let first = flaw(suite, &history)?;
-    Some(shrunk(suite, history, &first))
+    let (seed, first) = lowest.into_inner()?;
+    Some(shrunk(suite, History::draw(suite, seed), &first, shrink))
 }
 
 /// Runs one seed and tells everything about it.
@@ -92,7 +102,7 @@ pub fn report<S: Suite>(suite: &S, seed: u64) -> Report {
         timeline: history.lines(),
         replicas: history.replicas,
         run,
-        failure: flaw.map(|flaw| shrunk(suite, history, &flaw)),
+        failure: flaw.map(|flaw| shrunk(suite, history, &flaw, Shrink::Everything)),
         seed,
     }
 }
@@ -131,8 +141,9 @@ fn first_difference(state: &State, expected: &State) -> String {
     })
 }
 
-/// The fewest troubles, then one replica if that is enough, then steps of which none can be left out.
-fn shrunk<S: Suite>(suite: &S, history: History<S::Action>, first: &Flaw) -> Failure {
+/// The fewest troubles, then one replica if that is enough, then, if they are asked for, steps of which none can be
+/// left out.
+fn shrunk<S: Suite>(suite: &S, history: History<S::Action>, first: &Flaw, shrink: Shrink) -> Failure {
     let (seed, drawn) = (history.seed, history.actions.len() + history.troubles.len());
     // What breaks a rule in the whole history must break one in the smaller one: there is nothing to compare.
     let fails = |smaller: &History<S::Action>| match first {
@@ -150,8 +161,10 @@ fn shrunk<S: Suite>(suite: &S, history: History<S::Action>, first: &Flaw) -> Fai
         .with_one_replica()
         .filter(|alone| fails(alone))
         .unwrap_or(smaller);
-    let kept = minimal(smaller.actions.len(), |kept| fails(&smaller.with_actions(kept)));
-    smaller = smaller.with_actions(&kept);
+    if shrink == Shrink::Everything {
+        let kept = minimal(smaller.actions.len(), |kept| fails(&smaller.with_actions(kept)));
+        smaller = smaller.with_actions(&kept);
+    }
     let what = flaw(suite, &smaller).map(|flaw| flaw.to_string());
     Failure {
         suite: S::NAME,

@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use kube::{Api, Client};
 use rand::RngExt;
 use serde_json::{Value, json};
 
+use super::audit::AuditLog;
 use super::credentials::{self, User};
 use super::scratch::Scratch;
 use super::{Assets, Error, Process, eventually};
@@ -82,7 +84,7 @@ pub struct ControlPlane {
     client: Client,
     admin: PathBuf,
     kubeconfigs: AtomicUsize,
-    audit: bool,
+    audit: Option<AuditLog>,
     feature_gates: Option<String>,
 }
 
@@ -95,7 +97,10 @@ impl ControlPlane {
         let scratch = Scratch::new()?;
         let mut etcd = spawn_etcd(&assets, scratch.path())?;
         let admin_user = User::admin();
-        let args = api_server_args(&scratch, &options, &admin_user)?;
+        let audit = options
+            .audit
+            .map(|_| AuditLog::new(scratch.path().join("audit.log")));
+        let args = api_server_args(&scratch, &options, audit.as_ref(), &admin_user)?;
         let mut attempt = 1;
         loop {
             let port = free_port()?;
@@ -115,7 +120,7 @@ impl ControlPlane {
                         client,
                         admin,
                         kubeconfigs: AtomicUsize::new(0),
-                        audit: options.audit.is_some(),
+                        audit,
                         feature_gates: feature_gates(&options),
                     });
                 }
@@ -242,27 +247,8 @@ impl ControlPlane {
     ///
     /// A request's event is written once it is answered: an `eventually` may be needed for the last one. A
     /// line that is still being written is left out.
-    pub fn audit_events(&self) -> Result<Vec<Value>, Error> {
-        if !self.audit {
-            return Err(Error::NoAudit);
-        }
-        let path = audit_log_path(&self.scratch);
-        let log = std::fs::read_to_string(&path).map_err(|source| Error::File {
-            doing: "read",
-            path,
-            source,
-        })?;
-        let complete = log.rfind('\n').map_or("", |end| &log[..end]);
-        complete
-            .lines()
-            .enumerate()
-            .map(|(index, line)| {
-                serde_json::from_str(line).map_err(|source| Error::AuditLog {
-                    line: index + 1,
-                    source,
-                })
-            })
-            .collect()
+    pub fn audit_events(&self) -> Result<Vec<Arc<Value>>, Error> {
+        self.audit.as_ref().ok_or(Error::NoAudit)?.events()
     }
 
     pub(super) fn etcd_socket(&self) -> PathBuf {
@@ -293,7 +279,12 @@ fn spawn_etcd(assets: &Assets, dir: &Path) -> Result<Process, Error> {
 }
 
 /// The flags that stay the same when the API server is started again; writes the files they name.
-fn api_server_args(scratch: &Scratch, options: &Options, admin: &User) -> Result<Vec<String>, Error> {
+fn api_server_args(
+    scratch: &Scratch,
+    options: &Options,
+    audit: Option<&AuditLog>,
+    admin: &User,
+) -> Result<Vec<String>, Error> {
     let tokens: String = std::iter::once(admin)
         .chain(&options.users)
         .map(User::token_line)
@@ -318,7 +309,7 @@ fn api_server_args(scratch: &Scratch, options: &Options, admin: &User) -> Result
         "--advertise-address=127.0.0.1".to_owned(),
         "--endpoint-reconciler-type=none".to_owned(),
     ];
-    if let Some(level) = options.audit {
+    if let Some((level, audit)) = options.audit.zip(audit) {
         let policy = json!({
             "apiVersion": "audit.k8s.io/v1",
             "kind": "Policy",
@@ -327,7 +318,7 @@ fn api_server_args(scratch: &Scratch, options: &Options, admin: &User) -> Result
         });
         let policy = scratch.write("audit-policy.yaml", &policy.to_string())?;
         args.push(format!("--audit-policy-file={}", policy.display()));
-        args.push(format!("--audit-log-path={}", audit_log_path(scratch).display()));
+        args.push(format!("--audit-log-path={}", audit.path().display()));
     }
     args.extend(feature_gates(options));
     args.extend(
@@ -398,10 +389,6 @@ fn request(doing: &'static str, source: kube::Error) -> Error {
 /// The file in `--cert-dir` to which kube-apiserver writes its certificate and, after it, its issuer's.
 fn certificate_authority(scratch: &Scratch) -> PathBuf {
     scratch.path().join("apiserver.crt")
-}
-
-fn audit_log_path(scratch: &Scratch) -> PathBuf {
-    scratch.path().join("audit.log")
 }
 
 fn etcd_url(dir: &Path) -> String {

@@ -13,6 +13,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `assets` | where the binaries are |
+//! | `audit` | the audit log, read as it grows |
 //! | `control_plane` | [`ControlPlane`]: which processes run, with which flags |
 //! | `credentials` | tokens, signing key, kubeconfig files, clients |
 //! | `etcd` | objects written past the API server |
@@ -27,6 +28,7 @@
 //! asked-for test never passes by doing nothing.
 
 mod assets;
+mod audit;
 mod control_plane;
 mod credentials;
 mod error;

@@ -1,0 +1,101 @@
+//! The audit log of the API server, read as it grows: a test that waits for a request asks again and again.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde_json::Value;
+
+use super::Error;
+
+pub(super) struct AuditLog {
+    path: PathBuf,
+    seen: Mutex<Seen>,
+}
+
+/// What was read so far.
+#[derive(Default)]
+struct Seen {
+    bytes: u64,
+    events: Vec<Arc<Value>>,
+}
+
+impl AuditLog {
+    /// The one that is written to the file `path`, which need not be there yet.
+    pub(super) fn new(path: PathBuf) -> Self {
+        Self {
+            path,
+            seen: Mutex::default(),
+        }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// All events so far; a line that is still being written is left out.
+    pub(super) fn events(&self) -> Result<Vec<Arc<Value>>, Error> {
+        let mut seen = self.seen.lock();
+        let new = self.after(seen.bytes).map_err(|source| Error::File {
+            doing: "read",
+            path: self.path.clone(),
+            source,
+        })?;
+        let complete = new
+            .iter()
+            .rposition(|byte| *byte == b'\n')
+            .map_or(0, |end| end + 1);
+        let first = seen.events.len() + 1;
+        let events = new[..complete]
+            .split_inclusive(|byte| *byte == b'\n')
+            .zip(first..)
+            .map(|(event, line)| {
+                let event = serde_json::from_slice(event);
+                event
+                    .map(Arc::new)
+                    .map_err(|source| Error::AuditLog { line, source })
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        seen.bytes += u64::try_from(complete).unwrap_or_default();
+        seen.events.extend(events);
+        Ok(seen.events.clone())
+    }
+
+    fn after(&self, bytes: u64) -> io::Result<Vec<u8>> {
+        let mut log = File::open(&self.path)?;
+        log.seek(SeekFrom::Start(bytes))?;
+        let mut new = Vec::new();
+        log.read_to_end(&mut new)?;
+        Ok(new)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn a_log_is_read_line_by_line_as_it_grows() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = AuditLog::new(dir.path().join("audit.log"));
+        assert!(matches!(log.events(), Err(Error::File { .. })));
+
+        let mut file = File::create(log.path()).unwrap();
+        let numbers = || -> Vec<u64> {
+            let events = log.events().unwrap();
+            events.iter().filter_map(|event| event["n"].as_u64()).collect()
+        };
+        file.write_all(b"{\"n\":1}\n{\"n\":2}\n{\"n\":").unwrap();
+        assert_eq!(numbers(), [1, 2]);
+        assert_eq!(numbers(), [1, 2]);
+        file.write_all(b"3}\n").unwrap();
+        assert_eq!(numbers(), [1, 2, 3]);
+        file.write_all(b"no event\n").unwrap();
+        let error = log.events().unwrap_err();
+        assert_eq!(error.to_string(), "decode line 4 of the audit log");
+    }
+}
