@@ -1,10 +1,12 @@
 //! What the API server's audit log says of requests.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use serde_json::Value;
 use testkit::real::ControlPlane;
 
-use crate::replica::user;
+use crate::chart::user;
 
 /// A request that was answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,14 +32,15 @@ pub struct Asked {
 /// All requests so far, in the order of their answers.
 pub fn requests(control_plane: &ControlPlane) -> Vec<Asked> {
     let events = control_plane.audit_events().unwrap();
-    events.iter().map(Asked::from).collect()
+    events.iter().map(Arc::as_ref).map(Asked::from).collect()
 }
 
-/// Those of the service account that [`service_account`](crate::service_account) made for the controller.
+/// Those of the service account that the [chart](crate::chart::Chart) of the controller has.
 pub fn requests_of(control_plane: &ControlPlane, controller: &str) -> Vec<Asked> {
-    let mut requests = requests(control_plane);
-    requests.retain(|asked| asked.is_by(controller));
-    requests
+    let user = user(controller);
+    let events = control_plane.audit_events().unwrap();
+    let by_it = events.iter().filter(|event| event["user"]["username"] == user);
+    by_it.map(Arc::as_ref).map(Asked::from).collect()
 }
 
 impl Asked {

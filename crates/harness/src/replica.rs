@@ -1,21 +1,12 @@
 //! The binary of a controller as a process beside a real API server.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::ServiceAccount;
-use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
-use kube::Api;
-use kube::api::PostParams;
-use serde_json::{Value, json};
-use testkit::real::{ControlPlane, Process, eventually};
+use serde_json::Value;
+use testkit::real::{Process, eventually};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-
-use crate::rights::allowed;
-
-/// Where the Lease and the service account live.
-const NAMESPACE: &str = "kube-system";
 
 /// Within which a condition must hold that nothing but a busy machine delays.
 pub const SOON: Duration = Duration::from_secs(30);
@@ -61,16 +52,20 @@ impl Replica {
             .count()
     }
 
-    /// The answer of its admin server.
-    pub async fn get(&self, path: &str) -> (u16, String) {
-        let address = eventually(SOON, "the admin server's address is in the log", async || {
+    /// Where its admin server listens.
+    pub async fn address(&self) -> String {
+        eventually(SOON, "the admin server's address is in the log", async || {
             self.lines()
                 .iter()
                 .find_map(|line| line["address"].as_str().map(str::to_owned))
         })
         .await
-        .unwrap();
-        let mut stream = TcpStream::connect(address).await.unwrap();
+        .unwrap()
+    }
+
+    /// The answer of its admin server.
+    pub async fn get(&self, path: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(self.address().await).await.unwrap();
         let request = format!("GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut answer = String::new();
@@ -95,6 +90,12 @@ impl Replica {
             .sum()
     }
 
+    /// Waits until its caches are full.
+    pub async fn until_ready(&self) {
+        let full = async || (self.get("/readyz").await.0 == 200).then_some(());
+        eventually(SOON, "the replica is ready", full).await.unwrap();
+    }
+
     /// Whether it holds its Lease.
     pub async fn leads(&self) -> bool {
         self.metric("leader_election_master_status", "").await == 1
@@ -114,66 +115,4 @@ impl Replica {
         self.process.terminate().unwrap();
         self.process.wait_exit(SOON).await.unwrap().code()
     }
-}
-
-/// The kubeconfig of a service account with `rules` in the whole cluster, and the rights on the Lease that has
-/// the name of the controller; all are in force.
-pub async fn service_account(control_plane: &ControlPlane, controller: &str, rules: Value) -> PathBuf {
-    async fn make<K>(api: Api<K>, object: Value)
-    where
-        K: Clone + std::fmt::Debug + serde::Serialize + serde::de::DeserializeOwned,
-    {
-        api.create(&PostParams::default(), &serde_json::from_value(object).unwrap())
-            .await
-            .unwrap();
-    }
-    let client = control_plane.client();
-    let account = account(controller);
-    let subject = json!([{"kind": "ServiceAccount", "name": account, "namespace": NAMESPACE}]);
-    let metadata = json!({"name": controller});
-    let object = json!({"metadata": {"name": account}});
-    make::<ServiceAccount>(Api::namespaced(client.clone(), NAMESPACE), object).await;
-    let role = json!({"metadata": metadata, "rules": &rules});
-    make::<ClusterRole>(Api::all(client.clone()), role).await;
-    let binding = json!({"metadata": metadata, "subjects": subject,
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": controller}});
-    make::<ClusterRoleBinding>(Api::all(client.clone()), binding).await;
-    let lease = json!([
-        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]},
-        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": [controller],
-         "verbs": ["get", "update", "list", "watch"]}
-    ]);
-    let role = json!({"metadata": metadata, "rules": lease});
-    make::<Role>(Api::namespaced(client.clone(), NAMESPACE), role).await;
-    let binding = json!({"metadata": metadata, "subjects": subject,
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": controller}});
-    make::<RoleBinding>(Api::namespaced(client, NAMESPACE), binding).await;
-    // The API server's authorizer has them from watches, one for each kind.
-    let of_lease = json!({"verb": "get", "group": "coordination.k8s.io", "resource": "leases",
-        "namespace": NAMESPACE, "name": controller});
-    let first = &rules[0];
-    let in_cluster = json!({"verb": first["verbs"][0], "group": first["apiGroups"][0],
-        "resource": first["resources"][0], "name": first["resourceNames"][0]});
-    let in_force = async || {
-        let given = first.is_null() || allowed(control_plane, controller, &in_cluster).await;
-        (given && allowed(control_plane, controller, &of_lease).await).then_some(())
-    };
-    eventually(SOON, "the rights of the service account are in force", in_force)
-        .await
-        .unwrap();
-    control_plane
-        .service_account_kubeconfig(NAMESPACE, &account)
-        .await
-        .unwrap()
-}
-
-/// The name of a controller's service account. Not that of the controller: to it the API server gives the rights
-/// of the built-in loop.
-fn account(controller: &str) -> String {
-    format!("{controller}-replica")
-}
-
-/// The user name of a controller's service account.
-pub(crate) fn user(controller: &str) -> String {
-    format!("system:serviceaccount:{NAMESPACE}:{}", account(controller))
 }

@@ -1,56 +1,146 @@
-//! The rights of a controller's service account on a real API server.
+//! The rights that a controller's chart gives, and which of them it uses.
 
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use kube::Api;
 use kube::api::PostParams;
 use serde_json::{Value, json};
-use testkit::real::ControlPlane;
+use testkit::embedded::{Server, User};
+use testkit::real::{ControlPlane, eventually};
 
+use crate::SOON;
 use crate::audit::{Asked, requests_of};
-use crate::replica::user;
+use crate::chart::{Chart, user};
 
-/// Replaces the rights in the whole cluster of what [`service_account`](crate::service_account) made.
+/// Asked for by the API server inside a request for another resource, so that no audit log has them. That they are
+/// needed is shown by what happens without them.
+const INSIDE: [&str; 1] = ["resourceclaims/binding"];
+/// What every account may ask: what there is.
+const DISCOVERY: (&str, &str) = ("get", "");
+
+/// That a verb on a resource is allowed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Right {
+    /// Such as `patch`.
+    pub verb: String,
+    /// `*` for all.
+    pub group: String,
+    /// Plural, with the subresource after a slash; `*/scale` is that subresource of whatever has it.
+    pub resource: String,
+    /// The only object that it is on, if there is one.
+    name: Option<String>,
+    /// The only namespace that it is in, if there is one.
+    namespace: Option<String>,
+}
+
+impl Right {
+    /// Those that the rules of a role give, in `namespace` if it is not the whole cluster.
+    pub(crate) fn of_rules(rules: &Value, namespace: Option<&str>) -> Vec<Self> {
+        let words = |list: &Value| -> Vec<String> { serde_json::from_value(list.clone()).unwrap() };
+        let mut rights = Vec::new();
+        for rule in rules.as_array().unwrap() {
+            let name = rule["resourceNames"][0].as_str();
+            for group in words(&rule["apiGroups"]) {
+                for resource in words(&rule["resources"]) {
+                    for verb in words(&rule["verbs"]) {
+                        rights.push(Self {
+                            verb,
+                            group: group.clone(),
+                            resource: resource.clone(),
+                            name: name.map(str::to_owned),
+                            namespace: namespace.map(str::to_owned),
+                        });
+                    }
+                }
+            }
+        }
+        rights
+    }
+
+    /// Whether a request needs it.
+    pub fn is_used_by(&self, asked: &Asked) -> bool {
+        let same = match self.resource.strip_prefix('*') {
+            Some(subresource) => asked.resource.ends_with(subresource),
+            None => asked.resource == self.resource,
+        };
+        asked.verb == self.verb && same
+    }
+
+    /// As `resourceAttributes` of a review.
+    fn attributes(&self) -> Value {
+        let Self {
+            verb,
+            group,
+            resource,
+            name,
+            namespace,
+        } = self;
+        json!({"verb": verb, "group": group, "resource": resource, "name": name, "namespace": namespace})
+    }
+}
+
+/// Replaces the rights in the whole cluster that the chart gave, and waits until that counts.
 pub async fn grant(control_plane: &ControlPlane, controller: &str, rules: Value) {
     let cluster_roles: Api<ClusterRole> = Api::all(control_plane.client());
     let mut role = cluster_roles.get(controller).await.unwrap();
+    let before = Right::of_rules(&json!(role.rules.unwrap_or_default()), None);
+    let mut after = Right::of_rules(&rules, None);
     role.rules = serde_json::from_value(rules).unwrap();
     cluster_roles
         .replace(controller, &PostParams::default(), &role)
         .await
         .unwrap();
+    let taken: Vec<Right> = before
+        .iter()
+        .filter(|right| !after.contains(right))
+        .cloned()
+        .collect();
+    after.retain(|right| !before.contains(right));
+    until_in_force(control_plane, controller, &taken, false).await;
+    until_in_force(control_plane, controller, &after, true).await;
 }
 
-/// Whether the API server lets the controller do so, by now: it takes a moment to see new rights.
-pub async fn may(
+/// Waits until the API server's authorizer, which sees roles and bindings by watches, gives or refuses each of `rights`.
+pub(crate) async fn until_in_force(
     control_plane: &ControlPlane,
     controller: &str,
-    verb: &str,
-    group: &str,
-    resource: &str,
-) -> bool {
-    let attributes = json!({"verb": verb, "group": group, "resource": resource});
-    allowed(control_plane, controller, &attributes).await
+    rights: &[Right],
+    given: bool,
+) {
+    for right in rights {
+        let what = format!("the right {right:?} is {}", if given { "given" } else { "taken" });
+        let counts = async || (allowed(control_plane, controller, right).await == given).then_some(());
+        eventually(SOON, &what, counts).await.unwrap();
+    }
 }
 
-/// The same of a request with these `resourceAttributes`.
-pub(crate) async fn allowed(control_plane: &ControlPlane, controller: &str, attributes: &Value) -> bool {
+async fn allowed(control_plane: &ControlPlane, controller: &str, right: &Right) -> bool {
     let reviews: Api<SubjectAccessReview> = Api::all(control_plane.client());
-    let review = json!({"spec": {"user": user(controller), "resourceAttributes": attributes}});
+    let review = json!({"spec": {"user": user(controller), "resourceAttributes": right.attributes()}});
     let review = serde_json::from_value(review).unwrap();
     let reviewed = reviews.create(&PostParams::default(), &review).await.unwrap();
     reviewed.status.is_some_and(|status| status.allowed)
 }
 
-/// Those of `rights`, each a verb and a resource, that the controller has not used so far, by the audit log.
-pub fn unused<'a>(
-    control_plane: &ControlPlane,
-    controller: &str,
-    rights: &[(&'a str, &'a str)],
-) -> Vec<(&'a str, &'a str)> {
-    let requests = requests_of(control_plane, controller);
-    let used = |(verb, resource): &(&str, &str)| requests.iter().any(|asked| asked.is(verb, resource));
-    rights.iter().filter(|right| !used(right)).copied().collect()
+/// Waits until the controller has used each of the chart's rights, by the audit log.
+pub async fn until_all_used(control_plane: &ControlPlane, chart: Chart) {
+    let unused = || {
+        let requests = requests_of(control_plane, chart.controller());
+        let mut rights = chart.rights();
+        rights.retain(|right| !INSIDE.contains(&&*right.resource));
+        rights.retain(|right| !requests.iter().any(|asked| right.is_used_by(asked)));
+        rights
+    };
+    let all_used = async || unused().is_empty().then_some(());
+    let in_time = eventually(SOON, "every right is used", all_used).await;
+    assert!(in_time.is_ok(), "not used: {:#?}", unused());
+}
+
+/// Fails if the embedded server has refused a request for want of a right, or if `user` has not used one.
+pub fn assert_sufficient_and_used(server: &Server, user: &User) {
+    let refused = server.requests().only(|request| request.code == Some(403));
+    assert_eq!(refused.lines(), Vec::<String>::new());
+    assert_eq!(server.unused_rights(user), Vec::<String>::new());
 }
 
 /// The requests of the controller that were answered with 403 so far, by the audit log.
@@ -58,4 +148,13 @@ pub fn refused(control_plane: &ControlPlane, controller: &str) -> Vec<Asked> {
     let mut refused = requests_of(control_plane, controller);
     refused.retain(|asked| asked.code == 403);
     refused
+}
+
+/// The requests of the controller so far that the chart gives no right to, discovery aside: another role does.
+pub fn beyond(control_plane: &ControlPlane, chart: Chart) -> Vec<Asked> {
+    let rights = chart.rights();
+    let mut requests = requests_of(control_plane, chart.controller());
+    requests.retain(|asked| !asked.is(DISCOVERY.0, DISCOVERY.1));
+    requests.retain(|asked| !rights.iter().any(|right| right.is_used_by(asked)));
+    requests
 }

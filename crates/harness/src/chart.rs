@@ -1,0 +1,154 @@
+//! What the chart of a controller gives it: account, roles and bindings as Helm renders them.
+//!
+//! They are read from the goldens of the charts, which CI compares with what Helm renders.
+
+use std::path::{Path, PathBuf};
+
+use kube::Api;
+use kube::api::{DynamicObject, PostParams};
+use kube::core::{GroupVersionKind, TypeMeta};
+use kube::discovery::ApiResource;
+use serde_json::{Value, json};
+use testkit::embedded::{Server, User};
+use testkit::real::ControlPlane;
+
+use crate::rights::{Right, until_in_force};
+
+/// Where the charts are rendered into: the Lease and the service account live there.
+pub const NAMESPACE: &str = "kube-system";
+/// The API group of roles and bindings.
+const RBAC: &str = "rbac.authorization.k8s.io";
+/// Who has the rights on the embedded server.
+const USER: &str = "ours";
+/// The kinds that give rights, and whom.
+const KINDS: [&str; 5] = [
+    "ServiceAccount",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "Role",
+    "RoleBinding",
+];
+
+/// A chart as it is rendered with some values.
+#[derive(Clone, Copy, Debug)]
+pub struct Chart {
+    controller: &'static str,
+    golden: &'static str,
+}
+
+impl Chart {
+    /// That of a controller without any values.
+    pub const fn of(controller: &'static str) -> Self {
+        Self {
+            controller,
+            golden: "golden.yaml",
+        }
+    }
+
+    /// The same with the values of another golden in `xtask/charts/<controller>/`.
+    #[must_use]
+    pub const fn rendered_as(self, golden: &'static str) -> Self {
+        Self { golden, ..self }
+    }
+
+    /// The name of the controller.
+    pub const fn controller(self) -> &'static str {
+        self.controller
+    }
+
+    /// Makes the account, the roles and the bindings; the kubeconfig with a token of the account, once all its
+    /// rights are in force.
+    pub async fn install(self, control_plane: &ControlPlane) -> PathBuf {
+        let objects = self.objects();
+        for object in objects.into_iter().filter(gives_rights) {
+            create(control_plane, object).await;
+        }
+        self.installed(control_plane).await
+    }
+
+    /// The same where they are there: somebody installed the chart.
+    pub async fn installed(self, control_plane: &ControlPlane) -> PathBuf {
+        until_in_force(control_plane, self.controller, &self.rights(), true).await;
+        self.token(control_plane).await
+    }
+
+    /// A user of the embedded server who has the rights in the whole cluster; nobody else may do there, from now on,
+    /// what no right allows.
+    pub fn install_on(self, server: &Server) -> User {
+        let role = json!({
+            "apiVersion": format!("{RBAC}/v1"), "kind": "ClusterRole", "metadata": { "name": self.controller },
+            "rules": self.rules(),
+        });
+        let binding = json!({
+            "apiVersion": format!("{RBAC}/v1"), "kind": "ClusterRoleBinding", "metadata": { "name": self.controller },
+            "roleRef": { "apiGroup": RBAC, "kind": "ClusterRole", "name": self.controller },
+            "subjects": [{ "apiGroup": RBAC, "kind": "User", "name": USER }],
+        });
+        for object in [role, binding] {
+            server.insert(object).unwrap();
+        }
+        let user = server.add_user(USER, &[], "token");
+        server.enforce_rbac();
+        user
+    }
+
+    /// A kubeconfig with a further token of the account, as a further pod has one.
+    pub async fn token(self, control_plane: &ControlPlane) -> PathBuf {
+        let account = account(self.controller);
+        let kubeconfig = control_plane.service_account_kubeconfig(NAMESPACE, &account);
+        kubeconfig.await.unwrap()
+    }
+
+    /// The rules of its `ClusterRole`: what it gives in the whole cluster.
+    pub fn rules(self) -> Value {
+        self.rules_of("ClusterRole")
+    }
+
+    /// All that it gives, the rights on the Lease among them.
+    pub fn rights(self) -> Vec<Right> {
+        let mut rights = Right::of_rules(&self.rules(), None);
+        rights.extend(Right::of_rules(&self.rules_of("Role"), Some(NAMESPACE)));
+        rights
+    }
+
+    fn rules_of(self, kind: &str) -> Value {
+        let mut objects = self.objects();
+        let role = objects.iter_mut().find(|object| object["kind"] == kind);
+        role.unwrap_or_else(|| panic!("the chart has no {kind}"))["rules"].take()
+    }
+
+    /// Everything that is rendered.
+    fn objects(self) -> Vec<Value> {
+        let charts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../xtask/charts");
+        let text = std::fs::read_to_string(charts.join(self.controller).join(self.golden)).unwrap();
+        serde_saphyr::from_multiple(&text).unwrap()
+    }
+}
+
+/// The user name of a controller's service account.
+pub fn user(controller: &str) -> String {
+    format!("system:serviceaccount:{NAMESPACE}:{}", account(controller))
+}
+
+/// The name of a controller's service account. Not that of the controller: to it the API server gives the rights
+/// of the built-in loop.
+pub fn account(controller: &str) -> String {
+    format!("{controller}-standalone")
+}
+
+fn gives_rights(object: &Value) -> bool {
+    KINDS.iter().any(|kind| object["kind"] == *kind)
+}
+
+async fn create(control_plane: &ControlPlane, object: Value) {
+    let object: DynamicObject = serde_json::from_value(object).unwrap();
+    let TypeMeta { api_version, kind } = object.types.clone().unwrap();
+    let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &kind));
+    let client = control_plane.client();
+    let api: Api<DynamicObject> = match &object.metadata.namespace {
+        Some(namespace) => Api::namespaced_with(client, namespace, &resource),
+        None => Api::all_with(client, &resource),
+    };
+    api.create(&PostParams::default(), &object).await.unwrap();
+}

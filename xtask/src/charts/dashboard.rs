@@ -1,0 +1,111 @@
+//! The Grafana dashboard of a chart: a row of its own panels, then those that all have.
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Chart, source, yaml};
+
+/// Those that all have stand in rows of this many.
+const COLUMNS: usize = 3;
+/// Width of Grafana's grid, and height of a panel in its units.
+const WIDTH: usize = 24;
+const HEIGHT: usize = 8;
+/// What a panel counts has no unit, and is whole.
+const COUNT: &str = "count";
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Panel {
+    title: String,
+    #[serde(default)]
+    about: String,
+    /// Grafana's id of it, or [`COUNT`].
+    #[serde(default = "count")]
+    unit: String,
+    /// Shown where no series is there, instead of "No data".
+    empty: Option<String>,
+    queries: Vec<Query>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Query {
+    expr: String,
+    legend: String,
+}
+
+fn count() -> String {
+    COUNT.to_owned()
+}
+
+pub(super) fn model(chart: &Chart) -> Result<Value> {
+    let (own, shared) = (panels(chart.name)?, panels("")?);
+    let columns = own.len();
+    let own = (own.iter().enumerate()).map(|(place, panel)| (panel, grid(place, columns, 0)));
+    let shared = (shared.iter().enumerate()).map(|(place, panel)| (panel, grid(place, COLUMNS, HEIGHT)));
+    let panels: Vec<_> = (own.chain(shared).zip(1..))
+        .map(|((panel, grid), id)| panel.model(id, &grid, chart.name))
+        .collect();
+    Ok(json!({
+        "uid": chart.name,
+        "title": chart.name,
+        "description": chart.about,
+        "tags": ["kubernetes", "controller"],
+        "schemaVersion": 39,
+        "editable": true,
+        "refresh": "30s",
+        "time": {"from": "now-1h", "to": "now"},
+        "templating": {"list": [
+            {"name": "datasource", "label": "Prometheus", "type": "datasource", "query": "prometheus"},
+        ]},
+        "panels": panels,
+    }))
+}
+
+fn panels(chart: &str) -> Result<Vec<Panel>> {
+    yaml(&source(chart, "dashboard.yaml")?).with_context(|| format!("xtask/charts/{chart}/dashboard.yaml"))
+}
+
+/// Where a panel stands among others in rows of `columns`, the first of which begins at `top`.
+fn grid(place: usize, columns: usize, top: usize) -> Value {
+    let width = WIDTH / columns;
+    json!({"x": place % columns * width, "y": top + place / columns * HEIGHT, "w": width, "h": HEIGHT})
+}
+
+impl Panel {
+    fn model(&self, id: usize, grid: &Value, controller: &str) -> Value {
+        let targets: Vec<_> = self
+            .queries
+            .iter()
+            .zip('A'..)
+            .map(|(query, id)| {
+                let expr = query.expr.replace("CONTROLLER", controller);
+                json!({
+                    "refId": id,
+                    "expr": expr.replace("INTERVAL", "$__rate_interval"),
+                    "legendFormat": query.legend,
+                })
+            })
+            .collect();
+        let mut defaults = if self.unit == COUNT {
+            json!({"unit": "short", "decimals": 0, "min": 0})
+        } else {
+            json!({"unit": self.unit, "min": 0})
+        };
+        if let Some(empty) = &self.empty {
+            defaults["noValue"] = json!(empty);
+        }
+        json!({
+            "id": id,
+            "type": "timeseries",
+            "title": self.title,
+            "description": self.about,
+            "datasource": {"type": "prometheus", "uid": "${datasource}"},
+            "gridPos": grid,
+            "fieldConfig": {"defaults": defaults, "overrides": []},
+            "options": {"legend": {"displayMode": "list", "placement": "bottom"}, "tooltip": {"mode": "multi"}},
+            "targets": targets,
+        })
+    }
+}

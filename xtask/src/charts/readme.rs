@@ -1,0 +1,135 @@
+//! A chart's README: how to install it, every value, its rights, its alerts.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use anyhow::{Context, Result};
+use controller_core::args::SUPPORTED_KUBERNETES;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::values::{Values, type_name};
+use super::{Chart, alerts, yaml};
+
+/// A rule of a `ClusterRole`.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Rule {
+    api_groups: Vec<String>,
+    resources: Vec<String>,
+    verbs: Vec<String>,
+}
+
+impl Rule {
+    /// Of a table.
+    fn row(&self) -> String {
+        let groups = self.api_groups.iter().map(|group| match group.as_str() {
+            "" => "core".to_owned(),
+            group => format!("`{group}`"),
+        });
+        let groups: Vec<_> = groups.collect();
+        let [resources, verbs] = [&self.resources, &self.verbs].map(|words| words.join("`, `"));
+        format!("| {} | `{resources}` | `{verbs}` |", groups.join(", "))
+    }
+}
+
+/// `of_gates`: the rules that feature gates need, by gate, if it has such.
+pub(super) fn text(
+    chart: &Chart,
+    values: &Values,
+    rules: &str,
+    of_gates: Option<&str>,
+    alert_rules: &str,
+) -> Result<String> {
+    let Chart { name, about, .. } = chart;
+    let chart = chart.reference();
+    let mut text = format!(
+        "<!-- Written by `cargo xtask charts` from xtask/charts/ and the config type of the controller. -->\n\
+         # {name} chart\n\n\
+         {about}. What it does and why: [{name}](../../crates/{name}/README.md). For Kubernetes \
+         {SUPPORTED_KUBERNETES}.\n\n\
+         ```sh\n\
+         helm install {name} {chart} --namespace kube-system --set config.dryRun=true    # beside the built-in loop, writes nothing\n\
+         helm upgrade {name} {chart} --namespace kube-system --set config.dryRun=false   # once that one is switched off\n\
+         ```\n\n\
+         How to switch it off, compare the two, go back, choose sizes, and what to do when an alert fires:\n\
+         [operations](../../docs/operations.md).\n\n\
+         ## Values\n\n\
+         A key that is not here, or a value of another type, is refused, by its name.\n"
+    );
+    for section in &values.sections {
+        writeln!(text, "\n### {}\n", section.title)?;
+        writeln!(text, "| value | type | default | meaning |\n|---|---|---|---|")?;
+        for value in &section.values {
+            let (kind, default) = (type_name(&value.schema), code(&value.default));
+            writeln!(
+                text,
+                "| `{}` | {kind} | {default} | {} |",
+                value.name,
+                cell(&value.about)
+            )?;
+        }
+    }
+    text += "\n### config\n\n\
+             The config file of the controller; a flag in `extraArgs` beats it. Durations are as `1m30s`.\n\n\
+             | key | type | default | meaning |\n|---|---|---|---|\n";
+    for (key, schema) in values.config_keys() {
+        let default = schema.get("default").map(code).unwrap_or_default();
+        let about = cell(schema["description"].as_str().unwrap_or_default());
+        writeln!(
+            text,
+            "| `config.{key}` | {} | {default} | {about} |",
+            type_name(schema)
+        )?;
+    }
+    text += "\n## Rights\n\nIn the whole cluster:\n\n| API group | resources | verbs |\n|---|---|---|\n";
+    let rules: Vec<Rule> = yaml(rules).with_context(|| format!("rules.yaml of {name}"))?;
+    for rule in rules {
+        writeln!(text, "{}", rule.row())?;
+    }
+    let of_gates: BTreeMap<String, Vec<Rule>> = of_gates.map(yaml).transpose()?.unwrap_or_default();
+    for (gate, rules) in of_gates {
+        let rows = rules.iter().map(Rule::row).collect::<Vec<_>>().join("\n");
+        writeln!(
+            text,
+            "\nWith `{gate}=true` in `config.featureGates` (of `extraArgs` the chart knows nothing):\n\n\
+             | API group | resources | verbs |\n|---|---|---|\n{rows}"
+        )?;
+    }
+    writeln!(
+        text,
+        "\nIn the namespace of its Lease: `leases` `create`, and `get`, `update`, `list`, `watch` of the one called \
+         `{name}`.\n\n\
+         ## Alerts\n\n\
+         With `prometheusRule.enabled`, or from [files/alerts.yaml](files/alerts.yaml). They expect the label \
+         `job=\"{name}\"`, which ServiceMonitor and PodMonitor set.\n\n\
+         | alert | severity | after | what to do |\n|---|---|---|---|"
+    )?;
+    for alert in alerts::parsed(alert_rules)? {
+        let anchor = alert.annotations["runbook"]
+            .rsplit('#')
+            .next()
+            .unwrap_or_default()
+            .to_owned();
+        writeln!(
+            text,
+            "| `{}` | {} | {} | [{}](../../{}) |",
+            alert.name,
+            alert.labels["severity"],
+            alert.wait.as_deref().unwrap_or("at once"),
+            anchor.replace('-', " "),
+            alert.annotations["runbook"],
+        )?;
+    }
+    Ok(text)
+}
+
+fn code(value: &Value) -> String {
+    format!("`{}`", cell(&value.to_string()))
+}
+
+/// On one line, and without what ends a cell.
+fn cell(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    line.replace('|', "\\|")
+}

@@ -1,0 +1,126 @@
+//! Workloads under budgets, whose pods are evicted now and then, come again and become ready.
+
+use std::time::Duration;
+
+use disruption_controller::DisruptionController;
+use futures::FutureExt;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::EvictParams;
+use serde_json::{Value, json};
+use testkit::embedded::{self, Actors, KubeletOptions, POD_DISRUPTION_BUDGETS, PODS, Server};
+
+use crate::cluster::{Controller, start};
+use crate::faults::{Fault, writes};
+
+const WORKLOADS: u64 = 3;
+/// One pod is evicted as often as this.
+const TICKS_AN_EVICTION: u64 = 5;
+
+pub(crate) const CONTROLLER: Controller = Controller {
+    name: "disruption-controller",
+    start: start::<DisruptionController>,
+    prepare,
+    actors: || {
+        let kubelet = KubeletOptions::new()
+            .start_after(Duration::from_secs(8))
+            .stop_within(Duration::from_secs(4));
+        Actors::new().scheduler().replica_sets().kubelet(kubelet)
+    },
+    load: |server, tick| load(server, tick).boxed(),
+    faults: FAULTS,
+};
+
+const FAULTS: &[Fault] = &[
+    Fault {
+        name: "a budget selects pods of a controller that does not scale",
+        begin: |cluster| {
+            let owner = json!({
+                "apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": true,
+            });
+            let mut pod = json!({
+                "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "of-a-job", "labels": {"app": "job"}},
+                "spec": {"nodeName": "node-0", "containers": []},
+            });
+            pod["metadata"]["ownerReferences"] = json!([owner]);
+            cluster.server.insert(pod).unwrap();
+            cluster
+                .server
+                .insert(budget("job", &json!({"maxUnavailable": 1})))
+                .unwrap();
+        },
+        told_by: &["BudgetsFail"],
+    },
+    Fault {
+        name: "the API server takes 20 s for a status",
+        begin: |cluster| {
+            let slow = embedded::Fault::Delay(Duration::from_secs(20));
+            cluster.server.fail(writes(cluster, slow));
+        },
+        told_by: &["StatusLate"],
+    },
+    Fault {
+        name: "the built-in loop was not switched off, and thinks otherwise",
+        begin: |cluster| cluster.fault = Some(|server, _| async move { undo(&server) }.boxed()),
+        told_by: &["RivalWriter"],
+    },
+];
+
+fn prepare(server: &Server) {
+    for node in 0..5 {
+        let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": format!("node-{node}")}});
+        server.insert(node).unwrap();
+    }
+    let amounts = [
+        json!({"minAvailable": 2}),
+        json!({"maxUnavailable": 1}),
+        json!({"minAvailable": "50%"}),
+    ];
+    for (workload, amount) in (0..WORKLOADS).zip(amounts.iter().cycle()) {
+        let app = app(workload);
+        let template = json!({"metadata": {"labels": {"app": app}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+        server
+            .insert(json!({
+                "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": app},
+                "spec": {"replicas": 3, "selector": {"matchLabels": {"app": app}}, "template": template},
+            }))
+            .unwrap();
+        server.insert(budget(&app, amount)).unwrap();
+    }
+}
+
+async fn load(server: Server, tick: u64) {
+    if !tick.is_multiple_of(TICKS_AN_EVICTION) {
+        return;
+    }
+    let app = app(tick / TICKS_AN_EVICTION % WORKLOADS);
+    let pods = server.list(&PODS);
+    let Some(pod) = pods.iter().find(|pod| pod["metadata"]["labels"]["app"] == *app) else {
+        return;
+    };
+    let drain: Api<Pod> = Api::namespaced(server.client_as("drain/test"), "default");
+    let name = pod["metadata"]["name"].as_str().unwrap();
+    // The budget may say no, and while the API server is away nobody is asked.
+    let _ = drain.evict(name, &EvictParams::default()).await;
+}
+
+fn budget(app: &str, amount: &Value) -> Value {
+    let mut pdb = json!({
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": app},
+        "spec": amount,
+    });
+    pdb["spec"]["selector"] = json!({"matchLabels": {"app": app}});
+    pdb
+}
+
+/// What a rival does at once when it sees our status.
+fn undo(server: &Server) {
+    let differ = |pdb: &mut Value| pdb["status"]["disruptionsAllowed"] = json!(3);
+    server
+        .edit(&POD_DISRUPTION_BUDGETS, "default", &app(0), differ)
+        .unwrap();
+}
+
+fn app(workload: u64) -> String {
+    format!("web-{workload}")
+}

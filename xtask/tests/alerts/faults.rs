@@ -1,0 +1,136 @@
+//! What goes wrong with every controller, whatever it does.
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+
+use controller_core::runtime::{Env, Failure};
+use controller_core::workqueue::{DefaultRateLimiter, QueueMetrics, WorkQueue};
+use futures::FutureExt;
+use harness::Start;
+use serde_json::json;
+use testkit::embedded::{self, LEASES, Rule, Server};
+use ttl_controller::TtlController;
+use ttl_controller::config::Config;
+
+use crate::cluster::{Cluster, TICK, now, writes_an_object};
+
+/// Something that goes wrong.
+pub(crate) struct Fault {
+    pub(crate) name: &'static str,
+    pub(crate) begin: fn(&mut Cluster),
+    /// All alerts that fire, named without the controller.
+    pub(crate) told_by: &'static [&'static str],
+}
+
+/// With the alerts that tell them of the ttl-controller.
+pub(crate) const SHARED: &[Fault] = &[
+    Fault {
+        name: "all replicas are gone",
+        begin: |cluster| cluster.replicas.clear(),
+        told_by: &["Down"],
+    },
+    Fault {
+        name: "a stranger holds the Lease",
+        begin: |cluster| cluster.fault = Some(|server, _| async move { take_lease(&server) }.boxed()),
+        told_by: &["NoLeader", "NodesOutOfDate"],
+    },
+    Fault {
+        name: "a second release has a Lease of its own",
+        begin: |cluster| {
+            cluster.start_as(|identity, client, clock| {
+                let start = Start::of::<TtlController>().elected_as(identity);
+                start.lease_in("default").start(client, clock)
+            });
+        },
+        told_by: &["SeveralLeaders"],
+    },
+    Fault {
+        name: "the right to write is missing",
+        begin: |cluster| {
+            let refused = embedded::Fault::status(403, "Forbidden");
+            cluster.server.fail(writes(cluster, refused));
+        },
+        told_by: &["NodesOutOfDate", "RequestsRefused", "RetriesGrow"],
+    },
+    Fault {
+        name: "no write succeeds",
+        begin: |cluster| {
+            let fails = embedded::Fault::status(500, "InternalError");
+            cluster.server.fail(writes(cluster, fails));
+        },
+        told_by: &["NodesOutOfDate", "RetriesGrow"],
+    },
+    Fault {
+        name: "the network of one node fails",
+        begin: |cluster| {
+            let leader = cluster.take_leader();
+            let agent = format!("{}/{}", cluster.controller.name, leader.name);
+            cluster.replicas.push(leader);
+            let cut = Rule::new(embedded::Fault::DropBefore);
+            cluster
+                .server
+                .fail(cut.matching(move |request| request.user_agent == agent));
+            cluster.server.close_watches();
+        },
+        told_by: &["RequestsFail"],
+    },
+    Fault {
+        name: "the API server is gone",
+        begin: |cluster| cluster.server.down(),
+        told_by: &["NoLeader", "RequestsFail"],
+    },
+    Fault {
+        name: "the workers are stuck",
+        begin: |cluster| {
+            cluster.replicas.clear();
+            cluster.start_as(|identity, client, clock| {
+                let start = Start::of::<TtlController>().elected_as(identity);
+                start
+                    .running(|config, env| stuck(config, env).boxed())
+                    .start(client, clock)
+            });
+        },
+        told_by: &["QueueStalled"],
+    },
+];
+
+/// `fault` for every write of the controller but those of its Lease and its events.
+pub(crate) fn writes(cluster: &Cluster, fault: embedded::Fault) -> Rule {
+    Rule::new(fault)
+        .matching(cluster.asks())
+        .matching(writes_an_object)
+}
+
+/// The same for the first request only that is about an object of this name.
+pub(crate) fn once_an_object(rule: Rule) -> Rule {
+    let asked = Mutex::new(BTreeSet::new());
+    rule.matching(move |request| asked.lock().unwrap().insert(request.name.clone()))
+}
+
+fn take_lease(server: &Server) {
+    let renewed = format!("{:.6}", now(server));
+    let take = |lease: &mut serde_json::Value| {
+        lease["spec"]["holderIdentity"] = json!("stranger");
+        lease["spec"]["renewTime"] = json!(renewed);
+    };
+    server
+        .edit(&LEASES, "kube-system", "ttl-controller", take)
+        .unwrap();
+}
+
+/// A controller with one worker, which never comes back from its first key.
+async fn stuck(_: Config, env: Env) -> Result<(), Failure> {
+    let metrics = QueueMetrics::register(&env.registry, env.clock.clone(), "ttl_controller")?;
+    let queue = WorkQueue::new(
+        env.clock.clone(),
+        DefaultRateLimiter::new(env.clock.clone()),
+        metrics,
+    );
+    queue.add(0);
+    let _first = queue.get().await;
+    for key in 1.. {
+        queue.add(key);
+        env.clock.sleep(TICK).await;
+    }
+    Ok(())
+}

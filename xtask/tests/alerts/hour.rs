@@ -1,0 +1,73 @@
+//! The hours that are recorded.
+
+use std::time::Duration;
+
+use testkit::embedded::{Fault, Rule};
+
+use crate::cluster::Cluster;
+use crate::faults;
+
+/// What happens in every healthy cluster at some time, all in one hour: a rolling upgrade, a node that dies, a list
+/// again, conflicts, requests that are to wait, an API server that restarts.
+pub(crate) async fn healthy(cluster: &mut Cluster) {
+    cluster.pass(7).await;
+    upgrade(cluster).await;
+    cluster.pass(5).await;
+    drop(cluster.take_leader());
+    cluster.pass(1).await;
+    cluster.start();
+    cluster.pass(5).await;
+    cluster.server.compact();
+    cluster.server.close_watches();
+    cluster.pass(4).await;
+    be_busy(cluster);
+    cluster.pass(10).await;
+    cluster.server.restart();
+    cluster.pass(1).await;
+    come_up(cluster);
+    cluster.pass(25).await;
+}
+
+/// Half an hour in which something is wrong all the time.
+pub(crate) async fn with(cluster: &mut Cluster, fault: &faults::Fault) {
+    (fault.begin)(cluster);
+    cluster.pass(28).await;
+}
+
+/// Replaces each replica by a new one, as a Deployment does. The last to go leads, and hands over.
+async fn upgrade(cluster: &mut Cluster) {
+    for _ in 0..2 {
+        cluster.start();
+        cluster.pass(1).await;
+        let leader = cluster.take_leader();
+        leader.process.stop().await;
+        cluster.pass(1).await;
+    }
+}
+
+/// Some writes of the controller meet others', some are to wait, some are lost.
+fn be_busy(cluster: &Cluster) {
+    for fault in [
+        Fault::status(409, "Conflict"),
+        Fault::Throttled {
+            retry_after: Duration::from_secs(2),
+        },
+        Fault::status(500, "InternalError"),
+        Fault::DropAfterEffect,
+    ] {
+        let writes = Rule::new(fault)
+            .matching(cluster.asks())
+            .matching(|request| request.verb.is_write());
+        cluster.server.fail(writes.probability(0.1).times(12));
+    }
+}
+
+/// The API server is there again; for some seconds it does not know the roles yet.
+fn come_up(cluster: &Cluster) {
+    let knows_roles = cluster.server.elapsed() + Duration::from_secs(5);
+    let early = Rule::new(Fault::status(403, "Forbidden")).matching(cluster.asks());
+    cluster
+        .server
+        .fail(early.matching(move |request| request.arrived < knows_roles));
+    cluster.server.up();
+}

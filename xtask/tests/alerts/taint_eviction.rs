@@ -1,0 +1,97 @@
+//! Nodes that get a taint for a minute, and pods that do not tolerate it, for some time, or for ever.
+
+use std::time::Duration;
+
+use futures::FutureExt;
+use serde_json::{Value, json};
+use taint_eviction_controller::TaintEvictionController;
+use testkit::embedded::{self, Actors, KubeletOptions, NODES, Server, Verb};
+
+use crate::cluster::{Controller, start};
+use crate::faults::{Fault, once_an_object, writes};
+
+const NODES_THERE: u64 = 6;
+/// How long a node has its taint, which is a minute and a half; then the next one gets it.
+const TICKS_TAINTED: u64 = 9;
+
+pub(crate) const CONTROLLER: Controller = Controller {
+    name: "taint-eviction-controller",
+    start: start::<TaintEvictionController>,
+    prepare,
+    actors: || {
+        let kubelet = KubeletOptions::new().stop_within(Duration::from_secs(4));
+        Actors::new().scheduler().replica_sets().kubelet(kubelet)
+    },
+    load: |server, tick| async move { load(&server, tick) }.boxed(),
+    faults: FAULTS,
+};
+
+const FAULTS: &[Fault] = &[
+    Fault {
+        name: "a node fails, and a policy refuses the deletes",
+        begin: |cluster| {
+            let refused = writes(cluster, embedded::Fault::status(403, "Forbidden"));
+            cluster.server.fail(refused.verb(Verb::Delete));
+            cluster.fault = Some(|server, _| async move { taint(&server, NODES_THERE - 1, true) }.boxed());
+        },
+        told_by: &["EvictionsOverdue", "RequestsRefused"],
+    },
+    Fault {
+        name: "the API server lets each delete wait for 80 s",
+        begin: |cluster| {
+            let wait = embedded::Fault::Throttled {
+                retry_after: Duration::from_secs(80),
+            };
+            let deletes = writes(cluster, wait).verb(Verb::Delete);
+            cluster.server.fail(once_an_object(deletes));
+        },
+        told_by: &["EvictionsLate"],
+    },
+];
+
+fn prepare(server: &Server) {
+    for node in 0..NODES_THERE {
+        let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name(node)}});
+        server.insert(node).unwrap();
+    }
+    let tolerates =
+        |seconds: Value| json!([{"key": "k", "operator": "Exists", "tolerationSeconds": seconds}]);
+    for (app, tolerations) in [
+        ("not", json!([])),
+        ("some-seconds", tolerates(json!(20))),
+        ("longer-than-it-takes", tolerates(json!(300))),
+        ("for-ever", tolerates(Value::Null)),
+    ] {
+        let template = json!({
+            "metadata": {"labels": {"app": app}},
+            "spec": {"tolerations": tolerations, "containers": [{"name": "c", "image": "i"}]},
+        });
+        server
+            .insert(json!({
+                "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": app},
+                "spec": {"replicas": 6, "selector": {"matchLabels": {"app": app}}, "template": template},
+            }))
+            .unwrap();
+    }
+}
+
+fn load(server: &Server, tick: u64) {
+    if !tick.is_multiple_of(TICKS_TAINTED) {
+        return;
+    }
+    let turn = tick / TICKS_TAINTED;
+    taint(server, turn + NODES_THERE - 1, false);
+    taint(server, turn, true);
+}
+
+fn taint(server: &Server, number: u64, tainted: bool) {
+    let taint = json!([{"key": "k", "effect": "NoExecute"}]);
+    let edit = |node: &mut Value| node["spec"]["taints"] = if tainted { taint } else { Value::Null };
+    server
+        .edit(&NODES, "", &name(number % NODES_THERE), edit)
+        .unwrap();
+}
+
+fn name(number: u64) -> String {
+    format!("node-{number}")
+}

@@ -1,0 +1,75 @@
+//! Jobs that run for a minute and are left to their TTL.
+
+use std::time::Duration;
+
+use futures::FutureExt;
+use serde_json::{Value, json};
+use testkit::embedded::{self, Actors, JOBS, Server};
+use ttl_after_finished_controller::TtlAfterFinishedController;
+
+use crate::cluster::{Controller, TICK, now, start};
+use crate::faults::{Fault, once_an_object, writes};
+
+/// One Job is created as often as this.
+const TICKS_A_JOB: u64 = 2;
+/// How long a Job runs.
+const RUNS: u64 = 60 / TICK.as_secs();
+
+pub(crate) const CONTROLLER: Controller = Controller {
+    name: "ttl-after-finished-controller",
+    start: start::<TtlAfterFinishedController>,
+    prepare: |_| {},
+    actors: Actors::new,
+    load: |server, tick| async move { load(&server, tick) }.boxed(),
+    faults: FAULTS,
+};
+
+const FAULTS: &[Fault] = &[Fault {
+    name: "the API server lets many deletes wait for two minutes",
+    begin: |cluster| {
+        let wait = embedded::Fault::Throttled {
+            retry_after: Duration::from_mins(2),
+        };
+        // Not all: then half of all syncs would be retries.
+        cluster
+            .server
+            .fail(once_an_object(writes(cluster, wait)).probability(0.6));
+    },
+    told_by: &["DeletionsLate"],
+}];
+
+fn load(server: &Server, tick: u64) {
+    if !tick.is_multiple_of(TICKS_A_JOB) {
+        return;
+    }
+    let ttl = 30 + 20 * (tick % 7);
+    server
+        .insert(json!({
+            "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name(tick)},
+            "spec": {
+                "ttlSecondsAfterFinished": ttl,
+                "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}},
+            },
+        }))
+        .unwrap();
+    if let Some(ended) = tick.checked_sub(RUNS) {
+        finish(server, &name(ended));
+        // One user does not wait.
+        if ended.is_multiple_of(11) {
+            server.delete(&JOBS, "default", &name(ended)).unwrap();
+        }
+    }
+}
+
+fn finish(server: &Server, name: &str) {
+    let at = now(server).strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let finish = |job: &mut Value| {
+        job["status"]["conditions"] =
+            json!([{"type": "Complete", "status": "True", "lastTransitionTime": at}]);
+    };
+    server.edit(&JOBS, "default", name, finish).unwrap();
+}
+
+fn name(number: u64) -> String {
+    format!("job-{number}")
+}

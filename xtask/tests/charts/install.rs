@@ -1,0 +1,194 @@
+//! Releases on a real API server: installed, upgraded, rolled back and uninstalled, alone and side by side.
+
+use std::collections::BTreeMap;
+use std::process::Output;
+
+use harness::SOON;
+use serde_json::Value;
+use testkit::real::eventually;
+
+use crate::support::{CHARTS, Cluster, chart, helm, kubectl, said};
+
+/// The kinds of which a release has objects.
+const KINDS: &str = "clusterroles,clusterrolebindings,configmaps,deployments,flowschemas,poddisruptionbudgets,\
+                     rolebindings,roles,serviceaccounts,services";
+const NAMESPACE: &str = "kube-system";
+
+impl Cluster {
+    fn helm(&self, args: &[&str]) -> Output {
+        let kubeconfig = format!("--kubeconfig={}", self.kubeconfig.display());
+        let mut all = vec![kubeconfig.as_str(), "--namespace", NAMESPACE];
+        all.extend(args);
+        helm(&all)
+    }
+
+    /// Installs or upgrades the chart, under its own name, and returns its notes.
+    fn put(&self, verb: &str, name: &str, args: &[&str]) -> String {
+        let chart = chart(name);
+        let mut put = vec![verb, name, &chart];
+        put.extend(args);
+        said(self.helm(&put))
+    }
+
+    /// The objects of the release `name` by kind and name.
+    fn objects(&self, name: &str) -> BTreeMap<String, Value> {
+        let label = format!("app.kubernetes.io/instance={name}");
+        let get = ["get", KINDS, "-n", NAMESPACE, "-l", &label, "-o", "json"];
+        let list: Value = serde_json::from_str(&said(kubectl(&self.kubeconfig, &get, ""))).unwrap();
+        let objects = list["items"].as_array().unwrap().iter().map(|object| {
+            let id = format!(
+                "{} {}",
+                object["kind"].as_str().unwrap(),
+                object["metadata"]["name"].as_str().unwrap()
+            );
+            (id, object.clone())
+        });
+        objects.collect()
+    }
+
+    /// Their resourceVersions: equal ones mean that nothing was written between.
+    fn versions(&self, name: &str) -> BTreeMap<String, String> {
+        let version = |object: Value| object["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+        let objects = self.objects(name);
+        objects
+            .into_iter()
+            .map(|(id, object)| (id, version(object)))
+            .collect()
+    }
+
+    /// The checksum that the pods of the release carry, and their config file.
+    fn config(&self, name: &str) -> (String, String) {
+        let objects = self.objects(name);
+        let pods = &objects[&format!("Deployment {name}")]["spec"]["template"];
+        let checksum = pods["metadata"]["annotations"]["checksum/config"]
+            .as_str()
+            .unwrap();
+        let file = objects[&format!("ConfigMap {name}")]["data"]["config.yaml"]
+            .as_str()
+            .unwrap();
+        (checksum.to_owned(), file.to_owned())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a control plane: cargo xtask test"]
+async fn each_chart_is_installed_upgraded_rolled_back_and_uninstalled_alone() {
+    let cluster = Cluster::start().await;
+    for name in CHARTS {
+        let notes = cluster.put("install", name, &["--set", "config.dryRun=true"]);
+        assert!(
+            notes.contains("It decides and reports, and writes nothing"),
+            "{notes}"
+        );
+        assert!(notes.contains(&format!("--controllers=*,-{name}")), "{notes}");
+        assert_eq!(
+            cluster.objects(name).into_keys().collect::<Vec<_>>(),
+            [
+                format!("ClusterRole {name}"),
+                format!("ClusterRoleBinding {name}"),
+                format!("ConfigMap {name}"),
+                format!("Deployment {name}"),
+                format!("FlowSchema {name}"),
+                format!("FlowSchema {name}-lease"),
+                format!("PodDisruptionBudget {name}"),
+                format!("Role {name}"),
+                format!("RoleBinding {name}"),
+                format!("Service {name}"),
+                format!("ServiceAccount {name}-standalone"),
+            ]
+        );
+        let first = cluster.config(name);
+        assert_eq!(first.1, "dryRun: true\n");
+
+        // What NOTES.txt says to type.
+        let upgrade = ["--reset-then-reuse-values", "--set", "config.dryRun=false"];
+        let notes = cluster.put("upgrade", name, &upgrade);
+        assert!(notes.contains("It writes."), "{notes}");
+        let second = cluster.config(name);
+        assert_eq!(second.1, "dryRun: false\n");
+        assert_ne!(second.0, first.0, "the pods are not replaced");
+
+        let wrong = cluster.helm(&["upgrade", name, &chart(name), "--set", "config.dryRum=true"]);
+        assert!(!wrong.status.success());
+        let errors = String::from_utf8_lossy(&wrong.stderr);
+        assert!(
+            errors.contains("additional properties 'dryRum' not allowed"),
+            "{errors}"
+        );
+        assert_eq!(cluster.config(name), second);
+
+        said(cluster.helm(&["rollback", name, "1"]));
+        assert_eq!(cluster.config(name), first);
+
+        said(cluster.helm(&["uninstall", name]));
+        assert_eq!(cluster.objects(name), BTreeMap::new());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a control plane: cargo xtask test"]
+async fn of_five_side_by_side_each_is_upgraded_rolled_back_and_goes_without_a_write_to_the_others() {
+    let cluster = Cluster::start().await;
+    for name in CHARTS {
+        cluster.put("install", name, &[]);
+    }
+    let others = |name: &str| {
+        let others = CHARTS.into_iter().filter(|other| *other != name);
+        others.map(|other| cluster.versions(other)).collect::<Vec<_>>()
+    };
+    for name in CHARTS {
+        let (before, own) = (others(name), cluster.versions(name));
+        cluster.put(
+            "upgrade",
+            name,
+            &["--set", "config.kubeApiQps=100,labels.team=platform"],
+        );
+        assert_ne!(cluster.versions(name), own);
+        assert_eq!(others(name), before, "{name}");
+    }
+    for name in CHARTS {
+        let before = others(name);
+        assert_eq!(cluster.config(name).1, "kubeApiQps: 100\n");
+        said(cluster.helm(&["rollback", name, "1"]));
+        assert_eq!(cluster.config(name).1, "{}\n");
+        assert_eq!(others(name), before, "{name}");
+    }
+    for name in CHARTS {
+        let before = others(name);
+        said(cluster.helm(&["uninstall", name]));
+        assert_eq!(cluster.objects(name), BTreeMap::new());
+        assert_eq!(others(name), before, "{name}");
+    }
+}
+
+/// As kube-controller-manager makes them, with `--use-service-account-credentials`.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a control plane: cargo xtask test"]
+async fn the_service_accounts_of_the_built_in_loops_are_in_nobody_s_way() {
+    let cluster = Cluster::start().await;
+    for name in CHARTS {
+        let create = ["create", "serviceaccount", name, "-n", NAMESPACE];
+        said(kubectl(&cluster.kubeconfig, &create, ""));
+        cluster.put("install", name, &[]);
+        let rules = &cluster.objects(name)[&format!("ClusterRole {name}")]["rules"];
+        let account = format!("system:serviceaccount:{NAMESPACE}:{name}-standalone");
+        let can_i = ["auth", "can-i", "--list", "--no-headers", "--as", &account];
+        let resources = rules
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|rule| rule["resources"].as_array().unwrap().len());
+        let wanted = resources.sum::<usize>();
+        // The authorizer has the bindings from a watch.
+        let theirs = async || {
+            let listed = said(kubectl(&cluster.kubeconfig, &can_i, ""));
+            // Beside its own, what every account may: reviews of itself, and discovery.
+            let own = listed
+                .lines()
+                .filter(|line| !line.contains("selfsubject") && !line.trim_start().starts_with('['));
+            (own.count() == wanted).then_some(())
+        };
+        let what = format!("{account} has {wanted} rights in the namespace");
+        eventually(SOON, &what, theirs).await.unwrap();
+    }
+}

@@ -1,0 +1,16 @@
+//! The charts with Helm (`$HELM`, else that of the `PATH`), and on a real API server.
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test"
+)]
+
+mod install;
+mod objects;
+mod process;
+mod render;
+mod support;
+mod tour;

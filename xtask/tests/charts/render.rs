@@ -1,0 +1,156 @@
+//! What Helm makes of the charts, without a cluster.
+
+use std::fs;
+
+use rstest::rstest;
+
+use crate::support::{CHARTS, chart, everything, helm, said, source};
+
+#[test]
+#[ignore = "needs helm: cargo xtask test"]
+fn helm_finds_no_fault() {
+    let charts = CHARTS.map(chart);
+    let mut lint = vec!["lint", "--strict", "--with-subcharts"];
+    lint.extend(charts.iter().map(String::as_str));
+    said(helm(&lint));
+    let everything = everything();
+    lint.push(&everything);
+    said(helm(&lint));
+}
+
+/// `GOLDEN=write` writes them anew.
+#[test]
+#[ignore = "needs helm: cargo xtask test"]
+fn the_charts_render_as_the_goldens_have_it() {
+    for name in CHARTS {
+        golden(name, &format!("{name}/golden.yaml"), &[]);
+    }
+    // The rights that a feature gate needs.
+    golden(
+        "resourceclaim-controller",
+        "resourceclaim-controller/groups.golden.yaml",
+        &["--set=config.featureGates=DRAWorkloadResourceClaims=true"],
+    );
+    // The others differ in what stands in files/ alone; the dashboard is there to be read.
+    golden(
+        "ttl-controller",
+        "everything.golden.yaml",
+        &[&everything(), "--set=dashboard.enabled=false"],
+    );
+}
+
+fn golden(name: &str, file: &str, args: &[&str]) {
+    let chart = chart(name);
+    let mut template = vec!["template", name, &chart, "--namespace=kube-system"];
+    template.extend(args);
+    let rendered = said(helm(&template));
+    let path = source(file);
+    if std::env::var("GOLDEN").is_ok_and(|golden| golden == "write") {
+        fs::write(&path, &rendered).unwrap();
+    }
+    let wanted = fs::read_to_string(&path).unwrap();
+    let differs = wanted
+        .lines()
+        .zip(rendered.lines())
+        .find(|(wanted, rendered)| wanted != rendered);
+    assert!(
+        wanted == rendered,
+        "{file} differs, at first in {differs:?}; GOLDEN=write writes it anew"
+    );
+}
+
+#[rstest]
+#[case::a_key_that_is_none("replica=3", "additional properties 'replica' not allowed")]
+#[case::a_key_of_the_config_that_is_none(
+    "config.concurrentSincs=3",
+    "at '/config': additional properties 'concurrentSincs' not allowed"
+)]
+#[case::a_key_further_down_that_is_none(
+    "serviceMonitor.intervall=3s",
+    "at '/serviceMonitor': additional properties 'intervall' not allowed"
+)]
+#[case::a_key_that_the_pod_sets(
+    "config.leaderElectIdentity=a",
+    "at '/config': additional properties 'leaderElectIdentity' not allowed"
+)]
+#[case::a_word_for_a_number("replicas=two", "at '/replicas': got string, want integer")]
+#[case::a_word_for_a_number_of_the_config(
+    "config.kubeApiQps=fast",
+    "at '/config/kubeApiQps': got string, want number"
+)]
+#[case::a_number_for_a_duration(
+    "config.leaderElectLeaseDuration=15",
+    "at '/config/leaderElectLeaseDuration': got number, want string"
+)]
+#[case::no_duration(
+    "config.leaderElectLeaseDuration=soon",
+    "at '/config/leaderElectLeaseDuration': 'soon' does not match"
+)]
+#[case::no_choice("image.pullPolicy=Sometimes", "at '/image/pullPolicy': value must be one of")]
+#[case::no_log_format("config.logFormat=xml", "at '/config/logFormat'")]
+#[case::no_workers(
+    "config.concurrentSyncs=0",
+    "at '/config/concurrentSyncs': minimum: got 0, want 1"
+)]
+#[case::a_map_for_a_list("extraArgs.a=b", "at '/extraArgs': got object, want array")]
+#[case::nothing_where_something_must_be("config=null", "missing property 'config'")]
+#[case::a_label_that_selects_the_pods(
+    r"labels.app\.kubernetes\.io/name=other",
+    "at '/labels/app.kubernetes.io~1name': false schema"
+)]
+#[case::an_annotation_that_the_pods_have(
+    "annotations.checksum/config=none",
+    "at '/annotations/checksum~1config': false schema"
+)]
+#[case::several_writers(
+    "config.leaderElect=false",
+    "replicas: more than one needs config.leaderElect"
+)]
+#[case::two_scrapes(
+    "serviceMonitor.enabled=true,podMonitor.enabled=true",
+    "serviceMonitor.enabled, podMonitor.enabled: both"
+)]
+#[case::a_monitor_of_no_service(
+    "serviceMonitor.enabled=true,service.enabled=false",
+    "serviceMonitor.enabled: needs service.enabled"
+)]
+#[ignore = "needs helm: cargo xtask test"]
+fn a_wrong_value_is_refused_by_its_name(#[case] set: &str, #[case] named: &str) {
+    let output = helm(&["template", "a", &chart("ttl-controller"), "--set", set]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success(), "{set} is taken");
+    assert!(errors.contains(named), "{errors}");
+}
+
+#[test]
+#[ignore = "needs helm: cargo xtask test"]
+fn every_chart_refuses_a_key_that_its_config_has_not() {
+    for name in CHARTS {
+        let output = helm(&["template", "a", &chart(name), "--set", "config.concurrentSincs=3"]);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            errors.contains("additional properties 'concurrentSincs' not allowed"),
+            "{name}: {errors}"
+        );
+    }
+}
+
+#[rstest]
+#[case::one_replica_needs_no_lease("config.leaderElect=false,replicas=1", "type: Recreate")]
+#[case::a_dry_run_needs_none("config.leaderElect=false,config.dryRun=true", "replicas: 2")]
+#[case::whole_numbers_stay_whole("config.kubeApiBurst=10000000", "kubeApiBurst: 10000000\n")]
+#[case::as_a_part_of_another_chart("global.any=thing", "kind: Deployment")]
+#[ignore = "needs helm: cargo xtask test"]
+fn a_value_shows_in_the_objects(#[case] set: &str, #[case] shown: &str) {
+    let rendered = said(helm(&["template", "a", &chart("ttl-controller"), "--set", set]));
+    assert!(rendered.contains(shown), "{rendered}");
+}
+
+#[test]
+#[ignore = "needs helm: cargo xtask test"]
+fn one_replica_has_no_disruption_budget() {
+    let chart = chart("ttl-controller");
+    let with = |replicas| said(helm(&["template", "a", &chart, "--set", replicas]));
+    assert!(with("replicas=2").contains("kind: PodDisruptionBudget"));
+    assert!(!with("replicas=1").contains("kind: PodDisruptionBudget"));
+}
