@@ -12,10 +12,13 @@
 )]
 
 pub mod audit;
+pub mod chart;
 pub mod history;
 mod replica;
 pub mod rights;
+pub mod sabotage;
 pub mod surface;
+pub mod upgrades;
 
 use std::time::Duration;
 
@@ -37,24 +40,45 @@ use prometheus::Registry;
 use testkit::history::Life;
 use tokio::sync::oneshot;
 
-pub use replica::{QUICK_LEASE, Replica, SOON, service_account};
+pub use replica::{QUICK_LEASE, Replica, SOON};
 
 /// The default limits of the command line.
 const LIMITS: Limits = Limits {
     qps: 50.0,
     burst: 100,
 };
+/// Where the Leases are, unless said otherwise.
+const NAMESPACE: &str = "kube-system";
 /// How long a drain may take.
 const DRAIN: Duration = Duration::from_secs(10);
 
+/// Asks for `all` of [`long_or_short`].
+const LONG_TESTS: &str = "LONG_TESTS";
+
+/// How much a test does whose length is its worth, or how strict it is about time: `all` where `$LONG_TESTS` is set, as
+/// every night, else `some`, which suits a machine with other tests to run.
+pub fn long_or_short<T>(all: T, some: T) -> T {
+    if std::env::var_os(LONG_TESTS).is_some() {
+        all
+    } else {
+        some
+    }
+}
+
 /// A controller's `run`.
 pub type Run<C> = fn(C, Env) -> BoxFuture<'static, Result<(), Failure>>;
+
+/// What the binary of `A` runs.
+pub fn run_of<A: App + 'static>() -> Run<A::Config> {
+    |config, env| A::run(config, env).boxed()
+}
 
 /// How a process is started: as the binary of `A` without flags, unless said otherwise.
 pub struct Start<C> {
     name: &'static str,
     config: C,
     limits: Limits,
+    namespace: &'static str,
     identity: Option<String>,
     run: Run<C>,
 }
@@ -76,8 +100,9 @@ impl<C: ControllerConfig + Default + Send + 'static> Start<C> {
             name: A::ABOUT.name,
             config: C::default(),
             limits: LIMITS,
+            namespace: NAMESPACE,
             identity: None,
-            run: |config, env| A::run(config, env).boxed(),
+            run: run_of::<A>(),
         }
     }
 
@@ -99,6 +124,13 @@ impl<C: ControllerConfig + Default + Send + 'static> Start<C> {
     #[must_use]
     pub fn elected_as(mut self, identity: impl Into<String>) -> Self {
         self.identity = Some(identity.into());
+        self
+    }
+
+    /// With its Lease in this namespace, if it takes part in an election.
+    #[must_use]
+    pub fn lease_in(mut self, namespace: &'static str) -> Self {
+        self.namespace = namespace;
         self
     }
 
@@ -144,7 +176,7 @@ impl<C: ControllerConfig + Default + Send + 'static> Start<C> {
             None => Leadership::always(),
             Some(identity) => {
                 let config = ElectionConfig {
-                    namespace: "kube-system".into(),
+                    namespace: self.namespace.into(),
                     name: self.name.into(),
                     identity,
                     lease_duration: Duration::from_secs(15),
@@ -200,7 +232,7 @@ impl<C: ControllerConfig + Default + Send + 'static> Start<C> {
 impl Running {
     /// The sum of a metric of whole numbers over its series; 0 where there is none.
     pub fn metric(&self, name: &str) -> u64 {
-        let text = encode(&self.registry).unwrap();
+        let text = self.scrape();
         let values = text.lines().filter(|line| {
             line.strip_prefix(name)
                 .is_some_and(|rest| rest.starts_with(['{', ' ']))
@@ -216,9 +248,14 @@ impl Running {
             .sum()
     }
 
+    /// What `/metrics` answers.
+    pub fn scrape(&self) -> String {
+        encode(&self.registry).unwrap()
+    }
+
     /// The `# HELP` and `# TYPE` lines of `/metrics`, those of the process left out: they differ by system.
     pub fn families(&self) -> String {
-        let text = encode(&self.registry).unwrap();
+        let text = self.scrape();
         let families = text
             .lines()
             .filter(|line| line.starts_with("# ") && !line.contains(" process_"));

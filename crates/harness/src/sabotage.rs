@@ -1,0 +1,166 @@
+//! Bugs that are put into a controller on purpose: its histories must find them.
+//!
+//! A bug stands between the controller and what is around it, so that all of the controller is what runs otherwise:
+//! [`between`] and [`edited`] change what it asks for and what it is answered, a source such as [`Hoarding`] what its
+//! informers are told.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use controller_core::informer::{Observed, Source, SourceEvent, View};
+use controller_core::meta::ObjectKey;
+use http::request::Parts;
+use http::{Method, Request, Response, StatusCode};
+use kube::Client;
+use kube::client::Body;
+use serde_json::{Value, json};
+use testkit::history::{Failure, Shrink, Suite, first_failure};
+use tower::BoxError;
+
+/// Within so many seeds each bug must show.
+const SEEDS: u64 = 200;
+/// What shows it is simple: shrunk, it has no more troubles.
+const MOST_TROUBLES: usize = 3;
+
+/// The API server's answer, or why there is none.
+pub type Answer = kube::Result<Response<Body>>;
+
+/// A source whose relists leave nothing out: what a list does not name any more is kept.
+pub struct Hoarding<S: Source> {
+    source: S,
+    known: BTreeMap<ObjectKey, Observed<S::View>>,
+    /// While a list is under way, what it has not named yet.
+    unnamed: Option<BTreeMap<ObjectKey, Observed<S::View>>>,
+    /// The end of the list, held back until everything is named.
+    end: Option<SourceEvent<S::View>>,
+}
+
+/// The failure of a suite with a bug, with the troubles that it takes. `seed` is the first that shows the bug: those
+/// before it would cost time only. Where histories are drawn otherwise since, one of those after it must show it.
+pub fn found(suite: &impl Suite, seed: u64) -> Failure {
+    shrunk(suite, seed, Shrink::Troubles)
+}
+
+/// The same with the steps that it takes.
+pub fn found_and_shrunk(suite: &impl Suite, seed: u64) -> Failure {
+    shrunk(suite, seed, Shrink::Everything)
+}
+
+fn shrunk(suite: &impl Suite, seed: u64, shrink: Shrink) -> Failure {
+    let Some(failure) = first_failure(suite, seed..seed + SEEDS, shrink) else {
+        panic!("no history shows the bug");
+    };
+    println!("{failure}");
+    assert!(failure.troubles.len() <= MOST_TROUBLES, "{failure}");
+    failure
+}
+
+/// A client whose requests `send` sends, or answers itself.
+pub fn between<F, B>(
+    client: Client,
+    send: impl Fn(Client, Parts, Vec<u8>) -> F + Send + Sync + 'static,
+) -> Client
+where
+    F: Future<Output = kube::Result<Response<B>>> + Send + 'static,
+    B: http_body::Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+{
+    let namespace = client.default_namespace().to_owned();
+    let send = Arc::new(send);
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let (client, send) = (client.clone(), Arc::clone(&send));
+        async move {
+            let (head, body) = request.into_parts();
+            let body = body.collect_bytes().await?.to_vec();
+            send(client, head, body).await
+        }
+    });
+    Client::new(service, namespace)
+}
+
+/// Sends a request.
+pub async fn send(client: &Client, head: Parts, body: Vec<u8>) -> Answer {
+    client.send(Request::from_parts(head, Body::from(body))).await
+}
+
+/// A client whose requests have their bodies changed before they are sent.
+pub fn edited(client: Client, edit: fn(&Parts, &mut Value)) -> Client {
+    between(client, move |client, head, mut body| async move {
+        if let Ok(mut value) = serde_json::from_slice(&body) {
+            edit(&head, &mut value);
+            body = value.to_string().into_bytes();
+        }
+        send(&client, head, body).await
+    })
+}
+
+/// A client to which every change and every delete succeeds, so that none is tried again.
+pub fn never_refused(client: Client) -> Client {
+    between(client, |client, head, body| async move {
+        let is_change = matches!(head.method, Method::PATCH | Method::DELETE);
+        match send(&client, head, body).await {
+            Ok(answer) if answer.status().is_success() => Ok(answer),
+            _ if is_change => Ok(Response::new(Body::from(b"{}".to_vec()))),
+            answer => answer,
+        }
+    })
+}
+
+/// The API server's answer of a refusal, for example 404 `NotFound`.
+pub fn refusal(code: StatusCode, reason: &str) -> Response<Body> {
+    let status = json!({ "kind": "Status", "status": "Failure", "code": code.as_u16(), "reason": reason });
+    let mut answer = Response::new(Body::from(status.to_string().into_bytes()));
+    *answer.status_mut() = code;
+    answer
+}
+
+impl<S: Source> Hoarding<S> {
+    /// What `source` tells.
+    pub fn new(source: S) -> Self {
+        Self {
+            source,
+            known: BTreeMap::new(),
+            unnamed: None,
+            end: None,
+        }
+    }
+}
+
+impl<S: Source> Source for Hoarding<S>
+where
+    Observed<S::View>: Clone,
+{
+    type View = S::View;
+
+    async fn next(&mut self) -> SourceEvent<S::View> {
+        while self.end.is_none() {
+            let event = self.source.next().await;
+            match &event {
+                SourceEvent::Init => self.unnamed = Some(self.known.clone()),
+                SourceEvent::InitItem(object) | SourceEvent::Applied(object) => {
+                    let key = object.view.key();
+                    if let Some(unnamed) = &mut self.unnamed {
+                        unnamed.remove(key);
+                    }
+                    self.known.insert(key.clone(), object.clone());
+                }
+                // The list names an object that no rule may act on.
+                SourceEvent::Deleted(_) if self.unnamed.is_some() => continue,
+                SourceEvent::Deleted(object) => {
+                    self.known.remove(&object.key);
+                }
+                SourceEvent::InitDone { .. } => {
+                    self.end = Some(event);
+                    continue;
+                }
+                _ => {}
+            }
+            return event;
+        }
+        if let Some((_, object)) = self.unnamed.as_mut().and_then(BTreeMap::pop_first) {
+            return SourceEvent::InitItem(object);
+        }
+        self.unnamed = None;
+        self.end.take().unwrap()
+    }
+}

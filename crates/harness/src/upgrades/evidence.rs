@@ -1,0 +1,134 @@
+//! What the API server says of the replicas: the versions of their Lease, and the requests that they made.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use controller_core::tasks::TaskSet;
+use futures::StreamExt;
+use jiff::Timestamp;
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Api;
+use kube::api::PostParams;
+use kube::runtime::watcher::{self, Event, watcher};
+use serde_json::Value;
+use testkit::real::{ControlPlane, client, eventually};
+use tokio::sync::mpsc::{self, UnboundedReceiver};
+
+use crate::chart::NAMESPACE;
+use crate::replica::SOON;
+
+/// Under which the API server notes which token a request had.
+const CREDENTIAL: &str = "authentication.kubernetes.io/credential-id";
+const WRITES: [&str; 4] = ["create", "update", "patch", "delete"];
+/// What changes nothing that a controller is there for: the election itself, notes for people, and questions.
+const ASIDE: [&str; 3] = ["leases", "events", "selfsubjectreviews"];
+
+/// A version of the Lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Version {
+    pub(super) holder: Option<String>,
+    /// When the holder took it, or it was given up, by the holder's clock just before the request.
+    pub(super) acquired: Timestamp,
+}
+
+/// Every version of a Lease.
+pub(super) struct LeaseLog {
+    leases: Api<Lease>,
+    name: String,
+    versions: UnboundedReceiver<Version>,
+    _watch: TaskSet,
+}
+
+/// A write that was answered.
+#[derive(Clone, Debug)]
+pub(super) struct Write {
+    /// The name of the replica.
+    pub(super) by: String,
+    pub(super) received: Timestamp,
+    pub(super) answered: Timestamp,
+    /// Whether it was carried out.
+    pub(super) accepted: bool,
+}
+
+impl LeaseLog {
+    /// From now on.
+    pub(super) fn start(control_plane: &ControlPlane, name: &str) -> Self {
+        let leases: Api<Lease> = Api::namespaced(control_plane.client(), NAMESPACE);
+        let only = watcher::Config::default().fields(&format!("metadata.name={name}"));
+        let (tell, versions) = mpsc::unbounded_channel();
+        let mut watch = TaskSet::new();
+        let mut events = watcher(leases.clone(), only).boxed();
+        watch.spawn("watch of the lease", async move {
+            while let Some(event) = events.next().await {
+                if let Ok(Event::InitApply(lease) | Event::Apply(lease)) = event
+                    && tell.send(Version::from(lease)).is_err()
+                {
+                    return;
+                }
+            }
+        });
+        Self {
+            leases,
+            name: name.to_owned(),
+            versions,
+            _watch: watch,
+        }
+    }
+
+    /// All of them, to that of now, which must be the first that says what it says.
+    pub(super) async fn versions(mut self) -> Vec<Version> {
+        let newest = Version::from(self.leases.get(&self.name).await.unwrap());
+        let mut seen = Vec::new();
+        let all = async || {
+            seen.extend(std::iter::from_fn(|| self.versions.try_recv().ok()));
+            (seen.last() == Some(&newest)).then_some(())
+        };
+        eventually(SOON, "the watch has shown the lease of now", all)
+            .await
+            .unwrap();
+        seen
+    }
+}
+
+impl From<Lease> for Version {
+    fn from(lease: Lease) -> Self {
+        let spec = lease.spec.unwrap();
+        Self {
+            holder: spec.holder_identity.filter(|holder| !holder.is_empty()),
+            acquired: spec.acquire_time.unwrap().0,
+        }
+    }
+}
+
+/// How the audit log calls the token of `kubeconfig`.
+pub(super) async fn credential(kubeconfig: &Path) -> String {
+    let reviews: Api<SelfSubjectReview> = Api::all(client(kubeconfig).await.unwrap());
+    let review = reviews
+        .create(&PostParams::default(), &SelfSubjectReview::default())
+        .await
+        .unwrap();
+    let user = review.status.unwrap().user_info.unwrap();
+    user.extra.unwrap()[CREDENTIAL][0].clone()
+}
+
+/// The writes so far of those whose tokens have these names, but for those that are [`ASIDE`].
+pub(super) fn writes(control_plane: &ControlPlane, names: &BTreeMap<String, String>) -> Vec<Write> {
+    let events = control_plane.audit_events().unwrap();
+    let write = |event: &Value| {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let is = |value: &Value, among: &[&str]| among.contains(&value.as_str().unwrap_or_default());
+        let by = names.get(event["user"]["extra"][CREDENTIAL][0].as_str()?)?;
+        let counts = is(&event["verb"], &WRITES) && !is(&event["objectRef"]["resource"], &ASIDE);
+        counts.then(|| Write {
+            by: by.clone(),
+            received: text(&event["requestReceivedTimestamp"]).parse().unwrap(),
+            answered: text(&event["stageTimestamp"]).parse().unwrap(),
+            accepted: event["responseStatus"]["code"]
+                .as_u64()
+                .is_some_and(|code| code < 300),
+        })
+    };
+    events.iter().map(Arc::as_ref).filter_map(write).collect()
+}
