@@ -1,0 +1,341 @@
+//! An image, read back from its layout: nothing that it says is believed before it was checked.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail, ensure};
+use flate2::read::GzDecoder;
+use oci_spec::image::{
+    Arch, Descriptor, ImageConfiguration, ImageIndex, ImageManifest, MediaType, OciLayout, Os,
+};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::layout::{ATTESTATION, REFERENCE, SPDX, STATEMENT, sha256};
+
+/// An image of one or more platforms.
+#[derive(Debug)]
+pub(super) struct Image {
+    /// By which the tools that read the layout call it.
+    pub(super) reference: String,
+    pub(super) variants: Vec<Variant>,
+}
+
+/// One platform of it.
+#[derive(Debug)]
+pub(super) struct Variant {
+    pub(super) arch: Arch,
+    pub(super) config: ImageConfiguration,
+    /// The only layer, a tar.
+    pub(super) layer: Vec<u8>,
+    /// An SPDX document.
+    pub(super) sbom: Value,
+}
+
+impl Image {
+    /// The image in the file `path`. Every file of the layout is what its digest says, and is needed.
+    pub(super) fn open(path: &Path) -> Result<Self> {
+        let tar = fs::read(path).with_context(|| format!("read {}", path.display()))?;
+        Self::read(&tar).with_context(|| format!("{} is no image as it should be", path.display()))
+    }
+
+    pub(super) fn read(tar: &[u8]) -> Result<Self> {
+        let layout = Layout::unpack(tar)?;
+        let marker: OciLayout = serde_json::from_slice(layout.file("oci-layout")?)?;
+        ensure!(
+            marker.image_layout_version() == "1.0.0",
+            "an unknown layout: {marker:?}"
+        );
+        let entry_point: ImageIndex = serde_json::from_slice(layout.file("index.json")?)?;
+        let [image] = entry_point.manifests().as_slice() else {
+            bail!("{} images instead of one", entry_point.manifests().len());
+        };
+        let reference = annotation(image, "org.opencontainers.image.ref.name")?.to_owned();
+        let index: ImageIndex = layout.json(image, &MediaType::ImageIndex)?;
+        let (attestations, manifests): (Vec<_>, Vec<_>) = index
+            .manifests()
+            .iter()
+            .partition(|manifest| annotation(manifest, REFERENCE).is_ok());
+        ensure!(
+            attestations.len() == manifests.len(),
+            "each platform has one SBOM"
+        );
+        let variants = manifests
+            .into_iter()
+            .map(|manifest| {
+                let digest = manifest.digest().to_string();
+                let attestation = attestations
+                    .iter()
+                    .find(|attestation| annotation(attestation, REFERENCE).is_ok_and(|of| of == digest))
+                    .with_context(|| format!("{digest} has no SBOM"))?;
+                let sbom = layout.sbom(manifest, attestation)?;
+                layout.variant(manifest, sbom)
+            })
+            .collect::<Result<Vec<_>>>()?;
+        layout.all_read()?;
+        Ok(Self { reference, variants })
+    }
+}
+
+/// The files of a layout.
+struct Layout {
+    files: BTreeMap<String, Vec<u8>>,
+    /// Those that were asked for.
+    read: RefCell<BTreeSet<String>>,
+}
+
+impl Layout {
+    fn unpack(tar: &[u8]) -> Result<Self> {
+        let mut files = BTreeMap::new();
+        for entry in tar::Archive::new(tar).entries()? {
+            let mut entry = entry?;
+            if entry.header().entry_type().is_file() {
+                let path = entry.path()?.display().to_string();
+                let mut content = Vec::new();
+                entry.read_to_end(&mut content)?;
+                files.insert(path, content);
+            }
+        }
+        Ok(Self {
+            files,
+            read: RefCell::default(),
+        })
+    }
+
+    fn file(&self, path: &str) -> Result<&[u8]> {
+        self.read.borrow_mut().insert(path.to_owned());
+        let content = self
+            .files
+            .get(path)
+            .with_context(|| format!("{path} is missing"))?;
+        Ok(content)
+    }
+
+    /// What `descriptor` describes.
+    fn blob(&self, descriptor: &Descriptor, media_type: &MediaType) -> Result<&[u8]> {
+        let (digest, found) = (descriptor.digest(), descriptor.media_type());
+        ensure!(found == media_type, "{digest} is {found}, not {media_type}");
+        let path = format!("blobs/{}/{}", digest.algorithm(), digest.digest());
+        let content = self.file(&path)?;
+        let size = descriptor.size();
+        ensure!(
+            u64::try_from(content.len())? == size,
+            "{path} has {} bytes, not {size}",
+            content.len()
+        );
+        ensure!(
+            digest.to_string() == format!("sha256:{}", sha256(content)),
+            "{path} is not what its name says"
+        );
+        Ok(content)
+    }
+
+    fn json<T: DeserializeOwned>(&self, descriptor: &Descriptor, media_type: &MediaType) -> Result<T> {
+        serde_json::from_slice(self.blob(descriptor, media_type)?)
+            .with_context(|| format!("read {} as {media_type}", descriptor.digest()))
+    }
+
+    fn variant(&self, descriptor: &Descriptor, sbom: Value) -> Result<Variant> {
+        let manifest: ImageManifest = self.json(descriptor, &MediaType::ImageManifest)?;
+        let config: ImageConfiguration = self.json(manifest.config(), &MediaType::ImageConfig)?;
+        let platform = descriptor
+            .platform()
+            .as_ref()
+            .context("a manifest of no platform")?;
+        ensure!(
+            (platform.os(), config.os()) == (&Os::Linux, &Os::Linux)
+                && platform.architecture() == config.architecture(),
+            "the index and the configuration tell different platforms"
+        );
+        let [layer] = manifest.layers().as_slice() else {
+            bail!("{} layers instead of one", manifest.layers().len());
+        };
+        let mut unpacked = Vec::new();
+        GzDecoder::new(self.blob(layer, &MediaType::ImageLayerGzip)?)
+            .read_to_end(&mut unpacked)
+            .context("uncompress a layer")?;
+        ensure!(
+            config.rootfs().diff_ids() == &[format!("sha256:{}", sha256(&unpacked))],
+            "the configuration is of another layer"
+        );
+        Ok(Variant {
+            arch: platform.architecture().clone(),
+            config,
+            layer: unpacked,
+            sbom,
+        })
+    }
+
+    /// The SBOM that `attestation` attaches to `manifest`.
+    fn sbom(&self, manifest: &Descriptor, attestation: &Descriptor) -> Result<Value> {
+        let attached: ImageManifest = self.json(attestation, &MediaType::ImageManifest)?;
+        let kind = attached.artifact_type().as_ref();
+        ensure!(
+            kind == Some(&ATTESTATION.into()),
+            "an attestation is of type {kind:?}"
+        );
+        let subject = attached.subject().as_ref().context("an attestation of nothing")?;
+        ensure!(
+            (subject.digest(), subject.size()) == (manifest.digest(), manifest.size()),
+            "an attestation is of another manifest than the index says"
+        );
+        self.blob(attached.config(), &MediaType::EmptyJSON)?;
+        let [statement] = attached.layers().as_slice() else {
+            bail!("{} statements instead of one", attached.layers().len());
+        };
+        let mut statement: Value = self.json(statement, &STATEMENT.into())?;
+        ensure!(
+            statement["predicateType"] == SPDX
+                && statement["subject"][0]["digest"]["sha256"] == manifest.digest().digest(),
+            "a statement is of another kind or manifest"
+        );
+        Ok(statement["predicate"].take())
+    }
+
+    /// Nothing is in the layout that belongs to no image.
+    fn all_read(&self) -> Result<()> {
+        let read = self.read.borrow();
+        let rest: Vec<_> = self.files.keys().filter(|path| !read.contains(*path)).collect();
+        ensure!(rest.is_empty(), "not part of the image: {rest:?}");
+        Ok(())
+    }
+}
+
+fn annotation<'a>(descriptor: &'a Descriptor, name: &str) -> Result<&'a str> {
+    let annotations = descriptor.annotations().as_ref();
+    let value = annotations.and_then(|annotations| annotations.get(name));
+    Ok(value.with_context(|| format!("{} has no {name}", descriptor.digest()))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::image::Platform;
+    use crate::image::layout::tests::image;
+
+    #[test]
+    fn what_was_written_is_read_back() {
+        let read = Image::read(&image(&[Platform::Amd64, Platform::Arm64]).bytes).unwrap();
+        assert_eq!(read.reference, "1.2.3");
+        let arches: Vec<_> = read.variants.iter().map(|variant| variant.arch.clone()).collect();
+        assert_eq!(arches, [Arch::Amd64, Arch::ARM64]);
+        let variant = &read.variants[1];
+        assert_eq!(variant.sbom["spdxVersion"], "SPDX-2.3");
+        assert_eq!(variant.config.created().as_deref(), Some("2023-11-14T22:13:20Z"));
+        let run = variant.config.config().as_ref().unwrap();
+        assert_eq!(run.user().as_deref(), Some("65532:65532"));
+        assert_eq!(
+            run.entrypoint().as_deref().unwrap(),
+            ["/usr/local/bin/ttl-controller"]
+        );
+        assert_eq!(run.env().as_deref().unwrap(), ["PATH=/usr/local/bin"]);
+        let mut labels: Vec<_> = run.labels().as_ref().unwrap().iter().collect();
+        labels.sort();
+        let labels: Vec<_> = labels
+            .iter()
+            .map(|(name, value)| {
+                (
+                    name.trim_start_matches("org.opencontainers.image."),
+                    value.as_str(),
+                )
+            })
+            .collect();
+        assert_eq!(
+            labels,
+            [
+                ("created", "2023-11-14T22:13:20Z"),
+                ("description", "Annotates nodes"),
+                ("licenses", "Apache-2.0"),
+                ("revision", "0123abc"),
+                ("source", "https://example.com/controllers"),
+                ("title", "ttl-controller"),
+                ("version", "1.2.3"),
+            ]
+        );
+        let mut layer = tar::Archive::new(variant.layer.as_slice());
+        let files: Vec<_> = layer
+            .entries()
+            .unwrap()
+            .map(|entry| {
+                let entry = entry.unwrap();
+                let header = entry.header();
+                let path = entry.path().unwrap().display().to_string();
+                (
+                    path,
+                    header.mode().unwrap(),
+                    header.uid().unwrap(),
+                    header.size().unwrap(),
+                )
+            })
+            .collect();
+        assert_eq!(
+            files,
+            [
+                ("usr/".to_owned(), 0o755, 0, 0),
+                ("usr/local/".to_owned(), 0o755, 0, 0),
+                ("usr/local/bin/".to_owned(), 0o755, 0, 0),
+                ("usr/local/bin/ttl-controller".to_owned(), 0o755, 0, 20),
+            ]
+        );
+    }
+
+    /// The layout with the content of each file changed by `change`.
+    fn with(change: impl Fn(&str, &mut Vec<u8>)) -> Vec<u8> {
+        let layout = Layout::unpack(&image(&[Platform::Amd64]).bytes).unwrap();
+        let mut changed = tar::Builder::new(Vec::new());
+        for (path, mut content) in layout.files {
+            change(&path, &mut content);
+            let mut header = tar::Header::new_ustar();
+            header.set_size(content.len() as u64);
+            changed
+                .append_data(&mut header, path, content.as_slice())
+                .unwrap();
+        }
+        changed.into_inner().unwrap()
+    }
+
+    #[test]
+    fn a_file_that_was_changed_is_not_believed() {
+        assert!(Image::read(&with(|_, _| ())).is_ok());
+        let untouched = Layout::unpack(&image(&[Platform::Amd64]).bytes).unwrap();
+        let blobs = untouched.files.keys().filter(|path| path.starts_with("blobs/"));
+        for blob in blobs {
+            let flipped = with(|path, content| {
+                if path == blob {
+                    let last = content.len() - 1;
+                    content[last] ^= 1;
+                }
+            });
+            let error = Image::read(&flipped).unwrap_err().to_string();
+            assert_eq!(error, format!("{blob} is not what its name says"));
+            let longer = with(|path, content| {
+                if path == blob {
+                    content.push(b' ');
+                }
+            });
+            let error = Image::read(&longer).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("{blob} has ")), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_belongs_to_no_image_is_found() {
+        let mut changed = tar::Builder::new(Vec::new());
+        let layout = Layout::unpack(&image(&[Platform::Amd64]).bytes).unwrap();
+        let more = [("notes".to_owned(), b"left behind".to_vec())];
+        for (path, content) in layout.files.into_iter().chain(more) {
+            let mut header = tar::Header::new_ustar();
+            header.set_size(content.len() as u64);
+            changed
+                .append_data(&mut header, path, content.as_slice())
+                .unwrap();
+        }
+        let error = Image::read(&changed.into_inner().unwrap())
+            .unwrap_err()
+            .to_string();
+        assert_eq!(error, "not part of the image: [\"notes\"]");
+    }
+}
