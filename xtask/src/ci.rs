@@ -2,16 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use crate::command::{self, cargo, run as run_command};
-use crate::control_plane::{self, Availability};
-use crate::{bench, rules, test};
+use crate::control_plane;
+use crate::{bench, charts, package, rules, test};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Also what takes long, much memory, or depends on the day: security advisories, many more property
-    /// test cases, the largest cluster, the bars of the benches
+    /// test cases, the largest cluster, the bars of rolling upgrades and of the benches
     #[arg(long)]
     nightly: bool,
 }
@@ -19,15 +19,16 @@ pub(crate) struct Args {
 /// How many cases of each property test a nightly run tries; 256 otherwise.
 const NIGHTLY_CASES: u32 = 4096;
 
-/// How many seeds of each suite of fault histories a nightly run tries; 200 otherwise.
+/// How many seeds of each suite of fault histories a nightly run tries; 50 otherwise.
 const NIGHTLY_SEEDS: u64 = 1000;
 
 /// A named check.
 type Step = (&'static str, fn(&Args) -> Result<()>);
 
-const STEPS: [Step; 8] = [
+const STEPS: [Step; 9] = [
     ("format", |_| run_command(&mut cargo(["fmt", "--all", "--check"]))),
     ("rules", |_| rules::run(&rules::Args { check: true })),
+    ("charts", |_| charts::run(&charts::Args::CHECK)),
     ("licenses", licenses),
     ("lints", lints),
     ("docs", docs),
@@ -36,10 +37,13 @@ const STEPS: [Step; 8] = [
     ("tests (cargo xtask test)", tests),
 ];
 
-const NIGHTLY_STEPS: [Step; 4] = [
+const NIGHTLY_STEPS: [Step; 7] = [
+    ("images", images),
+    ("picture of a dashboard", picture),
     ("largest cluster", largest_cluster),
     ("its evictions", evictions_of_the_largest),
     ("budgets of large clusters", budgets_of_large_clusters),
+    ("rolling upgrades", rolling_upgrades),
     ("benches (cargo xtask bench)", benches),
 ];
 
@@ -104,7 +108,31 @@ fn tests(args: &Args) -> Result<()> {
     test::run(&test::Args {
         property_cases: args.nightly.then_some(NIGHTLY_CASES),
         fault_seeds: args.nightly.then_some(NIGHTLY_SEEDS),
+        long: args.nightly,
     })
+}
+
+/// The image of each controller: written, read back, and run from an empty root.
+fn images(_: &Args) -> Result<()> {
+    let controllers: Vec<_> = package::controllers()?
+        .into_iter()
+        .map(|package| package.name)
+        .collect();
+    let output = tempfile::tempdir().context("create a directory for images")?;
+    let mut build = cargo(["xtask", "image", "--output"]);
+    run_command(build.arg(output.path()).args(&controllers))?;
+    let assets = control_plane::assets()?;
+    let mut verify = cargo(["xtask", "verify-image"]);
+    let tars = controllers
+        .iter()
+        .map(|name| output.path().join(format!("{name}.tar")));
+    run_command(verify.args(tars).env("KUBEBUILDER_ASSETS", assets.dir()))
+}
+
+/// The demo's metrics in a dashboard; the picture in the README stays as it is.
+fn picture(_: &Args) -> Result<()> {
+    let to = ["--to", "target/dashboard.svg"];
+    run_command(cargo(["xtask", "screenshot"]).args(to))
 }
 
 /// 5,000 nodes and 150,000 pods on the embedded API server: time and memory.
@@ -133,13 +161,34 @@ fn scale(controller: &str, variable: &str) -> Result<()> {
     run_command(test.env(variable, binary))
 }
 
+/// Twenty upgrades of two replicas as they are shipped, which write all the time: how long nobody does.
+fn rolling_upgrades(_: &Args) -> Result<()> {
+    let assets = control_plane::assets()?;
+    for (controller, variable) in [
+        ("disruption-controller", "DISRUPTION_CONTROLLER_BINARY"),
+        ("taint-eviction-controller", "TAINT_EVICTION_CONTROLLER_BINARY"),
+    ] {
+        let binary = bench::release_binary(controller)?;
+        let mut test = cargo([
+            "test",
+            "--package",
+            controller,
+            "--test",
+            "live",
+            "rolling_upgrades",
+        ]);
+        test.args(["--", "--ignored", "--nocapture"])
+            .env(variable, binary)
+            .env("UPGRADES", "20")
+            .env("KUBEBUILDER_ASSETS", assets.dir());
+        run_command(&mut test)?;
+    }
+    Ok(())
+}
+
 /// Time and memory against their bars, on the real control plane.
 fn benches(_: &Args) -> Result<()> {
-    let assets = match control_plane::availability()? {
-        Availability::Given(assets) => assets,
-        Availability::Buildable(go) => control_plane::build(&go)?,
-        Availability::Missing(why) => bail!("the benches need a control plane: {why}"),
-    };
+    let assets = control_plane::assets()?;
     let rows = [
         "ttl",
         "ttl-after-finished",

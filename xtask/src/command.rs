@@ -49,10 +49,10 @@ pub(crate) fn cargo<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Comma
     command
 }
 
-/// Shows `command` and runs it.
+/// Shows `command`, on standard error, and runs it: what a chore prints stands alone on standard output, for scripts.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let shown = show(command);
-    println!("$ {shown}");
+    eprintln!("$ {shown}");
     let status = command.status().with_context(|| format!("start `{shown}`"))?;
     if !status.success() {
         bail!("`{shown}` failed: {status}");
@@ -63,7 +63,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 /// Shows `command`, runs it, and returns what it prints.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let shown = show(command);
-    println!("$ {shown}");
+    eprintln!("$ {shown}");
     let output = command
         .stderr(Stdio::inherit())
         .output()

@@ -45,6 +45,15 @@ pub(crate) fn availability() -> Result<Availability> {
     Ok(go().map_or_else(Availability::Missing, Availability::Buildable))
 }
 
+/// The control plane, built where that is needed; an error where it cannot be had.
+pub(crate) fn assets() -> Result<Assets> {
+    match availability()? {
+        Availability::Given(assets) => Ok(assets),
+        Availability::Buildable(go) => build(&go),
+        Availability::Missing(why) => bail!("there is no control plane: {why}"),
+    }
+}
+
 /// Builds with the Go release `go` unless the binaries are up to date.
 pub(crate) fn build(go: &str) -> Result<Assets> {
     let target = std::env::var_os("CONTROL_PLANE_CACHE").map_or_else(Assets::built, PathBuf::from);

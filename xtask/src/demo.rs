@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result};
@@ -19,6 +20,14 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Infallible> {
+    let demo = build()?;
+    // In the place of this process: Ctrl-C, the terminal and the exit code are the demo's alone.
+    let failed = Command::new(&demo).args(&args.args).exec();
+    Err(failed).with_context(|| format!("start {}", demo.display()))
+}
+
+/// Builds the demo and the controllers; returns where the demo is.
+pub(crate) fn build() -> Result<PathBuf> {
     // In one call, so that both are built from the same dependencies.
     let mut build = cargo(["build", "--package", "demo"]);
     for folder in command::crates()? {
@@ -29,10 +38,7 @@ pub(crate) fn run(args: &Args) -> Result<Infallible> {
     }
     command::run(&mut build)?;
     let own = std::env::current_exe().context("find this program")?;
-    let demo = own.with_file_name("demo");
-    // In the place of this process: Ctrl-C, the terminal and the exit code are the demo's alone.
-    let failed = Command::new(&demo).args(&args.args).exec();
-    Err(failed).with_context(|| format!("start {}", demo.display()))
+    Ok(own.with_file_name("demo"))
 }
 
 #[cfg(test)]

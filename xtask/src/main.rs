@@ -6,15 +6,21 @@
 )]
 
 mod bench;
+mod charts;
 mod ci;
 mod command;
 mod control_plane;
 mod demo;
 mod fault;
-mod live;
+mod helm;
+mod image;
+mod package;
+mod release;
 mod rules;
 mod schema;
+mod screenshot;
 mod test;
+mod tour;
 
 use std::process::ExitCode;
 
@@ -43,6 +49,18 @@ enum Chore {
     ControlPlane,
     /// Write what objects of the served kinds look like, for the embedded API server
     Schema(schema::Args),
+    /// Write the Helm charts, with their schemas, READMEs, alerts and dashboards
+    Charts(charts::Args),
+    /// Build the controllers' images, without a container daemon
+    Image(image::Args),
+    /// Read images back, and run each from an otherwise empty root against the real control plane
+    VerifyImage(image::verify::Args),
+    /// Check what a tag releases; tell what its changelog says
+    Release(release::Args),
+    /// Do what the README has somebody new do, from a fresh clone, and time it
+    Tour,
+    /// Draw a controller's dashboard while the demo plays its scene: the picture in the README
+    Screenshot(screenshot::Args),
     /// Check that each rule of the specification has code and a test, and write docs/rules.md
     Rules(rules::Args),
 }
@@ -56,6 +74,12 @@ fn main() -> ExitCode {
         Chore::Fault(args) => fault::run(&args),
         Chore::ControlPlane => control_plane::run(),
         Chore::Schema(args) => schema::run(&args),
+        Chore::Charts(args) => charts::run(&args),
+        Chore::Image(args) => image::run(&args),
+        Chore::VerifyImage(args) => image::verify::run(&args),
+        Chore::Release(args) => release::run(&args),
+        Chore::Tour => tour::run(),
+        Chore::Screenshot(args) => screenshot::run(&args),
         Chore::Rules(args) => rules::run(&args),
     };
     match outcome {

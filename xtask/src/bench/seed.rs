@@ -69,6 +69,6 @@ pub(super) async fn cluster(
 
 /// When the seeded objects were created.
 #[allow(clippy::disallowed_methods, reason = "no test owns this time")]
-fn now() -> k8s_openapi::jiff::Timestamp {
-    k8s_openapi::jiff::Timestamp::now()
+fn now() -> jiff::Timestamp {
+    jiff::Timestamp::now()
 }

@@ -1,0 +1,159 @@
+//! The test binaries, and which tests in them need a control plane.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+
+use crate::command::{self, cargo};
+
+/// How a live test says that it is one: `#[ignore = "needs a control plane: …"]`.
+const NEEDS: &str = "#[ignore = \"needs a control plane";
+
+/// A test binary.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Binary {
+    /// The folder of its package.
+    pub(super) folder: PathBuf,
+    /// The name of its target.
+    pub(super) target: String,
+    pub(super) executable: PathBuf,
+    /// How many tests of it need a control plane.
+    pub(super) live: usize,
+}
+
+/// A line of `cargo --message-format=json`; each says of one artifact what it is.
+#[derive(Deserialize)]
+struct Message {
+    manifest_path: Option<PathBuf>,
+    target: Option<Target>,
+    profile: Option<Profile>,
+    executable: Option<PathBuf>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    name: String,
+    src_path: PathBuf,
+}
+
+#[derive(Deserialize)]
+struct Profile {
+    test: bool,
+}
+
+/// Builds them all.
+pub(super) fn build() -> Result<Vec<Binary>> {
+    let mut build = cargo(["test", "--workspace", "--no-run"]);
+    let messages = command::output(build.arg("--message-format=json-render-diagnostics"))?;
+    binaries(&messages)
+}
+
+fn binaries(messages: &str) -> Result<Vec<Binary>> {
+    let mut found = Vec::new();
+    for line in messages.lines() {
+        let message: Message = serde_json::from_str(line).with_context(|| format!("cargo said {line:?}"))?;
+        if let (Some(manifest), Some(target), Some(profile), Some(executable)) =
+            (message.manifest_path, message.target, message.profile, message.executable)
+            && let Some(folder) = manifest.parent()
+            // Binaries that the tests start are built too.
+            && profile.test
+        {
+            found.push(Binary {
+                folder: folder.to_owned(),
+                live: live_tests(&target.src_path)?,
+                target: target.name,
+                executable,
+            });
+        }
+    }
+    Ok(found)
+}
+
+impl Binary {
+    /// As cargo would run it.
+    pub(super) fn command(&self) -> Command {
+        let mut tests = Command::new(&self.executable);
+        tests
+            .current_dir(&self.folder)
+            .env("CARGO_MANIFEST_DIR", &self.folder);
+        tests
+    }
+}
+
+impl std::fmt::Display for Binary {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({})", command::name(&self.folder), self.target)
+    }
+}
+
+/// How many tests below the root `source` of an integration test need a control plane.
+fn live_tests(source: &Path) -> Result<usize> {
+    let mut files = vec![source.to_owned()];
+    if source.ends_with("main.rs") {
+        files = source.parent().map(entries).unwrap_or_default();
+    }
+    let mut count = 0;
+    for file in files {
+        if file.extension().is_some_and(|extension| extension == "rs") {
+            let text = fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
+            count += text
+                .lines()
+                .filter(|line| line.trim_start().starts_with(NEEDS))
+                .count();
+        }
+    }
+    Ok(count)
+}
+
+/// What a folder holds.
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let entries = folder.read_dir().into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_live_tests_are_counted_in_files_and_folders() {
+        let of = |path: &str| live_tests(&command::root().join(path)).unwrap();
+        assert_eq!(of("crates/testkit/tests/real.rs"), 8);
+        assert!(
+            of("crates/ttl-controller/tests/live/main.rs") > 10,
+            "those of a folder"
+        );
+        assert!(of("xtask/tests/charts/main.rs") > 0, "those of xtask too");
+        assert_eq!(of("crates/ttl-controller/tests/sync/main.rs"), 0);
+        assert_eq!(of("crates/ttl-controller/src/main.rs"), 0);
+    }
+
+    #[test]
+    fn of_what_cargo_built_only_the_tests_run() {
+        let testkit = command::root().join("crates/testkit");
+        let built = |target: &str, test: bool, executable: Option<&str>| {
+            serde_json::json!({
+                "reason": "compiler-artifact", "manifest_path": testkit.join("Cargo.toml"), "profile": {"test": test},
+                "target": {"name": target, "src_path": testkit.join("tests").join(target).with_extension("rs")},
+                "executable": executable,
+            })
+            .to_string()
+        };
+        let messages = [
+            built("kubectl", true, None),
+            built("kubectl", false, Some("/target/kubectl")),
+            built("real", true, Some("/target/real-1")),
+            r#"{"reason": "build-finished", "success": true}"#.to_owned(),
+        ];
+        let real = Binary {
+            folder: testkit.clone(),
+            target: "real".to_owned(),
+            executable: "/target/real-1".into(),
+            live: 8,
+        };
+        assert_eq!(binaries(&messages.join("\n")).unwrap(), [real]);
+    }
+}

@@ -1,0 +1,128 @@
+//! `cargo xtask test`: all tests.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `binary` | the test binaries, and which need a control plane |
+//! | `side_by_side` | runs them side by side |
+//!
+//! The live tests, those that are ignored because they need a control plane, run where one can be had. Leaving them
+//! out is said in the last lines, and with `CI=true` it is a failure.
+
+mod binary;
+mod side_by_side;
+
+use std::cmp::Reverse;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Result, bail, ensure};
+use testkit::real::Assets;
+
+use crate::command::{self, cargo};
+use crate::control_plane::{self, Availability};
+use crate::helm;
+use binary::Binary;
+
+/// The tests of the charts, which need Helm as well.
+const CHARTS: &str = "charts";
+/// How many live tests of a binary run at a time: every one has an API server of its own, 400 MB.
+const LIVE_TESTS: &str = "4";
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// How many cases of each property test to try, instead of 256
+    #[arg(long, value_name = "N")]
+    pub(crate) property_cases: Option<u32>,
+    /// How many seeds of each suite of fault histories to try, instead of 50
+    #[arg(long, value_name = "N")]
+    pub(crate) fault_seeds: Option<u64>,
+    /// Run the live tests that can be long at their full length
+    #[arg(long)]
+    pub(crate) long: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let tools = Tools::find()?;
+    let binaries = binary::build()?;
+    let (mut live, others): (Vec<&Binary>, Vec<_>) =
+        binaries.iter().partition(|binary| tools.are_there_for(binary));
+    // Those that take longest first.
+    live.sort_by_key(|binary| Reverse(binary.live));
+    let failed = side_by_side::run(live, others, |binary| {
+        let mut tests = binary.command();
+        if let Some(cases) = args.property_cases {
+            tests.env("PROPTEST_CASES", cases.to_string());
+        }
+        if let Some(seeds) = args.fault_seeds {
+            tests.env("FAULT_SEEDS", seeds.to_string());
+        }
+        if args.long {
+            tests.env("LONG_TESTS", "1");
+        }
+        if tools.are_there_for(binary) {
+            tests.args(["--include-ignored", "--test-threads", LIVE_TESTS]);
+            tools.give_to(&mut tests);
+        }
+        tests
+    })?;
+    if !failed.is_empty() {
+        bail!("tests failed: {}", failed.join(", "));
+    }
+    // Cargo compiles and runs these in one.
+    command::run(&mut cargo(["test", "--workspace", "--doc"]))?;
+    tools.say_what_was_left_out();
+    Ok(())
+}
+
+/// What the live tests need; why not, where something is missing.
+struct Tools {
+    control_plane: Result<Assets, String>,
+    helm: Result<PathBuf, String>,
+}
+
+impl Tools {
+    /// Builds what can be built. With `CI=true` nothing may be missing.
+    fn find() -> Result<Self> {
+        let control_plane = match control_plane::availability()? {
+            Availability::Given(assets) => Ok(assets),
+            Availability::Buildable(go) => Ok(control_plane::build(&go)?),
+            Availability::Missing(why) => Err(why),
+        };
+        let helm = match &control_plane {
+            Ok(_) => helm::find().map_err(|error| format!("{error:#}")),
+            Err(_) => Err("They need the control plane, too".to_owned()),
+        };
+        let found = Self { control_plane, helm };
+        if std::env::var("CI").is_ok_and(|ci| ci == "true") {
+            let missing = found.control_plane.as_ref().err().or(found.helm.as_ref().err());
+            ensure!(
+                missing.is_none(),
+                "with CI=true all tests must run, but some cannot: {}",
+                missing.map_or("", String::as_str)
+            );
+        }
+        Ok(found)
+    }
+
+    /// Whether the binary has live tests, and they can run.
+    fn are_there_for(&self, binary: &Binary) -> bool {
+        let helm = self.helm.is_ok() || binary.target != CHARTS;
+        binary.live > 0 && self.control_plane.is_ok() && helm
+    }
+
+    fn give_to(&self, tests: &mut Command) {
+        let assets = self.control_plane.as_ref().ok();
+        tests.envs(assets.map(|assets| ("KUBEBUILDER_ASSETS", assets.dir())));
+        tests.envs(self.helm.as_ref().ok().map(|helm| ("HELM", helm)));
+    }
+
+    fn say_what_was_left_out(&self) {
+        if let Err(why) = &self.control_plane {
+            println!("Left out: the live tests, which run against a real Kubernetes control plane. {why}.");
+            println!("To run them, install Go 1.26 or newer, or name a directory with etcd, kube-apiserver,");
+            println!("kube-controller-manager and kube-scheduler in $KUBEBUILDER_ASSETS.");
+        } else if let Err(why) = &self.helm {
+            println!("Left out: the tests that install the charts. {why}.");
+        }
+    }
+}

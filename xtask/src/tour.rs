@@ -1,0 +1,69 @@
+//! `cargo xtask tour`: what the README has somebody new do, from a clone to the uninstall of a chart, timed.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use crate::command::{self, cargo, root};
+use crate::{control_plane, helm};
+
+/// Clones what is committed and follows the README there. What stands below `Install one` is followed by a test, which
+/// prints the seconds of each command.
+pub(crate) fn run() -> Result<()> {
+    let assets = control_plane::assets()?;
+    let helm = helm::find()?;
+    let folder = tempfile::tempdir().context("create a directory for the clone")?;
+    let clone = folder.path().join("clone");
+    let here = |arguments: &[&str]| {
+        let mut command = cargo(arguments);
+        command
+            .current_dir(&clone)
+            // Somebody new has compiled nothing; and the programs of the clone must not replace ours.
+            .env_remove("CARGO_TARGET_DIR")
+            .env("KUBEBUILDER_ASSETS", assets.dir())
+            .env("HELM", &helm);
+        command
+    };
+    let install = ["test", "--package", "xtask", "--test", "charts", "tour::"];
+    let took = [
+        ("git clone", timed(&mut cloned(&clone))?),
+        (
+            "cargo xtask demo, compiled before",
+            timed(&mut here(&["xtask", "demo"]))?,
+        ),
+        (
+            "cargo xtask image ttl-controller",
+            timed(&mut here(&["xtask", "image", "ttl-controller"]))?,
+        ),
+        (
+            "what the test runs",
+            timed(&mut here(&["build", "--bin", "ttl-controller"]))?,
+        ),
+        (
+            "install, see metrics, upgrade, uninstall, compiled before",
+            timed(here(&install).args(["--", "--ignored", "--nocapture"]))?,
+        ),
+    ];
+    for (step, took) in took {
+        println!("{:6.1} s  {step}", took.as_secs_f64());
+    }
+    Ok(())
+}
+
+fn cloned(into: &Path) -> Command {
+    let mut clone = Command::new("git");
+    clone.args(["clone", "--quiet"]).arg(root()).arg(into);
+    clone
+}
+
+#[allow(
+    clippy::disallowed_methods,
+    reason = "how long a step takes: no test owns this time"
+)]
+fn timed(command: &mut Command) -> Result<Duration> {
+    let began = Instant::now();
+    command::run(command)?;
+    Ok(began.elapsed())
+}
