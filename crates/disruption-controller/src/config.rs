@@ -12,6 +12,7 @@ pub struct Config {
     #[serde(flatten)]
     pub common: CommonConfig,
     /// `PodDisruptionBudgets` that are computed at the same time, each by one worker.
+    #[schemars(range(min = 1, max = 1000))]
     pub concurrent_syncs: u32,
 }
 
@@ -30,11 +31,6 @@ impl ControllerConfig for Config {
     }
 
     fn validate(&self) -> Vec<FieldError> {
-        let mut errors = Vec::new();
-        if !(1..=1000).contains(&self.concurrent_syncs) {
-            let problem = format!("{} is out of range: 1 to 1000", self.concurrent_syncs);
-            errors.push(FieldError::new("concurrentSyncs", problem));
-        }
-        errors
+        Vec::from_iter(FieldError::of_workers("concurrentSyncs", self.concurrent_syncs))
     }
 }

@@ -34,25 +34,21 @@ use std::time::Duration;
 
 use clap::ArgMatches;
 use controller_core::api::Caller;
-use controller_core::args::About;
+use controller_core::args::{self, About, COMMIT};
 use controller_core::clock::Clock;
-use controller_core::informer::{Informer, InformerMetrics, Interner, WatcherSource, Wire};
-use controller_core::meta::ObjectKey;
+use controller_core::informer::{Source, WatcherSource};
 use controller_core::runtime::{App, Env, Failure};
 use controller_core::tasks::TaskSet;
-use controller_core::workers::{SyncFailures, Workers};
-use controller_core::workqueue::{ItemExponential, QueueMetrics, WorkQueue};
+use controller_core::workqueue::{ItemExponential, WorkQueue};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{Pod, ReplicationController};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use kube::Resource;
-use kube::discovery::ApiResource;
 
 use crate::config::Config;
 use crate::controller::Controller;
 use crate::queues::{Key, Queues};
 use crate::scales::Workloads;
-use crate::view::{PdbWire, PodWire, WorkloadWire};
+use crate::view::{PdbWire, PodView, PodWire, WorkloadWire};
 
 /// Name of the binary, the Lease, the field manager and the chart.
 pub const NAME: &str = "disruption-controller";
@@ -76,23 +72,15 @@ impl App for DisruptionController {
         name: NAME,
         about: "Keeps the status of PodDisruptionBudgets true, which the Eviction API believes",
         version: env!("CARGO_PKG_VERSION"),
-        commit: match option_env!("BUILD_COMMIT") {
-            Some(commit) => commit,
-            None => "unknown",
-        },
+        commit: COMMIT,
     };
 
     fn subcommands() -> Vec<clap::Command> {
-        let pdb = clap::Arg::new("pdb")
-            .value_name("NAMESPACE/PDB")
-            .required(true)
-            .value_parser(ObjectKey::parse_namespaced)
-            .help("The PodDisruptionBudget");
-        vec![
-            clap::Command::new("explain")
-                .about("Print how many disruptions a budget allows, where each number comes from, and which pods do not count")
-                .arg(pdb),
-        ]
+        vec![args::explain(
+            "Print how many disruptions a budget allows, where each number comes from, and which pods do not count",
+            "NAMESPACE/PDB",
+            "The PodDisruptionBudget",
+        )]
     }
 
     async fn run(config: Config, env: Env) -> Result<(), Failure> {
@@ -106,9 +94,7 @@ impl App for DisruptionController {
         client: kube::Client,
         caller: Caller,
     ) -> Result<String, Failure> {
-        let Some(key) = matches.get_one::<ObjectKey>("pdb") else {
-            return Err("name a PodDisruptionBudget".into());
-        };
+        let key = args::explained(matches)?;
         let clock = Clock::system();
         let found = explain::find(&client, &caller, &clock, key).await?;
         match found.and_then(|found| explain::explain(&found, clock.now())) {
@@ -120,23 +106,27 @@ impl App for DisruptionController {
 
 /// Keeps the budgets' statuses true until `env.shutdown` drains.
 pub async fn run(config: &Config, env: Env) -> Result<(), Failure> {
+    run_over(config, env, |pods| pods).await
+}
+
+/// The same over what `over` makes of the source of pods.
+pub async fn run_over<S: Source<View = PodView>>(
+    config: &Config,
+    env: Env,
+    over: impl FnOnce(WatcherSource<PodWire>) -> S,
+) -> Result<(), Failure> {
     let queues = Queues {
         budgets: queue(&env, QUEUE)?,
         rechecks: queue(&env, RECHECK_QUEUE)?,
         stale_pods: queue(&env, STALE_POD_QUEUE)?,
     };
-    let informers = Informers {
-        env: &env,
-        metrics: InformerMetrics::register(&env.registry)?,
-        interner: Interner::new(),
-    };
-    let pods = informers.of::<Pod, PodWire>("pods");
-    let pdbs = informers.of::<PodDisruptionBudget, PdbWire>("poddisruptionbudgets");
-    let replication_controllers =
-        informers.of::<ReplicationController, WorkloadWire>("replicationcontrollers");
-    let replica_sets = informers.of::<ReplicaSet, WorkloadWire>("replicasets");
-    let deployments = informers.of::<Deployment, WorkloadWire>("deployments");
-    let stateful_sets = informers.of::<StatefulSet, WorkloadWire>("statefulsets");
+    let informers = env.informers()?;
+    let pods = informers.over::<Pod, _>(over(informers.source::<Pod, _>()));
+    let pdbs = informers.of::<PodDisruptionBudget, PdbWire>();
+    let replication_controllers = informers.of::<ReplicationController, WorkloadWire>();
+    let replica_sets = informers.of::<ReplicaSet, WorkloadWire>();
+    let deployments = informers.of::<Deployment, WorkloadWire>();
+    let stateful_sets = informers.of::<StatefulSet, WorkloadWire>();
     let workloads = Workloads {
         replication_controllers: replication_controllers.store(),
         replica_sets: replica_sets.store(),
@@ -147,7 +137,7 @@ pub async fn run(config: &Config, env: Env) -> Result<(), Failure> {
     let controller = Arc::new(Controller::new(
         config,
         &env,
-        Arc::clone(&informers.interner),
+        Arc::clone(informers.interner()),
         pods_store.clone(),
         workloads.clone(),
         queues.clone(),
@@ -177,54 +167,19 @@ pub async fn run(config: &Config, env: Env) -> Result<(), Failure> {
         workloads.deployments.synced().await;
         workloads.stateful_sets.synced().await;
     };
-    let workers = config.concurrent_syncs as usize;
-    let lanes = queues.lanes(workers);
-    let workers = Workers {
-        controller: NAME,
-        concurrent_syncs: workers,
-        clock: env.clock.clone(),
-        failures: SyncFailures::register(&env.registry)?,
-    };
+    let workers = env.workers(NAME, config.concurrent_syncs)?;
+    let lanes = queues.lanes(workers.concurrent_syncs);
     tokio::select! {
         () = workers.run_lanes(&*controller, &lanes, &env.leadership, synced, &env.shutdown) => Ok(()),
         failed = tasks.first_failure() => Err(failed.into()),
     }
 }
 
-/// Makes informers that share their metrics and strings.
-struct Informers<'a> {
-    env: &'a Env,
-    metrics: InformerMetrics,
-    interner: Arc<Interner>,
-}
-
-impl Informers<'_> {
-    /// One of `K`, that readiness waits for.
-    fn of<K, W>(&self, resource: &'static str) -> Informer<WatcherSource<W>>
-    where
-        K: Resource<DynamicType = ()>,
-        W: Wire,
-    {
-        let env = self.env;
-        let source = WatcherSource::<W>::new(
-            env.client.clone(),
-            ApiResource::erase::<K>(&()),
-            Arc::clone(&self.interner),
-            env.clock.clone(),
-        );
-        let informer = Informer::new(source, env.clock.clone(), self.metrics.for_resource(resource));
-        let state = informer.state();
-        env.readiness
-            .check(format!("informer-{resource}"), move || state.borrow().ready());
-        informer
-    }
-}
-
 fn queue(env: &Env, name: &'static str) -> Result<WorkQueue<Key>, Failure> {
     let limiter = ItemExponential::new(RETRY_FIRST, RETRY_LAST);
-    let metrics = QueueMetrics::register(&env.registry, env.clock.clone(), name)?;
-    let queue = WorkQueue::new(env.clock.clone(), limiter, metrics);
-    let watched = queue.clone();
-    env.liveness.queue(name, move || watched.longest_running());
-    Ok(queue)
+    Ok(WorkQueue::new(
+        env.clock.clone(),
+        limiter,
+        env.queue_metrics(name)?,
+    ))
 }

@@ -23,6 +23,7 @@ pub struct Config {
     #[serde(flatten)]
     pub common: CommonConfig,
     /// Pods and `ResourceClaims` that are worked on at the same time.
+    #[schemars(range(min = 1, max = 1000))]
     pub concurrent_syncs: u32,
     /// Feature gates, as name=true or name=false, separated by commas: `DRAAdminAccess` (true; from Kubernetes 1.36 on
     /// it cannot be switched off), `DRAPrioritizedList` (true), `DRAWorkloadResourceClaims` (false).
@@ -46,11 +47,7 @@ impl ControllerConfig for Config {
     }
 
     fn validate(&self) -> Vec<FieldError> {
-        let mut errors = Vec::new();
-        if !(1..=1000).contains(&self.concurrent_syncs) {
-            let problem = format!("{} is out of range: 1 to 1000", self.concurrent_syncs);
-            errors.push(FieldError::new("concurrentSyncs", problem));
-        }
+        let mut errors = Vec::from_iter(FieldError::of_workers("concurrentSyncs", self.concurrent_syncs));
         if let Err(problem) = self.parse_gates() {
             errors.push(FieldError::new("featureGates", problem));
         }

@@ -34,28 +34,24 @@ use std::time::Duration;
 
 use clap::ArgMatches;
 use controller_core::api::Caller;
-use controller_core::args::About;
+use controller_core::args::{self, About, COMMIT};
 use controller_core::error::Chain;
-use controller_core::informer::{Informer, InformerMetrics, Interner, WatcherSource, Wire};
-use controller_core::meta::ObjectKey;
+use controller_core::informer::{Informer, Interner, Source, WatcherSource};
 use controller_core::runtime::{App, Env, Failure};
 use controller_core::tasks::TaskSet;
-use controller_core::workers::{SyncFailures, Workers};
-use controller_core::workqueue::{ItemExponential, QueueMetrics, WorkQueue};
+use controller_core::workqueue::{ItemExponential, WorkQueue};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimTemplate};
 use k8s_openapi::api::scheduling::v1alpha2::PodGroup;
-use kube::Resource;
-use kube::discovery::ApiResource;
 
 use crate::caches::{Caches, Written};
 use crate::config::Config;
 use crate::controller::Controller;
 use crate::decide::Gates;
-use crate::lists::{Listed, Lists};
+use crate::lists::Listed;
 use crate::live::Live;
 use crate::queues::Key;
-use crate::view::{ClaimWire, PodGroupWire, PodWire, TemplateWire};
+use crate::view::{ClaimWire, PodGroupWire, PodView, PodWire, TemplateWire};
 
 /// Name of the binary, the Lease and the chart.
 pub const NAME: &str = "resourceclaim-controller";
@@ -79,23 +75,15 @@ impl App for ResourceClaimController {
         name: NAME,
         about: "Makes the ResourceClaims of pods from templates, reserves them, and takes them back",
         version: env!("CARGO_PKG_VERSION"),
-        commit: match option_env!("BUILD_COMMIT") {
-            Some(commit) => commit,
-            None => "unknown",
-        },
+        commit: COMMIT,
     };
 
     fn subcommands() -> Vec<clap::Command> {
-        let object = clap::Arg::new("object")
-            .value_name("NAMESPACE/POD|NAMESPACE/CLAIM")
-            .required(true)
-            .value_parser(ObjectKey::parse_namespaced)
-            .help("The pod or the ResourceClaim; both, if there are two of that name");
-        vec![
-            clap::Command::new("explain")
-                .about("Print the claims of a pod or the users of a claim, what would be done now, and why")
-                .arg(object),
-        ]
+        vec![args::explain(
+            "Print the claims of a pod or the users of a claim, what would be done now, and why",
+            "NAMESPACE/POD|NAMESPACE/CLAIM",
+            "The pod or the ResourceClaim; both, if there are two of that name",
+        )]
     }
 
     async fn run(config: Config, env: Env) -> Result<(), Failure> {
@@ -109,9 +97,7 @@ impl App for ResourceClaimController {
         client: kube::Client,
         caller: Caller,
     ) -> Result<String, Failure> {
-        let Some(key) = matches.get_one::<ObjectKey>("object") else {
-            return Err("name a pod or a ResourceClaim".into());
-        };
+        let key = args::explained(matches)?;
         let found = explain::find(&client, &caller, config.gates(), key).await?;
         match explain::explain(&found) {
             Some(explanation) => Ok(explanation),
@@ -122,23 +108,31 @@ impl App for ResourceClaimController {
 
 /// Gives pods their claims and takes them back, until `env.shutdown` drains.
 pub async fn run(config: &Config, env: Env) -> Result<(), Failure> {
-    let interner = Interner::new();
-    let Some(gates) = learn_gates(config.gates(), &env, &interner).await else {
+    run_over(config, env, |pods| pods).await
+}
+
+/// The same over what `over` makes of the source of pods.
+pub async fn run_over<S: Source<View = PodView>>(
+    config: &Config,
+    env: Env,
+    over: impl FnOnce(WatcherSource<PodWire>) -> S + Send,
+) -> Result<(), Failure> {
+    let informers = env.informers()?;
+    let Some(gates) = learn_gates(config.gates(), &env, informers.interner()).await else {
         return Ok(());
     };
-    let queue = queue(&env)?;
-    let informers = Informers {
-        env: &env,
-        metrics: InformerMetrics::register(&env.registry)?,
-        interner: Arc::clone(&interner),
-    };
+    let limiter = ItemExponential::new(RETRY_FIRST, RETRY_LAST);
+    let queue: WorkQueue<Key> = WorkQueue::new(env.clock.clone(), limiter, env.queue_metrics(QUEUE)?);
     let (written, losses) = Written::new(&env.clock);
-    let pods = informers.of::<Pod, PodWire>("pods", &written.pods);
-    let claims = informers.of::<ResourceClaim, ClaimWire>("resourceclaims", &written.claims);
-    let templates = informers.of_all::<ResourceClaimTemplate, TemplateWire>("resourceclaimtemplates");
-    let groups = gates
-        .workload_claims
-        .then(|| informers.of::<PodGroup, PodGroupWire>("podgroups", &written.groups));
+    let pods = Listed::new(over(informers.source::<Pod, _>()), &written.pods);
+    let pods = informers.over::<Pod, _>(pods);
+    let claims = Listed::new(informers.source::<ResourceClaim, ClaimWire>(), &written.claims);
+    let claims = informers.over::<ResourceClaim, _>(claims);
+    let templates = informers.of::<ResourceClaimTemplate, TemplateWire>();
+    let groups = gates.workload_claims.then(|| {
+        let groups = Listed::new(informers.source::<PodGroup, PodGroupWire>(), &written.groups);
+        informers.over::<PodGroup, _>(groups)
+    });
     let stores = (
         pods.store(),
         claims.store(),
@@ -148,7 +142,14 @@ pub async fn run(config: &Config, env: Env) -> Result<(), Failure> {
     let (pods_store, claims_store, templates_store, groups_store) = stores.clone();
     metrics::register_claims(&env.registry, claims.store(), env.clock.clone())?;
     let caches = Caches::new(stores.0, stores.1, stores.2, stores.3, written);
-    let controller = Controller::new(config, &env, gates, interner, caches, queue.clone())?;
+    let controller = Controller::new(
+        config,
+        &env,
+        gates,
+        Arc::clone(informers.interner()),
+        caches,
+        queue.clone(),
+    )?;
     let controller = Arc::new(controller);
 
     let mut tasks = TaskSet::new();
@@ -179,12 +180,7 @@ pub async fn run(config: &Config, env: Env) -> Result<(), Failure> {
             groups.synced().await;
         }
     };
-    let workers = Workers {
-        controller: NAME,
-        concurrent_syncs: config.concurrent_syncs as usize,
-        clock: env.clock.clone(),
-        failures: SyncFailures::register(&env.registry)?,
-    };
+    let workers = env.workers(NAME, config.concurrent_syncs)?;
     tokio::select! {
         () = workers.run(&*controller, &queue, &env.leadership, synced, &env.shutdown) => Ok(()),
         failed = tasks.first_failure() => Err(failed.into()),
@@ -210,64 +206,4 @@ async fn learn_gates(asked: Gates, env: &Env, interner: &Arc<Interner>) -> Optio
         () = env.shutdown.draining() => None,
         gates = learnt => Some(gates),
     }
-}
-
-/// Makes informers that share their metrics and strings.
-struct Informers<'a> {
-    env: &'a Env,
-    metrics: InformerMetrics,
-    interner: Arc<Interner>,
-}
-
-impl Informers<'_> {
-    /// One of `K` that tells its lists, and that readiness waits for.
-    fn of<K, W>(&self, resource: &'static str, lists: &Arc<impl Lists>) -> Informer<Listed<WatcherSource<W>>>
-    where
-        K: Resource<DynamicType = ()>,
-        W: Wire,
-    {
-        let lists: Arc<dyn Lists> = Arc::clone(lists) as _;
-        let source = Listed::new(self.source::<K, W>(), lists);
-        self.watched(source, resource)
-    }
-
-    /// One of `K` whose lists concern nobody, and that readiness waits for.
-    fn of_all<K, W>(&self, resource: &'static str) -> Informer<WatcherSource<W>>
-    where
-        K: Resource<DynamicType = ()>,
-        W: Wire,
-    {
-        self.watched(self.source::<K, W>(), resource)
-    }
-
-    fn source<K: Resource<DynamicType = ()>, W: Wire>(&self) -> WatcherSource<W> {
-        WatcherSource::new(
-            self.env.client.clone(),
-            ApiResource::erase::<K>(&()),
-            Arc::clone(&self.interner),
-            self.env.clock.clone(),
-        )
-    }
-
-    fn watched<S: controller_core::informer::Source>(
-        &self,
-        source: S,
-        resource: &'static str,
-    ) -> Informer<S> {
-        let env = self.env;
-        let informer = Informer::new(source, env.clock.clone(), self.metrics.for_resource(resource));
-        let state = informer.state();
-        env.readiness
-            .check(format!("informer-{resource}"), move || state.borrow().ready());
-        informer
-    }
-}
-
-fn queue(env: &Env) -> Result<WorkQueue<Key>, Failure> {
-    let limiter = ItemExponential::new(RETRY_FIRST, RETRY_LAST);
-    let metrics = QueueMetrics::register(&env.registry, env.clock.clone(), QUEUE)?;
-    let queue = WorkQueue::new(env.clock.clone(), limiter, metrics);
-    let watched = queue.clone();
-    env.liveness.queue(QUEUE, move || watched.longest_running());
-    Ok(queue)
 }

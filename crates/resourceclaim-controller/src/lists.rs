@@ -29,10 +29,10 @@ impl std::fmt::Debug for dyn Lists {
 
 impl<S: Source> Listed<S> {
     /// Tells the lists of `source` to `told`.
-    pub fn new(source: S, told: Arc<dyn Lists>) -> Self {
+    pub fn new(source: S, told: &Arc<impl Lists>) -> Self {
         Self {
             source,
-            told,
+            told: Arc::clone(told) as _,
             finished: false,
         }
     }

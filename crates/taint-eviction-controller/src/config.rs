@@ -17,8 +17,10 @@ pub struct Config {
     #[serde(flatten)]
     pub common: CommonConfig,
     /// Nodes that are judged at the same time.
+    #[schemars(range(min = 1, max = 1000))]
     pub concurrent_syncs: u32,
     /// Pods that are evicted at the same time.
+    #[schemars(range(min = 1, max = 1000))]
     pub max_concurrent_evictions: u32,
     /// Evictions a second that are begun at most; 0 is no limit.
     #[schemars(extend("minimum" = 0))]
@@ -51,18 +53,12 @@ impl ControllerConfig for Config {
     }
 
     fn validate(&self) -> Vec<FieldError> {
-        let mut errors = Vec::new();
-        for (field, workers) in [
+        let workers = [
             ("concurrentSyncs", self.concurrent_syncs),
             ("maxConcurrentEvictions", self.max_concurrent_evictions),
-        ] {
-            if !(1..=1000).contains(&workers) {
-                errors.push(FieldError::new(
-                    field,
-                    format!("{workers} is out of range: 1 to 1000"),
-                ));
-            }
-        }
+        ];
+        let out_of_range = |(field, workers)| FieldError::of_workers(field, workers);
+        let mut errors: Vec<_> = workers.into_iter().filter_map(out_of_range).collect();
         if !self.eviction_qps.is_finite() || self.eviction_qps < 0.0 {
             let problem = format!(
                 "invalid value {}: must be 0 (no limit) or more",

@@ -31,22 +31,20 @@ use std::sync::Arc;
 
 use clap::ArgMatches;
 use controller_core::api::Caller;
-use controller_core::args::About;
+use controller_core::args::{self, About, COMMIT};
 use controller_core::clock::Clock;
-use controller_core::informer::{Informer, InformerMetrics, Interner, WatcherSource, Wire};
+use controller_core::informer::{Source, WatcherSource};
 use controller_core::leader::Leadership;
-use controller_core::meta::ObjectKey;
 use controller_core::runtime::{App, Env, Failure};
 use controller_core::tasks::TaskSet;
 use controller_core::workers::Workers;
-use controller_core::workqueue::{DefaultRateLimiter, QueueMetrics, WorkQueue};
+use controller_core::workqueue::{DefaultRateLimiter, WorkQueue};
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::discovery::ApiResource;
 
 use crate::config::Config;
 use crate::controller::{Controller, Key, Lanes};
 use crate::evict::Pool;
-use crate::view::{NodeWire, PodWire};
+use crate::view::{NodeView, NodeWire, PodWire};
 
 /// Name of the binary, the Lease, the field manager and the chart.
 pub const NAME: &str = "taint-eviction-controller";
@@ -65,23 +63,15 @@ impl App for TaintEvictionController {
         name: NAME,
         about: "Deletes pods from nodes whose NoExecute taints they do not tolerate",
         version: env!("CARGO_PKG_VERSION"),
-        commit: match option_env!("BUILD_COMMIT") {
-            Some(commit) => commit,
-            None => "unknown",
-        },
+        commit: COMMIT,
     };
 
     fn subcommands() -> Vec<clap::Command> {
-        let pod = clap::Arg::new("pod")
-            .value_name("NAMESPACE/POD")
-            .required(true)
-            .value_parser(ObjectKey::parse_namespaced)
-            .help("The pod");
-        vec![
-            clap::Command::new("explain")
-                .about("Print the taints of a pod's node, what tolerates them, and when the pod goes")
-                .arg(pod),
-        ]
+        vec![args::explain(
+            "Print the taints of a pod's node, what tolerates them, and when the pod goes",
+            "NAMESPACE/POD",
+            "The pod",
+        )]
     }
 
     async fn run(config: Config, env: Env) -> Result<(), Failure> {
@@ -95,9 +85,7 @@ impl App for TaintEvictionController {
         client: kube::Client,
         caller: Caller,
     ) -> Result<String, Failure> {
-        let Some(key) = matches.get_one::<ObjectKey>("pod") else {
-            return Err("name a pod".into());
-        };
+        let key = args::explained(matches)?;
         let clock = Clock::system();
         let Some((pod, node)) = live::pod_and_node(&client, &caller, &clock, key).await? else {
             return Err(format!("no pod {key}, or it is bound to no node").into());
@@ -108,27 +96,22 @@ impl App for TaintEvictionController {
 
 /// Evicts pods until `env.shutdown` drains.
 pub async fn run(config: &Config, env: Env) -> Result<(), Failure> {
+    run_over(config, env, |nodes| nodes).await
+}
+
+/// The same over what `over` makes of the source of nodes.
+pub async fn run_over<S: Source<View = NodeView>>(
+    config: &Config,
+    env: Env,
+    over: impl FnOnce(WatcherSource<NodeWire>) -> S,
+) -> Result<(), Failure> {
     let workers = config.concurrent_syncs as usize;
     let lanes = Lanes::new(workers, queues(&env, NODE_QUEUE)?, queues(&env, POD_QUEUE)?);
-    let metrics = InformerMetrics::register(&env.registry)?;
-    let interner = Interner::new();
-    let pods = Informer::new(
-        source::<PodWire>(&env, ApiResource::erase::<Pod>(&()), &interner),
-        env.clock.clone(),
-        metrics.for_resource("pods"),
-    );
-    let nodes = Informer::new(
-        source::<NodeWire>(&env, ApiResource::erase::<Node>(&()), &interner),
-        env.clock.clone(),
-        metrics.for_resource("nodes"),
-    );
+    let informers = env.informers()?;
+    let pods = informers.of::<Pod, PodWire>();
+    let nodes = informers.over::<Node, _>(over(informers.source::<Node, _>()));
     let (pods_store, nodes_store) = (pods.store(), nodes.store());
-    let (pods_state, nodes_state) = (pods.state(), nodes.state());
     let watch_of_nodes = nodes.state();
-    env.readiness
-        .check("informer-pods", move || pods_state.borrow().ready());
-    env.readiness
-        .check("informer-nodes", move || nodes_state.borrow().ready());
 
     let controller = Arc::new(Controller::new(config, &env, pods_store.clone(), lanes.clone())?);
     let counted = Arc::clone(&controller);
@@ -165,20 +148,9 @@ pub async fn run(config: &Config, env: Env) -> Result<(), Failure> {
     }
 }
 
-fn source<W: Wire>(env: &Env, resource: ApiResource, interner: &Arc<Interner>) -> WatcherSource<W> {
-    WatcherSource::new(
-        env.client.clone(),
-        resource,
-        Arc::clone(interner),
-        env.clock.clone(),
-    )
-}
-
 /// Makes the queues of one name, which share their metrics.
 fn queues(env: &Env, name: &'static str) -> Result<impl Fn() -> WorkQueue<Key>, Failure> {
-    let metrics = QueueMetrics::register(&env.registry, env.clock.clone(), name)?;
-    let watched = metrics.clone();
-    env.liveness.queue(name, move || watched.longest_running());
+    let metrics = env.queue_metrics(name)?;
     let clock = env.clock.clone();
     Ok(move || {
         WorkQueue::new(

@@ -27,21 +27,18 @@ use std::time::Duration;
 
 use clap::ArgMatches;
 use controller_core::api::Caller;
-use controller_core::args::About;
+use controller_core::args::{self, About, COMMIT};
 use controller_core::clock::Clock;
-use controller_core::informer::{Informer, InformerMetrics, Interner, WatcherSource};
-use controller_core::meta::ObjectKey;
+use controller_core::informer::{Source, WatcherSource};
 use controller_core::runtime::{App, Env, Failure};
 use controller_core::tasks::TaskSet;
-use controller_core::workers::{SyncFailures, Workers};
-use controller_core::workqueue::{ItemExponential, QueueMetrics, WorkQueue};
+use controller_core::workqueue::{ItemExponential, WorkQueue};
 use k8s_openapi::api::batch::v1::Job;
-use kube::discovery::ApiResource;
 
 use crate::config::Config;
 use crate::controller::Controller;
 use crate::live::LiveJobs;
-use crate::view::JobWire;
+use crate::view::{JobView, JobWire};
 
 /// Name of the binary, the Lease, the field manager and the chart.
 pub const NAME: &str = "ttl-after-finished-controller";
@@ -63,23 +60,15 @@ impl App for TtlAfterFinishedController {
         name: NAME,
         about: "Deletes finished Jobs once their ttlSecondsAfterFinished has passed",
         version: env!("CARGO_PKG_VERSION"),
-        commit: match option_env!("BUILD_COMMIT") {
-            Some(commit) => commit,
-            None => "unknown",
-        },
+        commit: COMMIT,
     };
 
     fn subcommands() -> Vec<clap::Command> {
-        let job = clap::Arg::new("job")
-            .value_name("NAMESPACE/JOB")
-            .required(true)
-            .value_parser(ObjectKey::parse_namespaced)
-            .help("The Job");
-        vec![
-            clap::Command::new("explain")
-                .about("Print when a Job finished, when it expires, or why it does not")
-                .arg(job),
-        ]
+        vec![args::explain(
+            "Print when a Job finished, when it expires, or why it does not",
+            "NAMESPACE/JOB",
+            "The Job",
+        )]
     }
 
     async fn run(config: Config, env: Env) -> Result<(), Failure> {
@@ -93,9 +82,7 @@ impl App for TtlAfterFinishedController {
         client: kube::Client,
         caller: Caller,
     ) -> Result<String, Failure> {
-        let Some(key) = matches.get_one::<ObjectKey>("job") else {
-            return Err("name a Job".into());
-        };
+        let key = args::explained(matches)?;
         let jobs = LiveJobs::new(client, caller);
         match explain::read_and_explain(&jobs, key, &Clock::system()).await? {
             Some(explanation) => Ok(explanation.to_string()),
@@ -106,35 +93,30 @@ impl App for TtlAfterFinishedController {
 
 /// Deletes expired Jobs until `env.shutdown` drains.
 pub async fn run(config: &Config, env: Env) -> Result<(), Failure> {
+    run_over(config, env, |jobs| jobs).await
+}
+
+/// The same over what `over` makes of the source of Jobs.
+pub async fn run_over<S: Source<View = JobView>>(
+    config: &Config,
+    env: Env,
+    over: impl FnOnce(WatcherSource<JobWire>) -> S,
+) -> Result<(), Failure> {
     let limiter = ItemExponential::new(RETRY_FIRST, RETRY_LAST);
-    let queue_metrics = QueueMetrics::register(&env.registry, env.clock.clone(), QUEUE)?;
-    let queue = WorkQueue::new(env.clock.clone(), limiter, queue_metrics);
-    let watched = queue.clone();
-    env.liveness.queue(QUEUE, move || watched.longest_running());
-
-    let resource = ApiResource::erase::<Job>(&());
-    let source =
-        WatcherSource::<JobWire>::new(env.client.clone(), resource, Interner::new(), env.clock.clone());
-    let metrics = InformerMetrics::register(&env.registry)?.for_resource("jobs");
-    let informer = Informer::new(source, env.clock.clone(), metrics);
+    let queue = WorkQueue::new(env.clock.clone(), limiter, env.queue_metrics(QUEUE)?);
+    let informers = env.informers()?;
+    let informer = informers.over::<Job, _>(over(informers.source::<Job, _>()));
     let jobs = informer.store();
-    let state = informer.state();
-    env.readiness
-        .check("informer-jobs", move || state.borrow().ready());
-
     let controller = Arc::new(Controller::new(config, &env, jobs.clone(), queue.clone())?);
-    let informer = informer.handler(Arc::clone(&controller));
 
     let mut tasks = TaskSet::new();
-    tasks.spawn("informer of jobs", informer.run());
+    tasks.spawn(
+        "informer of jobs",
+        informer.handler(Arc::clone(&controller)).run(),
+    );
     let timekeeper = Arc::clone(&controller);
     tasks.spawn("timer of jobs", async move { timekeeper.keep_time().await });
-    let workers = Workers {
-        controller: NAME,
-        concurrent_syncs: config.concurrent_syncs as usize,
-        clock: env.clock.clone(),
-        failures: SyncFailures::register(&env.registry)?,
-    };
+    let workers = env.workers(NAME, config.concurrent_syncs)?;
     tokio::select! {
         () = workers.run(&*controller, &queue, &env.leadership, jobs.synced(), &env.shutdown) => Ok(()),
         failed = tasks.first_failure() => Err(failed.into()),

@@ -28,15 +28,12 @@ use std::sync::Arc;
 
 use clap::ArgMatches;
 use controller_core::api::Caller;
-use controller_core::args::About;
-use controller_core::informer::{Informer, InformerMetrics, Interner, Source, Store, WatcherSource};
-use controller_core::meta::ObjectKey;
+use controller_core::args::{About, COMMIT};
+use controller_core::informer::{Source, WatcherSource};
 use controller_core::runtime::{App, Env, Failure};
 use controller_core::tasks::TaskSet;
-use controller_core::workers::{Reconciler, SyncFailures, Workers};
-use controller_core::workqueue::{DefaultRateLimiter, QueueMetrics, WorkQueue};
+use controller_core::workqueue::{DefaultRateLimiter, WorkQueue};
 use k8s_openapi::api::core::v1::Node;
-use kube::discovery::ApiResource;
 
 use crate::apply::Apply;
 use crate::config::Config;
@@ -60,10 +57,7 @@ impl App for TtlController {
         name: NAME,
         about: "Annotates each node with how long its kubelet may cache secrets and config maps",
         version: env!("CARGO_PKG_VERSION"),
-        commit: match option_env!("BUILD_COMMIT") {
-            Some(commit) => commit,
-            None => "unknown",
-        },
+        commit: COMMIT,
     };
 
     fn subcommands() -> Vec<clap::Command> {
@@ -100,68 +94,32 @@ impl App for TtlController {
 
 /// Keeps the annotations up to date until `env.shutdown` drains.
 pub async fn run(config: &Config, env: Env) -> Result<(), Failure> {
-    let parts = Parts::assemble(config, &env, nodes(&env))?;
-    let controller = Arc::clone(&parts.controller);
-    parts.run(&*controller, &env).await
+    run_over(config, env, |nodes| nodes).await
 }
 
-/// The nodes of the API server, listed and watched.
-pub fn nodes(env: &Env) -> WatcherSource<NodeWire> {
-    let resource = ApiResource::erase::<Node>(&());
-    WatcherSource::new(env.client.clone(), resource, Interner::new(), env.clock.clone())
-}
+/// The same over what `over` makes of the source of nodes.
+pub async fn run_over<S: Source<View = NodeView>>(
+    config: &Config,
+    env: Env,
+    over: impl FnOnce(WatcherSource<NodeWire>) -> S,
+) -> Result<(), Failure> {
+    let limiter = DefaultRateLimiter::new(env.clock.clone());
+    let queue = WorkQueue::new(env.clock.clone(), limiter, env.queue_metrics(QUEUE)?);
+    let informers = env.informers()?;
+    let informer = informers.over::<Node, _>(over(informers.source::<Node, _>()));
+    let nodes = informer.store();
+    let controller = Arc::new(Controller::new(config, &env, nodes.clone(), queue.clone())?);
+    metrics::register(&env.registry, nodes.clone(), controller.step())?;
 
-/// The loop's parts, put together over a source of nodes.
-pub struct Parts<S: Source<View = NodeView>> {
-    /// What the workers call.
-    pub controller: Arc<Controller>,
-    informer: Informer<S>,
-    nodes: Store<NodeView>,
-    queue: WorkQueue<ObjectKey>,
-    workers: Workers,
-}
-
-impl<S: Source<View = NodeView>> Parts<S> {
-    /// Puts the parts together and registers their metrics and checks; nothing runs yet.
-    pub fn assemble(config: &Config, env: &Env, source: S) -> Result<Self, Failure> {
-        let limiter = DefaultRateLimiter::new(env.clock.clone());
-        let queue_metrics = QueueMetrics::register(&env.registry, env.clock.clone(), QUEUE)?;
-        let queue = WorkQueue::new(env.clock.clone(), limiter, queue_metrics);
-        let watched = queue.clone();
-        env.liveness.queue(QUEUE, move || watched.longest_running());
-
-        let metrics = InformerMetrics::register(&env.registry)?.for_resource("nodes");
-        let informer = Informer::new(source, env.clock.clone(), metrics);
-        let nodes = informer.store();
-        let state = informer.state();
-        env.readiness
-            .check("informer-nodes", move || state.borrow().ready());
-
-        let controller = Arc::new(Controller::new(config, env, nodes.clone(), queue.clone())?);
-        metrics::register(&env.registry, nodes.clone(), controller.step())?;
-        Ok(Self {
-            informer: informer.handler(Arc::clone(&controller)),
-            controller,
-            nodes,
-            queue,
-            workers: Workers {
-                controller: NAME,
-                concurrent_syncs: config.concurrent_syncs as usize,
-                clock: env.clock.clone(),
-                failures: SyncFailures::register(&env.registry)?,
-            },
-        })
-    }
-
-    /// Works until `env.shutdown` drains. `reconciler` is the controller, or stands before it.
-    pub async fn run(self, reconciler: &impl Reconciler<Key = ObjectKey>, env: &Env) -> Result<(), Failure> {
-        let mut tasks = TaskSet::new();
-        tasks.spawn("informer of nodes", self.informer.run());
-        let synced = self.nodes.synced();
-        tokio::select! {
-            () = self.workers.run(reconciler, &self.queue, &env.leadership, synced, &env.shutdown) => Ok(()),
-            failed = tasks.first_failure() => Err(failed.into()),
-        }
+    let mut tasks = TaskSet::new();
+    tasks.spawn(
+        "informer of nodes",
+        informer.handler(Arc::clone(&controller)).run(),
+    );
+    let workers = env.workers(NAME, config.concurrent_syncs)?;
+    tokio::select! {
+        () = workers.run(&*controller, &queue, &env.leadership, nodes.synced(), &env.shutdown) => Ok(()),
+        failed = tasks.first_failure() => Err(failed.into()),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The binary on a real kube-apiserver and etcd, with a service account that has the rights of the README and no
+//! The binary on a real kube-apiserver and etcd, with a service account that has the rights of its chart and no
 //! others. Pods run nowhere: a test sets them ready itself, or has [`stage`] play the scheduler and the kubelets.
 //!
 //! | file | shows |
@@ -10,6 +10,7 @@
 //! | `replicas` | a restart, a standby that takes over, an API server that is killed |
 //! | `rights` | the rights are enough, and none is unused |
 //! | `timeouts` | what is two minutes old |
+//! | `upgrades` | rolling upgrades of two replicas while a hundred budgets change |
 //!
 //! [`record`] holds every version of every pod and budget, so that a test says what was true at every moment.
 #![allow(
@@ -30,3 +31,4 @@ mod rights;
 mod stage;
 mod support;
 mod timeouts;
+mod upgrades;

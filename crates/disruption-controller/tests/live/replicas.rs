@@ -3,7 +3,7 @@
 use serde_json::json;
 use testkit::real::{Stop, eventually};
 
-use crate::support::{Cluster, QUICK_LEASE, SOON, numbers, until_ready, writes_a_status};
+use crate::support::{Cluster, QUICK_LEASE, SOON, numbers, writes_a_status};
 
 const SAME_POD: [&str; 1] = ["--leader-elect-identity=uid-of-the-pod"];
 
@@ -63,7 +63,7 @@ async fn live_a_standby_takes_over_from_one_that_stops_and_one_that_is_killed() 
     let leader = cluster.start_leading(&QUICK_LEASE).await;
     cluster.until("web", numbers(3, 4, 1, 4)).await;
     let mut second = cluster.start(&QUICK_LEASE);
-    until_ready(&second).await;
+    second.until_ready().await;
     // A standby writes nothing.
     cluster.ready("web-0", false).await;
     cluster.until("web", numbers(2, 3, 1, 4)).await;
@@ -78,7 +78,7 @@ async fn live_a_standby_takes_over_from_one_that_stops_and_one_that_is_killed() 
     assert!(second.leads().await);
 
     let third = cluster.start(&QUICK_LEASE);
-    until_ready(&third).await;
+    third.until_ready().await;
     second.process.kill().unwrap();
     second.process.wait_exit(SOON).await.unwrap();
     assert_eq!(cluster.evict("web-2").await, 201);

@@ -1,49 +1,13 @@
-//! The rights of the README.
+//! The rights that the chart gives.
 
-use harness::audit::{Asked, requests_of};
+use harness::rights::{beyond, refused, until_all_used};
 use serde_json::json;
-use testkit::real::eventually;
 
-use crate::support::{Cluster, NAME, SOON, numbers, until_ready};
-
-const RIGHTS: [(&str, &str); 23] = [
-    ("list", "pods"),
-    ("watch", "pods"),
-    ("list", "replicationcontrollers"),
-    ("watch", "replicationcontrollers"),
-    ("list", "replicasets"),
-    ("watch", "replicasets"),
-    ("list", "deployments"),
-    ("watch", "deployments"),
-    ("list", "statefulsets"),
-    ("watch", "statefulsets"),
-    ("list", "poddisruptionbudgets"),
-    ("watch", "poddisruptionbudgets"),
-    ("get", "*/scale"),
-    ("patch", "poddisruptionbudgets/status"),
-    ("patch", "pods/status"),
-    ("create", "events"),
-    ("patch", "events"),
-    ("create", "leases"),
-    ("get", "leases"),
-    ("update", "leases"),
-    ("list", "leases"),
-    ("watch", "leases"),
-    // Discovery, which every account may read.
-    ("get", ""),
-];
-
-fn uses(asked: &Asked, (verb, resource): (&str, &str)) -> bool {
-    let same = match resource.strip_prefix('*') {
-        Some(subresource) => asked.resource.ends_with(subresource),
-        None => asked.resource == resource,
-    };
-    asked.verb == verb && same
-}
+use crate::support::{CHART, Cluster, NAME, numbers};
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
-async fn live_the_rights_of_the_readme_are_enough_and_none_is_unused() {
+async fn live_the_rights_of_the_chart_are_enough_and_none_is_unused() {
     let cluster = Cluster::new().await;
     cluster.define("Widget", true).await;
     let widget = cluster.custom("Widget", "web", 3).await;
@@ -62,7 +26,7 @@ async fn live_the_rights_of_the_readme_are_enough_and_none_is_unused() {
     let replica = cluster.start_leading(&[]).await;
     // It watches the lease.
     let standby = cluster.start(&[]);
-    until_ready(&standby).await;
+    standby.until_ready().await;
     cluster.until("web", numbers(2, 3, 1, 5)).await;
     // The same event again, soon: a series.
     for _ in 0..2 {
@@ -74,28 +38,9 @@ async fn live_the_rights_of_the_readme_are_enough_and_none_is_unused() {
     let explained = cluster.explain("web").await;
     assert!(explained.contains("default/web"), "{explained}");
 
-    let asked = || requests_of(&cluster.control_plane, NAME);
-    let unused = || {
-        let asked = asked();
-        let rights = RIGHTS.into_iter();
-        rights
-            .filter(|right| !asked.iter().any(|asked| uses(asked, *right)))
-            .collect::<Vec<_>>()
-    };
-    let in_time = eventually(SOON, "every right is used", async || {
-        unused().is_empty().then_some(())
-    })
-    .await;
-    assert!(in_time.is_ok(), "not used: {:?}", unused());
+    until_all_used(&cluster.control_plane, CHART).await;
     assert_eq!(replica.stop().await, Some(0));
     assert_eq!(standby.stop().await, Some(0));
-
-    let asked = asked();
-    let refused: Vec<&Asked> = asked.iter().filter(|asked| asked.code == 403).collect();
-    assert!(refused.is_empty(), "{refused:#?}");
-    let beyond: Vec<&Asked> = asked
-        .iter()
-        .filter(|asked| !RIGHTS.into_iter().any(|right| uses(asked, right)))
-        .collect();
-    assert!(beyond.is_empty(), "{beyond:#?}");
+    assert_eq!(refused(&cluster.control_plane, NAME), []);
+    assert_eq!(beyond(&cluster.control_plane, CHART), []);
 }

@@ -87,7 +87,7 @@ async fn bind(pods: &Api<Pod>, pod: &str, node: &str) -> kube::Result<()> {
     Ok(())
 }
 
-fn is_ready(pod: &Pod) -> bool {
+pub(crate) fn is_ready(pod: &Pod) -> bool {
     let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
     let mut conditions = conditions.into_iter().flatten();
     conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use controller_core::clock::{Clock, saturating_add};
 use harness::audit::{self, Asked};
+use harness::chart::Chart;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
@@ -17,6 +18,7 @@ use testkit::real::{AuditLevel, ControlPlane, Options, Process, eventually};
 pub(crate) use harness::{QUICK_LEASE, Replica, SOON};
 
 pub(crate) const NAME: &str = "disruption-controller";
+pub(crate) const CHART: Chart = Chart::of(NAME);
 /// How long after its cause a status may be written that is to follow at once, on a busy machine.
 pub(crate) const AT_ONCE: Duration = Duration::from_secs(5);
 
@@ -35,21 +37,8 @@ pub(crate) struct Numbers {
     pub(crate) expected: i64,
 }
 
-/// The rights of the README, those on the Lease left out.
-fn rights() -> Value {
-    json!([
-        {"apiGroups": [""], "resources": ["pods", "replicationcontrollers"], "verbs": ["list", "watch"]},
-        {"apiGroups": ["apps"], "resources": ["replicasets", "deployments", "statefulsets"], "verbs": ["list", "watch"]},
-        {"apiGroups": ["policy"], "resources": ["poddisruptionbudgets"], "verbs": ["list", "watch"]},
-        {"apiGroups": ["*"], "resources": ["*/scale"], "verbs": ["get"]},
-        {"apiGroups": ["policy"], "resources": ["poddisruptionbudgets/status"], "verbs": ["patch"]},
-        {"apiGroups": [""], "resources": ["pods/status"], "verbs": ["patch"]},
-        {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
-    ])
-}
-
 /// The binary under test; `DISRUPTION_CONTROLLER_BINARY` names another build of it.
-fn binary() -> PathBuf {
+pub(crate) fn binary() -> PathBuf {
     std::env::var_os("DISRUPTION_CONTROLLER_BINARY").map_or_else(
         || PathBuf::from(env!("CARGO_BIN_EXE_disruption-controller")),
         PathBuf::from,
@@ -78,7 +67,7 @@ impl Cluster {
             ..Options::default()
         };
         let control_plane = ControlPlane::start(options).await.unwrap();
-        let kubeconfig = harness::service_account(&control_plane, NAME, rights()).await;
+        let kubeconfig = CHART.install(&control_plane).await;
         Self {
             control_plane,
             kubeconfig,
@@ -93,7 +82,7 @@ impl Cluster {
     /// The same, leading and with full caches.
     pub(crate) async fn start_leading(&self, args: &[&str]) -> Replica {
         let replica = self.start(args);
-        until_ready(&replica).await;
+        replica.until_ready().await;
         replica.until_leading().await;
         replica
     }
@@ -460,12 +449,6 @@ pub(crate) async fn ended_well(process: &mut Process) -> String {
     let ended = process.wait_exit(SOON * 3).await.unwrap();
     assert_eq!(ended.code(), Some(0), "{}", process.log());
     process.log()
-}
-
-/// Waits until the caches are full.
-pub(crate) async fn until_ready(replica: &Replica) {
-    let full = async || (replica.get("/readyz").await.0 == 200).then_some(());
-    eventually(SOON, "the replica is ready", full).await.unwrap();
 }
 
 pub(crate) fn now() -> Timestamp {

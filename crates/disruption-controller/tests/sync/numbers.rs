@@ -1,8 +1,9 @@
 //! What `/metrics` shows.
 
 use serde_json::json;
+use testkit::embedded::{Fault, Verb};
 
-use crate::world::World;
+use crate::world::{World, process};
 
 #[tokio::test(start_paused = true)]
 async fn the_metrics() {
@@ -13,8 +14,13 @@ async fn the_metrics() {
     world.pdb("web", "maxUnavailable", &json!(1));
     world.pdb("all", "minAvailable", &json!("100%"));
     world.pdb("failed", "minAvailable", &json!(-1));
-    let controller = world.start();
-    world.settle().await;
+    // With a Lease and a failure, so that every family has a series.
+    let fault = Fault::status(500, "InternalError");
+    world
+        .server
+        .fail_next(1, |request| request.verb == Verb::Patch, fault);
+    let controller = world.start_with(process().elected_as("us"));
+    world.pass(20).await;
     insta::assert_snapshot!(controller.families());
     assert_eq!(controller.metric("disruption_controller_pdbs"), 3);
     for state in ["allowed", "blocked", "failed"] {

@@ -1,38 +1,15 @@
-//! The rights that the README names: they suffice, and each is used.
+//! The rights that the chart gives: they suffice, and each is used.
 
+use harness::chart::Chart;
+use harness::rights;
 use serde_json::json;
 
 use crate::world::{World, numbers, process};
 
 #[tokio::test(start_paused = true)]
-async fn the_rights_of_the_readme_suffice_and_are_used() {
+async fn the_rights_of_the_chart_suffice_and_are_used() {
     let world = World::new();
-    let rule = |group: &str, resources: &[&str], verbs: &[&str]| json!({ "apiGroups": [group], "resources": resources, "verbs": verbs });
-    let rules = [
-        rule("", &["pods", "replicationcontrollers"], &["list", "watch"]),
-        rule(
-            "apps",
-            &["replicasets", "deployments", "statefulsets"],
-            &["list", "watch"],
-        ),
-        rule("policy", &["poddisruptionbudgets"], &["list", "watch"]),
-        rule("*", &["*/scale"], &["get"]),
-        rule("policy", &["poddisruptionbudgets/status"], &["patch"]),
-        rule("", &["pods/status"], &["patch"]),
-        rule("events.k8s.io", &["events"], &["create", "patch"]),
-    ];
-    let group = "rbac.authorization.k8s.io";
-    world.insert(json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": { "name": "ours" },
-        "rules": rules,
-    }));
-    world.insert(json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": { "name": "ours" },
-        "roleRef": { "apiGroup": group, "kind": "ClusterRole", "name": "ours" },
-        "subjects": [{ "apiGroup": group, "kind": "User", "name": "ours" }],
-    }));
-    let user = world.server.add_user("ours", &[], "token");
-    world.server.enforce_rbac();
+    let user = Chart::of("disruption-controller").install_on(&world.server);
     world.define_widgets(true);
     let widget = world.widget("web", 3);
     world.pods(2, Some(&widget));
@@ -54,7 +31,5 @@ async fn the_rights_of_the_readme_suffice_and_are_used() {
     }
     assert_eq!(world.count_events("UnmanagedPods"), 2);
     world.pass(400).await;
-    let refused = world.server.requests().only(|request| request.code == Some(403));
-    assert_eq!(refused.lines(), Vec::<String>::new());
-    assert_eq!(world.server.unused_rights(&user), Vec::<String>::new());
+    rights::assert_sufficient_and_used(&world.server, &user);
 }

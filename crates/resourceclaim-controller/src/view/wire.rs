@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use controller_core::informer::{DecodeError, Identity, Interner, OwnerWire, Wire};
-use controller_core::meta::{ObjectKey, OwnerRef, Uid};
+use controller_core::meta::{OwnerRef, Uid};
 use jiff::Timestamp;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
@@ -209,17 +209,9 @@ fn deletion<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timesta
 
 impl Metadata {
     fn identity(&self, interner: &Interner) -> Identity {
-        Identity {
-            key: ObjectKey {
-                namespace: self
-                    .namespace
-                    .as_deref()
-                    .map(|namespace| interner.intern(namespace)),
-                name: self.name.as_str().into(),
-            },
-            uid: Uid::from(self.uid.as_str()),
-            version: Some(self.resource_version.as_str().into()),
-        }
+        let namespace = self.namespace.as_deref();
+        let version = Some(self.resource_version.as_str());
+        Identity::of(namespace, &self.name, &self.uid, version, interner)
     }
 
     fn controller(&self, interner: &Interner) -> Option<Arc<OwnerRef>> {

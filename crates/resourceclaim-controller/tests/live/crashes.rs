@@ -5,17 +5,17 @@ use std::time::Duration;
 
 use controller_core::clock::{Clock, saturating_add};
 use futures::{StreamExt, stream};
-use harness::audit;
+use harness::{audit, long_or_short};
 use serde_json::Value;
 use testkit::real::eventually;
 
 use crate::support::{CLAIM_OF, Cluster, Setup, claims_of, made, reserved_for, uid};
 
-const PODS: usize = 300;
 const ENTRIES: [&str; 2] = ["a", "b"];
-/// How often it is killed, and for how long.
+/// Pods come all the time, so that each life has something to do.
+const PODS_A_SECOND: u32 = 5;
+/// How often it is killed.
 const LIFE: Duration = Duration::from_millis(500);
-const KILLED_FOR: Duration = Duration::from_mins(1);
 /// How long what is left may take.
 const MADE_UP_WITHIN: Duration = Duration::from_mins(3);
 /// As one container of a pod follows the other: under the uid of the pod it leads at once.
@@ -24,20 +24,20 @@ const SAME_POD: [&str; 1] = ["--leader-elect-identity=uid-of-the-pod"];
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_each_entry_has_one_claim_however_often_the_process_is_killed() {
+    let seconds = long_or_short(60, 15);
+    let pods = usize::try_from(seconds * PODS_A_SECOND).unwrap();
     let cluster = Cluster::with(Setup {
-        devices: PODS * ENTRIES.len(),
+        devices: pods * ENTRIES.len(),
         ..Setup::default()
     })
     .await;
     cluster.template().await;
     let clock = Clock::system();
-    let end = saturating_add(clock.now(), KILLED_FOR);
-    // Pods come all the time, so that each life has something to do.
-    let pods = async {
-        let pause = KILLED_FOR / u32::try_from(PODS).unwrap();
-        for number in 0..PODS {
+    let end = saturating_add(clock.now(), Duration::from_secs(seconds.into()));
+    let created = async {
+        for number in 0..pods {
             cluster.pod(&format!("p-{number}"), &ENTRIES.map(made)).await;
-            clock.sleep(pause).await;
+            clock.sleep(Duration::from_secs(1) / PODS_A_SECOND).await;
         }
     };
     let kills = async {
@@ -51,22 +51,22 @@ async fn live_each_entry_has_one_claim_however_often_the_process_is_killed() {
         }
         lives
     };
-    let ((), lives) = tokio::join!(pods, kills);
-    assert!(lives >= 60, "only {lives} lives");
+    let ((), lives) = tokio::join!(created, kills);
+    assert!(lives >= seconds, "only {lives} lives");
     let before = cluster.all("ResourceClaim").await.len();
     assert!(before > 0, "none of them did anything");
 
     let replica = cluster.start(&SAME_POD).await;
     let all_run = async || {
-        let pods = cluster.all("Pod").await;
+        let all = cluster.all("Pod").await;
         let runs = |pod: &&Value| pod["status"]["phase"] == "Running";
-        (pods.iter().filter(runs).count() == PODS).then_some(pods)
+        (all.iter().filter(runs).count() == pods).then_some(all)
     };
-    let pods = eventually(MADE_UP_WITHIN, "all pods run", all_run).await.unwrap();
+    let running = eventually(MADE_UP_WITHIN, "all pods run", all_run).await.unwrap();
     let claims = cluster.all("ResourceClaim").await;
-    assert_eq!(claims.len(), PODS * ENTRIES.len());
+    assert_eq!(claims.len(), pods * ENTRIES.len());
     let mut told = BTreeSet::new();
-    for pod in &pods {
+    for pod in &running {
         let of_pod = claims_of(pod);
         assert_eq!(of_pod.keys().collect::<Vec<_>>(), ENTRIES);
         for (entry, name) in of_pod {
@@ -80,7 +80,7 @@ async fn live_each_entry_has_one_claim_however_often_the_process_is_killed() {
     }
     assert_eq!(
         told.len(),
-        PODS * ENTRIES.len(),
+        pods * ENTRIES.len(),
         "no claim is that of two entries"
     );
     let requests = audit::requests(&cluster.control_plane);
@@ -90,7 +90,7 @@ async fn live_each_entry_has_one_claim_however_often_the_process_is_killed() {
     assert_eq!(deletes.count(), 0, "there never was one too many");
     cluster.kubelet.assert_sound();
 
-    let ended = stream::iter(&pods).for_each_concurrent(16, |pod| async {
+    let ended = stream::iter(&running).for_each_concurrent(16, |pod| async {
         cluster.finish(pod["metadata"]["name"].as_str().unwrap()).await;
     });
     ended.await;

@@ -1,5 +1,5 @@
 //! The binary on a real kube-apiserver and etcd, beside kube-scheduler, with a service account that has the rights of
-//! the README and no others. The devices are entries of a `ResourceSlice`; [`kubelet`] plays the node.
+//! the chart and no others. The devices are entries of a `ResourceSlice`; [`kubelet`] plays the node.
 //!
 //! | file | shows |
 //! |---|---|

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures::{StreamExt, stream};
 use harness::audit::{self, Asked};
+use harness::long_or_short;
 use serde_json::Value;
 use testkit::real::eventually;
 
@@ -11,9 +12,6 @@ use crate::support::{Cluster, NAME, Setup, is_free, made, named};
 
 /// Fewer than the pods ask for, so that most of them wait until others are done.
 const DEVICES: usize = 40;
-const PODS: usize = 300;
-/// How many of our writes at least fall among those of the scheduler.
-const CLEANED_UP: usize = 300;
 const WITHIN: Duration = Duration::from_mins(5);
 
 #[tokio::test(flavor = "multi_thread")]
@@ -27,10 +25,11 @@ async fn live_the_scheduler_meets_no_conflict_because_of_us() {
     .await;
     cluster.template().await;
     let replica = cluster.start(&[]).await;
-    let create = stream::iter(0..PODS).for_each_concurrent(16, async |number| {
+    let pods = long_or_short(300, 100);
+    let create = stream::iter(0..pods).for_each_concurrent(16, async |number| {
         cluster.pod(&format!("p-{number}"), &["a", "b"].map(made)).await;
     });
-    tokio::join!(create, finish_all(&cluster, PODS));
+    tokio::join!(create, finish_all(&cluster, pods));
     let none = async || cluster.all("ResourceClaim").await.is_empty().then_some(());
     eventually(WITHIN, "all claims are given back", none)
         .await
@@ -52,7 +51,8 @@ async fn live_the_scheduler_meets_no_conflict_because_of_us() {
         bound.len(),
         conflicts.len()
     );
-    assert!(bound.len() >= 2 * PODS && among >= CLEANED_UP);
+    // Or hardly any of our writes could have met one of the scheduler's.
+    assert!(bound.len() >= 2 * pods && among >= pods);
     let ours = conflicts
         .into_iter()
         .filter_map(|conflict| lost_against_us(&requests, conflict));
@@ -67,7 +67,7 @@ async fn live_the_scheduler_meets_no_conflict_because_of_us() {
 #[allow(clippy::print_stdout, reason = "what a run of it was worth")]
 async fn live_claims_are_handed_from_pod_to_pod() {
     const CLAIMS: usize = 10;
-    const HANDS: usize = 20;
+    let hands = long_or_short(20, 8);
     let cluster = Cluster::with(Setup {
         devices: CLAIMS,
         ..Setup::default()
@@ -78,7 +78,7 @@ async fn live_claims_are_handed_from_pod_to_pod() {
         .for_each_concurrent(None, async |claim| {
             let name = format!("c-{claim}");
             cluster.claim(&name).await;
-            for hand in 0..HANDS {
+            for hand in 0..hands {
                 let pod = format!("p-{claim}-{hand}");
                 cluster.pod(&pod, &[named("gpu", &name)]).await;
                 cluster.until_running(&pod).await;

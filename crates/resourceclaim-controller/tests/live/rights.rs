@@ -1,55 +1,21 @@
-//! The rights of the README.
+//! The rights that the chart gives.
 //!
 //! `resourceclaims/binding` is unlike the others: the API server asks for it at the cluster's scope within a write of the
 //! status, so only a `ClusterRoleBinding` grants it, and who lacks it gets no 403 but a 422 with a cause on
 //! `status.allocation`.
 
-use harness::rights::{grant, may, refused, unused};
+use harness::rights::{beyond, grant, refused, until_all_used};
 use serde_json::{Value, json};
 use testkit::real::eventually;
 
 use crate::support::{
     CLASS, Cluster, GROUPS, NAME, NODE, SOON, Setup, claims_of, made, made_from, named, pod, reserved_for,
-    rights, uid,
+    rules_without_binding, uid,
 };
-
-const GROUP: &str = "resource.k8s.io";
-/// Those that show in the audit log: `resourceclaims/binding` is asked for within a write of the status.
-const RIGHTS: [(&str, &str); 20] = [
-    ("get", "pods"),
-    ("list", "pods"),
-    ("watch", "pods"),
-    ("patch", "pods/status"),
-    ("list", "resourceclaimtemplates"),
-    ("watch", "resourceclaimtemplates"),
-    ("get", "resourceclaims"),
-    ("list", "resourceclaims"),
-    ("watch", "resourceclaims"),
-    ("create", "resourceclaims"),
-    ("patch", "resourceclaims"),
-    ("delete", "resourceclaims"),
-    ("patch", "resourceclaims/status"),
-    ("create", "events"),
-    ("patch", "events"),
-    ("create", "leases"),
-    ("get", "leases"),
-    ("update", "leases"),
-    ("list", "leases"),
-    ("watch", "leases"),
-];
-/// The same of groups of pods.
-const RIGHTS_TO_GROUPS: [(&str, &str); 4] = [
-    ("get", "podgroups"),
-    ("list", "podgroups"),
-    ("watch", "podgroups"),
-    ("patch", "podgroups/status"),
-];
-/// Discovery, which every account may read.
-const DISCOVERY: (&str, &str) = ("get", "");
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
-async fn live_the_rights_of_the_readme_are_enough_and_none_is_unused() {
+async fn live_the_rights_of_the_chart_are_enough_and_none_is_unused() {
     use_all_rights(Setup::default()).await;
 }
 
@@ -77,8 +43,7 @@ async fn use_all_rights(setup: Setup) {
     let cluster = Cluster::with(setup).await;
     cluster.template().await;
     cluster.claim("shared").await;
-    let (flags, mut rights): (&[&str], _) = (&[GROUPS], RIGHTS.to_vec());
-    let flags = if setup.groups { flags } else { &[] };
+    let flags: &[&str] = if setup.groups { &[GROUPS] } else { &[] };
     let replica = cluster.start(flags).await;
     // It watches the lease.
     let standby = cluster.spawn(flags);
@@ -86,7 +51,6 @@ async fn use_all_rights(setup: Setup) {
     // Consumers that no cache has: they are asked for.
     reserve_for_nobody(&cluster, json!({"resource": "pods"})).await;
     if setup.groups {
-        rights.extend(RIGHTS_TO_GROUPS);
         let kind = json!({"apiGroup": "scheduling.k8s.io", "resource": "podgroups"});
         reserve_for_nobody(&cluster, kind).await;
         make_for_a_group(&cluster).await;
@@ -98,25 +62,14 @@ async fn use_all_rights(setup: Setup) {
     let claim = cluster.explain("shared").await;
     assert!(claim.contains("shared"), "{claim}");
 
-    let left = || unused(&cluster.control_plane, NAME, &rights);
-    let all_used = async || left().is_empty().then_some(());
-    let in_time = eventually(SOON, "every right is used", all_used).await;
-    assert!(in_time.is_ok(), "not used: {:?}", left());
+    until_all_used(&cluster.control_plane, setup.chart()).await;
     assert_eq!(replica.stop().await, Some(0));
     assert_eq!(standby.stop().await, Some(0));
-    let requests = cluster.requests();
-    let refused: Vec<_> = requests
-        .iter()
-        .filter(|asked| [403, 422].contains(&asked.code))
-        .collect();
-    assert!(refused.is_empty(), "{refused:#?}");
-    let known =
-        |verb: &str, resource: &str| rights.contains(&(verb, resource)) || DISCOVERY == (verb, resource);
-    let beyond: Vec<_> = requests
-        .iter()
-        .filter(|asked| !known(&asked.verb, &asked.resource))
-        .collect();
-    assert!(beyond.is_empty(), "{beyond:#?}");
+    // Without the right to bind a write is invalid, as if the claim were at fault.
+    let mut refused = cluster.requests();
+    refused.retain(|asked| [403, 422].contains(&asked.code));
+    assert_eq!(refused, []);
+    assert_eq!(beyond(&cluster.control_plane, setup.chart()), []);
 }
 
 /// Claims are made, reserved by us for a pod that no scheduler placed, and given back.
@@ -198,23 +151,7 @@ async fn live_without_the_right_to_bind_nothing_is_reserved_until_it_is_given() 
     let cluster = Cluster::new().await;
     cluster.template().await;
     cluster.claim("shared").await;
-    let without = rights(Setup {
-        granular: false,
-        ..Setup::default()
-    });
-    grant(&cluster.control_plane, NAME, without).await;
-    let may_bind = async || {
-        may(
-            &cluster.control_plane,
-            NAME,
-            "patch",
-            GROUP,
-            "resourceclaims/binding",
-        )
-        .await
-    };
-    let taken = async || (!may_bind().await).then_some(());
-    eventually(SOON, "the right is taken", taken).await.unwrap();
+    grant(&cluster.control_plane, NAME, rules_without_binding()).await;
     let replica = cluster.start(&[]).await;
     cluster
         .pod("placed", &[made("gpu"), named("user", "shared")])
@@ -239,7 +176,7 @@ async fn live_without_the_right_to_bind_nothing_is_reserved_until_it_is_given() 
     // It is no 403: the API server takes it for a fault of the claim.
     assert_eq!(refused(&cluster.control_plane, NAME), []);
 
-    grant(&cluster.control_plane, NAME, rights(Setup::default())).await;
+    grant(&cluster.control_plane, NAME, Setup::default().chart().rules()).await;
     cluster.until_running("direct").await;
     let shared = cluster.get("ResourceClaim", "shared").await;
     assert!(reserved_for(&shared).contains(&uid(&direct)));

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use harness::audit::{self, Asked};
+use harness::chart::Chart;
+use harness::rights::grant;
 use kube::Api;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
@@ -67,33 +69,26 @@ impl Default for Setup {
     }
 }
 
-/// The rights of the README, those on the Lease left out.
-pub(crate) fn rights(setup: Setup) -> Value {
-    let claims = "resource.k8s.io";
-    let mut rights = json!([
-        {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},
-        {"apiGroups": [""], "resources": ["pods/status"], "verbs": ["patch"]},
-        {"apiGroups": [claims], "resources": ["resourceclaimtemplates"], "verbs": ["list", "watch"]},
-        {"apiGroups": [claims], "resources": ["resourceclaims"],
-         "verbs": ["get", "list", "watch", "create", "patch", "delete"]},
-        {"apiGroups": [claims], "resources": ["resourceclaims/status"], "verbs": ["patch"]},
-        {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
-    ]);
-    let mut more = Vec::new();
-    if setup.granular {
-        more.push(
-            json!({"apiGroups": [claims], "resources": ["resourceclaims/binding"], "verbs": ["patch"]}),
-        );
+impl Setup {
+    /// The chart with the values that it takes.
+    pub(crate) const fn chart(self) -> Chart {
+        let chart = Chart::of(NAME);
+        if self.groups {
+            chart.rendered_as("groups.golden.yaml")
+        } else {
+            chart
+        }
     }
-    if setup.groups {
-        let groups = "scheduling.k8s.io";
-        more.push(
-            json!({"apiGroups": [groups], "resources": ["podgroups"], "verbs": ["get", "list", "watch"]}),
-        );
-        more.push(json!({"apiGroups": [groups], "resources": ["podgroups/status"], "verbs": ["patch"]}));
-    }
-    rights.as_array_mut().unwrap().extend(more);
-    rights
+}
+
+/// What the chart gives in the whole cluster, but for the right that counts inside another one.
+pub(crate) fn rules_without_binding() -> Value {
+    let mut rules = Setup::default().chart().rules();
+    let all = rules.as_array_mut().unwrap();
+    let count = all.len();
+    all.retain(|rule| rule["resources"] != json!(["resourceclaims/binding"]));
+    assert_eq!(all.len(), count - 1);
+    rules
 }
 
 /// The binary under test; `RESOURCECLAIM_CONTROLLER_BINARY` names another build of it.
@@ -129,7 +124,10 @@ impl Cluster {
                 .push("DRAResourceClaimGranularStatusAuthorization=false");
         }
         let control_plane = ControlPlane::start(options).await.unwrap();
-        let kubeconfig = harness::service_account(&control_plane, NAME, rights(setup)).await;
+        let kubeconfig = setup.chart().install(&control_plane).await;
+        if !setup.granular {
+            grant(&control_plane, NAME, rules_without_binding()).await;
+        }
         let mut controllers = vec!["garbage-collector-controller"];
         if setup.groups {
             controllers.push("podgroup-protection-controller");
@@ -192,8 +190,7 @@ impl Cluster {
     /// The same, leading and with full caches.
     pub(crate) async fn start(&self, args: &[&str]) -> Replica {
         let replica = self.spawn(args);
-        let ready = async || (replica.get("/readyz").await.0 == 200).then_some(());
-        eventually(SOON, "the replica is ready", ready).await.unwrap();
+        replica.until_ready().await;
         replica.until_leading().await;
         replica
     }

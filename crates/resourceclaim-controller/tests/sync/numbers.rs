@@ -1,8 +1,9 @@
 //! What `/metrics` shows.
 
 use serde_json::json;
+use testkit::embedded::{Fault, Verb};
 
-use crate::world::World;
+use crate::world::{World, process};
 
 #[tokio::test(start_paused = true)]
 async fn the_metrics() {
@@ -16,7 +17,14 @@ async fn the_metrics() {
         claim["spec"]["devices"]["requests"][0]["exactly"]["adminAccess"] = json!(true);
     });
     world.pod("p");
-    let controller = world.start();
+    // With a Lease and a failure, so that every family has a series.
+    let fault = Fault::status(500, "InternalError");
+    world.server.fail_next(
+        1,
+        |request| request.verb == Verb::Create && request.resource == "resourceclaims",
+        fault,
+    );
+    let controller = world.start_with(process().elected_as("us"));
     world.settle().await;
     world.schedule("p");
     world.settle().await;

@@ -7,13 +7,14 @@ use std::time::Duration;
 use controller_core::clock::{Clock, saturating_add};
 use futures::{StreamExt, TryStreamExt, stream};
 use harness::audit::{self, Asked};
+use harness::chart::{Chart, account};
+use harness::rights::grant;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::admissionregistration::v1::{
     ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
 };
-use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use k8s_openapi::api::core::v1::{Event, Namespace, Node, Pod};
-use k8s_openapi::api::rbac::v1::{ClusterRole, Role, RoleBinding};
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
@@ -21,9 +22,9 @@ use testkit::real::{AuditLevel, ControlPlane, Options, Process, client, eventual
 
 pub(crate) use harness::{Replica, SOON};
 
-const NAME: &str = "taint-eviction-controller";
+pub(crate) const NAME: &str = "taint-eviction-controller";
+pub(crate) const CHART: Chart = Chart::of(NAME);
 pub(crate) const NAMESPACE: &str = "default";
-const USER: &str = "system:serviceaccount:kube-system:taint-eviction-controller-replica";
 
 pub(crate) struct Cluster {
     pub(crate) control_plane: ControlPlane,
@@ -39,18 +40,8 @@ pub(crate) enum For {
     Ever,
 }
 
-/// The rights of the README, those on the Lease left out.
-fn rights() -> Value {
-    json!([
-        {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch"]},
-        {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch", "delete"]},
-        {"apiGroups": [""], "resources": ["pods/status"], "verbs": ["patch"]},
-        {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
-    ])
-}
-
 /// The binary under test; `TAINT_EVICTION_CONTROLLER_BINARY` names another build of it.
-fn binary() -> PathBuf {
+pub(crate) fn binary() -> PathBuf {
     std::env::var_os("TAINT_EVICTION_CONTROLLER_BINARY").map_or_else(
         || PathBuf::from(env!("CARGO_BIN_EXE_taint-eviction-controller")),
         PathBuf::from,
@@ -64,7 +55,7 @@ impl Cluster {
             ..Options::default()
         };
         let control_plane = ControlPlane::start(options).await.unwrap();
-        let kubeconfig = harness::service_account(&control_plane, NAME, rights()).await;
+        let kubeconfig = CHART.install(&control_plane).await;
         let cluster = Self {
             control_plane,
             kubeconfig,
@@ -238,11 +229,10 @@ impl Cluster {
             {"apiGroups": [""], "resources": ["pods"], "verbs": ["delete"]},
         ]});
         create::<Role>(&Api::namespaced(client.clone(), name), role).await;
-        let (_, account) = USER.rsplit_once(':').unwrap();
         let binding = json!({
             "metadata": {"name": NAME},
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": NAME},
-            "subjects": [{"kind": "ServiceAccount", "namespace": "kube-system", "name": account}],
+            "subjects": [{"kind": "ServiceAccount", "namespace": "kube-system", "name": account(NAME)}],
         });
         create::<RoleBinding>(&Api::namespaced(client, name), binding).await;
     }
@@ -293,31 +283,11 @@ impl Cluster {
 
     /// Grants or takes the right to delete pods, and waits until it counts.
     pub(crate) async fn let_delete(&self, allowed: bool) {
-        let mut rules = rights();
+        let mut rules = CHART.rules();
         if !allowed {
             rules[1]["verbs"] = json!(["get", "list", "watch"]);
         }
-        let cluster_roles: Api<ClusterRole> = Api::all(self.control_plane.client());
-        let patch = Patch::Merge(json!({"rules": rules}));
-        cluster_roles
-            .patch(NAME, &PatchParams::default(), &patch)
-            .await
-            .unwrap();
-        let counts = async || (self.may_delete().await == allowed).then_some(());
-        eventually(SOON, "the change of rights counts", counts)
-            .await
-            .unwrap();
-    }
-
-    async fn may_delete(&self) -> bool {
-        let review = json!({"spec": {
-            "user": USER,
-            "resourceAttributes": {"namespace": NAMESPACE, "verb": "delete", "resource": "pods"},
-        }});
-        let review: SubjectAccessReview = serde_json::from_value(review).unwrap();
-        let reviews = Api::all(self.control_plane.client());
-        let review = reviews.create(&PostParams::default(), &review).await.unwrap();
-        review.status.unwrap().allowed
+        grant(&self.control_plane, NAME, rules).await;
     }
 
     /// What the audit log holds of our requests that were answered, in order.

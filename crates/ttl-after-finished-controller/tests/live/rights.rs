@@ -1,13 +1,13 @@
-//! The rights that are needed.
+//! The rights that the chart gives.
 
-use harness::rights::{refused, unused};
-use testkit::real::{AuditLevel, Options, eventually};
+use harness::rights::{beyond, refused, until_all_used};
+use testkit::real::{AuditLevel, Options};
 
-use crate::support::{Cluster, NAME, SOON};
+use crate::support::{CHART, Cluster, NAME};
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
-async fn live_the_rights_of_the_readme_are_enough_and_none_is_unused() {
+async fn live_the_rights_of_the_chart_are_enough_and_none_is_unused() {
     let options = Options {
         audit: Some(AuditLevel::Metadata),
         ..Options::default()
@@ -25,27 +25,12 @@ async fn live_the_rights_of_the_readme_are_enough_and_none_is_unused() {
     let event = cluster.event("kept", "FailedDelete").await;
     assert!(event.note.unwrap().contains("Jobs are kept"));
 
-    let all = [
-        ("get", "jobs"),
-        ("list", "jobs"),
-        ("watch", "jobs"),
-        ("delete", "jobs"),
-        ("create", "events"),
-        ("patch", "events"),
-        ("create", "leases"),
-        ("get", "leases"),
-        ("update", "leases"),
-        ("list", "leases"),
-        ("watch", "leases"),
-    ];
-    let left = || unused(&cluster.control_plane, NAME, &all);
-    let all_used = async || left().is_empty().then_some(());
-    let in_time = eventually(SOON, "every right is used", all_used).await;
-    assert!(in_time.is_ok(), "not used: {:?}", left());
+    until_all_used(&cluster.control_plane, CHART).await;
     assert_eq!(replica.stop().await, Some(0));
     assert_eq!(standby.stop().await, Some(0));
     // The policy's refusals are of the Job that it keeps.
     let mut refused = refused(&cluster.control_plane, NAME);
     refused.retain(|asked| asked.name != "kept");
-    assert!(refused.is_empty(), "{refused:#?}");
+    assert_eq!(refused, []);
+    assert_eq!(beyond(&cluster.control_plane, CHART), []);
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use controller_core::clock::Clock;
-use harness::service_account;
+use harness::chart::Chart;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::admissionregistration::v1::{
     ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
@@ -24,18 +24,11 @@ use testkit::real::{ControlPlane, Options, eventually};
 pub(crate) use harness::{QUICK_LEASE, Replica, SOON};
 
 pub(crate) const NAME: &str = "ttl-after-finished-controller";
+pub(crate) const CHART: Chart = Chart::of(NAME);
 /// The policy that keeps Jobs.
 const KEEP: &str = "keep";
 /// What a delete may be late on a busy machine.
 const LATE: SignedDuration = SignedDuration::from_secs(5);
-
-/// The rights of the specification.
-pub(crate) fn rules() -> Value {
-    json!([
-        {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["get", "list", "watch", "delete"]},
-        {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
-    ])
-}
 
 /// The binary under test; `TTL_AFTER_FINISHED_CONTROLLER_BINARY` names another build of it.
 fn binary() -> PathBuf {
@@ -65,7 +58,7 @@ impl Cluster {
 
     pub(crate) async fn with(options: Options) -> Self {
         let control_plane = ControlPlane::start(options).await.unwrap();
-        let kubeconfig = service_account(&control_plane, NAME, rules()).await;
+        let kubeconfig = CHART.install(&control_plane).await;
         Self {
             control_plane,
             kubeconfig,

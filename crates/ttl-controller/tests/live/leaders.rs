@@ -3,23 +3,18 @@
 use std::time::Duration;
 
 use controller_core::clock::Clock;
+use harness::long_or_short;
 use rand::RngExt;
-use testkit::real::{ControlPlane, Options, eventually};
+use testkit::real::eventually;
 use tokio::time::Instant;
 
-use crate::support::{Cluster, QUICK_LEASE, Replica, SOON, start};
-
-async fn cluster() -> Cluster {
-    Cluster {
-        control_plane: ControlPlane::start(Options::default()).await.unwrap(),
-    }
-}
+use crate::support::{Cluster, QUICK_LEASE, Replica, SOON};
 
 /// Starts a leader and a standby with `args`.
 async fn leader_and_standby(cluster: &Cluster, args: &[&str]) -> (Replica, Replica) {
-    let leader = start(cluster.control_plane.kubeconfig(), args);
+    let leader = cluster.start(args);
     leader.until_leading().await;
-    let standby = start(cluster.control_plane.kubeconfig(), args);
+    let standby = cluster.start(args);
     let synced =
         async || (standby.metric("informer_objects", "resource=\"nodes\"").await >= 10).then_some(());
     eventually(SOON, "the standby's cache is warm", synced)
@@ -37,7 +32,7 @@ async fn until_leading_since(replica: &Replica, began: Instant) -> Duration {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_a_stopped_leader_hands_over_at_once() {
-    let cluster = cluster().await;
+    let cluster = Cluster::new().await;
     cluster.add(0..10, None).await;
     let (mut leader, standby) = leader_and_standby(&cluster, &[]).await;
     let began = Clock::system().instant();
@@ -61,7 +56,7 @@ async fn live_a_stopped_leader_hands_over_at_once() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_a_killed_leader_is_replaced_when_its_lease_expires() {
-    let cluster = cluster().await;
+    let cluster = Cluster::new().await;
     cluster.add(0..10, None).await;
     let (mut leader, standby) = leader_and_standby(&cluster, &QUICK_LEASE).await;
     let began = Clock::system().instant();
@@ -80,7 +75,7 @@ async fn live_a_killed_leader_is_replaced_when_its_lease_expires() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_a_client_go_replica_and_ours_share_one_lease() {
-    let cluster = cluster().await;
+    let cluster = Cluster::new().await;
     cluster.add(0..10, None).await;
     let election = [
         "--leader-elect=true",
@@ -105,7 +100,7 @@ async fn live_a_client_go_replica_and_ours_share_one_lease() {
     .await
     .unwrap();
 
-    let ours = start(cluster.control_plane.kubeconfig(), &ours_args);
+    let ours = cluster.start(&ours_args);
     let began = Clock::system().instant();
     // Two of its lease durations: whoever misread its renewals would have taken the lease by then.
     let undisturbed = async || {
@@ -155,16 +150,13 @@ async fn live_a_client_go_replica_and_ours_share_one_lease() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
-async fn live_fifty_kills_of_the_leader_lose_nothing_and_write_nothing_wrong() {
-    let cluster = cluster().await;
+async fn live_kills_of_the_leader_lose_nothing_and_write_nothing_wrong() {
+    let cluster = Cluster::new().await;
     cluster.add(0..101, None).await;
-    let mut replicas = vec![
-        start(cluster.control_plane.kubeconfig(), &QUICK_LEASE),
-        start(cluster.control_plane.kubeconfig(), &QUICK_LEASE),
-    ];
+    let mut replicas = vec![cluster.start(&QUICK_LEASE), cluster.start(&QUICK_LEASE)];
     cluster.until_all_carry(101, "15", SOON).await;
     let mut wanted = "15";
-    for kill in 0..50 {
+    for kill in 0..long_or_short(50, 10) {
         // Across the boundary and back, so that every kill falls into or near a roll-out.
         wanted = if wanted == "15" { "0" } else { "15" };
         match wanted {
@@ -187,7 +179,7 @@ async fn live_fifty_kills_of_the_leader_lose_nothing_and_write_nothing_wrong() {
         let mut killed = replicas.remove(leading);
         killed.process.kill().unwrap();
         killed.process.wait_exit(SOON).await.unwrap();
-        replicas.push(start(cluster.control_plane.kubeconfig(), &QUICK_LEASE));
+        replicas.push(cluster.start(&QUICK_LEASE));
         let nodes = if wanted == "0" { 89 } else { 101 };
         cluster.until_all_carry(nodes, wanted, SOON).await;
         if kill % 10 == 9 {

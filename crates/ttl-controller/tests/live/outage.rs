@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use controller_core::clock::Clock;
-use testkit::real::{AuditLevel, ControlPlane, Options, Stop, eventually};
+use testkit::real::{AuditLevel, Options, Stop, eventually};
 
-use crate::support::{Cluster, SOON, start};
+use crate::support::{Cluster, SOON};
 
 /// How long the API server is away.
 const AWAY: Duration = Duration::from_mins(1);
@@ -17,13 +17,11 @@ async fn live_an_outage_of_a_minute_under_load_ends_in_the_right_state_without_a
         audit: Some(AuditLevel::Metadata),
         ..Options::default()
     };
-    let mut cluster = Cluster {
-        control_plane: ControlPlane::start(options).await.unwrap(),
-    };
+    let mut cluster = Cluster::with(options).await;
     cluster.add(0..100, None).await;
     // Slow enough that the outage falls into the roll-out.
     let args = ["--kube-api-qps=20", "--kube-api-burst=1"];
-    let replica = start(cluster.control_plane.kubeconfig(), &args);
+    let replica = cluster.start(&args);
     cluster.until_all_carry(100, "0", SOON).await;
     cluster.add([100, 101], None).await;
     eventually(SOON, "the roll-out of 15 has begun", async || {

@@ -3,13 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use harness::rights::{self, grant};
-use harness::service_account;
+use harness::rights::{beyond, grant, refused, until_all_used};
 use rstest::rstest;
 use serde_json::json;
 use testkit::real::{AuditLevel, ControlPlane, Options, Process, eventually};
 
-use crate::support::{Cluster, SOON, binary, start};
+use crate::support::{CHART, Cluster, NAME, SOON, binary, start};
 
 /// Runs the binary with `args` and a file `content` named in them as `FILE`; its exit code and output.
 async fn outcome(args: &[&str], content: &str) -> (Option<i32>, String) {
@@ -28,7 +27,7 @@ async fn outcome(args: &[&str], content: &str) -> (Option<i32>, String) {
 #[rstest]
 #[case::an_unknown_flag(&["--concurrent-sincs=3"], "", 2, &["--concurrent-sincs", "--concurrent-syncs"])]
 #[case::a_wrong_number(&["--concurrent-syncs=many"], "", 2, &["--concurrent-syncs", "many"])]
-#[case::a_number_out_of_range(&["--concurrent-syncs=0"], "", 2, &["--concurrent-syncs", "0 is out of range: 1 to 1000"])]
+#[case::a_number_out_of_range(&["--concurrent-syncs=0"], "", 2, &["--concurrent-syncs", "invalid value 0: expected a whole number from 1 to 1000"])]
 #[case::two_wrong_flags(&["--concurrent-syncs=many", "--kube-api-qps=fast"], "", 2, &["many", "fast"])]
 #[case::lease_times_that_contradict(&["--leader-elect-lease-duration=5s"], "", 2, &["leaderElectLeaseDuration", "5s", "10s"])]
 #[case::an_unknown_key(&["--config=FILE"], "concurrentSyncs: 3\nkubeApiQsp: 5\n", 2, &["FILE:2", "kubeApiQsp", "kubeApiQps"])]
@@ -89,24 +88,17 @@ async fn an_unreachable_api_server_is_waited_for() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
-async fn live_the_rights_of_the_readme_are_enough_and_none_is_unused() {
+async fn live_the_rights_of_the_chart_are_enough_and_none_is_unused() {
     let options = Options {
         audit: Some(AuditLevel::Metadata),
         ..Options::default()
     };
-    let cluster = Cluster {
-        control_plane: ControlPlane::start(options).await.unwrap(),
-    };
-    let rules = json!([
-        {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch", "patch"]},
-        {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
-    ]);
-    let kubeconfig = service_account(&cluster.control_plane, "ttl-controller", rules).await;
+    let cluster = Cluster::with(options).await;
     cluster.add(0..120, None).await;
-    let replica = start(&kubeconfig, &[]);
+    let replica = cluster.start(&[]);
     cluster.until_all_carry(120, "15", SOON).await;
     // A standby watches the lease.
-    let standby = start(&kubeconfig, &[]);
+    let standby = cluster.start(&[]);
     // A rival, for the event.
     for _ in 0..4 {
         cluster.annotate(1, "7").await;
@@ -117,36 +109,20 @@ async fn live_the_rights_of_the_readme_are_enough_and_none_is_unused() {
             .await
             .unwrap();
     }
-    let all = [
-        ("list", "nodes"),
-        ("watch", "nodes"),
-        ("patch", "nodes"),
-        ("create", "leases"),
-        ("get", "leases"),
-        ("update", "leases"),
-        ("list", "leases"),
-        ("watch", "leases"),
-        ("create", "events"),
-    ];
-    let unused = || rights::unused(&cluster.control_plane, "ttl-controller", &all);
-    let all_used = async || unused().is_empty().then_some(());
-    let in_time = eventually(SOON, "every right is used", all_used).await;
-    assert!(in_time.is_ok(), "not used: {:?}", unused());
+    until_all_used(&cluster.control_plane, CHART).await;
     assert_eq!(replica.stop().await, Some(0));
     assert_eq!(standby.stop().await, Some(0));
-    let refused = rights::refused(&cluster.control_plane, "ttl-controller");
-    assert!(refused.is_empty(), "{refused:#?}");
+    assert_eq!(refused(&cluster.control_plane, NAME), []);
+    assert_eq!(beyond(&cluster.control_plane, CHART), []);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_a_missing_right_is_named_and_used_once_it_is_granted() {
-    let cluster = Cluster {
-        control_plane: ControlPlane::start(Options::default()).await.unwrap(),
-    };
+    let cluster = Cluster::new().await;
     cluster.add(0..3, None).await;
-    let kubeconfig = service_account(&cluster.control_plane, "ttl-controller", json!([])).await;
-    let replica = start(&kubeconfig, &[]);
+    grant(&cluster.control_plane, NAME, json!([])).await;
+    let replica = cluster.start(&[]);
     eventually(SOON, "readiness names the missing list right", async || {
         let (code, text) = replica.get("/readyz").await;
         (code == 500 && text.contains("cannot list resource \"nodes\"")).then_some(())
@@ -162,7 +138,7 @@ async fn live_a_missing_right_is_named_and_used_once_it_is_granted() {
 
     grant(
         &cluster.control_plane,
-        "ttl-controller",
+        NAME,
         json!([{"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch"]}]),
     )
     .await;
@@ -179,7 +155,7 @@ async fn live_a_missing_right_is_named_and_used_once_it_is_granted() {
 
     grant(
         &cluster.control_plane,
-        "ttl-controller",
+        NAME,
         json!([{"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch", "patch"]}]),
     )
     .await;

@@ -3,19 +3,17 @@
 use std::time::Duration;
 
 use controller_core::clock::Clock;
-use testkit::real::{ControlPlane, Options, eventually};
+use testkit::real::eventually;
 
-use crate::support::{Cluster, SOON, patches, start};
+use crate::support::{Cluster, SOON, patches};
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_the_built_in_loop_beside_ours_starts_no_patch_war() {
-    let cluster = Cluster {
-        control_plane: ControlPlane::start(Options::default()).await.unwrap(),
-    };
+    let cluster = Cluster::new().await;
     // 95 nodes at 15: ours keeps 15 (TTL-6), the built-in loop starts from 0.
     cluster.add(0..95, Some("15")).await;
-    let replica = start(cluster.control_plane.kubeconfig(), &[]);
+    let replica = cluster.start(&[]);
     replica.until_leading().await;
     let _built_in = cluster
         .control_plane

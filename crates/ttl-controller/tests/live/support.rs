@@ -5,13 +5,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt, stream};
+use harness::chart::Chart;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::json;
-use testkit::real::{ControlPlane, eventually};
+use testkit::real::{ControlPlane, Options, eventually};
 
+pub(crate) const NAME: &str = "ttl-controller";
+pub(crate) const CHART: Chart = Chart::of(NAME);
 pub(crate) const TTL: &str = "node.alpha.kubernetes.io/ttl";
 pub(crate) use harness::{QUICK_LEASE, Replica, SOON};
 
@@ -36,9 +39,29 @@ pub(crate) async fn patches(replica: &Replica) -> u64 {
 
 pub(crate) struct Cluster {
     pub(crate) control_plane: ControlPlane,
+    /// Of the chart's service account.
+    kubeconfig: PathBuf,
 }
 
 impl Cluster {
+    pub(crate) async fn new() -> Self {
+        Self::with(Options::default()).await
+    }
+
+    pub(crate) async fn with(options: Options) -> Self {
+        let control_plane = ControlPlane::start(options).await.unwrap();
+        let kubeconfig = CHART.install(&control_plane).await;
+        Self {
+            control_plane,
+            kubeconfig,
+        }
+    }
+
+    /// Our binary, running on the rights of the chart.
+    pub(crate) fn start(&self, args: &[&str]) -> Replica {
+        start(&self.kubeconfig, args)
+    }
+
     pub(crate) fn nodes(&self) -> Api<Node> {
         Api::all(self.control_plane.client())
     }

@@ -5,6 +5,8 @@ use crate::world::World;
 #[tokio::test(start_paused = true)]
 async fn the_metrics_have_these_names_types_and_texts() {
     let world = World::with_nodes(3, None);
+    // With a Lease and a failure, so that every family has a series.
+    world.refuse_next_writes(1, 500);
     let controller = world.start_with_election("us");
     world.pass(60).await;
     insta::assert_snapshot!(controller.families());

@@ -16,29 +16,13 @@ mod steps;
 mod suite;
 mod world;
 
-use controller_core::runtime::App;
-use futures::FutureExt;
-use harness::history;
+use harness::run_of;
 use resourceclaim_controller::ResourceClaimController;
 
 use suite::Claims;
 
 fn sound() -> Claims {
-    Claims::new(|config, env| ResourceClaimController::run(config, env).boxed())
+    Claims::new(run_of::<ResourceClaimController>())
 }
 
-#[test]
-fn every_history_ends_as_it_would_without_its_faults() {
-    history::assert_sound(&sound());
-}
-
-#[test]
-#[ignore = "prints: cargo xtask fault"]
-fn tell() {
-    history::tell(&sound());
-}
-
-#[test]
-fn a_seed_gives_the_same_requests_every_time() {
-    history::assert_repeatable(&sound());
-}
+harness::histories!(sound());

@@ -5,40 +5,26 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use controller_core::clock::Clock;
-use controller_core::informer::{
-    Change, Handler, Informer, InformerMetrics, Interner, Store, WatcherSource, Wire,
-};
+use controller_core::informer::{Source, SourceEvent, WatcherSource};
 use controller_core::leader::Leadership;
-use controller_core::runtime::{App, Env, Failure as Failed};
-use controller_core::tasks::TaskSet;
-use controller_core::workers::{SyncFailures, Workers};
-use controller_core::workqueue::{DefaultRateLimiter, QueueMetrics, WorkQueue};
+use controller_core::meta::ObjectKey;
+use controller_core::runtime::App;
 use futures::FutureExt;
 use harness::Run;
+use harness::sabotage::{Answer, between, edited, found, never_refused, refusal, send};
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
-use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimTemplate};
-use kube::client::Body;
-use kube::discovery::ApiResource;
-use kube::{Client, Resource};
+use kube::Client;
 use parking_lot::Mutex;
-use resourceclaim_controller::ResourceClaimController;
-use resourceclaim_controller::caches::{Caches, Written};
 use resourceclaim_controller::config::Config;
-use resourceclaim_controller::controller::Controller;
-use resourceclaim_controller::decide::Gates;
-use resourceclaim_controller::queues::Key;
-use resourceclaim_controller::view::{ClaimSource, ClaimWire, Entry, PodView, PodWire, TemplateWire};
+use resourceclaim_controller::view::{ClaimSource, Entry, PodView, PodWire};
+use resourceclaim_controller::{ResourceClaimController, run_over};
 use serde_json::{Value, json};
-use testkit::history::{Failure, first_failure};
 
 use super::ledger::{each, text};
 use super::suite::Claims;
 
-/// Within so many seeds each bug must show.
-const SEEDS: u64 = 200;
 /// The characters after the base of a claim's name.
 const SUFFIX: usize = 5;
 
@@ -58,16 +44,13 @@ const RECORDS_WHAT_IS_NEW: Run<Config> = |config, mut env| {
 
 /// A claim is given back whatever has become of it since it was judged.
 const GIVES_BACK_EVERY_VERSION: Run<Config> = |config, mut env| {
-    env.client = between(env.client, |client, head, body| async move {
-        let mut write = parsed(&body);
+    env.client = edited(env.client, |head, write| {
         if head.method == Method::PATCH
             && head.uri.path().contains("/resourceclaims/")
             && let Some(metadata) = write["metadata"].as_object_mut()
         {
             metadata.remove("resourceVersion");
-            return send(&client, head, write.to_string().into_bytes()).await;
         }
-        send(&client, head, body).await
     });
     ResourceClaimController::run(config, env).boxed()
 };
@@ -83,27 +66,17 @@ const RESERVES_FOR_WHO_IS_DONE: Run<Config> = |config, mut env| {
 /// A pod that the cache does not show is none.
 const TAKES_THE_CACHE_FOR_THE_TRUTH: Run<Config> = |config, mut env| {
     env.client = between(env.client, |client, head, body| async move {
-        if head.method != Method::GET || !head.uri.path().contains("/pods/") {
-            return send(&client, head, body).await;
+        if head.method == Method::GET && head.uri.path().contains("/pods/") {
+            return Ok(refusal(StatusCode::NOT_FOUND, "NotFound"));
         }
-        let status = json!({ "kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound" });
-        let mut answer = Response::new(Body::from(status.to_string().into_bytes()));
-        *answer.status_mut() = StatusCode::NOT_FOUND;
-        Ok(answer)
+        send(&client, head, body).await
     });
     ResourceClaimController::run(config, env).boxed()
 };
 
-/// What was to be changed counts as changed.
+/// A change that fails is not tried again.
 const FORGETS_TO_RETRY: Run<Config> = |config, mut env| {
-    env.client = between(env.client, |client, head, body| async move {
-        let is_change = matches!(head.method, Method::PATCH | Method::DELETE);
-        match send(&client, head, body).await {
-            Ok(answer) if answer.status().is_success() || !is_change => Ok(answer),
-            Err(failed) if !is_change => Err(failed),
-            _ => Ok(Response::new(Body::from(b"{}".to_vec()))),
-        }
-    });
+    env.client = never_refused(env.client);
     ResourceClaimController::run(config, env).boxed()
 };
 
@@ -114,50 +87,55 @@ const LEADS_ALWAYS: Run<Config> = |config, mut env| {
 };
 
 /// A pod that only ceases to be kept counts as deleted.
-const TAKES_THE_FILTER_FOR_A_DELETION: Run<Config> =
-    |config, env| async move { hasty(&config, env).await }.boxed();
+const TAKES_THE_FILTER_FOR_A_DELETION: Run<Config> = |config, env| {
+    let hasty = |source| Hasty {
+        source,
+        known: BTreeMap::new(),
+    };
+    async move { run_over(&config, env, hasty).await }.boxed()
+};
 
 #[test]
 fn random_names_are_found() {
-    let failure = found(NAMES_AT_RANDOM);
+    let failure = found(&Claims::new(NAMES_AT_RANDOM), 108);
     assert!(!failure.troubles.is_empty(), "{failure}");
     assert!(failure.what.contains("already"), "{failure}");
 }
 
 #[test]
 fn a_status_of_new_claims_alone_is_found() {
-    let failure = found(RECORDS_WHAT_IS_NEW);
+    let failure = found(&Claims::new(RECORDS_WHAT_IS_NEW), 4);
     assert!(failure.what.contains("it forgets that"), "{failure}");
 }
 
 #[test]
 fn a_clean_up_without_the_version_is_found() {
-    let failure = found(GIVES_BACK_EVERY_VERSION);
+    let failure = found(&Claims::new(GIVES_BACK_EVERY_VERSION), 69);
     assert!(failure.what.contains("loses its reservation"), "{failure}");
 }
 
 #[test]
 fn a_reservation_for_a_pod_that_is_done_is_found() {
-    let failure = found(RESERVES_FOR_WHO_IS_DONE);
+    let failure = found(&Claims::new(RESERVES_FOR_WHO_IS_DONE), 0);
     assert!(failure.what.contains("was taken off"), "{failure}");
 }
 
 #[test]
 fn a_missing_read_of_an_unknown_pod_is_found() {
-    let failure = found(TAKES_THE_CACHE_FOR_THE_TRUTH);
+    let failure = found(&Claims::new(TAKES_THE_CACHE_FOR_THE_TRUTH), 0);
     assert!(failure.what.contains("loses its reservation"), "{failure}");
 }
 
 #[test]
 fn a_forgotten_retry_is_found() {
-    let failure = found(FORGETS_TO_RETRY);
+    let failure = found(&Claims::new(FORGETS_TO_RETRY), 7);
     assert!(!failure.troubles.is_empty(), "{failure}");
     assert!(failure.what.contains("after the last fault"), "{failure}");
 }
 
 #[test]
 fn a_write_without_the_lease_is_found() {
-    let failure = found(LEADS_ALWAYS);
+    let failure = found(&Claims::new(LEADS_ALWAYS), 0);
     assert!(
         failure.what.contains("writes while the lease is held by"),
         "{failure}"
@@ -166,39 +144,8 @@ fn a_write_without_the_lease_is_found() {
 
 #[test]
 fn a_deletion_that_was_none_is_found() {
-    let failure = found(TAKES_THE_FILTER_FOR_A_DELETION);
+    let failure = found(&Claims::new(TAKES_THE_FILTER_FOR_A_DELETION), 0);
     assert!(failure.what.contains("loses its reservation"), "{failure}");
-}
-
-/// The failure that the seeds find, shrunk to three troubles at most.
-fn found(bug: Run<Config>) -> Failure {
-    let failure = first_failure(&Claims::new(bug), 0..SEEDS).expect("the bug shows");
-    assert!(failure.troubles.len() <= 3, "{failure}");
-    failure
-}
-
-type Answer = kube::Result<Response<Body>>;
-
-/// A client whose requests `send`s them.
-fn between<F>(client: Client, send: impl Fn(Client, Parts, Vec<u8>) -> F + Send + Sync + 'static) -> Client
-where
-    F: Future<Output = Answer> + Send + 'static,
-{
-    let namespace = client.default_namespace().to_owned();
-    let send = Arc::new(send);
-    let service = tower::service_fn(move |request: Request<Body>| {
-        let (client, send) = (client.clone(), Arc::clone(&send));
-        async move {
-            let (head, body) = request.into_parts();
-            let body = body.collect_bytes().await?.to_vec();
-            send(client, head, body).await
-        }
-    });
-    Client::new(service, namespace)
-}
-
-async fn send(client: &Client, head: Parts, body: Vec<u8>) -> Answer {
-    client.send(Request::from_parts(head, Body::from(body))).await
 }
 
 fn parsed(body: &[u8]) -> Value {
@@ -291,13 +238,10 @@ impl Names {
 }
 
 fn renaming(client: Client, clock: Clock) -> Client {
-    let namespace = client.default_namespace().to_owned();
     let names = Arc::new(Mutex::new(Names::new(clock)));
-    let service = tower::service_fn(move |request: Request<Body>| {
-        let (client, names) = (client.clone(), Arc::clone(&names));
+    between(client, move |client, mut head, body| {
+        let names = Arc::clone(&names);
         async move {
-            let (mut head, body) = request.into_parts();
-            let body = body.collect_bytes().await?;
             if head.method == Method::POST && head.uri.path().ends_with("/resourceclaims") {
                 names.lock().draw(&text(&parsed(&body)["metadata"]["name"]));
             }
@@ -307,98 +251,39 @@ fn renaming(client: Client, clock: Clock) -> Client {
             let (head, body) = send(&client, head, body.into_bytes()).await?.into_parts();
             let body =
                 body.map_frame(move |frame| frame.map_data(|data| names.lock().to_planned(&data).into()));
-            Ok::<_, kube::Error>(Response::from_parts(head, body))
+            Ok(Response::from_parts(head, body))
         }
-    });
-    Client::new(service, namespace)
+    })
 }
 
-/// The controller, for which every pod that the informer drops was deleted.
-async fn hasty(config: &Config, env: Env) -> Result<(), Failed> {
-    let interner = Interner::new();
-    let metrics = InformerMetrics::register(&env.registry)?;
-    let pods = informer::<Pod, PodWire>(&env, &interner, &metrics);
-    let claims = informer::<ResourceClaim, ClaimWire>(&env, &interner, &metrics);
-    let templates = informer::<ResourceClaimTemplate, TemplateWire>(&env, &interner, &metrics);
-    let (pods_store, claims_store, templates_store) = (pods.store(), claims.store(), templates.store());
-    let (written, losses) = Written::new(&env.clock);
-    let caches = Caches::new(pods.store(), claims.store(), templates.store(), None, written);
-    let queue: WorkQueue<Key> = WorkQueue::new(
-        env.clock.clone(),
-        DefaultRateLimiter::new(env.clock.clone()),
-        QueueMetrics::register(&env.registry, env.clock.clone(), "test")?,
-    );
-    let controller = Controller::new(config, &env, Gates::default(), interner, caches, queue.clone())?;
-    let controller = Arc::new(controller);
-    let mut tasks = TaskSet::new();
-    tasks.spawn(
-        "informer of pods",
-        pods.handler(Hasty(Arc::clone(&controller))).run(),
-    );
-    tasks.spawn(
-        "informer of claims",
-        claims.handler(Arc::clone(&controller)).run(),
-    );
-    tasks.spawn(
-        "informer of templates",
-        templates.handler(Arc::clone(&controller)).run(),
-    );
-    let minding = Arc::clone(&controller);
-    tasks.spawn("what later lists lack", async move {
-        minding.mind(losses).await;
-    });
-    let synced = async {
-        pods_store.synced().await;
-        claims_store.synced().await;
-        templates_store.synced().await;
-    };
-    let workers = Workers {
-        controller: "resourceclaim-controller",
-        concurrent_syncs: 50,
-        clock: env.clock.clone(),
-        failures: SyncFailures::register(&env.registry)?,
-    };
-    workers
-        .run(&*controller, &queue, &env.leadership, synced, &env.shutdown)
-        .await;
-    Ok(())
+/// A source of pods of which every one that goes looks as if it had an entry: such a pod goes for good.
+struct Hasty {
+    source: WatcherSource<PodWire>,
+    known: BTreeMap<ObjectKey, PodView>,
 }
 
-fn informer<K, W>(
-    env: &Env,
-    interner: &Arc<Interner>,
-    metrics: &InformerMetrics,
-) -> Informer<WatcherSource<W>>
-where
-    K: Resource<DynamicType = ()>,
-    W: Wire,
-{
-    let resource = ApiResource::erase::<K>(&());
-    let source = WatcherSource::new(
-        env.client.clone(),
-        resource,
-        Arc::clone(interner),
-        env.clock.clone(),
-    );
-    Informer::new(source, env.clock.clone(), metrics.for_resource("any"))
-}
+impl Source for Hasty {
+    type View = PodView;
 
-/// Makes every pod look as if it had an entry when it goes: such a pod goes for good.
-struct Hasty(Arc<Controller>);
-
-impl Handler<PodView> for Hasty {
-    fn on_change(&self, change: Change<'_, PodView>, store: &Store<PodView>) {
-        let Change::Deleted(pod) = change else {
-            return self.0.on_change(change, store);
-        };
-        let entry = Entry {
-            name: "any".into(),
-            source: ClaimSource::Unknown,
-        };
-        let pod = PodView {
-            entries: Arc::new(vec![entry]),
-            ..(**pod).clone()
-        };
-        self.0.on_change(Change::Deleted(&Arc::new(pod)), store);
+    async fn next(&mut self) -> SourceEvent<PodView> {
+        let mut event = self.source.next().await;
+        match &mut event {
+            SourceEvent::InitItem(pod) | SourceEvent::Applied(pod) => {
+                self.known.insert(pod.view.key.clone(), pod.view.clone());
+            }
+            SourceEvent::Deleted(removed) => {
+                let known = self.known.remove(&removed.key);
+                let entry = Entry {
+                    name: "any".into(),
+                    source: ClaimSource::Unknown,
+                };
+                removed.view = removed.view.take().or(known).map(|pod| PodView {
+                    entries: Arc::new(vec![entry]),
+                    ..pod
+                });
+            }
+            _ => {}
+        }
+        event
     }
 }

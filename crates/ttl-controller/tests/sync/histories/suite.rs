@@ -22,7 +22,13 @@ const SIZES: Range<usize> = 84..112;
 /// The ttl-controller, or one with a bug put in.
 #[derive(Clone)]
 pub(super) struct Nodes {
-    pub(super) run: Run<Config>,
+    run: Run<Config>,
+}
+
+impl Nodes {
+    pub(super) fn new(run: Run<Config>) -> Self {
+        Self { run }
+    }
 }
 
 /// A step of the cluster.
