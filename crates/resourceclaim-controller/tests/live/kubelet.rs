@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimConsumerReference};
 use kube::Api;
 use kube::ResourceExt;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions};
 use parking_lot::Mutex;
 use serde_json::json;
 use testkit::real::ControlPlane;
@@ -217,8 +217,12 @@ impl Deed {
                 let patch = Patch::Strategic(patch);
                 let _ = pods.patch_status(&name, &PatchParams::default(), &patch).await;
             }
-            Self::End(_) => {
-                let at_once = DeleteParams::default().grace_period(0);
+            Self::End(pod) => {
+                let this_one = Preconditions {
+                    uid: pod.uid(),
+                    ..Preconditions::default()
+                };
+                let at_once = DeleteParams::default().grace_period(0).preconditions(this_one);
                 let _ = pods.delete(&name, &at_once).await;
             }
         }
