@@ -73,8 +73,8 @@ impl Apply {
         term: &Term,
     ) -> Result<Applied, CallFailed> {
         let pdb = &write.pdb;
-        self.planned.count(UPDATE);
         if self.dry_run {
+            self.planned.count(UPDATE);
             tracing::info!(%pdb, action = UPDATE, "dry run, not written: {}", told(write));
             return Ok(Applied::Planned);
         }
@@ -112,8 +112,8 @@ impl Apply {
         term: &Term,
     ) -> Result<(), CallFailed> {
         let key = &pod.key;
-        self.planned.count(RESET);
         if self.dry_run {
+            self.planned.count(RESET);
             tracing::info!(pod = %key, action = RESET, "dry run, not written: DisruptionTarget since {}", target.since);
             return Ok(());
         }

@@ -49,8 +49,8 @@ impl Apply {
         let Deletion {
             job, finish, expiry, ..
         } = deletion;
-        self.planned.count(ACTION);
         if self.dry_run {
+            self.planned.count(ACTION);
             tracing::info!(%job, action = ACTION, "dry run, not written: finished at {finish}, expired at {expiry}");
             return Ok(Applied::Planned);
         }

@@ -56,8 +56,8 @@ impl Apply {
             Plan::Remove { node } => (node, annotation_patch(None)),
         };
         let action = action(plan);
-        self.planned.count(action);
         if self.dry_run {
+            self.planned.count(action);
             tracing::info!(node = %node, action, "dry run, not written: {}", reason(plan));
             return Ok(Applied::Planned);
         }
