@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use kube::Resource;
 use kube::core::DynamicResourceScope;
-use kube::core::ObjectMeta;
+use kube::core::{ObjectList, ObjectMeta};
 use kube::discovery::ApiResource;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
@@ -51,6 +51,32 @@ impl<W: DeserializeOwned> Guarded<W> {
             meta: read_meta(json),
             object: serde_json::from_str(json).map_err(|error| DecodeError::Json(Arc::new(error))),
         }
+    }
+}
+
+/// A page of a list that was read past the watch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page<V> {
+    /// Its objects; those that are not kept, or cannot be decoded, are left out.
+    pub items: Vec<Observed<V>>,
+    /// What continues the list, if there is more of it.
+    pub token: Option<String>,
+}
+
+impl<V> Page<V> {
+    /// Reads the body of an answer, each object as an informer of `W` does.
+    pub fn read<W: Wire<View = V>>(body: &[u8]) -> serde_json::Result<Self> {
+        let list: ObjectList<Guarded<W>> = serde_json::from_slice(body)?;
+        let interner = Interner::new();
+        let observed = list.items.into_iter().map(|object| object.observed(&interner));
+        let kept = observed.filter_map(|presence| match presence {
+            Ok(Presence::Kept(observed)) => Some(observed),
+            Ok(Presence::NotKept(_)) | Err(_) => None,
+        });
+        Ok(Self {
+            items: kept.collect(),
+            token: list.metadata.continue_.filter(|token| !token.is_empty()),
+        })
     }
 }
 
@@ -212,7 +238,7 @@ fn read_meta(json: &str) -> ObjectMeta {
 
 #[cfg(test)]
 mod tests {
-    use kube::core::{ObjectList, WatchEvent};
+    use kube::core::WatchEvent;
 
     use super::*;
     use crate::error::Chain;

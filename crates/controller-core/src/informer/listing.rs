@@ -1,75 +1,89 @@
 //! A full list under way, kept aside until it is complete.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::source::Skipped;
-use super::store::{ByKey, Delta, Store};
+use super::handlers::Delta;
+use super::source::{Observed, Skipped};
+use super::store::{ByKey, Content, Held, Revision, Store};
 use super::view::View;
-use crate::meta::{ObjectKey, Uid};
+use crate::meta::ObjectKey;
 
 /// What the list has told so far.
 ///
 /// An item equal to what the store holds shares the store's copy, so a relist of an unchanged cluster
 /// costs no second set of views.
 pub(super) struct Listing<V: View> {
-    objects: HashMap<ByKey<V>, Uid>,
-    pub(super) skipped: SkippedVersions,
+    /// The step at which it began.
+    began: u64,
+    objects: HashMap<ByKey<V>, Revision>,
+    /// What exists, and cannot be decoded: the last known view of it stays.
+    kept: HashSet<ObjectKey>,
 }
 
-/// The version of each object that could not be decoded, so that each is logged once.
-pub(super) type SkippedVersions = HashMap<Option<ObjectKey>, Option<Arc<str>>>;
-
 impl<V: View> Listing<V> {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(began: u64) -> Self {
         Self {
+            began,
             objects: HashMap::new(),
-            skipped: HashMap::new(),
+            kept: HashSet::new(),
         }
     }
 
     /// The list names this object. The last word on a name counts.
-    pub(super) fn add(&mut self, view: V, uid: Uid, store: &Store<V>) {
-        let view = match store.held(view.key()) {
-            Some((held, held_uid)) if held_uid == uid && *held == view => held,
+    pub(super) fn add(&mut self, observed: Observed<V>, content: &Content<V>) {
+        let Observed { view, uid, version } = observed;
+        let view = match content.held(view.key()) {
+            Some(held) if held.at.uid == uid && *held.view == view => held.view,
             _ => Arc::new(view),
         };
-        self.put(view, uid);
+        let Held { view, at } = Held::new(view, uid, version.as_deref());
+        // `insert` alone would keep the old view as the map's key.
+        self.remove(view.key());
+        self.objects.insert(ByKey(view), at);
     }
 
     /// The object is gone although the list may have named it.
     pub(super) fn remove(&mut self, key: &ObjectKey) {
         self.objects.remove(key);
+        self.kept.remove(key);
     }
 
-    /// The list names an object that cannot be decoded: it exists, so the last known view of it stays.
-    pub(super) fn keep(&mut self, skipped: &Skipped, store: &Store<V>) {
+    /// The list names an object that cannot be decoded.
+    pub(super) fn keep(&mut self, skipped: &Skipped, content: &Content<V>) {
         let Some(key) = &skipped.key else { return };
-        if !self.objects.contains_key(key)
-            && let Some((held, held_uid)) = store.held(key)
-            && skipped.uid.as_ref().is_none_or(|uid| *uid == held_uid)
-        {
-            self.put(held, held_uid);
+        let is_held = |uid| content.uid(key) == Some(uid);
+        let is_named = self.objects.contains_key(key);
+        if !is_named && skipped.uid.as_ref().map_or(content.uid(key).is_some(), is_held) {
+            self.kept.insert(key.clone());
         }
     }
 
-    /// The list is complete: what it takes to bring the store there, in the order handlers are told.
-    pub(super) fn into_deltas(self, store: &Store<V>) -> Vec<Delta<V>> {
-        let gone = store.held_where(|key| !self.objects.contains_key(key));
-        let deleted = gone.into_iter().map(|old| Delta::Deleted {
-            last: Arc::clone(&old),
-            old,
-        });
-        let mut deltas: Vec<_> = deleted.collect();
-        let named = self.objects.into_iter();
-        deltas.extend(named.filter_map(|(view, uid)| store.compare(view.0, uid)));
+    /// The list is complete: brings the store there; what that changes, in the order handlers are told.
+    pub(super) fn finish(mut self, store: &Store<V>) -> Vec<Delta<V>> {
+        let began = self.began;
+        let missing: Vec<_> = {
+            let content = store.content();
+            let missing = content.keys().filter(|key| !self.names(key)).cloned().collect();
+            // Readers of the store need not wait while nothing changes.
+            self.objects.retain(|item, at| !content.shows(&item.0, at));
+            missing
+        };
+        let mut deltas = Vec::new();
+        {
+            let mut content = store.content_mut();
+            for key in missing {
+                deltas.extend(content.mutate(&key, |mutation, held, _| mutation.unlisted(held, began)));
+            }
+            for (ByKey(view), at) in self.objects {
+                deltas.extend(content.applied(Held { view, at }, began));
+            }
+        }
         deltas.sort_unstable_by(|a, b| a.order().cmp(&b.order()));
         deltas
     }
 
-    fn put(&mut self, view: Arc<V>, uid: Uid) {
-        // `insert` alone would keep the old view as the map's key.
-        self.objects.remove(view.key());
-        self.objects.insert(ByKey(view), uid);
+    fn names(&self, key: &ObjectKey) -> bool {
+        self.objects.contains_key(key) || self.kept.contains(key)
     }
 }

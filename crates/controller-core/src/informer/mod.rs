@@ -5,11 +5,13 @@
 //! | [`view`] | what is decoded from the wire, what is kept, by what it is looked up |
 //! | [`source`] | what a list/watch source tells; [`watcher_source`]: the one over kube's `watcher`; [`scripted`]: the one for tests |
 //! | [`store`] | what is there now, by key and by index |
+//! | [`mutation`] | what we wrote and the watch has not shown |
+//! | [`writer`] | what an event of the source changes in the store |
 //! | [`handlers`] | who is told of a change |
 //! | [`backoff`] | when a failed source is asked again |
 //! | [`metrics`] | `informer_*` |
 //!
-//! An [`Informer`] owns its source and is the only writer of its [`Store`]: it asks the source for one
+//! An [`Informer`] owns its source and the [`Writer`] of its [`Store`]: it asks the source for one
 //! event after the other, brings the store up to date, then tells the handlers.
 //!
 //! ```ignore
@@ -27,6 +29,8 @@ pub mod handlers;
 mod interner;
 mod listing;
 pub mod metrics;
+pub mod mutation;
+mod overlay;
 mod run;
 pub mod scripted;
 pub mod source;
@@ -34,12 +38,16 @@ pub mod store;
 pub mod view;
 mod watch_health;
 pub mod watcher_source;
+pub mod writer;
 
-pub use handlers::{Change, Handler};
+pub use guard::Page;
+pub use handlers::{Change, Delta, Handler};
 pub use interner::Interner;
 pub use metrics::{InformerMetrics, ResourceMetrics};
+pub use mutation::{Effect, Freshness};
 pub use run::{Informer, InformerState};
-pub use source::{ErrorKind, Observed, Removed, Skipped, Source, SourceError, SourceEvent};
+pub use source::{BoxSource, ErrorKind, Observed, Removed, Skipped, Source, SourceError, SourceEvent};
 pub use store::Store;
 pub use view::{DecodeError, Identity, OwnerWire, View, Wire, time};
 pub use watcher_source::WatcherSource;
+pub use writer::Writer;

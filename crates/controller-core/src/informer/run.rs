@@ -1,5 +1,6 @@
-//! The informer itself: source → store → handlers.
+//! The informer itself: source → writer → store → handlers.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -7,14 +8,15 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use super::backoff::Backoff;
-use super::handlers::{Change, Handler};
-use super::listing::{Listing, SkippedVersions};
+use super::handlers::{Delta, Handler};
 use super::metrics::ResourceMetrics;
 use super::source::{ErrorKind, Observed, Removed, Skipped, Source, SourceError, SourceEvent};
-use super::store::{Delta, Store};
+use super::store::Store;
 use super::view::View;
+use super::writer::Writer;
 use crate::clock::Clock;
 use crate::error::Chain;
+use crate::meta::ObjectKey;
 
 /// After so many changes told in a row, other tasks get a turn.
 const CHANGES_A_TURN: usize = 1024;
@@ -25,13 +27,17 @@ pub struct Informer<S: Source> {
     clock: Clock,
     metrics: ResourceMetrics,
     handlers: Vec<Box<dyn Handler<S::View>>>,
+    writer: Writer<S::View>,
     store: Store<S::View>,
     state: watch::Sender<InformerState>,
     backoff: Backoff,
-    /// The list under way, if any.
-    listing: Option<Listing<S::View>>,
     skipped: SkippedVersions,
+    /// Those of the list under way.
+    skipped_by_list: SkippedVersions,
 }
+
+/// The version of each object that could not be decoded, so that each is logged once.
+type SkippedVersions = HashMap<Option<ObjectKey>, Option<Arc<str>>>;
 
 /// How an informer is doing, for `/readyz`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -71,6 +77,7 @@ impl InformerState {
 impl<S: Source> Informer<S> {
     /// An informer with an empty store and no handlers. Nothing happens before [`Informer::run`].
     pub fn new(source: S, clock: Clock, metrics: ResourceMetrics) -> Self {
+        let writer = Writer::new();
         Self {
             source,
             // Processes do not start at the same nanosecond; a test's clock always starts at the same.
@@ -78,10 +85,11 @@ impl<S: Source> Informer<S> {
             clock,
             metrics,
             handlers: Vec::new(),
-            store: Store::new(),
+            store: writer.store(),
+            writer,
             state: watch::Sender::default(),
-            listing: None,
             skipped: SkippedVersions::new(),
+            skipped_by_list: SkippedVersions::new(),
         }
     }
 
@@ -105,77 +113,60 @@ impl<S: Source> Informer<S> {
     /// Runs for ever: give it to a [`TaskSet`](crate::tasks::TaskSet).
     pub async fn run(mut self) {
         loop {
-            match self.source.next().await {
-                SourceEvent::Init => self.listing = Some(Listing::new()),
-                SourceEvent::InitItem(observed) => self.observe(observed),
-                SourceEvent::InitDone { version } => self.finish_list(version.as_deref()).await,
-                SourceEvent::Applied(observed) => {
-                    self.metrics.events.inc();
-                    self.recovered();
-                    self.observe(observed);
+            let event = match self.source.next().await {
+                SourceEvent::InitDone { version } => {
+                    self.finish_list(version).await;
+                    continue;
                 }
-                SourceEvent::Deleted(removed) => {
-                    self.metrics.events.inc();
-                    self.recovered();
-                    self.remove(removed);
+                SourceEvent::Failed(error) => {
+                    self.back_off(error).await;
+                    continue;
                 }
-                SourceEvent::Skipped(skipped) => self.skip(&skipped),
-                SourceEvent::Healthy => self.recovered(),
-                SourceEvent::Failed(error) => self.back_off(error).await,
+                event => event,
+            };
+            self.note(&event);
+            let deltas = self.writer.apply(event);
+            if !deltas.is_empty() {
+                self.count_objects();
+            }
+            for delta in &deltas {
+                self.tell(delta);
             }
         }
     }
 
-    fn observe(&mut self, observed: Observed<S::View>) {
-        let Observed { view, uid, version } = observed;
-        tracing::trace!(resource = self.metrics.resource, key = %view.key(), version = version.as_deref(), "object observed");
-        if !self.skipped.is_empty() {
-            self.skipped.remove(&Some(view.key().clone()));
+    /// Counts and logs an event before the store takes it.
+    fn note(&mut self, event: &SourceEvent<S::View>) {
+        let is_change = match event {
+            SourceEvent::Applied(_) | SourceEvent::Deleted(_) => true,
+            SourceEvent::Skipped(_) => !self.writer.is_listing(),
+            _ => false,
+        };
+        if is_change {
+            self.metrics.events.inc();
         }
-        if let Some(listing) = &mut self.listing {
-            listing.add(view, uid, &self.store);
-        } else if let Some(delta) = self.store.compare(Arc::new(view), uid) {
-            self.change(delta);
+        if is_change || matches!(event, SourceEvent::Healthy) {
+            self.recovered();
         }
-    }
-
-    fn remove(&mut self, removed: Removed<S::View>) {
-        let Removed {
-            key,
-            uid,
-            view,
-            version,
-        } = removed;
-        tracing::trace!(resource = self.metrics.resource, %key, version = version.as_deref(), "object deleted");
-        if let Some(listing) = &mut self.listing {
-            listing.remove(&key);
-        } else if let Some((old, held_uid)) = self.store.held(&key) {
-            // The final state of another object of this name says nothing about the one that we knew.
-            let last = view
-                .filter(|_| uid == held_uid)
-                .map_or_else(|| Arc::clone(&old), Arc::new);
-            self.change(Delta::Deleted { old, last });
-        }
-        self.skipped.remove(&Some(key));
-    }
-
-    /// An object that cannot be decoded neither changes nor disappears, unless its uid says that it is
-    /// not the one that we knew.
-    fn skip(&mut self, skipped: &Skipped) {
-        self.metrics.decode_errors.inc();
-        self.log_once(skipped);
-        if let Some(listing) = &mut self.listing {
-            listing.keep(skipped, &self.store);
-            return;
-        }
-        self.metrics.events.inc();
-        self.recovered();
-        if let (Some(key), Some(uid)) = (&skipped.key, &skipped.uid)
-            && let Some((old, held_uid)) = self.store.held(key)
-            && *uid != held_uid
-        {
-            let last = Arc::clone(&old);
-            self.change(Delta::Deleted { old, last });
+        let resource = &self.metrics.resource;
+        match event {
+            SourceEvent::Init => self.skipped_by_list.clear(),
+            SourceEvent::InitItem(Observed { view, version, .. })
+            | SourceEvent::Applied(Observed { view, version, .. }) => {
+                tracing::trace!(resource, key = %view.key(), version = version.as_deref(), "object observed");
+                if !self.skipped.is_empty() {
+                    self.skipped.remove(&Some(view.key().clone()));
+                }
+            }
+            SourceEvent::Deleted(Removed { key, version, .. }) => {
+                tracing::trace!(resource, %key, version = version.as_deref(), "object deleted");
+                self.skipped.remove(&Some(key.clone()));
+            }
+            SourceEvent::Skipped(skipped) => {
+                self.metrics.decode_errors.inc();
+                self.log_once(skipped);
+            }
+            _ => {}
         }
     }
 
@@ -193,23 +184,23 @@ impl<S: Source> Informer<S> {
             );
             self.skipped.insert(key.clone(), version.clone());
         }
-        if let Some(listing) = &mut self.listing {
-            listing.skipped.insert(key.clone(), version.clone());
+        if self.writer.is_listing() {
+            self.skipped_by_list.insert(key.clone(), version.clone());
         }
     }
 
-    async fn finish_list(&mut self, version: Option<&str>) {
-        // Without its beginning a list cannot say what is missing from it.
-        let Some(mut listing) = self.listing.take() else {
+    async fn finish_list(&mut self, version: Option<Arc<str>>) {
+        if !self.writer.is_listing() {
             return;
-        };
-        self.skipped = std::mem::take(&mut listing.skipped);
-        let deltas = listing.into_deltas(&self.store);
-        self.store.apply(&deltas);
+        }
+        self.skipped = std::mem::take(&mut self.skipped_by_list);
+        let deltas = self.writer.apply(SourceEvent::InitDone {
+            version: version.clone(),
+        });
         self.count_objects();
         tracing::debug!(
             resource = self.metrics.resource,
-            version,
+            version = version.as_deref(),
             objects = self.store.len(),
             changes = deltas.len(),
             "list complete"
@@ -227,31 +218,14 @@ impl<S: Source> Informer<S> {
         for handler in &self.handlers {
             handler.on_synced(&self.store);
         }
-        self.store.set_synced();
+        self.writer.set_synced();
         self.state.send_modify(|state| state.synced = true);
-    }
-
-    fn change(&self, delta: Delta<S::View>) {
-        let deltas = [delta];
-        self.store.apply(&deltas);
-        self.count_objects();
-        for delta in &deltas {
-            self.tell(delta);
-        }
     }
 
     fn tell(&self, delta: &Delta<S::View>) {
         for handler in &self.handlers {
-            match delta {
-                Delta::Added { new, .. } => handler.on_change(Change::Added(new), &self.store),
-                Delta::Updated { old, new, .. } => {
-                    handler.on_change(Change::Updated { old, new }, &self.store);
-                }
-                Delta::Replaced { old, new, .. } => {
-                    handler.on_change(Change::Deleted(old), &self.store);
-                    handler.on_change(Change::Added(new), &self.store);
-                }
-                Delta::Deleted { last, .. } => handler.on_change(Change::Deleted(last), &self.store),
+            for change in delta.changes() {
+                handler.on_change(change, &self.store);
             }
         }
     }

@@ -4,6 +4,9 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
+
 use super::view::{DecodeError, View};
 use crate::meta::{ObjectKey, Uid};
 
@@ -15,6 +18,34 @@ pub trait Source: Send + 'static {
     /// The next event. After [`SourceEvent::Failed`] it is called again once the informer has waited;
     /// the source does not wait on its own. Cancel safe.
     fn next(&mut self) -> impl Future<Output = SourceEvent<Self::View>> + Send;
+}
+
+/// A source of any kind.
+pub struct BoxSource<V: View>(Box<dyn AnySource<V>>);
+
+trait AnySource<V>: Send {
+    fn next(&mut self) -> BoxFuture<'_, SourceEvent<V>>;
+}
+
+impl<S: Source> AnySource<S::View> for S {
+    fn next(&mut self) -> BoxFuture<'_, SourceEvent<S::View>> {
+        Source::next(self).boxed()
+    }
+}
+
+impl<V: View> BoxSource<V> {
+    /// The same source, its type forgotten.
+    pub fn new(source: impl Source<View = V>) -> Self {
+        Self(Box::new(source))
+    }
+}
+
+impl<V: View> Source for BoxSource<V> {
+    type View = V;
+
+    async fn next(&mut self) -> SourceEvent<V> {
+        self.0.next().await
+    }
 }
 
 /// One step of a list or a watch.
@@ -51,6 +82,14 @@ pub struct Observed<V> {
     pub uid: Uid,
     /// `metadata.resourceVersion`, if the source knows it.
     pub version: Option<Arc<str>>,
+}
+
+impl<V> Observed<V> {
+    /// The version as a number; 0 if it is none.
+    pub fn number(&self) -> u64 {
+        let version = self.version.as_deref();
+        version.and_then(|version| version.parse().ok()).unwrap_or(0)
+    }
 }
 
 /// An object that is gone.

@@ -7,15 +7,22 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use parking_lot::RwLock;
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::sync::watch;
 
+use super::handlers::Delta;
+use super::overlay::Mutation;
 use super::view::View;
 use crate::meta::{ObjectKey, Uid};
+
+/// Memory for this many mutations stays when there are none.
+const FEW: usize = 1024;
 
 /// Read access to an informer's objects. Cheap to clone, to share, and to read.
 ///
 /// Every call answers for one moment; two calls may see different ones.
+///
+/// It holds what the watch showed. A controller may tell it of its own writes, too: see [`mutation`](super::mutation).
 pub struct Store<V: View>(Arc<Shared<V>>);
 
 struct Shared<V: View> {
@@ -24,9 +31,27 @@ struct Shared<V: View> {
 }
 
 /// Objects and indexes, which always agree.
-struct Content<V: View> {
-    objects: HashMap<ByKey<V>, Uid>,
+pub(super) struct Content<V: View> {
+    objects: HashMap<ByKey<V>, Revision>,
     index: HashMap<V::Index, Posting<V>>,
+    /// Empty except around our own writes.
+    pub(super) mutations: HashMap<ObjectKey, Mutation<V>>,
+    /// Counts lists that began and requests of ours: which was first?
+    steps: u64,
+}
+
+/// Which object, and which version of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Revision {
+    pub(super) uid: Uid,
+    /// `metadata.resourceVersion`; 0 if it is no number, or not known.
+    pub(super) version: u64,
+}
+
+/// An object at one version.
+pub(super) struct Held<V> {
+    pub(super) view: Arc<V>,
+    pub(super) at: Revision,
 }
 
 /// A view that hashes and compares as its key, so that the key is stored once, in the view.
@@ -38,36 +63,14 @@ enum Posting<V> {
     Many(HashSet<ByKey<V>>),
 }
 
-/// A difference between the store and what the source told.
-pub(super) enum Delta<V> {
-    Added {
-        new: Arc<V>,
-        uid: Uid,
-    },
-    Updated {
-        old: Arc<V>,
-        new: Arc<V>,
-        uid: Uid,
-    },
-    /// Another object under the same name.
-    Replaced {
-        old: Arc<V>,
-        new: Arc<V>,
-        uid: Uid,
-    },
-    /// `last` is `old`, or the final state where the source told it.
-    Deleted {
-        old: Arc<V>,
-        last: Arc<V>,
-    },
-}
-
 impl<V: View> Store<V> {
     pub(super) fn new() -> Self {
         Self(Arc::new(Shared {
             content: RwLock::new(Content {
                 objects: HashMap::new(),
                 index: HashMap::new(),
+                mutations: HashMap::new(),
+                steps: 0,
             }),
             synced: watch::Sender::new(false),
         }))
@@ -76,10 +79,13 @@ impl<V: View> Store<V> {
     /// The object of this name.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<V>> {
         let content = self.0.content.read();
-        content
-            .objects
-            .get_key_value(key)
-            .map(|(held, _)| Arc::clone(&held.0))
+        let held = content.objects.get_key_value(key);
+        held.map(|(held, _)| Arc::clone(&held.0))
+    }
+
+    /// The uid of the object of this name.
+    pub fn uid(&self, key: &ObjectKey) -> Option<Uid> {
+        self.content().uid(key).cloned()
     }
 
     /// The objects found under this index value, ordered by key.
@@ -131,50 +137,97 @@ impl<V: View> Store<V> {
         self.0.synced.send_replace(true);
     }
 
-    /// The view and the uid held under `key`.
-    pub(super) fn held(&self, key: &ObjectKey) -> Option<(Arc<V>, Uid)> {
-        let content = self.0.content.read();
-        let (held, uid) = content.objects.get_key_value(key)?;
-        Some((Arc::clone(&held.0), uid.clone()))
+    pub(super) fn content(&self) -> RwLockReadGuard<'_, Content<V>> {
+        self.0.content.read()
     }
 
-    /// The views whose key `gone` says yes to.
-    pub(super) fn held_where(&self, gone: impl Fn(&ObjectKey) -> bool) -> Vec<Arc<V>> {
-        let content = self.0.content.read();
-        let keys = content.objects.keys().filter(|held| gone(held.0.key()));
-        keys.map(|held| Arc::clone(&held.0)).collect()
-    }
-
-    /// What it takes to hold `new`; nothing if an equal view of the same object is held.
-    pub(super) fn compare(&self, new: Arc<V>, uid: Uid) -> Option<Delta<V>> {
-        match self.held(new.key()) {
-            None => Some(Delta::Added { new, uid }),
-            Some((old, old_uid)) if old_uid != uid => Some(Delta::Replaced { old, new, uid }),
-            Some((old, _)) if *old == *new => None,
-            Some((old, _)) => Some(Delta::Updated { old, new, uid }),
-        }
-    }
-
-    /// Brings objects and indexes up to date; readers see all of `deltas` or none.
-    ///
-    /// The informer is the only caller, so what [`Store::compare`] saw still holds.
-    pub(super) fn apply(&self, deltas: &[Delta<V>]) {
-        let mut content = self.0.content.write();
-        for delta in deltas {
-            match delta {
-                Delta::Added { new, uid } => content.insert(new, uid),
-                Delta::Updated { old, new, uid } | Delta::Replaced { old, new, uid } => {
-                    content.remove(old);
-                    content.insert(new, uid);
-                }
-                Delta::Deleted { old, .. } => content.remove(old),
-            }
-        }
+    pub(super) fn content_mut(&self) -> RwLockWriteGuard<'_, Content<V>> {
+        self.0.content.write()
     }
 }
 
 impl<V: View> Content<V> {
-    fn insert(&mut self, view: &Arc<V>, uid: &Uid) {
+    /// The object held under `key`.
+    pub(super) fn held(&self, key: &ObjectKey) -> Option<Held<V>> {
+        let (held, at) = self.objects.get_key_value(key)?;
+        Some(Held {
+            view: Arc::clone(&held.0),
+            at: at.clone(),
+        })
+    }
+
+    /// The uid of the object held under `key`.
+    pub(super) fn uid(&self, key: &ObjectKey) -> Option<&Uid> {
+        self.objects.get(key).map(|at| &at.uid)
+    }
+
+    /// Whether this very view is held at this version, and no write of ours is on top of it.
+    pub(super) fn shows(&self, view: &Arc<V>, at: &Revision) -> bool {
+        let held = self.objects.get_key_value(view.key());
+        held.is_some_and(|(held, held_at)| held_at == at && Arc::ptr_eq(&held.0, view))
+            && !self.mutations.contains_key(view.key())
+    }
+
+    /// The keys of what is held, and of what there are mutations of.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &ObjectKey> {
+        let mutated = self
+            .mutations
+            .keys()
+            .filter(|key| !self.objects.contains_key(*key));
+        self.objects.keys().map(|held| held.0.key()).chain(mutated)
+    }
+
+    /// One step on; its number.
+    pub(super) fn step(&mut self) -> u64 {
+        self.steps += 1;
+        self.steps
+    }
+
+    /// Changes what is recorded of our own requests, and holds what `change` makes of the object that is held.
+    pub(super) fn mutate(
+        &mut self,
+        key: &ObjectKey,
+        change: impl FnOnce(&mut Mutation<V>, Option<Held<V>>, u64) -> Option<Held<V>>,
+    ) -> Option<Delta<V>> {
+        let step = self.step();
+        let mut mutation = self.mutations.remove(key).unwrap_or_default();
+        let new = change(&mut mutation, self.held(key), step);
+        let delta = self.set(key, new);
+        mutation.settle(self.uid(key));
+        if !mutation.is_idle() {
+            self.mutations.insert(key.clone(), mutation);
+        } else if self.mutations.is_empty() {
+            self.mutations.shrink_to(FEW);
+        }
+        delta
+    }
+
+    /// Holds `new` under `key`, or nothing; what that changes. An equal view of the same object stays, at its new version.
+    pub(super) fn set(&mut self, key: &ObjectKey, new: Option<Held<V>>) -> Option<Delta<V>> {
+        let old = self.held(key);
+        let mut is_same = false;
+        if let (Some(old), Some(new)) = (&old, &new) {
+            is_same = old.at.uid == new.at.uid;
+            if is_same && (Arc::ptr_eq(&old.view, &new.view) || *old.view == *new.view) {
+                if let Some(at) = self.objects.get_mut(key) {
+                    at.version = new.at.version;
+                }
+                return None;
+            }
+        }
+        let old = old.map(|old| old.view);
+        if let Some(old) = &old {
+            self.remove(old);
+        }
+        let new = new.map(|new| {
+            self.insert(&new.view, new.at);
+            new.view
+        });
+        let is_change = old.is_some() || new.is_some();
+        is_change.then_some(Delta { old, new, is_same })
+    }
+
+    fn insert(&mut self, view: &Arc<V>, at: Revision) {
         let mut values = Vec::new();
         view.index(&mut values);
         for value in values {
@@ -185,7 +238,7 @@ impl<V: View> Content<V> {
                 Entry::Occupied(mut entry) => entry.get_mut().insert(view),
             }
         }
-        self.objects.insert(ByKey(Arc::clone(view)), uid.clone());
+        self.objects.insert(ByKey(Arc::clone(view)), at);
     }
 
     fn remove(&mut self, view: &Arc<V>) {
@@ -227,19 +280,30 @@ impl<V: View> Posting<V> {
     }
 }
 
-impl<V> Delta<V> {
-    /// Where it stands in the order of a relist's changes: deletions first.
-    pub(super) fn order(&self) -> (bool, &ObjectKey)
-    where
-        V: View,
-    {
-        match self {
-            Self::Deleted { old, .. } => (false, old.key()),
-            Self::Added { new, .. } | Self::Updated { new, .. } | Self::Replaced { new, .. } => {
-                (true, new.key())
-            }
+impl<V> Clone for Held<V> {
+    fn clone(&self) -> Self {
+        Self {
+            view: Arc::clone(&self.view),
+            at: self.at.clone(),
         }
     }
+}
+
+impl<V: View> Held<V> {
+    pub(super) fn new(view: Arc<V>, uid: Uid, version: Option<&str>) -> Self {
+        let version = number(version);
+        Self {
+            view,
+            at: Revision { uid, version },
+        }
+    }
+}
+
+/// A `resourceVersion` as a number; 0 if it is none.
+pub(super) fn number(version: Option<&str>) -> u64 {
+    version
+        .and_then(|version| version.parse().ok())
+        .unwrap_or_default()
 }
 
 impl<V: View> PartialEq for ByKey<V> {
@@ -308,8 +372,8 @@ mod tests {
             key: ObjectKey::cluster(name),
             owner,
         };
-        let delta = store.compare(Arc::new(view), Uid::from("u"));
-        store.apply(delta.as_slice());
+        let held = Held::new(Arc::new(view), Uid::from("u"), None);
+        store.content_mut().set(&ObjectKey::cluster(name), Some(held));
     }
 
     fn names(store: &Store<Owned>, owner: u8) -> Vec<String> {

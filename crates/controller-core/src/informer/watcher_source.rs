@@ -86,7 +86,7 @@ impl<W: Wire> WatcherSource<W> {
     }
 
     /// Asks for the list as the beginning of a watch instead of in pages: less memory on both sides,
-    /// slower.
+    /// slower. Such a list may be older than the answers to our own writes: not for a store that is told of them.
     #[must_use]
     pub fn streaming_list(mut self) -> Self {
         self.config = self.config.streaming_lists();

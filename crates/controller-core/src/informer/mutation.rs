@@ -1,0 +1,196 @@
+//! Our own writes, until the watch shows them. client-go calls it `MutationCache`.
+//!
+//! A watch is late. A controller that decides on the cache alone would do again what it has just done. So the [`Store`]
+//! holds the result of each accepted write until the watch shows that write, or something newer.
+//!
+//! ```ignore
+//! pods.begin_write(&key);
+//! let delta = match mark(&key).await {
+//!     Accepted { uid, version } => pods.accepted(&key, &uid, version, Effect::Patch(marked)),
+//!     Refused => { pods.refused(&key); None }
+//!     NoAnswer => { pods.unknown(&key); None }
+//! };
+//! ```
+//!
+//! | then | our write to object U, answered with version N |
+//! |---|---|
+//! | the watch shows U below N | stays; a patch is applied to what is shown |
+//! | the watch shows U at N or above | ends; a deletion ends above N, or never if the answer had no version |
+//! | the watch shows that U is deleted | ends |
+//! | the watch shows another object, U was shown | ends |
+//! | the watch shows another object, U was never shown | steps aside until the watch shows U |
+//! | the watch shows an object that is known to be gone | stays |
+//! | a list that began after the answer is complete | ends |
+//! | a list that began before the answer leaves U out | ends if U was shown |
+//!
+//! Versions are compared within one uid, and only to ask whether our own write is shown. No event of the watch is
+//! dropped because of its version. The answer to the write that takes the last finalizer has the version before the
+//! deletion. Time ends nothing: see [`Store::overdue`].
+//!
+//! All this relies on three things. A write names the uid of its object, or creates the object. Writes that are in
+//! flight at the same time are about the same object. Lists have no `resourceVersion`.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::handlers::Delta;
+use super::overlay::{Done, Mutation, Write};
+use super::store::{Held, Store};
+use super::view::View;
+use crate::meta::{ObjectKey, Uid};
+
+/// Whether the store shows our own writes to an object. Requests in flight do not count: see [`Store::is_writing`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Freshness {
+    /// The watch has shown all of them.
+    Synced,
+    /// The store shows them all, the watch does not yet.
+    Pending,
+    /// The answer to a write was lost, or the watch should have shown it by now. Read the object before the next write.
+    Unknown,
+}
+
+/// What an accepted write has done to the view of its object.
+pub enum Effect<V> {
+    /// This is the object now.
+    Object(V),
+    /// Part of the object has changed. The rest is as the watch shows it.
+    Patch(Patch<V>),
+    /// The object is gone: it was deleted, or its last finalizer was taken.
+    Deleted,
+    /// The view does not show what has changed.
+    Nothing,
+}
+
+/// Changes a view, but not its key. It is called under the store's lock, so it must be quick and must not use the store.
+pub type Patch<V> = Arc<dyn Fn(&V) -> V + Send + Sync>;
+
+/// Our own writes: see [`mutation`](self). The caller tells the handlers each [`Delta`] that it gets, and before the next
+/// one: two threads that change one object would have to agree on who tells first.
+impl<V: View> Store<V> {
+    /// Whether the store shows our own writes to the object.
+    pub fn freshness(&self, key: &ObjectKey) -> Freshness {
+        let content = self.content();
+        let mutation = content.mutations.get(key);
+        mutation.map_or(Freshness::Synced, Mutation::freshness)
+    }
+
+    /// Whether a request is in flight that may change the object.
+    pub fn is_writing(&self, key: &ObjectKey) -> bool {
+        let content = self.content();
+        let mutation = content.mutations.get(key);
+        mutation.is_some_and(|mutation| mutation.writes > 0)
+    }
+
+    /// Of how many objects the store remembers requests of ours. For metrics and tests.
+    pub fn mutations(&self) -> usize {
+        self.content().mutations.len()
+    }
+
+    /// A request that may change the object is being sent. [`accepted`](Self::accepted), [`refused`](Self::refused) or
+    /// [`unknown`](Self::unknown) ends it.
+    pub fn begin_write(&self, key: &ObjectKey) {
+        self.record(key, |mutation, held, _| mutation.begin_write(held));
+    }
+
+    /// The request had no effect, for certain.
+    pub fn refused(&self, key: &ObjectKey) {
+        self.record(key, |mutation, _, _| mutation.end_write());
+    }
+
+    /// Nobody knows whether the request had an effect: no answer came, or the term was lost.
+    ///
+    /// The object is [`Freshness::Unknown`] until it is read, until another write to it is accepted, or until the watch
+    /// or a list shows that the object of that time is gone.
+    pub fn unknown(&self, key: &ObjectKey) {
+        self.record(key, |mutation, _, step| {
+            mutation.end_write();
+            mutation.unknown = Some(step);
+        });
+    }
+
+    /// The API server has accepted the request: the object of this uid has this version now. Returns what that changes.
+    ///
+    /// Nothing changes if the watch has shown that version, if the object is known to be gone, or if the store holds
+    /// another. Without a version the object is [`Freshness::Unknown`], unless the effect is [`Effect::Deleted`] or
+    /// [`Effect::Nothing`].
+    pub fn accepted(
+        &self,
+        key: &ObjectKey,
+        uid: &Uid,
+        version: Option<u64>,
+        effect: Effect<V>,
+    ) -> Option<Delta<V>> {
+        self.content_mut().mutate(key, |mutation, held, step| {
+            mutation.end_write();
+            let done = match effect {
+                Effect::Nothing => return held,
+                Effect::Deleted => Done::Deleted,
+                _ if version.is_none() => {
+                    mutation.unknown = Some(step);
+                    return held;
+                }
+                Effect::Object(view) => Done::Object(Arc::new(view)),
+                Effect::Patch(patch) => Done::Patch(patch),
+            };
+            mutation.accepted(held, uid, Write::new(version, done, step))
+        })
+    }
+
+    /// The object is being read past the cache, without `resourceVersion`, while no write to it is in flight.
+    /// [`read`](Self::read) or [`read_failed`](Self::read_failed) ends it. If a write begins before the answer comes, the
+    /// answer is too old, so the read has failed. There is one read of an object at a time.
+    pub fn begin_read(&self, key: &ObjectKey) {
+        self.record(key, |mutation, _, _| mutation.reading = true);
+    }
+
+    /// The read has found this object with its uid and version, or none. Returns what that changes.
+    ///
+    /// The object is not [`Freshness::Unknown`] any more. If the watch has not shown this version, it counts like an
+    /// accepted [`Effect::Object`]. If the store holds no object, it counts after [`begin_read`](Self::begin_read) only:
+    /// otherwise it may have gone meanwhile. If there is none, an object that the watch has never shown is gone; the end
+    /// of any other is left to the watch.
+    pub fn read(&self, key: &ObjectKey, found: Option<(V, Uid, u64)>) -> Option<Delta<V>> {
+        self.content_mut().mutate(key, |mutation, held, step| {
+            let Some((view, uid, version)) = found else {
+                return mutation.read_none(held, step);
+            };
+            let found = Write::new(Some(version), Done::Object(Arc::new(view)), step);
+            mutation.read(held, &uid, found)
+        })
+    }
+
+    /// The read had no answer, or one that is too old.
+    pub fn read_failed(&self, key: &ObjectKey) {
+        self.record(key, |mutation, _, _| mutation.reading = false);
+    }
+
+    /// The watch should have shown the write, or the read, of this version by now (0: a deletion without a version).
+    ///
+    /// If that is the last one and still [`Freshness::Pending`], the object is [`Freshness::Unknown`] until it is read,
+    /// written, or shown. Returns whether it is so. The store never goes back to what the watch shows.
+    pub fn overdue(&self, key: &ObjectKey, version: u64) -> bool {
+        let mut content = self.content_mut();
+        let mutation = content.mutations.get_mut(key);
+        mutation.is_some_and(|mutation| mutation.overdue(version))
+    }
+
+    /// Changes what is recorded, and nothing that is held.
+    fn record(&self, key: &ObjectKey, change: impl FnOnce(&mut Mutation<V>, Option<&Held<V>>, u64)) {
+        self.content_mut().mutate(key, |mutation, held, step| {
+            change(mutation, held.as_ref(), step);
+            held
+        });
+    }
+}
+
+impl<V> fmt::Debug for Effect<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Object(_) => "Object",
+            Self::Patch(_) => "Patch",
+            Self::Deleted => "Deleted",
+            Self::Nothing => "Nothing",
+        })
+    }
+}

@@ -1,0 +1,310 @@
+//! What is recorded of our own requests about one name, and the rules of [`mutation`](super::mutation) as plain
+//! functions. Each takes the object that the store holds under the name, and returns the one that it should hold.
+
+use std::sync::Arc;
+
+use super::mutation::{Freshness, Patch};
+use super::store::{Held, Revision};
+use super::view::View;
+use crate::meta::Uid;
+
+/// What is recorded under one name.
+pub(super) struct Mutation<V> {
+    /// How many requests are in flight that may change the object.
+    pub(super) writes: usize,
+    /// Whether a read is in flight.
+    pub(super) reading: bool,
+    /// The object that was held when the last write began.
+    about: Option<Uid>,
+    /// The step since which the fate of a write is unknown.
+    pub(super) unknown: Option<u64>,
+    /// Objects that are gone. A late answer brings none of them back; nor does a late watch, next to an overlay.
+    gone: Vec<Uid>,
+    overlay: Option<Overlay<V>>,
+}
+
+/// Accepted writes to one object that the watch has not shown.
+struct Overlay<V> {
+    uid: Uid,
+    /// In the order of their versions.
+    writes: Vec<Write<V>>,
+    /// The object as the watch showed it last.
+    shown: Option<Held<V>>,
+    /// Whether the watch has shown another object before this one: the store holds that one for now.
+    aside: bool,
+    /// The step of the first answer.
+    since: u64,
+    /// Whether the watch should have shown the last write by now.
+    overdue: bool,
+}
+
+/// An accepted write.
+pub(super) struct Write<V> {
+    /// As answered; 0 if the answer had none.
+    version: u64,
+    /// From which version on the watch has shown it.
+    shown_at: u64,
+    done: Done<V>,
+    /// The step of the answer.
+    answered: u64,
+}
+
+/// What it has done to the view.
+pub(super) enum Done<V> {
+    Object(Arc<V>),
+    Patch(Patch<V>),
+    Deleted,
+}
+
+impl<V: View> Mutation<V> {
+    pub(super) fn freshness(&self) -> Freshness {
+        match &self.overlay {
+            _ if self.unknown.is_some() => Freshness::Unknown,
+            Some(overlay) if overlay.overdue => Freshness::Unknown,
+            Some(_) => Freshness::Pending,
+            None => Freshness::Synced,
+        }
+    }
+
+    /// Whether nothing is recorded.
+    pub(super) fn is_idle(&self) -> bool {
+        self.writes == 0 && !self.reading && self.unknown.is_none() && self.overlay.is_none()
+    }
+
+    /// Whether the object of this uid is in the overlay, or is gone.
+    pub(super) fn knows(&self, uid: &Uid) -> bool {
+        self.is_ours(uid) || self.gone.contains(uid)
+    }
+
+    fn is_ours(&self, uid: &Uid) -> bool {
+        self.overlay.as_ref().is_some_and(|overlay| overlay.uid == *uid)
+    }
+
+    pub(super) fn begin_write(&mut self, held: Option<&Held<V>>) {
+        self.writes += 1;
+        self.about = held.map(|held| held.at.uid.clone());
+    }
+
+    pub(super) fn end_write(&mut self) {
+        self.writes = self.writes.saturating_sub(1);
+    }
+
+    /// The write of this version is overdue; whether it is the last one, and was pending.
+    pub(super) fn overdue(&mut self, version: u64) -> bool {
+        let is_pending = self.freshness() == Freshness::Pending;
+        let overlay = self.overlay.as_mut().filter(|_| is_pending);
+        let overdue = overlay.filter(|overlay| overlay.last() == Some(version));
+        overdue.map(|overlay| overlay.overdue = true).is_some()
+    }
+
+    /// The store holds the object of this uid now. The fate of a write does not matter to another object.
+    pub(super) fn settle(&mut self, held: Option<&Uid>) {
+        let is_aside = self.overlay.as_ref().is_some_and(|overlay| overlay.aside);
+        let may_be_there = |uid: &Uid| is_aside && self.is_ours(uid);
+        if self.about.as_ref() != held && !self.about.as_ref().is_some_and(may_be_there) {
+            self.unknown = None;
+        }
+    }
+
+    /// The API server has accepted this write to the object of this uid.
+    pub(super) fn accepted(&mut self, held: Option<Held<V>>, uid: &Uid, write: Write<V>) -> Option<Held<V>> {
+        self.unknown = None;
+        let is_other = held.as_ref().is_some_and(|held| held.at.uid != *uid);
+        if !self.is_ours(uid) && (is_other || self.gone.contains(uid)) {
+            return held;
+        }
+        let before = self.overlay.take_if(|overlay| overlay.uid != *uid);
+        self.gone.extend(before.map(|before| before.uid));
+        let mut overlay = self.overlay.take().unwrap_or_else(|| Overlay {
+            uid: uid.clone(),
+            writes: Vec::new(),
+            shown: held.clone(),
+            aside: false,
+            since: write.answered,
+            overdue: false,
+        });
+        overlay.add(write);
+        self.put(overlay, held)
+    }
+
+    /// A read that was asked after our last write has found the object so.
+    pub(super) fn read(&mut self, held: Option<Held<V>>, uid: &Uid, found: Write<V>) -> Option<Held<V>> {
+        if held.is_none() && self.is_idle() {
+            return None;
+        }
+        self.reading = false;
+        if let Some(overlay) = &mut self.overlay {
+            overlay.overdue = false;
+            if overlay.uid == *uid {
+                // The object is there, whatever the answer to our delete was.
+                overlay.writes.retain(|write| !write.is_deleted());
+            }
+        }
+        self.accepted(held, uid, found)
+    }
+
+    /// A read that was asked after our last write has found nothing.
+    pub(super) fn read_none(&mut self, held: Option<Held<V>>, step: u64) -> Option<Held<V>> {
+        (self.reading, self.unknown) = (false, None);
+        let Some(mut overlay) = self.overlay.take() else {
+            return held;
+        };
+        let overdue = std::mem::take(&mut overlay.overdue);
+        if overlay.shown.is_none() {
+            overlay.writes = vec![Write {
+                version: overlay.last().unwrap_or_default(),
+                ..Write::new(None, Done::Deleted, step)
+            }];
+            if overdue {
+                // The object came and went between two lists: the watch will never show it.
+                overlay.writes.clear();
+            }
+        }
+        self.put(overlay, held)
+    }
+
+    /// The watch shows the object so, or the list that began at step `began`.
+    pub(super) fn applied(&mut self, held: Option<Held<V>>, new: Held<V>, began: u64) -> Option<Held<V>> {
+        let (uid, version) = (new.at.uid.clone(), new.at.version);
+        match self.overlay.take() {
+            Some(mut overlay) if overlay.uid == uid => {
+                overlay
+                    .writes
+                    .retain(|write| write.answered > began && write.shown_at > version);
+                (overlay.shown, overlay.aside) = (Some(new), false);
+                let other = held.map(|held| held.at.uid);
+                self.gone.extend(other.filter(|other| *other != uid));
+                self.put(overlay, None)
+            }
+            Some(overlay) if self.gone.contains(&uid) => {
+                self.overlay = Some(overlay);
+                held
+            }
+            overlay => {
+                // If the watch has not shown our object, it may still do so.
+                self.overlay = overlay;
+                self.has_gone(held.filter(|held| held.at.uid != uid), |overlay| {
+                    overlay.shown.is_none()
+                });
+                self.gone.retain(|gone| *gone != uid);
+                if let Some(overlay) = &mut self.overlay {
+                    overlay.aside = true;
+                }
+                Some(new)
+            }
+        }
+    }
+
+    /// The watch shows that the object of this uid is gone.
+    pub(super) fn removed(&mut self, held: Option<Held<V>>, uid: &Uid) -> Option<Held<V>> {
+        self.gone.push(uid.clone());
+        self.has_gone(held, |overlay| overlay.shown.is_none() && overlay.uid != *uid)
+    }
+
+    /// A list that began at step `began` leaves the object out.
+    pub(super) fn unlisted(&mut self, held: Option<Held<V>>, began: u64) -> Option<Held<V>> {
+        self.unknown = self.unknown.filter(|since| *since > began);
+        self.has_gone(held, |overlay| overlay.shown.is_none() && overlay.since > began)
+    }
+
+    /// The object that the watch showed is gone. So is that of the overlay, unless the watch may still show it.
+    fn has_gone(
+        &mut self,
+        held: Option<Held<V>>,
+        may_be_shown: impl FnOnce(&Overlay<V>) -> bool,
+    ) -> Option<Held<V>> {
+        let gone = self.overlay.take_if(|overlay| !may_be_shown(overlay));
+        self.gone.extend(gone.map(|gone| gone.uid));
+        let (ours, other) = match held {
+            Some(held) if self.is_ours(&held.at.uid) => (Some(held), None),
+            other => (None, other),
+        };
+        self.gone.extend(other.map(|other| other.at.uid));
+        ours
+    }
+
+    /// Keeps the overlay if it has a write left. Returns what the store should hold.
+    fn put(&mut self, overlay: Overlay<V>, held: Option<Held<V>>) -> Option<Held<V>> {
+        let held = if overlay.aside { held } else { overlay.effective() };
+        self.overlay = Some(overlay).filter(|overlay| !overlay.writes.is_empty());
+        held
+    }
+}
+
+impl<V: View> Overlay<V> {
+    /// The object with our writes.
+    fn effective(&self) -> Option<Held<V>> {
+        self.writes.iter().fold(self.shown.clone(), |held, write| {
+            let view = match &write.done {
+                Done::Object(object) => Arc::clone(object),
+                Done::Patch(patch) => Arc::new(patch(&held?.view)),
+                Done::Deleted => return None,
+            };
+            let (uid, version) = (self.uid.clone(), write.version);
+            let at = Revision { uid, version };
+            Some(Held { view, at })
+        })
+    }
+
+    /// Adds a write in the order of versions, unless the watch or another write includes it.
+    fn add(&mut self, write: Write<V>) {
+        let shown = self.shown.as_ref().map_or(0, |shown| shown.at.version);
+        if shown >= write.shown_at || self.writes.iter().any(|other| other.includes(&write)) {
+            return;
+        }
+        // A later write shows that the object is there, whatever the answer to our delete was.
+        self.writes
+            .retain(|other| !write.includes(other) && !other.is_deleted());
+        self.writes.push(write);
+        self.writes.sort_by_key(|write| write.version);
+        self.overdue = false;
+    }
+
+    /// The version of the last write.
+    fn last(&self) -> Option<u64> {
+        self.writes.last().map(|write| write.version)
+    }
+}
+
+impl<V> Write<V> {
+    /// A write whose answer had this version, and came at step `answered`.
+    pub(super) fn new(version: Option<u64>, done: Done<V>, answered: u64) -> Self {
+        let shown_at = match (&done, version) {
+            (Done::Deleted, None) => u64::MAX,
+            (Done::Deleted, Some(version)) => version.saturating_add(1),
+            (Done::Object(_) | Done::Patch(_), version) => version.unwrap_or_default(),
+        };
+        Self {
+            version: version.unwrap_or_default(),
+            shown_at,
+            done,
+            answered,
+        }
+    }
+
+    /// Whether it shows the whole object, or its end, and is as new as `other`.
+    fn includes(&self, other: &Self) -> bool {
+        match self.done {
+            Done::Object(_) => self.version >= other.shown_at,
+            Done::Deleted => self.shown_at > other.version,
+            Done::Patch(_) => false,
+        }
+    }
+
+    fn is_deleted(&self) -> bool {
+        matches!(self.done, Done::Deleted)
+    }
+}
+
+impl<V> Default for Mutation<V> {
+    fn default() -> Self {
+        Self {
+            writes: 0,
+            reading: false,
+            about: None,
+            unknown: None,
+            gone: Vec::new(),
+            overlay: None,
+        }
+    }
+}
