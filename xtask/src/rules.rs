@@ -31,7 +31,29 @@ struct Book {
     last: u32,
     /// The numbers of those that no code and no test hold; the report says so.
     open: &'static [u32],
+    /// Whether the crate is a controller as a value: without I/O, time and locks.
+    is_value: bool,
 }
+
+/// What a controller that is a value does not have in its `src`.
+const IMPURE: [&str; 9] = [
+    "async ",
+    ".await",
+    "kube::Client",
+    "Mutex",
+    "RwLock",
+    "Atomic",
+    "tokio::",
+    "Clock",
+    "Timestamp::now",
+];
+
+/// Where a controller that is a value has some of it all the same: file, what, why.
+const EXCEPTIONS: [(&str, &str, &str); 1] = [(
+    "src/lib.rs",
+    "kube::Client",
+    "`explain` is handed the client, and hands it on",
+)];
 
 const BOOKS: [Book; 6] = [
     Book {
@@ -40,36 +62,42 @@ const BOOKS: [Book; 6] = [
         last: 18,
         // CORE-16 is a size: `cargo xtask bench ttl` judges it.
         open: &[16],
+        is_value: false,
     },
     Book {
         package: "disruption-controller",
         prefix: "DIS",
         last: 16,
         open: &[],
+        is_value: false,
     },
     Book {
         package: "resourceclaim-controller",
         prefix: "RC",
         last: 17,
         open: &[],
+        is_value: false,
     },
     Book {
         package: "taint-eviction-controller",
         prefix: "TE",
         last: 17,
         open: &[],
+        is_value: true,
     },
     Book {
         package: "ttl-after-finished-controller",
         prefix: "TAF",
         last: 12,
         open: &[],
+        is_value: false,
     },
     Book {
         package: "ttl-controller",
         prefix: "TTL",
         last: 8,
         open: &[],
+        is_value: true,
     },
 ];
 
@@ -111,8 +139,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     for book in &BOOKS {
         let sources = sources(&root().join("crates").join(book.package))?;
         let rows = rows(book, &sources, &mut defects);
+        if book.is_value {
+            defects.extend(sources.iter().flat_map(|source| impurities(book, source)));
+        }
         write_book(&mut report, book, &rows, &sources)?;
     }
+    write_exceptions(&mut report)?;
     if !defects.is_empty() {
         bail!("the tables of rules have defects:\n  {}", defects.join("\n  "));
     }
@@ -127,6 +159,44 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     fs::create_dir_all(root().join("docs")).context("create docs/")?;
     fs::write(&path, report).with_context(|| format!("write {REPORT}"))?;
     println!("wrote {REPORT}");
+    Ok(())
+}
+
+/// What `source` of a controller that is a value has of I/O, time and locks, but for comments, tests and exceptions.
+fn impurities(book: &Book, source: &Source) -> Vec<String> {
+    if !source.path.starts_with("src/") {
+        return Vec::new();
+    }
+    let code = source.text.lines().take_while(|line| *line != "#[cfg(test)]");
+    let code = code.filter(|line| !line.trim_start().starts_with("//"));
+    let mut found = Vec::new();
+    for line in code {
+        for impure in IMPURE.iter().filter(|impure| line.contains(**impure)) {
+            let excused = EXCEPTIONS
+                .iter()
+                .any(|(file, what, _)| *file == source.path && what == impure);
+            if !excused {
+                let line = line.trim();
+                found.push(format!(
+                    "{}/{}: a value has no {impure}: {line}",
+                    book.package, source.path
+                ));
+            }
+        }
+    }
+    found
+}
+
+fn write_exceptions(report: &mut String) -> Result<()> {
+    let values = BOOKS.iter().filter(|book| book.is_value).map(|book| book.package);
+    let values = values.collect::<Vec<_>>().join(", ");
+    writeln!(
+        report,
+        "\n## Controllers that are values\n\n{values}: no I/O, time or lock in `src`, but for\n"
+    )?;
+    for (file, what, why) in EXCEPTIONS {
+        writeln!(report, "- `{what}` in `{file}`: {why}.")?;
+    }
     Ok(())
 }
 
@@ -309,6 +379,7 @@ mod tests {
         prefix: "TTL",
         last: 2,
         open: &[],
+        is_value: true,
     };
 
     fn source(path: &str, text: &str) -> Source {
@@ -370,6 +441,21 @@ mod tests {
                 "ttl-controller/src/decide.rs: TTL-3 is no rule",
             ]
         );
+    }
+
+    #[test]
+    fn a_value_has_no_io_time_or_lock_but_in_comments_and_tests() {
+        let text = "// async fn\nfn next() { x.await }\nuse kube::Client;\n#[cfg(test)]\nmod tests { async fn t() {} }";
+        let found = |path: &str| impurities(&BOOK, &source(path, text));
+        assert_eq!(
+            found("src/next.rs"),
+            [
+                "ttl-controller/src/next.rs: a value has no .await: fn next() { x.await }",
+                "ttl-controller/src/next.rs: a value has no kube::Client: use kube::Client;",
+            ]
+        );
+        assert_eq!(found("src/lib.rs").len(), 1);
+        assert_eq!(found("tests/sync/main.rs"), Vec::<String>::new());
     }
 
     #[test]

@@ -12,14 +12,16 @@
 //!
 //! Where a value that is missing does harm, the caller sets another [`Pace`] than 1 to 60 min.
 
-use std::collections::HashMap;
-use std::hash::Hash;
+use std::collections::BTreeMap;
+use std::ops::{Add, Sub};
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use parking_lot::Mutex;
 use prometheus::{IntCounter, Registry};
 use tokio::time::Instant;
+
+use crate::metrics::register;
 
 /// This many undone writes within [`WINDOW`] make an object contested.
 const STRIKES: usize = 3;
@@ -55,38 +57,45 @@ pub struct Pace {
     pub longest: Duration,
 }
 
-/// Which of our writes were undone, object by object; `K` names the object (or the one field of it).
+/// Which of our writes were undone, object by object; `K` names the object (or the one field of it). A value: `T` is
+/// a monotonic time, [`Instant`] or a duration since some origin.
 ///
 /// Holds nothing about an uncontested object that has not been written for 5 min.
-#[derive(Debug)]
-pub struct Rivals<K> {
-    undone_total: IntCounter,
-    state: Mutex<State<K>>,
-}
-
-#[derive(Debug)]
-struct State<K> {
-    records: HashMap<K, Record>,
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Contests<K, T> {
+    records: BTreeMap<K, Record<T>>,
     /// How many records the last pruning left, at least [`PRUNE_FROM`].
     pruned_to: usize,
     /// Field managers named, and when.
-    warned: HashMap<String, Instant>,
+    warned: BTreeMap<String, T>,
 }
 
+/// [`Contests`] behind a lock, with their metric.
 #[derive(Debug)]
-struct Record {
+pub struct Rivals<K> {
+    undone_total: IntCounter,
+    contests: Mutex<Contests<K, Instant>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Record<T> {
     /// Since when a write of ours has stood, as far as we know; `None` once it is known to be undone.
-    standing: Option<Instant>,
-    contest: Contest,
+    standing: Option<T>,
+    contest: Contest<T>,
 }
 
-#[derive(Debug)]
-enum Contest {
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Contest<T> {
     /// When our writes were undone, oldest first; fewer than [`STRIKES`].
-    None { undone: Vec<Instant> },
+    None { undone: Vec<T> },
     /// The wait after the latest undone write, and its end.
-    Open { wait: Duration, until: Instant },
+    Open { wait: Duration, until: T },
 }
+
+/// A monotonic time.
+pub trait Time: Copy + Ord + Add<Duration, Output = Self> + Sub<Output = Duration> {}
+
+impl<T: Copy + Ord + Add<Duration, Output = T> + Sub<Output = Duration>> Time for T {}
 
 impl Default for Pace {
     fn default() -> Self {
@@ -97,16 +106,23 @@ impl Default for Pace {
     }
 }
 
-impl<K: Clone + Eq + Hash> Rivals<K> {
+/// Makes `controller_rival_writes_total` and registers it; fails when the registry has it already.
+pub fn undone_total(registry: &Registry) -> prometheus::Result<IntCounter> {
+    register(
+        registry,
+        IntCounter::new(
+            "controller_rival_writes_total",
+            "Number of times another writer undid what this controller had written.",
+        ),
+    )
+}
+
+impl<K: Clone + Ord> Rivals<K> {
     /// Knows of no rival; counts undone writes in `undone_total`.
     pub fn new(undone_total: IntCounter) -> Self {
         Self {
             undone_total,
-            state: Mutex::new(State {
-                records: HashMap::new(),
-                pruned_to: PRUNE_FROM,
-                warned: HashMap::new(),
-            }),
+            contests: Mutex::default(),
         }
     }
 
@@ -114,19 +130,54 @@ impl<K: Clone + Eq + Hash> Rivals<K> {
     ///
     /// Fails when the registry has that metric already.
     pub fn register(registry: &Registry) -> prometheus::Result<Self> {
-        let undone_total = IntCounter::new(
-            "controller_rival_writes_total",
-            "Number of times another writer undid what this controller had written.",
-        )?;
-        registry.register(Box::new(undone_total.clone()))?;
-        Ok(Self::new(undone_total))
+        undone_total(registry).map(Self::new)
     }
 
-    /// The API server has accepted our write of the wanted value.
+    /// As [`Contests::wrote`].
     pub fn wrote(&self, key: &K, now: Instant) {
-        let state = &mut *self.state.lock();
-        state.prune(now);
-        let record = state
+        self.contests.lock().wrote(key, now);
+    }
+
+    /// As [`Contests::undone`], at the usual pace.
+    pub fn undone(&self, key: &K, now: Instant) -> Verdict {
+        self.undone_at(Pace::default(), key, now)
+    }
+
+    /// As [`Contests::undone`].
+    pub fn undone_at(&self, pace: Pace, key: &K, now: Instant) -> Verdict {
+        let mut contests = self.contests.lock();
+        if contests.stands(key, now) {
+            self.undone_total.inc();
+        }
+        contests.undone(pace, key, now)
+    }
+
+    /// As [`Contests::forget`].
+    pub fn forget(&self, key: &K) {
+        self.contests.lock().forget(key);
+    }
+
+    /// As [`Contests::may_warn`].
+    pub fn may_warn(&self, manager: &str, now: Instant) -> bool {
+        self.contests.lock().may_warn(manager, now)
+    }
+}
+
+impl<K, T> Default for Contests<K, T> {
+    fn default() -> Self {
+        Self {
+            records: BTreeMap::new(),
+            pruned_to: PRUNE_FROM,
+            warned: BTreeMap::new(),
+        }
+    }
+}
+
+impl<K: Clone + Ord, T: Time> Contests<K, T> {
+    /// The API server has accepted our write of the wanted value.
+    pub fn wrote(&mut self, key: &K, now: T) {
+        self.prune(now);
+        let record = self
             .records
             .entry(key.clone())
             .and_modify(|record| {
@@ -142,61 +193,56 @@ impl<K: Clone + Eq + Hash> Rivals<K> {
         }
     }
 
-    /// The caller is about to write again because somebody has replaced the value that it had written.
-    ///
-    /// May be asked again and again about the same undoing, which counts once for each [`Rivals::wrote`]. A write
-    /// that had stood for so long that it was settled (see the table above) does not count.
-    pub fn undone(&self, key: &K, now: Instant) -> Verdict {
-        self.undone_at(Pace::default(), key, now)
+    /// Whether a write of ours counts as standing: that the value differs now is news to [`Contests::undone`].
+    pub fn stands(&self, key: &K, now: T) -> bool {
+        let record = self.records.get(key);
+        record.is_some_and(|record| record.standing.is_some() && !record.is_settled(now))
     }
 
-    /// As [`Rivals::undone`], at another pace.
-    pub fn undone_at(&self, pace: Pace, key: &K, now: Instant) -> Verdict {
-        let state = &mut *self.state.lock();
-        let Some(record) = state.records.get_mut(key) else {
+    /// The caller is about to write again because somebody has replaced the value that it had written.
+    ///
+    /// May be asked again and again about the same undoing, which counts once for each [`Contests::wrote`]. A write
+    /// that had stood for so long that it was settled (see the table above) does not count.
+    pub fn undone(&mut self, pace: Pace, key: &K, now: T) -> Verdict {
+        let Some(record) = self.records.get_mut(key) else {
             return Verdict::Write;
         };
         if record.is_settled(now) {
-            state.records.remove(key);
+            self.records.remove(key);
             return Verdict::Write;
         }
-        let mut first = false;
-        if record.standing.take().is_some() {
-            self.undone_total.inc();
-            first = record.contest.strike(pace, now);
+        let first = record.standing.take().is_some() && record.contest.strike(pace, now);
+        match self.wait(key, now) {
+            Some(wait) => Verdict::BackOff { wait, first },
+            None => Verdict::Write,
         }
-        match record.contest {
-            Contest::Open { until, .. } if now < until => Verdict::BackOff {
-                wait: until.duration_since(now),
-                first,
-            },
-            Contest::Open { .. } | Contest::None { .. } => Verdict::Write,
+    }
+
+    /// How long from now a contested object is left alone; never zero.
+    pub fn wait(&self, key: &K, now: T) -> Option<Duration> {
+        match self.records.get(key)?.contest {
+            Contest::Open { until, .. } if now < until => Some(until - now),
+            Contest::Open { .. } | Contest::None { .. } => None,
         }
     }
 
     /// The object is gone, or no longer ours to write.
-    pub fn forget(&self, key: &K) {
-        self.state.lock().records.remove(key);
+    pub fn forget(&mut self, key: &K) {
+        self.records.remove(key);
     }
 
     /// Whether to name the rival `manager` now: true at most once an hour for each.
-    pub fn may_warn(&self, manager: &str, now: Instant) -> bool {
-        let warned = &mut self.state.lock().warned;
-        if warned
-            .get(manager)
-            .is_some_and(|at| now.saturating_duration_since(*at) < WARN_EVERY)
-        {
+    pub fn may_warn(&mut self, manager: &str, now: T) -> bool {
+        self.warned.retain(|_, at| passed(*at, now) < WARN_EVERY);
+        if self.warned.contains_key(manager) {
             return false;
         }
-        warned.retain(|_, at| now.saturating_duration_since(*at) < WARN_EVERY);
-        warned.insert(manager.to_owned(), now);
+        self.warned.insert(manager.to_owned(), now);
         true
     }
-}
 
-impl<K: Eq + Hash> State<K> {
     /// Drops what is settled, whenever the map has doubled.
-    fn prune(&mut self, now: Instant) {
+    fn prune(&mut self, now: T) {
         if self.records.len() >= self.pruned_to.saturating_mul(2) {
             self.records.retain(|_, record| !record.is_settled(now));
             self.pruned_to = self.records.len().max(PRUNE_FROM);
@@ -204,7 +250,12 @@ impl<K: Eq + Hash> State<K> {
     }
 }
 
-impl Default for Record {
+/// The time from `since` to `now`; zero if that lies ahead.
+fn passed<T: Time>(since: T, now: T) -> Duration {
+    if since < now { now - since } else { Duration::ZERO }
+}
+
+impl<T> Default for Record<T> {
     fn default() -> Self {
         Self {
             standing: None,
@@ -213,23 +264,23 @@ impl Default for Record {
     }
 }
 
-impl Record {
+impl<T: Time> Record<T> {
     /// Whether nothing that this record holds can matter any more.
-    fn is_settled(&self, now: Instant) -> bool {
+    fn is_settled(&self, now: T) -> bool {
         let (quiet_since, limit) = match &self.contest {
             Contest::None { undone } => (self.standing.or(undone.last().copied()), WINDOW),
             Contest::Open { until, .. } => (self.standing.or(Some(*until)), FORGIVEN_AFTER),
         };
-        quiet_since.is_none_or(|since| now.saturating_duration_since(since) > limit)
+        quiet_since.is_none_or(|since| passed(since, now) > limit)
     }
 }
 
-impl Contest {
+impl<T: Time> Contest<T> {
     /// Notes that a write was undone. True when that opens the contest.
-    fn strike(&mut self, pace: Pace, now: Instant) -> bool {
+    fn strike(&mut self, pace: Pace, now: T) -> bool {
         let (wait, opens) = match self {
             Self::None { undone } => {
-                undone.retain(|at| now.saturating_duration_since(*at) <= WINDOW);
+                undone.retain(|at| passed(*at, now) <= WINDOW);
                 undone.push(now);
                 if undone.len() < STRIKES {
                     return false;
@@ -457,8 +508,8 @@ mod tests {
             rivals.wrote(&second, start + Duration::from_secs(second));
         }
         // At most twice what the last five minutes hold.
-        assert!(rivals.state.lock().records.len() <= 2 * 302 + 1);
-        assert!(rivals.state.lock().records.contains_key(&u64::MAX));
+        assert!(rivals.contests.lock().records.len() <= 2 * 302 + 1);
+        assert!(rivals.contests.lock().records.contains_key(&u64::MAX));
     }
 
     #[test]

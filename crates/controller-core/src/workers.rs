@@ -1,7 +1,6 @@
 //! Workers between the queue and a controller's `sync`: they run while this process leads, and stop
 //! taking keys the moment it does not (CORE-4, CORE-6, CORE-8, CORE-10, CORE-11).
 
-use std::convert::Infallible;
 use std::fmt::Display;
 use std::future::Future;
 use std::hash::Hash;
@@ -99,17 +98,6 @@ impl<K: Clone + Eq + Hash + Send + Sync + 'static> Lane<K> {
         let gets = self.0.iter().map(|queue| Box::pin(queue.get()));
         let (item, urgency, _) = select_all(gets).await;
         Some((self.0.get(urgency)?, item?))
-    }
-}
-
-/// A sync that only looks and schedules does not fail.
-impl SyncError for Infallible {
-    fn reason(&self) -> &'static str {
-        match *self {}
-    }
-
-    fn advice(&self) -> Advice {
-        match *self {}
     }
 }
 

@@ -270,7 +270,7 @@ struct Recording {
 
 impl Reconciler for Recording {
     type Key = &'static str;
-    type Error = std::convert::Infallible;
+    type Error = Refused;
 
     fn begin(&self) {
         self.queues[1].add("pod 1");
@@ -280,7 +280,7 @@ impl Reconciler for Recording {
 
     fn end(&self) {}
 
-    async fn sync(&self, key: &&'static str, _: &Term) -> Result<Next, std::convert::Infallible> {
+    async fn sync(&self, key: &&'static str, _: &Term) -> Result<Next, Refused> {
         if *key == "pod 1" {
             self.queues[0].add("node 2");
         }

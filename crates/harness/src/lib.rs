@@ -17,21 +17,20 @@ pub mod history;
 mod replica;
 pub mod rights;
 pub mod sabotage;
+pub mod sim;
 pub mod surface;
 pub mod upgrades;
 
 use std::time::Duration;
 
-use controller_core::api::Caller;
-use controller_core::api::limits::{Limits, limited};
+use controller_core::api::limits::{Limits, Permits, limited};
 use controller_core::api::metrics::RequestMetrics;
 use controller_core::clock::Clock;
 use controller_core::config::ControllerConfig;
-use controller_core::events::{self, EventMetrics, Recorder, Reporter};
-use controller_core::leader::{ElectionConfig, ElectionMetrics, Leadership, elector};
+use controller_core::events::Reporter;
+use controller_core::leader::ElectionConfig;
 use controller_core::metrics::{Build, Metrics, encode};
-use controller_core::readiness::{Liveness, Readiness};
-use controller_core::runtime::{App, Env, Failure};
+use controller_core::runtime::{App, Env, Failure, Services};
 use controller_core::shutdown::{self, Trigger};
 use controller_core::tasks::TaskSet;
 use futures::FutureExt;
@@ -168,51 +167,30 @@ impl<C: ControllerConfig + Default + Send + 'static> Start<C> {
         .unwrap();
         let registry = metrics.registry().clone();
         let requests = RequestMetrics::register(&registry).unwrap();
-        let client = limited(client, self.limits, clock, &requests, "test".into());
+        let permits = Permits::new(self.limits, clock);
+        let client = limited(client, permits.clone(), clock, &requests, "test".into());
         let (stop, shutdown) = shutdown::channel();
-        let (release, services) = shutdown::channel();
-        let mut tasks = TaskSet::new();
-        let leadership = match self.identity {
-            None => Leadership::always(),
-            Some(identity) => {
-                let config = ElectionConfig {
-                    namespace: self.namespace.into(),
-                    name: self.name.into(),
-                    identity,
-                    lease_duration: Duration::from_secs(15),
-                    renew_deadline: Duration::from_secs(10),
-                    retry_period: Duration::from_secs(2),
-                };
-                let metrics = ElectionMetrics::register(&registry, self.name).unwrap();
-                let (elector, leadership) = elector(client.clone(), clock.clone(), config, metrics);
-                tasks.spawn("leader election", elector.run(services.clone()));
-                leadership
-            }
+        let dry_run = self.config.common().dry_run;
+        let mut env = Env::new(client, permits, clock.clone(), &metrics, dry_run, shutdown);
+        let mut services = Services::new();
+        let election = self.identity.map(|identity| ElectionConfig {
+            namespace: self.namespace.into(),
+            name: self.name.into(),
+            identity,
+            lease_duration: Duration::from_secs(15),
+            renew_deadline: Duration::from_secs(10),
+            retry_period: Duration::from_secs(2),
+        });
+        let reporter = Reporter {
+            controller: self.name.into(),
+            instance: "test".into(),
         };
-        let events = if self.config.common().dry_run {
-            Recorder::disabled()
-        } else {
-            let reporter = Reporter {
-                controller: self.name.into(),
-                instance: "test".into(),
-            };
-            let metrics = EventMetrics::register(&registry).unwrap();
-            let (recorder, sender) = events::channel(reporter, clock.clone(), metrics);
-            tasks.spawn("event sender", sender.run(client.clone(), services));
-            recorder
-        };
-        let env = Env {
-            client,
-            clock: clock.clone(),
-            caller: Caller::new(clock.clone()),
-            registry: registry.clone(),
-            planned: metrics.planned_writes().clone(),
-            readiness: Readiness::new(),
-            liveness: Liveness::new(),
-            events,
-            leadership,
-            shutdown,
-        };
+        services.start(&mut env, election, reporter).unwrap();
+        let Services {
+            mut tasks,
+            stop: release,
+            ..
+        } = services;
         let (tell, ended) = oneshot::channel();
         tasks.spawn("controller", async move {
             let result = (self.run)(self.config, env).await;

@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use controller_core::informer::{Observed, Source, SourceEvent, View};
+use controller_core::informer::{BoxSource, Observed, Source, SourceEvent, View, Wire};
 use controller_core::meta::ObjectKey;
+use controller_core::runtime::Env;
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use kube::Client;
@@ -54,6 +55,14 @@ fn shrunk(suite: &impl Suite, seed: u64, shrink: Shrink) -> Failure {
     println!("{failure}");
     assert!(failure.troubles.len() <= MOST_TROUBLES, "{failure}");
     failure
+}
+
+/// What `env` is with [`Hoarding`] between the objects of one kind and their informer.
+pub fn hoarding<W: Wire>(env: Env) -> Env
+where
+    Observed<W::View>: Clone,
+{
+    env.over_source::<W>(|source| BoxSource::new(Hoarding::new(source)))
 }
 
 /// A client whose requests `send` sends, or answers itself.
@@ -101,6 +110,19 @@ pub fn never_refused(client: Client) -> Client {
         match send(&client, head, body).await {
             Ok(answer) if answer.status().is_success() => Ok(answer),
             _ if is_change => Ok(Response::new(Body::from(b"{}".to_vec()))),
+            answer => answer,
+        }
+    })
+}
+
+/// A client to which the object of every change and delete that fails is gone, so that none is tried again: a loop that
+/// knows its own writes reads the object where the answer to a change does not fit it.
+pub fn gone_where_refused(client: Client) -> Client {
+    between(client, |client, head, body| async move {
+        let is_change = matches!(head.method, Method::PATCH | Method::DELETE);
+        match send(&client, head, body).await {
+            Ok(answer) if answer.status().is_success() => Ok(answer),
+            _ if is_change => Ok(refusal(StatusCode::NOT_FOUND, "NotFound")),
             answer => answer,
         }
     })

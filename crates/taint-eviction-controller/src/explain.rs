@@ -4,17 +4,21 @@
 use std::fmt;
 use std::sync::Arc;
 
-use controller_core::api::dated::Compared;
+use controller_core::controller::{self, Explained as Progress, Pass};
+use controller_core::meta::ObjectKey;
+use controller_core::runtime::Failure;
 use jiff::{SignedDuration, Timestamp};
 
+use crate::TaintEvictionController;
 use crate::decide::{
     Because, Judgement, Moment, Now, Rules, Sight, Verdict, bound, clock_ahead, judge, seen, used_toleration,
 };
-use crate::view::{FreshNode, PodView, Taint};
+use crate::requests::{Answer, Question};
+use crate::view::{PodView, Taint};
 
 /// The answer, ready to print.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Explanation {
+struct Explanation {
     pod: String,
     node: Arc<str>,
     bound: Moment,
@@ -34,14 +38,48 @@ struct Explained {
     used: Option<(usize, Option<i64>)>,
 }
 
-/// Explains a pod and its node, which were read when our clock said `ours`. What a controller that runs would
-/// remember of them is not known here.
-pub fn explain(pod: &PodView, node: &Compared<FreshNode>, ours: Timestamp, rules: &Rules) -> Explanation {
-    let ahead = node.ahead.map(clock_ahead).unwrap_or_default();
+/// Explains the pod `key`, once it and its node are read.
+pub fn explain(
+    pass: &Pass<TaintEvictionController>,
+    key: &ObjectKey,
+    now: controller::Now,
+    rules: &Rules,
+) -> Result<Progress<Question>, Failure> {
+    let question = Question::Pod(key.clone());
+    let pod = match pass.answer(&question).map(|reply| &reply.value) {
+        None => return Ok(Progress::Ask(vec![question])),
+        Some(Ok(Answer::Pod(Some(pod)))) => pod,
+        Some(Err(failed)) if !failed.is_gone() => return Err(failed.clone().into()),
+        Some(_) => return Err(format!("no pod {key}, or it is bound to no node").into()),
+    };
+    let name = Arc::clone(&pod.node);
+    let question = Question::Node { name, change: 0 };
+    let Some(reply) = pass.answer(&question) else {
+        return Ok(Progress::Ask(vec![question]));
+    };
+    let taints = match &reply.value {
+        Ok(Answer::Node(node)) => &node.taints[..],
+        Err(failed) if !failed.is_gone() => return Err(failed.clone().into()),
+        Ok(Answer::Pod(_)) | Err(_) => &[],
+    };
+    let explanation = explanation(pod, taints, reply.ahead(), now.wall, rules);
+    Ok(Progress::Text(explanation.to_string()))
+}
+
+/// Explains a pod on a node with these taints, which were read when our clock said `ours` and was `ahead` of the API
+/// server's. What a controller that runs would remember of them is not known here.
+fn explanation(
+    pod: &PodView,
+    taints: &[Taint],
+    ahead: Option<SignedDuration>,
+    ours: Timestamp,
+    rules: &Rules,
+) -> Explanation {
+    let ahead = ahead.map(clock_ahead).unwrap_or_default();
     // The API server's clock, so that all times are those of the objects.
     let now = ours.checked_sub(ahead).unwrap_or(ours);
     let mut stay = 0;
-    let taints = seen(&[], &node.object.taints, now, || {
+    let taints = seen(&[], taints, now, || {
         stay += 1;
         stay
     });
@@ -171,14 +209,9 @@ mod tests {
             value: "v".into(),
             time_added: time.map(at),
         });
-        let node = Compared {
-            object: FreshNode {
-                taints: taints.collect(),
-            },
-            ahead: Some(ahead),
-        };
+        let taints: Vec<_> = taints.collect();
         let ours = at("12:00:00").checked_add(ahead).unwrap();
-        explain(&pod, &node, ours, &RULES).to_string()
+        explanation(&pod, &taints, Some(ahead), ours, &RULES).to_string()
     }
 
     #[test]

@@ -1,10 +1,13 @@
 //! This controller's own metrics.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use prometheus::core::{Collector, Desc};
-use prometheus::proto::MetricFamily;
-use prometheus::{Histogram, HistogramOpts, IntCounter, IntGauge, Registry};
+use controller_core::controller::Driver;
+use controller_core::metrics::{at_scrape, register};
+use prometheus::{Histogram, HistogramOpts, IntCounter, Registry};
+
+use crate::TaintEvictionController;
 
 /// Source: `pkg/controller/tainteviction/metrics`.
 const DURATION_BUCKETS: [f64; 12] = [
@@ -19,15 +22,6 @@ pub struct Evictions {
     cancelled: IntCounter,
 }
 
-/// How many pods are to be evicted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Those that wait, or are next.
-    pub pending: usize,
-    /// Those whose eviction fails.
-    pub overdue: usize,
-}
-
 impl Evictions {
     /// Makes the metrics and registers them.
     pub fn register(registry: &Registry) -> prometheus::Result<Self> {
@@ -36,21 +30,21 @@ impl Evictions {
             "Latency, in seconds, between the time when a taint effect has been activated for the Pod and its \
              deletion.",
         );
-        let evictions = Self {
-            deletions: IntCounter::new(
+        let counter = |name: &str, help: &str| register(registry, IntCounter::new(name, help));
+        Ok(Self {
+            deletions: counter(
                 "taint_eviction_controller_pod_deletions_total",
                 "Total number of Pods deleted by the taint eviction controller since its start.",
             )?,
-            duration: Histogram::with_opts(duration.buckets(DURATION_BUCKETS.to_vec()))?,
-            cancelled: IntCounter::new(
+            duration: register(
+                registry,
+                Histogram::with_opts(duration.buckets(DURATION_BUCKETS.to_vec())),
+            )?,
+            cancelled: counter(
                 "taint_eviction_controller_cancelled_evictions_total",
                 "Number of evictions that were called off because the Pod may stay.",
             )?,
-        };
-        registry.register(Box::new(evictions.deletions.clone()))?;
-        registry.register(Box::new(evictions.duration.clone()))?;
-        registry.register(Box::new(evictions.cancelled.clone()))?;
-        Ok(evictions)
+        })
     }
 
     /// A delete was accepted, so long after the deadline.
@@ -65,47 +59,23 @@ impl Evictions {
     }
 }
 
-/// Counts at scrape time, so that it cannot drift.
-struct AtScrape<F> {
-    counts: F,
-    pending: IntGauge,
-    overdue: IntGauge,
-}
-
-/// Registers the gauges that show `counts`.
+/// Registers the gauges, computed at scrape time so that they cannot drift.
 pub fn register_counts(
+    driver: &Arc<Driver<TaintEvictionController>>,
     registry: &Registry,
-    counts: impl Fn() -> Counts + Send + Sync + 'static,
 ) -> prometheus::Result<()> {
-    registry.register(Box::new(AtScrape {
-        counts,
-        pending: IntGauge::new(
+    let gauges = [
+        (
             "taint_eviction_controller_pending_evictions",
             "Number of Pods that will be evicted, unless the taint goes first.",
-        )?,
-        overdue: IntGauge::new(
+        ),
+        (
             "taint_eviction_controller_overdue_evictions",
             "Number of Pods whose eviction keeps failing and is being retried.",
-        )?,
-    }))
-}
-
-impl<F: Fn() -> Counts + Send + Sync> Collector for AtScrape<F> {
-    fn desc(&self) -> Vec<&Desc> {
-        [&self.pending, &self.overdue]
-            .into_iter()
-            .flat_map(Collector::desc)
-            .collect()
-    }
-
-    fn collect(&self) -> Vec<MetricFamily> {
-        let Counts { pending, overdue } = (self.counts)();
-        let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-        self.pending.set(gauge(pending));
-        self.overdue.set(gauge(overdue));
-        [&self.pending, &self.overdue]
-            .into_iter()
-            .flat_map(Collector::collect)
-            .collect()
-    }
+        ),
+    ];
+    let driver = Arc::clone(driver);
+    at_scrape(registry, gauges, move || {
+        Some(driver.scrape(|memory, _| memory.counts()))
+    })
 }

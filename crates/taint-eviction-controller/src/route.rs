@@ -1,9 +1,8 @@
-//! Which changes wake whom, and which worker it is that wakes.
+//! Which changes of a pod matter to a rule.
 //!
 //! | rule | function | test |
 //! |---|---|---|
 //! | TE-6 | `wake` | `tests/route_table.rs::a_pod_that_is_gone_is_forgotten` |
-//! | TE-12 | `shard` | `tests/route_table.rs::a_node_has_one_worker` |
 //! | TE-13 | `wake` | `tests/route_table.rs::only_what_a_rule_reads_wakes` |
 
 use controller_core::informer::Change;
@@ -38,14 +37,4 @@ fn judges_alike(old: &PodView, new: &PodView) -> bool {
         && old.tolerations == new.tolerations
         && old.bound == new.bound
         && old.deleting == new.deleting
-}
-
-/// Which of `workers` works on `node` and its pods: FNV-1a of 32 bit, as upstream (TE-12).
-pub fn shard(node: &str, workers: usize) -> usize {
-    const OFFSET_BASIS: u32 = 0x811c_9dc5;
-    const PRIME: u32 = 0x0100_0193;
-    let hash = node.bytes().fold(OFFSET_BASIS, |hash, byte| {
-        (hash ^ u32::from(byte)).wrapping_mul(PRIME)
-    });
-    usize::try_from(hash).unwrap_or_default() % workers.max(1)
 }

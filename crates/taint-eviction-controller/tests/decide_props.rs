@@ -5,15 +5,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::clock::{Clock, saturating_add};
+use controller_core::clock::saturating_add;
+use controller_core::controller::Output;
 use controller_core::meta::{ObjectKey, Uid};
 use jiff::{SignedDuration, Timestamp};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use taint_eviction_controller::agenda::{Agenda, Step};
 use taint_eviction_controller::decide::{
     Because, Judgement, Now, Rules, Sight, TaintMemory, Tolerated, Verdict, bound, judge, used_toleration,
 };
+use taint_eviction_controller::memory::Memory;
 use taint_eviction_controller::view::{Operator, PodView, Taint, Toleration};
 
 const RULES: Rules = Rules {
@@ -261,34 +262,31 @@ proptest! {
 
     #[test]
     fn a_pod_of_the_same_name_inherits_nothing(history in history(), tolerations in vec(toleration(), 0..4)) {
-        let runtime = tokio::runtime::Builder::new_current_thread().start_paused(true).enable_time().build().unwrap();
-        runtime.block_on(async {
-            let mut world = World::new();
-            let agenda = Agenda::new(Clock::starting_at(at(0)));
-            let settle = |world: &World, pod: &PodView| {
-                agenda.settle(pod, |remembered| {
-                    let now = world.now();
-                    judge(pod, bound(pod, now.ours), &world.memory.of("n"), remembered, &now, &RULES)
-                })
-            };
-            for (wait, change) in history {
-                world.apply(wait, change);
-                settle(&world, &world.pod);
-            }
-            let other = pod(tolerations, "other");
-            settle(&world, &other);
+        let mut world = World::new();
+        let mut memory = Memory::default();
+        let settle = |memory: &mut Memory, world: &World, pod: &PodView| {
             let now = world.now();
-            let alone = judge(&other, bound(&other, now.ours), &world.memory.of("n"), &[], &now, &RULES);
-            let remembered = agenda.remembered(&other);
-            match alone.verdict {
-                Verdict::Spared(_) => prop_assert!(!agenda.holds(&other.key)),
-                Verdict::Condemned(_) => prop_assert_eq!(remembered, alone.remembered),
-            }
-            prop_assert!(agenda.remembered(&world.pod).is_empty());
-            // And the old one is not spared with an event when the new one stays.
-            world.apply(0, Change::Taints(Vec::new()));
-            prop_assert_eq!(settle(&world, &pod(Vec::new(), "third")), Step::Nothing);
-            Ok(())
-        })?;
+            let remembered = memory.remembered(pod);
+            let judgement = judge(pod, bound(pod, now.ours), &world.memory.of("n"), remembered, &now, &RULES);
+            let mut out = Output::default();
+            memory.judged(&Arc::new(pod.clone()), judgement, &mut out);
+            out.into_events()
+        };
+        for (wait, change) in history {
+            world.apply(wait, change);
+            settle(&mut memory, &world, &world.pod);
+        }
+        let other = pod(tolerations, "other");
+        settle(&mut memory, &world, &other);
+        let now = world.now();
+        let alone = judge(&other, bound(&other, now.ours), &world.memory.of("n"), &[], &now, &RULES);
+        prop_assert_eq!(memory.holds(&other.key), matches!(alone.verdict, Verdict::Condemned(_)));
+        if let Verdict::Condemned(_) = alone.verdict {
+            prop_assert_eq!(memory.remembered(&other), alone.remembered);
+        }
+        prop_assert!(memory.remembered(&world.pod).is_empty());
+        // And the old one is not spared with an event when the new one stays.
+        world.apply(0, Change::Taints(Vec::new()));
+        prop_assert_eq!(settle(&mut memory, &world, &pod(Vec::new(), "third")), []);
     }
 }

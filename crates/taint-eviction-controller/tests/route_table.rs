@@ -1,4 +1,4 @@
-//! Which changes wake what, and whom.
+//! Which changes wake what.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use controller_core::informer::Change;
 use controller_core::meta::{ObjectKey, Uid};
 use rstest::rstest;
-use taint_eviction_controller::route::{Wake, shard, wake};
+use taint_eviction_controller::route::{Wake, wake};
 use taint_eviction_controller::view::{Operator, PodView, Toleration};
 
 fn pod() -> PodView {
@@ -55,14 +55,4 @@ fn only_what_a_rule_reads_wakes(#[case] new: PodView, #[case] expected: Wake) {
         new: &Arc::new(new),
     };
     assert_eq!(wake(&change), expected);
-}
-
-#[rstest]
-#[case::offset_basis_alone("", 5)]
-#[case::one_byte("a", 4)]
-#[case::a_word("foobar", 0)]
-fn a_node_has_one_worker(#[case] node: &str, #[case] worker: usize) {
-    assert_eq!(shard(node, 8), worker);
-    assert_eq!(shard(node, 1), 0);
-    assert_eq!(shard(node, 0), 0);
 }

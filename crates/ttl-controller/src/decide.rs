@@ -21,31 +21,11 @@ pub const OBJECT_TTL_ANNOTATION_KEY: &str = "node.alpha.kubernetes.io/ttl";
 /// The steps (`ttlBoundaries`, pkg/controller/ttl): neighbours overlap, so that a cluster at a boundary
 /// does not flip between two values.
 pub const TTL_BOUNDARIES: [Boundary; 5] = [
-    Boundary {
-        size_min: 0,
-        size_max: 100,
-        ttl_seconds: 0,
-    },
-    Boundary {
-        size_min: 90,
-        size_max: 500,
-        ttl_seconds: 15,
-    },
-    Boundary {
-        size_min: 450,
-        size_max: 1000,
-        ttl_seconds: 30,
-    },
-    Boundary {
-        size_min: 900,
-        size_max: 2000,
-        ttl_seconds: 60,
-    },
-    Boundary {
-        size_min: 1800,
-        size_max: i32::MAX as usize,
-        ttl_seconds: 300,
-    },
+    Boundary::new(0, 100, 0),
+    Boundary::new(90, 500, 15),
+    Boundary::new(450, 1000, 30),
+    Boundary::new(900, 2000, 60),
+    Boundary::new(1800, i32::MAX as usize, 300),
 ];
 
 /// One step: the node counts at which it stands, and the TTL it asks for.
@@ -60,7 +40,7 @@ pub struct Boundary {
 }
 
 /// Which of [`TTL_BOUNDARIES`] the cluster is at. Remembered between decisions: it is the hysteresis.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Step(usize);
 
 /// What to do with one node.
@@ -84,7 +64,33 @@ pub enum Plan {
     },
 }
 
+impl Plan {
+    /// The node that is written.
+    pub const fn node(&self) -> Option<&ObjectKey> {
+        match self {
+            Self::Nothing => None,
+            Self::Annotate { node, .. } | Self::Remove { node } => Some(node),
+        }
+    }
+
+    /// The value that is written, in seconds; `None` where none is.
+    pub const fn seconds(&self) -> Option<i64> {
+        match self {
+            Self::Annotate { ttl_seconds, .. } => Some(*ttl_seconds),
+            Self::Nothing | Self::Remove { .. } => None,
+        }
+    }
+}
+
 impl Boundary {
+    const fn new(size_min: usize, size_max: usize, ttl_seconds: i64) -> Self {
+        Self {
+            size_min,
+            size_max,
+            ttl_seconds,
+        }
+    }
+
     const fn contains(&self, nodes: usize) -> bool {
         self.size_min <= nodes && nodes <= self.size_max
     }

@@ -1,90 +1,51 @@
 //! `ttl-controller explain [NODE]`: what the controller would do now, and why, without doing it.
 
-use std::fmt;
+use controller_core::controller::{Explained, Pass};
+use controller_core::runtime::Failure;
 
+use crate::TtlController;
 use crate::decide::{Plan, Step, first_step, plan};
+use crate::requests::{Listing, Question, listing};
 use crate::view::NodeView;
 
-/// The answer, ready to print.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Explanation {
-    nodes: usize,
-    step: Step,
-    rows: Vec<Row>,
+/// Explains `only` one node, or all, once they are listed.
+pub fn explain(pass: &Pass<TtlController>, only: Option<&str>) -> Result<Explained<Question>, Failure> {
+    match listing(pass) {
+        Listing::Asks(question) => Ok(Explained::Ask(vec![question])),
+        Listing::Failed(failed) => Err(failed.clone().into()),
+        Listing::Complete(nodes) => Ok(Explained::Text(explanation(&nodes, only)?)),
+    }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Row {
-    node: String,
-    present: String,
-    plan: Plan,
-}
-
-/// There is no node of that name.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no node {node:?} among the {nodes} nodes of the cluster")]
-pub struct NoSuchNode {
-    node: String,
-    nodes: usize,
-}
-
-/// Explains `only` one node, or all.
-pub fn explain(nodes: &[NodeView], only: Option<&str>) -> Result<Explanation, NoSuchNode> {
+fn explanation(nodes: &[&NodeView], only: Option<&str>) -> Result<String, String> {
     let step = first_step(nodes.iter().map(|node| &node.annotation), Step::default());
-    let rows: Vec<Row> = nodes
-        .iter()
-        .filter(|node| only.is_none_or(|name| name == &*node.key.name))
-        .map(|node| Row {
-            node: node.key.to_string(),
-            present: node.annotation.to_string(),
-            plan: plan(node, step.desired_ttl_seconds()),
-        })
-        .collect();
-    match only {
-        Some(node) if rows.is_empty() => Err(NoSuchNode {
-            node: node.to_owned(),
-            nodes: nodes.len(),
-        }),
-        _ => Ok(Explanation {
-            nodes: nodes.len(),
-            step,
-            rows,
-        }),
+    let count = nodes.len();
+    let is_wanted = |node: &&&NodeView| only.is_none_or(|name| *name == *node.key.name);
+    let shown: Vec<_> = nodes.iter().filter(is_wanted).collect();
+    if let (Some(node), true) = (only, shown.is_empty()) {
+        return Err(format!("no node {node:?} among the {count} nodes of the cluster"));
     }
-}
-
-impl fmt::Display for Explanation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let boundary = self.step.boundary();
-        let most = match boundary.size_max {
-            max if max == i32::MAX as usize => "or more".to_owned(),
-            max => format!("to {max}"),
+    let boundary = step.boundary();
+    let most = match boundary.size_max {
+        max if max == i32::MAX as usize => "or more".to_owned(),
+        max => format!("to {max}"),
+    };
+    let wanted = boundary.ttl_seconds;
+    let head = format!(
+        "{count} nodes: step {} ({} {most} nodes), so every node should carry {wanted} s\n",
+        step.number(),
+        boundary.size_min,
+    );
+    let names = shown.iter().map(|node| node.key.name.len());
+    let width = names.max().unwrap_or(0).max("NODE".len());
+    let titles = format!("{:width$}  {:>8}  {:>6}  WOULD\n", "NODE", "PRESENT", "WANTED");
+    let rows = shown.iter().map(|node| {
+        let would = match plan(node, wanted) {
+            Plan::Nothing => "leave it",
+            Plan::Annotate { .. } | Plan::Remove { .. } => "write it",
         };
-        writeln!(
-            f,
-            "{} nodes: step {} ({} {most} nodes), so every node should carry {} s",
-            self.nodes,
-            self.step.number(),
-            boundary.size_min,
-            boundary.ttl_seconds,
-        )?;
-        let width = self
-            .rows
-            .iter()
-            .map(|row| row.node.len())
-            .max()
-            .unwrap_or(0)
-            .max("NODE".len());
-        writeln!(f, "{:width$}  {:>8}  {:>6}  WOULD", "NODE", "PRESENT", "WANTED")?;
-        for row in &self.rows {
-            let would = match &row.plan {
-                Plan::Nothing => "leave it",
-                Plan::Annotate { .. } => "write it",
-                Plan::Remove { .. } => "take it off",
-            };
-            let wanted = boundary.ttl_seconds;
-            writeln!(f, "{:width$}  {:>8}  {wanted:>6}  {would}", row.node, row.present)?;
-        }
-        Ok(())
-    }
+        let present = node.annotation.to_string();
+        format!("{:width$}  {present:>8}  {wanted:>6}  {would}\n", node.key.name)
+    });
+    Ok([head, titles].into_iter().chain(rows).collect())
 }

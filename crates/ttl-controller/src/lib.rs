@@ -3,52 +3,67 @@
 //! | module | answers |
 //! |---|---|
 //! | [`view`] | what is read of a node? |
-//! | [`route`] | whom does a change wake? |
+//! | [`memory`] | what is remembered, and whom does a change wake? |
 //! | [`decide`] | what should be done? |
-//! | [`apply`] | how is it written? |
-//! | [`controller`] | in which order? |
-//! | [`live`] | what is read past the cache? |
-//! | [`remove`] | how does the annotation go for good? |
+//! | [`next`](mod@next) | what is done next for one node, and what follows from it? |
+//! | [`requests`] | how is it asked, how is it written? |
 //! | [`explain`] | what would be done now, and why? |
-//! | [`config`], [`error`], [`metrics`] | flags, failures, numbers |
+//! | [`config`], [`events`], [`metrics`] | flags, what people are told, numbers |
 
-pub mod apply;
 pub mod config;
-pub mod controller;
 pub mod decide;
-pub mod error;
+pub mod events;
 pub mod explain;
-pub mod live;
+pub mod memory;
 pub mod metrics;
-pub mod remove;
-pub mod route;
+pub mod next;
+pub mod requests;
 pub mod view;
 
-use std::sync::Arc;
+use std::future::Future;
 
 use clap::ArgMatches;
 use controller_core::api::Caller;
 use controller_core::args::{About, COMMIT};
-use controller_core::informer::{Source, WatcherSource};
+use controller_core::controller;
+use controller_core::informer::Store;
+use controller_core::rival::undone_total;
 use controller_core::runtime::{App, Env, Failure};
-use controller_core::tasks::TaskSet;
-use controller_core::workqueue::{DefaultRateLimiter, WorkQueue};
 use k8s_openapi::api::core::v1::Node;
+use prometheus::{IntCounter, Registry};
 
-use crate::apply::Apply;
 use crate::config::Config;
-use crate::controller::Controller;
-use crate::live::LiveNodes;
 use crate::view::{NodeView, NodeWire};
 
 /// Name of the binary, the Lease, the field manager and the chart.
 pub const NAME: &str = "ttl-controller";
-/// Name of the queue in the metrics, as upstream has it.
-const QUEUE: &str = "ttlcontroller";
 
-/// The binary.
+/// The binary, and its controller.
 #[derive(Debug)]
-pub struct TtlController;
+pub struct TtlController {
+    concurrent_syncs: usize,
+    /// Whether the annotation is to go from every node, for good.
+    remove: bool,
+    rival_writes: IntCounter,
+}
+
+/// What it watches.
+#[derive(Debug)]
+pub struct Stores {
+    /// The nodes.
+    pub nodes: Store<NodeView>,
+}
+
+impl TtlController {
+    /// The controller with these flags; fails when `registry` has its counters already.
+    pub fn new(config: &Config, registry: &Registry) -> prometheus::Result<Self> {
+        Ok(Self {
+            concurrent_syncs: config.concurrent_syncs as usize,
+            remove: config.remove,
+            rival_writes: undone_total(registry)?,
+        })
+    }
+}
 
 impl App for TtlController {
     type Config = Config;
@@ -71,72 +86,23 @@ impl App for TtlController {
         ]
     }
 
-    async fn run(config: Config, env: Env) -> Result<(), Failure> {
-        if config.remove {
-            remove(&config, &env).await
-        } else {
-            run(&config, env).await
-        }
+    fn run(config: Config, env: Env) -> impl Future<Output = Result<(), Failure>> + Send {
+        let controller = Self::new(&config, &env.registry);
+        controller::run(env, controller, |watching| Stores {
+            nodes: watching.of::<Node, NodeWire>(),
+        })
     }
 
-    async fn subcommand(
+    fn subcommand(
         _explain: &str,
         matches: &ArgMatches,
         _: Config,
         client: kube::Client,
         caller: Caller,
-    ) -> Result<String, Failure> {
-        let nodes = LiveNodes::new(client, caller).all().await?;
-        let only = matches.get_one::<String>("node").map(String::as_str);
-        Ok(explain::explain(&nodes, only)?.to_string())
-    }
-}
-
-/// Keeps the annotations up to date until `env.shutdown` drains.
-pub async fn run(config: &Config, env: Env) -> Result<(), Failure> {
-    run_over(config, env, |nodes| nodes).await
-}
-
-/// The same over what `over` makes of the source of nodes.
-pub async fn run_over<S: Source<View = NodeView>>(
-    config: &Config,
-    env: Env,
-    over: impl FnOnce(WatcherSource<NodeWire>) -> S,
-) -> Result<(), Failure> {
-    let limiter = DefaultRateLimiter::new(env.clock.clone());
-    let queue = WorkQueue::new(env.clock.clone(), limiter, env.queue_metrics(QUEUE)?);
-    let informers = env.informers()?;
-    let informer = informers.over::<Node, _>(over(informers.source::<Node, _>()));
-    let nodes = informer.store();
-    let controller = Arc::new(Controller::new(config, &env, nodes.clone(), queue.clone())?);
-    metrics::register(&env.registry, nodes.clone(), controller.step())?;
-
-    let mut tasks = TaskSet::new();
-    tasks.spawn(
-        "informer of nodes",
-        informer.handler(Arc::clone(&controller)).run(),
-    );
-    let workers = env.workers(NAME, config.concurrent_syncs)?;
-    tokio::select! {
-        () = workers.run(&*controller, &queue, &env.leadership, nodes.synced(), &env.shutdown) => Ok(()),
-        failed = tasks.first_failure() => Err(failed.into()),
-    }
-}
-
-/// Takes the annotation off every node; the Lease first, so that no replica puts it back meanwhile.
-async fn remove(config: &Config, env: &Env) -> Result<(), Failure> {
-    let live = LiveNodes::new(env.client.clone(), env.caller.clone());
-    let apply = Apply::new(env, config.common.dry_run);
-    let removal = async {
-        let term = env.leadership.lead().await;
-        remove::remove_all(&live, &apply, &term, &env.clock, config.concurrent_syncs as usize).await
-    };
-    tokio::select! {
-        removed = removal => {
-            let nodes = removed?;
-            tracing::info!(nodes, dry_run = config.common.dry_run, "TTL annotation removed");
-            Ok(())
-        }
-        () = env.shutdown.draining() => Err("stopped before the annotation was off every node".into()),
+    ) -> impl Future<Output = Result<String, Failure>> + Send {
+        let only = matches.get_one::<String>("node").cloned();
+        controller::explain(client, caller, move |pass, _| {
+            explain::explain(pass, only.as_deref())
+        })
     }
 }

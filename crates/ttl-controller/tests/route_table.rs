@@ -1,29 +1,98 @@
 //! Which changes wake what.
-#![allow(missing_docs, reason = "a test")]
+#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
-use controller_core::meta::ObjectKey;
+use std::sync::Arc;
+use std::time::Duration;
+
+use controller_core::api::limits::{Limits, Permits};
+use controller_core::clock::Clock;
+use controller_core::controller::{Loop, Now, Observed};
+use controller_core::meta::{ObjectKey, Uid};
+use harness::sim::{Resource, START};
+use prometheus::Registry;
 use rstest::rstest;
-use ttl_controller::route::{Wake, wake};
+use ttl_controller::config::Config;
+use ttl_controller::next::Key;
 use ttl_controller::view::{Annotation, NodeView};
+use ttl_controller::{Stores, TtlController};
 
-fn node(annotation: Annotation) -> NodeView {
+const NOW: Now = Now {
+    wall: START,
+    uptime: Duration::ZERO,
+};
+
+fn node(number: usize, annotation: Annotation) -> NodeView {
     NodeView {
-        key: ObjectKey::cluster("node-1"),
+        key: ObjectKey::cluster(format!("node-{number}")),
         annotation,
     }
 }
 
-fn node_1() -> ObjectKey {
-    ObjectKey::cluster("node-1")
+/// Whether the node 1 and whether the node 2 is woken when node 1 is `new` after it was `old`, among `others` nodes.
+fn woken(others: usize, old: Option<Annotation>, new: Option<Annotation>) -> (bool, bool) {
+    let mut nodes = Resource::new();
+    for number in 2..others + 2 {
+        nodes.put(node(number, Annotation::Seconds(0)), Uid::default());
+    }
+    if let Some(old) = old {
+        nodes.put(node(1, old), Uid::default());
+    }
+    let controller = TtlController::new(&Config::default(), &Registry::new()).unwrap();
+    let stores = Stores {
+        nodes: nodes.restart(),
+    };
+    let mut event_loop = Loop::new(Arc::new(controller), stores, [None], false);
+    nodes.deliver(&mut event_loop, NOW);
+    event_loop.observe(Observed::Synced, NOW);
+    event_loop.observe(Observed::Leading(true), NOW);
+    let clock = Clock::system();
+    let unlimited = Permits::new(Limits { qps: 0.0, burst: 0 }, &clock);
+    while event_loop.poll(NOW, &unlimited).again == Some(Duration::ZERO) {}
+    match new {
+        Some(new) => {
+            nodes.put(node(1, new), Uid::default());
+        }
+        None => nodes.delete(&ObjectKey::cluster("node-1")),
+    }
+    nodes.deliver(&mut event_loop, NOW);
+    let woken = |name: &str| event_loop.is_woken(&Key::Node(ObjectKey::cluster(name)), NOW);
+    (woken("node-1"), woken("node-2"))
 }
 
 #[rstest]
-#[case::a_new_node_is_looked_at_and_counted(None, Some(node(Annotation::Missing)), Wake { node: Some(node_1()), recount: true })]
-#[case::a_node_that_went_is_counted(Some(node(Annotation::Seconds(0))), None, Wake { node: None, recount: true })]
-#[case::a_changed_value_is_looked_at(Some(node(Annotation::Seconds(15))), Some(node(Annotation::Seconds(0))), Wake { node: Some(node_1()), recount: false })]
-#[case::a_removed_value_is_looked_at(Some(node(Annotation::Seconds(15))), Some(node(Annotation::Missing)), Wake { node: Some(node_1()), recount: false })]
-#[case::a_heartbeat_wakes_nothing(Some(node(Annotation::Seconds(15))), Some(node(Annotation::Seconds(15))), Wake { node: None, recount: false })]
-#[case::nothing_is_nothing(None, None, Wake { node: None, recount: false })]
-fn a_change_wakes(#[case] old: Option<NodeView>, #[case] new: Option<NodeView>, #[case] expected: Wake) {
-    assert_eq!(wake(old.as_ref(), new.as_ref()), expected);
+#[case::a_new_node_is_looked_at(5, None, Some(Annotation::Seconds(0)), (true, false))]
+#[case::a_new_node_is_counted(100, None, Some(Annotation::Seconds(0)), (true, true))]
+#[case::a_node_that_went_is_looked_at_no_more(5, Some(Annotation::Seconds(0)), None, (false, false))]
+#[case::a_changed_value_is_looked_at(5, Some(Annotation::Seconds(0)), Some(Annotation::Seconds(15)), (true, false))]
+#[case::a_removed_value_is_looked_at(5, Some(Annotation::Seconds(0)), Some(Annotation::Missing), (true, false))]
+#[case::a_heartbeat_wakes_nothing(5, Some(Annotation::Seconds(0)), Some(Annotation::Seconds(0)), (false, false))]
+#[case::nothing_is_nothing(5, None, None, (false, false))]
+#[tokio::test(start_paused = true)]
+async fn a_change_wakes(
+    #[case] others: usize,
+    #[case] old: Option<Annotation>,
+    #[case] new: Option<Annotation>,
+    #[case] expected: (bool, bool),
+) {
+    assert_eq!(woken(others, old, new), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_went_is_counted() {
+    // 90 nodes carry 15, which is step 1; 89 are step 0.
+    let mut nodes = Resource::new();
+    for number in 0..90 {
+        nodes.put(node(number, Annotation::Seconds(15)), Uid::default());
+    }
+    let controller = TtlController::new(&Config::default(), &Registry::new()).unwrap();
+    let stores = Stores {
+        nodes: nodes.restart(),
+    };
+    let mut event_loop = Loop::new(Arc::new(controller), stores, [None], false);
+    nodes.deliver(&mut event_loop, NOW);
+    event_loop.observe(Observed::Synced, NOW);
+    assert_eq!(event_loop.memory().step.unwrap().desired_ttl_seconds(), 15);
+    nodes.delete(&ObjectKey::cluster("node-0"));
+    nodes.deliver(&mut event_loop, NOW);
+    assert_eq!(event_loop.memory().step.unwrap().desired_ttl_seconds(), 0);
 }

@@ -104,7 +104,7 @@ impl CallFailed {
                 Outcome::Conflict => "Conflict",
                 Outcome::Forbidden(_) => "Forbidden",
                 Outcome::Throttled(_) => "Throttled",
-                Outcome::Retry { .. } => "Failed",
+                Outcome::Invalid | Outcome::Retry { .. } => "Failed",
             },
         }
     }

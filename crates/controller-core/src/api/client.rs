@@ -9,7 +9,7 @@ use kube::client::RustlsTlsError;
 use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 
 use super::credentials::{client_certificate_files, reloading_client};
-use super::limits::{Limits, limited};
+use super::limits::{Limits, Permits, limited};
 use super::metrics::{RequestMetrics, host_label};
 use super::transport;
 use crate::clock::Clock;
@@ -83,6 +83,8 @@ pub struct Connection {
     pub client: kube::Client,
     /// The API server's URL, for logs.
     pub url: String,
+    /// The permits of its limits.
+    pub permits: Permits,
 }
 
 /// Makes a client; sends nothing yet, so an API server that is down is no error (CORE-12).
@@ -104,8 +106,10 @@ pub async fn connect(
             .map_err(Error::ClientCertificate)?,
         None => transport::client(config).map_err(|error| setup_error(&url, error))?,
     };
+    let permits = Permits::new(options.limits, clock);
     Ok(Connection {
-        client: limited(client, options.limits, clock, metrics, host),
+        client: limited(client, permits.clone(), clock, metrics, host),
+        permits,
         url,
     })
 }

@@ -1,7 +1,5 @@
 //! Reads that also tell the API server's time: the `Date` of its answer.
 
-use std::time::Duration;
-
 use http::header::DATE;
 use http::{HeaderMap, Response};
 use http_body_util::BodyExt;
@@ -12,9 +10,6 @@ use kube::api::GetParams;
 use kube::client::Body;
 use kube::core::{Request, Status};
 use serde::de::DeserializeOwned;
-
-use super::limits::{AnswerWithin, Sent};
-use crate::clock::Clock;
 
 /// How far the API server's clock may be behind ours before it counts: its `Date` has whole seconds.
 pub const CLOCK_TOLERANCE: SignedDuration = SignedDuration::from_secs(1);
@@ -28,16 +23,6 @@ pub struct Dated<T> {
     pub date: Option<Timestamp>,
 }
 
-/// An object, and how our clock stood to the API server's when it was read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Compared<T> {
-    /// The object.
-    pub object: T,
-    /// Our clock when the read was sent less the `Date` of the answer: how far ours is ahead, at least; the
-    /// header's whole seconds may add up to one. `None` when the answer had no `Date` that can be read.
-    pub ahead: Option<SignedDuration>,
-}
-
 /// Reads the object `name` of the collection at `url_path` (of `kube::Resource::url_path`), decoded
 /// straight to `T`. Errors are those of [`kube::Api::get`].
 pub async fn get<T: DeserializeOwned>(client: &Client, url_path: &str, name: &str) -> kube::Result<Dated<T>> {
@@ -45,25 +30,6 @@ pub async fn get<T: DeserializeOwned>(client: &Client, url_path: &str, name: &st
     let date = date_of(response.headers());
     let object = object_of(response).await?;
     Ok(Dated { object, date })
-}
-
-/// As [`get`], answered within `within` of its sending, and with the two clocks compared.
-pub async fn get_within<T: DeserializeOwned>(
-    client: &Client,
-    clock: &Clock,
-    within: Duration,
-    url_path: &str,
-    name: &str,
-) -> kube::Result<Compared<T>> {
-    let mut request = request(url_path, name)?;
-    request.extensions_mut().insert(AnswerWithin(within));
-    let asked = clock.instant();
-    let response = client.send(request).await?;
-    let sent = response.extensions().get::<Sent>().map_or(asked, |sent| sent.0);
-    let age = SignedDuration::try_from(clock.instant() - sent).unwrap_or(SignedDuration::MAX);
-    let ahead = date_of(response.headers()).map(|date| clock.now().duration_since(date).saturating_sub(age));
-    let object = object_of(response).await?;
-    Ok(Compared { object, ahead })
 }
 
 fn request(url_path: &str, name: &str) -> kube::Result<http::Request<Body>> {
@@ -79,7 +45,7 @@ async fn object_of<T: DeserializeOwned>(response: Response<Body>) -> kube::Resul
 }
 
 /// The whole body of a success; the error that any other answer is.
-async fn body_of(response: Response<Body>) -> kube::Result<bytes::Bytes> {
+pub(crate) async fn body_of(response: Response<Body>) -> kube::Result<bytes::Bytes> {
     let code = response.status();
     let body = response.into_body().collect().await?.to_bytes();
     if code.is_success() {
@@ -92,7 +58,7 @@ async fn body_of(response: Response<Body>) -> kube::Result<bytes::Bytes> {
     Err(kube::Error::Api(Box::new(status)))
 }
 
-fn date_of(headers: &HeaderMap) -> Option<Timestamp> {
+pub(crate) fn date_of(headers: &HeaderMap) -> Option<Timestamp> {
     let text = headers.get(DATE)?.to_str().ok()?;
     DateTimeParser::new().parse_timestamp(text).ok()
 }

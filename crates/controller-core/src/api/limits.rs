@@ -14,11 +14,11 @@ use http_body_util::{BodyExt, Limited};
 use kube::client::Body;
 use kube::core::Status;
 use kube::core::response::StatusDetails;
-use tokio::time::Instant;
 use tower::BoxError;
 
 use super::metrics::RequestMetrics;
 use crate::clock::Clock;
+use crate::controller::Limit;
 use crate::workqueue::Bucket;
 
 /// How long one request may take, from the moment it may be sent to the last byte of its answer. A
@@ -51,9 +51,33 @@ pub struct StillWanted(pub Arc<dyn Fn() -> bool + Send + Sync>);
 #[error("not sent: it was not wanted any more")]
 pub struct Withdrawn;
 
-/// In the extensions of an answer: when its request was sent, after the client-side limit let it go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sent(pub Instant);
+/// In the extensions of a request: it has its permit already, and does not wait for the limit.
+#[derive(Clone, Copy, Debug)]
+pub struct Permitted;
+
+/// The permits of [`Limits`]. Cheap to clone: clones share them.
+#[derive(Clone, Debug)]
+pub struct Permits(Option<Arc<Bucket>>);
+
+impl Permits {
+    /// As many as `limits` allow.
+    pub fn new(limits: Limits, clock: &Clock) -> Self {
+        let is_limited = limits.qps > 0.0 && limits.burst > 0;
+        Self(is_limited.then(|| Arc::new(Bucket::new(clock.clone(), limits.qps, limits.burst))))
+    }
+}
+
+impl Limit for Permits {
+    fn take(&self) -> Duration {
+        self.0.as_ref().map_or(Duration::ZERO, |bucket| bucket.take())
+    }
+
+    fn give_back(&self) {
+        if let Some(bucket) = &self.0 {
+            bucket.give_back();
+        }
+    }
+}
 
 /// A request took longer than it may; whether it had an effect is unknown.
 #[derive(Debug, thiserror::Error)]
@@ -62,26 +86,24 @@ pub struct TimedOut(Duration);
 
 struct Gate {
     inner: kube::Client,
-    bucket: Option<Bucket>,
+    permits: Permits,
     clock: Clock,
     metrics: RequestMetrics,
     host: String,
 }
 
-/// A client whose every request goes through the limits and then through `inner`.
+/// A client whose every request waits for one of `permits` and then goes through `inner`.
 pub fn limited(
     inner: kube::Client,
-    limits: Limits,
+    permits: Permits,
     clock: &Clock,
     metrics: &RequestMetrics,
     host: String,
 ) -> kube::Client {
-    let bucket =
-        (limits.qps > 0.0 && limits.burst > 0).then(|| Bucket::new(clock.clone(), limits.qps, limits.burst));
     let namespace = inner.default_namespace().to_owned();
     let gate = Arc::new(Gate {
         inner,
-        bucket,
+        permits,
         clock: clock.clone(),
         metrics: metrics.clone(),
         host,
@@ -96,8 +118,9 @@ pub fn limited(
 impl Gate {
     async fn send(&self, request: Request<Body>) -> Result<Response<DeadlineBody>, BoxError> {
         let watch = is_watch(&request);
-        if let (Some(bucket), false) = (&self.bucket, watch || is_lease(&request)) {
-            self.clock.sleep(bucket.take()).await;
+        let is_free = watch || is_lease(&request) || request.extensions().get::<Permitted>().is_some();
+        if !is_free {
+            self.clock.sleep(self.permits.take()).await;
         }
         if let Some(StillWanted(wanted)) = request.extensions().get()
             && !wanted()
@@ -116,13 +139,11 @@ impl Gate {
         self.metrics.observe(&method, &self.host, code, took);
         // An event of a watch may come hours later: only its headers have a deadline.
         let rest = (!watch).then(|| Box::pin(tokio::time::sleep_until(deadline)));
-        let mut response = result?.map(|body| DeadlineBody {
+        Ok(result?.map(|body| DeadlineBody {
             inner: body,
             deadline: rest,
             within,
-        });
-        response.extensions_mut().insert(Sent(start));
-        Ok(response)
+        }))
     }
 
     async fn exchange(&self, request: Request<Body>) -> Result<Response<Body>, BoxError> {
@@ -253,7 +274,7 @@ mod tests {
         let metrics = RequestMetrics::register(&Registry::new()).unwrap();
         limited(
             kube::Client::new(service, "default"),
-            limits,
+            Permits::new(limits, &clock()),
             &clock(),
             &metrics,
             "test".into(),
@@ -411,7 +432,7 @@ mod tests {
         let metrics = RequestMetrics::register(&Registry::new()).unwrap();
         limited(
             kube::Client::new(service, "default"),
-            UNLIMITED,
+            Permits::new(UNLIMITED, &clock()),
             &clock(),
             &metrics,
             "test".into(),
@@ -453,7 +474,7 @@ mod tests {
         });
         let client = limited(
             kube::Client::new(service, "default"),
-            UNLIMITED,
+            Permits::new(UNLIMITED, &clock()),
             &clock(),
             &metrics,
             "10.0.0.1:6443".into(),

@@ -40,6 +40,8 @@ pub enum Outcome {
     AlreadyExists,
     /// The object has changed since it was read: look again, then decide again.
     Conflict,
+    /// The object would not be valid.
+    Invalid,
     /// The request is not allowed.
     Forbidden(Denial),
     /// The server asks to wait this long.
@@ -101,6 +103,7 @@ fn classify_status(verb: Verb, status: &Status) -> Outcome {
         409 if names_other_uid(status) => Outcome::Gone,
         409 => Outcome::Conflict,
         422 if has_cause_on(status, "metadata.uid") => Outcome::Gone,
+        422 => Outcome::Invalid,
         403 => Outcome::Forbidden(denial(verb, status)),
         429 => Outcome::Throttled(retry_after(status).unwrap_or(DEFAULT_RETRY_AFTER)),
         // Overload and shutdown answer 503 or 504 with the time to stay away.
@@ -203,13 +206,10 @@ mod tests {
     }
 
     #[test]
-    fn a_422_about_something_else_is_retried() {
+    fn a_422_about_something_else_is_invalid() {
         let invalid = answer(json!({"code": 422, "reason": "Invalid",
             "details": {"causes": [{"field": "metadata.annotations"}]}}));
-        assert_eq!(
-            classify(Verb::Patch, &invalid),
-            Outcome::Retry { fate_unknown: false }
-        );
+        assert_eq!(classify(Verb::Patch, &invalid), Outcome::Invalid);
     }
 
     #[test]

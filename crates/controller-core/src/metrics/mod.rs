@@ -2,11 +2,14 @@
 //!
 //! Every module makes its own families through [`register`], so that none can be made and then forgotten.
 
+mod at_scrape;
 #[cfg(target_os = "linux")]
 mod process;
 
 use prometheus::core::Collector;
 use prometheus::{IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder};
+
+pub use self::at_scrape::at_scrape;
 
 /// The `Content-Type` of [`encode`].
 pub const CONTENT_TYPE: &str = prometheus::TEXT_FORMAT;

@@ -7,23 +7,29 @@
 mod identity;
 mod parts;
 mod process;
+mod services;
 
+use std::any::Any;
 use std::ffi::OsString;
 use std::future::Future;
 use std::io::Write;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::ArgMatches;
 use prometheus::Registry;
 
 pub use self::parts::Informers;
+pub use self::services::Services;
 use crate::api::Caller;
+use crate::api::limits::Permits;
 use crate::args::{self, About, Command, Invocation};
 use crate::clock::Clock;
 use crate::config::{ControllerConfig, config_schema};
 use crate::error::Chain;
 use crate::events::Recorder;
+use crate::informer::{BoxSource, WatcherSource, Wire};
 use crate::leader::Leadership;
 use crate::metrics::{Build, Metrics, PlannedWrites};
 use crate::readiness::{Liveness, Readiness};
@@ -85,7 +91,15 @@ pub struct Env {
     pub leadership: Leadership,
     /// When to stop.
     pub shutdown: Shutdown,
+    /// The client-side limit of `client`.
+    pub permits: Permits,
+    /// Whether nothing is to be written.
+    pub dry_run: bool,
+    source: Option<Arc<dyn Any + Send + Sync>>,
 }
+
+/// What a test makes of the source of one kind of objects, instead of the source itself.
+pub type SourceOf<W> = fn(WatcherSource<W>) -> BoxSource<<W as Wire>::View>;
 
 /// The whole of a binary's `main`.
 pub fn main<A: App>() -> ExitCode {

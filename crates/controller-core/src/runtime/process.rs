@@ -10,8 +10,8 @@ use futures::FutureExt;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::identity::{host_name, lease_identity, lease_namespace};
-use super::{App, DRAIN_TIMEOUT, Env, Failure};
-use crate::admin::{self, AdminServer};
+use super::{App, DRAIN_TIMEOUT, Env, Failure, Services};
+use crate::admin;
 use crate::api::Caller;
 use crate::api::client::{ConnectOptions, Connection, connect};
 use crate::api::limits::Limits;
@@ -19,12 +19,10 @@ use crate::api::metrics::RequestMetrics;
 use crate::args::About;
 use crate::clock::Clock;
 use crate::config::{CommonConfig, ControllerConfig, effective};
-use crate::events::{self, EventMetrics, Recorder, Reporter};
-use crate::leader::{ElectionConfig, ElectionMetrics, Leadership, elector};
+use crate::events::Reporter;
+use crate::leader::ElectionConfig;
 use crate::metrics::Metrics;
-use crate::readiness::{Liveness, Readiness};
-use crate::shutdown::{self, Shutdown, Stage, Trigger};
-use crate::tasks::TaskSet;
+use crate::shutdown::{self, Stage, Trigger};
 
 /// A task panicked; the log has the message.
 #[derive(Debug, thiserror::Error)]
@@ -69,66 +67,6 @@ pub(super) async fn subcommand<A: App>(
     A::subcommand(name, matches, config, connection.client, Caller::new(clock)).await
 }
 
-/// What serves the controller and ends after it: the admin server, the election, the event sender.
-struct Services {
-    tasks: TaskSet,
-    stop: Trigger,
-    shutdown: Shutdown,
-}
-
-impl Services {
-    fn new() -> Self {
-        let (stop, shutdown) = shutdown::channel();
-        Self {
-            tasks: TaskSet::new(),
-            stop,
-            shutdown,
-        }
-    }
-
-    async fn admin(
-        &mut self,
-        common: &CommonConfig,
-        clock: &Clock,
-        state: admin::State,
-    ) -> Result<(), Failure> {
-        let limits = admin::Limits::default();
-        let server =
-            AdminServer::bind(common.http_bind_address, tls_files(common), clock.clone(), limits).await?;
-        tracing::info!(address = %server.local_addr(), "admin server listens");
-        let stop = self.shutdown.clone();
-        self.tasks.spawn(
-            "admin server",
-            server.serve(state, async move { stop.draining().await }),
-        );
-        Ok(())
-    }
-
-    fn election(&mut self, election: ElectionConfig, env: &Env) -> Result<Leadership, Failure> {
-        let metrics = ElectionMetrics::register(&env.registry, &election.name)?;
-        let (elector, leadership) = elector(env.client.clone(), env.clock.clone(), election, metrics);
-        self.tasks
-            .spawn("leader election", elector.run(self.shutdown.clone()));
-        let asked = leadership.clone();
-        env.readiness
-            .check("lease", move || asked.missing_right().map_or(Ok(()), Err));
-        Ok(leadership)
-    }
-
-    fn events(&mut self, reporter: Reporter, env: &Env) -> Result<Recorder, Failure> {
-        let (recorder, sender) = events::channel(
-            reporter,
-            env.clock.clone(),
-            EventMetrics::register(&env.registry)?,
-        );
-        self.tasks.spawn(
-            "event sender",
-            sender.run(env.client.clone(), self.shutdown.clone()),
-        );
-        Ok(recorder)
-    }
-}
-
 /// Runs the controller until a signal, or until it ends by itself.
 pub(super) async fn serve<A: App>(
     config: A::Config,
@@ -136,26 +74,10 @@ pub(super) async fn serve<A: App>(
     metrics: &Metrics,
 ) -> Result<ExitCode, Failure> {
     let (about, common) = (A::ABOUT, config.common().clone());
-    let registry = metrics.registry().clone();
-    let requests = RequestMetrics::register(&registry)?;
-    let Connection { client, url } = connection(about, &common, &clock, &requests).await?;
+    let requests = RequestMetrics::register(metrics.registry())?;
+    let Connection { client, url, permits } = connection(about, &common, &clock, &requests).await?;
     let (stop, shutdown) = shutdown::channel();
-    let mut env = Env {
-        client,
-        caller: Caller::new(clock.clone()),
-        clock: clock.clone(),
-        planned: metrics.planned_writes().clone(),
-        registry,
-        readiness: Readiness::new(),
-        liveness: Liveness::new(),
-        events: Recorder::disabled(),
-        leadership: Leadership::always(),
-        shutdown,
-    };
-    let asked = env.caller.clone();
-    env.readiness
-        .notes("missing right", move || asked.missing_rights());
-
+    let mut env = Env::new(client, permits, clock.clone(), metrics, common.dry_run, shutdown);
     let mut services = Services::new();
     let state = admin::State {
         build: metrics.build(),
@@ -165,19 +87,14 @@ pub(super) async fn serve<A: App>(
         liveness: env.liveness.clone(),
         config: effective(&config),
     };
-    services.admin(&common, &clock, state).await?;
-    // A dry run leaves no trace, so that it can stand beside the controller that does the work (CORE-14).
-    if !common.dry_run {
-        let host = host_name();
-        if common.leader_elect {
-            env.leadership = services.election(election(about, &common, &host), &env)?;
-        }
-        let reporter = Reporter {
-            controller: about.name.to_owned(),
-            instance: host,
-        };
-        env.events = services.events(reporter, &env)?;
-    }
+    services.serve(&common, &clock, state).await?;
+    let host = host_name();
+    let election = common.leader_elect.then(|| election(about, &common, &host));
+    let reporter = Reporter {
+        controller: about.name.to_owned(),
+        instance: host,
+    };
+    services.start(&mut env, election, reporter)?;
     tracing::info!(
         version = about.version,
         commit = about.commit,
@@ -235,13 +152,6 @@ fn election(about: About, common: &CommonConfig, host: &str) -> ElectionConfig {
         renew_deadline: common.leader_elect_renew_deadline.into(),
         retry_period: common.leader_elect_retry_period.into(),
     }
-}
-
-fn tls_files(common: &CommonConfig) -> Option<admin::TlsPaths> {
-    Some(admin::TlsPaths {
-        cert: common.tls_cert_file.clone()?,
-        key: common.tls_private_key_file.clone()?,
-    })
 }
 
 /// The signals that stop a process.

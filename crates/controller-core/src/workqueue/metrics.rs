@@ -99,17 +99,17 @@ impl QueueMetrics {
         self.running.lock().longest(self.clock.instant())
     }
 
-    pub(super) fn added(&self) {
+    pub(crate) fn added(&self) {
         self.adds.inc();
         self.depth.inc();
     }
 
-    pub(super) fn retried(&self) {
+    pub(crate) fn retried(&self) {
         self.retries.inc();
     }
 
     /// A run begins, after its key has `waited`; returns the number to end it with.
-    pub(super) fn started(&self, waited: Option<Duration>) -> u64 {
+    pub(crate) fn started(&self, waited: Option<Duration>) -> u64 {
         self.depth.dec();
         if let Some(waited) = waited {
             self.queue_duration.observe(waited.as_secs_f64());
@@ -121,7 +121,7 @@ impl QueueMetrics {
         run
     }
 
-    pub(super) fn finished(&self, run: u64) {
+    pub(crate) fn finished(&self, run: u64) {
         let began = self.running.lock().since.remove(&run);
         if let Some(began) = began {
             self.work_duration

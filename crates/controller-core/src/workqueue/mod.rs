@@ -29,7 +29,8 @@ use tokio::time::Instant;
 use self::delaying::Delaying;
 use self::fifo::Fifo;
 pub use self::metrics::QueueMetrics;
-pub use self::rate_limiting::{Bucket, DefaultRateLimiter, ItemExponential, MaxOf, RateLimiter};
+pub(crate) use self::rate_limiting::exponential;
+pub use self::rate_limiting::{Bucket, DefaultRateLimiter, ItemExponential, MaxOf, RateLimiter, TokenBucket};
 use crate::clock::Clock;
 
 /// A queue of keys for a pool of workers. Cheap to clone: clones are the same queue.

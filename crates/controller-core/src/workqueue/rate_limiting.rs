@@ -36,19 +36,23 @@ pub struct ItemExponential<K> {
     failures: Mutex<HashMap<K, u32>>,
 }
 
+/// A token bucket, a value: times are durations since some origin. Each token taken when there is none makes a debt.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct TokenBucket {
+    /// The time in which one token comes.
+    interval: Duration,
+    /// The time in which an empty bucket fills up.
+    span: Duration,
+    /// When the bucket is full, if none is taken until then.
+    full_at: Duration,
+}
+
 /// A token bucket over all keys. Each token taken when there is none makes a debt, which is the delay.
 #[derive(Debug)]
 pub struct Bucket {
     clock: Clock,
-    qps: f64,
-    burst: f64,
-    level: Mutex<Level>,
-}
-
-#[derive(Debug)]
-struct Level {
-    tokens: f64,
-    at: Instant,
+    origin: Instant,
+    tokens: Mutex<TokenBucket>,
 }
 
 /// The longer of two delays.
@@ -87,13 +91,7 @@ impl<K: Clone + Eq + Hash + Send> RateLimiter<K> for ItemExponential<K> {
     }
 
     fn delay(&self, key: &K) -> Duration {
-        match self.num_requeues(key) {
-            0 => Duration::ZERO,
-            failures => {
-                let factor = 2_u32.checked_pow(failures - 1).unwrap_or(u32::MAX);
-                self.base.saturating_mul(factor).min(self.max)
-            }
-        }
+        exponential(self.base, self.max, self.num_requeues(key))
     }
 
     fn forget(&self, key: &K) {
@@ -105,38 +103,65 @@ impl<K: Clone + Eq + Hash + Send> RateLimiter<K> for ItemExponential<K> {
     }
 }
 
+/// `base` · 2^(failures − 1), at most `max`; zero without a failure.
+pub(crate) fn exponential(base: Duration, max: Duration, failures: u32) -> Duration {
+    let Some(doublings) = failures.checked_sub(1) else {
+        return Duration::ZERO;
+    };
+    let factor = 2_u32.checked_pow(doublings).unwrap_or(u32::MAX);
+    base.saturating_mul(factor).min(max)
+}
+
+impl TokenBucket {
+    /// A full bucket: `burst` tokens, refilled with `qps` a second.
+    pub fn new(qps: f64, burst: u32) -> Self {
+        let interval = Duration::try_from_secs_f64(qps.recip()).unwrap_or(Duration::MAX);
+        Self {
+            interval,
+            span: interval.saturating_mul(burst),
+            full_at: Duration::ZERO,
+        }
+    }
+
+    /// Takes a token at `now` and returns how long to wait until it is there.
+    pub fn take(&mut self, now: Duration) -> Duration {
+        self.full_at = self.full_at.max(now).saturating_add(self.interval);
+        self.debt(now)
+    }
+
+    /// Gives back a token that was taken and is not needed.
+    pub fn give_back(&mut self) {
+        self.full_at = self.full_at.saturating_sub(self.interval);
+    }
+
+    /// How long until the tokens that were taken are there.
+    fn debt(&self, now: Duration) -> Duration {
+        self.full_at.saturating_sub(now.saturating_add(self.span))
+    }
+}
+
 impl Bucket {
     /// A full bucket: `burst` tokens, refilled with `qps` a second.
     pub fn new(clock: Clock, qps: f64, burst: u32) -> Self {
-        let level = Level {
-            tokens: f64::from(burst),
-            at: clock.instant(),
-        };
         Self {
+            origin: clock.instant(),
             clock,
-            qps,
-            burst: f64::from(burst),
-            level: Mutex::new(level),
+            tokens: Mutex::new(TokenBucket::new(qps, burst)),
         }
     }
 
     /// Takes a token and returns how long to wait until it is there.
     pub fn take(&self) -> Duration {
-        let mut level = self.level.lock();
-        self.refill(&mut level);
-        level.tokens -= 1.0;
-        self.debt(&level)
+        self.tokens.lock().take(self.now())
     }
 
-    fn refill(&self, level: &mut Level) {
-        let now = self.clock.instant();
-        let passed = now.saturating_duration_since(level.at).as_secs_f64();
-        level.tokens = passed.mul_add(self.qps, level.tokens).min(self.burst);
-        level.at = now;
+    /// Gives back a token that was taken and is not needed.
+    pub fn give_back(&self) {
+        self.tokens.lock().give_back();
     }
 
-    fn debt(&self, level: &Level) -> Duration {
-        Duration::try_from_secs_f64((-level.tokens / self.qps).max(0.0)).unwrap_or(Duration::MAX)
+    fn now(&self) -> Duration {
+        self.clock.instant() - self.origin
     }
 }
 
@@ -146,9 +171,7 @@ impl<K> RateLimiter<K> for Bucket {
     }
 
     fn delay(&self, _: &K) -> Duration {
-        let mut level = self.level.lock();
-        self.refill(&mut level);
-        self.debt(&level)
+        self.tokens.lock().debt(self.now())
     }
 
     fn forget(&self, _: &K) {}

@@ -30,7 +30,7 @@ const RESERVATIONS: Pace = Pace {
 };
 
 /// What we did and another may undo.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Deed {
     /// The status of the object of this uid names this claim.
     Recorded { claimant: Uid, claim: Arc<str> },

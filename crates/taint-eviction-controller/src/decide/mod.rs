@@ -63,7 +63,7 @@ pub struct Now {
 }
 
 /// What is remembered of a pod for one stay of a taint on its node: the toleration that ended first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tolerated {
     /// Of [`Seen::stay`].
     pub stay: u64,
@@ -103,7 +103,7 @@ pub enum Because {
 }
 
 /// Why and when a pod goes. Times are of our clock.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Condemned {
     /// The taint that it goes for.
     pub taint: Arc<Taint>,
@@ -114,7 +114,7 @@ pub struct Condemned {
 }
 
 /// The plan: the two writes that evict one pod.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Eviction {
     /// Which pod.
     pub pod: ObjectKey,
@@ -152,6 +152,11 @@ fn whole_seconds(seconds: i64) -> Duration {
 }
 
 impl Condemned {
+    /// Whether both are for the same taint and deadline.
+    pub fn is_for_the_same(&self, other: &Self) -> bool {
+        self.taint == other.taint && self.deadline == other.deadline
+    }
+
     /// Whether to act at `now`, by our clock.
     pub fn is_due(&self, now: Timestamp) -> bool {
         self.at.is_some_and(|at| at <= now)

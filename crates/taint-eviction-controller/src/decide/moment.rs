@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::view::{PodView, Taint};
 
 /// A time, and by which clock: the two may differ.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Moment {
     /// Read from an object: the cluster's clock.
     Stamped(Timestamp),

@@ -6,12 +6,18 @@ use jiff::Timestamp;
 use super::{Rules, whole_seconds};
 
 /// Whether we see what happens (we lead, and the watch of the nodes stands), and since when. Our clock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sight {
     /// When the last blindness began.
     lost: Timestamp,
     /// When it ended; not yet, if none.
     regained: Option<Timestamp>,
+}
+
+impl Default for Sight {
+    fn default() -> Self {
+        Self::none()
+    }
 }
 
 impl Sight {

@@ -14,7 +14,7 @@ pub const TAINTS_OF_A_FAILED_NODE: [&str; 2] =
     ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
 
 /// A taint of a node and what is remembered of it for as long as it stays there (TE-5).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Seen {
     /// The taint.
     pub taint: Arc<Taint>,
@@ -27,7 +27,7 @@ pub struct Seen {
 }
 
 /// What is remembered of the taints of all nodes.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TaintMemory {
     /// In order of their names, so that the same events lead to the same evictions in the same order.
     nodes: BTreeMap<Arc<str>, Arc<[Seen]>>,

@@ -49,7 +49,7 @@ pub struct NodeView {
 }
 
 /// A taint with effect `NoExecute`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Taint {
     /// `key`.
     pub key: Arc<str>,

@@ -7,6 +7,7 @@
 //! | `clocks` | a clock of ours that is an hour fast or slow |
 //! | `denied` | deletes that are refused for a while |
 //! | `evictions` | who goes when, and who stays; conditions and events |
+//! | `limits` | a taint that goes while permits are scarce |
 //! | `replicas` | a restart and an upgrade while tolerations run |
 //! | `rights` | the rights are enough, and none is unused |
 //! | `upgrades` | rolling upgrades of two replicas while pods go all the time |
@@ -24,6 +25,7 @@ mod away;
 mod clocks;
 mod denied;
 mod evictions;
+mod limits;
 mod replicas;
 mod rights;
 mod support;

@@ -11,6 +11,7 @@
 //! | `replaced` | pods of the same name |
 //! | `order` | who goes first |
 //! | `terms` | restarts, changes of leader, dry run |
+//! | `limits` | who goes while permits are scarce |
 //! | `histories` | what is drawn from a seed: steps of the cluster, faults, two replicas |
 //! | `numbers` | the metrics |
 #![allow(
@@ -24,6 +25,7 @@
 mod clocks;
 mod evictions;
 mod histories;
+mod limits;
 mod numbers;
 mod order;
 mod outage;

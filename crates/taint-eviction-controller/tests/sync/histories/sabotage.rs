@@ -3,11 +3,12 @@
 use controller_core::runtime::App;
 use futures::FutureExt;
 use harness::Run;
-use harness::sabotage::{Hoarding, between, edited, found, never_refused, refusal, send};
+use harness::sabotage::{between, edited, found, gone_where_refused, hoarding, refusal, send};
 use http::{Method, StatusCode};
 use serde_json::json;
+use taint_eviction_controller::TaintEvictionController;
 use taint_eviction_controller::config::Config;
-use taint_eviction_controller::{TaintEvictionController, run_over};
+use taint_eviction_controller::view::NodeWire;
 
 use super::suite::Pods;
 
@@ -19,7 +20,7 @@ const KEEPS_TAINTS_THAT_A_RELIST_LACKS: Run<Config> = |config, mut env| {
         }
         send(&client, head, body).await
     });
-    async move { run_over(&config, env, Hoarding::new).await }.boxed()
+    TaintEvictionController::run(config, hoarding::<NodeWire>(env)).boxed()
 };
 
 /// Whoever has the name is deleted.
@@ -34,7 +35,7 @@ const DELETES_BY_NAME: Run<Config> = |config, mut env| {
 
 /// A write that fails is not tried again.
 const FORGETS_TO_RETRY: Run<Config> = |config, mut env| {
-    env.client = never_refused(env.client);
+    env.client = gone_where_refused(env.client);
     TaintEvictionController::run(config, env).boxed()
 };
 

@@ -4,9 +4,10 @@ use controller_core::leader::Leadership;
 use controller_core::runtime::App;
 use futures::FutureExt;
 use harness::Run;
-use harness::sabotage::{Hoarding, found, found_and_shrunk, never_refused};
+use harness::sabotage::{found, found_and_shrunk, gone_where_refused, hoarding};
+use ttl_controller::TtlController;
 use ttl_controller::config::Config;
-use ttl_controller::{TtlController, run_over};
+use ttl_controller::view::NodeWire;
 
 use super::suite::Nodes;
 
@@ -22,11 +23,11 @@ const DEAF_TO_A_LOST_LEASE: Run<Config> = |config, mut env| {
 
 /// A relist is added to what is known, instead of taking its place: what was deleted meanwhile stays.
 const KEEPS_WHAT_A_RELIST_LACKS: Run<Config> =
-    |config, env| async move { run_over(&config, env, Hoarding::new).await }.boxed();
+    |config, env| TtlController::run(config, hoarding::<NodeWire>(env)).boxed();
 
 /// A write that fails is not tried again.
 const FORGETS_TO_RETRY: Run<Config> = |config, mut env| {
-    env.client = never_refused(env.client);
+    env.client = gone_where_refused(env.client);
     TtlController::run(config, env).boxed()
 };
 

@@ -1,0 +1,135 @@
+//! What becomes of answers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::mutation::Phase;
+use super::{AnswerOf, Ask, Controller, Learnt, Loop, Now, Observed, Outcome, Question, Reply, Told, Write};
+
+/// How long the watch may take to show a write before the cache is not believed any more.
+const SEEN_WITHIN: Duration = Duration::from_secs(30);
+
+/// Answers that serve other keys, too, each until its time.
+pub(super) struct Answers<C: Controller> {
+    known: BTreeMap<C::Question, (Reply<AnswerOf<C>>, Duration)>,
+    until: BTreeSet<(Duration, C::Question)>,
+}
+
+impl<C: Controller> Answers<C> {
+    pub(super) const fn new() -> Self {
+        Self {
+            known: BTreeMap::new(),
+            until: BTreeSet::new(),
+        }
+    }
+
+    pub(super) fn get(&self, question: &C::Question) -> Option<&Reply<AnswerOf<C>>> {
+        self.known.get(question).map(|(reply, _)| reply)
+    }
+
+    fn keep(&mut self, question: C::Question, reply: Reply<AnswerOf<C>>) {
+        let shared_for = question.asking().shared_for;
+        if shared_for.is_zero() {
+            return;
+        }
+        let until = reply.answered.uptime.saturating_add(shared_for);
+        if let Some((_, known)) = self.known.insert(question.clone(), (reply, until)) {
+            self.until.remove(&(known, question.clone()));
+        }
+        self.until.insert((until, question));
+    }
+
+    pub(super) fn forget_before(&mut self, now: Duration) {
+        while self.until.first().is_some_and(|(until, _)| *until <= now)
+            && let Some((_, question)) = self.until.pop_first()
+        {
+            self.known.remove(&question);
+        }
+    }
+}
+
+impl<C: Controller> Loop<C> {
+    pub(super) fn answered(
+        &mut self,
+        asker: &C::Key,
+        question: C::Question,
+        reply: Reply<AnswerOf<C>>,
+        now: Now,
+    ) {
+        self.line.unblock();
+        self.learn(asker, Learnt::Answer(&question, &reply), now);
+        let askers = self.askers.remove(&question).unwrap_or_default();
+        let failed = reply.value.as_ref().err();
+        let ask = Ask::Question(question.clone());
+        let failed = failed.filter(|failed| self.controller.is_failure(&ask, failed));
+        for key in &askers {
+            let pass = self.passes.get_mut(key);
+            let Some(pass) = pass.filter(|pass| pass.asking.contains(&question)) else {
+                continue;
+            };
+            pass.asking.retain(|asked| *asked != question);
+            pass.answers.push((question.clone(), reply.clone()));
+            if let Some(failed) = failed {
+                pass.fail(failed);
+            }
+            if std::mem::replace(&mut pass.parked, false) {
+                self.queue(key).park(false);
+            }
+            self.runnable.push_back(key.clone());
+        }
+        if let Some(failed) = failed {
+            self.told.push(Told::Failed(asker.clone(), failed.clone()));
+        }
+        self.answers.keep(question, reply);
+    }
+
+    pub(super) fn wrote(&mut self, key: &C::Key, pass: u64, write: C::Write, outcome: Outcome, now: Now) {
+        self.busy.remove(&write.object());
+        self.line.unblock();
+        let phase = match &outcome {
+            Outcome::Accepted(accepted) => Phase::Accepted(accepted),
+            Outcome::Failed(failed) if failed.fate_unknown() => Phase::Unknown,
+            Outcome::Failed(_) | Outcome::Planned => Phase::Refused,
+        };
+        let is_pending = self.mutate(&write, phase, now);
+        self.learn(key, Learnt::Outcome(&write, &outcome), now);
+        match &outcome {
+            Outcome::Accepted(accepted) => {
+                let description = write.describe();
+                self.told.push(Told::Wrote(key.clone(), description));
+                if let (true, Some(version)) = (is_pending, accepted.version) {
+                    self.last_id += 1;
+                    let by = (now.uptime.saturating_add(SEEN_WITHIN), self.last_id);
+                    self.overdue.insert(by, (write.clone(), version));
+                }
+            }
+            Outcome::Failed(_) | Outcome::Planned => {}
+        }
+        // The pass may have ended with its term.
+        let Some(pass) = self.passes.get_mut(key).filter(|held| held.number == pass) else {
+            return;
+        };
+        if let Outcome::Failed(failed) = &outcome
+            && self.controller.is_failure(&Ask::Write(write.clone()), failed)
+        {
+            pass.fail(failed);
+            self.told.push(Told::Failed(key.clone(), failed.clone()));
+        }
+        pass.sending.retain(|sent| *sent != write);
+        pass.outcomes.push((write, outcome));
+        self.runnable.push_back(key.clone());
+    }
+
+    /// The watch has not shown these writes in time: nobody knows whether they stand.
+    pub(super) fn find_overdue(&mut self, now: Now) {
+        while let Some(entry) = self.overdue.first_entry() {
+            if entry.key().0 > now.uptime {
+                return;
+            }
+            let (write, version) = entry.remove();
+            if self.mutate(&write, Phase::Overdue(version), now) {
+                self.observe(Observed::Overdue(&write), now);
+            }
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Passes that wait for a permit, and the permits that are on their way to them.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// The client-side limit on requests.
+pub trait Limit {
+    /// Takes a permit, and tells in how long it is there.
+    fn take(&self) -> Duration;
+
+    /// Gives back a permit that was taken and is not needed.
+    fn give_back(&self);
+}
+
+/// Whose turn it is: that of a pass in the line, or of one that comes to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    First,
+    Last,
+}
+
+/// The line. It holds no more permits than passes, so that no permit is lost and none is owed without end.
+#[derive(Clone, Debug)]
+pub(super) struct Line<K> {
+    /// Passes that have sent a write: what they send next goes before what others begin.
+    begun: VecDeque<K>,
+    fresh: VecDeque<K>,
+    /// Passes that no permit helps before a request has ended; whether they have sent a write.
+    blocked: Vec<(K, bool)>,
+    /// When each permit is there that was taken for the line, the first one first.
+    permits: VecDeque<Duration>,
+}
+
+impl<K: PartialEq> Line<K> {
+    pub(super) const fn new() -> Self {
+        Self {
+            begun: VecDeque::new(),
+            fresh: VecDeque::new(),
+            blocked: Vec::new(),
+            permits: VecDeque::new(),
+        }
+    }
+
+    /// How many passes wait for a permit.
+    pub(super) fn len(&self) -> usize {
+        self.begun.len() + self.fresh.len()
+    }
+
+    /// A permit for a request of now; if there is none, one is taken for the line.
+    pub(super) fn permit(&mut self, turn: Turn, now: Duration, limit: &dyn Limit) -> bool {
+        match self.permits.front() {
+            Some(at) if turn == Turn::First => {
+                let is_there = *at <= now;
+                if is_there {
+                    self.permits.pop_front();
+                }
+                is_there
+            }
+            first => {
+                let is_empty = first.is_none();
+                let wait = limit.take();
+                if is_empty && wait.is_zero() {
+                    return true;
+                }
+                self.permits.push_back(now.saturating_add(wait));
+                false
+            }
+        }
+    }
+
+    /// In how long the first permit is there; `None` where none is on its way.
+    pub(super) fn wait(&self, now: Duration) -> Option<Duration> {
+        self.permits.front().map(|at| at.saturating_sub(now))
+    }
+
+    pub(super) fn push(&mut self, key: K, has_begun: bool, turn: Turn) {
+        let side = if has_begun {
+            &mut self.begun
+        } else {
+            &mut self.fresh
+        };
+        match turn {
+            Turn::First => side.push_front(key),
+            Turn::Last => side.push_back(key),
+        }
+    }
+
+    pub(super) fn block(&mut self, key: K, has_begun: bool) {
+        self.blocked.push((key, has_begun));
+    }
+
+    /// A request has ended.
+    pub(super) fn unblock(&mut self) {
+        for (key, has_begun) in std::mem::take(&mut self.blocked) {
+            self.push(key, has_begun, Turn::Last);
+        }
+    }
+
+    pub(super) fn pop(&mut self) -> Option<K> {
+        self.begun.pop_front().or_else(|| self.fresh.pop_front())
+    }
+
+    /// The pass that has waited longest of those that have not begun.
+    pub(super) fn first_fresh(&self) -> Option<&K> {
+        self.fresh.front()
+    }
+
+    pub(super) fn retain(&mut self, keep: impl Fn(&K) -> bool) {
+        self.begun.retain(&keep);
+        self.fresh.retain(&keep);
+        self.blocked.retain(|(key, _)| keep(key));
+    }
+
+    /// Gives back the permits that nobody waits for.
+    pub(super) fn give_back(&mut self, limit: &dyn Limit) {
+        while self.permits.len() > self.len() {
+            self.permits.pop_back();
+            limit.give_back();
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! A controller as a value, and the loop that runs it.
+//!
+//! A [`Controller`] says what it watches, what it remembers, what it would do next, and how that is phrased as a
+//! request. It has no client, clock, lock or task. The [`Loop`] asks it, and is a value too: it holds the queues, the
+//! passes and the requests in flight. [`run`] is the thin asynchronous part: it performs the loop's effects.
+//!
+//! ```text
+//!  watch ─▶ view ─▶ store ──▶ changed, observe ─▶ wakes ─▶ queue ─▶ ┌───────────────── Loop ─────────────────┐
+//!                    ▲                                              │ step = next(look, key)                 │
+//!                    │ our own accepted writes, until               │   Done(wakes) → over, or again later   │
+//!                    │ the watch shows them                         │   Note(n)     → learn, ask again       │
+//!                    └──────────────────────────────────────────────│   Read(q…)    → effect, learn, again   │
+//!                         run (async, thin): performs effects ◀──── │   Write(w…)   → effect, learn, again   │
+//!                                              completed(…) ──────▶ └────────────────────────────────────────┘
+//! ```
+//!
+//! | file | answers |
+//! |---|---|
+//! | `pass` | what is a controller asked with, and what does it answer? |
+//! | `queue` | which key is next? |
+//! | `event_loop` | what has happened, what is in flight, what is to be performed? |
+//! | `passes`, `answers` | what becomes of a step, and of an answer? |
+//! | `line` | who waits for a permit? |
+//! | `mutation` | what does an accepted write show? |
+//! | `request` | how does a question or a write become a request? |
+//! | `run` | who performs what the loop asks for? |
+//! | `watching` | which informers tell the loop? |
+//! | `explain` | what would be done with one object, and why? |
+//!
+//! Two properties hold for every controller; `harness::properties` checks them:
+//!
+//! - *Wake completeness*: if a change alters `next(key)`, the key is woken.
+//! - *Done contract*: until the time that `Done` names, an unchanged world gives the same answer.
+
+mod answers;
+mod event_loop;
+mod explain;
+mod line;
+mod mutation;
+mod pass;
+mod passes;
+mod queue;
+mod request;
+mod run;
+mod watching;
+
+use std::convert::Infallible;
+use std::fmt::{Debug, Display};
+use std::hash::Hash;
+use std::sync::Arc;
+
+use derive_where::derive_where;
+use prometheus::Registry;
+
+pub use self::event_loop::{Completed, Effect, Loop, Polled, Told};
+
+pub use self::explain::{Explained, explain};
+pub use self::line::Limit;
+pub use self::mutation::Mutation;
+pub use self::pass::{
+    Accepted, Ask, Asking, Description, Learnt, Now, Object, Outcome, Pass, Reply, Step, Wake,
+};
+pub use self::queue::{Order, Queue, Retry};
+pub use self::request::Request;
+pub use self::run::{Driver, run};
+pub use self::watching::Watching;
+use crate::api::CallFailed;
+use crate::events::Recorder;
+use crate::informer::{Change, View};
+
+/// A controller. What it holds itself never changes: its configuration, and handles of its metrics.
+pub trait Controller: Sized + Debug + Send + Sync + 'static {
+    /// The stores of what it watches.
+    type Stores: Send + Sync;
+    /// What it remembers between steps; the default is that of a process that has just started.
+    type Memory: Clone + Debug + Default + Eq + Hash + Send;
+    /// What it is asked about.
+    type Key: Clone + Debug + Display + Ord + Hash + Send + Sync;
+    /// What it reads past the caches.
+    type Question: Question;
+    /// What it writes.
+    type Write: Write;
+    /// A change of the memory that needs no request.
+    type Note: Clone + Debug + PartialEq + Send;
+    /// What is told to people: events, lines of the log, metrics. Dropped outside a term.
+    type Event: Debug + PartialEq + Send;
+
+    /// The name of the binary, for the log.
+    const NAME: &'static str;
+
+    /// Its queues, the most urgent first.
+    fn queues(&self) -> Vec<Queue>;
+
+    /// Which of [`queues`](Self::queues) holds `key`.
+    fn queue_of(&self, key: &Self::Key) -> usize {
+        let _ = key;
+        0
+    }
+
+    /// Something has happened besides a change of an object.
+    fn observe(&self, cx: &mut Context<'_, Self>, observed: Observed<'_, Self>);
+
+    /// The one thing to do for `key` now. It changes nothing and is asked again after every effect.
+    fn next(&self, look: &Look<'_, Self>, key: &Self::Key) -> Step<Self>;
+
+    /// Remembers what came of a step of `key`.
+    fn learn(&self, cx: &mut Context<'_, Self>, key: &Self::Key, learnt: Learnt<'_, Self>);
+
+    /// What `write` makes of its object once it is accepted; nothing, unless said otherwise.
+    fn shows(&self, stores: &Self::Stores, write: &Self::Write, mutation: &mut Mutation<'_, '_, Self>) {
+        let _ = (stores, write, mutation);
+    }
+
+    /// Whether the pass of the key has failed when this request has. Not where the object is gone, unless said
+    /// otherwise.
+    fn is_failure(&self, ask: &Ask<Self>, failed: &CallFailed) -> bool {
+        let _ = ask;
+        !failed.is_gone()
+    }
+
+    /// Tells people.
+    fn record(&self, event: Self::Event, recorder: &Recorder);
+
+    /// Registers the metrics that are computed at scrape time; none, unless said otherwise.
+    fn register(driver: &Arc<Driver<Self>>, registry: &Registry) -> prometheus::Result<()> {
+        let _ = (driver, registry);
+        Ok(())
+    }
+
+    /// Whether its work is over, for one that does not run for ever; an error ends the process as a failure.
+    fn finished(&self, memory: &Self::Memory) -> Option<Result<(), String>> {
+        let _ = memory;
+        None
+    }
+}
+
+/// A controller that watches objects with this view.
+pub trait Watches<V: View>: Controller {
+    /// The store holds another view of an object: the watch has shown it, or a write of ours was accepted.
+    fn changed(&self, cx: &mut Context<'_, Self>, change: Change<'_, V>);
+}
+
+/// A read past the caches, as data.
+pub trait Question: Clone + Debug + Ord + Hash + Send + Sync {
+    /// What it tells.
+    type Answer: Clone + Debug + PartialEq + Send + Sync;
+
+    /// The request.
+    fn request(&self) -> Request;
+
+    /// Reads the body of the answer.
+    fn read(&self, body: &[u8]) -> serde_json::Result<Self::Answer>;
+
+    /// How it is asked.
+    fn asking(&self) -> Asking {
+        Asking::default()
+    }
+}
+
+/// For a controller that reads nothing past its caches.
+impl Question for Infallible {
+    type Answer = Self;
+
+    fn request(&self) -> Request {
+        match *self {}
+    }
+
+    fn read(&self, _: &[u8]) -> serde_json::Result<Self> {
+        match *self {}
+    }
+}
+
+/// A write, as data.
+pub trait Write: Clone + Debug + PartialEq + Send + Sync {
+    /// The request.
+    fn request(&self) -> Request;
+
+    /// Which object it changes.
+    fn object(&self) -> Object;
+
+    /// What it is for people.
+    fn describe(&self) -> Description;
+}
+
+/// What a question of this controller tells.
+pub type AnswerOf<C> = <<C as Controller>::Question as Question>::Answer;
+
+/// What a controller changes, sees, and wants to happen.
+pub struct Context<'a, C: Controller> {
+    /// What it remembers.
+    pub memory: &'a mut C::Memory,
+    /// The caches, with our own accepted writes on top.
+    pub stores: &'a C::Stores,
+    /// Whether this process leads.
+    pub leading: bool,
+    /// The time.
+    pub now: Now,
+    /// What it wants to happen.
+    pub out: Output<C>,
+}
+
+/// What a controller looks at to say what is next for a key.
+pub struct Look<'a, C: Controller> {
+    /// What it remembers.
+    pub memory: &'a C::Memory,
+    /// The caches, with our own accepted writes on top.
+    pub stores: &'a C::Stores,
+    /// What has happened in the pass of the key.
+    pub pass: &'a Pass<C>,
+    /// The time.
+    pub now: Now,
+    answers: &'a answers::Answers<C>,
+}
+
+/// What happens besides changes of objects.
+#[derive_where(Clone, Copy, Debug, PartialEq)]
+pub enum Observed<'a, C: Controller> {
+    /// The caches are full; told once, before any key is asked about.
+    Synced,
+    /// A term begins or is over.
+    Leading(bool),
+    /// Whether the watch of this resource stands.
+    Watching(&'static str, bool),
+    /// The watch has not shown this write in time: its fate is unknown.
+    Overdue(&'a C::Write),
+}
+
+/// Keys to be asked about, and what people are told.
+#[derive_where(Debug, Default)]
+pub struct Output<C: Controller> {
+    wakes: Vec<(C::Key, Wake)>,
+    events: Vec<C::Event>,
+}
+
+impl<C: Controller> Look<'_, C> {
+    /// The answer to `question` that another key has got lately; see [`Asking::shared_for`].
+    pub fn shared(&self, question: &C::Question) -> Option<&Reply<AnswerOf<C>>> {
+        self.answers.get(question)
+    }
+}
+
+impl<C: Controller> Output<C> {
+    /// Ask about `key` as soon as it is its turn.
+    pub fn wake(&mut self, key: C::Key) {
+        self.wake_at(key, Wake::Now);
+    }
+
+    /// Ask about `key` then.
+    pub fn wake_at(&mut self, key: C::Key, wake: Wake) {
+        self.wakes.push((key, wake));
+    }
+
+    /// Tell people.
+    pub fn record(&mut self, event: C::Event) {
+        self.events.push(event);
+    }
+
+    /// What people are to be told.
+    pub fn into_events(self) -> Vec<C::Event> {
+        self.events
+    }
+}

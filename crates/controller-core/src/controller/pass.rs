@@ -1,0 +1,244 @@
+//! What a controller is asked with, and what it answers.
+
+use std::time::Duration;
+
+use derive_where::derive_where;
+use jiff::{SignedDuration, Timestamp};
+
+use super::{AnswerOf, Controller};
+use crate::api::{CallFailed, Outcome as Classified};
+use crate::meta::{ObjectKey, Uid};
+
+/// A question may be answered so often in one pass: the watch may tell something newer meanwhile.
+const MOST_ANSWERS: usize = 3;
+
+/// The time of a step. `uptime` counts from the start of the process and never jumps; `wall` may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Now {
+    /// The wall clock.
+    pub wall: Timestamp,
+    /// For durations.
+    pub uptime: Duration,
+}
+
+/// When a key is to be asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Wake {
+    /// As soon as it is its turn.
+    Now,
+    /// After so long; the earliest of several counts.
+    Within(Duration),
+    /// At this wall time, instead of when it was scheduled before.
+    At(Timestamp),
+    /// Not by itself: what was scheduled is cancelled.
+    Never,
+}
+
+/// The one thing to do for a key now.
+#[derive_where(Clone, Debug, PartialEq)]
+pub enum Step<C: Controller> {
+    /// Nothing more until one of these times, or until something changes. What it names for the key itself takes the
+    /// place of what was scheduled for it.
+    Done(Vec<(C::Key, Wake)>),
+    /// A change of the memory alone.
+    Note(C::Note),
+    /// Questions that do not depend on each other.
+    Read(Vec<C::Question>),
+    /// Writes that do not depend on each other. One that was refused in this pass is not sent again in it.
+    Write(Vec<C::Write>),
+}
+
+/// What [`Controller::learn`] is told, once each.
+#[derive_where(Clone, Debug)]
+pub enum Learnt<'a, C: Controller> {
+    /// What [`Step::Note`] asked for.
+    Noted(C::Note),
+    /// The question or the write is being sent.
+    Sent(&'a Ask<C>),
+    /// The write has ended.
+    Outcome(&'a C::Write, &'a Outcome),
+    /// The question has its answer. Told once, however many keys have asked it, and also where the term is over.
+    Answer(&'a C::Question, &'a Reply<AnswerOf<C>>),
+}
+
+/// How a write ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The API server accepted it.
+    Accepted(Accepted),
+    /// This is a dry run: it was counted and not sent.
+    Planned,
+    /// It failed, or nobody knows.
+    Failed(CallFailed),
+}
+
+/// What the answer to an accepted write says of the object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Accepted {
+    /// Its uid.
+    pub uid: Option<Uid>,
+    /// Its resourceVersion, if that is a number.
+    pub version: Option<u64>,
+}
+
+/// The answer to a question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply<A> {
+    /// The answer itself.
+    pub value: Result<A, CallFailed>,
+    /// When the request was sent.
+    pub asked: Now,
+    /// When the answer came.
+    pub answered: Now,
+    /// The API server's clock, in whole seconds; `None` when it said none that can be read.
+    pub date: Option<Timestamp>,
+}
+
+/// A question or a write.
+#[derive_where(Clone, Debug, PartialEq)]
+pub enum Ask<C: Controller> {
+    /// A question.
+    Question(C::Question),
+    /// A write.
+    Write(C::Write),
+}
+
+/// What a write is for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Description {
+    /// Its kind, one of a closed set, for logs and metric labels: `annotate`, `evict`.
+    pub action: &'static str,
+    /// What is written, and why.
+    pub text: String,
+    /// Whether a dry run counts it; not where it is a step towards another write.
+    pub is_planned: bool,
+}
+
+/// Which object a write changes: no two writes of one object are on their way at the same time.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Object {
+    /// The resource, for example `pods`.
+    pub resource: &'static str,
+    /// Which of them.
+    pub key: ObjectKey,
+}
+
+/// How questions of one kind are asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asking {
+    /// The kind, which `at_most` is about.
+    pub kind: &'static str,
+    /// How many of the kind are out at the same time.
+    pub at_most: usize,
+    /// How long an answer is kept for other keys that ask the same.
+    pub shared_for: Duration,
+}
+
+impl Default for Asking {
+    fn default() -> Self {
+        Self {
+            kind: "",
+            at_most: usize::MAX,
+            shared_for: Duration::ZERO,
+        }
+    }
+}
+
+/// What has happened in the pass of a key, from the queue to [`Step::Done`].
+#[derive_where(Clone, Debug)]
+pub struct Pass<C: Controller> {
+    /// Tells it from other passes of the key.
+    pub(super) number: u64,
+    pub(super) answers: Vec<(C::Question, Reply<AnswerOf<C>>)>,
+    pub(super) outcomes: Vec<(C::Write, Outcome)>,
+    /// Questions whose answers it waits for.
+    pub(super) asking: Vec<C::Question>,
+    /// Writes that are on their way.
+    pub(super) sending: Vec<C::Write>,
+    pub(super) effects: u32,
+    /// Whether its queue is to retry the key, and no sooner than after so long.
+    pub(super) failed: Option<Duration>,
+    /// Since when it waits for a permit, or for its object.
+    pub(super) waits_since: Option<Duration>,
+    pub(super) parked: bool,
+}
+
+impl<A> Reply<A> {
+    /// How far our clock is ahead of the API server's, at least; the whole seconds of its clock may add up to one.
+    pub fn ahead(&self) -> Option<SignedDuration> {
+        let took = self.answered.uptime.saturating_sub(self.asked.uptime);
+        let took = SignedDuration::try_from(took).unwrap_or(SignedDuration::MAX);
+        let date = self.date?;
+        Some(self.answered.wall.duration_since(date).saturating_sub(took))
+    }
+}
+
+impl<C: Controller> Pass<C> {
+    /// A pass in which nothing has happened yet.
+    pub const fn new(number: u64) -> Self {
+        Self {
+            number,
+            answers: Vec::new(),
+            outcomes: Vec::new(),
+            asking: Vec::new(),
+            sending: Vec::new(),
+            effects: 0,
+            failed: None,
+            waits_since: None,
+            parked: false,
+        }
+    }
+
+    /// The last answer to `question` in this pass.
+    pub fn answer(&self, question: &C::Question) -> Option<&Reply<AnswerOf<C>>> {
+        let mut latest = self.answers.iter().rev();
+        latest
+            .find(|(asked, _)| asked == question)
+            .map(|(_, reply)| reply)
+    }
+
+    /// How `write` ended in this pass.
+    pub fn outcome(&self, write: &C::Write) -> Option<&Outcome> {
+        let mut latest = self.outcomes.iter().rev();
+        latest.find(|(sent, _)| sent == write).map(|(_, outcome)| outcome)
+    }
+
+    /// Whether a write has been sent in this pass: then what follows it goes before what has not begun.
+    pub(super) fn has_begun(&self) -> bool {
+        !self.sending.is_empty() || !self.outcomes.is_empty()
+    }
+
+    pub(super) fn is_out(&self) -> bool {
+        !self.asking.is_empty() || !self.sending.is_empty()
+    }
+
+    /// Whether `question` is not asked again in this pass: it failed, or has been answered often enough.
+    pub(super) fn is_answered(&self, question: &C::Question) -> bool {
+        let answers = self.answers.iter().filter(|(asked, _)| asked == question);
+        answers.clone().any(|(_, reply)| reply.value.is_err()) || answers.count() >= MOST_ANSWERS
+    }
+
+    pub(super) fn fail(&mut self, failed: &CallFailed) {
+        let asked = match failed.outcome() {
+            Classified::Throttled(wait) => wait,
+            _ => Duration::ZERO,
+        };
+        self.failed = Some(self.failed.unwrap_or_default().max(asked));
+    }
+
+    /// Whether a request of it has failed, be it because the object is gone.
+    pub(super) fn has_failure(&self) -> bool {
+        let writes = self
+            .outcomes
+            .iter()
+            .any(|(_, outcome)| matches!(outcome, Outcome::Failed(_)));
+        writes || self.answers.iter().any(|(_, reply)| reply.value.is_err())
+    }
+
+    /// Whether a dry run has planned a write in it.
+    pub(super) fn is_planned(&self) -> bool {
+        self.outcomes
+            .iter()
+            .any(|(_, outcome)| *outcome == Outcome::Planned)
+    }
+}

@@ -1,0 +1,295 @@
+//! The pass of a key, from its queue to [`Step::Done`].
+
+use std::time::Duration;
+
+use super::event_loop::InFlight;
+use super::line::{Limit, Turn};
+use super::mutation::Phase;
+use super::queue::KeyQueue;
+use super::{
+    Ask, Asking, Controller, Effect, Learnt, Loop, Now, Outcome, Pass, Question, Retry, Step, Told, Wake,
+    Write,
+};
+
+/// A pass with more effects makes no progress.
+const MOST_EFFECTS: u32 = 1_000;
+/// So many passes begin in one turn; then others get one.
+const PASSES_A_TURN: usize = 1_024;
+/// A pass that waits longer for a permit goes back to its queue, so that no worker looks stuck.
+const LONGEST_WAIT: Duration = Duration::from_mins(1);
+
+/// How far a step has come.
+enum Progress {
+    /// It is done: ask again.
+    Went,
+    /// It is on its way.
+    Waits,
+    /// It lacks a permit.
+    Lacks,
+    /// Its object is busy.
+    Blocked,
+    /// As many questions of its kind are out as may be.
+    Full,
+    /// All of it has been tried in this pass.
+    Nothing,
+}
+
+impl<C: Controller> Loop<C> {
+    /// Passes that have an answer, then those in the line.
+    pub(super) fn resume(&mut self, now: Now, limit: &dyn Limit) {
+        while let Some(key) = self.runnable.pop_front() {
+            self.advance(key, Turn::Last, now, limit);
+        }
+        for _ in 0..self.line.len() {
+            let is_there = self.line.wait(now.uptime).is_none_or(|wait| wait.is_zero());
+            let Some(key) = is_there.then(|| self.line.pop()).flatten() else {
+                return;
+            };
+            self.advance(key, Turn::First, now, limit);
+        }
+    }
+
+    /// Begins passes while there are keys and workers.
+    pub(super) fn begin(&mut self, now: Now, limit: &dyn Limit) {
+        for _ in 0..PASSES_A_TURN {
+            let Some(key) = self.begin_pass(now) else { return };
+            self.advance(key, Turn::Last, now, limit);
+        }
+    }
+
+    /// Asks what to do for a key in a pass until that needs time.
+    fn advance(&mut self, key: C::Key, turn: Turn, now: Now, limit: &dyn Limit) {
+        let Some(mut pass) = self.passes.remove(&key) else {
+            return;
+        };
+        if turn == Turn::Last && pass.waits_since.is_some() {
+            self.line.retain(|waiting| *waiting != key);
+        }
+        loop {
+            let step = self.next(&key, &pass, now);
+            let progress = match step {
+                Step::Done(wakes) if !pass.is_out() => return self.finish(&key, &pass, wakes, now),
+                // What is on its way is waited for.
+                Step::Done(_) => Progress::Waits,
+                _ if pass.effects >= MOST_EFFECTS && pass.is_out() => Progress::Waits,
+                _ if pass.effects >= MOST_EFFECTS => return self.get_nowhere(&key, &pass, now),
+                Step::Note(note) => {
+                    pass.effects += 1;
+                    self.learn(&key, Learnt::Noted(note), now);
+                    Progress::Went
+                }
+                Step::Read(questions) => self.read(&key, &mut pass, questions, turn, now, limit),
+                Step::Write(writes) => self.write(&key, &mut pass, writes, turn, now, limit),
+            };
+            match progress {
+                Progress::Went => {}
+                Progress::Nothing if !pass.is_out() => return self.stop(&key, &pass, now),
+                Progress::Waits | Progress::Nothing => {
+                    pass.waits_since = None;
+                    return self.keep(key, pass, false);
+                }
+                Progress::Lacks => {
+                    pass.waits_since.get_or_insert(now.uptime);
+                    self.line.push(key.clone(), pass.has_begun(), turn);
+                    return self.keep(key, pass, false);
+                }
+                Progress::Blocked | Progress::Full => {
+                    pass.waits_since.get_or_insert(now.uptime);
+                    self.line.block(key.clone(), pass.has_begun());
+                    return self.keep(key, pass, matches!(progress, Progress::Full));
+                }
+            }
+        }
+    }
+
+    /// The pass goes on later; one that only waits for an answer, or to ask, may give its worker up.
+    fn keep(&mut self, key: C::Key, mut pass: Pass<C>, is_full: bool) {
+        let parked = pass.sending.is_empty() && (!pass.asking.is_empty() || is_full);
+        if pass.parked != parked {
+            pass.parked = parked;
+            self.queue(&key).park(parked);
+        }
+        self.passes.insert(key, pass);
+    }
+
+    fn read(
+        &mut self,
+        key: &C::Key,
+        pass: &mut Pass<C>,
+        questions: Vec<C::Question>,
+        turn: Turn,
+        now: Now,
+        limit: &dyn Limit,
+    ) -> Progress {
+        let (mut progress, mut is_full) = (Progress::Nothing, false);
+        for question in questions {
+            if pass.asking.contains(&question) {
+                progress = Progress::Waits;
+                continue;
+            }
+            if pass.is_answered(&question) {
+                continue;
+            }
+            if let Some(askers) = self.askers.get_mut(&question) {
+                askers.push(key.clone());
+            } else {
+                if self.is_full(&question) {
+                    is_full = true;
+                    continue;
+                }
+                if !self.line.permit(turn, now.uptime, limit) {
+                    return Progress::Lacks;
+                }
+                self.askers.insert(question.clone(), vec![key.clone()]);
+                self.send(key, pass.number, Ask::Question(question.clone()), now);
+            }
+            pass.effects += 1;
+            pass.asking.push(question);
+            progress = Progress::Waits;
+        }
+        if is_full { Progress::Full } else { progress }
+    }
+
+    fn is_full(&self, question: &C::Question) -> bool {
+        let Asking { kind, at_most, .. } = question.asking();
+        let of_the_kind = |out: &&C::Question| out.asking().kind == kind;
+        at_most != usize::MAX && self.askers.keys().filter(of_the_kind).count() >= at_most
+    }
+
+    fn write(
+        &mut self,
+        key: &C::Key,
+        pass: &mut Pass<C>,
+        writes: Vec<C::Write>,
+        turn: Turn,
+        now: Now,
+        limit: &dyn Limit,
+    ) -> Progress {
+        let (mut progress, mut is_blocked) = (Progress::Nothing, false);
+        for write in writes {
+            if pass.sending.contains(&write) {
+                progress = Progress::Waits;
+                continue;
+            }
+            if pass.outcome(&write).is_some() {
+                continue;
+            }
+            if self.dry_run {
+                self.plan(key, pass, write, now);
+                return Progress::Went;
+            }
+            let object = write.object();
+            if self.busy.contains(&object) {
+                is_blocked = true;
+                continue;
+            }
+            if !self.line.permit(turn, now.uptime, limit) {
+                return Progress::Lacks;
+            }
+            self.busy.insert(object);
+            self.mutate(&write, Phase::Begins, now);
+            self.send(key, pass.number, Ask::Write(write.clone()), now);
+            pass.effects += 1;
+            pass.sending.push(write);
+            progress = Progress::Waits;
+        }
+        if is_blocked { Progress::Blocked } else { progress }
+    }
+
+    /// A dry run goes on as if the write had been sent. Told once, until a pass that succeeds does not plan it any more.
+    fn plan(&mut self, key: &C::Key, pass: &mut Pass<C>, write: C::Write, now: Now) {
+        let plan = self.plans.entry(key.clone()).or_default();
+        if !plan.contains(&write) {
+            plan.push(write.clone());
+            let description = write.describe();
+            if description.is_planned {
+                self.told.push(Told::Planned(key.clone(), description));
+            }
+        }
+        self.learn(key, Learnt::Outcome(&write, &Outcome::Planned), now);
+        pass.outcomes.push((write, Outcome::Planned));
+        pass.effects += 1;
+    }
+
+    fn send(&mut self, key: &C::Key, pass: u64, ask: Ask<C>, now: Now) {
+        self.learn(key, Learnt::Sent(&ask), now);
+        self.last_id += 1;
+        let (id, key) = (self.last_id, key.clone());
+        let attempt = self.queue(&key).num_requeues(&key);
+        let in_flight = InFlight {
+            key: key.clone(),
+            pass,
+            ask: ask.clone(),
+            sent: now,
+        };
+        self.in_flight.insert(id, in_flight);
+        self.effects.push(Effect {
+            id,
+            key,
+            attempt,
+            ask,
+        });
+    }
+
+    /// The pass has come to its end. One that failed is retried by its queue, if that is its policy: what it names for
+    /// the key itself does not count then.
+    fn finish(&mut self, key: &C::Key, pass: &Pass<C>, mut wakes: Vec<(C::Key, Wake)>, now: Now) {
+        if pass.failed.is_some() && self.queue(key).queue.retry == Retry::RateLimited {
+            self.stop(key, pass, now);
+            wakes.retain(|(woken, _)| woken != key);
+        } else {
+            self.succeed(key, pass);
+        }
+        self.wake(wakes, now);
+    }
+
+    /// Everything that the controller would do has been tried in this pass.
+    fn stop(&mut self, key: &C::Key, pass: &Pass<C>, now: Now) {
+        if let Some(wait) = pass.failed {
+            self.end(key, pass).retry(key.clone(), wait, now);
+        } else if pass.is_planned() || pass.has_failure() {
+            self.succeed(key, pass);
+        } else {
+            self.get_nowhere(key, pass, now);
+        }
+    }
+
+    fn get_nowhere(&mut self, key: &C::Key, pass: &Pass<C>, now: Now) {
+        self.told.push(Told::NoProgress(key.clone()));
+        self.end(key, pass).retry(key.clone(), Duration::ZERO, now);
+    }
+
+    fn succeed(&mut self, key: &C::Key, pass: &Pass<C>) {
+        if pass.is_planned() {
+            let planned = pass.outcomes.iter().map(|(write, _)| write.clone());
+            self.plans.insert(key.clone(), planned.collect());
+        } else {
+            self.plans.remove(key);
+        }
+        self.end(key, pass).forget(key);
+    }
+
+    pub(super) fn end(&mut self, key: &C::Key, pass: &Pass<C>) -> &mut KeyQueue<C::Key> {
+        let queue = self.queue(key);
+        if pass.parked {
+            queue.park(false);
+        }
+        queue.done(key);
+        queue
+    }
+
+    /// A pass that has waited so long, and has sent nothing, gives its place up.
+    pub(super) fn give_up_waiting(&mut self, now: Now) {
+        let is_late = |pass: &Pass<C>| {
+            let since = pass.waits_since.filter(|_| !pass.is_out());
+            since.is_some_and(|since| now.uptime.saturating_sub(since) >= LONGEST_WAIT)
+        };
+        while let Some(key) = self.line.first_fresh().cloned()
+            && self.passes.get(&key).is_some_and(is_late)
+            && let Some(pass) = self.passes.remove(&key)
+        {
+            self.line.retain(|waiting| *waiting != key);
+            self.end(&key, &pass).wake(key, Wake::Now, now);
+        }
+    }
+}

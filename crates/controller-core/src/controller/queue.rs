@@ -1,0 +1,357 @@
+//! The keys of one declared queue: who is next, who waits for a time, who has failed how often.
+//!
+//! A value: whoever calls says what time it is. The contract is client-go's (CORE-1): a key is processed once at a
+//! time, duplicates collapse, and a key that is added while it is processed is queued again when that ends.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::hash::Hash;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::{Now, Wake};
+use crate::workqueue::{QueueMetrics, TokenBucket, exponential};
+
+/// How a queue hands out its keys and how it retries them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Queue {
+    /// The name in `workqueue_*`, as upstream has it; a queue without one has no such metrics.
+    pub name: Option<&'static str>,
+    /// Which key is handed out first.
+    pub order: Order,
+    /// How many of its keys are in a pass at the same time, at most.
+    pub workers: usize,
+    /// The time between the beginnings of two passes, at least.
+    pub interval: Duration,
+    /// Whether its keys are handed out only while this process leads.
+    pub needs_term: bool,
+    /// Whether a pass that only waits for an answer counts as one of `workers`.
+    pub reads_hold_workers: bool,
+    /// When a key whose pass failed comes back.
+    pub retry: Retry,
+}
+
+impl Queue {
+    /// First in, first out, one worker, in a term, retried by client-go's rate limiter.
+    pub const FIFO: Self = Self {
+        name: None,
+        order: Order::Fifo,
+        workers: 1,
+        interval: Duration::ZERO,
+        needs_term: true,
+        reads_hold_workers: true,
+        retry: Retry::RateLimited,
+    };
+}
+
+/// Which key of a queue is handed out first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// The one that was added first.
+    Fifo,
+    /// The one with the earliest [`Wake::At`].
+    EarliestFirst,
+}
+
+/// When a key whose pass failed comes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retry {
+    /// After client-go's rate limiter: per key 5 ms doubling to 1000 s, overall 10 a second with a burst of 100.
+    RateLimited,
+    /// When the controller says: [`Controller::next`](super::Controller::next) names the time.
+    ByController,
+}
+
+/// The overall limit on retries. Source: client-go, `DefaultTypedControllerRateLimiter`.
+const RETRY_QPS: f64 = 10.0;
+const RETRY_BURST: u32 = 100;
+/// The first wait after a failure, and the longest. Source: the same.
+const BASE_DELAY: Duration = Duration::from_millis(5);
+const MAX_DELAY: Duration = Duration::from_secs(1000);
+
+/// The keys of one queue.
+#[derive(Clone, Debug)]
+pub(super) struct KeyQueue<K> {
+    pub(super) queue: Queue,
+    metrics: Option<QueueMetrics>,
+    /// Of a fifo queue: keys to be handed out. Not those that are processed.
+    ready: VecDeque<K>,
+    /// Keys to be processed, also those that are processed now and come back after that.
+    dirty: HashSet<K>,
+    /// Since when each dirty key is, for the metrics.
+    added: HashMap<K, Duration>,
+    /// Keys in a pass, each with the number of its run in the metrics.
+    processing: BTreeMap<K, u64>,
+    /// How many of those only wait for an answer and hold no worker.
+    parked: usize,
+    timers: Timers<K, Timestamp>,
+    delays: Timers<K, Duration>,
+    /// Of keys that are processed: what was scheduled meanwhile.
+    after: HashMap<K, Timestamp>,
+    failures: HashMap<K, u32>,
+    retries: TokenBucket,
+    next_begin: Duration,
+}
+
+/// Keys by time, one time each.
+#[derive(Clone, Debug)]
+struct Timers<K, T> {
+    by_time: BTreeSet<(T, K)>,
+    by_key: HashMap<K, T>,
+}
+
+impl<K: Clone + Ord + Hash, T: Copy + Ord> Timers<K, T> {
+    fn new() -> Self {
+        Self {
+            by_time: BTreeSet::new(),
+            by_key: HashMap::new(),
+        }
+    }
+
+    fn set(&mut self, key: K, at: T) {
+        if let Some(known) = self.by_key.insert(key.clone(), at) {
+            if known == at {
+                return;
+            }
+            let entry = (known, key);
+            self.by_time.remove(&entry);
+            self.by_time.insert((at, entry.1));
+        } else {
+            self.by_time.insert((at, key));
+        }
+    }
+
+    fn remove(&mut self, key: &K) {
+        if let Some(at) = self.by_key.remove(key) {
+            self.by_time.remove(&(at, key.clone()));
+        }
+    }
+
+    fn first(&self) -> Option<T> {
+        self.by_time.first().map(|(at, _)| *at)
+    }
+
+    fn pop_due(&mut self, now: T) -> Option<K> {
+        self.by_time.first().filter(|(at, _)| *at <= now)?;
+        let (_, key) = self.by_time.pop_first()?;
+        self.by_key.remove(&key);
+        Some(key)
+    }
+}
+
+impl<K: Clone + Ord + Hash> KeyQueue<K> {
+    pub(super) fn new(queue: Queue, metrics: Option<QueueMetrics>) -> Self {
+        Self {
+            queue,
+            metrics,
+            ready: VecDeque::new(),
+            dirty: HashSet::new(),
+            added: HashMap::new(),
+            processing: BTreeMap::new(),
+            parked: 0,
+            timers: Timers::new(),
+            delays: Timers::new(),
+            after: HashMap::new(),
+            failures: HashMap::new(),
+            retries: TokenBucket::new(RETRY_QPS, RETRY_BURST),
+            next_begin: Duration::ZERO,
+        }
+    }
+
+    pub(super) fn wake(&mut self, key: K, wake: Wake, now: Now) {
+        match wake {
+            Wake::Now => {
+                self.add_due(now);
+                self.wake_now(key, now);
+            }
+            Wake::Within(wait) => self.delay(key, wait, now),
+            Wake::At(at) => self.schedule(key, at),
+            Wake::Never => {
+                self.timers.remove(&key);
+                self.delays.remove(&key);
+                self.after.remove(&key);
+            }
+        }
+    }
+
+    fn wake_now(&mut self, key: K, now: Now) {
+        if self.queue.order == Order::Fifo {
+            return self.add(key, now);
+        }
+        // One that is late already keeps its place.
+        let known = self.after.get(&key).or_else(|| self.timers.by_key.get(&key));
+        let at = known.map_or(now.wall, |known| now.wall.min(*known));
+        self.schedule(key, at);
+    }
+
+    /// Keys whose time has come stand before those that are woken from now on.
+    fn add_due(&mut self, now: Now) {
+        while let Some(key) = self.delays.pop_due(now.uptime) {
+            self.wake_now(key, now);
+        }
+        while self.queue.order == Order::Fifo
+            && let Some(key) = self.timers.pop_due(now.wall)
+        {
+            self.add(key, now);
+        }
+    }
+
+    fn add(&mut self, key: K, now: Now) {
+        if !self.dirty.insert(key.clone()) {
+            return;
+        }
+        self.count(&key, now);
+        if !self.processing.contains_key(&key) {
+            self.ready.push_back(key);
+        }
+    }
+
+    fn count(&mut self, key: &K, now: Now) {
+        if let Some(metrics) = &self.metrics {
+            metrics.added();
+            self.added.insert(key.clone(), now.uptime);
+        }
+    }
+
+    fn schedule(&mut self, key: K, at: Timestamp) {
+        if self.processing.contains_key(&key) {
+            self.timers.remove(&key);
+            self.after.insert(key, at);
+        } else {
+            self.timers.set(key, at);
+        }
+    }
+
+    /// The earliest time counts.
+    fn delay(&mut self, key: K, wait: Duration, now: Now) {
+        // Too far to be represented is never.
+        let Some(at) = now.uptime.checked_add(wait) else {
+            return;
+        };
+        if self.delays.by_key.get(&key).is_none_or(|known| at < *known) {
+            self.delays.set(key, at);
+        }
+    }
+
+    /// Takes the next key that may begin a pass now.
+    pub(super) fn begin(&mut self, now: Now) -> Option<K> {
+        self.add_due(now);
+        if now.uptime < self.next_begin || self.busy() >= self.queue.workers {
+            return None;
+        }
+        let key = match self.queue.order {
+            Order::Fifo => self.ready.pop_front()?,
+            Order::EarliestFirst => {
+                let key = self.timers.pop_due(now.wall)?;
+                self.count(&key, now);
+                key
+            }
+        };
+        self.dirty.remove(&key);
+        let waited = self.added.remove(&key).map(|at| now.uptime.saturating_sub(at));
+        let run = self.metrics.as_ref().map_or(0, |metrics| metrics.started(waited));
+        self.processing.insert(key.clone(), run);
+        self.next_begin = now.uptime.saturating_add(self.queue.interval);
+        Some(key)
+    }
+
+    /// The pass of `key` is over.
+    pub(super) fn done(&mut self, key: &K) {
+        if let (Some(run), Some(metrics)) = (self.processing.remove(key), &self.metrics) {
+            metrics.finished(run);
+        }
+        if let Some(at) = self.after.remove(key) {
+            self.timers.set(key.clone(), at);
+        }
+        if self.dirty.contains(key) {
+            self.ready.push_back(key.clone());
+        }
+    }
+
+    /// The pass of `key` succeeded.
+    pub(super) fn forget(&mut self, key: &K) {
+        self.failures.remove(key);
+    }
+
+    /// The pass of `key` failed: it comes back after the rate limiter's delay, no sooner than after `wait`.
+    pub(super) fn retry(&mut self, key: K, wait: Duration, now: Now) {
+        if let Some(metrics) = &self.metrics {
+            metrics.retried();
+        }
+        let failures = self.failures.entry(key.clone()).or_default();
+        *failures = failures.saturating_add(1);
+        let delay = exponential(BASE_DELAY, MAX_DELAY, *failures);
+        let overall = self.retries.take(now.uptime);
+        self.delay(key, delay.max(overall).max(wait), now);
+    }
+
+    /// How often the passes of `key` have failed in a row.
+    pub(super) fn num_requeues(&self, key: &K) -> u32 {
+        self.failures.get(key).copied().unwrap_or(0)
+    }
+
+    /// A pass begins or ends to do nothing but wait for an answer.
+    pub(super) fn park(&mut self, parked: bool) {
+        if !self.queue.reads_hold_workers {
+            self.parked = if parked {
+                self.parked + 1
+            } else {
+                self.parked.saturating_sub(1)
+            };
+        }
+    }
+
+    /// Whether it hands out keys.
+    pub(super) const fn is_open(&self, leading: bool) -> bool {
+        leading || !self.queue.needs_term
+    }
+
+    fn busy(&self) -> usize {
+        self.processing.len().saturating_sub(self.parked)
+    }
+
+    /// When [`begin`](Self::begin) is worth asking again; `None`: not before something happens.
+    pub(super) fn next_time(&self, now: Now) -> Option<Duration> {
+        if self.busy() >= self.queue.workers {
+            return None;
+        }
+        let until = |at: Timestamp| Duration::try_from(at.duration_since(now.wall)).unwrap_or_default();
+        let ready = (!self.ready.is_empty()).then_some(Duration::ZERO);
+        let timed = self.timers.first().map(until);
+        let delayed = self.delays.first().map(|at| at.saturating_sub(now.uptime));
+        let first = [ready, timed, delayed].into_iter().flatten().min()?;
+        Some(first.max(self.next_begin.saturating_sub(now.uptime)))
+    }
+
+    /// How many keys it holds in all its maps, for tests: 0 when everything is settled.
+    pub(super) fn held(&self) -> usize {
+        self.ready.len()
+            + self.dirty.len()
+            + self.added.len()
+            + self.processing.len()
+            + self.timers.by_key.len()
+            + self.delays.by_key.len()
+            + self.after.len()
+            + self.failures.len()
+    }
+
+    /// Whether `key` is handed out without further ado.
+    pub(super) fn is_woken(&self, key: &K, now: Now) -> bool {
+        let due = self.timers.by_key.get(key).is_some_and(|at| *at <= now.wall);
+        due || self.dirty.contains(key)
+    }
+
+    pub(super) fn ready_keys(&self) -> impl Iterator<Item = &K> {
+        self.ready.iter()
+    }
+
+    /// Whether `key` comes back after a wait.
+    pub(super) fn is_waiting(&self, key: &K) -> bool {
+        self.delays.by_key.contains_key(key)
+    }
+
+    /// When `key` comes back by itself, by wall time; for tests of what a pass promised.
+    pub(super) fn scheduled_at(&self, key: &K) -> Option<Timestamp> {
+        self.timers.by_key.get(key).copied()
+    }
+}

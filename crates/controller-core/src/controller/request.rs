@@ -1,0 +1,112 @@
+//! A question or a write as a request, and how it is sent.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use jiff::Timestamp;
+use kube::client::Body;
+use serde::Deserialize;
+
+use super::{Accepted, Question, Write};
+use crate::api::dated::{body_of, date_of};
+use crate::api::limits::{AnswerWithin, Permitted};
+use crate::api::{Call, CallFailed, Caller};
+use crate::leader::{LeaseLost, Term};
+
+/// A request as data.
+#[derive(Debug)]
+pub struct Request {
+    /// What is asked of the API server, for messages and the classification of the answer.
+    pub call: Call,
+    /// The request itself, as [`kube::core::Request`] makes it.
+    pub http: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+    /// How long the answer may take, if not as long as any other.
+    pub answer_within: Option<Duration>,
+}
+
+/// Who sends the requests of a controller.
+#[derive(Clone)]
+pub(super) struct Sender {
+    pub(super) client: kube::Client,
+    pub(super) caller: Caller,
+}
+
+/// The part of an object that says which version of which object it is.
+#[derive(Default, Deserialize)]
+struct Identified {
+    #[serde(default)]
+    metadata: IdentifiedMetadata,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct IdentifiedMetadata {
+    #[serde(default)]
+    uid: Option<String>,
+    #[serde(default)]
+    resource_version: Option<String>,
+}
+
+impl Sender {
+    /// Asks; the answer, and the API server's clock.
+    pub(super) async fn ask<Q: Question>(
+        &self,
+        question: &Q,
+    ) -> (Result<Q::Answer, CallFailed>, Option<Timestamp>) {
+        let request = question.request();
+        let mut date = None;
+        let read = async {
+            let (body, said) = self.send(request.http, request.answer_within).await?;
+            date = said;
+            question.read(&body).map_err(kube::Error::SerdeError)
+        };
+        let value = self.caller.read(request.call, read).await;
+        (value, date)
+    }
+
+    /// Writes, while `term` lasts.
+    pub(super) async fn write(
+        &self,
+        write: &impl Write,
+        term: Option<&Term>,
+    ) -> Result<Accepted, CallFailed> {
+        let request = write.request();
+        let Some(term) = term else {
+            let (call, source) = (request.call, LeaseLost);
+            return Err(CallFailed::LeaseLost { call, source });
+        };
+        let sent = async {
+            let (body, _) = self.send(request.http, request.answer_within).await?;
+            Ok(accepted(&body))
+        };
+        self.caller.write(term, request.call, sent).await
+    }
+
+    /// Sends a request that the loop has got a permit for; the body of the answer, and the API server's clock.
+    async fn send(
+        &self,
+        http: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+        within: Option<Duration>,
+    ) -> kube::Result<(Bytes, Option<Timestamp>)> {
+        let mut http = http.map_err(kube::Error::BuildRequest)?.map(Body::from);
+        http.extensions_mut().insert(Permitted);
+        if let Some(within) = within {
+            http.extensions_mut().insert(AnswerWithin(within));
+        }
+        let response = self.client.send(http).await?;
+        let date = date_of(response.headers());
+        Ok((body_of(response).await?, date))
+    }
+}
+
+/// An answer may be a `Status`, or what a proxy makes of it: then it says nothing of the object.
+fn accepted(body: &[u8]) -> Accepted {
+    let Identified { metadata } = serde_json::from_slice(body).unwrap_or_default();
+    Accepted {
+        uid: metadata
+            .uid
+            .filter(|uid| !uid.is_empty())
+            .map(|uid| uid.as_str().into()),
+        version: metadata.resource_version.and_then(|version| version.parse().ok()),
+    }
+}

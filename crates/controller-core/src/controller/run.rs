@@ -1,0 +1,254 @@
+//! The asynchronous part: performs what the loop asks for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use tracing::Instrument;
+
+use super::request::Sender;
+use super::{
+    AnswerOf, Ask, Completed, Controller, Description, Effect, Loop, Now, Observed, Polled, Told, Watching,
+};
+use crate::api::limits::Permits;
+use crate::api::{CallFailed, Outcome};
+use crate::clock::Clock;
+use crate::events::Recorder;
+use crate::leader::{Leadership, Term};
+use crate::metrics::PlannedWrites;
+use crate::runtime::{Env, Failure};
+use crate::shutdown::Shutdown;
+use crate::tasks::TaskSet;
+use crate::workers::SyncFailures;
+
+/// A controller and its loop, shared by the task that performs its effects and the informers that tell it.
+pub struct Driver<C: Controller> {
+    controller: Arc<C>,
+    event_loop: Mutex<Loop<C>>,
+    woken: Notify,
+    clock: Clock,
+    origin: Instant,
+    recorder: Recorder,
+    planned: PlannedWrites,
+    failures: SyncFailures,
+}
+
+/// Runs `controller` over what `watch` makes the informers of, until `env.shutdown` drains or its work is over.
+pub async fn run<C: Controller>(
+    env: Env,
+    controller: prometheus::Result<C>,
+    watch: impl FnOnce(&mut Watching<'_, C>) -> C::Stores + Send,
+) -> Result<(), Failure> {
+    let mut tasks = TaskSet::new();
+    let (driver, synced) = {
+        let mut watching = Watching::new(&env)?;
+        let stores = watch(&mut watching);
+        let driver = Arc::new(Driver::new(controller?, stores, &env)?);
+        C::register(&driver, &env.registry)?;
+        let synced = watching.start(&driver, &mut tasks);
+        (driver, synced)
+    };
+    let sender = Sender {
+        client: env.client.clone(),
+        caller: env.caller.clone(),
+    };
+    let driving = async {
+        tokio::select! {
+            biased;
+            () = env.shutdown.draining() => return Ok(()),
+            () = synced => {}
+        }
+        driver
+            .drive(&sender, &env.permits, &env.leadership, &env.shutdown)
+            .await
+    };
+    tokio::select! {
+        ended = driving => ended,
+        failed = tasks.first_failure() => Err(failed.into()),
+    }
+}
+
+impl<C: Controller> Driver<C> {
+    fn new(controller: C, stores: C::Stores, env: &Env) -> prometheus::Result<Self> {
+        let controller = Arc::new(controller);
+        let names = controller.queues().into_iter().map(|queue| queue.name);
+        let metrics = names.map(|name| name.map(|name| env.queue_metrics(name)).transpose());
+        let metrics = metrics.collect::<prometheus::Result<Vec<_>>>()?;
+        Ok(Self {
+            event_loop: Mutex::new(Loop::new(Arc::clone(&controller), stores, metrics, env.dry_run)),
+            controller,
+            woken: Notify::new(),
+            origin: env.clock.instant(),
+            clock: env.clock.clone(),
+            recorder: env.events.clone(),
+            planned: env.planned.clone(),
+            failures: SyncFailures::register(&env.registry)?,
+        })
+    }
+
+    /// What `look` makes of the memory and the stores, for metrics.
+    pub fn scrape<T>(&self, look: impl FnOnce(&C::Memory, &C::Stores) -> T) -> T {
+        let event_loop = self.event_loop.lock();
+        look(event_loop.memory(), event_loop.stores())
+    }
+
+    /// Lets the loop hear of something, tells what came of it, and has the loop take its turn.
+    pub(super) fn act(&self, act: impl FnOnce(&mut Loop<C>, Now)) {
+        if self.hear(act) {
+            self.woken.notify_one();
+        }
+    }
+
+    /// The same without the turn; whether one is worth it.
+    fn hear(&self, act: impl FnOnce(&mut Loop<C>, Now)) -> bool {
+        let now = self.now();
+        let (told, is_woken) = {
+            let mut event_loop = self.event_loop.lock();
+            act(&mut event_loop, now);
+            (event_loop.take_told(), event_loop.take_woken())
+        };
+        self.tell(told);
+        is_woken
+    }
+
+    fn now(&self) -> Now {
+        Now {
+            wall: self.clock.now(),
+            uptime: self.clock.instant() - self.origin,
+        }
+    }
+
+    async fn drive(
+        &self,
+        sender: &Sender,
+        permits: &Permits,
+        leadership: &Leadership,
+        shutdown: &Shutdown,
+    ) -> Result<(), Failure> {
+        self.hear(|event_loop, now| event_loop.observe(Observed::Synced, now));
+        let mut term: Option<Term> = None;
+        let mut draining = false;
+        let mut in_flight = FuturesUnordered::new();
+        loop {
+            if term.as_ref().is_some_and(|term| !term.is_valid()) {
+                term = None;
+                self.hear(|event_loop, now| event_loop.observe(Observed::Leading(false), now));
+            }
+            let (polled, is_drained, finished) = {
+                let mut event_loop = self.event_loop.lock();
+                let polled = event_loop.poll(self.now(), permits);
+                (polled, event_loop.is_drained(), event_loop.finished())
+            };
+            let Polled { effects, told, again } = polled;
+            self.tell(told);
+            if let Some(finished) = finished {
+                return finished.map_err(Into::into);
+            }
+            if is_drained {
+                return Ok(());
+            }
+            in_flight.extend(
+                effects
+                    .into_iter()
+                    .map(|effect| self.perform(sender, effect, term.clone())),
+            );
+            tokio::select! {
+                biased;
+                () = shutdown.draining(), if !draining => {
+                    draining = true;
+                    self.event_loop.lock().drain();
+                }
+                () = lost(term.as_ref()) => {}
+                next = leadership.lead(), if term.is_none() && !draining => {
+                    tracing::info!(controller = C::NAME, "working");
+                    term = Some(next);
+                    self.hear(|event_loop, now| event_loop.observe(Observed::Leading(true), now));
+                }
+                Some((id, completed)) = in_flight.next() => {
+                    self.hear(|event_loop, now| event_loop.completed(id, completed, now));
+                }
+                () = self.woken.notified() => {}
+                () = self.wait(again) => {}
+            }
+            // A long queue of keys that need nothing must not keep the thread from everybody else.
+            tokio::task::consume_budget().await;
+        }
+    }
+
+    async fn wait(&self, again: Option<Duration>) {
+        match again {
+            Some(wait) => self.clock.sleep(wait).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    async fn perform(
+        &self,
+        sender: &Sender,
+        effect: Effect<C>,
+        term: Option<Term>,
+    ) -> (u64, Completed<AnswerOf<C>>) {
+        let Effect {
+            id,
+            key,
+            attempt,
+            ask,
+        } = effect;
+        let span = tracing::info_span!("sync", controller = C::NAME, %key, attempt);
+        let performed = async {
+            let completed = match ask {
+                Ask::Question(question) => {
+                    let (value, date) = sender.ask(&question).await;
+                    Completed::Read(value, date)
+                }
+                Ask::Write(write) => Completed::Wrote(sender.write(&write, term.as_ref()).await),
+            };
+            (id, completed)
+        };
+        performed.instrument(span).await
+    }
+
+    fn tell(&self, told: Vec<Told<C>>) {
+        for told in told {
+            match told {
+                Told::Event(event) => self.controller.record(event, &self.recorder),
+                Told::Wrote(key, Description { action, text, .. }) => tracing::info!(%key, action, "{text}"),
+                Told::Planned(key, Description { action, text, .. }) => {
+                    self.planned.count(action);
+                    tracing::info!(%key, action, "dry run, not written: {text}");
+                }
+                Told::Failed(key, failed) => self.tell_failure(&key, &failed),
+                Told::NoProgress(key) => {
+                    self.failures.count("NoProgress");
+                    tracing::error!(%key, "asked for the same again and again, will be retried");
+                }
+            }
+        }
+    }
+
+    fn tell_failure(&self, key: &C::Key, failed: &CallFailed) {
+        if let CallFailed::LeaseLost { .. } = failed {
+            tracing::debug!(%key, "dropped: {failed}");
+            return;
+        }
+        let reason = failed.reason();
+        self.failures.count(reason);
+        if let Outcome::Throttled(wait) = failed.outcome() {
+            tracing::debug!(%key, ?wait, "the API server asks to wait: {failed}");
+            return;
+        }
+        tracing::warn!(%key, reason, "sync failed, will be retried: {failed}");
+    }
+}
+
+/// Completes when the term is over; never without one.
+async fn lost(term: Option<&Term>) {
+    match term {
+        Some(term) => term.lost().await,
+        None => std::future::pending().await,
+    }
+}

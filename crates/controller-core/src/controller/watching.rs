@@ -1,0 +1,138 @@
+//! Which informers tell the loop.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt, stream};
+use kube::Resource;
+use tokio::sync::watch;
+
+use super::{Controller, Driver, Observed, Watches};
+use crate::informer::{Change, Handler, Informer, InformerState, Source, Store, View, Wire};
+use crate::runtime::{Env, Informers};
+use crate::tasks::TaskSet;
+
+/// Makes the informers of a controller.
+pub struct Watching<'a, C: Controller> {
+    env: &'a Env,
+    informers: Informers<'a>,
+    start: Vec<Start<C>>,
+    synced: Vec<BoxFuture<'static, ()>>,
+}
+
+type Start<C> = Box<dyn FnOnce(&Arc<Driver<C>>, &mut TaskSet) + Send>;
+
+impl<'a, C: Controller> Watching<'a, C> {
+    pub(super) fn new(env: &'a Env) -> prometheus::Result<Self> {
+        Ok(Self {
+            informers: env.informers()?,
+            env,
+            start: Vec::new(),
+            synced: Vec::new(),
+        })
+    }
+
+    /// All objects of `K`, listed and watched. Must be called within a tokio runtime.
+    pub fn of<K, W>(&mut self) -> Store<W::View>
+    where
+        K: Resource<DynamicType = ()> + k8s_openapi::Resource,
+        W: Wire,
+        C: Watches<W::View>,
+    {
+        let source = self.informers.source::<K, W>();
+        match self.env.source_of::<W>() {
+            None => self.over::<K, _>(source),
+            Some(over) => self.over::<K, _>(over(source)),
+        }
+    }
+
+    fn over<K, S>(&mut self, source: S) -> Store<S::View>
+    where
+        K: Resource<DynamicType = ()> + k8s_openapi::Resource,
+        S: Source,
+        C: Watches<S::View>,
+    {
+        let informer = self.informers.over::<K, _>(source);
+        let store = informer.store();
+        let synced = store.clone();
+        self.synced.push(async move { synced.synced().await }.boxed());
+        self.start.push(Box::new(move |driver, tasks| {
+            start::<K, _, C>(informer, driver, tasks);
+        }));
+        store
+    }
+
+    /// Starts the informers; completes when their caches are full.
+    pub(super) fn start(
+        self,
+        driver: &Arc<Driver<C>>,
+        tasks: &mut TaskSet,
+    ) -> impl Future<Output = ()> + use<C> {
+        for start in self.start {
+            start(driver, tasks);
+        }
+        let mut synced = stream::iter(self.synced);
+        async move {
+            while let Some(synced) = synced.next().await {
+                synced.await;
+            }
+        }
+    }
+}
+
+fn start<K, S, C>(informer: Informer<S>, driver: &Arc<Driver<C>>, tasks: &mut TaskSet)
+where
+    K: k8s_openapi::Resource,
+    S: Source,
+    C: Watches<S::View>,
+{
+    let state = informer.state();
+    tasks.spawn("informer", informer.handler(Arc::clone(driver)).run());
+    let driver = Arc::clone(driver);
+    tasks.spawn("watch health", async move {
+        tell_health(&driver, K::URL_PATH_SEGMENT, state).await;
+    });
+}
+
+/// Tells the loop, for ever, whether the watch stands.
+async fn tell_health<C: Controller>(
+    driver: &Driver<C>,
+    resource: &'static str,
+    mut state: watch::Receiver<InformerState>,
+) {
+    let mut told = false;
+    loop {
+        let stands = {
+            let state = state.borrow_and_update();
+            state.synced && state.last_error.is_none()
+        };
+        if std::mem::replace(&mut told, stands) != stands {
+            driver.act(|event_loop, now| event_loop.observe(Observed::Watching(resource, stands), now));
+        }
+        if state.changed().await.is_err() {
+            // The informer is gone, and with it the process.
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+impl<C: Watches<V>, V: View> Handler<V> for Driver<C> {
+    /// A write of ours may have been accepted between the change of the store and its telling: what the store holds now
+    /// is told, so that the memory is never set back.
+    fn on_change(&self, change: Change<'_, V>, store: &Store<V>) {
+        let held = |view: &Arc<V>| store.get(view.key());
+        self.act(|event_loop, now| match change {
+            Change::Deleted(_) => event_loop.changed(change, now),
+            Change::Added(new) => {
+                if let Some(new) = &held(new) {
+                    event_loop.changed(Change::Added(new), now);
+                }
+            }
+            Change::Updated { old, new } => {
+                if let Some(new) = &held(new) {
+                    event_loop.changed(Change::Updated { old, new }, now);
+                }
+            }
+        });
+    }
+}

@@ -1,0 +1,155 @@
+//! What serves the controller and ends after it: the admin server, the election, the event sender. Binary and tests
+//! put a process together from the same.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use super::{Env, Failure, SourceOf};
+use crate::admin::{self, AdminServer};
+use crate::api::Caller;
+use crate::api::limits::Permits;
+use crate::clock::Clock;
+use crate::config::CommonConfig;
+use crate::events::{self, EventMetrics, Recorder, Reporter};
+use crate::informer::Wire;
+use crate::leader::{ElectionConfig, ElectionMetrics, Leadership, elector};
+use crate::metrics::Metrics;
+use crate::readiness::{Liveness, Readiness};
+use crate::shutdown::{self, Shutdown, Trigger};
+use crate::tasks::TaskSet;
+
+/// The tasks of a process besides its controller's.
+#[derive(Debug)]
+pub struct Services {
+    /// The tasks.
+    pub tasks: TaskSet,
+    /// Ends them; the Lease is released.
+    pub stop: Trigger,
+    shutdown: Shutdown,
+}
+
+impl Env {
+    /// What a controller runs in: without an election and without events, until [`Services::start`].
+    pub fn new(
+        client: kube::Client,
+        permits: Permits,
+        clock: Clock,
+        metrics: &Metrics,
+        dry_run: bool,
+        shutdown: Shutdown,
+    ) -> Self {
+        let caller = Caller::new(clock.clone());
+        let readiness = Readiness::new();
+        let asked = caller.clone();
+        readiness.notes("missing right", move || asked.missing_rights());
+        Self {
+            client,
+            permits,
+            clock,
+            caller,
+            registry: metrics.registry().clone(),
+            planned: metrics.planned_writes().clone(),
+            readiness,
+            liveness: Liveness::new(),
+            events: Recorder::disabled(),
+            leadership: Leadership::always(),
+            shutdown,
+            dry_run,
+            source: None,
+        }
+    }
+
+    /// The same, with `over` between one kind of objects and its informer: a test puts a bug there.
+    #[must_use]
+    pub fn over_source<W: Wire>(mut self, over: SourceOf<W>) -> Self {
+        let over: Arc<dyn Any + Send + Sync> = Arc::new(over);
+        self.source = Some(over);
+        self
+    }
+
+    pub(crate) fn source_of<W: Wire>(&self) -> Option<SourceOf<W>> {
+        self.source.as_ref()?.downcast_ref().copied()
+    }
+}
+
+impl Services {
+    /// No tasks yet.
+    pub fn new() -> Self {
+        let (stop, shutdown) = shutdown::channel();
+        Self {
+            tasks: TaskSet::new(),
+            stop,
+            shutdown,
+        }
+    }
+
+    /// Starts the election, if there is to be one, and the event sender. A dry run leaves no trace, so that it can stand
+    /// beside the controller that does the work (CORE-14).
+    pub fn start(
+        &mut self,
+        env: &mut Env,
+        election: Option<ElectionConfig>,
+        reporter: Reporter,
+    ) -> Result<(), Failure> {
+        if env.dry_run {
+            return Ok(());
+        }
+        if let Some(election) = election {
+            env.leadership = self.elect(election, env)?;
+        }
+        env.events = self.record(reporter, env)?;
+        Ok(())
+    }
+
+    pub(super) async fn serve(
+        &mut self,
+        common: &CommonConfig,
+        clock: &Clock,
+        state: admin::State,
+    ) -> Result<(), Failure> {
+        let limits = admin::Limits::default();
+        let server =
+            AdminServer::bind(common.http_bind_address, tls_files(common), clock.clone(), limits).await?;
+        tracing::info!(address = %server.local_addr(), "admin server listens");
+        let stop = self.shutdown.clone();
+        self.tasks.spawn(
+            "admin server",
+            server.serve(state, async move { stop.draining().await }),
+        );
+        Ok(())
+    }
+
+    fn elect(&mut self, election: ElectionConfig, env: &Env) -> Result<Leadership, Failure> {
+        let metrics = ElectionMetrics::register(&env.registry, &election.name)?;
+        let (elector, leadership) = elector(env.client.clone(), env.clock.clone(), election, metrics);
+        self.tasks
+            .spawn("leader election", elector.run(self.shutdown.clone()));
+        let asked = leadership.clone();
+        env.readiness
+            .check("lease", move || asked.missing_right().map_or(Ok(()), Err));
+        Ok(leadership)
+    }
+
+    fn record(&mut self, reporter: Reporter, env: &Env) -> Result<Recorder, Failure> {
+        let metrics = EventMetrics::register(&env.registry)?;
+        let (recorder, sender) = events::channel(reporter, env.clock.clone(), metrics);
+        self.tasks.spawn(
+            "event sender",
+            sender.run(env.client.clone(), self.shutdown.clone()),
+        );
+        Ok(recorder)
+    }
+}
+
+impl Default for Services {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn tls_files(common: &CommonConfig) -> Option<admin::TlsPaths> {
+    Some(admin::TlsPaths {
+        cert: common.tls_cert_file.clone()?,
+        key: common.tls_private_key_file.clone()?,
+    })
+}

@@ -1,0 +1,219 @@
+//! Drain and dry run.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
+
+use controller_core::api::Outcome;
+use controller_core::controller::{Observed, Step, Wake};
+
+use crate::queue::ask_once;
+use crate::rig::{MS, NOTHING, Permits, Rig, SECOND, Setup};
+use crate::scripted::{Scripted, Seen, reads, writes};
+
+#[test]
+fn a_drain_takes_no_new_keys_and_lets_passes_run_to_their_end() {
+    let mut rig = Setup::workers(2)
+        .limit(Permits::new(1.0, 1))
+        .rig(|seen| match seen.answer("q") {
+            None => reads(["q"]),
+            Some(_) if seen.is_accepted(seen.key) => Step::Done(vec![(seen.key, Wake::Now)]),
+            Some(_) => writes([seen.key]),
+        });
+    rig.wake_all(["x=1", "y=1", "z=1"]);
+    assert_eq!(rig.turn(), ["x=1 asks q"]);
+    assert!(!rig.event_loop.is_drained(), "no drain has begun");
+    rig.event_loop.drain();
+    rig.answer("q", "x");
+    assert_eq!(rig.turn(), NOTHING);
+    assert_eq!(rig.after(SECOND), ["x=1 writes x=1"]);
+    rig.accept("x=1");
+    assert_eq!(rig.after(SECOND), ["y=1 writes y=1"]);
+    assert!(!rig.event_loop.is_drained());
+    rig.fail("y=1", Outcome::Conflict);
+    assert_eq!(rig.turn(), NOTHING);
+    assert!(rig.event_loop.is_drained());
+    assert_eq!(rig.after(60 * SECOND), NOTHING);
+    assert_eq!(rig.again, None);
+}
+
+#[test]
+fn a_drain_of_a_loop_without_passes_is_over_at_once() {
+    for mut rig in [
+        Setup::default().rig(ask_once),
+        Setup::default().unsynced(ask_once),
+    ] {
+        rig.wake("a");
+        rig.event_loop.drain();
+        assert!(rig.event_loop.is_drained());
+        assert_eq!(rig.turn(), NOTHING);
+    }
+}
+
+#[test]
+fn caches_that_are_full_after_a_drain_has_begun_start_nothing() {
+    let mut rig = Setup::default().unsynced(ask_once);
+    rig.lead(true);
+    rig.wake("a");
+    rig.event_loop.drain();
+    rig.event_loop.observe(Observed::Synced, rig.now);
+    assert_eq!(rig.turn(), NOTHING);
+    assert!(rig.event_loop.is_drained());
+}
+
+#[test]
+fn a_lost_term_ends_a_drain() {
+    let mut rig = Setup::default().rig(ask_once);
+    rig.wake("a");
+    rig.turn();
+    rig.event_loop.drain();
+    rig.lead(false);
+    assert!(rig.event_loop.is_drained());
+}
+
+fn dry(next: impl Fn(&Seen<'_>) -> Step<Scripted> + Send + Sync + 'static) -> Rig {
+    let setup = Setup {
+        dry_run: true,
+        // Nothing is sent, so nothing needs a permit.
+        limit: Permits::new(0.001, 1),
+        ..Setup::default()
+    };
+    setup.rig(next)
+}
+
+/// What was told but for the term.
+fn planned(rig: &mut Rig) -> Vec<String> {
+    let told = rig.told().into_iter();
+    told.filter(|told| !told.starts_with("Leading")).collect()
+}
+
+#[test]
+fn a_dry_run_sends_nothing_and_goes_on_as_if_it_had() {
+    let mut rig = dry(|seen| match seen.outcome("step=1") {
+        None => writes(["step=1", "x=1"]),
+        Some(_) => writes(["x=1", "y=1"]),
+    });
+    rig.wake("a");
+    assert_eq!(rig.turn(), NOTHING);
+    assert_eq!(rig.limit.taken.get(), 0);
+    assert_eq!(
+        rig.learnt()[2..],
+        ["step=1: planned", "x=1: planned", "y=1: planned"]
+    );
+    assert_eq!(
+        planned(&mut rig),
+        ["a would write x=1", "a would write y=1"],
+        "a step is not counted"
+    );
+    assert_eq!(rig.again, None, "the pass has not failed");
+}
+
+#[test]
+fn a_planned_write_is_counted_once_until_the_plan_changes() {
+    let mut rig = dry(|seen| {
+        let changed = seen.knows("Leading(false)");
+        writes(if changed { ["x=1", "y=2"] } else { ["x=1", "y=1"] })
+    });
+    rig.wake("a");
+    rig.turn();
+    assert_eq!(planned(&mut rig), ["a would write x=1", "a would write y=1"]);
+    rig.wake("a");
+    rig.turn();
+    assert_eq!(planned(&mut rig), NOTHING);
+    rig.wake("b");
+    rig.turn();
+    assert_eq!(
+        planned(&mut rig),
+        ["b would write x=1", "b would write y=1"],
+        "each key has its own plan"
+    );
+    rig.lead(false);
+    rig.lead(true);
+    rig.wake("a");
+    rig.turn();
+    assert_eq!(planned(&mut rig), ["a would write y=2"]);
+}
+
+#[test]
+fn a_plan_that_was_given_up_is_counted_when_it_comes_back() {
+    let is_wanted = Arc::new(AtomicBool::new(true));
+    let wanted = Arc::clone(&is_wanted);
+    let mut rig = dry(move |_| {
+        if wanted.load(SeqCst) {
+            writes(["x=1"])
+        } else {
+            Step::Done(vec![])
+        }
+    });
+    for (wanted, counted) in [
+        (true, &["a would write x=1"][..]),
+        (false, &[]),
+        (true, &["a would write x=1"]),
+    ] {
+        is_wanted.store(wanted, SeqCst);
+        rig.wake("a");
+        rig.turn();
+        assert_eq!(planned(&mut rig), counted);
+    }
+}
+
+/// Asks, then plans.
+fn read_then_plan(seen: &Seen<'_>) -> Step<Scripted> {
+    match seen.reply("q") {
+        None => reads(["q"]),
+        Some(reply) if reply.value.is_err() => Step::Done(vec![]),
+        Some(_) => writes(["x=1"]),
+    }
+}
+
+fn planned_once(rig: &mut Rig) {
+    rig.limit = Permits::default();
+    rig.wake("a");
+    assert_eq!(rig.turn(), ["a asks q"]);
+    rig.answer("q", "x");
+    rig.turn();
+    assert_eq!(planned(rig), ["a would write x=1"]);
+    rig.wake("a");
+    assert_eq!(rig.turn(), ["a asks q"]);
+}
+
+#[test]
+fn a_plan_that_could_not_be_made_has_not_changed() {
+    let mut rig = dry(read_then_plan);
+    planned_once(&mut rig);
+    rig.fail("q", Outcome::Retry { fate_unknown: false });
+    rig.turn();
+    assert_eq!(rig.after(5 * MS), ["a asks q"]);
+    rig.answer("q", "x");
+    rig.turn();
+    assert_eq!(planned(&mut rig), ["a failed: Failed"]);
+}
+
+#[test]
+fn a_plan_that_the_end_of_a_term_has_cut_off_has_not_changed() {
+    let mut rig = dry(read_then_plan);
+    planned_once(&mut rig);
+    rig.lead(false);
+    rig.lead(true);
+    rig.wake("a");
+    rig.answer("q", "x");
+    assert_eq!(rig.turn(), ["a asks q"]);
+    rig.answer("q", "x");
+    rig.turn();
+    assert_eq!(planned(&mut rig), NOTHING);
+}
+
+#[test]
+fn a_write_that_is_planned_again_in_one_pass_is_counted_once() {
+    let mut rig = dry(|seen| match (seen.outcome("x=1"), seen.reply("q")) {
+        (Some(_), None) => reads(["q"]),
+        _ => writes(["x=1"]),
+    });
+    rig.limit = Permits::default();
+    rig.wake("a");
+    assert_eq!(rig.turn(), ["a asks q"]);
+    rig.answer("q", "x");
+    rig.change();
+    rig.turn();
+    assert_eq!(planned(&mut rig), ["a would write x=1"]);
+}

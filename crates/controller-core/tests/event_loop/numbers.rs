@@ -1,0 +1,137 @@
+//! `workqueue_*`: the metrics follow a key through the queue.
+
+use std::time::Duration;
+
+use controller_core::api::Outcome;
+use controller_core::clock::Clock;
+use controller_core::controller::{Order, Queue, Step, Wake};
+use controller_core::workqueue::QueueMetrics;
+use harness::sim::START;
+use prometheus::Registry;
+
+use crate::queue::ask_once;
+use crate::rig::{MS, Rig, SECOND, Setup};
+use crate::scripted::{Scripted, Seen};
+
+fn counted(
+    queue: Queue,
+    next: impl Fn(&Seen<'_>) -> Step<Scripted> + Send + Sync + 'static,
+) -> (Rig, Registry) {
+    let registry = Registry::new();
+    let metrics = QueueMetrics::register(&registry, Clock::starting_at(START), "test").unwrap();
+    let setup = Setup {
+        queues: vec![queue],
+        metrics: vec![Some(metrics)],
+        ..Setup::default()
+    };
+    (setup.rig(next), registry)
+}
+
+/// The value of a metric of the queue; the waits here are whole seconds.
+fn value(registry: &Registry, name: &str) -> i64 {
+    let text = prometheus::TextEncoder::new()
+        .encode_to_string(&registry.gather())
+        .unwrap();
+    let series = format!("{name}{{name=\"test\"}} ");
+    let mut values = text.lines().filter_map(|line| line.strip_prefix(&series));
+    values.next().unwrap().parse().unwrap()
+}
+
+#[track_caller]
+fn assert_counts(registry: &Registry, adds: i64, depth: i64, begun: i64, ended: i64, retries: i64) {
+    let counts = [
+        "workqueue_adds_total",
+        "workqueue_depth",
+        "workqueue_queue_duration_seconds_count",
+        "workqueue_work_duration_seconds_count",
+        "workqueue_retries_total",
+    ];
+    let values = counts.map(|name| value(registry, name));
+    assert_eq!(values, [adds, depth, begun, ended, retries]);
+}
+
+#[test]
+fn the_metrics_follow_a_key_through_the_queue() {
+    let (mut rig, registry) = counted(Queue::FIFO, ask_once);
+    rig.wake("a");
+    rig.wake("a");
+    rig.wake("b");
+    assert_counts(&registry, 2, 2, 0, 0, 0);
+    rig.turn();
+    assert_counts(&registry, 2, 1, 1, 0, 0);
+    rig.wake("a");
+    assert_counts(&registry, 3, 2, 1, 0, 0);
+    rig.answer("a", "x");
+    rig.turn();
+    assert_counts(&registry, 3, 1, 2, 1, 0);
+    rig.fail("b", Outcome::Retry { fate_unknown: false });
+    rig.turn();
+    assert_counts(&registry, 3, 0, 3, 2, 1);
+    rig.answer("a", "x");
+    rig.turn();
+    assert_counts(&registry, 3, 0, 3, 3, 1);
+    rig.after(5 * MS);
+    assert_counts(&registry, 4, 0, 4, 3, 1);
+}
+
+#[test]
+fn a_wait_that_was_asked_for_is_no_retry() {
+    let (mut rig, registry) = counted(Queue::FIFO, |seen| {
+        Step::Done(vec![(seen.key, Wake::Within(SECOND))])
+    });
+    rig.wake("a");
+    rig.turn();
+    rig.after(SECOND);
+    assert_counts(&registry, 2, 0, 2, 2, 0);
+}
+
+#[test]
+fn the_wait_in_the_queue_is_measured() {
+    let (mut rig, registry) = counted(Queue::FIFO, ask_once);
+    rig.wake("a");
+    rig.turn();
+    rig.wake("b");
+    rig.after(3 * SECOND);
+    rig.answer("a", "x");
+    rig.turn();
+    assert_eq!(value(&registry, "workqueue_queue_duration_seconds_sum"), 3);
+}
+
+#[test]
+fn a_key_that_is_handed_out_at_its_time_is_counted_like_any_other() {
+    let earliest_first = Queue {
+        order: Order::EarliestFirst,
+        ..Queue::FIFO
+    };
+    let (mut rig, registry) = counted(earliest_first, ask_once);
+    rig.wake("a");
+    rig.turn();
+    assert_counts(&registry, 1, 0, 1, 0, 0);
+    rig.answer("a", "x");
+    rig.turn();
+    assert_counts(&registry, 1, 0, 1, 1, 0);
+}
+
+#[test]
+fn a_pass_that_ends_with_its_term_has_ended() {
+    let (mut rig, registry) = counted(Queue::FIFO, ask_once);
+    rig.wake("a");
+    rig.turn();
+    rig.lead(false);
+    // The key waits for the next term.
+    assert_counts(&registry, 2, 1, 1, 1, 0);
+}
+
+#[test]
+fn keys_that_come_back_while_all_workers_are_busy_are_in_the_queue() {
+    let (mut rig, registry) = counted(Queue::FIFO, ask_once);
+    rig.wake("busy");
+    rig.turn();
+    rig.wake_at("a", Wake::Within(SECOND));
+    rig.after(2 * SECOND);
+    rig.wake("b");
+    assert_counts(&registry, 3, 2, 1, 0, 0);
+    rig.after(Duration::from_secs(1));
+    rig.answer("busy", "x");
+    assert_eq!(rig.turn(), ["a asks a"], "its time came first");
+}

@@ -1,0 +1,330 @@
+//! What an accepted write shows before the watch does, and what is done when nobody knows. With the toy: a lamp that
+//! is to shine 2 needs two writes.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use controller_core::api::Outcome;
+use controller_core::clock::saturating_add;
+use controller_core::controller::{
+    Accepted, Ask, Completed, Controller, Effect, Loop, Now, Observed, Polled, Told,
+};
+use controller_core::informer::Freshness;
+use controller_core::meta::{ObjectKey, Uid};
+use harness::sim::{Resource, START};
+
+use crate::lamp::Lamp;
+use crate::rig::{MS, Permits, SECOND, failed};
+use crate::toy::Dimmer;
+
+const NO_ANSWER: Outcome = Outcome::Retry { fate_unknown: true };
+const NOTHING: [u8; 0] = [];
+
+struct World {
+    lamps: Resource<Lamp>,
+    event_loop: Loop<Dimmer>,
+    now: Now,
+    again: Option<Duration>,
+    in_flight: Vec<Effect<Dimmer>>,
+}
+
+pub(crate) fn lamp() -> ObjectKey {
+    ObjectKey::namespaced("ns", "lamp")
+}
+
+fn started(lamps: &mut Resource<Lamp>, now: Now) -> Loop<Dimmer> {
+    let mut event_loop = Loop::new(Arc::new(Dimmer), lamps.restart(), [None], false);
+    lamps.deliver(&mut event_loop, now);
+    event_loop.observe(Observed::Synced, now);
+    event_loop.observe(Observed::Leading(true), now);
+    event_loop
+}
+
+impl World {
+    /// One lamp that does not shine, and is to shine so.
+    fn with_lamp(wanted: u8) -> Self {
+        let now = Now {
+            wall: START,
+            uptime: Duration::ZERO,
+        };
+        let mut lamps = Resource::new();
+        let key = lamp();
+        let shines = 0;
+        lamps.put(Lamp { key, wanted, shines }, Uid::from("first"));
+        Self {
+            event_loop: started(&mut lamps, now),
+            lamps,
+            now,
+            again: None,
+            in_flight: Vec::new(),
+        }
+    }
+
+    /// The brightnesses that are written now.
+    fn turn(&mut self) -> Vec<u8> {
+        let Polled { effects, again, .. } = self.event_loop.poll(self.now, &Permits::default());
+        self.again = again;
+        let written = effects.iter().map(|effect| {
+            let Ask::Write(dim) = effect.ask.clone();
+            dim.shines
+        });
+        let written = written.collect();
+        self.in_flight.extend(effects);
+        written
+    }
+
+    fn after(&mut self, time: Duration) -> Vec<u8> {
+        self.now.uptime += time;
+        self.now.wall = saturating_add(self.now.wall, time);
+        self.turn()
+    }
+
+    /// The lamp changes on the API server; its new version.
+    fn edit(&mut self, edit: impl FnOnce(&mut Lamp)) -> Accepted {
+        let held = self.lamps.objects()[&lamp()].clone();
+        let mut view = held.view;
+        edit(&mut view);
+        let version = Some(self.lamps.put(view, held.uid.clone()));
+        let uid = Some(held.uid);
+        Accepted { uid, version }
+    }
+
+    /// The write arrives at the API server.
+    fn arrive(&mut self) -> Accepted {
+        let Ask::Write(dim) = self.in_flight[0].ask.clone();
+        self.edit(|lamp| lamp.shines = dim.shines)
+    }
+
+    fn accept(&mut self) {
+        let accepted = self.arrive();
+        self.complete(Completed::Wrote(Ok(accepted)));
+    }
+
+    fn complete(&mut self, completed: Completed<Infallible>) {
+        let effect = self.in_flight.remove(0);
+        self.event_loop.completed(effect.id, completed, self.now);
+    }
+
+    /// The watch shows the next thing.
+    fn show(&mut self) {
+        assert!(self.lamps.deliver(&mut self.event_loop, self.now));
+    }
+
+    fn freshness(&self) -> Freshness {
+        self.event_loop.stores().freshness(&lamp())
+    }
+
+    /// How the lamp shines in the cache.
+    fn cached(&self) -> u8 {
+        self.event_loop.stores().get(&lamp()).unwrap().shines
+    }
+
+    /// Nothing is on its way or remembered.
+    #[track_caller]
+    fn assert_settled(&mut self) {
+        assert_eq!(self.after(60 * SECOND), NOTHING);
+        assert_eq!(self.event_loop.held(), 0);
+        assert_eq!(self.event_loop.stores().mutations(), 0);
+        assert_eq!(self.freshness(), Freshness::Synced);
+    }
+}
+
+#[test]
+fn an_accepted_write_is_seen_before_the_watch_shows_it() {
+    let mut world = World::with_lamp(2);
+    assert_eq!(world.turn(), [1]);
+    world.accept();
+    assert_eq!((world.cached(), world.freshness()), (1, Freshness::Pending));
+    assert_eq!(
+        world.turn(),
+        [2],
+        "the second step is taken on what the first has done"
+    );
+    world.accept();
+    assert_eq!(world.turn(), NOTHING);
+    world.show();
+    world.show();
+    assert_eq!(world.turn(), NOTHING);
+    world.assert_settled();
+}
+
+#[test]
+fn an_older_event_of_the_watch_does_not_undo_it_and_nothing_is_written_twice() {
+    let mut world = World::with_lamp(1);
+    world.turn();
+    // Somebody else was first, and the watch is late.
+    world.edit(|lamp| lamp.wanted = 3);
+    world.accept();
+    assert_eq!(world.turn(), NOTHING);
+    world.show();
+    assert_eq!(world.cached(), 1, "what it shows is older than our write");
+    assert_eq!(world.turn(), [2], "and what others have changed in it counts");
+    world.accept();
+    world.show();
+    assert_eq!(world.cached(), 2);
+    assert_eq!(world.turn(), [3]);
+    world.accept();
+    world.show();
+    world.show();
+    world.assert_settled();
+}
+
+#[test]
+fn an_answer_that_comes_after_the_watch_has_shown_the_write_changes_nothing() {
+    let mut world = World::with_lamp(1);
+    world.turn();
+    let accepted = world.arrive();
+    world.show();
+    assert_eq!(world.turn(), NOTHING);
+    world.complete(Completed::Wrote(Ok(accepted)));
+    assert_eq!(world.freshness(), Freshness::Synced);
+    assert_eq!(world.turn(), NOTHING);
+    assert_eq!(world.event_loop.held(), 0, "nothing is waited for");
+    world.assert_settled();
+}
+
+#[test]
+fn a_write_that_the_watch_does_not_show_within_30_s_is_overdue() {
+    let mut world = World::with_lamp(1);
+    world.turn();
+    world.accept();
+    assert_eq!(world.turn(), NOTHING);
+    assert_eq!(world.after(29_999 * MS), NOTHING);
+    assert_eq!((world.freshness(), world.again), (Freshness::Pending, Some(MS)));
+    assert_eq!(
+        world.after(MS),
+        [1],
+        "the toy has heard of it, and writes once more"
+    );
+    assert_eq!((world.cached(), world.freshness()), (1, Freshness::Unknown));
+    world.accept();
+    world.show();
+    world.show();
+    world.assert_settled();
+}
+
+#[test]
+fn a_write_that_the_watch_has_shown_is_not_overdue() {
+    let mut world = World::with_lamp(1);
+    world.turn();
+    world.accept();
+    world.turn();
+    world.show();
+    assert_eq!(world.after(30 * SECOND), NOTHING);
+    world.assert_settled();
+}
+
+#[test]
+fn the_last_of_several_writes_decides_when_they_are_overdue() {
+    let mut world = World::with_lamp(2);
+    world.turn();
+    world.accept();
+    world.after(20 * SECOND);
+    world.accept();
+    assert_eq!(world.after(10 * SECOND), NOTHING);
+    assert_eq!(world.freshness(), Freshness::Pending);
+    assert_eq!(world.after(20 * SECOND), [2]);
+}
+
+#[test]
+fn after_a_lost_answer_nobody_knows_and_the_pass_is_retried() {
+    for arrives in [true, false] {
+        let mut world = World::with_lamp(1);
+        world.turn();
+        if arrives {
+            world.arrive();
+        }
+        world.complete(Completed::Wrote(Err(failed(NO_ANSWER))));
+        assert_eq!((world.cached(), world.freshness()), (0, Freshness::Unknown));
+        assert_eq!(world.turn(), NOTHING);
+        assert_eq!(world.after(5 * MS), [1]);
+        world.accept();
+        assert_eq!(world.freshness(), Freshness::Pending);
+        world.show();
+        if arrives {
+            world.show();
+        }
+        world.assert_settled();
+    }
+}
+
+#[test]
+fn an_answer_that_does_not_say_which_object_it_was_leaves_it_unknown() {
+    let mut world = World::with_lamp(1);
+    world.turn();
+    world.arrive();
+    world.complete(Completed::Wrote(Ok(Accepted::default())));
+    assert_eq!(world.freshness(), Freshness::Unknown);
+}
+
+#[test]
+fn a_refused_write_has_changed_nothing() {
+    let mut world = World::with_lamp(1);
+    world.turn();
+    world.complete(Completed::Wrote(Err(failed(Outcome::Conflict))));
+    assert_eq!((world.cached(), world.freshness()), (0, Freshness::Synced));
+    assert_eq!(world.turn(), NOTHING);
+    assert_eq!(world.after(5 * MS), [1]);
+}
+
+#[test]
+fn a_write_to_a_lamp_that_was_replaced_says_nothing_of_the_new_one() {
+    let mut world = World::with_lamp(1);
+    world.turn();
+    let accepted = world.arrive();
+    let (key, wanted, shines) = (lamp(), 0, 0);
+    world.lamps.put(Lamp { key, wanted, shines }, Uid::from("second"));
+    for _ in 0..3 {
+        world.show();
+    }
+    world.complete(Completed::Wrote(Ok(accepted)));
+    assert_eq!(world.cached(), 0);
+}
+
+#[test]
+fn a_crash_between_two_writes_is_resumed() {
+    let mut world = World::with_lamp(2);
+    world.turn();
+    world.accept();
+    world.event_loop = started(&mut world.lamps, world.now);
+    assert_eq!(world.turn(), [2]);
+}
+
+#[test]
+fn a_write_that_was_on_its_way_in_a_crash_is_made_again() {
+    let mut world = World::with_lamp(1);
+    world.turn();
+    world.event_loop = started(&mut world.lamps, world.now);
+    assert_eq!(world.turn(), [1]);
+}
+
+#[test]
+fn a_lost_term_leaves_the_object_unknown_and_the_next_one_resumes() {
+    let mut world = World::with_lamp(2);
+    world.turn();
+    world.event_loop.observe(Observed::Leading(false), world.now);
+    world.complete(Completed::Wrote(Err(failed(NO_ANSWER))));
+    assert_eq!(world.freshness(), Freshness::Unknown);
+    assert_eq!(world.after(60 * SECOND), NOTHING);
+    world.event_loop.observe(Observed::Leading(true), world.now);
+    assert_eq!(world.turn(), [1]);
+}
+
+#[test]
+fn what_was_written_is_told_by_its_event_and_its_description() {
+    let mut world = World::with_lamp(1);
+    world.turn();
+    world.accept();
+    let told = world.event_loop.take_told();
+    let told: Vec<_> = told
+        .iter()
+        .map(|told| match told {
+            Told::Event(event) => event.clone(),
+            Told::Wrote(key, description) => format!("{key}: {} {}", description.action, description.text),
+            other => format!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(told, ["ns/lamp shines 1", "ns/lamp: dim brightness set to 1"]);
+    assert_eq!(Dimmer.queues()[0].name, Some("lamps"));
+}

@@ -1,0 +1,282 @@
+//! Who waits for the client-side limit, and who goes first.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use controller_core::api::{Denial, Outcome};
+use controller_core::controller::Step;
+use parking_lot::Mutex;
+
+use crate::rig::{MS, NOTHING, Permits, Rig, SECOND, Setup};
+use crate::scripted::{Scripted, Seen, Text, reads, writes};
+
+/// What each key wants to write, one after the other; a test may change its mind.
+type Wishes = Arc<Mutex<BTreeMap<Text, Vec<Text>>>>;
+
+fn step_of(wishes: &Wishes, seen: &Seen<'_>) -> Step<Scripted> {
+    let wishes = wishes.lock();
+    let mut open = wishes.get(seen.key).into_iter().flatten();
+    match open.find(|write| !seen.is_accepted(write)) {
+        None => Step::Done(vec![]),
+        Some(write) => writes([*write]),
+    }
+}
+
+/// A permit a second, one at once; the keys are woken.
+fn one_a_second(wishes: &[(Text, &[Text])]) -> (Rig, Wishes) {
+    let writes = wishes.iter().map(|(key, writes)| (*key, writes.to_vec()));
+    let shared: Wishes = Arc::new(Mutex::new(writes.collect()));
+    let known = Arc::clone(&shared);
+    let setup = Setup::workers(9).limit(Permits::new(1.0, 1));
+    let mut rig = setup.rig(move |seen| step_of(&known, seen));
+    rig.wake_all(wishes.iter().map(|(key, _)| *key));
+    (rig, shared)
+}
+
+#[test]
+fn without_a_permit_nothing_is_sent() {
+    let (mut rig, _) = one_a_second(&[("a", &["a=1"]), ("b", &["b=1"])]);
+    assert_eq!(rig.turn(), ["a writes a=1"]);
+    assert_eq!(rig.again, Some(SECOND));
+    assert_eq!(rig.after(999 * MS), NOTHING);
+    assert_eq!(rig.again, Some(MS));
+    assert_eq!(rig.after(MS), ["b writes b=1"]);
+}
+
+#[test]
+fn what_is_wanted_when_the_permit_comes_is_sent() {
+    let (mut rig, wishes) = one_a_second(&[("a", &["a=1"]), ("b", &["b=1"])]);
+    rig.turn();
+    rig.asked();
+    wishes.lock().insert("b", vec!["b=2"]);
+    assert_eq!(rig.after(SECOND), ["b writes b=2"]);
+    assert_eq!(rig.asked(), ["b"], "it is asked once more, and not again");
+}
+
+#[test]
+fn questions_need_permits_too() {
+    let setup = Setup::workers(9).limit(Permits::new(1.0, 1));
+    let mut rig = setup.rig(crate::queue::ask_once);
+    rig.wake_all(["a", "b"]);
+    assert_eq!(rig.turn(), ["a asks a"]);
+    assert_eq!(rig.after(SECOND), ["b asks b"]);
+}
+
+#[test]
+fn passes_that_wait_go_in_the_order_in_which_they_came() {
+    let (mut rig, _) = one_a_second(&[("c", &["c=1"]), ("a", &["a=1"]), ("b", &["b=1"])]);
+    assert_eq!(rig.turn(), ["c writes c=1"]);
+    rig.wake("d");
+    assert_eq!(rig.after(SECOND), ["a writes a=1"]);
+    assert_eq!(rig.after(SECOND), ["b writes b=1"]);
+}
+
+#[test]
+fn permits_that_have_come_together_are_used_together() {
+    let (mut rig, _) = one_a_second(&[("a", &["a=1"]), ("b", &["b=1"]), ("c", &["c=1"])]);
+    rig.turn();
+    assert_eq!(rig.after(2 * SECOND), ["b writes b=1", "c writes c=1"]);
+}
+
+#[test]
+fn a_pass_that_has_written_goes_before_those_that_have_not() {
+    let (mut rig, _) = one_a_second(&[("a", &["a=1", "a=2"]), ("b", &["b=1"]), ("c", &["c=1"])]);
+    assert_eq!(rig.turn(), ["a writes a=1"]);
+    rig.after(500 * MS);
+    rig.accept("a=1");
+    assert_eq!(rig.turn(), NOTHING);
+    assert_eq!(rig.after(500 * MS), ["a writes a=2"]);
+    assert_eq!(rig.after(SECOND), ["b writes b=1"]);
+    assert_eq!(rig.after(SECOND), ["c writes c=1"]);
+}
+
+#[test]
+fn a_permit_that_its_key_does_not_need_any_more_serves_the_next() {
+    let (mut rig, wishes) = one_a_second(&[("a", &["a=1"]), ("b", &["b=1"]), ("c", &["c=1"])]);
+    rig.turn();
+    wishes.lock().remove("b");
+    assert_eq!(rig.after(SECOND), ["c writes c=1"]);
+    assert_eq!(rig.limit.taken.get(), 2, "the third was given back");
+}
+
+#[test]
+fn a_permit_that_nobody_needs_any_more_is_given_back() {
+    let (mut rig, wishes) = one_a_second(&[("a", &["a=1"]), ("b", &["b=1"])]);
+    rig.turn();
+    wishes.lock().remove("b");
+    assert_eq!(rig.after(SECOND), NOTHING);
+    assert_eq!(rig.limit.taken.get(), 1);
+    wishes.lock().insert("d", vec!["d=1"]);
+    rig.wake("d");
+    assert_eq!(rig.turn(), ["d writes d=1"], "it is there for whoever comes");
+}
+
+#[test]
+fn no_more_permits_are_taken_than_passes_wait() {
+    let (mut rig, wishes) = one_a_second(&[("a", &["a=1"]), ("b", &["b=1"]), ("c", &["c=1"])]);
+    rig.turn();
+    assert_eq!(rig.limit.taken.get(), 3, "one used, two on their way");
+    for _ in 0..5 {
+        rig.change();
+        rig.after(10 * MS);
+        assert_eq!(rig.limit.taken.get(), 3);
+    }
+    wishes.lock().insert("d", vec!["d=1"]);
+    rig.wake("d");
+    rig.turn();
+    assert_eq!(rig.limit.taken.get(), 4);
+}
+
+#[test]
+fn an_object_that_is_busy_lets_others_pass_and_costs_no_permit() {
+    let (mut rig, _) = one_a_second(&[("a", &["x=1"]), ("b", &["x=2"]), ("c", &["y=1"])]);
+    assert_eq!(rig.turn(), ["a writes x=1"]);
+    assert_eq!(rig.limit.taken.get(), 2, "one for a, one for c");
+    assert_eq!(rig.after(SECOND), ["c writes y=1"]);
+    assert_eq!(rig.again, None);
+    rig.after(SECOND);
+    rig.accept("x=1");
+    assert_eq!(rig.turn(), ["b writes x=2"]);
+}
+
+#[test]
+fn an_object_that_gets_busy_gives_the_permit_to_the_next() {
+    let (mut rig, wishes) = one_a_second(&[("a", &["a=1", "x=1"]), ("b", &["x=2"]), ("c", &["y=1"])]);
+    rig.turn();
+    rig.accept("a=1");
+    assert_eq!(
+        rig.after(SECOND),
+        ["a writes x=1"],
+        "it has begun, so it was first"
+    );
+    assert_eq!(rig.after(SECOND), ["c writes y=1"], "b waits for x");
+    wishes.lock().remove("b");
+    rig.accept("x=1");
+    assert_eq!(rig.turn(), NOTHING);
+    assert_eq!(rig.limit.taken.get(), 3);
+}
+
+#[test]
+fn writes_that_go_side_by_side_take_a_permit_each_and_stay_in_front() {
+    let setup = Setup::workers(9).limit(Permits::new(1.0, 2));
+    let mut rig = setup.rig(|seen| match seen.key {
+        "a" => writes(["x=1", "y=1", "z=1"]),
+        _ => writes(["b=1"]),
+    });
+    rig.wake("a");
+    rig.wake("b");
+    assert_eq!(rig.turn(), ["a writes x=1", "a writes y=1"]);
+    assert_eq!(rig.limit.taken.get(), 4);
+    assert_eq!(rig.after(SECOND), ["a writes z=1"]);
+    assert_eq!(rig.after(SECOND), ["b writes b=1"]);
+}
+
+#[test]
+fn an_answer_that_comes_while_its_pass_waits_costs_no_second_permit() {
+    let setup = Setup::workers(9).limit(Permits::new(1.0, 1));
+    let mut rig = setup.rig(|seen| {
+        let open = ["p", "q"]
+            .into_iter()
+            .filter(|question| seen.answer(question).is_none());
+        let open: Vec<_> = open.collect();
+        if open.is_empty() {
+            Step::Done(vec![])
+        } else {
+            reads(open)
+        }
+    });
+    rig.wake("a");
+    assert_eq!(rig.turn(), ["a asks p"]);
+    assert_eq!(rig.limit.taken.get(), 2);
+    rig.answer("p", "x");
+    assert_eq!(rig.turn(), NOTHING);
+    assert_eq!(rig.limit.taken.get(), 2);
+    assert_eq!(rig.after(SECOND), ["a asks q"]);
+}
+
+#[test]
+fn a_pass_whose_answer_it_shares_gives_its_permit_back() {
+    let setup = Setup::workers(9).limit(Permits::new(1.0, 1));
+    let mut rig = setup.rig(|seen| match (seen.key, seen.answer("q")) {
+        ("first", _) => writes(["x=1"]),
+        (_, None) => reads(["q"]),
+        (_, Some(_)) => Step::Done(vec![]),
+    });
+    rig.wake_all(["first", "a", "b"]);
+    assert_eq!(rig.turn(), ["first writes x=1"]);
+    assert_eq!(rig.limit.taken.get(), 3);
+    assert_eq!(rig.after(SECOND), ["a asks q"]);
+    assert_eq!(rig.after(SECOND), NOTHING);
+    assert_eq!(
+        rig.limit.taken.get(),
+        2,
+        "b waits for the answer that a asked for"
+    );
+}
+
+#[test]
+fn a_pass_that_has_waited_a_minute_goes_back_to_its_queue() {
+    let wishes: Wishes = Arc::new(Mutex::new(BTreeMap::from([
+        ("a", vec!["a=1"]),
+        ("b", vec!["b=1"]),
+        ("c", vec!["c=1"]),
+    ])));
+    let setup = Setup::workers(1).limit(Permits::new(0.01, 1));
+    let mut rig = setup.rig(move |seen| step_of(&wishes, seen));
+    rig.wake("a");
+    rig.turn();
+    rig.accept("a=1");
+    rig.wake_all(["b", "c"]);
+    rig.turn();
+    rig.asked();
+    assert_eq!(rig.after(59_999 * MS), NOTHING);
+    assert_eq!(rig.asked(), NOTHING);
+    assert_eq!(rig.after(MS), NOTHING);
+    assert_eq!(rig.asked(), ["c"], "others get the worker");
+    assert_eq!(rig.limit.taken.get(), 2, "one is used, one is on its way to c");
+    assert_eq!(rig.after(40 * SECOND), ["c writes c=1"]);
+    rig.accept("c=1");
+    rig.turn();
+    assert_eq!(rig.asked(), ["c", "c", "b"]);
+}
+
+#[test]
+fn a_minute_without_a_permit_is_noticed_without_other_events() {
+    let setup = Setup::workers(1).limit(Permits::new(0.001, 1));
+    let mut rig = setup.rig(|seen| writes([seen.key]));
+    rig.wake("a=1");
+    rig.turn();
+    rig.fail("a=1", Outcome::Forbidden(Denial::ThisObject));
+    rig.turn();
+    rig.after(5 * MS);
+    rig.asked();
+    let mut waited = Duration::ZERO;
+    while rig.asked().is_empty() {
+        let again = rig.again.unwrap();
+        waited += again;
+        rig.after(again);
+    }
+    assert_eq!(waited, 60 * SECOND);
+}
+
+#[test]
+fn a_pass_that_has_written_does_not_go_back() {
+    let (mut rig, _) = one_a_second(&[("a", &["a=1", "a=2"])]);
+    rig.limit = Permits::new(0.001, 1);
+    rig.turn();
+    rig.accept("a=1");
+    rig.turn();
+    rig.asked();
+    rig.after(90 * SECOND);
+    assert_eq!(rig.asked(), NOTHING);
+    assert_eq!(rig.after(910 * SECOND), ["a writes a=2"]);
+}
+
+#[test]
+fn without_a_limit_every_pass_goes_at_once() {
+    let mut rig = Setup::workers(2_000).rig(|seen| writes([seen.key]));
+    let keys: Vec<Text> = (0..2_000).map(|key| &*format!("object {key}").leak()).collect();
+    rig.wake_all(keys.iter().copied());
+    assert_eq!(rig.turn().len(), 2_000);
+}

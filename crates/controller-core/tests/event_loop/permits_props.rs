@@ -1,0 +1,318 @@
+//! The line for the client-side limit, for all runs: the rate is never exceeded, no permit is lost, nobody is overtaken
+//! by who came later and has written as little.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use controller_core::api::{Denial, Outcome as Answer};
+use controller_core::controller::{Outcome, Step};
+use parking_lot::Mutex;
+use proptest::prelude::*;
+
+use crate::rig::{MS, Permits, Rig, Setup};
+use crate::scripted::{Scripted, Seen, Text, writes};
+
+const KEYS: [Text; 7] = ["k0", "k1", "k2", "k3", "k4", "k5", "k6"];
+/// Four permits a second, three at once.
+const INTERVAL: Duration = Duration::from_millis(250);
+const QPS: f64 = 4.0;
+const BURST: u32 = 3;
+
+#[derive(Clone, Debug)]
+enum Op {
+    /// A key wants so many writes, one after the other.
+    Arrive(usize, usize),
+    /// A key wants nothing any more.
+    Cancel(usize),
+    /// One of the writes that are out is accepted.
+    Accept(usize),
+    Refuse(usize),
+    Pass(u64),
+    /// A term ends and another begins.
+    NewTerm,
+}
+
+fn ops() -> impl Strategy<Value = Vec<Op>> {
+    let key = || 0..KEYS.len();
+    let op = prop_oneof![
+        6 => (key(), 1..4_usize).prop_map(|(key, writes)| Op::Arrive(key, writes)),
+        2 => key().prop_map(Op::Cancel),
+        6 => (0..8_usize).prop_map(Op::Accept),
+        1 => (0..8_usize).prop_map(Op::Refuse),
+        6 => (1..600_u64).prop_map(Op::Pass),
+        1 => Just(Op::NewTerm),
+    ];
+    prop::collection::vec(op, 0..80)
+}
+
+/// What happens in the loop, in its order.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// A pass was asked about, and wants to write.
+    Wants(Text),
+    /// A pass was asked about for the last time.
+    Ends(Text),
+    /// So many things had been learnt by then.
+    Learnt(usize),
+}
+
+#[derive(Default)]
+struct Shared {
+    /// What each key wants to write, the next first.
+    wishes: BTreeMap<Text, Vec<Text>>,
+    events: Vec<Event>,
+}
+
+struct World {
+    rig: Rig,
+    shared: Arc<Mutex<Shared>>,
+    /// Whether keys write to objects of their own, so that nobody waits for an object.
+    own_objects: bool,
+    in_flight: Vec<(Text, Text)>,
+    sent_at: Vec<Duration>,
+    /// Passes that wait, in the order in which they came, each with whether it has written.
+    line: Vec<(Text, bool)>,
+    /// Passes whose object is busy: a write of the last term has not ended. They come to the line when one ends.
+    blocked: Vec<(Text, bool)>,
+    writers: Vec<Text>,
+    learnt: usize,
+    writes: usize,
+}
+
+fn next(shared: &Mutex<Shared>, seen: &Seen<'_>) -> Step<Scripted> {
+    let mut shared = shared.lock();
+    let wish = shared
+        .wishes
+        .get(seen.key)
+        .and_then(|writes| writes.first().copied());
+    let is_refused = |write: &Text| matches!(seen.outcome(write), Some(Outcome::Failed(_)));
+    shared.events.push(Event::Learnt(seen.memory.len()));
+    shared.events.push(match wish {
+        Some(write) if !is_refused(&write) => Event::Wants(seen.key),
+        _ => Event::Ends(seen.key),
+    });
+    wish.map_or(Step::Done(vec![]), |write| writes([write]))
+}
+
+impl World {
+    fn new(own_objects: bool) -> Self {
+        let shared = Arc::<Mutex<Shared>>::default();
+        let known = Arc::clone(&shared);
+        let setup = Setup::workers(KEYS.len()).limit(Permits::new(QPS, BURST));
+        Self {
+            rig: setup.rig(move |seen| next(&known, seen)),
+            shared,
+            own_objects,
+            in_flight: Vec::new(),
+            sent_at: Vec::new(),
+            line: Vec::new(),
+            blocked: Vec::new(),
+            writers: Vec::new(),
+            learnt: 0,
+            writes: 0,
+        }
+    }
+
+    fn take(&mut self, op: &Op) {
+        match *op {
+            Op::Arrive(key, writes) => self.arrive(KEYS[key], writes),
+            Op::Cancel(key) => drop(self.shared.lock().wishes.remove(KEYS[key])),
+            Op::Accept(which) => self.end(which, true),
+            Op::Refuse(which) => self.end(which, false),
+            Op::Pass(time) => return self.pass(Duration::from_millis(time)),
+            Op::NewTerm => {
+                self.rig.lead(false);
+                self.line.clear();
+                self.blocked.clear();
+                self.writers.clear();
+                self.rig.lead(true);
+                self.rig.wake_all(KEYS);
+            }
+        }
+        self.turn();
+    }
+
+    fn arrive(&mut self, key: Text, writes: usize) {
+        let object = if self.own_objects { key } else { &key[..1] };
+        let writes = (0..writes).map(|_| {
+            self.writes += 1;
+            &*format!("{object}={}", self.writes).leak()
+        });
+        let writes: Vec<Text> = writes.collect();
+        self.shared.lock().wishes.entry(key).or_default().extend(writes);
+        self.rig.wake(key);
+    }
+
+    fn end(&mut self, which: usize, is_accepted: bool) {
+        if self.in_flight.is_empty() {
+            return;
+        }
+        let (key, write) = self.in_flight.remove(which % self.in_flight.len());
+        self.line.append(&mut self.blocked);
+        if is_accepted {
+            if let Some(wishes) = self.shared.lock().wishes.get_mut(key) {
+                wishes.retain(|wish| *wish != write);
+            }
+            self.rig.accept(write);
+        } else {
+            self.rig.fail(write, Answer::Forbidden(Denial::ThisObject));
+        }
+    }
+
+    /// Time passes; the loop is polled whenever it wants to be.
+    fn pass(&mut self, time: Duration) {
+        let end = self.rig.now.uptime + time;
+        loop {
+            let left = end.saturating_sub(self.rig.now.uptime);
+            let step = self.rig.again.map_or(left, |again| again.min(left));
+            let sent = self.rig.after(step);
+            self.note(sent.len());
+            if self.rig.now.uptime == end {
+                return;
+            }
+        }
+    }
+
+    fn turn(&mut self) {
+        let sent = self.rig.turn();
+        self.note(sent.len());
+    }
+
+    /// Follows what the loop has done, and holds the properties of the line.
+    fn note(&mut self, sent: usize) {
+        self.sent_at
+            .extend(std::iter::repeat_n(self.rig.now.uptime, sent));
+        let learnt = self.rig.learnt().to_vec();
+        let mut events = std::mem::take(&mut self.shared.lock().events);
+        events.push(Event::Learnt(learnt.len()));
+        let mut asked = "";
+        for event in events {
+            match event {
+                Event::Wants(key) => {
+                    asked = key;
+                    let pass = (key, self.writers.contains(&key));
+                    if self.in_flight.iter().any(|(writer, _)| *writer == key) {
+                        self.line.retain(|waiting| *waiting != pass);
+                        self.blocked.push(pass);
+                    } else if !self.line.contains(&pass) {
+                        self.line.push(pass);
+                    }
+                }
+                Event::Ends(key) => {
+                    self.line.retain(|(waiting, _)| *waiting != key);
+                    self.writers.retain(|writer| *writer != key);
+                }
+                Event::Learnt(count) => {
+                    for text in &learnt[self.learnt..count] {
+                        if let Some(write) = text.strip_prefix("writes ") {
+                            self.was_sent(asked, write);
+                        }
+                    }
+                    self.learnt = count;
+                }
+            }
+        }
+        let waiting = self.line.len();
+        let on_their_way = self.rig.limit.taken.get() - self.sent_at.len();
+        assert!(
+            on_their_way <= waiting,
+            "{on_their_way} permits for {waiting} passes"
+        );
+    }
+
+    fn was_sent(&mut self, key: Text, write: &str) {
+        let place = self.line.iter().position(|(waiting, _)| *waiting == key).unwrap();
+        let (_, has_written) = self.line.remove(place);
+        let shared = self.shared.lock();
+        let wants = |key: Text| shared.wishes.get(key).is_some_and(|writes| !writes.is_empty());
+        if self.own_objects {
+            let ahead = |(at, (other, began)): (usize, &(Text, bool))| {
+                wants(other) && if *began == has_written { at < place } else { *began }
+            };
+            assert!(
+                !self.line.iter().enumerate().any(ahead),
+                "{key} overtook one of {:?}",
+                self.line
+            );
+        }
+        let write = shared.wishes[key].iter().find(|wish| **wish == write).unwrap();
+        self.in_flight.push((key, write));
+        self.writers.push(key);
+    }
+
+    /// Never more in any stretch of time than the bucket has.
+    fn assert_rate(&self) {
+        for (first, from) in self.sent_at.iter().enumerate() {
+            // From the first request that the burst does not cover.
+            for (beyond, until) in (1..).zip(self.sent_at[first..].iter().skip(BURST as usize)) {
+                let took = until.saturating_sub(*from);
+                assert!(
+                    took >= INTERVAL * beyond,
+                    "{beyond} more than the burst in {took:?}"
+                );
+            }
+        }
+    }
+
+    /// Nobody wants anything any more: then every permit is back in the bucket once it has had the time to fill up.
+    fn assert_full(&mut self) {
+        self.shared.lock().wishes.clear();
+        self.turn();
+        while !self.in_flight.is_empty() {
+            self.end(0, true);
+            self.turn();
+        }
+        self.pass(INTERVAL * BURST);
+        assert_eq!(
+            self.rig.limit.taken.get(),
+            self.sent_at.len(),
+            "a permit is on its way to nobody"
+        );
+        for key in &KEYS[..=BURST as usize] {
+            self.arrive(key, 1);
+        }
+        let before = self.sent_at.len();
+        self.turn();
+        let burst = if self.own_objects { BURST as usize } else { 1 };
+        assert_eq!(self.sent_at.len() - before, burst);
+    }
+}
+
+fn run(own_objects: bool, ops: &[Op]) {
+    let mut world = World::new(own_objects);
+    for op in ops {
+        world.take(op);
+    }
+    world.assert_full();
+    world.assert_rate();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { max_shrink_iters: 5_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_rate_is_kept_no_permit_is_lost_and_nobody_is_overtaken(ops in ops()) {
+        run(true, &ops);
+    }
+
+    #[test]
+    fn the_rate_is_kept_and_no_permit_is_lost_where_all_write_to_one_object(ops in ops()) {
+        run(false, &ops);
+    }
+}
+
+#[test]
+fn every_pass_that_waits_is_served_in_the_end() {
+    let mut world = World::new(true);
+    for key in 0..KEYS.len() {
+        world.take(&Op::Arrive(key, 3));
+    }
+    for _ in 0..KEYS.len() * 3 {
+        world.take(&Op::Accept(0));
+        world.pass(INTERVAL + MS);
+    }
+    assert_eq!(world.rig.event_loop.held(), 0);
+    assert_eq!(world.sent_at.len(), KEYS.len() * 3);
+    world.assert_rate();
+}

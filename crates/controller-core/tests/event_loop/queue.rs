@@ -1,0 +1,140 @@
+//! Which key is next. client-go's contract: a key is in one pass at a time, duplicates collapse.
+
+use std::time::Duration;
+
+use controller_core::controller::{Observed, Queue, Step, Wake};
+
+use crate::rig::{NOTHING, Rig, Setup};
+use crate::scripted::{Scripted, Seen, reads};
+
+/// A pass that lasts until the question of its key is answered.
+pub(crate) fn ask_once(seen: &Seen<'_>) -> Step<Scripted> {
+    match seen.answer(seen.key) {
+        None => reads([seen.key]),
+        Some(_) => Step::Done(vec![]),
+    }
+}
+
+fn done(_: &Seen<'_>) -> Step<Scripted> {
+    Step::Done(vec![])
+}
+
+#[test]
+fn wakes_of_a_waiting_key_collapse() {
+    let mut rig = Setup::default().rig(done);
+    rig.wake("a");
+    rig.wake("a");
+    rig.turn();
+    assert_eq!(rig.asked(), ["a"]);
+    rig.turn();
+    assert_eq!(rig.asked(), NOTHING);
+}
+
+#[test]
+fn keys_are_asked_about_in_the_order_in_which_they_were_woken() {
+    let mut rig = Setup::default().rig(done);
+    for key in ["c", "a", "b", "a"] {
+        rig.wake(key);
+    }
+    rig.turn();
+    assert_eq!(rig.asked(), ["c", "a", "b"]);
+}
+
+#[test]
+fn a_key_that_is_woken_during_its_pass_is_asked_about_again_after_it() {
+    let mut rig = Setup::workers(2).rig(ask_once);
+    rig.wake("a");
+    assert_eq!(rig.turn(), ["a asks a"]);
+    rig.wake("a");
+    rig.wake("a");
+    assert_eq!(rig.turn(), NOTHING, "a is in one pass at a time");
+    rig.answer("a", "x");
+    assert_eq!(
+        rig.turn(),
+        ["a asks a"],
+        "the second pass begins with nothing known"
+    );
+    rig.answer("a", "x");
+    assert_eq!(rig.turn(), NOTHING, "the wakes have collapsed");
+    assert_eq!(rig.event_loop.held(), 0);
+}
+
+#[test]
+fn a_key_that_was_woken_during_its_pass_comes_after_those_that_wait() {
+    let mut rig = Setup::default().rig(ask_once);
+    rig.wake("a");
+    rig.turn();
+    rig.wake("a");
+    rig.wake("b");
+    rig.answer("a", "x");
+    assert_eq!(rig.turn(), ["b asks b"]);
+    rig.answer("b", "x");
+    assert_eq!(rig.turn(), ["a asks a"]);
+}
+
+#[test]
+fn a_key_may_wake_another_at_the_end_of_its_pass() {
+    let mut rig = Setup::default().rig(|seen| match seen.key {
+        "a" if seen.knows("once") => Step::Done(vec![("b", Wake::Now)]),
+        "a" => Step::Note("once"),
+        _ => Step::Done(vec![]),
+    });
+    rig.wake("a");
+    rig.turn();
+    assert_eq!(rig.asked(), ["a", "a", "b"]);
+}
+
+fn two_queues(low: Queue) -> Rig {
+    let setup = Setup {
+        queues: vec![Queue::FIFO, low],
+        ..Setup::default()
+    };
+    setup.rig(ask_once)
+}
+
+#[test]
+fn an_earlier_queue_goes_first() {
+    let mut rig = two_queues(Queue::FIFO);
+    rig.wake("low a");
+    rig.wake("b");
+    rig.wake("c");
+    assert_eq!(rig.turn(), ["b asks b", "low a asks low a"]);
+    rig.wake("low d");
+    rig.answer("b", "x");
+    rig.answer("low a", "x");
+    assert_eq!(rig.turn(), ["c asks c", "low d asks low d"]);
+}
+
+#[test]
+fn a_queue_whose_workers_are_busy_stops_no_later_one() {
+    let mut rig = two_queues(Queue::FIFO);
+    for key in ["a", "b", "low c"] {
+        rig.wake(key);
+    }
+    assert_eq!(rig.turn(), ["a asks a", "low c asks low c"]);
+}
+
+#[test]
+fn nothing_is_asked_before_the_caches_are_full() {
+    let mut rig = Setup::default().unsynced(done);
+    rig.lead(true);
+    rig.wake("a");
+    rig.turn();
+    assert_eq!(rig.asked(), NOTHING);
+    assert_eq!(rig.again, None);
+    rig.event_loop.observe(Observed::Synced, rig.now);
+    rig.turn();
+    assert_eq!(rig.asked(), ["a"]);
+}
+
+#[test]
+fn a_long_queue_is_worked_off_in_several_turns() {
+    let mut rig = Setup::default().rig(done);
+    let keys: Vec<&'static str> = (0..3_000).map(|key| &*format!("key {key}").leak()).collect();
+    rig.wake_all(keys.iter().copied());
+    let polled = rig.event_loop.poll(rig.now, &rig.limit);
+    assert_eq!(rig.asked(), keys[..1_024]);
+    assert_eq!(polled.again, Some(Duration::ZERO));
+    rig.turn();
+    assert_eq!(rig.asked(), keys[1_024..]);
+}

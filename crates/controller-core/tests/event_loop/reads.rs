@@ -1,0 +1,273 @@
+//! Who is told an answer, how often it is asked for, how long it serves.
+
+use std::time::Duration;
+
+use controller_core::api::Outcome;
+use controller_core::controller::{Asking, Step};
+
+use crate::rig::{MS, NOTHING, Rig, SECOND, Setup};
+use crate::scripted::{Q, Scripted, Seen, Text, reads, writes};
+
+const NO_ANSWER: Outcome = Outcome::Retry { fate_unknown: false };
+
+/// Asks `question`, then writes what it was told.
+fn ask_then_write(question: Text) -> impl Fn(&Seen<'_>) -> Step<Scripted> {
+    move |seen| match seen.answer(question) {
+        None => reads([question]),
+        Some(answer) if seen.is_accepted(answer) => Step::Done(vec![]),
+        Some(answer) => writes([answer]),
+    }
+}
+
+fn ask_all(questions: &'static [Text]) -> impl Fn(&Seen<'_>) -> Step<Scripted> {
+    move |seen| {
+        let open = questions.iter().filter(|question| seen.reply(question).is_none());
+        let open: Vec<_> = open.copied().collect();
+        if open.is_empty() {
+            Step::Done(vec![])
+        } else {
+            reads(open)
+        }
+    }
+}
+
+fn asked(learnt: &[String]) -> Vec<&str> {
+    let asked = learnt.iter().filter_map(|text| text.strip_prefix("asks "));
+    asked.collect()
+}
+
+#[test]
+fn an_answer_of_the_pass_serves_it() {
+    let mut rig = Setup::default().rig(ask_then_write("q"));
+    rig.wake("a");
+    assert_eq!(rig.turn(), ["a asks q"]);
+    rig.answer("q", "o=1");
+    assert_eq!(rig.turn(), ["a writes o=1"]);
+    rig.accept("o=1");
+    assert_eq!(rig.turn(), NOTHING);
+    let learnt = ["Leading(true)", "asks q", "q: o=1", "writes o=1", "o=1: accepted"];
+    assert_eq!(rig.learnt()[1..], learnt);
+}
+
+#[test]
+fn an_answer_serves_no_later_pass() {
+    let mut rig = Setup::default().rig(ask_all(&["q"]));
+    for _ in 0..2 {
+        rig.wake("a");
+        assert_eq!(rig.turn(), ["a asks q"]);
+        rig.answer("q", "x");
+        assert_eq!(rig.turn(), NOTHING);
+    }
+}
+
+#[test]
+fn the_same_question_is_asked_once_for_all_who_ask_and_its_answer_is_learnt_once() {
+    let mut rig = Setup::workers(3).rig(ask_then_write("q"));
+    rig.wake_all(["a", "b", "c"]);
+    assert_eq!(rig.turn(), ["a asks q"]);
+    rig.asked();
+    rig.answer("q", "o=1");
+    assert_eq!(rig.turn(), ["a writes o=1"]);
+    assert_eq!(
+        rig.asked(),
+        ["a", "b", "c"],
+        "all have the answer; one object at a time"
+    );
+    assert_eq!(rig.learnt()[2..], ["asks q", "q: o=1", "writes o=1"]);
+}
+
+#[test]
+fn several_questions_go_side_by_side_and_all_answers_are_waited_for() {
+    let mut rig = Setup::default().rig(ask_all(&["p", "q", "r"]));
+    rig.wake("a");
+    assert_eq!(rig.turn(), ["a asks p", "a asks q", "a asks r"]);
+    rig.answer("r", "x");
+    rig.answer("p", "x");
+    assert_eq!(rig.turn(), NOTHING);
+    rig.answer("q", "x");
+    assert_eq!(rig.turn(), NOTHING);
+    assert_eq!(rig.event_loop.held(), 0);
+}
+
+/// Two reads of `/scale` at a time, as many others as are wanted.
+fn two_scales(next: impl Fn(&Seen<'_>) -> Step<Scripted> + Send + Sync + 'static) -> Rig {
+    let setup = Setup {
+        asking: |kind| Asking {
+            kind,
+            at_most: if kind == "scale" { 2 } else { usize::MAX },
+            ..Asking::default()
+        },
+        ..Setup::workers(9)
+    };
+    setup.rig(next)
+}
+
+#[test]
+fn as_many_questions_of_a_kind_are_out_as_may_be() {
+    let mut rig = two_scales(|seen| match seen.answer(seen.key) {
+        None => reads([seen.key]),
+        Some(_) => Step::Done(vec![]),
+    });
+    rig.wake_all(["scale:a", "scale:b", "scale:c", "scale:d", "pod:e"]);
+    assert_eq!(
+        rig.turn(),
+        ["scale:a asks scale:a", "scale:b asks scale:b", "pod:e asks pod:e"]
+    );
+    rig.answer("pod:e", "x");
+    assert_eq!(rig.turn(), NOTHING);
+    rig.answer("scale:b", "x");
+    assert_eq!(rig.turn(), ["scale:c asks scale:c"]);
+    rig.fail("scale:a", NO_ANSWER);
+    assert_eq!(rig.turn(), ["scale:d asks scale:d"]);
+}
+
+#[test]
+fn a_question_that_is_out_for_another_needs_no_place_of_its_kind() {
+    let mut rig = two_scales(|seen| match seen.answer("scale:x") {
+        None => reads(["scale:x"]),
+        Some(_) => Step::Done(vec![]),
+    });
+    rig.wake_all(["a", "b", "c"]);
+    assert_eq!(rig.turn(), ["a asks scale:x"]);
+    rig.answer("scale:x", "x");
+    assert_eq!(rig.turn(), NOTHING);
+    assert_eq!(rig.event_loop.held(), 0);
+}
+
+#[test]
+fn a_kind_that_is_full_stops_no_question_of_another_kind() {
+    let mut rig = two_scales(ask_all(&["scale:a", "scale:b", "scale:c", "pod:d"]));
+    rig.wake("key");
+    assert_eq!(
+        rig.turn(),
+        ["key asks scale:a", "key asks scale:b", "key asks pod:d"]
+    );
+    rig.answer("scale:a", "x");
+    assert_eq!(rig.turn(), ["key asks scale:c"]);
+}
+
+#[test]
+fn a_question_is_asked_three_times_in_a_pass_which_then_is_retried_later_and_later() {
+    let mut rig = Setup::default().rig(|_| reads(["q"]));
+    rig.wake("a");
+    for wait in [5, 10, 20] {
+        for _ in 0..3 {
+            assert_eq!(
+                rig.turn(),
+                ["a asks q"],
+                "the watch may have told something newer"
+            );
+            rig.answer("q", "x");
+            rig.change();
+        }
+        assert_eq!(rig.turn(), NOTHING);
+        assert_eq!(rig.again, Some(wait * MS));
+        assert_eq!(rig.told().last().unwrap(), "a makes no progress");
+        rig.now.uptime += wait * MS;
+    }
+}
+
+#[test]
+fn questions_without_end_are_no_progress() {
+    let mut rig = Setup::default().rig(|seen| {
+        let answers = seen.memory.iter().filter(|text| text.ends_with(": x"));
+        reads([&*answers.count().to_string().leak()])
+    });
+    rig.wake("a");
+    for n in 0..1_000 {
+        assert_eq!(rig.turn(), [format!("a asks {n}")]);
+        rig.answer(n.to_string().leak(), "x");
+    }
+    assert_eq!(rig.turn(), NOTHING);
+    assert_eq!(rig.told().last().unwrap(), "a makes no progress");
+}
+
+/// Answers to questions of kind `long` serve others for a minute, those of other kinds for two seconds.
+fn shared() -> Rig {
+    let setup = Setup {
+        asking: |kind| Asking {
+            shared_for: Duration::from_secs(if kind == "long" { 60 } else { 2 }),
+            ..Asking::default()
+        },
+        ..Setup::default()
+    };
+    setup.rig(|seen| match seen.shared(seen.key) {
+        None if seen.reply(seen.key).is_none() => reads([seen.key]),
+        _ => Step::Done(vec![]),
+    })
+}
+
+#[test]
+fn an_answer_serves_other_keys_for_as_long_as_is_said() {
+    let mut rig = shared();
+    rig.wake("q");
+    assert_eq!(rig.turn(), ["q asks q"]);
+    rig.answer("q", "x");
+    rig.turn();
+    rig.after(1_999 * MS);
+    assert_eq!(rig.event_loop.shared(&Q("q")).unwrap().value, Ok("x"));
+    rig.after(MS);
+    assert!(rig.event_loop.shared(&Q("q")).is_none());
+}
+
+#[test]
+fn a_newer_answer_serves_from_when_it_came() {
+    let setup = Setup {
+        asking: |_| Asking {
+            shared_for: 2 * SECOND,
+            ..Asking::default()
+        },
+        ..Setup::default()
+    };
+    let mut rig = setup.rig(ask_all(&["q"]));
+    for answer in ["old", "new"] {
+        rig.wake("a");
+        assert_eq!(rig.turn(), ["a asks q"]);
+        rig.answer("q", answer);
+        rig.after(SECOND);
+    }
+    rig.after(999 * MS);
+    assert_eq!(rig.event_loop.shared(&Q("q")).unwrap().value, Ok("new"));
+    rig.after(MS);
+    assert!(rig.event_loop.shared(&Q("q")).is_none());
+}
+
+#[test]
+fn an_answer_that_serves_long_keeps_no_other_from_going() {
+    let mut rig = shared();
+    for question in ["long:a", "b"] {
+        rig.wake(question);
+        rig.turn();
+        rig.answer(question, "x");
+    }
+    rig.after(2 * SECOND);
+    assert!(rig.event_loop.shared(&Q("long:a")).is_some());
+    assert!(rig.event_loop.shared(&Q("b")).is_none());
+}
+
+#[test]
+fn a_reply_says_when_it_was_asked_for_and_when_it_came() {
+    let mut rig = shared();
+    rig.wake("q");
+    rig.after(SECOND);
+    rig.now.uptime += 300 * MS;
+    rig.answer("q", "x");
+    let reply = rig.event_loop.shared(&Q("q")).unwrap();
+    assert_eq!(reply.asked.uptime, SECOND);
+    assert_eq!(reply.answered.uptime, 1_300 * MS);
+}
+
+#[test]
+fn every_request_is_learnt_before_its_answer() {
+    let mut rig = Setup::workers(2).rig(ask_all(&["p", "q"]));
+    rig.wake("a");
+    rig.wake("b");
+    rig.turn();
+    rig.answer("q", "x");
+    rig.fail("p", NO_ANSWER);
+    rig.turn();
+    assert_eq!(asked(rig.learnt()), ["p", "q"]);
+    assert_eq!(rig.learnt()[4..], ["q: x", "p: Failed"]);
+    assert_eq!(rig.again, Some(5 * MS), "both passes have failed");
+    assert_eq!(rig.after(10 * MS), ["a asks p", "a asks q"]);
+}

@@ -1,0 +1,206 @@
+//! When a key whose pass failed comes back. client-go's delays: per key 5 ms doubling, overall 10 a second.
+
+use std::time::Duration;
+
+use controller_core::api::{Denial, Outcome};
+use controller_core::controller::{Accepted, Ask, Completed, Queue, Retry, Step, Wake};
+
+use crate::rig::{MS, NOTHING, Rig, SECOND, Setup, failed};
+use crate::scripted::{Scripted, Seen, Text, reads, writes};
+
+const REFUSED: Outcome = Outcome::Forbidden(Denial::ThisObject);
+
+/// One write, until it is accepted in this pass.
+fn write(seen: &Seen<'_>) -> Step<Scripted> {
+    if seen.is_accepted(seen.key) {
+        Step::Done(vec![])
+    } else {
+        writes([seen.key])
+    }
+}
+
+fn refuse(_: &Ask<Scripted>) -> Completed<Text> {
+    Completed::Wrote(Err(failed(REFUSED)))
+}
+
+fn times(timeline: &[(u128, String)]) -> Vec<u128> {
+    timeline.iter().map(|(at, _)| *at).collect()
+}
+
+#[test]
+fn a_failed_key_comes_back_later_and_later() {
+    let mut rig = Setup::default().rig(write);
+    rig.wake("a=1");
+    let timeline = rig.timeline(SECOND, refuse);
+    assert_eq!(times(&timeline), [0, 5, 15, 35, 75, 155, 315, 635]);
+    assert!(timeline.iter().all(|(_, sent)| sent == "a=1 writes a=1"));
+}
+
+#[test]
+fn the_delay_of_a_key_ends_at_1000_s() {
+    let mut rig = Setup::default().rig(write);
+    rig.wake("a=1");
+    let timeline = times(&rig.timeline(Duration::from_hours(2), refuse));
+    let waits = timeline.windows(2).map(|pair| pair[1] - pair[0]);
+    let waits: Vec<_> = waits.skip(16).take(4).collect();
+    assert_eq!(waits, [327_680, 655_360, 1_000_000, 1_000_000]);
+}
+
+#[test]
+fn a_success_forgets_the_failures() {
+    let mut rig = Setup::default().rig(write);
+    rig.wake("a=1");
+    for wait in [5, 10, 20] {
+        rig.turn();
+        rig.fail("a=1", REFUSED);
+        assert_eq!(rig.turn(), NOTHING);
+        assert_eq!(rig.again, Some(wait * MS));
+        rig.after(wait * MS);
+    }
+    rig.accept("a=1");
+    rig.turn();
+    assert_eq!(rig.event_loop.held(), 0);
+    rig.wake("a=1");
+    rig.turn();
+    rig.fail("a=1", REFUSED);
+    rig.turn();
+    assert_eq!(rig.again, Some(5 * MS));
+}
+
+#[test]
+fn all_keys_together_are_retried_a_hundred_at_once_and_then_ten_a_second() {
+    let keys: Vec<Text> = (0..103).map(|key| &*format!("object {key}").leak()).collect();
+    let mut rig = Setup::workers(200).rig(write);
+    rig.wake_all(keys.iter().copied());
+    assert_eq!(rig.turn().len(), 103);
+    for key in keys {
+        rig.fail(key, REFUSED);
+    }
+    assert_eq!(rig.turn(), NOTHING);
+    assert_eq!(rig.after(5 * MS).len(), 100);
+    let rest = rig.timeline(SECOND, |_| Completed::Wrote(Ok(Accepted::default())));
+    assert_eq!(times(&rest), [100, 200, 300]);
+}
+
+#[test]
+fn a_key_is_not_retried_sooner_than_the_server_asks() {
+    let mut rig = Setup::default().rig(write);
+    rig.wake("a=1");
+    rig.turn();
+    rig.fail("a=1", Outcome::Throttled(7 * SECOND));
+    assert_eq!(rig.turn(), NOTHING);
+    assert_eq!(rig.after(6_999 * MS), NOTHING);
+    assert_eq!(rig.after(MS), ["a=1 writes a=1"]);
+}
+
+#[test]
+fn of_two_failures_of_a_pass_the_one_counts_that_asks_for_the_longer_wait() {
+    for order in [["a=1", "b=1"], ["b=1", "a=1"]] {
+        let mut rig = Setup::default().rig(|_| writes(["a=1", "b=1"]));
+        rig.wake("key");
+        assert_eq!(rig.turn().len(), 2);
+        for write in order {
+            let throttled = write == "a=1";
+            let outcome = if throttled {
+                Outcome::Throttled(7 * SECOND)
+            } else {
+                REFUSED
+            };
+            rig.fail(write, outcome);
+        }
+        rig.turn();
+        assert_eq!(rig.after(6_999 * MS), NOTHING);
+        assert_eq!(rig.after(MS).len(), 2);
+    }
+}
+
+#[test]
+fn a_key_whose_object_is_gone_is_not_retried() {
+    let mut rig = Setup::default().rig(write);
+    rig.wake("a=1");
+    rig.turn();
+    rig.fail("a=1", Outcome::Gone);
+    assert_eq!(rig.after(60 * SECOND), NOTHING);
+    assert_eq!(rig.told(), ["Leading(true)"]);
+    assert_eq!(rig.event_loop.held(), 0);
+}
+
+#[test]
+fn a_failed_read_is_retried_too() {
+    let mut rig = Setup::default().rig(|seen| match seen.reply("q") {
+        None => reads(["q"]),
+        Some(_) => Step::Done(vec![]),
+    });
+    rig.wake("a");
+    rig.turn();
+    rig.fail("q", Outcome::Retry { fate_unknown: false });
+    assert_eq!(rig.turn(), NOTHING);
+    assert_eq!(rig.after(5 * MS), ["a asks q"]);
+    assert_eq!(rig.told().last().unwrap(), "a failed: Failed");
+}
+
+#[test]
+fn a_failed_pass_that_ends_with_never_is_retried_all_the_same() {
+    let mut rig = Setup::default().rig(|seen| match seen.outcome("a=1") {
+        None => writes(["a=1"]),
+        Some(_) => Step::Done(vec![("a", Wake::Never)]),
+    });
+    rig.wake("a");
+    rig.turn();
+    rig.fail("a=1", REFUSED);
+    rig.turn();
+    assert_eq!(rig.after(5 * MS), ["a writes a=1"]);
+}
+
+fn by_controller(next: impl Fn(&Seen<'_>) -> Step<Scripted> + Send + Sync + 'static) -> Rig {
+    let setup = Setup {
+        queues: vec![Queue {
+            retry: Retry::ByController,
+            ..Queue::FIFO
+        }],
+        ..Setup::default()
+    };
+    setup.rig(next)
+}
+
+#[test]
+fn the_controller_names_the_time_of_a_retry_where_the_queue_leaves_it_to_it() {
+    let mut rig = by_controller(|seen| match seen.outcome("a=1") {
+        None => writes(["a=1"]),
+        Some(_) => Step::Done(vec![(seen.key, Wake::Within(3 * SECOND))]),
+    });
+    rig.wake("a");
+    rig.turn();
+    rig.fail("a=1", REFUSED);
+    assert_eq!(rig.turn(), NOTHING);
+    assert_eq!(rig.after(2_999 * MS), NOTHING);
+    assert_eq!(rig.after(MS), ["a writes a=1"]);
+}
+
+#[test]
+fn a_key_whose_controller_names_no_time_and_wants_the_same_again_is_not_lost() {
+    let mut rig = by_controller(write);
+    rig.wake("a=1");
+    rig.turn();
+    rig.fail("a=1", REFUSED);
+    assert_eq!(rig.turn(), NOTHING);
+    assert_eq!(rig.after(5 * MS), ["a=1 writes a=1"]);
+}
+
+#[test]
+fn a_failed_key_that_is_woken_does_not_wait_and_its_next_delay_is_longer_all_the_same() {
+    let mut rig = Setup::default().rig(write);
+    rig.wake("a=1");
+    rig.turn();
+    rig.fail("a=1", REFUSED);
+    rig.turn();
+    rig.wake("a=1");
+    assert_eq!(rig.turn(), ["a=1 writes a=1"]);
+    rig.after(5 * MS);
+    rig.accept("a=1");
+    assert_eq!(
+        rig.turn(),
+        ["a=1 writes a=1"],
+        "the retry was on its way, as in client-go"
+    );
+}

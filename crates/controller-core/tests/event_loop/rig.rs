@@ -1,0 +1,309 @@
+//! A loop around a [`Scripted`] controller: its test is the API server, the clock and the limit.
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::time::Duration;
+
+use controller_core::api::{Call, CallFailed, Outcome, Verb};
+use controller_core::clock::saturating_add;
+use controller_core::controller::{
+    Accepted, Ask, Asking, Completed, Effect, Limit, Loop, Now, Observed, Polled, Queue, Step, Told, Wake,
+};
+use controller_core::workqueue::{QueueMetrics, TokenBucket};
+use harness::sim::START;
+
+use crate::scripted::{ASKING, Q, Said, Scripted, Seen, Text, W};
+
+pub(crate) const NOTHING: [&str; 0] = [];
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
+pub(crate) const MS: Duration = Duration::from_millis(1);
+
+/// More turns in one moment have no end.
+const MOST_TURNS: usize = 1_000;
+
+/// What a rig is made of; one fifo queue, no limit, a term, unless said otherwise.
+pub(crate) struct Setup {
+    pub(crate) queues: Vec<Queue>,
+    pub(crate) metrics: Vec<Option<QueueMetrics>>,
+    pub(crate) asking: fn(Text) -> Asking,
+    pub(crate) limit: Permits,
+    pub(crate) dry_run: bool,
+    pub(crate) leading: bool,
+}
+
+/// The limit of a test.
+#[derive(Default)]
+pub(crate) struct Permits {
+    bucket: Option<RefCell<TokenBucket>>,
+    now: Cell<Duration>,
+    /// How many were taken and not given back.
+    pub(crate) taken: Cell<usize>,
+}
+
+pub(crate) struct Rig {
+    pub(crate) event_loop: Loop<Scripted>,
+    pub(crate) now: Now,
+    pub(crate) limit: Permits,
+    /// In how long the loop wants to be polled again.
+    pub(crate) again: Option<Duration>,
+    said: Arc<Said>,
+    in_flight: Vec<Effect<Scripted>>,
+    told: Vec<String>,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            queues: vec![Queue::FIFO],
+            metrics: vec![None, None],
+            asking: |_| Asking::default(),
+            limit: Permits::default(),
+            dry_run: false,
+            leading: true,
+        }
+    }
+}
+
+impl Setup {
+    /// One fifo queue with so many workers.
+    pub(crate) fn workers(workers: usize) -> Self {
+        Self {
+            queues: vec![Queue {
+                workers,
+                ..Queue::FIFO
+            }],
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn limit(self, limit: Permits) -> Self {
+        Self { limit, ..self }
+    }
+
+    /// A loop whose caches are full, in a term if it is to lead.
+    pub(crate) fn rig(self, next: impl Fn(&Seen<'_>) -> Step<Scripted> + Send + Sync + 'static) -> Rig {
+        let leading = self.leading;
+        let mut rig = self.unsynced(next);
+        rig.event_loop.observe(Observed::Synced, rig.now);
+        if leading {
+            rig.lead(true);
+        }
+        rig
+    }
+
+    /// A loop whose caches are not full.
+    pub(crate) fn unsynced(self, next: impl Fn(&Seen<'_>) -> Step<Scripted> + Send + Sync + 'static) -> Rig {
+        let said = Arc::new(Said::default());
+        ASKING.set(self.asking);
+        let controller = Scripted {
+            queues: self.queues,
+            next: Box::new(next),
+            said: Arc::clone(&said),
+        };
+        Rig {
+            event_loop: Loop::new(Arc::new(controller), (), self.metrics, self.dry_run),
+            now: Now {
+                wall: START,
+                uptime: Duration::ZERO,
+            },
+            limit: self.limit,
+            again: None,
+            said,
+            in_flight: Vec::new(),
+            told: Vec::new(),
+        }
+    }
+}
+
+impl Permits {
+    /// So many a second, so many at once.
+    pub(crate) fn new(qps: f64, burst: u32) -> Self {
+        Self {
+            bucket: Some(RefCell::new(TokenBucket::new(qps, burst))),
+            ..Self::default()
+        }
+    }
+}
+
+impl Limit for Permits {
+    fn take(&self) -> Duration {
+        self.taken.set(self.taken.get() + 1);
+        let bucket = self.bucket.as_ref();
+        bucket.map_or(Duration::ZERO, |bucket| bucket.borrow_mut().take(self.now.get()))
+    }
+
+    fn give_back(&self) {
+        self.taken.set(self.taken.get() - 1);
+        if let Some(bucket) = &self.bucket {
+            bucket.borrow_mut().give_back();
+        }
+    }
+}
+
+impl Rig {
+    /// Polls until the loop wants nothing more at this moment; what it sends.
+    pub(crate) fn turn(&mut self) -> Vec<String> {
+        let mut sent = Vec::new();
+        for _ in 0..MOST_TURNS {
+            let Polled { effects, told, again } = self.event_loop.poll(self.now, &self.limit);
+            sent.extend(effects.iter().map(text));
+            self.in_flight.extend(effects);
+            self.told.extend(told.iter().map(told_text));
+            self.again = again;
+            if again != Some(Duration::ZERO) {
+                return sent;
+            }
+        }
+        panic!("the loop has no end");
+    }
+
+    /// Time passes, then it is polled.
+    pub(crate) fn after(&mut self, time: Duration) -> Vec<String> {
+        self.now.uptime += time;
+        self.now.wall = saturating_add(self.now.wall, time);
+        self.limit.now.set(self.now.uptime);
+        self.turn()
+    }
+
+    /// What is sent in this time, each at its millisecond, if it is polled whenever it wants to be; `answer` answers at
+    /// once.
+    pub(crate) fn timeline(
+        &mut self,
+        time: Duration,
+        answer: impl Fn(&Ask<Scripted>) -> Completed<Text>,
+    ) -> Vec<(u128, String)> {
+        let end = self.now.uptime + time;
+        let mut timeline = Vec::new();
+        let mut sent = self.turn();
+        loop {
+            let now = self.now.uptime.as_millis();
+            timeline.extend(sent.into_iter().map(|text| (now, text)));
+            for effect in std::mem::take(&mut self.in_flight) {
+                let completed = answer(&effect.ask);
+                self.event_loop.completed(effect.id, completed, self.now);
+            }
+            sent = self.turn();
+            if !sent.is_empty() {
+                continue;
+            }
+            match self.again {
+                Some(again) if self.now.uptime + again <= end => sent = self.after(again),
+                _ => return timeline,
+            }
+        }
+    }
+
+    pub(crate) fn wake(&mut self, key: Text) {
+        self.wake_at(key, Wake::Now);
+    }
+
+    pub(crate) fn wake_all(&mut self, keys: impl IntoIterator<Item = Text>) {
+        for key in keys {
+            self.wake(key);
+        }
+    }
+
+    pub(crate) fn wake_at(&mut self, key: Text, wake: Wake) {
+        self.said.wakes.lock().push((key, wake));
+        self.change();
+    }
+
+    /// Something changes.
+    pub(crate) fn change(&mut self) {
+        self.event_loop
+            .observe(Observed::Watching("objects", true), self.now);
+    }
+
+    pub(crate) fn lead(&mut self, leading: bool) {
+        self.event_loop.observe(Observed::Leading(leading), self.now);
+    }
+
+    /// The question that is out is answered so.
+    pub(crate) fn answer(&mut self, question: Text, answer: Text) {
+        self.complete(question, Completed::Read(Ok(answer), None));
+    }
+
+    /// The write that is out is accepted.
+    pub(crate) fn accept(&mut self, write: Text) {
+        self.complete(write, Completed::Wrote(Ok(Accepted::default())));
+    }
+
+    /// The request that is out fails.
+    pub(crate) fn fail(&mut self, what: Text, outcome: Outcome) {
+        self.fail_with(what, failed(outcome));
+    }
+
+    pub(crate) fn fail_with(&mut self, what: Text, failed: CallFailed) {
+        let completed = match self.in_flight.iter().find(|effect| what_of(effect) == what) {
+            Some(Effect {
+                ask: Ask::Question(_),
+                ..
+            }) => Completed::Read(Err(failed), None),
+            _ => Completed::Wrote(Err(failed)),
+        };
+        self.complete(what, completed);
+    }
+
+    fn complete(&mut self, what: Text, completed: Completed<Text>) {
+        let mut in_flight = self.in_flight.iter();
+        let place = in_flight.position(|effect| what_of(effect) == what);
+        let effect = self.in_flight.remove(place.expect("it is out"));
+        self.event_loop.completed(effect.id, completed, self.now);
+    }
+
+    /// Which keys were asked about since the last call, in order.
+    pub(crate) fn asked(&mut self) -> Vec<Text> {
+        std::mem::take(&mut *self.said.asked.lock())
+    }
+
+    /// What was told since the last call.
+    pub(crate) fn told(&mut self) -> Vec<String> {
+        let told = self.event_loop.take_told();
+        self.told.extend(told.iter().map(told_text));
+        std::mem::take(&mut self.told)
+    }
+
+    /// What the controller has learnt and observed.
+    pub(crate) fn learnt(&self) -> &[String] {
+        self.event_loop.memory()
+    }
+}
+
+/// A request that was answered so.
+pub(crate) fn failed(outcome: Outcome) -> CallFailed {
+    CallFailed::Answered {
+        call: call(),
+        outcome,
+        message: "failed by the test".to_owned(),
+    }
+}
+
+pub(crate) fn call() -> Call {
+    Call {
+        verb: Verb::Patch,
+        resource: "objects",
+        target: String::new(),
+    }
+}
+
+fn what_of(effect: &Effect<Scripted>) -> Text {
+    let (Ask::Question(Q(what)) | Ask::Write(W(what))) = effect.ask;
+    what
+}
+
+fn text(effect: &Effect<Scripted>) -> String {
+    match effect.ask {
+        Ask::Question(Q(question)) => format!("{} asks {question}", effect.key),
+        Ask::Write(W(write)) => format!("{} writes {write}", effect.key),
+    }
+}
+
+fn told_text(told: &Told<Scripted>) -> String {
+    match told {
+        Told::Event(event) => event.clone(),
+        Told::Wrote(key, description) => format!("{key} wrote {}", description.text),
+        Told::Planned(key, description) => format!("{key} would write {}", description.text),
+        Told::Failed(key, failed) => format!("{key} failed: {}", failed.reason()),
+        Told::NoProgress(key) => format!("{key} makes no progress"),
+    }
+}

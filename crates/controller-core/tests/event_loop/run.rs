@@ -1,0 +1,233 @@
+//! The asynchronous part, with the toy on the embedded API server under paused time.
+
+use std::time::Duration;
+
+use controller_core::api::limits::{Limits, Permits};
+use controller_core::clock::Clock;
+use controller_core::controller::{self, Watching};
+use controller_core::informer::{BoxSource, Source, SourceEvent, Store};
+use controller_core::metrics::{Build, Metrics, encode};
+use controller_core::runtime::{Env, Failure};
+use controller_core::shutdown::{self, Trigger};
+use harness::sim::START;
+use k8s_openapi::api::core::v1::ConfigMap;
+use serde_json::json;
+use testkit::embedded::{Fault, Resource, Server, Verb};
+
+use crate::lamp::{Lamp, LampWire};
+use crate::rig::{MS, SECOND};
+use crate::toy::Dimmer;
+
+static CONFIGMAPS: Resource = Resource::namespaced("", "v1", "ConfigMap", "configmaps");
+
+fn lamps(watching: &mut Watching<'_, Dimmer>) -> Store<Lamp> {
+    watching.of::<ConfigMap, LampWire>()
+}
+
+struct World {
+    server: Server,
+    clock: Clock,
+    metrics: Metrics,
+    stop: Trigger,
+    env: Env,
+}
+
+impl World {
+    fn new(limits: Limits, dry_run: bool) -> Self {
+        let server = Server::starting_at(START);
+        server.serve(&CONFIGMAPS);
+        let clock = Clock::starting_at(START);
+        let build = Build {
+            version: "test",
+            commit: "test",
+        };
+        let metrics = Metrics::new(build).unwrap();
+        let (stop, shutdown) = shutdown::channel();
+        let permits = Permits::new(limits, &clock);
+        let env = Env::new(
+            server.client(),
+            permits,
+            clock.clone(),
+            &metrics,
+            dry_run,
+            shutdown,
+        );
+        Self {
+            server,
+            clock,
+            metrics,
+            stop,
+            env,
+        }
+    }
+
+    fn with_lamp(wanted: u8) -> Self {
+        let world = Self::new(Limits { qps: 0.0, burst: 0 }, false);
+        world.add("lamp", wanted);
+        world
+    }
+
+    fn add(&self, name: &str, wanted: u8) {
+        let lamp = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"namespace": "ns", "name": name},
+            "data": {"wanted": wanted.to_string(), "shines": "0"},
+        });
+        self.server.insert(lamp).unwrap();
+    }
+
+    fn want(&self, wanted: u8) {
+        let edit = |lamp: &mut serde_json::Value| lamp["data"]["wanted"] = wanted.to_string().into();
+        self.server.edit(&CONFIGMAPS, "ns", "lamp", edit).unwrap();
+    }
+
+    fn shines(&self) -> String {
+        let lamp = self.server.get(&CONFIGMAPS, "ns", "lamp").unwrap();
+        lamp["data"]["shines"].as_str().unwrap().to_owned()
+    }
+
+    fn patches(&self) -> usize {
+        let requests = self.server.requests();
+        requests
+            .iter()
+            .filter(|request| request.verb == Verb::Patch)
+            .count()
+    }
+
+    async fn run(&self) -> Result<(), Failure> {
+        self.run_in(self.env.clone()).await
+    }
+
+    async fn run_in(&self, env: Env) -> Result<(), Failure> {
+        controller::run(env, Ok(Dimmer), lamps).await
+    }
+
+    /// Runs it for so long.
+    async fn run_for(&self, time: Duration) {
+        let ended = tokio::time::timeout(time, self.run()).await;
+        assert!(ended.is_err(), "it has ended");
+    }
+
+    fn metric(&self, line: &str) -> bool {
+        encode(self.metrics.registry())
+            .unwrap()
+            .lines()
+            .any(|known| known == line)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_step_is_one_request_and_a_change_wakes() {
+    let world = World::with_lamp(2);
+    let others = async {
+        world.clock.sleep(SECOND).await;
+        assert_eq!((world.shines().as_str(), world.patches()), ("2", 2));
+        world.want(1);
+        world.clock.sleep(SECOND).await;
+        assert_eq!((world.shines().as_str(), world.patches()), ("1", 3));
+        // Nothing more, however long it takes.
+        world.clock.sleep(3600 * SECOND).await;
+        assert_eq!(world.patches(), 3);
+        world.stop.advance();
+    };
+    let (ended, ()) = futures::join!(world.run(), others);
+    ended.unwrap();
+    assert!(world.metric("workqueue_depth{name=\"lamps\"} 0"));
+    assert!(world.metric("workqueue_retries_total{name=\"lamps\"} 0"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_keep_to_the_limit_of_the_process() {
+    let world = World::new(Limits { qps: 1.0, burst: 2 }, false);
+    world.add("lamp", 5);
+    world.run_for(2_500 * MS).await;
+    // Two at once, then one a second; the informer's list is a watch, which needs none.
+    assert_eq!(world.shines(), "4");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_writes_nothing_and_counts_once() {
+    let world = World::new(Limits { qps: 0.0, burst: 0 }, true);
+    world.add("lamp", 5);
+    let others = async {
+        world.clock.sleep(SECOND).await;
+        world.want(4);
+        world.clock.sleep(SECOND).await;
+    };
+    let (ended, ()) = futures::join!(tokio::time::timeout(10 * SECOND, world.run()), others);
+    assert!(ended.is_err());
+    assert_eq!(world.patches(), 0);
+    assert!(world.metric("controller_planned_writes_total{action=\"dim\"} 1"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_write_is_counted_and_retried() {
+    let world = World::with_lamp(1);
+    world
+        .server
+        .fail_next(2, |request| request.verb == Verb::Patch, Fault::DropBefore);
+    world.run_for(SECOND).await;
+    assert_eq!((world.shines().as_str(), world.patches()), ("1", 3));
+    assert!(world.metric("controller_sync_failures_total{reason=\"Failed\"} 2"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_lets_the_pass_under_way_run_to_its_end() {
+    let world = World::with_lamp(2);
+    let slow = Fault::Delay(5 * SECOND);
+    world
+        .server
+        .fail_next(2, |request| request.verb == Verb::Patch, slow);
+    let stop = async {
+        world.clock.sleep(SECOND).await;
+        world.add("another", 1);
+        world.stop.advance();
+    };
+    let (ended, ()) = futures::join!(world.run(), stop);
+    ended.unwrap();
+    assert_eq!(world.server.elapsed(), 10 * SECOND);
+    assert_eq!((world.shines().as_str(), world.patches()), ("2", 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_before_the_caches_are_full_ends_it_at_once() {
+    let world = World::with_lamp(2);
+    world.server.down();
+    let stop = async {
+        world.clock.sleep(60 * SECOND).await;
+        world.stop.advance();
+    };
+    let (ended, ()) = futures::join!(world.run(), stop);
+    ended.unwrap();
+    assert_eq!(world.server.elapsed(), 60 * SECOND);
+}
+
+/// A watch with a bug.
+struct Broken;
+
+impl Source for Broken {
+    type View = Lamp;
+
+    async fn next(&mut self) -> SourceEvent<Lamp> {
+        panic!("expected by this test")
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_informer_that_panics_ends_it_as_a_failure() {
+    let world = World::with_lamp(2);
+    let env = world
+        .env
+        .clone()
+        .over_source::<LampWire>(|_| BoxSource::new(Broken));
+    let failure = world.run_in(env).await.unwrap_err();
+    assert_eq!(failure.to_string(), "task informer panicked");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_that_cannot_be_made_ends_it_as_a_failure() {
+    let world = World::with_lamp(2);
+    let error = prometheus::Error::Msg("taken".to_owned());
+    let made = controller::run::<Dimmer>(world.env.clone(), Err(error), lamps);
+    assert_eq!(made.await.unwrap_err().to_string(), "Error: taken");
+}

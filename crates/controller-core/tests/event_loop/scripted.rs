@@ -1,0 +1,201 @@
+//! A controller that does what its test says. Keys, questions, answers, writes and notes are texts.
+
+use std::sync::Arc;
+
+use std::cell::Cell;
+
+use controller_core::controller::{
+    self, Ask, Asking, Context, Controller, Description, Learnt, Look, Now, Object, Observed, Outcome, Pass,
+    Queue, Reply, Request, Step, Wake,
+};
+use controller_core::events::Recorder;
+use controller_core::meta::ObjectKey;
+use derive_where::derive_where;
+use parking_lot::Mutex;
+
+pub(crate) type Text = &'static str;
+/// A question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Q(pub(crate) Text);
+
+/// `object=value`; one that begins with `step` is not planned.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct W(pub(crate) Text);
+
+thread_local! {
+    /// How questions are asked: by what stands before the colon.
+    pub(crate) static ASKING: Cell<fn(kind: Text) -> Asking> = const { Cell::new(|_| USUAL) };
+}
+
+const USUAL: Asking = Asking {
+    kind: "",
+    at_most: usize::MAX,
+    shared_for: std::time::Duration::ZERO,
+};
+
+pub(crate) fn reads(questions: impl IntoIterator<Item = Text>) -> Step<Scripted> {
+    Step::Read(questions.into_iter().map(Q).collect())
+}
+
+pub(crate) fn writes(writes: impl IntoIterator<Item = Text>) -> Step<Scripted> {
+    Step::Write(writes.into_iter().map(W).collect())
+}
+
+/// What a test says is to be done next.
+pub(crate) type Next = dyn Fn(&Seen<'_>) -> Step<Scripted> + Send + Sync;
+
+#[derive_where(Debug)]
+pub(crate) struct Scripted {
+    pub(crate) queues: Vec<Queue>,
+    #[derive_where(skip)]
+    pub(crate) next: Box<Next>,
+    pub(crate) said: Arc<Said>,
+}
+
+/// What a test and its controller say to each other.
+#[derive(Debug, Default)]
+pub(crate) struct Said {
+    /// To be woken when something is observed.
+    pub(crate) wakes: Mutex<Vec<(Text, Wake)>>,
+    /// The keys that were asked about.
+    pub(crate) asked: Mutex<Vec<Text>>,
+}
+
+/// What `next` is asked with.
+#[derive(Clone, Copy)]
+pub(crate) struct Seen<'a> {
+    pub(crate) key: Text,
+    /// What was learnt and observed, as texts.
+    pub(crate) memory: &'a [String],
+    pub(crate) look: &'a Look<'a, Scripted>,
+    pub(crate) pass: &'a Pass<Scripted>,
+    pub(crate) now: Now,
+}
+
+impl Seen<'_> {
+    /// What `question` was answered in this pass.
+    pub(crate) fn answer(&self, question: Text) -> Option<Text> {
+        self.pass.answer(&Q(question))?.value.as_ref().ok().copied()
+    }
+
+    pub(crate) fn reply(&self, question: Text) -> Option<&Reply<Text>> {
+        self.pass.answer(&Q(question))
+    }
+
+    pub(crate) fn outcome(&self, write: Text) -> Option<&Outcome> {
+        self.pass.outcome(&W(write))
+    }
+
+    /// What another key has got lately.
+    pub(crate) fn shared(&self, question: Text) -> Option<&Reply<Text>> {
+        self.look.shared(&Q(question))
+    }
+
+    pub(crate) fn is_accepted(&self, write: Text) -> bool {
+        matches!(self.pass.outcome(&W(write)), Some(Outcome::Accepted(_)))
+    }
+
+    pub(crate) fn knows(&self, text: &str) -> bool {
+        self.memory.iter().any(|known| known == text)
+    }
+}
+
+impl controller::Question for Q {
+    type Answer = Text;
+
+    fn request(&self) -> Request {
+        unreachable!("nothing is sent")
+    }
+
+    fn read(&self, _: &[u8]) -> serde_json::Result<Text> {
+        unreachable!("nothing is sent")
+    }
+
+    fn asking(&self) -> Asking {
+        ASKING.get()(self.0.split(':').next().unwrap_or_default())
+    }
+}
+
+impl controller::Write for W {
+    fn request(&self) -> Request {
+        unreachable!("nothing is sent")
+    }
+
+    fn object(&self) -> Object {
+        let name = self.0.split('=').next().unwrap_or_default();
+        Object {
+            resource: "objects",
+            key: ObjectKey::cluster(name),
+        }
+    }
+
+    fn describe(&self) -> Description {
+        Description {
+            action: "set",
+            text: self.0.to_owned(),
+            is_planned: !self.0.starts_with("step"),
+        }
+    }
+}
+
+impl Controller for Scripted {
+    type Stores = ();
+    type Memory = Vec<String>;
+    type Key = Text;
+    type Question = Q;
+    type Write = W;
+    type Note = Text;
+    type Event = String;
+
+    const NAME: &'static str = "scripted";
+
+    fn queues(&self) -> Vec<Queue> {
+        self.queues.clone()
+    }
+
+    /// The second queue holds the keys that begin with `low`.
+    fn queue_of(&self, key: &Text) -> usize {
+        usize::from(key.starts_with("low"))
+    }
+
+    fn observe(&self, cx: &mut Context<'_, Self>, observed: Observed<'_, Self>) {
+        for (key, wake) in std::mem::take(&mut *self.said.wakes.lock()) {
+            cx.out.wake_at(key, wake);
+        }
+        if !matches!(observed, Observed::Watching(..)) {
+            cx.memory.push(format!("{observed:?}"));
+            cx.out.record(format!("{observed:?}"));
+        }
+    }
+
+    fn next(&self, look: &Look<'_, Self>, key: &Text) -> Step<Self> {
+        self.said.asked.lock().push(key);
+        (self.next)(&Seen {
+            key,
+            memory: look.memory,
+            look,
+            pass: look.pass,
+            now: look.now,
+        })
+    }
+
+    fn learn(&self, cx: &mut Context<'_, Self>, _: &Text, learnt: Learnt<'_, Self>) {
+        cx.memory.push(match learnt {
+            Learnt::Noted(note) => {
+                cx.out.record(note.to_owned());
+                note.to_owned()
+            }
+            Learnt::Sent(Ask::Question(Q(question))) => format!("asks {question}"),
+            Learnt::Sent(Ask::Write(W(write))) => format!("writes {write}"),
+            Learnt::Outcome(W(write), Outcome::Accepted(_)) => format!("{write}: accepted"),
+            Learnt::Outcome(W(write), Outcome::Planned) => format!("{write}: planned"),
+            Learnt::Outcome(W(write), Outcome::Failed(failed)) => format!("{write}: {}", failed.reason()),
+            Learnt::Answer(Q(question), reply) => match &reply.value {
+                Ok(answer) => format!("{question}: {answer}"),
+                Err(failed) => format!("{question}: {}", failed.reason()),
+            },
+        });
+    }
+
+    fn record(&self, _: String, _: &Recorder) {}
+}

@@ -1,0 +1,164 @@
+//! The toy's loop against a model of the API server: late watches, lost answers, terms that end, crashes.
+
+use std::convert::Infallible;
+
+use controller_core::controller::{Accepted, Ask, Completed, Loop, Now};
+use controller_core::informer::Store;
+use controller_core::meta::{ObjectKey, Uid};
+use harness::sim::{self, Model, Op, Resource};
+use proptest::prelude::*;
+
+use crate::lamp::Lamp;
+use crate::toy::Dimmer;
+
+const LAMPS: usize = 3;
+
+struct Room {
+    lamps: Resource<Lamp>,
+    uids: u64,
+}
+
+#[derive(Clone, Debug)]
+enum Action {
+    /// A lamp is to shine so; a new one, if there is none.
+    Want(usize, u8),
+    /// Somebody else has dimmed a lamp.
+    Meddle(usize, u8),
+    /// A lamp is gone.
+    Delete(usize),
+    /// Another lamp has the name.
+    Replace(usize, u8),
+}
+
+fn key(lamp: usize) -> ObjectKey {
+    ObjectKey::namespaced("ns", format!("lamp-{lamp}"))
+}
+
+fn any_action() -> impl Strategy<Value = Action> {
+    let lamp = || 0..LAMPS;
+    prop_oneof![
+        4 => (lamp(), 0..4_u8).prop_map(|(lamp, wanted)| Action::Want(lamp, wanted)),
+        2 => (lamp(), 0..4_u8).prop_map(|(lamp, shines)| Action::Meddle(lamp, shines)),
+        1 => lamp().prop_map(Action::Delete),
+        1 => (lamp(), 0..4_u8).prop_map(|(lamp, wanted)| Action::Replace(lamp, wanted)),
+    ]
+}
+
+impl Room {
+    fn new() -> Self {
+        let mut room = Self {
+            lamps: Resource::new(),
+            uids: 0,
+        };
+        (0..LAMPS).for_each(|lamp| room.add(lamp, 2));
+        room
+    }
+
+    fn add(&mut self, lamp: usize, wanted: u8) {
+        self.uids += 1;
+        let key = key(lamp);
+        let shines = 0;
+        let uid = Uid::from(&*format!("uid-{}", self.uids));
+        self.lamps.put(Lamp { key, wanted, shines }, uid);
+    }
+
+    fn edit(&mut self, key: &ObjectKey, edit: impl FnOnce(&mut Lamp)) -> Option<Accepted> {
+        let held = self.lamps.objects().get(key)?.clone();
+        let mut view = held.view.clone();
+        edit(&mut view);
+        // A write that changes nothing has no version of its own.
+        let version = if view == held.view {
+            held.version
+        } else {
+            self.lamps.put(view, held.uid.clone())
+        };
+        Some(Accepted {
+            uid: Some(held.uid),
+            version: Some(version),
+        })
+    }
+}
+
+impl Model for Room {
+    type Controller = Dimmer;
+    type Action = Action;
+
+    fn controller(&self) -> Dimmer {
+        Dimmer
+    }
+
+    fn restart(&mut self) -> Store<Lamp> {
+        self.lamps.restart()
+    }
+
+    fn act(&mut self, action: &Action, _: Now) {
+        match *action {
+            Action::Want(lamp, wanted) => {
+                if self.edit(&key(lamp), |lamp| lamp.wanted = wanted).is_none() {
+                    self.add(lamp, wanted);
+                }
+            }
+            Action::Meddle(lamp, shines) => {
+                self.edit(&key(lamp), |lamp| lamp.shines = shines);
+            }
+            Action::Delete(lamp) => self.lamps.delete(&key(lamp)),
+            Action::Replace(lamp, wanted) => self.add(lamp, wanted),
+        }
+    }
+
+    fn arrive(&mut self, ask: &Ask<Dimmer>, _: Now) -> Completed<Infallible> {
+        let Ask::Write(dim) = ask.clone();
+        let accepted = self.edit(&dim.lamp, |lamp| lamp.shines = dim.shines);
+        Completed::Wrote(accepted.ok_or_else(sim::gone))
+    }
+
+    fn deliver(&mut self, _: usize, event_loop: &mut Loop<Dimmer>, now: Now) -> bool {
+        self.lamps.deliver(event_loop, now)
+    }
+
+    fn begin_list(&mut self, _: usize) {
+        self.lamps.begin_list();
+    }
+
+    fn resources(&self) -> &'static [&'static str] {
+        &["configmaps"]
+    }
+
+    fn keys(&self) -> Vec<ObjectKey> {
+        (0..LAMPS).map(key).collect()
+    }
+
+    fn check(&self, event_loop: &Loop<Dimmer>, _: Now) -> Result<(), String> {
+        for lamp in self.lamps.objects().values() {
+            if lamp.view.shines != lamp.view.wanted {
+                return Err(format!("{:?}", lamp.view));
+            }
+        }
+        match (event_loop.held(), event_loop.stores().mutations()) {
+            (0, 0) => Ok(()),
+            held => Err(format!("left behind: {held:?}")),
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { max_shrink_iters: 2_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_run_ends_with_every_lamp_as_it_is_wanted(ops in sim::ops(any_action())) {
+        sim::run(Room::new(), &ops);
+    }
+}
+
+#[test]
+fn a_write_of_the_last_term_may_arrive_in_this_one() {
+    let ops = [
+        Op::Lead(false),
+        Op::Lead(true),
+        Op::Act(Action::Want(0, 0)),
+        Op::Deliver(0),
+        Op::Arrive(0),
+        Op::Deliver(0),
+    ];
+    sim::run(Room::new(), &ops);
+}

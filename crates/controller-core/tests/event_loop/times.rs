@@ -1,0 +1,223 @@
+//! Keys that come back at a time, and the pace of passes.
+
+use std::time::Duration;
+
+use controller_core::clock::saturating_add;
+use controller_core::controller::{Order, Queue, Step, Wake};
+use harness::sim::START;
+use jiff::Timestamp;
+
+use crate::queue::ask_once;
+use crate::rig::{MS, NOTHING, Rig, SECOND, Setup};
+use crate::scripted::{Scripted, Seen};
+
+fn at(seconds: u64) -> Wake {
+    Wake::At(wall(seconds))
+}
+
+fn wall(seconds: u64) -> Timestamp {
+    saturating_add(START, Duration::from_secs(seconds))
+}
+
+fn done(_: &Seen<'_>) -> Step<Scripted> {
+    Step::Done(vec![])
+}
+
+fn fifo() -> Rig {
+    Setup::default().rig(done)
+}
+
+fn earliest_first(next: impl Fn(&Seen<'_>) -> Step<Scripted> + Send + Sync + 'static) -> Rig {
+    with_workers(1, Order::EarliestFirst).rig(next)
+}
+
+fn with_workers(workers: usize, order: Order) -> Setup {
+    Setup {
+        queues: vec![Queue {
+            order,
+            workers,
+            ..Queue::FIFO
+        }],
+        ..Setup::default()
+    }
+}
+
+#[test]
+fn a_key_comes_at_its_time_and_once() {
+    let mut rig = fifo();
+    rig.wake_at("a", at(5));
+    rig.turn();
+    assert_eq!(rig.again, Some(5 * SECOND));
+    rig.after(4_999 * MS);
+    assert_eq!(rig.asked(), NOTHING);
+    rig.after(MS);
+    assert_eq!(rig.asked(), ["a"]);
+    rig.after(60 * SECOND);
+    assert_eq!(rig.asked(), NOTHING);
+    assert_eq!((rig.event_loop.held(), rig.again), (0, None));
+}
+
+#[test]
+fn of_two_waits_the_shorter_counts_and_of_two_times_the_later_named() {
+    let mut rig = fifo();
+    rig.wake_at("waits", Wake::Within(5 * SECOND));
+    rig.wake_at("waits", Wake::Within(7 * SECOND));
+    rig.wake_at("timed", at(5));
+    rig.wake_at("timed", at(7));
+    rig.after(6 * SECOND);
+    assert_eq!(rig.asked(), ["waits"]);
+    rig.wake_at("timed", at(6));
+    rig.turn();
+    assert_eq!(rig.asked(), ["timed"]);
+    rig.after(60 * SECOND);
+    assert_eq!(rig.asked(), NOTHING);
+}
+
+#[test]
+fn a_key_that_is_to_come_never_does_not_come() {
+    for mut rig in [fifo(), earliest_first(done)] {
+        rig.wake_at("a", at(5));
+        rig.wake_at("a", Wake::Within(5 * SECOND));
+        rig.wake_at("a", Wake::Never);
+        rig.after(60 * SECOND);
+        assert_eq!(rig.asked(), NOTHING);
+        assert_eq!(rig.event_loop.held(), 0);
+    }
+}
+
+#[test]
+fn the_end_of_a_pass_names_the_time_at_which_its_key_comes_back() {
+    for mut rig in [
+        Setup::default().rig(|seen| {
+            Step::Done(vec![(
+                seen.key,
+                Wake::At(saturating_add(seen.now.wall, 9 * SECOND)),
+            )])
+        }),
+        earliest_first(|seen| {
+            Step::Done(vec![(
+                seen.key,
+                Wake::At(saturating_add(seen.now.wall, 9 * SECOND)),
+            )])
+        }),
+    ] {
+        rig.wake_at("a", at(20));
+        rig.wake("a");
+        rig.turn();
+        assert_eq!(rig.asked(), ["a"]);
+        assert_eq!(
+            rig.event_loop.scheduled_at(&"a"),
+            Some(wall(9)),
+            "it takes the place of the 20 s"
+        );
+        rig.after(9 * SECOND);
+        assert_eq!(rig.asked(), ["a"]);
+    }
+}
+
+#[test]
+fn the_earliest_goes_first_whenever_it_was_added() {
+    let mut rig = earliest_first(ask_once);
+    rig.wake_at("c", at(3));
+    rig.wake_at("a", at(1));
+    rig.wake_at("b", at(2));
+    assert_eq!(rig.after(10 * SECOND), ["a asks a"]);
+    rig.answer("a", "x");
+    assert_eq!(rig.turn(), ["b asks b"]);
+    rig.answer("b", "x");
+    assert_eq!(rig.turn(), ["c asks c"]);
+}
+
+#[test]
+fn a_time_that_was_moved_counts() {
+    let mut rig = earliest_first(done);
+    rig.wake_at("a", at(1));
+    rig.wake_at("b", at(2));
+    rig.wake_at("c", at(3));
+    rig.wake_at("a", at(4));
+    rig.wake_at("c", at(0));
+    rig.after(3 * SECOND);
+    assert_eq!(rig.asked(), ["c", "b"]);
+    rig.after(SECOND);
+    assert_eq!(rig.asked(), ["a"]);
+}
+
+#[test]
+fn a_key_that_is_overdue_keeps_its_place_when_it_is_woken() {
+    let mut rig = earliest_first(ask_once);
+    rig.wake("busy");
+    rig.turn();
+    rig.wake_at("a", at(1));
+    rig.wake_at("b", at(2));
+    rig.after(10 * SECOND);
+    rig.wake("a");
+    rig.answer("busy", "x");
+    assert_eq!(rig.turn(), ["a asks a"]);
+}
+
+#[test]
+fn a_time_that_is_moved_during_the_pass_of_its_key_counts_after_it() {
+    for order in [Order::Fifo, Order::EarliestFirst] {
+        let mut rig = with_workers(2, order).rig(ask_once);
+        rig.wake_at("a", at(2));
+        rig.wake("a");
+        assert_eq!(rig.turn(), ["a asks a"]);
+        rig.wake_at("a", at(8));
+        rig.after(4 * SECOND);
+        rig.answer("a", "x");
+        assert_eq!(rig.turn(), NOTHING, "the 2 s do not count any more");
+        assert_eq!(rig.event_loop.scheduled_at(&"a"), Some(wall(8)));
+        assert_eq!(rig.after(4 * SECOND), ["a asks a"]);
+    }
+}
+
+#[test]
+fn what_is_cancelled_during_the_pass_of_its_key_does_not_come_after_it() {
+    for mut rig in [Setup::default().rig(ask_once), earliest_first(ask_once)] {
+        rig.wake("a");
+        rig.turn();
+        rig.wake_at("a", at(2));
+        rig.wake_at("a", Wake::Never);
+        rig.answer("a", "x");
+        assert_eq!(rig.after(60 * SECOND), NOTHING);
+        assert_eq!(rig.event_loop.held(), 0);
+    }
+}
+
+#[test]
+fn passes_begin_no_faster_than_the_pace() {
+    let setup = Setup {
+        queues: vec![Queue {
+            workers: 10,
+            interval: 100 * MS,
+            ..Queue::FIFO
+        }],
+        ..Setup::default()
+    };
+    let mut rig = setup.rig(done);
+    rig.wake_all(["a", "b", "c"]);
+    rig.turn();
+    assert_eq!((rig.asked(), rig.again), (vec!["a"], Some(100 * MS)));
+    rig.after(99 * MS);
+    assert_eq!(rig.asked(), NOTHING);
+    rig.after(MS);
+    assert_eq!(rig.asked(), ["b"]);
+    rig.after(SECOND);
+    assert_eq!(rig.asked(), ["c"], "what was not used is not saved up");
+    rig.wake("d");
+    rig.turn();
+    assert_eq!(rig.asked(), NOTHING);
+    rig.after(100 * MS);
+    assert_eq!(rig.asked(), ["d"]);
+}
+
+#[test]
+fn a_wall_clock_that_is_set_is_noticed_within_ten_seconds() {
+    let mut rig = fifo();
+    rig.wake_at("a", at(3600));
+    rig.turn();
+    assert_eq!(rig.again, Some(10 * SECOND));
+    rig.now.wall = wall(3600);
+    rig.after(10 * SECOND);
+    assert_eq!(rig.asked(), ["a"]);
+}

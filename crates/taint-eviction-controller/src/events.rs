@@ -1,0 +1,114 @@
+//! What people are told of evictions: events, lines of the log, counts.
+//!
+//! | rule | function | test |
+//! |---|---|---|
+//! | TE-11 | `Event::record` | `tests/sync/saved.rs::events_tell_who_was_to_go_and_who_stays` |
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use controller_core::api::CallFailed;
+use controller_core::events::{Event as Published, EventType, Recorder, reference};
+use controller_core::meta::{ObjectKey, Uid};
+use jiff::{SignedDuration, Timestamp};
+
+use crate::decide::{Condemned, Eviction};
+use crate::metrics::Evictions;
+use crate::requests::Write;
+use crate::view::{PodView, Taint};
+
+/// Source: `taint_eviction.go`, `emitPodDeletionEvent`.
+const REASON: &str = "TaintManagerEviction";
+
+/// What there is to tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A pod goes (TE-11).
+    Announced(Eviction),
+    /// A pod stays that was to go for this (TE-11).
+    Kept(Arc<PodView>, Condemned),
+    /// A pod was deleted, so long after its deadline.
+    Deleted(Duration),
+    /// A pod cannot be evicted for now, because this write failed (TE-10); told once a pod.
+    Overdue(Write, CallFailed),
+    /// The API server refuses the condition of this pod (TE-9).
+    ConditionRefused(ObjectKey, CallFailed),
+    /// This node could not be read: the cache decides (TE-8).
+    NotRead(Arc<str>, CallFailed),
+    /// Our clock is so far ahead of the API server's.
+    Skew(SignedDuration),
+}
+
+impl Event {
+    /// Tells it.
+    pub fn record(self, evictions: &Evictions, recorder: &Recorder) {
+        match self {
+            Self::Announced(eviction) => {
+                let note = format!(
+                    "Marking for deletion Pod {}: {}",
+                    eviction.pod,
+                    why_evicted(&eviction)
+                );
+                publish(
+                    recorder,
+                    (&eviction.pod, &eviction.uid),
+                    EventType::Normal,
+                    REASON,
+                    note,
+                );
+            }
+            Self::Kept(pod, condemned) => {
+                evictions.cancelled();
+                let because = why(&condemned.taint, &pod.node, condemned.deadline);
+                tracing::info!(key = %pod.key, action = "spare", "eviction called off: {because}");
+                let note = format!("Cancelling deletion of Pod {}: {because}", pod.key);
+                publish(recorder, (&pod.key, &pod.uid), EventType::Normal, REASON, note);
+            }
+            Self::Deleted(lag) => evictions.deleted(lag),
+            Self::Overdue(write, failed) => {
+                let what = match write {
+                    Write::Mark(..) => "cannot write the pod's DisruptionTarget condition",
+                    Write::Delete(_) => "cannot delete the pod",
+                };
+                let note = format!("cannot be evicted, will be retried: {what}: {failed}");
+                let Eviction { pod, uid, .. } = write.eviction();
+                publish(recorder, (pod, uid), EventType::Warning, "FailedEviction", note);
+            }
+            Self::ConditionRefused(pod, failed) => {
+                tracing::warn!(%pod, "condition refused, the pod is deleted without it: {failed}");
+            }
+            Self::NotRead(node, failed) => tracing::warn!(node = &*node, "the cache decides: {failed}"),
+            Self::Skew(ahead) => {
+                tracing::warn!(
+                    "our clock is {ahead:#} ahead of the API server's: evictions wait for the latter"
+                );
+            }
+        }
+    }
+}
+
+fn publish(
+    recorder: &Recorder,
+    (pod, uid): (&ObjectKey, &Uid),
+    type_: EventType,
+    reason: &'static str,
+    note: String,
+) {
+    recorder.publish(Published {
+        regarding: reference("v1", "Pod", pod, uid),
+        related: None,
+        type_,
+        reason,
+        action: "Evict",
+        note,
+    });
+}
+
+/// For the log too.
+pub(crate) fn why_evicted(eviction: &Eviction) -> String {
+    why(&eviction.taint, &eviction.node, eviction.deadline)
+}
+
+fn why(taint: &Taint, node: &str, deadline: Timestamp) -> String {
+    format!("taint {taint} of node {node}, deadline {deadline:.0}")
+}

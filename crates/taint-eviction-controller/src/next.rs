@@ -1,0 +1,351 @@
+//! What is done next for one node or pod, and what follows from it.
+//!
+//! Judging writes nothing, so it needs no term: a standby judges too, and knows what a leader knows when it becomes
+//! one. It ends in a wake of the eviction at its time, or never.
+//!
+//! | rule | function | test |
+//! |---|---|---|
+//! | TE-8 | `next_of_eviction`, `judge_fresh` | `tests/sync/saved.rs::a_taint_that_is_removed_saves_the_pods_that_are_queued`, `tests/sync/limits.rs::no_delete_is_sent_once_the_cache_shows_that_the_taint_is_gone` |
+//! | TE-10 | `learn_outcome` | `tests/sync/refused.rs::refused_deletes_are_retried_until_they_pass` |
+//! | TE-12 | `queues` | `tests/judging.rs::nodes_are_judged_before_pods` |
+//! | TE-14 | `queues` | `tests/sync/order.rs::the_earliest_deadline_goes_first` |
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use controller_core::api::{CallFailed, Denial, Outcome as Answered};
+use controller_core::clock::saturating_add;
+use controller_core::controller::{
+    Ask, Context, Controller, Driver, Learnt, Look, Mutation, Observed, Order, Outcome, Queue, Reply, Retry,
+    Step, Wake,
+};
+use controller_core::events::Recorder;
+use controller_core::meta::ObjectKey;
+use jiff::{SignedDuration, Timestamp};
+use prometheus::Registry;
+
+use crate::decide::{self, Eviction, Judgement, RETRIES, Seen, Verdict, clock_ahead};
+use crate::events::Event;
+use crate::memory::{Entry, Memory};
+use crate::requests::{Answer, Question, SERVES_FOR, Write};
+use crate::view::{FreshNode, PodView};
+use crate::{NAME, Stores, TaintEvictionController, metrics};
+
+/// Names of the queues in the metrics, as upstream has them.
+const NODE_QUEUE: &str = "noexec_taint_node";
+const POD_QUEUE: &str = "noexec_taint_pod";
+/// When to look again at a pod that the cache would evict and the API server would not: the watch will have told by
+/// then.
+const CACHE_CATCHES_UP: Duration = Duration::from_secs(5);
+/// How often a clock that is ahead of the API server's is named in the log.
+const SKEW_NAMED_EVERY: Duration = Duration::from_mins(10);
+
+/// What is looked at.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Key {
+    /// A node with all its pods, to be judged.
+    Node(Arc<str>),
+    /// A pod, to be judged.
+    Pod(ObjectKey),
+    /// A pod, to be evicted when its time has come.
+    Evict(ObjectKey),
+}
+
+/// A change of the memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// These pods were judged, and not as before.
+    Judged(Vec<(Arc<PodView>, Judgement)>),
+    /// The API server says that this pod stays, at least until then.
+    PutOff(Arc<PodView>, Timestamp),
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Node(name) => f.write_str(name),
+            Self::Pod(key) | Self::Evict(key) => key.fmt(f),
+        }
+    }
+}
+
+impl Controller for TaintEvictionController {
+    type Stores = Stores;
+    type Memory = Memory;
+    type Key = Key;
+    type Question = Question;
+    type Write = Write;
+    type Note = Note;
+    type Event = Event;
+
+    const NAME: &'static str = NAME;
+
+    fn queues(&self) -> Vec<Queue> {
+        let judging = |name| Queue {
+            name: Some(name),
+            workers: self.concurrent_syncs,
+            needs_term: false,
+            ..Queue::FIFO
+        };
+        let evicting = Queue {
+            name: None,
+            order: Order::EarliestFirst,
+            workers: self.max_concurrent_evictions,
+            interval: self.eviction_interval,
+            retry: Retry::ByController,
+            ..Queue::FIFO
+        };
+        vec![judging(NODE_QUEUE), judging(POD_QUEUE), evicting]
+    }
+
+    fn queue_of(&self, key: &Key) -> usize {
+        match key {
+            Key::Node(_) => 0,
+            Key::Pod(_) => 1,
+            Key::Evict(_) => 2,
+        }
+    }
+
+    fn observe(&self, cx: &mut Context<'_, Self>, observed: Observed<'_, Self>) {
+        cx.memory.observe(observed, &self.rules, cx.now.wall, &mut cx.out);
+    }
+
+    fn next(&self, look: &Look<'_, Self>, key: &Key) -> Step<Self> {
+        match key {
+            Key::Node(node) => self.next_of_judging(look, look.stores.pods.by_index(node)),
+            Key::Pod(pod) => self.next_of_judging(look, look.stores.pods.get(pod).into_iter().collect()),
+            Key::Evict(pod) => self.next_of_eviction(look, pod),
+        }
+    }
+
+    fn learn(&self, cx: &mut Context<'_, Self>, _: &Key, learnt: Learnt<'_, Self>) {
+        match learnt {
+            Learnt::Noted(Note::Judged(pods)) => {
+                for (pod, judgement) in pods {
+                    cx.memory.judged(&pod, judgement, &mut cx.out);
+                }
+            }
+            Learnt::Noted(Note::PutOff(pod, at)) => {
+                cx.memory
+                    .change_eviction(&pod.key, &pod.uid, |entry| entry.tries().put_off = Some(at));
+                name_skew(cx);
+            }
+            Learnt::Sent(Ask::Write(write)) => {
+                let eviction = write.eviction();
+                cx.memory.change_eviction(&eviction.pod, &eviction.uid, |entry| {
+                    if !std::mem::replace(&mut entry.tries().announced, true) {
+                        cx.out.record(Event::Announced(eviction.clone()));
+                    }
+                });
+            }
+            Learnt::Outcome(write, outcome) => learn_outcome(cx, write, outcome),
+            Learnt::Answer(Question::Node { name, .. }, reply) => learn_node(cx, name, reply),
+            Learnt::Sent(Ask::Question(_)) | Learnt::Answer(Question::Pod(_), _) => {}
+        }
+    }
+
+    fn shows(&self, stores: &Stores, write: &Write, mutation: &mut Mutation<'_, '_, Self>) {
+        if let Write::Delete(eviction) = write {
+            mutation.delete(&stores.pods, &eviction.pod, &eviction.uid);
+        }
+    }
+
+    fn is_failure(&self, ask: &Ask<Self>, failed: &CallFailed) -> bool {
+        match ask {
+            // The cache decides.
+            Ask::Question(_) => false,
+            // A condition that the API server refuses does not stop the delete (TE-9).
+            Ask::Write(Write::Mark(..)) if failed.outcome() == Answered::Invalid => false,
+            Ask::Write(_) => !failed.is_gone(),
+        }
+    }
+
+    fn record(&self, event: Event, recorder: &Recorder) {
+        event.record(&self.evictions, recorder);
+    }
+
+    fn register(driver: &Arc<Driver<Self>>, registry: &Registry) -> prometheus::Result<()> {
+        metrics::register_counts(driver, registry)
+    }
+}
+
+impl TaintEvictionController {
+    /// Judges pods; those that are judged as before are only scheduled.
+    fn next_of_judging(&self, look: &Look<'_, Self>, pods: Vec<Arc<PodView>>) -> Step<Self> {
+        let mut judged = Vec::new();
+        let mut wakes = Vec::new();
+        for pod in pods {
+            let judgement = self.judge(look, &pod);
+            match (&judgement.verdict, look.memory.eviction_of(&pod)) {
+                _ if !look.memory.knows(&pod, &judgement) => judged.push((pod, judgement)),
+                (Verdict::Condemned(condemned), Some(entry)) => {
+                    wakes.push((Key::Evict(pod.key.clone()), entry.wake(condemned)));
+                }
+                _ => {}
+            }
+        }
+        if judged.is_empty() {
+            Step::Done(wakes)
+        } else {
+            Step::Note(Note::Judged(judged))
+        }
+    }
+
+    /// Judges a pod on the cache.
+    fn judge(&self, look: &Look<'_, Self>, pod: &PodView) -> Judgement {
+        let taints = look.memory.taints.of(&pod.node);
+        self.judge_on(look, pod, &taints, SignedDuration::ZERO)
+    }
+
+    fn judge_on(
+        &self,
+        look: &Look<'_, Self>,
+        pod: &PodView,
+        taints: &[Seen],
+        ahead: SignedDuration,
+    ) -> Judgement {
+        let Look { memory, now, .. } = look;
+        let bound = decide::bound(pod, memory.first_sight(pod, now.wall));
+        let now = decide::Now {
+            ours: now.wall,
+            ahead,
+            sight: memory.sight,
+        };
+        decide::judge(pod, bound, taints, memory.remembered(pod), &now, &self.rules)
+    }
+
+    /// Judges once more, on the cache and on the API server's state, then writes (TE-8, TE-9).
+    fn next_of_eviction(&self, look: &Look<'_, Self>, key: &ObjectKey) -> Step<Self> {
+        let Look { memory, now, .. } = look;
+        let again = |at: Option<Timestamp>| {
+            let wake = at.map_or(Wake::Never, Wake::At);
+            Step::Done(vec![(Key::Evict(key.clone()), wake)])
+        };
+        let Some(pod) = look.stores.pods.get(key) else {
+            return again(None);
+        };
+        let Some(entry) = memory.eviction_of(&pod).filter(|entry| !entry.done) else {
+            return again(None);
+        };
+        let Verdict::Condemned(condemned) = self.judge(look, &pod).verdict else {
+            return again(None);
+        };
+        match entry.at(&condemned) {
+            Some(at) if at <= now.wall => {}
+            later => return again(later),
+        }
+        let question = Question::Node {
+            name: Arc::clone(&pod.node),
+            change: memory.change_of(&pod.node),
+        };
+        // Its own read serves a pass to its end, that of another pod for a while.
+        let lately = |reply: &&Reply<Answer>| now.uptime.saturating_sub(reply.answered.uptime) < SERVES_FOR;
+        let shared = || look.shared(&question).filter(lately);
+        let Some(reading) = look.pass.answer(&question).or_else(shared) else {
+            return Step::Read(vec![question]);
+        };
+        let later = saturating_add(now.wall, CACHE_CATCHES_UP);
+        match self.judge_fresh(look, &pod, reading) {
+            Verdict::Condemned(condemned) if condemned.is_due(now.wall) => {
+                let eviction = condemned.eviction(&pod);
+                // Our clock, set back to the API server's.
+                let servers_time = now.wall.checked_sub(memory.ahead).unwrap_or(now.wall);
+                Step::Write(vec![if entry.is_marked() {
+                    Write::Delete(eviction)
+                } else {
+                    Write::Mark(eviction, servers_time)
+                }])
+            }
+            Verdict::Condemned(condemned) => Step::Note(Note::PutOff(pod, condemned.at.unwrap_or(later))),
+            Verdict::Spared(_) => Step::Note(Note::PutOff(pod, later)),
+        }
+    }
+
+    /// Judges a pod on the taints that the API server has; nothing of it is remembered.
+    fn judge_fresh(&self, look: &Look<'_, Self>, pod: &PodView, reading: &Reply<Answer>) -> Verdict {
+        let known = look.memory.taints.of(&pod.node);
+        let judge = |taints: &[Seen]| self.judge_on(look, pod, taints, look.memory.ahead).verdict;
+        let Some(node) = node_of(reading) else {
+            return judge(&known);
+        };
+        // What the cache has not shown yet is remembered under no stay.
+        let mut unknown = u64::MAX;
+        judge(&decide::seen(&known, &node.taints, look.now.wall, || {
+            unknown -= 1;
+            unknown
+        }))
+    }
+}
+
+/// What the API server has: no taints where the node is gone; nothing where it could not be read.
+fn node_of(reply: &Reply<Answer>) -> Option<FreshNode> {
+    match &reply.value {
+        Ok(Answer::Node(node)) => Some(node.clone()),
+        Err(failed) if failed.is_gone() => Some(FreshNode::default()),
+        Ok(Answer::Pod(_)) | Err(_) => None,
+    }
+}
+
+fn learn_node(cx: &mut Context<'_, TaintEvictionController>, name: &Arc<str>, reply: &Reply<Answer>) {
+    let memory = &mut *cx.memory;
+    match (node_of(reply), &reply.value) {
+        (Some(node), _) => {
+            if let (Ok(_), Some(ahead)) = (&reply.value, reply.ahead()) {
+                memory.ahead = clock_ahead(ahead);
+            }
+            let before = memory.taints.of(name);
+            memory.taints.read(name, &node.taints, cx.now.wall);
+            if memory.taints.of(name) != before {
+                cx.out.wake(Key::Node(Arc::clone(name)));
+            }
+        }
+        (None, Err(failed)) => cx.out.record(Event::NotRead(Arc::clone(name), failed.clone())),
+        (None, Ok(_)) => {}
+    }
+}
+
+fn learn_outcome(cx: &mut Context<'_, TaintEvictionController>, write: &Write, outcome: &Outcome) {
+    let (now, out) = (cx.now, &mut cx.out);
+    let eviction = write.eviction();
+    let Eviction { pod, uid, .. } = eviction;
+    let mut change = |change: &mut dyn FnMut(&mut Entry)| cx.memory.change_eviction(pod, uid, change);
+    match outcome {
+        Outcome::Accepted(_) | Outcome::Planned if write.is_mark() => {
+            change(&mut |entry| entry.tries().marked = true);
+        }
+        Outcome::Accepted(_) => {
+            let lag = now.wall.duration_since(eviction.deadline);
+            out.record(Event::Deleted(Duration::try_from(lag).unwrap_or_default()));
+        }
+        Outcome::Planned => change(&mut |entry| entry.done = true),
+        Outcome::Failed(failed) => match failed.outcome() {
+            _ if failed.is_gone() => change(&mut |entry| entry.done = true),
+            Answered::Invalid if write.is_mark() => {
+                change(&mut |entry| entry.tries().marked = true);
+                out.record(Event::ConditionRefused(pod.clone(), failed.clone()));
+            }
+            _ if matches!(failed, CallFailed::LeaseLost { .. }) => {}
+            answered => change(&mut |entry| {
+                let wait = match answered {
+                    Answered::Throttled(wait) => wait,
+                    _ => Duration::ZERO,
+                };
+                let namespace_terminates = answered == Answered::Forbidden(Denial::NamespaceTerminating);
+                if entry.failed(wait, now) == RETRIES + 1 && !namespace_terminates {
+                    out.record(Event::Overdue(write.clone(), failed.clone()));
+                }
+            }),
+        },
+    }
+}
+
+fn name_skew(cx: &mut Context<'_, TaintEvictionController>) {
+    let (memory, now) = (&mut *cx.memory, cx.now.uptime);
+    let named = memory.skew_named;
+    let is_due = named.is_none_or(|named| now.saturating_sub(named) >= SKEW_NAMED_EVERY);
+    if !memory.ahead.is_zero() && is_due {
+        memory.skew_named = Some(now);
+        cx.out.record(Event::Skew(memory.ahead));
+    }
+}

@@ -1,0 +1,202 @@
+//! Questions and writes as data: the only file that names verbs and bodies.
+//!
+//! | rule | function | test |
+//! |---|---|---|
+//! | TE-8 | `Question` | `tests/sync/requests.rs::the_pods_of_a_burst_share_one_read_of_their_node` |
+//! | TE-9 | `Write` | `tests/sync/requests.rs::an_eviction_is_one_read_of_the_node_a_condition_and_a_delete` |
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use controller_core::api::{Call, Verb};
+use controller_core::controller::{self, Asking, Description, Object, Request};
+use controller_core::meta::ObjectKey;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::Resource;
+use kube::api::{DeleteParams, GetParams, Patch, PatchParams, Preconditions};
+use kube::core::Request as Http;
+use serde_json::{Value, json};
+
+use crate::decide::Eviction;
+use crate::events::why_evicted;
+use crate::view::{FreshNode, NodeWire, PodView, PodWire};
+
+/// How long one read serves the pods of its node.
+pub const SERVES_FOR: Duration = Duration::from_secs(2);
+/// How long the API server has to answer a question before the cache decides.
+pub const ANSWER_WITHIN: Duration = Duration::from_secs(1);
+/// Source: `taint_eviction.go`, `addConditionAndDeletePod`.
+const CONDITION_REASON: &str = "DeletionByTaintManager";
+const CONDITION_MESSAGE: &str = "Taint manager: deleting due to NoExecute taint";
+
+/// A read past the cache.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Question {
+    /// A node, after its change of this number: an older answer does not serve.
+    Node {
+        /// Its name.
+        name: Arc<str>,
+        /// The number of its last change that the watch has told.
+        change: u64,
+    },
+    /// A pod, for `explain`.
+    Pod(ObjectKey),
+}
+
+/// What a read tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The node.
+    Node(FreshNode),
+    /// The pod; none where it is bound to no node.
+    Pod(Option<PodView>),
+}
+
+/// One of the two writes that evict a pod.
+#[derive(Clone, Debug)]
+pub enum Write {
+    /// The condition `DisruptionTarget`, true since then.
+    Mark(Eviction, Timestamp),
+    /// The delete of the pod, and of no later one of its name.
+    Delete(Eviction),
+}
+
+/// When the condition turned true makes it no other write.
+impl PartialEq for Write {
+    fn eq(&self, other: &Self) -> bool {
+        self.is_mark() == other.is_mark() && self.eviction() == other.eviction()
+    }
+}
+
+impl Eq for Write {}
+
+impl controller::Question for Question {
+    type Answer = Answer;
+
+    fn request(&self) -> Request {
+        let params = GetParams::default();
+        match self {
+            Self::Node { name, .. } => Request {
+                call: call(Verb::Get, "nodes", name),
+                http: Http::new(Node::url_path(&(), None)).get(name, &params),
+                answer_within: Some(ANSWER_WITHIN),
+            },
+            Self::Pod(pod) => Request {
+                call: call(Verb::Get, "pods", pod),
+                http: pods_of(pod).get(&pod.name, &params),
+                answer_within: None,
+            },
+        }
+    }
+
+    fn read(&self, body: &[u8]) -> serde_json::Result<Answer> {
+        Ok(match self {
+            Self::Node { .. } => Answer::Node(serde_json::from_slice::<NodeWire>(body)?.into_fresh()),
+            Self::Pod(pod) => Answer::Pod(serde_json::from_slice::<PodWire>(body)?.into_fresh(pod.clone())),
+        })
+    }
+
+    fn asking(&self) -> Asking {
+        Asking {
+            shared_for: SERVES_FOR,
+            ..Asking::default()
+        }
+    }
+}
+
+impl Write {
+    /// Of whom, and why.
+    pub const fn eviction(&self) -> &Eviction {
+        let (Self::Mark(eviction, _) | Self::Delete(eviction)) = self;
+        eviction
+    }
+
+    /// Whether it is the condition.
+    pub const fn is_mark(&self) -> bool {
+        matches!(self, Self::Mark(..))
+    }
+}
+
+impl controller::Write for Write {
+    fn request(&self) -> Request {
+        let pod = &self.eviction().pod;
+        let (call, http) = match self {
+            Self::Mark(eviction, since) => {
+                let patch = Patch::Strategic(condition(eviction, *since));
+                let http =
+                    pods_of(pod).patch_subresource("status", &pod.name, &PatchParams::default(), &patch);
+                (call(Verb::Patch, "pods/status", pod), http)
+            }
+            Self::Delete(eviction) => {
+                let params = DeleteParams {
+                    preconditions: Some(Preconditions {
+                        uid: Some(eviction.uid.to_string()),
+                        resource_version: None,
+                    }),
+                    ..DeleteParams::default()
+                };
+                (
+                    call(Verb::Delete, "pods", pod),
+                    pods_of(pod).delete(&pod.name, &params),
+                )
+            }
+        };
+        Request {
+            call,
+            http,
+            answer_within: None,
+        }
+    }
+
+    fn object(&self) -> Object {
+        Object {
+            resource: "pods",
+            key: self.eviction().pod.clone(),
+        }
+    }
+
+    /// A dry run counts an eviction once, by its delete.
+    fn describe(&self) -> Description {
+        let because = why_evicted(self.eviction());
+        let (action, what) = match self {
+            Self::Mark(..) => ("mark", "condition DisruptionTarget written"),
+            Self::Delete(_) => ("evict", "pod deleted"),
+        };
+        Description {
+            action,
+            text: format!("{what}: {because}"),
+            is_planned: !self.is_mark(),
+        }
+    }
+}
+
+fn pods_of(pod: &ObjectKey) -> Http {
+    Http::new(Pod::url_path(&(), pod.namespace.as_deref()))
+}
+
+fn call(verb: Verb, resource: &'static str, target: &impl ToString) -> Call {
+    Call {
+        verb,
+        resource,
+        target: target.to_string(),
+    }
+}
+
+/// Strategic: the other conditions of the pod stay. The uid makes it a patch of this pod alone.
+fn condition(eviction: &Eviction, since: Timestamp) -> Value {
+    let mut condition = json!({
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": CONDITION_REASON,
+        "message": CONDITION_MESSAGE,
+        "lastTransitionTime": since.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+    });
+    if eviction.generation > 0 {
+        condition["observedGeneration"] = json!(eviction.generation);
+    }
+    json!({
+        "metadata": { "uid": eviction.uid.to_string() },
+        "status": { "conditions": [condition] },
+    })
+}

@@ -1,0 +1,37 @@
+//! Evictions that wait for the client-side limits.
+
+use jiff::SignedDuration;
+use testkit::real::eventually;
+
+use crate::support::{Cluster, For, SOON, now, seconds_after, until};
+
+/// Within which the watch shows a change of a node, on a busy machine.
+const WATCH_LAG: SignedDuration = SignedDuration::from_millis(250);
+/// How long is looked for deletes that come all the same: with the default limits all 600 pods take half a minute.
+const LOOKED_FOR: u64 = 20;
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a control plane: cargo xtask test"]
+async fn live_no_delete_is_sent_once_the_watch_shows_that_the_taint_is_gone() {
+    let cluster = Cluster::with_nodes(["n"]).await;
+    cluster.pods(600, "p", "n", For::No).await;
+    let replica = cluster.start_leading(600, &[]).await;
+    cluster.taint("n").await;
+    let tainted = now();
+    let begun = async || (cluster.evicted().await.len() > 20).then_some(());
+    eventually(SOON, "evictions have begun", begun).await.unwrap();
+    until(seconds_after(tainted, 4)).await;
+    cluster.untaint("n").await;
+    let untainted = now();
+
+    until(seconds_after(untainted, LOOKED_FOR)).await;
+    let evicted = cluster.evicted().await.len();
+    assert!((20..590).contains(&evicted), "{evicted} evicted");
+    let requests = cluster.requests();
+    let late: Vec<_> = requests
+        .iter()
+        .filter(|asked| asked.is("delete", "pods") && asked.received.duration_since(untainted) > WATCH_LAG)
+        .collect();
+    assert!(late.is_empty(), "{} deletes came late: {late:?}", late.len());
+    assert_eq!(replica.stop().await, Some(0));
+}

@@ -1,0 +1,333 @@
+//! The loop against a model of the API server: what is woken, what is promised, what it ends with.
+#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use controller_core::controller::{Accepted, Ask, Completed, Loop, Now};
+use controller_core::meta::{ObjectKey, Uid};
+use harness::sim::{self, Model, Object, Resource};
+use jiff::Timestamp;
+use prometheus::Registry;
+use proptest::prelude::*;
+use taint_eviction_controller::config::Config;
+use taint_eviction_controller::next::Key;
+use taint_eviction_controller::requests::{Answer, Question, Write};
+use taint_eviction_controller::view::{FreshNode, NodeView, Operator, PodView, Taint, Toleration};
+use taint_eviction_controller::{Stores, TaintEvictionController};
+
+const NODES: usize = 2;
+const PODS: usize = 4;
+const TAINTS: [&str; 3] = [
+    "k",
+    "node.kubernetes.io/not-ready",
+    "node.kubernetes.io/unreachable",
+];
+
+struct Cluster {
+    pods: Resource<PodView>,
+    /// Only those with taints are seen.
+    nodes: Resource<NodeView>,
+    taints: BTreeMap<usize, Vec<Taint>>,
+    uids: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Tolerates {
+    Nothing,
+    For(i64),
+    ForEver,
+}
+
+#[derive(Clone, Debug)]
+enum Action {
+    /// The taint of this number comes to a node, or goes; with its time or without.
+    Taint {
+        node: usize,
+        taint: usize,
+        stamped: bool,
+    },
+    Untaint {
+        node: usize,
+        taint: usize,
+    },
+    /// A pod of this name is bound anew; it tolerates every taint for so long, or for ever.
+    Bind {
+        pod: usize,
+        node: usize,
+        tolerates: Tolerates,
+    },
+    /// A pod tolerates every taint for so long from now on.
+    Tolerate {
+        pod: usize,
+        seconds: i64,
+    },
+    /// Somebody deletes a pod.
+    Delete(usize),
+    /// A kubelet ends a pod that is being deleted.
+    End(usize),
+}
+
+fn node(number: usize) -> Arc<str> {
+    format!("node-{number}").into()
+}
+
+fn pod(number: usize) -> ObjectKey {
+    ObjectKey::namespaced("ns", format!("pod-{number}"))
+}
+
+fn tolerations(tolerates: Tolerates) -> Arc<Vec<Toleration>> {
+    let seconds = match tolerates {
+        Tolerates::Nothing => return Arc::default(),
+        Tolerates::For(seconds) => Some(seconds),
+        Tolerates::ForEver => None,
+    };
+    Arc::new(vec![Toleration {
+        key: "".into(),
+        operator: Operator::Exists,
+        value: "".into(),
+        seconds,
+    }])
+}
+
+fn any_action() -> impl Strategy<Value = Action> {
+    let seconds = || prop::sample::select(vec![0_i64, 3, 40, 300]);
+    let tolerates = prop_oneof![
+        Just(Tolerates::Nothing),
+        Just(Tolerates::ForEver),
+        seconds().prop_map(Tolerates::For),
+    ];
+    prop_oneof![
+        3 => (0..NODES, 0..TAINTS.len(), any::<bool>())
+            .prop_map(|(node, taint, stamped)| Action::Taint { node, taint, stamped }),
+        2 => (0..NODES, 0..TAINTS.len()).prop_map(|(node, taint)| Action::Untaint { node, taint }),
+        3 => (0..PODS, 0..NODES, tolerates).prop_map(|(pod, node, tolerates)| Action::Bind { pod, node, tolerates }),
+        1 => (0..PODS, seconds()).prop_map(|(pod, seconds)| Action::Tolerate { pod, seconds }),
+        1 => (0..PODS).prop_map(Action::Delete),
+        2 => (0..PODS).prop_map(Action::End),
+    ]
+}
+
+impl Cluster {
+    fn new() -> Self {
+        Self {
+            pods: Resource::new(),
+            nodes: Resource::new(),
+            taints: BTreeMap::new(),
+            uids: 0,
+        }
+    }
+
+    fn show_taints(&mut self, number: usize) {
+        let key = ObjectKey::cluster(node(number));
+        match self.taints.get(&number).filter(|taints| !taints.is_empty()) {
+            Some(taints) => {
+                let taints = taints.clone();
+                self.nodes.put(NodeView { key, taints }, Uid::from("node"));
+            }
+            None => self.nodes.delete(&key),
+        }
+    }
+
+    fn edit(&mut self, key: &ObjectKey, edit: impl FnOnce(&mut PodView)) -> Option<Accepted> {
+        let Object { mut view, uid, .. } = self.pods.objects().get(key)?.clone();
+        edit(&mut view);
+        let version = Some(self.pods.put(view, uid.clone()));
+        Some(Accepted {
+            uid: Some(uid),
+            version,
+        })
+    }
+
+    fn is_deleting(&self, key: &ObjectKey) -> bool {
+        self.pods.objects().get(key).is_some_and(|pod| pod.view.deleting)
+    }
+
+    fn write(&mut self, write: &Write) -> Option<Accepted> {
+        let eviction = write.eviction();
+        let held = self.pods.objects().get(&eviction.pod)?.clone();
+        if held.uid != eviction.uid {
+            return None;
+        }
+        match write {
+            // The condition is in no view.
+            Write::Mark(..) => self.edit(&eviction.pod, |_| {}),
+            Write::Delete(_) if held.view.deleting => self.edit(&eviction.pod, |_| {}),
+            // Some pods have a grace period, others are gone at once; their answer has the version before.
+            Write::Delete(_) if eviction.pod.name.ends_with(['0', '2']) => {
+                self.edit(&eviction.pod, |pod| pod.deleting = true)
+            }
+            Write::Delete(_) => {
+                self.pods.delete(&eviction.pod);
+                Some(Accepted {
+                    uid: Some(held.uid),
+                    version: Some(held.version),
+                })
+            }
+        }
+    }
+}
+
+impl Model for Cluster {
+    type Controller = TaintEvictionController;
+    type Action = Action;
+
+    fn controller(&self) -> TaintEvictionController {
+        TaintEvictionController::new(&Config::default(), &Registry::new()).unwrap()
+    }
+
+    fn restart(&mut self) -> Stores {
+        Stores {
+            pods: self.pods.restart(),
+            nodes: self.nodes.restart(),
+        }
+    }
+
+    fn act(&mut self, action: &Action, now: Now) {
+        match action {
+            Action::Taint { node, taint, stamped } => {
+                let taints = self.taints.entry(*node).or_default();
+                let key: Arc<str> = TAINTS[*taint].into();
+                if taints.iter().all(|taint| taint.key != key) {
+                    let time_added = stamped.then_some(now.wall);
+                    taints.push(Taint {
+                        key,
+                        value: "".into(),
+                        time_added,
+                    });
+                }
+                self.show_taints(*node);
+            }
+            Action::Untaint { node, taint } => {
+                self.taints
+                    .entry(*node)
+                    .or_default()
+                    .retain(|there| *there.key != *TAINTS[*taint]);
+                self.show_taints(*node);
+            }
+            Action::Bind {
+                pod: number,
+                node: on,
+                tolerates,
+            } => {
+                self.uids += 1;
+                let view = PodView {
+                    key: pod(*number),
+                    uid: Uid::from(&*format!("uid-{}", self.uids)),
+                    node: node(*on),
+                    tolerations: tolerations(*tolerates),
+                    bound: Timestamp::from_second(now.wall.as_second()).ok(),
+                    generation: 1,
+                    deleting: false,
+                };
+                let uid = view.uid.clone();
+                self.pods.put(view, uid);
+            }
+            Action::Tolerate { pod: number, seconds } => {
+                self.edit(&pod(*number), |pod| {
+                    pod.tolerations = tolerations(Tolerates::For(*seconds));
+                });
+            }
+            Action::Delete(number) => {
+                self.edit(&pod(*number), |pod| pod.deleting = true);
+            }
+            Action::End(number) => {
+                if self.is_deleting(&pod(*number)) {
+                    self.pods.delete(&pod(*number));
+                }
+            }
+        }
+    }
+
+    fn arrive(&mut self, ask: &Ask<TaintEvictionController>, now: Now) -> Completed<Answer> {
+        match ask {
+            Ask::Question(Question::Node { name, .. }) => {
+                let taints = (0..NODES).find(|number| node(*number) == *name);
+                let taints = taints
+                    .and_then(|number| self.taints.get(&number))
+                    .cloned()
+                    .unwrap_or_default();
+                Completed::Read(Ok(Answer::Node(FreshNode { taints })), Some(now.wall))
+            }
+            Ask::Question(Question::Pod(_)) => unreachable!("only explain reads pods"),
+            Ask::Write(write) => Completed::Wrote(self.write(write).ok_or_else(sim::gone)),
+        }
+    }
+
+    fn deliver(&mut self, which: usize, event_loop: &mut Loop<TaintEvictionController>, now: Now) -> bool {
+        match which {
+            0 => self.pods.deliver(event_loop, now),
+            _ => self.nodes.deliver(event_loop, now),
+        }
+    }
+
+    fn begin_list(&mut self, which: usize) {
+        match which {
+            0 => self.pods.begin_list(),
+            _ => self.nodes.begin_list(),
+        }
+    }
+
+    fn resources(&self) -> &'static [&'static str] {
+        &["pods", "nodes"]
+    }
+
+    fn keys(&self) -> Vec<Key> {
+        let pods = (0..PODS).flat_map(|number| [Key::Pod(pod(number)), Key::Evict(pod(number))]);
+        let nodes = (0..NODES).map(|number| Key::Node(node(number)));
+        nodes.chain(pods).collect()
+    }
+
+    /// A pod is judged with its node, too, and what comes of it schedules its eviction.
+    fn covers(&self, key: &Key) -> Vec<Key> {
+        let nodes = (0..NODES).map(|number| Key::Node(node(number)));
+        match key {
+            Key::Node(_) => (0..PODS).map(|number| Key::Pod(pod(number))).collect(),
+            Key::Pod(_) => nodes.collect(),
+            Key::Evict(pod) => nodes.chain([Key::Pod(pod.clone())]).collect(),
+        }
+    }
+
+    /// Kubelets end the pods that are being deleted.
+    fn come_to_rest(&mut self) -> bool {
+        let ending: Vec<_> = (0..PODS).map(pod).filter(|pod| self.is_deleting(pod)).collect();
+        for pod in &ending {
+            self.pods.delete(pod);
+        }
+        !ending.is_empty()
+    }
+
+    fn check(&self, event_loop: &Loop<TaintEvictionController>, _: Now) -> Result<(), String> {
+        for Object { view, .. } in self.pods.objects().values() {
+            let number = (0..NODES).find(|number| node(*number) == view.node);
+            let is_tainted = number
+                .and_then(|number| self.taints.get(&number))
+                .is_some_and(|taints| !taints.is_empty());
+            let for_ever = view
+                .tolerations
+                .iter()
+                .any(|toleration| toleration.seconds.is_none());
+            if is_tainted && !for_ever && !view.deleting {
+                return Err(format!("{} is still there", view.key));
+            }
+        }
+        let stores = event_loop.stores();
+        match (
+            event_loop.held(),
+            stores.pods.mutations(),
+            stores.nodes.mutations(),
+        ) {
+            (0, 0, 0) => Ok(()),
+            held => Err(format!("left behind: {held:?}")),
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { max_shrink_iters: 2_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_run_ends_with_nobody_left_who_does_not_tolerate(ops in sim::ops(any_action())) {
+        sim::run(Cluster::new(), &ops);
+    }
+}

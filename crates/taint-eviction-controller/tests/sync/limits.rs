@@ -1,0 +1,71 @@
+//! Evictions that wait for the client-side limits.
+
+use controller_core::clock::Clock;
+use harness::Start;
+use taint_eviction_controller::TaintEvictionController;
+use testkit::embedded::{Fault, Request, Verb};
+
+use crate::world::{For, World};
+
+/// When the watch of the nodes tells the controller what has changed, after the API server did it.
+const WATCH_LAG: std::time::Duration = std::time::Duration::from_millis(50);
+
+fn deletes_a_pod(request: &Request) -> bool {
+    request.verb == Verb::Delete && request.resource == "pods"
+}
+
+/// With the limits of the command line, and 600 pods that are to go at once: the permits decide who goes when.
+fn start(world: &World, clock: &Clock) -> harness::Running {
+    let start = Start::of::<TaintEvictionController>().limits(50.0, 100);
+    start.start(world.server.client_as("taint-eviction-controller/test"), clock)
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_delete_is_sent_once_the_cache_shows_that_the_taint_is_gone() {
+    let world = World::with_nodes(["n"]);
+    world.pods(600, "n", For::No);
+    let _controller = start(&world, &world.clock);
+    world.pass(10).await;
+    world.taint("n");
+    world.pass(4).await;
+    assert!(world.alive() < 600, "evictions have begun");
+    world.untaint("n");
+    world.clock.sleep(WATCH_LAG).await;
+    let (sent, alive) = (world.deletes().len(), world.alive());
+    assert!((450..580).contains(&alive), "{alive} left");
+    world.pass(600).await;
+    assert_eq!(world.deletes().len(), sent, "deletes were sent later");
+    assert_eq!(world.alive(), alive);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_has_begun_goes_before_those_that_have_not() {
+    let world = World::with_nodes(["n"]);
+    world.pods(600, "n", For::No);
+    let _controller = start(&world, &world.clock);
+    world.pass(10).await;
+    world.taint("n");
+    world.pass(4).await;
+    let gone = 600 - world.alive();
+    let patches = |request: &Request| request.verb == Verb::Patch && request.resource == "pods";
+    let marked = world.server.requests().only(patches).len();
+    assert!(gone > 40, "{gone} gone");
+    assert!(marked - gone <= 3, "{marked} marked, {gone} gone");
+    world.pass(60).await;
+    assert_eq!(world.alive(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delete_that_waits_for_a_slow_api_server_does_not_hold_up_the_others() {
+    let world = World::with_nodes(["n"]);
+    world.pods(100, "n", For::No);
+    let _controller = start(&world, &world.clock);
+    world.pass(10).await;
+    let slow = Fault::Delay(std::time::Duration::from_secs(20));
+    world.server.fail_next(1, deletes_a_pod, slow);
+    world.taint("n");
+    world.pass(10).await;
+    assert_eq!(world.alive(), 1);
+    world.pass(20).await;
+    assert_eq!(world.alive(), 0);
+}

@@ -1,0 +1,115 @@
+//! What is remembered, and whom a change wakes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use controller_core::controller::{Context, Observed, Output, Watches};
+use controller_core::informer::{Change, Store};
+use controller_core::meta::ObjectKey;
+use controller_core::rival::Contests;
+
+use crate::TtlController;
+use crate::decide::{self, Step};
+use crate::events::Event;
+use crate::next::Key;
+use crate::view::{Annotation, NodeView};
+
+/// What is remembered between steps.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Memory {
+    /// TTL-1's hysteresis; `None` before the first full list.
+    pub step: Option<Step>,
+    /// The value that we wrote last to each node; none where we took it off.
+    pub(crate) written: BTreeMap<ObjectKey, Option<i64>>,
+    /// Whose values another writer keeps undoing (CORE-17).
+    pub(crate) rivals: Contests<ObjectKey, Duration>,
+    /// Nodes whose other writer is to be named.
+    pub(crate) unnamed: BTreeSet<ObjectKey>,
+    /// Of `--remove`: nodes that carry the annotation (TTL-8).
+    pub(crate) left: BTreeSet<ObjectKey>,
+    /// How `--remove` ended.
+    pub(crate) ended: Option<Result<(), String>>,
+}
+
+impl Watches<NodeView> for TtlController {
+    fn changed(&self, cx: &mut Context<'_, Self>, change: Change<'_, NodeView>) {
+        let (Change::Added(node) | Change::Updated { new: node, .. } | Change::Deleted(node)) = change;
+        let is_gone = matches!(change, Change::Deleted(_));
+        if is_gone {
+            cx.memory.forget(&node.key);
+        } else if cx.leading {
+            cx.out.wake(Key::Node(node.key.clone()));
+        }
+        if self.remove {
+            let carries = !is_gone && node.annotation != Annotation::Missing;
+            cx.memory.removing(&node.key, carries, &mut cx.out);
+        } else if !matches!(change, Change::Updated { .. }) {
+            recount(cx);
+        }
+    }
+}
+
+/// Something besides a node has changed.
+pub(crate) fn observe(cx: &mut Context<'_, TtlController>, observed: Observed<'_, TtlController>) {
+    match observed {
+        Observed::Synced => choose_step(cx),
+        Observed::Leading(true) => {
+            // What the nodes carry is what the leader before us decided, with a memory that we do not have.
+            choose_step(cx);
+            wake_all(&cx.stores.nodes, &mut cx.out);
+            cx.out.wake(Key::Removal);
+        }
+        Observed::Overdue(plan) if cx.leading => {
+            plan.node()
+                .into_iter()
+                .for_each(|node| cx.out.wake(Key::Node(node.clone())));
+        }
+        Observed::Leading(false) | Observed::Watching(..) | Observed::Overdue(_) => {}
+    }
+}
+
+/// A node came or went: every node is written again when that moves the step (TTL-5).
+fn recount(cx: &mut Context<'_, TtlController>) {
+    let nodes = cx.stores.nodes.len();
+    let Some(from) = cx.memory.step else { return };
+    let step = decide::step(from, nodes);
+    if step != from {
+        cx.memory.step = Some(step);
+        cx.out.record(Event::StepChosen(nodes, step));
+        if cx.leading {
+            wake_all(&cx.stores.nodes, &mut cx.out);
+        }
+    }
+}
+
+fn choose_step(cx: &mut Context<'_, TtlController>) {
+    let nodes = cx.stores.nodes.snapshot();
+    let annotations = nodes.iter().map(|node| &node.annotation);
+    let step = decide::first_step(annotations, cx.memory.step.unwrap_or_default());
+    cx.memory.step = Some(step);
+    cx.out.record(Event::StepChosen(nodes.len(), step));
+}
+
+fn wake_all(nodes: &Store<NodeView>, out: &mut Output<TtlController>) {
+    for node in nodes.snapshot() {
+        out.wake(Key::Node(node.key.clone()));
+    }
+}
+
+impl Memory {
+    /// Leaves nothing of a node behind.
+    pub(crate) fn forget(&mut self, node: &ObjectKey) {
+        self.written.remove(node);
+        self.rivals.forget(node);
+        self.unnamed.remove(node);
+    }
+
+    /// The node still carries the annotation that `--remove` takes off, or no more.
+    pub(crate) fn removing(&mut self, node: &ObjectKey, carries: bool, out: &mut Output<TtlController>) {
+        if carries {
+            self.left.insert(node.clone());
+        } else if self.left.remove(node) && self.left.is_empty() {
+            out.wake(Key::Removal);
+        }
+    }
+}

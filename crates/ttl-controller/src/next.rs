@@ -1,0 +1,246 @@
+//! What is done next for one node, and what follows from it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use controller_core::controller::{
+    Ask, Context, Controller, Driver, Learnt, Look, Mutation, Observed, Outcome, Queue, Step, Wake, Watches,
+};
+use controller_core::events::Recorder;
+use controller_core::informer::{Delta, Freshness, Observed as Found};
+use controller_core::meta::ObjectKey;
+use controller_core::rival::{Pace, Verdict};
+use prometheus::Registry;
+
+use crate::decide::{Plan, plan, removal};
+use crate::events::Event;
+use crate::memory::{self, Memory};
+use crate::requests::{Answer, Listing, Question, listing};
+use crate::view::{Annotation, NodeView};
+use crate::{NAME, Stores, TtlController, metrics};
+
+/// Name of the queue in the metrics, as upstream has it.
+const QUEUE: &str = "ttlcontroller";
+
+/// When to look again at a node that the cache does not show yet.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// What is looked at.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Key {
+    /// One node.
+    Node(ObjectKey),
+    /// Whether `--remove` is done.
+    Removal,
+}
+
+/// A change of the memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// Another writer has undone our write.
+    Undone(ObjectKey),
+    /// No node carries the annotation any more (TTL-8).
+    Removed,
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Node(node) => node.fmt(f),
+            Self::Removal => f.write_str("removal"),
+        }
+    }
+}
+
+impl Controller for TtlController {
+    type Stores = Stores;
+    type Memory = Memory;
+    type Key = Key;
+    type Question = Question;
+    type Write = Plan;
+    type Note = Note;
+    type Event = Event;
+
+    const NAME: &'static str = NAME;
+
+    fn queues(&self) -> Vec<Queue> {
+        vec![Queue {
+            name: Some(QUEUE),
+            workers: self.concurrent_syncs,
+            ..Queue::FIFO
+        }]
+    }
+
+    fn observe(&self, cx: &mut Context<'_, Self>, observed: Observed<'_, Self>) {
+        memory::observe(cx, observed);
+    }
+
+    fn next(&self, look: &Look<'_, Self>, key: &Key) -> Step<Self> {
+        let Key::Node(node) = key else {
+            return self.next_of_removal(look);
+        };
+        let Look {
+            memory, stores, now, ..
+        } = look;
+        let (Some(view), Some(step)) = (stores.nodes.get(node), memory.step) else {
+            return Step::Done(vec![]);
+        };
+        if stores.nodes.freshness(node) == Freshness::Unknown || memory.unnamed.contains(node) {
+            let question = Question::Node(node.clone());
+            return match look.pass.answer(&question).map(|reply| reply.value.is_ok()) {
+                None => Step::Read(vec![question]),
+                Some(false) => Step::Done(vec![]),
+                // The API server has another node of this name than the cache: the watch will tell.
+                Some(true) => Step::Done(vec![(key.clone(), Wake::Within(LOOK_AGAIN))]),
+            };
+        }
+        let desired = (!self.remove).then(|| step.desired_ttl_seconds());
+        let plan = desired.map_or_else(|| removal(&view), |desired| plan(&view, desired));
+        if plan == Plan::Nothing {
+            return Step::Done(vec![]);
+        }
+        if memory.written.get(node) == Some(&desired) {
+            if memory.rivals.stands(node, now.uptime) {
+                return Step::Note(Note::Undone(node.clone()));
+            }
+            if let Some(wait) = memory.rivals.wait(node, now.uptime) {
+                return Step::Done(vec![(key.clone(), Wake::Within(wait))]);
+            }
+        }
+        Step::Write(vec![plan])
+    }
+
+    fn learn(&self, cx: &mut Context<'_, Self>, _: &Key, learnt: Learnt<'_, Self>) {
+        match learnt {
+            Learnt::Noted(Note::Removed) => {
+                cx.memory.ended = Some(Ok(()));
+                cx.out.record(Event::Removed(cx.memory.written.len()));
+            }
+            Learnt::Noted(Note::Undone(node)) => {
+                let verdict = cx.memory.rivals.undone(Pace::default(), &node, cx.now.uptime);
+                cx.out.record(Event::Undone);
+                if let Verdict::BackOff { first: true, .. } = verdict {
+                    cx.memory.unnamed.insert(node);
+                }
+            }
+            Learnt::Sent(Ask::Question(Question::Node(node))) => cx.stores.nodes.begin_read(node),
+            Learnt::Sent(_) => {}
+            Learnt::Outcome(plan, outcome) => self.learn_outcome(cx, plan, outcome),
+            Learnt::Answer(question, reply) => self.learn_answer(cx, question, reply.value.as_ref().ok()),
+        }
+    }
+
+    fn shows(&self, stores: &Stores, plan: &Plan, mutation: &mut Mutation<'_, '_, Self>) {
+        let Some(node) = plan.node() else { return };
+        let annotation = plan.seconds().map_or(Annotation::Missing, Annotation::Seconds);
+        mutation.patch(&stores.nodes, node, move |node: &NodeView| NodeView {
+            key: node.key.clone(),
+            annotation: annotation.clone(),
+        });
+    }
+
+    fn record(&self, event: Event, recorder: &Recorder) {
+        event.record(&self.rival_writes, recorder);
+    }
+
+    fn register(driver: &Arc<Driver<Self>>, registry: &Registry) -> prometheus::Result<()> {
+        metrics::register(driver, registry)
+    }
+
+    fn finished(&self, memory: &Memory) -> Option<Result<(), String>> {
+        memory.ended.clone()
+    }
+}
+
+impl TtlController {
+    /// `--remove` is done when a fresh list shows no annotation (TTL-8). The last node that loses it wakes us.
+    fn next_of_removal(&self, look: &Look<'_, Self>) -> Step<Self> {
+        let is_done = self.remove && look.memory.left.is_empty() && look.memory.ended.is_none();
+        match is_done.then(|| listing(look.pass)) {
+            Some(Listing::Asks(question)) => Step::Read(vec![question]),
+            Some(Listing::Complete(_)) => Step::Note(Note::Removed),
+            Some(Listing::Failed(_)) | None => Step::Done(vec![]),
+        }
+    }
+
+    fn learn_outcome(&self, cx: &mut Context<'_, Self>, plan: &Plan, outcome: &Outcome) {
+        let Some(node) = plan.node() else { return };
+        match outcome {
+            Outcome::Accepted(_) => {
+                cx.memory.written.insert(node.clone(), plan.seconds());
+                cx.memory.rivals.wrote(node, cx.now.uptime);
+            }
+            Outcome::Planned if self.remove => {
+                cx.memory.written.insert(node.clone(), plan.seconds());
+                cx.memory.removing(node, false, &mut cx.out);
+            }
+            Outcome::Failed(failed) if failed.is_gone() => cx.memory.forget(node),
+            Outcome::Planned | Outcome::Failed(_) => {}
+        }
+    }
+
+    /// What the API server has may be newer than what the watch has shown.
+    fn learn_answer(&self, cx: &mut Context<'_, Self>, question: &Question, answer: Option<&Answer>) {
+        let items = answer.map_or(&[][..], |answer| &answer.page.items);
+        if let Question::Node(node) = question {
+            if cx.memory.unnamed.remove(node) {
+                let manager = answer.and_then(|answer| answer.manager.as_deref());
+                self.name_rival(cx, node, items.first(), manager);
+            }
+            match answer {
+                None => cx.stores.nodes.read_failed(node),
+                Some(_) if items.is_empty() => self.read(cx, node, None),
+                Some(_) => {}
+            }
+        }
+        for found in items {
+            self.read(cx, &found.view.key, Some(found));
+        }
+    }
+
+    fn read(&self, cx: &mut Context<'_, Self>, node: &ObjectKey, found: Option<&Found<NodeView>>) {
+        let nodes = &cx.stores.nodes;
+        if found.is_some_and(|found| nodes.uid(node).as_ref() != Some(&found.uid)) {
+            // Of the node that the cache has it says nothing.
+            return nodes.read_failed(node);
+        }
+        let found = found.map(|found| (found.view.clone(), found.uid.clone(), found.number()));
+        let delta = nodes.read(node, found);
+        for change in delta.iter().flat_map(Delta::changes) {
+            self.changed(cx, change);
+        }
+    }
+
+    /// Says once who keeps undoing our writes; `--remove` gives up.
+    fn name_rival(
+        &self,
+        cx: &mut Context<'_, Self>,
+        node: &ObjectKey,
+        found: Option<&Found<NodeView>>,
+        manager: Option<&str>,
+    ) {
+        if self.remove {
+            let manager = manager.unwrap_or("another writer");
+            cx.memory.ended = Some(Err(format!(
+                "{manager} puts the TTL annotation back on node {node}: switch it off first \
+                 (kube-controller-manager --controllers=*,-ttl-controller)"
+            )));
+            return;
+        }
+        let manager = manager.unwrap_or("an unknown field manager");
+        if let (Some(view), Some(Some(desired))) = (cx.stores.nodes.get(node), cx.memory.written.get(node))
+            && cx.memory.rivals.may_warn(manager, cx.now.uptime)
+        {
+            cx.out.record(Event::Rival {
+                node: (
+                    node.clone(),
+                    found.map(|found| found.uid.clone()).unwrap_or_default(),
+                ),
+                manager: manager.to_owned(),
+                found: view.annotation.clone(),
+                desired: *desired,
+            });
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Questions and writes as data: the only file that names verbs and bodies. All reads are lists of metadata, so that
+//! `list` is the only permission they need.
+
+use controller_core::api::{Call, CallFailed, Verb};
+use controller_core::controller::{self, Description, Object, Pass, Request};
+use controller_core::informer::Page;
+use controller_core::meta::ObjectKey;
+use controller_core::rival::manager_of;
+use k8s_openapi::api::core::v1::Node;
+use kube::Resource;
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::core::{ObjectList, PartialObjectMeta, Request as Http};
+use serde_json::{Value, json};
+
+use crate::decide::{OBJECT_TTL_ANNOTATION_KEY, Plan};
+use crate::view::{Annotation, NodeView, NodeWire};
+use crate::{NAME, TtlController};
+
+/// How many nodes a page of a list holds, as client-go's pager has it.
+const PAGE_SIZE: u32 = 500;
+
+/// A read past the cache.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Question {
+    /// One node.
+    Node(ObjectKey),
+    /// All nodes, a page of them: the first, or the one that this token continues.
+    Page(Option<String>),
+}
+
+/// What a read tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The nodes.
+    pub page: Page<NodeView>,
+    /// Of one node: the field manager that wrote its annotation last, where the API server tells.
+    pub manager: Option<String>,
+}
+
+/// How far a list of all nodes has come.
+pub enum Listing<'a> {
+    /// This is to be asked next.
+    Asks(Question),
+    /// It cannot be read.
+    Failed(&'a CallFailed),
+    /// All of them.
+    Complete(Vec<&'a NodeView>),
+}
+
+/// All nodes, as far as the answers of `pass` go.
+pub fn listing(pass: &Pass<TtlController>) -> Listing<'_> {
+    let mut nodes = Vec::new();
+    let mut question = Question::Page(None);
+    loop {
+        match pass.answer(&question).map(|reply| &reply.value) {
+            None => return Listing::Asks(question),
+            Some(Err(failed)) => return Listing::Failed(failed),
+            Some(Ok(Answer { page, .. })) => {
+                nodes.extend(page.items.iter().map(|node| &node.view));
+                match &page.token {
+                    Some(token) => question = Question::Page(Some(token.clone())),
+                    None => return Listing::Complete(nodes),
+                }
+            }
+        }
+    }
+}
+
+impl controller::Question for Question {
+    type Answer = Answer;
+
+    fn request(&self) -> Request {
+        let params = ListParams::default();
+        let (target, params) = match self {
+            Self::Node(node) => (
+                node.to_string(),
+                params.fields(&format!("metadata.name={}", node.name)),
+            ),
+            Self::Page(None) => (String::new(), params.limit(PAGE_SIZE)),
+            Self::Page(Some(token)) => (String::new(), params.limit(PAGE_SIZE).continue_token(token)),
+        };
+        request(Verb::List, target, nodes().list_metadata(&params))
+    }
+
+    fn read(&self, body: &[u8]) -> serde_json::Result<Answer> {
+        let page = Page::read::<NodeWire>(body)?;
+        let manager = match self {
+            Self::Node(_) => {
+                let list: ObjectList<PartialObjectMeta<Node>> = serde_json::from_slice(body)?;
+                let node = list.items.into_iter().next();
+                let fields = node
+                    .and_then(|node| node.metadata.managed_fields)
+                    .unwrap_or_default();
+                let field = format!("f:{OBJECT_TTL_ANNOTATION_KEY}");
+                manager_of(&fields, &["f:metadata", "f:annotations", &field])
+            }
+            Self::Page(_) => None,
+        };
+        Ok(Answer { page, manager })
+    }
+}
+
+impl controller::Write for Plan {
+    /// The strategic merge patch of just the annotation.
+    fn request(&self) -> Request {
+        let value = match self {
+            Self::Annotate { ttl_seconds, .. } => Value::String(ttl_seconds.to_string()),
+            Self::Nothing | Self::Remove { .. } => Value::Null,
+        };
+        let patch = json!({"metadata": {"annotations": {OBJECT_TTL_ANNOTATION_KEY: value}}});
+        let params = PatchParams {
+            field_manager: Some(NAME.to_owned()),
+            ..PatchParams::default()
+        };
+        let name = self.object().key.name.to_string();
+        // The answer is wanted as metadata only: a whole node is a hundred times the size of this patch.
+        let http = nodes().patch_metadata(&name, &params, &Patch::Strategic(&patch));
+        request(Verb::Patch, name, http)
+    }
+
+    fn object(&self) -> Object {
+        Object {
+            resource: "nodes",
+            key: self.node().cloned().unwrap_or_else(|| ObjectKey::cluster("")),
+        }
+    }
+
+    fn describe(&self) -> Description {
+        let (action, text) = match self {
+            Self::Nothing => ("none", "nothing to write".to_owned()),
+            Self::Annotate {
+                ttl_seconds,
+                replaces: Annotation::NotAnInteger(text),
+                ..
+            } => (
+                "annotate",
+                format!("TTL set to {ttl_seconds} s over {text:?}, which is not an integer"),
+            ),
+            Self::Annotate {
+                ttl_seconds,
+                replaces,
+                ..
+            } => ("annotate", format!("TTL set to {ttl_seconds} s, was {replaces}")),
+            Self::Remove { .. } => ("remove", "TTL annotation taken off".to_owned()),
+        };
+        Description {
+            action,
+            text,
+            is_planned: true,
+        }
+    }
+}
+
+fn nodes() -> Http {
+    Http::new(Node::url_path(&(), None))
+}
+
+fn request(
+    verb: Verb,
+    target: String,
+    http: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+) -> Request {
+    let call = Call {
+        verb,
+        resource: "nodes",
+        target,
+    };
+    Request {
+        call,
+        http,
+        answer_within: None,
+    }
+}

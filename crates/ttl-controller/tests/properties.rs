@@ -1,0 +1,223 @@
+//! The loop against a model of the API server: what is woken, what is promised, what it ends with.
+#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
+
+use controller_core::controller::{Accepted, Ask, Completed, Loop, Now};
+use controller_core::informer::{Page, Store};
+use controller_core::meta::{ObjectKey, Uid};
+use harness::sim::{self, Model, Op, Resource};
+use prometheus::Registry;
+use proptest::prelude::*;
+use ttl_controller::config::Config;
+use ttl_controller::decide::Plan;
+use ttl_controller::next::Key;
+use ttl_controller::requests::{Answer, Question};
+use ttl_controller::view::{Annotation, NodeView};
+use ttl_controller::{Stores, TtlController};
+
+/// At 101 nodes the cluster crosses into step 1, at 89 it falls back.
+const MOST_NODES: usize = 104;
+
+struct Cluster {
+    nodes: Resource<NodeView>,
+    remove: bool,
+    uids: u64,
+}
+
+#[derive(Clone, Debug)]
+enum Action {
+    /// So many nodes there are from now on.
+    Resize(usize),
+    /// Somebody writes the annotation of a node.
+    Annotate(usize, Annotation),
+    /// A node is deleted and comes back bare.
+    Recreate(usize),
+}
+
+fn key(number: usize) -> ObjectKey {
+    ObjectKey::cluster(format!("node-{number:03}"))
+}
+
+fn any_annotation() -> impl Strategy<Value = Annotation> {
+    prop_oneof![
+        Just(Annotation::Missing),
+        prop::sample::select(vec![0, 15, 7]).prop_map(Annotation::Seconds),
+        Just(Annotation::parse("soon")),
+    ]
+}
+
+fn any_action() -> impl Strategy<Value = Action> {
+    prop_oneof![
+        (86..MOST_NODES).prop_map(Action::Resize),
+        ((0..3_usize), any_annotation()).prop_map(|(node, annotation)| Action::Annotate(node, annotation)),
+        (0..3_usize).prop_map(Action::Recreate),
+    ]
+}
+
+impl Cluster {
+    fn of(count: usize, annotation: &Annotation, remove: bool) -> Self {
+        let mut cluster = Self {
+            nodes: Resource::new(),
+            remove,
+            uids: 0,
+        };
+        (0..count).for_each(|number| cluster.add(number, annotation));
+        cluster
+    }
+
+    fn add(&mut self, number: usize, annotation: &Annotation) {
+        self.uids += 1;
+        let view = NodeView {
+            key: key(number),
+            annotation: annotation.clone(),
+        };
+        self.nodes.put(view, Uid::from(&*format!("uid-{}", self.uids)));
+    }
+
+    /// Gives the node this annotation; nothing where it does not exist.
+    fn annotate(&mut self, node: &ObjectKey, annotation: Annotation) -> Option<Accepted> {
+        let held = self.nodes.objects().get(node)?.clone();
+        let version = if held.view.annotation == annotation {
+            held.version
+        } else {
+            let key = node.clone();
+            self.nodes.put(NodeView { key, annotation }, held.uid.clone())
+        };
+        Some(Accepted {
+            uid: Some(held.uid),
+            version: Some(version),
+        })
+    }
+}
+
+impl Model for Cluster {
+    type Controller = TtlController;
+    type Action = Action;
+
+    fn controller(&self) -> TtlController {
+        let config = Config {
+            remove: self.remove,
+            ..Config::default()
+        };
+        TtlController::new(&config, &Registry::new()).unwrap()
+    }
+
+    fn restart(&mut self) -> Stores {
+        Stores {
+            nodes: self.nodes.restart(),
+        }
+    }
+
+    fn act(&mut self, action: &Action, _: Now) {
+        match action {
+            Action::Resize(count) => {
+                for number in 0..MOST_NODES {
+                    match (number < *count, self.nodes.objects().contains_key(&key(number))) {
+                        (true, false) => self.add(number, &Annotation::Missing),
+                        (false, true) => self.nodes.delete(&key(number)),
+                        _ => {}
+                    }
+                }
+            }
+            Action::Annotate(number, annotation) => {
+                self.annotate(&key(*number), annotation.clone());
+            }
+            Action::Recreate(number) => self.add(*number, &Annotation::Missing),
+        }
+    }
+
+    fn arrive(&mut self, ask: &Ask<TtlController>, _: Now) -> Completed<Answer> {
+        match ask {
+            Ask::Question(question) => {
+                let wanted = |node: &ObjectKey| match question {
+                    Question::Node(only) => only == node,
+                    Question::Page(_) => true,
+                };
+                let objects = self.nodes.objects().values();
+                let items = objects
+                    .filter(|node| wanted(&node.view.key))
+                    .map(sim::observed)
+                    .collect();
+                let page = Page { items, token: None };
+                let manager = Some("somebody".to_owned());
+                Completed::Read(Ok(Answer { page, manager }), None)
+            }
+            Ask::Write(plan) => {
+                let (node, annotation) = match plan {
+                    Plan::Annotate {
+                        node, ttl_seconds, ..
+                    } => (node, Annotation::Seconds(*ttl_seconds)),
+                    Plan::Remove { node } => (node, Annotation::Missing),
+                    Plan::Nothing => unreachable!("nothing is written"),
+                };
+                Completed::Wrote(self.annotate(node, annotation).ok_or_else(sim::gone))
+            }
+        }
+    }
+
+    fn deliver(&mut self, _: usize, event_loop: &mut Loop<TtlController>, now: Now) -> bool {
+        self.nodes.deliver(event_loop, now)
+    }
+
+    fn begin_list(&mut self, _: usize) {
+        self.nodes.begin_list();
+    }
+
+    fn resources(&self) -> &'static [&'static str] {
+        &["nodes"]
+    }
+
+    fn keys(&self) -> Vec<Key> {
+        (0..MOST_NODES).map(|number| Key::Node(key(number))).collect()
+    }
+
+    fn check(&self, event_loop: &Loop<TtlController>, _: Now) -> Result<(), String> {
+        let wanted = if self.remove {
+            Annotation::Missing
+        } else {
+            let step = event_loop.memory().step.unwrap();
+            let (count, boundary) = (self.nodes.objects().len(), step.boundary());
+            if count < boundary.size_min || count > boundary.size_max {
+                return Err(format!("{count} nodes at {step:?}"));
+            }
+            Annotation::Seconds(step.desired_ttl_seconds())
+        };
+        for node in self.nodes.objects().values() {
+            if node.view.annotation != wanted {
+                return Err(format!("{} carries {}", node.view.key, node.view.annotation));
+            }
+        }
+        let nodes: &Store<NodeView> = &event_loop.stores().nodes;
+        match (event_loop.held(), nodes.mutations()) {
+            (0, 0) => Ok(()),
+            held => Err(format!("left behind: {held:?}")),
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { max_shrink_iters: 2_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_run_ends_with_every_node_at_its_ttl(
+        count in 86..MOST_NODES,
+        annotation in any_annotation(),
+        ops in sim::ops(any_action()),
+    ) {
+        sim::run(Cluster::of(count, &annotation, false), &ops);
+    }
+}
+
+#[test]
+fn the_watch_may_be_later_than_the_answer_and_than_a_second_writer() {
+    let pass = |seconds| Op::Pass(std::time::Duration::from_secs(seconds));
+    let ops = [
+        Op::Act(Action::Annotate(0, Annotation::Seconds(7))),
+        Op::Deliver(0),
+        Op::Answer(0),
+        Op::Act(Action::Annotate(0, Annotation::Seconds(7))),
+        pass(31),
+        Op::Deliver(0),
+        Op::Answer(0),
+    ];
+    sim::run(Cluster::of(90, &Annotation::Seconds(0), false), &ops);
+}
