@@ -422,6 +422,7 @@ impl<M: Model> Sim<M> {
         let failed = CallFailed::Answered {
             call: call(),
             outcome: Outcome::Retry { fate_unknown },
+            code: None,
             message: "failed by the test".to_owned(),
         };
         let completed = match &flying.ask {
@@ -551,7 +552,7 @@ impl<M: Model> Sim<M> {
                 .event_loop
                 .scheduled_at(key)
                 .is_some_and(|known| known <= *at),
-            Some((_, Wake::Now | Wake::Within(_))) => self.event_loop.is_waiting(key),
+            Some((_, Wake::Now | Wake::Afresh | Wake::Within(_))) => self.event_loop.is_waiting(key),
         }
     }
 
@@ -593,6 +594,7 @@ pub fn gone() -> CallFailed {
     CallFailed::Answered {
         call: call(),
         outcome: Outcome::Gone,
+        code: Some(404),
         message: "not found".to_owned(),
     }
 }

@@ -136,6 +136,7 @@ impl Cluster {
         Some(Accepted {
             uid: Some(uid),
             version,
+            deleting: false,
         })
     }
 
@@ -162,6 +163,7 @@ impl Cluster {
                 Some(Accepted {
                     uid: Some(held.uid),
                     version: Some(held.version),
+                    deleting: true,
                 })
             }
         }

@@ -9,7 +9,7 @@
 //! | TTL-5 | `step` | `tests/sync/boundary.rs::crossing_a_boundary_rewrites_every_node_at_once` |
 //! | TTL-6 | `first_step` | `tests/decide_table.rs::a_start_adopts_what_most_nodes_carry_if_it_fits_the_count`, `tests/sync/boundary.rs::a_restart_inside_the_overlap_writes_nothing` |
 //! | TTL-7 | `plan` | `tests/sync/boundary.rs::nodes_are_watched_as_metadata_only` |
-//! | TTL-8 | `removal` | `tests/sync/removal.rs::removal_takes_the_annotation_off_every_node_and_ends` |
+//! | TTL-8 | `plan` | `tests/sync/removal.rs::removal_takes_the_annotation_off_every_node_and_ends` |
 
 use controller_core::meta::ObjectKey;
 
@@ -43,43 +43,15 @@ pub struct Boundary {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Step(usize);
 
-/// What to do with one node.
+/// A write of one node's annotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Plan {
-    /// The node carries what it should.
-    Nothing,
-    /// Write the annotation.
-    Annotate {
-        /// Which node.
-        node: ObjectKey,
-        /// The new value.
-        ttl_seconds: i64,
-        /// What is there now.
-        replaces: Annotation,
-    },
-    /// Take the annotation off (`--remove`).
-    Remove {
-        /// Which node.
-        node: ObjectKey,
-    },
-}
-
-impl Plan {
-    /// The node that is written.
-    pub const fn node(&self) -> Option<&ObjectKey> {
-        match self {
-            Self::Nothing => None,
-            Self::Annotate { node, .. } | Self::Remove { node } => Some(node),
-        }
-    }
-
-    /// The value that is written, in seconds; `None` where none is.
-    pub const fn seconds(&self) -> Option<i64> {
-        match self {
-            Self::Annotate { ttl_seconds, .. } => Some(*ttl_seconds),
-            Self::Nothing | Self::Remove { .. } => None,
-        }
-    }
+pub struct Plan {
+    /// Which node.
+    pub node: ObjectKey,
+    /// The new value; `None` takes the annotation off (`--remove`).
+    pub ttl_seconds: Option<i64>,
+    /// What is there now.
+    pub replaces: Annotation,
 }
 
 impl Boundary {
@@ -150,24 +122,11 @@ pub fn first_step<'a>(annotations: impl IntoIterator<Item = &'a Annotation>, oth
         .unwrap_or_else(|| step(otherwise, nodes))
 }
 
-/// What one node needs when every node should carry `desired_ttl_seconds`.
-pub fn plan(node: &NodeView, desired_ttl_seconds: i64) -> Plan {
-    if node.annotation == Annotation::Seconds(desired_ttl_seconds) {
-        return Plan::Nothing;
-    }
-    Plan::Annotate {
+/// What one node needs when every node should carry `ttl_seconds`, or no annotation.
+pub fn plan(node: &NodeView, ttl_seconds: Option<i64>) -> Option<Plan> {
+    (node.annotation != Annotation::of(ttl_seconds)).then(|| Plan {
         node: node.key.clone(),
-        ttl_seconds: desired_ttl_seconds,
+        ttl_seconds,
         replaces: node.annotation.clone(),
-    }
-}
-
-/// What one node needs when the annotation is to go.
-pub fn removal(node: &NodeView) -> Plan {
-    match node.annotation {
-        Annotation::Missing => Plan::Nothing,
-        Annotation::Seconds(_) | Annotation::NotAnInteger(_) => Plan::Remove {
-            node: node.key.clone(),
-        },
-    }
+    })
 }

@@ -4,7 +4,7 @@ use controller_core::controller::{Explained, Pass};
 use controller_core::runtime::Failure;
 
 use crate::TtlController;
-use crate::decide::{Plan, Step, first_step, plan};
+use crate::decide::{Step, first_step, plan};
 use crate::requests::{Listing, Question, listing};
 use crate::view::NodeView;
 
@@ -40,10 +40,7 @@ fn explanation(nodes: &[&NodeView], only: Option<&str>) -> Result<String, String
     let width = names.max().unwrap_or(0).max("NODE".len());
     let titles = format!("{:width$}  {:>8}  {:>6}  WOULD\n", "NODE", "PRESENT", "WANTED");
     let rows = shown.iter().map(|node| {
-        let would = match plan(node, wanted) {
-            Plan::Nothing => "leave it",
-            Plan::Annotate { .. } | Plan::Remove { .. } => "write it",
-        };
+        let would = plan(node, Some(wanted)).map_or("leave it", |_| "write it");
         let present = node.annotation.to_string();
         format!("{:width$}  {present:>8}  {wanted:>6}  {would}\n", node.key.name)
     });

@@ -60,9 +60,7 @@ pub(crate) fn observe(cx: &mut Context<'_, TtlController>, observed: Observed<'_
             cx.out.wake(Key::Removal);
         }
         Observed::Overdue(plan) if cx.leading => {
-            plan.node()
-                .into_iter()
-                .for_each(|node| cx.out.wake(Key::Node(node.clone())));
+            cx.out.wake(Key::Node(plan.node.clone()));
         }
         Observed::Leading(false) | Observed::Watching(..) | Observed::Overdue(_) => {}
     }

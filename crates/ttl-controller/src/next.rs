@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controller_core::controller::{
-    Ask, Context, Controller, Driver, Learnt, Look, Mutation, Observed, Outcome, Queue, Step, Wake, Watches,
+    Context, Controller, Driver, Learnt, Look, Mutation, Observed, Outcome, Queue, Reading, Step, Wake,
 };
 use controller_core::events::Recorder;
-use controller_core::informer::{Delta, Freshness, Observed as Found};
+use controller_core::informer::Freshness;
 use controller_core::meta::ObjectKey;
 use controller_core::rival::{Pace, Verdict};
 use prometheus::Registry;
 
-use crate::decide::{Plan, plan, removal};
+use crate::decide::{Plan, plan};
 use crate::events::Event;
 use crate::memory::{self, Memory};
 use crate::requests::{Answer, Listing, Question, listing};
@@ -96,10 +96,9 @@ impl Controller for TtlController {
             };
         }
         let desired = (!self.remove).then(|| step.desired_ttl_seconds());
-        let plan = desired.map_or_else(|| removal(&view), |desired| plan(&view, desired));
-        if plan == Plan::Nothing {
+        let Some(plan) = plan(&view, desired) else {
             return Step::Done(vec![]);
-        }
+        };
         if memory.written.get(node) == Some(&desired) {
             if memory.rivals.stands(node, now.uptime) {
                 return Step::Note(Note::Undone(node.clone()));
@@ -124,20 +123,27 @@ impl Controller for TtlController {
                     cx.memory.unnamed.insert(node);
                 }
             }
-            Learnt::Sent(Ask::Question(Question::Node(node))) => cx.stores.nodes.begin_read(node),
-            Learnt::Sent(_) => {}
             Learnt::Outcome(plan, outcome) => self.learn_outcome(cx, plan, outcome),
-            Learnt::Answer(question, reply) => self.learn_answer(cx, question, reply.value.as_ref().ok()),
+            Learnt::Answer(Question::Node(node), reply) if cx.memory.unnamed.remove(node) => {
+                self.name_rival(cx, node, reply.value.as_ref().ok());
+            }
+            Learnt::Sent(_) | Learnt::Answer(..) => {}
         }
     }
 
     fn shows(&self, stores: &Stores, plan: &Plan, mutation: &mut Mutation<'_, '_, Self>) {
-        let Some(node) = plan.node() else { return };
-        let annotation = plan.seconds().map_or(Annotation::Missing, Annotation::Seconds);
-        mutation.patch(&stores.nodes, node, move |node: &NodeView| NodeView {
+        let annotation = Annotation::of(plan.ttl_seconds);
+        mutation.patch(&stores.nodes, &plan.node, move |node: &NodeView| NodeView {
             key: node.key.clone(),
             annotation: annotation.clone(),
         });
+    }
+
+    fn reads(&self, stores: &Stores, question: &Question, reading: &mut Reading<'_, '_, Self>) {
+        match question {
+            Question::Node(node) => reading.object(&stores.nodes, node, |answer| answer.page.items.first()),
+            Question::Page(_) => reading.page(&stores.nodes, |answer| &answer.page),
+        }
     }
 
     fn record(&self, event: Event, recorder: &Recorder) {
@@ -165,14 +171,14 @@ impl TtlController {
     }
 
     fn learn_outcome(&self, cx: &mut Context<'_, Self>, plan: &Plan, outcome: &Outcome) {
-        let Some(node) = plan.node() else { return };
+        let node = &plan.node;
         match outcome {
             Outcome::Accepted(_) => {
-                cx.memory.written.insert(node.clone(), plan.seconds());
+                cx.memory.written.insert(node.clone(), plan.ttl_seconds);
                 cx.memory.rivals.wrote(node, cx.now.uptime);
             }
             Outcome::Planned if self.remove => {
-                cx.memory.written.insert(node.clone(), plan.seconds());
+                cx.memory.written.insert(node.clone(), plan.ttl_seconds);
                 cx.memory.removing(node, false, &mut cx.out);
             }
             Outcome::Failed(failed) if failed.is_gone() => cx.memory.forget(node),
@@ -180,46 +186,10 @@ impl TtlController {
         }
     }
 
-    /// What the API server has may be newer than what the watch has shown.
-    fn learn_answer(&self, cx: &mut Context<'_, Self>, question: &Question, answer: Option<&Answer>) {
-        let items = answer.map_or(&[][..], |answer| &answer.page.items);
-        if let Question::Node(node) = question {
-            if cx.memory.unnamed.remove(node) {
-                let manager = answer.and_then(|answer| answer.manager.as_deref());
-                self.name_rival(cx, node, items.first(), manager);
-            }
-            match answer {
-                None => cx.stores.nodes.read_failed(node),
-                Some(_) if items.is_empty() => self.read(cx, node, None),
-                Some(_) => {}
-            }
-        }
-        for found in items {
-            self.read(cx, &found.view.key, Some(found));
-        }
-    }
-
-    fn read(&self, cx: &mut Context<'_, Self>, node: &ObjectKey, found: Option<&Found<NodeView>>) {
-        let nodes = &cx.stores.nodes;
-        if found.is_some_and(|found| nodes.uid(node).as_ref() != Some(&found.uid)) {
-            // Of the node that the cache has it says nothing.
-            return nodes.read_failed(node);
-        }
-        let found = found.map(|found| (found.view.clone(), found.uid.clone(), found.number()));
-        let delta = nodes.read(node, found);
-        for change in delta.iter().flat_map(Delta::changes) {
-            self.changed(cx, change);
-        }
-    }
-
     /// Says once who keeps undoing our writes; `--remove` gives up.
-    fn name_rival(
-        &self,
-        cx: &mut Context<'_, Self>,
-        node: &ObjectKey,
-        found: Option<&Found<NodeView>>,
-        manager: Option<&str>,
-    ) {
+    fn name_rival(&self, cx: &mut Context<'_, Self>, node: &ObjectKey, answer: Option<&Answer>) {
+        let manager = answer.and_then(|answer| answer.manager.as_deref());
+        let found = answer.and_then(|answer| answer.page.items.first());
         if self.remove {
             let manager = manager.unwrap_or("another writer");
             cx.memory.ended = Some(Err(format!(

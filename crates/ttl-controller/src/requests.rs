@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::Resource;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::core::{ObjectList, PartialObjectMeta, Request as Http};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::decide::{OBJECT_TTL_ANNOTATION_KEY, Plan};
 use crate::view::{Annotation, NodeView, NodeWire};
@@ -103,16 +103,13 @@ impl controller::Question for Question {
 impl controller::Write for Plan {
     /// The strategic merge patch of just the annotation.
     fn request(&self) -> Request {
-        let value = match self {
-            Self::Annotate { ttl_seconds, .. } => Value::String(ttl_seconds.to_string()),
-            Self::Nothing | Self::Remove { .. } => Value::Null,
-        };
+        let value = self.ttl_seconds.map(|seconds| seconds.to_string());
         let patch = json!({"metadata": {"annotations": {OBJECT_TTL_ANNOTATION_KEY: value}}});
         let params = PatchParams {
             field_manager: Some(NAME.to_owned()),
             ..PatchParams::default()
         };
-        let name = self.object().key.name.to_string();
+        let name = self.node.name.to_string();
         // The answer is wanted as metadata only: a whole node is a hundred times the size of this patch.
         let http = nodes().patch_metadata(&name, &params, &Patch::Strategic(&patch));
         request(Verb::Patch, name, http)
@@ -121,27 +118,18 @@ impl controller::Write for Plan {
     fn object(&self) -> Object {
         Object {
             resource: "nodes",
-            key: self.node().cloned().unwrap_or_else(|| ObjectKey::cluster("")),
+            key: self.node.clone(),
         }
     }
 
     fn describe(&self) -> Description {
-        let (action, text) = match self {
-            Self::Nothing => ("none", "nothing to write".to_owned()),
-            Self::Annotate {
-                ttl_seconds,
-                replaces: Annotation::NotAnInteger(text),
-                ..
-            } => (
+        let (action, text) = match (self.ttl_seconds, &self.replaces) {
+            (None, _) => ("remove", "TTL annotation taken off".to_owned()),
+            (Some(seconds), Annotation::NotAnInteger(text)) => (
                 "annotate",
-                format!("TTL set to {ttl_seconds} s over {text:?}, which is not an integer"),
+                format!("TTL set to {seconds} s over {text:?}, which is not an integer"),
             ),
-            Self::Annotate {
-                ttl_seconds,
-                replaces,
-                ..
-            } => ("annotate", format!("TTL set to {ttl_seconds} s, was {replaces}")),
-            Self::Remove { .. } => ("remove", "TTL annotation taken off".to_owned()),
+            (Some(seconds), replaces) => ("annotate", format!("TTL set to {seconds} s, was {replaces}")),
         };
         Description {
             action,

@@ -52,6 +52,11 @@ struct Annotations {
 }
 
 impl Annotation {
+    /// One that says so many seconds, or none.
+    pub fn of(ttl_seconds: Option<i64>) -> Self {
+        ttl_seconds.map_or(Self::Missing, Self::Seconds)
+    }
+
     /// Reads an annotation's text.
     pub fn parse(text: &str) -> Self {
         match text.parse() {

@@ -3,7 +3,7 @@
 
 use controller_core::meta::ObjectKey;
 use proptest::prelude::*;
-use ttl_controller::decide::{Plan, Step, first_step, plan, removal, step};
+use ttl_controller::decide::{Step, first_step, plan, step};
 use ttl_controller::view::{Annotation, NodeView};
 
 fn any_step() -> impl Strategy<Value = Step> {
@@ -59,22 +59,22 @@ proptest! {
 
     #[test]
     fn applying_the_plan_leaves_nothing_to_do(annotation in any_annotation(), at in any_step()) {
-        let desired = at.desired_ttl_seconds();
+        let desired = Some(at.desired_ttl_seconds());
         let carried = match plan(&node(annotation.clone()), desired) {
-            Plan::Annotate { ttl_seconds, .. } => Annotation::Seconds(ttl_seconds),
-            Plan::Nothing => annotation,
-            Plan::Remove { .. } => unreachable!("plan never removes"),
+            Some(plan) => Annotation::of(plan.ttl_seconds),
+            None => annotation,
         };
-        prop_assert_eq!(plan(&node(carried), desired), Plan::Nothing);
+        prop_assert_eq!(plan(&node(carried), desired), None);
     }
 
     #[test]
     fn removal_leaves_nothing_to_remove(annotation in any_annotation()) {
-        let left = match removal(&node(annotation)) {
-            Plan::Remove { .. } | Plan::Nothing => Annotation::Missing,
-            Plan::Annotate { .. } => unreachable!("removal never annotates"),
+        let left = match plan(&node(annotation.clone()), None) {
+            Some(plan) => Annotation::of(plan.ttl_seconds),
+            None => annotation,
         };
-        prop_assert_eq!(removal(&node(left)), Plan::Nothing);
+        prop_assert_eq!(&left, &Annotation::Missing);
+        prop_assert_eq!(plan(&node(left), None), None);
     }
 
     /// The order in which the nodes were listed does not matter, and what is adopted fits the count.

@@ -13,7 +13,7 @@
 
 use controller_core::meta::ObjectKey;
 use rstest::rstest;
-use ttl_controller::decide::{Plan, Step, first_step, plan, removal, step};
+use ttl_controller::decide::{Plan, Step, first_step, plan, step};
 use ttl_controller::view::{Annotation, NodeView};
 
 fn at(number: usize) -> Step {
@@ -81,14 +81,14 @@ fn the_step_follows_the_node_count_with_hysteresis(
 #[case::no_integer(text("15s"), 15)]
 #[case::an_empty_text(text(""), 15)]
 fn a_node_is_written_only_when_its_value_differs(#[case] annotation: Annotation, #[case] desired: i64) {
-    let written = plan(&node(annotation.clone()), desired);
+    let written = plan(&node(annotation.clone()), Some(desired));
     assert_eq!(
         written,
-        Plan::Annotate {
+        Some(Plan {
             node: ObjectKey::cluster("node-1"),
-            ttl_seconds: desired,
+            ttl_seconds: Some(desired),
             replaces: annotation
-        }
+        })
     );
 }
 
@@ -96,7 +96,7 @@ fn a_node_is_written_only_when_its_value_differs(#[case] annotation: Annotation,
 #[case::zero(0)]
 #[case::sixty(60)]
 fn a_node_that_carries_the_value_is_left_alone(#[case] value: i64) {
-    assert_eq!(plan(&node(seconds(value)), value), Plan::Nothing);
+    assert_eq!(plan(&node(seconds(value)), Some(value)), None);
 }
 
 #[rstest]
@@ -162,14 +162,16 @@ fn a_standby_that_takes_over_keeps_what_it_counted_when_no_majority_speaks() {
 #[case::no_integer(text("soon"))]
 fn removal_takes_off_whatever_is_there(#[case] annotation: Annotation) {
     assert_eq!(
-        removal(&node(annotation)),
-        Plan::Remove {
-            node: ObjectKey::cluster("node-1")
-        }
+        plan(&node(annotation.clone()), None),
+        Some(Plan {
+            node: ObjectKey::cluster("node-1"),
+            ttl_seconds: None,
+            replaces: annotation
+        })
     );
 }
 
 #[test]
 fn removal_leaves_a_node_without_the_annotation_alone() {
-    assert_eq!(removal(&node(Annotation::Missing)), Plan::Nothing);
+    assert_eq!(plan(&node(Annotation::Missing), None), None);
 }

@@ -8,7 +8,6 @@ use harness::sim::{self, Model, Op, Resource};
 use prometheus::Registry;
 use proptest::prelude::*;
 use ttl_controller::config::Config;
-use ttl_controller::decide::Plan;
 use ttl_controller::next::Key;
 use ttl_controller::requests::{Answer, Question};
 use ttl_controller::view::{Annotation, NodeView};
@@ -85,6 +84,7 @@ impl Cluster {
         Some(Accepted {
             uid: Some(held.uid),
             version: Some(version),
+            deleting: false,
         })
     }
 }
@@ -142,14 +142,8 @@ impl Model for Cluster {
                 Completed::Read(Ok(Answer { page, manager }), None)
             }
             Ask::Write(plan) => {
-                let (node, annotation) = match plan {
-                    Plan::Annotate {
-                        node, ttl_seconds, ..
-                    } => (node, Annotation::Seconds(*ttl_seconds)),
-                    Plan::Remove { node } => (node, Annotation::Missing),
-                    Plan::Nothing => unreachable!("nothing is written"),
-                };
-                Completed::Wrote(self.annotate(node, annotation).ok_or_else(sim::gone))
+                let annotation = Annotation::of(plan.ttl_seconds);
+                Completed::Wrote(self.annotate(&plan.node, annotation).ok_or_else(sim::gone))
             }
         }
     }

@@ -38,6 +38,8 @@ pub enum CallFailed {
         call: Call,
         /// What the answer means.
         outcome: Outcome,
+        /// The HTTP status code; `None` where no answer came.
+        code: Option<u16>,
         /// The server's words, or the transport's.
         message: String,
     },
@@ -78,6 +80,14 @@ impl CallFailed {
     /// Whether there is nothing left to write to: the object is gone, or another has its name.
     pub fn is_gone(&self) -> bool {
         matches!(self.outcome(), Outcome::Gone | Outcome::Done)
+    }
+
+    /// The HTTP status code of the answer; `None` where none came.
+    pub const fn code(&self) -> Option<u16> {
+        match self {
+            Self::Answered { code, .. } => *code,
+            Self::LeaseLost { .. } => None,
+        }
     }
 
     /// What the failure means; a lost lease leaves the fate of the write open.
@@ -173,6 +183,10 @@ impl Caller {
                 Err(CallFailed::Answered {
                     call,
                     outcome,
+                    code: match &error {
+                        kube::Error::Api(status) => Some(status.code),
+                        _ => None,
+                    },
                     message,
                 })
             }

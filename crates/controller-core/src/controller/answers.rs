@@ -6,9 +6,6 @@ use std::time::Duration;
 use super::mutation::Phase;
 use super::{AnswerOf, Ask, Controller, Learnt, Loop, Now, Observed, Outcome, Question, Reply, Told, Write};
 
-/// How long the watch may take to show a write before the cache is not believed any more.
-const SEEN_WITHIN: Duration = Duration::from_secs(30);
-
 /// Answers that serve other keys, too, each until its time.
 pub(super) struct Answers<C: Controller> {
     known: BTreeMap<C::Question, (Reply<AnswerOf<C>>, Duration)>,
@@ -57,6 +54,7 @@ impl<C: Controller> Loop<C> {
         now: Now,
     ) {
         self.line.unblock();
+        self.reading(&question, Some(&reply.value), now);
         self.learn(asker, Learnt::Answer(&question, &reply), now);
         let askers = self.askers.remove(&question).unwrap_or_default();
         let failed = reply.value.as_ref().err();
@@ -99,7 +97,8 @@ impl<C: Controller> Loop<C> {
                 self.told.push(Told::Wrote(key.clone(), description));
                 if let (true, Some(version)) = (is_pending, accepted.version) {
                     self.last_id += 1;
-                    let by = (now.uptime.saturating_add(SEEN_WITHIN), self.last_id);
+                    let shown_within = self.controller.shown_within(&write);
+                    let by = (now.uptime.saturating_add(shown_within), self.last_id);
                     self.overdue.insert(by, (write.clone(), version));
                 }
             }

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use super::answers::Answers;
 use super::line::{Limit, Line};
-use super::mutation::{Mutation, Phase};
+use super::mutation::{Mutation, Phase, Reading};
 use super::queue::KeyQueue;
 use super::{
     Accepted, AnswerOf, Ask, Context, Controller, Description, Learnt, Look, Now, Object, Observed, Outcome,
@@ -104,6 +104,8 @@ pub enum Told<C: Controller> {
     Planned(C::Key, Description),
     /// A request of a key failed.
     Failed(C::Key, CallFailed),
+    /// The pass of a key failed, for this reason and text.
+    PassFailed(C::Key, &'static str, String),
     /// A key asks for the same again and again.
     NoProgress(C::Key),
 }
@@ -344,6 +346,27 @@ impl<C: Controller> Loop<C> {
         })
     }
 
+    /// Brings the store to what a question tells of it; no answer yet where it is only being asked.
+    pub(super) fn reading(
+        &mut self,
+        question: &C::Question,
+        answer: Option<&Result<AnswerOf<C>, CallFailed>>,
+        now: Now,
+    ) {
+        self.with(now, |controller, cx| {
+            let stores = cx.stores;
+            controller.reads(
+                stores,
+                question,
+                &mut Reading {
+                    answer,
+                    controller,
+                    cx,
+                },
+            );
+        });
+    }
+
     /// Lets the controller change its memory, then does what it asks for.
     fn with<T>(&mut self, now: Now, act: impl FnOnce(&C, &mut Context<'_, C>) -> T) -> T {
         let mut cx = Context {
@@ -394,6 +417,11 @@ impl<C: Controller> Loop<C> {
     /// When `key` comes back by itself, by wall time; for tests.
     pub fn scheduled_at(&self, key: &C::Key) -> Option<Timestamp> {
         self.queues[self.controller.queue_of(key)].scheduled_at(key)
+    }
+
+    /// How many keys of the queue of this index come back at a time that is named.
+    pub fn scheduled(&self, queue: usize) -> usize {
+        self.queues.get(queue).map_or(0, KeyQueue::scheduled)
     }
 
     /// How much it holds of keys, passes and requests: 0 when everything is settled; for tests.

@@ -21,7 +21,7 @@
 //! | `event_loop` | what has happened, what is in flight, what is to be performed? |
 //! | `passes`, `answers` | what becomes of a step, and of an answer? |
 //! | `line` | who waits for a permit? |
-//! | `mutation` | what does an accepted write show? |
+//! | `mutation` | what does an accepted write show, and what does a read? |
 //! | `request` | how does a question or a write become a request? |
 //! | `run` | who performs what the loop asks for? |
 //! | `watching` | which informers tell the loop? |
@@ -48,6 +48,7 @@ use std::convert::Infallible;
 use std::fmt::{Debug, Display};
 use std::hash::Hash;
 use std::sync::Arc;
+use std::time::Duration;
 
 use derive_where::derive_where;
 use prometheus::Registry;
@@ -56,11 +57,11 @@ pub use self::event_loop::{Completed, Effect, Loop, Polled, Told};
 
 pub use self::explain::{Explained, explain};
 pub use self::line::Limit;
-pub use self::mutation::Mutation;
+pub use self::mutation::{Mutation, Reading};
 pub use self::pass::{
-    Accepted, Ask, Asking, Description, Learnt, Now, Object, Outcome, Pass, Reply, Step, Wake,
+    Accepted, Ask, Asking, Description, Failed, Learnt, Now, Object, Outcome, Pass, Reply, Step, Wake,
 };
-pub use self::queue::{Order, Queue, Retry};
+pub use self::queue::{Order, Queue, Retry, RetryLimit};
 pub use self::request::Request;
 pub use self::run::{Driver, run};
 pub use self::watching::Watching;
@@ -109,6 +110,17 @@ pub trait Controller: Sized + Debug + Send + Sync + 'static {
     /// What `write` makes of its object once it is accepted; nothing, unless said otherwise.
     fn shows(&self, stores: &Self::Stores, write: &Self::Write, mutation: &mut Mutation<'_, '_, Self>) {
         let _ = (stores, write, mutation);
+    }
+
+    /// How long the watch may take to show `write`. After that its fate is unknown.
+    fn shown_within(&self, write: &Self::Write) -> Duration {
+        let _ = write;
+        Duration::from_secs(30)
+    }
+
+    /// Which objects the answer to `question` shows as they are now; none, unless said otherwise.
+    fn reads(&self, stores: &Self::Stores, question: &Self::Question, reading: &mut Reading<'_, '_, Self>) {
+        let _ = (stores, question, reading);
     }
 
     /// Whether the pass of the key has failed when this request has. Not where the object is gone, unless said

@@ -1,9 +1,11 @@
-//! What an accepted write shows: from then on the store has it, until the watch shows it too.
+//! What an accepted write shows, and what a read past the cache does: from then on the store has it, until the watch
+//! shows it too.
 
 use std::sync::Arc;
 
-use super::{Accepted, Context, Controller, Watches};
-use crate::informer::{Delta, Effect, Freshness, Store, View};
+use super::{Accepted, AnswerOf, Context, Controller, Watches};
+use crate::api::CallFailed;
+use crate::informer::{Delta, Effect, Freshness, Observed, Page, Store, View};
 use crate::meta::{ObjectKey, Uid};
 
 /// How far a write has come. [`Controller::shows`] declares its effect; this brings the store to it.
@@ -13,6 +15,13 @@ pub struct Mutation<'a, 'b, C: Controller> {
     pub(super) cx: &'a mut Context<'b, C>,
     /// Whether the watch has still to show the write.
     pub(super) is_pending: bool,
+}
+
+/// A question that is asked, or answered. [`Controller::reads`] declares of which objects; this brings the store to it.
+pub struct Reading<'a, 'b, C: Controller> {
+    pub(super) answer: Option<&'a Result<AnswerOf<C>, CallFailed>>,
+    pub(super) controller: &'a C,
+    pub(super) cx: &'a mut Context<'b, C>,
 }
 
 /// The phases of a write.
@@ -36,6 +45,30 @@ impl<C: Controller> Mutation<'_, '_, C> {
         C: Watches<V>,
     {
         self.bring(store, key, || Effect::Patch(Arc::new(patch)));
+    }
+
+    /// The write makes the object, or makes all of it; `object` is told its uid and version.
+    pub fn object<V: View>(&mut self, store: &Store<V>, key: &ObjectKey, object: impl FnOnce(&Uid, u64) -> V)
+    where
+        C: Watches<V>,
+    {
+        match self.phase {
+            Phase::Accepted(Accepted {
+                uid: Some(uid),
+                version: Some(version),
+                ..
+            }) => self.bring(store, key, || Effect::Object(object(uid, *version))),
+            Phase::Accepted(_) => store.unknown(key),
+            _ => self.bring(store, key, || Effect::Nothing),
+        }
+    }
+
+    /// What the answer says, once the write is accepted.
+    pub const fn accepted(&self) -> Option<&Accepted> {
+        match self.phase {
+            Phase::Accepted(accepted) => Some(accepted),
+            _ => None,
+        }
     }
 
     /// The write deletes the object: it is as good as gone, also while a finalizer or its grace period holds it.
@@ -65,6 +98,7 @@ impl<C: Controller> Mutation<'_, '_, C> {
             Phase::Accepted(Accepted {
                 uid: Some(uid),
                 version,
+                ..
             }) if store.uid(key).is_none_or(|held| held == *uid) => {
                 self.accept(store, key, uid, *version, effect());
             }
@@ -84,9 +118,59 @@ impl<C: Controller> Mutation<'_, '_, C> {
         C: Watches<V>,
     {
         let delta = store.accepted(key, uid, version, effect);
-        for change in delta.iter().flat_map(Delta::changes) {
-            self.controller.changed(self.cx, change);
-        }
+        tell(self.controller, self.cx, delta);
         self.is_pending = store.freshness(key) == Freshness::Pending;
+    }
+}
+
+impl<C: Controller> Reading<'_, '_, C> {
+    /// The question is about this one object. `found` takes it from the answer; `None` where there is none.
+    pub fn object<V: View + Clone>(
+        &mut self,
+        store: &Store<V>,
+        key: &ObjectKey,
+        found: impl FnOnce(&AnswerOf<C>) -> Option<&Observed<V>>,
+    ) where
+        C: Watches<V>,
+    {
+        match self.answer {
+            None => store.begin_read(key),
+            Some(Ok(answer)) => self.found(store, key, found(answer)),
+            Some(Err(failed)) if failed.is_gone() => self.found(store, key, None),
+            Some(Err(_)) => store.read_failed(key),
+        }
+    }
+
+    /// The question is about whatever is on this page of a list.
+    pub fn page<V: View + Clone>(&mut self, store: &Store<V>, page: impl FnOnce(&AnswerOf<C>) -> &Page<V>)
+    where
+        C: Watches<V>,
+    {
+        if let Some(Ok(answer)) = self.answer {
+            for found in &page(answer).items {
+                self.found(store, found.view.key(), Some(found));
+            }
+        }
+    }
+
+    fn found<V: View + Clone>(&mut self, store: &Store<V>, key: &ObjectKey, found: Option<&Observed<V>>)
+    where
+        C: Watches<V>,
+    {
+        let held = store.uid(key);
+        if let (Some(found), Some(held)) = (found, held)
+            && found.uid != held
+        {
+            // Of the object that the cache has it says nothing.
+            return store.read_failed(key);
+        }
+        let found = found.map(|found| (found.view.clone(), found.uid.clone(), found.number()));
+        tell(self.controller, self.cx, store.read(key, found));
+    }
+}
+
+fn tell<V: View, C: Watches<V>>(controller: &C, cx: &mut Context<'_, C>, delta: Option<Delta<V>>) {
+    for change in delta.iter().flat_map(Delta::changes) {
+        controller.changed(cx, change);
     }
 }

@@ -1,5 +1,6 @@
 //! What a controller is asked with, and what it answers.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use derive_where::derive_where;
@@ -30,6 +31,8 @@ pub enum Wake {
     Within(Duration),
     /// At this wall time, instead of when it was scheduled before.
     At(Timestamp),
+    /// As soon as it is its turn; how often it has failed is forgotten.
+    Afresh,
     /// Not by itself: what was scheduled is cancelled.
     Never,
 }
@@ -46,6 +49,21 @@ pub enum Step<C: Controller> {
     Read(Vec<C::Question>),
     /// Writes that do not depend on each other. One that was refused in this pass is not sent again in it.
     Write(Vec<C::Write>),
+    /// Nothing more in this pass, which has failed although no request of it has.
+    Fail(Failed<C>),
+}
+
+/// Why a pass has failed.
+#[derive_where(Clone, Debug, PartialEq)]
+pub struct Failed<C: Controller> {
+    /// One of a closed set, for the metric label.
+    pub reason: &'static str,
+    /// For the log.
+    pub text: String,
+    /// The key is not retried sooner than after so long.
+    pub not_before: Duration,
+    /// As of [`Step::Done`].
+    pub wakes: Vec<(C::Key, Wake)>,
 }
 
 /// What [`Controller::learn`] is told, once each.
@@ -79,6 +97,8 @@ pub struct Accepted {
     pub uid: Option<Uid>,
     /// Its resourceVersion, if that is a number.
     pub version: Option<u64>,
+    /// Whether it has a `deletionTimestamp`.
+    pub deleting: bool,
 }
 
 /// The answer to a question.
@@ -124,10 +144,10 @@ pub struct Object {
 }
 
 /// How questions of one kind are asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asking {
     /// The kind, which `at_most` is about.
-    pub kind: &'static str,
+    pub kind: Cow<'static, str>,
     /// How many of the kind are out at the same time.
     pub at_most: usize,
     /// How long an answer is kept for other keys that ask the same.
@@ -137,7 +157,7 @@ pub struct Asking {
 impl Default for Asking {
     fn default() -> Self {
         Self {
-            kind: "",
+            kind: Cow::Borrowed(""),
             at_most: usize::MAX,
             shared_for: Duration::ZERO,
         }
@@ -195,6 +215,11 @@ impl<C: Controller> Pass<C> {
         latest
             .find(|(asked, _)| asked == question)
             .map(|(_, reply)| reply)
+    }
+
+    /// The writes that have ended in this pass, the first one first.
+    pub fn outcomes(&self) -> impl Iterator<Item = &(C::Write, Outcome)> {
+        self.outcomes.iter()
     }
 
     /// How `write` ended in this pass.

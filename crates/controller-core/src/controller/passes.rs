@@ -7,8 +7,8 @@ use super::line::{Limit, Turn};
 use super::mutation::Phase;
 use super::queue::KeyQueue;
 use super::{
-    Ask, Asking, Controller, Effect, Learnt, Loop, Now, Outcome, Pass, Question, Retry, Step, Told, Wake,
-    Write,
+    Ask, Asking, Controller, Effect, Failed, Learnt, Loop, Now, Outcome, Pass, Question, Retry, Step, Told,
+    Wake, Write,
 };
 
 /// A pass with more effects makes no progress.
@@ -68,9 +68,10 @@ impl<C: Controller> Loop<C> {
         loop {
             let step = self.next(&key, &pass, now);
             let progress = match step {
-                Step::Done(wakes) if !pass.is_out() => return self.finish(&key, &pass, wakes, now),
                 // What is on its way is waited for.
-                Step::Done(_) => Progress::Waits,
+                Step::Done(_) | Step::Fail(_) if pass.is_out() => Progress::Waits,
+                Step::Done(wakes) => return self.finish(&key, &pass, wakes, now),
+                Step::Fail(failed) => return self.fail(&key, pass, failed, now),
                 _ if pass.effects >= MOST_EFFECTS && pass.is_out() => Progress::Waits,
                 _ if pass.effects >= MOST_EFFECTS => return self.get_nowhere(&key, &pass, now),
                 Step::Note(note) => {
@@ -212,6 +213,9 @@ impl<C: Controller> Loop<C> {
     }
 
     fn send(&mut self, key: &C::Key, pass: u64, ask: Ask<C>, now: Now) {
+        if let Ask::Question(question) = &ask {
+            self.reading(question, None, now);
+        }
         self.learn(key, Learnt::Sent(&ask), now);
         self.last_id += 1;
         let (id, key) = (self.last_id, key.clone());
@@ -234,13 +238,26 @@ impl<C: Controller> Loop<C> {
     /// The pass has come to its end. One that failed is retried by its queue, if that is its policy: what it names for
     /// the key itself does not count then.
     fn finish(&mut self, key: &C::Key, pass: &Pass<C>, mut wakes: Vec<(C::Key, Wake)>, now: Now) {
-        if pass.failed.is_some() && self.queue(key).queue.retry == Retry::RateLimited {
+        if pass.failed.is_some() && matches!(self.queue(key).queue.retry, Retry::RateLimited(_)) {
             self.stop(key, pass, now);
             wakes.retain(|(woken, _)| woken != key);
         } else {
             self.succeed(key, pass);
         }
         self.wake(wakes, now);
+    }
+
+    /// The pass has failed without a request that has.
+    fn fail(&mut self, key: &C::Key, mut pass: Pass<C>, failed: Failed<C>, now: Now) {
+        let Failed {
+            reason,
+            text,
+            not_before,
+            wakes,
+        } = failed;
+        pass.failed = pass.failed.max(Some(not_before));
+        self.told.push(Told::PassFailed(key.clone(), reason, text));
+        self.finish(key, &pass, wakes, now);
     }
 
     /// Everything that the controller would do has been tried in this pass.

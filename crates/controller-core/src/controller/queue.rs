@@ -13,7 +13,7 @@ use super::{Now, Wake};
 use crate::workqueue::{QueueMetrics, TokenBucket, exponential};
 
 /// How a queue hands out its keys and how it retries them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Queue {
     /// The name in `workqueue_*`, as upstream has it; a queue without one has no such metrics.
     pub name: Option<&'static str>,
@@ -40,7 +40,7 @@ impl Queue {
         interval: Duration::ZERO,
         needs_term: true,
         reads_hold_workers: true,
-        retry: Retry::RateLimited,
+        retry: Retry::RateLimited(RetryLimit::DEFAULT),
     };
 }
 
@@ -54,20 +54,42 @@ pub enum Order {
 }
 
 /// When a key whose pass failed comes back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Retry {
-    /// After client-go's rate limiter: per key 5 ms doubling to 1000 s, overall 10 a second with a burst of 100.
-    RateLimited,
+    /// After a delay that doubles with each failure.
+    RateLimited(RetryLimit),
     /// When the controller says: [`Controller::next`](super::Controller::next) names the time.
     ByController,
 }
 
-/// The overall limit on retries. Source: client-go, `DefaultTypedControllerRateLimiter`.
-const RETRY_QPS: f64 = 10.0;
-const RETRY_BURST: u32 = 100;
-/// The first wait after a failure, and the longest. Source: the same.
-const BASE_DELAY: Duration = Duration::from_millis(5);
-const MAX_DELAY: Duration = Duration::from_secs(1000);
+/// How soon a failed key comes back.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RetryLimit {
+    /// The delay after the first failure. It doubles with each one.
+    pub base_delay: Duration,
+    /// The longest delay.
+    pub max_delay: Duration,
+    /// Retries of all keys together: so many a second, after a burst.
+    pub overall: Option<(f64, u32)>,
+}
+
+impl RetryLimit {
+    /// Source: client-go, `DefaultTypedControllerRateLimiter`.
+    pub const DEFAULT: Self = Self {
+        base_delay: Duration::from_millis(5),
+        max_delay: Duration::from_secs(1000),
+        overall: Some((10.0, 100)),
+    };
+
+    /// The same up to `max_delay`, whatever becomes of other keys: what refuses a write may be mended at any time.
+    pub const fn up_to(max_delay: Duration) -> Self {
+        Self {
+            max_delay,
+            overall: None,
+            ..Self::DEFAULT
+        }
+    }
+}
 
 /// The keys of one queue.
 #[derive(Clone, Debug)]
@@ -89,7 +111,7 @@ pub(super) struct KeyQueue<K> {
     /// Of keys that are processed: what was scheduled meanwhile.
     after: HashMap<K, Timestamp>,
     failures: HashMap<K, u32>,
-    retries: TokenBucket,
+    retries: Option<TokenBucket>,
     next_begin: Duration,
 }
 
@@ -153,7 +175,11 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
             delays: Timers::new(),
             after: HashMap::new(),
             failures: HashMap::new(),
-            retries: TokenBucket::new(RETRY_QPS, RETRY_BURST),
+            retries: match queue.retry {
+                Retry::RateLimited(RetryLimit { overall, .. }) => overall,
+                Retry::ByController => None,
+            }
+            .map(|(qps, burst)| TokenBucket::new(qps, burst)),
             next_begin: Duration::ZERO,
         }
     }
@@ -163,6 +189,11 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
             Wake::Now => {
                 self.add_due(now);
                 self.wake_now(key, now);
+            }
+            Wake::Afresh => {
+                self.delays.remove(&key);
+                self.forget(&key);
+                self.wake(key, Wake::Now, now);
             }
             Wake::Within(wait) => self.delay(key, wait, now),
             Wake::At(at) => self.schedule(key, at),
@@ -273,16 +304,26 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
         self.failures.remove(key);
     }
 
-    /// The pass of `key` failed: it comes back after the rate limiter's delay, no sooner than after `wait`.
+    /// The pass of `key` failed: it comes back after the delay of `limit`, no sooner than after `wait`.
     pub(super) fn retry(&mut self, key: K, wait: Duration, now: Now) {
+        let limit = match self.queue.retry {
+            Retry::RateLimited(limit) => limit,
+            Retry::ByController => RetryLimit::DEFAULT,
+        };
         if let Some(metrics) = &self.metrics {
             metrics.retried();
         }
         let failures = self.failures.entry(key.clone()).or_default();
         *failures = failures.saturating_add(1);
-        let delay = exponential(BASE_DELAY, MAX_DELAY, *failures);
-        let overall = self.retries.take(now.uptime);
+        let delay = exponential(limit.base_delay, limit.max_delay, *failures);
+        let overall = self.retries.as_mut().map(|retries| retries.take(now.uptime));
+        let overall = overall.unwrap_or_default();
         self.delay(key, delay.max(overall).max(wait), now);
+    }
+
+    /// How many keys come back at a time that is named.
+    pub(super) fn scheduled(&self) -> usize {
+        self.timers.by_key.len() + self.after.len()
     }
 
     /// How often the passes of `key` have failed in a row.

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use kube::client::Body;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use super::{Accepted, Question, Write};
 use crate::api::dated::{body_of, date_of};
@@ -45,6 +46,8 @@ struct IdentifiedMetadata {
     uid: Option<String>,
     #[serde(default)]
     resource_version: Option<String>,
+    #[serde(default)]
+    deletion_timestamp: Option<IgnoredAny>,
 }
 
 impl Sender {
@@ -108,5 +111,6 @@ fn accepted(body: &[u8]) -> Accepted {
             .filter(|uid| !uid.is_empty())
             .map(|uid| uid.as_str().into()),
         version: metadata.resource_version.and_then(|version| version.parse().ok()),
+        deleting: metadata.deletion_timestamp.is_some(),
     }
 }

@@ -96,6 +96,11 @@ impl<C: Controller> Driver<C> {
         look(event_loop.memory(), event_loop.stores())
     }
 
+    /// How many keys of the queue of this index come back at a time that is named, for metrics.
+    pub fn scheduled(&self, queue: usize) -> usize {
+        self.event_loop.lock().scheduled(queue)
+    }
+
     /// Lets the loop hear of something, tells what came of it, and has the loop take its turn.
     pub(super) fn act(&self, act: impl FnOnce(&mut Loop<C>, Now)) {
         if self.hear(act) {
@@ -222,6 +227,10 @@ impl<C: Controller> Driver<C> {
                     tracing::info!(%key, action, "dry run, not written: {text}");
                 }
                 Told::Failed(key, failed) => self.tell_failure(&key, &failed),
+                Told::PassFailed(key, reason, text) => {
+                    self.failures.count(reason);
+                    tracing::warn!(%key, reason, "sync failed, will be retried: {text}");
+                }
                 Told::NoProgress(key) => {
                     self.failures.count("NoProgress");
                     tracing::error!(%key, "asked for the same again and again, will be retried");

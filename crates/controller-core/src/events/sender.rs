@@ -12,14 +12,15 @@ use tokio::time::Instant;
 
 use super::series::{Ledger, Write};
 use super::{Event, EventMetrics, Occurrence, REPORTING_INSTANCE_LENGTH_LIMIT, Reporter};
+use crate::api::{Denial, Outcome as Classified, Verb, classify};
 use crate::clock::Clock;
 use crate::error::Chain;
 use crate::shutdown::Shutdown;
+use crate::workqueue::TokenBucket;
 
-/// So many requests may be made at once …
+/// How many requests may be made a second, and how many at once.
+const QPS: f64 = 10.0;
 const BURST: u32 = 100;
-/// … and one more after each of these: ten a second.
-const INTERVAL: Duration = Duration::from_millis(100);
 
 /// Sends the events of the [`Recorder`](super::Recorder)s that it was made with.
 #[derive(Debug)]
@@ -28,13 +29,8 @@ pub struct EventSender {
     clock: Clock,
     occurrences: mpsc::Receiver<Occurrence>,
     ledger: Ledger,
-    pace: Pace,
-}
-
-/// A token bucket, kept as the time at which it will be full again.
-#[derive(Clone, Copy, Debug)]
-struct Pace {
-    full_at: Instant,
+    permits: TokenBucket,
+    origin: Instant,
 }
 
 /// What became of a request.
@@ -68,9 +64,8 @@ impl EventSender {
         }
         Self {
             reporter: Reporter { controller, instance },
-            pace: Pace {
-                full_at: clock.instant(),
-            },
+            permits: TokenBucket::new(QPS, BURST),
+            origin: clock.instant(),
             clock,
             occurrences,
             ledger: Ledger::new(metrics),
@@ -92,8 +87,7 @@ impl EventSender {
         self.occurrences.close();
         let mut reachable = true;
         while let Some(write) = self.next_waiting() {
-            let now = self.clock.instant();
-            if reachable && self.pace.next(now) <= now {
+            if reachable && self.take_permit().is_zero() {
                 reachable = self.send(client, write).await;
             } else {
                 self.ledger.refuse(&write, "the process stops");
@@ -132,13 +126,18 @@ impl EventSender {
     }
 
     async fn paced(&mut self, client: &Client, write: Write, shutdown: &Shutdown) {
-        let turn = self.pace.next(self.clock.instant());
+        let wait = self.take_permit();
         tokio::select! {
             biased;
             () = shutdown.draining() => {}
-            () = self.clock.sleep_until(turn) => {}
+            () = self.clock.sleep(wait) => {}
         }
         self.send(client, write).await;
+    }
+
+    /// Takes a permit for a request; in how long it is there.
+    fn take_permit(&mut self) -> Duration {
+        self.permits.take(self.clock.instant() - self.origin)
     }
 
     /// Makes one request; whether the API server had an answer to it.
@@ -205,33 +204,28 @@ impl EventSender {
     }
 }
 
-impl Pace {
-    /// When the next request may be made, which is taken to be made then.
-    fn next(&mut self, now: Instant) -> Instant {
-        self.full_at = self.full_at.max(now) + INTERVAL;
-        self.full_at.checked_sub(INTERVAL * BURST).unwrap_or(now).max(now)
-    }
-}
-
 fn outcome(error: kube::Error, create: bool) -> Outcome {
-    let kube::Error::Api(status) = &error else {
-        return Outcome::Later(error);
-    };
-    match status.code {
-        404 => Outcome::Gone,
-        403 if status.details.as_ref().is_some_and(|details| {
-            details
-                .causes
-                .iter()
-                .any(|cause| cause.reason == "NamespaceTerminating")
-        }) =>
-        {
+    let verb = if create { Verb::Create } else { Verb::Patch };
+    match classify(verb, &error) {
+        Classified::Gone | Classified::Done | Classified::Forbidden(Denial::NamespaceTerminating) => {
             Outcome::Gone
         }
         // The name is ours alone: an earlier try got through although its answer did not.
-        409 if create => Outcome::Written,
-        401 | 408 | 409 | 429 | 500.. => Outcome::Later(error),
-        _ => Outcome::Refused(error),
+        Classified::AlreadyExists => Outcome::Written,
+        Classified::Forbidden(_) | Classified::Invalid => Outcome::Refused(error),
+        Classified::Conflict | Classified::Throttled(_) => Outcome::Later(error),
+        Classified::Retry { .. } if is_refusal(&error) => Outcome::Refused(error),
+        Classified::Retry { .. } => Outcome::Later(error),
+    }
+}
+
+/// An answer that will be the same next time.
+fn is_refusal(error: &kube::Error) -> bool {
+    match error {
+        kube::Error::Api(status) => {
+            (400..500).contains(&status.code) && ![401, 404, 408].contains(&status.code)
+        }
+        _ => false,
     }
 }
 

@@ -80,6 +80,18 @@ impl<V> Page<V> {
     }
 }
 
+impl<V> Observed<V> {
+    /// Reads the body of an answer as an informer of `W` does; `None` where the object is not kept.
+    pub fn read<W: Wire<View = V>>(body: &[u8]) -> serde_json::Result<Option<Self>> {
+        let object: Guarded<W> = serde_json::from_slice(body)?;
+        match object.observed(&Interner::new()) {
+            Ok(Presence::Kept(observed)) => Ok(Some(observed)),
+            Ok(Presence::NotKept(_)) => Ok(None),
+            Err(skipped) => Err(<serde_json::Error as serde::de::Error>::custom(skipped.error)),
+        }
+    }
+}
+
 /// What an object that is there is to the store.
 #[derive(Debug)]
 pub(super) enum Presence<V> {

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::BoxStream;
@@ -16,6 +15,7 @@ use super::guard::{Guarded, Presence};
 use super::source::{ErrorKind, Skipped, Source, SourceError, SourceEvent};
 use super::view::Wire;
 use super::watch_health::WatchHealth;
+use crate::api::outcome::retry_after;
 use crate::clock::Clock;
 use crate::error::Chain;
 
@@ -173,13 +173,9 @@ fn has_lost_an_event(error: &watcher::Error) -> bool {
 
 fn source_error(error: &watcher::Error) -> SourceError {
     let (action, status) = what_failed(error);
-    let retry_after = status
-        .and_then(|status| status.details.as_ref())
-        .map(|details| Duration::from_secs(details.retry_after_seconds.into()))
-        .filter(|wait| !wait.is_zero());
     SourceError {
         kind: status.map_or(ErrorKind::Other, kind),
-        retry_after,
+        retry_after: status.and_then(retry_after),
         message: match status {
             // kube's text has the status twice, once as a dump.
             Some(status) => format!("{action}: {} {}: {}", status.code, status.reason, status.message),

@@ -87,7 +87,11 @@ impl World {
         edit(&mut view);
         let version = Some(self.lamps.put(view, held.uid.clone()));
         let uid = Some(held.uid);
-        Accepted { uid, version }
+        Accepted {
+            uid,
+            version,
+            deleting: false,
+        }
     }
 
     /// The write arrives at the API server.

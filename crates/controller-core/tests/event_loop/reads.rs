@@ -93,7 +93,7 @@ fn several_questions_go_side_by_side_and_all_answers_are_waited_for() {
 fn two_scales(next: impl Fn(&Seen<'_>) -> Step<Scripted> + Send + Sync + 'static) -> Rig {
     let setup = Setup {
         asking: |kind| Asking {
-            kind,
+            kind: kind.into(),
             at_most: if kind == "scale" { 2 } else { usize::MAX },
             ..Asking::default()
         },

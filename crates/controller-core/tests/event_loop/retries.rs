@@ -1,9 +1,10 @@
-//! When a key whose pass failed comes back. client-go's delays: per key 5 ms doubling, overall 10 a second.
+//! When a key whose pass failed comes back. client-go's delays: per key 5 ms doubling, overall 10 a second; or those of
+//! the queue.
 
 use std::time::Duration;
 
 use controller_core::api::{Denial, Outcome};
-use controller_core::controller::{Accepted, Ask, Completed, Queue, Retry, Step, Wake};
+use controller_core::controller::{Accepted, Ask, Completed, Failed, Queue, Retry, RetryLimit, Step, Wake};
 
 use crate::rig::{MS, NOTHING, Rig, SECOND, Setup, failed};
 use crate::scripted::{Scripted, Seen, Text, reads, writes};
@@ -203,4 +204,96 @@ fn a_failed_key_that_is_woken_does_not_wait_and_its_next_delay_is_longer_all_the
         ["a=1 writes a=1"],
         "the retry was on its way, as in client-go"
     );
+}
+
+/// One fifo queue whose failed keys come back within 8 s.
+fn up_to_8_s(workers: usize, next: impl Fn(&Seen<'_>) -> Step<Scripted> + Send + Sync + 'static) -> Rig {
+    let queue = Queue {
+        workers,
+        retry: Retry::RateLimited(RetryLimit::up_to(8 * SECOND)),
+        ..Queue::FIFO
+    };
+    let setup = Setup {
+        queues: vec![queue],
+        ..Setup::default()
+    };
+    setup.rig(next)
+}
+
+#[test]
+fn the_longest_delay_is_that_of_the_queue() {
+    let mut rig = up_to_8_s(1, write);
+    rig.wake("a=1");
+    let timeline = times(&rig.timeline(40 * SECOND, refuse));
+    let waits = timeline.windows(2).map(|pair| pair[1] - pair[0]);
+    assert_eq!(waits.skip(10).collect::<Vec<_>>(), [5_120, 8_000, 8_000, 8_000]);
+}
+
+#[test]
+fn a_queue_without_an_overall_limit_retries_all_keys_at_once() {
+    let keys: Vec<Text> = (0..103).map(|key| &*format!("object {key}").leak()).collect();
+    let mut rig = up_to_8_s(200, write);
+    rig.wake_all(keys.iter().copied());
+    rig.turn();
+    for key in keys {
+        rig.fail(key, REFUSED);
+    }
+    rig.turn();
+    assert_eq!(rig.after(5 * MS).len(), 103);
+}
+
+#[test]
+fn a_key_that_is_woken_afresh_has_never_failed() {
+    let mut rig = Setup::default().rig(write);
+    rig.wake("a=1");
+    for wait in [5, 10] {
+        rig.turn();
+        rig.fail("a=1", REFUSED);
+        rig.turn();
+        assert_eq!(rig.again, Some(wait * MS));
+        rig.after(wait * MS);
+    }
+    rig.fail("a=1", REFUSED);
+    rig.turn();
+    rig.wake_at("a=1", Wake::Afresh);
+    assert_eq!(rig.turn(), ["a=1 writes a=1"]);
+    rig.fail("a=1", REFUSED);
+    rig.turn();
+    assert_eq!(rig.again, Some(5 * MS), "the delay of before is gone, too");
+}
+
+/// A pass that fails by itself, and wakes another key.
+fn fail(not_before: Duration) -> impl Fn(&Seen<'_>) -> Step<Scripted> {
+    move |seen| match seen.key {
+        "a" => Step::Fail(Failed {
+            reason: "Taken",
+            text: "the name is taken".to_owned(),
+            not_before,
+            wakes: vec![("b", Wake::Now), ("a", Wake::Never)],
+        }),
+        _ => Step::Done(vec![]),
+    }
+}
+
+#[test]
+fn a_pass_may_fail_without_a_request_that_has() {
+    let mut rig = Setup::default().rig(fail(Duration::ZERO));
+    rig.wake("a");
+    rig.turn();
+    assert_eq!(
+        rig.told(),
+        ["Leading(true)", "a failed: Taken: the name is taken"]
+    );
+    assert_eq!(rig.asked(), ["a", "b"]);
+    assert_eq!(rig.again, Some(5 * MS));
+    rig.after(5 * MS);
+    assert_eq!(rig.again, Some(10 * MS));
+}
+
+#[test]
+fn a_pass_that_fails_names_the_soonest_retry() {
+    let mut rig = Setup::default().rig(fail(7 * SECOND));
+    rig.wake("a");
+    rig.turn();
+    assert_eq!(rig.again, Some(7 * SECOND));
 }

@@ -274,6 +274,7 @@ pub(crate) fn failed(outcome: Outcome) -> CallFailed {
     CallFailed::Answered {
         call: call(),
         outcome,
+        code: None,
         message: "failed by the test".to_owned(),
     }
 }
@@ -304,6 +305,7 @@ fn told_text(told: &Told<Scripted>) -> String {
         Told::Wrote(key, description) => format!("{key} wrote {}", description.text),
         Told::Planned(key, description) => format!("{key} would write {}", description.text),
         Told::Failed(key, failed) => format!("{key} failed: {}", failed.reason()),
+        Told::PassFailed(key, reason, text) => format!("{key} failed: {reason}: {text}"),
         Told::NoProgress(key) => format!("{key} makes no progress"),
     }
 }

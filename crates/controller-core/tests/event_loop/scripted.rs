@@ -28,7 +28,7 @@ thread_local! {
 }
 
 const USUAL: Asking = Asking {
-    kind: "",
+    kind: std::borrow::Cow::Borrowed(""),
     at_most: usize::MAX,
     shared_for: std::time::Duration::ZERO,
 };

@@ -75,6 +75,7 @@ impl Room {
         Some(Accepted {
             uid: Some(held.uid),
             version: Some(version),
+            deleting: false,
         })
     }
 }
