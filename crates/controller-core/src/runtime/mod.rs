@@ -99,7 +99,7 @@ pub struct Env {
 }
 
 /// What a test makes of the source of one kind of objects, instead of the source itself.
-pub type SourceOf<W> = fn(WatcherSource<W>) -> BoxSource<<W as Wire>::View>;
+pub type SourceOf<W> = dyn Fn(WatcherSource<W>) -> BoxSource<<W as Wire>::View> + Send + Sync;
 
 /// The whole of a binary's `main`.
 pub fn main<A: App>() -> ExitCode {

@@ -1,7 +1,6 @@
 //! What serves the controller and ends after it: the admin server, the election, the event sender. Binary and tests
 //! put a process together from the same.
 
-use std::any::Any;
 use std::sync::Arc;
 
 use super::{Env, Failure, SourceOf};
@@ -11,7 +10,7 @@ use crate::api::limits::Permits;
 use crate::clock::Clock;
 use crate::config::CommonConfig;
 use crate::events::{self, EventMetrics, Recorder, Reporter};
-use crate::informer::Wire;
+use crate::informer::{BoxSource, WatcherSource, Wire};
 use crate::leader::{ElectionConfig, ElectionMetrics, Leadership, elector};
 use crate::metrics::Metrics;
 use crate::readiness::{Liveness, Readiness};
@@ -61,14 +60,18 @@ impl Env {
 
     /// The same, with `over` between one kind of objects and its informer: a test puts a bug there.
     #[must_use]
-    pub fn over_source<W: Wire>(mut self, over: SourceOf<W>) -> Self {
-        let over: Arc<dyn Any + Send + Sync> = Arc::new(over);
-        self.source = Some(over);
+    pub fn over_source<W: Wire>(
+        mut self,
+        over: impl Fn(WatcherSource<W>) -> BoxSource<W::View> + Send + Sync + 'static,
+    ) -> Self {
+        let over: Box<SourceOf<W>> = Box::new(over);
+        self.source = Some(Arc::new(over));
         self
     }
 
-    pub(crate) fn source_of<W: Wire>(&self) -> Option<SourceOf<W>> {
-        self.source.as_ref()?.downcast_ref().copied()
+    pub(crate) fn source_of<W: Wire>(&self) -> Option<&SourceOf<W>> {
+        let over = self.source.as_ref()?.downcast_ref::<Box<SourceOf<W>>>();
+        over.map(Box::as_ref)
     }
 }
 
