@@ -11,7 +11,7 @@ use serde::de::IgnoredAny;
 use super::{Accepted, Question, Write};
 use crate::api::dated::{body_of, date_of};
 use crate::api::limits::{AnswerWithin, Permitted};
-use crate::api::{Call, CallFailed, Caller};
+use crate::api::{Call, CallFailed, Caller, Verb};
 use crate::leader::{LeaseLost, Term};
 
 /// A request as data.
@@ -23,6 +23,23 @@ pub struct Request {
     pub http: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
     /// How long the answer may take, if not as long as any other.
     pub answer_within: Option<Duration>,
+}
+
+impl Request {
+    /// A request for `target`, which is an object of `resource` or what a list selects.
+    pub fn new(
+        verb: Verb,
+        resource: &'static str,
+        target: &impl ToString,
+        http: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+    ) -> Self {
+        let target = target.to_string();
+        Self {
+            call: Call { verb, resource, target },
+            http,
+            answer_within: None,
+        }
+    }
 }
 
 /// Who sends the requests of a controller.

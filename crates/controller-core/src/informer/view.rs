@@ -26,8 +26,11 @@ pub trait View: PartialEq + Send + Sync + 'static {
     /// The object's name; the one [`Wire::into_view`] was given.
     fn key(&self) -> &ObjectKey;
 
-    /// Appends every index value that this object is found under. A value named twice counts once.
-    fn index(&self, out: &mut Vec<Self::Index>);
+    /// Appends every index value that this object is found under; none, unless said otherwise. A value named twice counts
+    /// once.
+    fn index(&self, out: &mut Vec<Self::Index>) {
+        let _ = out;
+    }
 }
 
 /// The shape of an object on the wire; serde skips every field that it does not name.
