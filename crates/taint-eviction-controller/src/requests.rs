@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::api::{Call, Verb};
+use controller_core::api::Verb;
 use controller_core::controller::{self, Asking, Description, Object, Request};
 use controller_core::meta::ObjectKey;
 use jiff::Timestamp;
@@ -77,16 +77,14 @@ impl controller::Question for Question {
     fn request(&self) -> Request {
         let params = GetParams::default();
         match self {
-            Self::Node { name, .. } => Request {
-                call: call(Verb::Get, "nodes", name),
-                http: Http::new(Node::url_path(&(), None)).get(name, &params),
-                answer_within: Some(ANSWER_WITHIN),
-            },
-            Self::Pod(pod) => Request {
-                call: call(Verb::Get, "pods", pod),
-                http: pods_of(pod).get(&pod.name, &params),
-                answer_within: None,
-            },
+            Self::Node { name, .. } => {
+                let http = Http::new(Node::url_path(&(), None)).get(name, &params);
+                Request {
+                    answer_within: Some(ANSWER_WITHIN),
+                    ..Request::new(Verb::Get, "nodes", name, http)
+                }
+            }
+            Self::Pod(pod) => Request::new(Verb::Get, "pods", pod, pods_of(pod).get(&pod.name, &params)),
         }
     }
 
@@ -121,12 +119,12 @@ impl Write {
 impl controller::Write for Write {
     fn request(&self) -> Request {
         let pod = &self.eviction().pod;
-        let (call, http) = match self {
+        match self {
             Self::Mark(eviction, since) => {
                 let patch = Patch::Strategic(condition(eviction, *since));
                 let http =
                     pods_of(pod).patch_subresource("status", &pod.name, &PatchParams::default(), &patch);
-                (call(Verb::Patch, "pods/status", pod), http)
+                Request::new(Verb::Patch, "pods/status", pod, http)
             }
             Self::Delete(eviction) => {
                 let params = DeleteParams {
@@ -136,16 +134,8 @@ impl controller::Write for Write {
                     }),
                     ..DeleteParams::default()
                 };
-                (
-                    call(Verb::Delete, "pods", pod),
-                    pods_of(pod).delete(&pod.name, &params),
-                )
+                Request::new(Verb::Delete, "pods", pod, pods_of(pod).delete(&pod.name, &params))
             }
-        };
-        Request {
-            call,
-            http,
-            answer_within: None,
         }
     }
 
@@ -173,14 +163,6 @@ impl controller::Write for Write {
 
 fn pods_of(pod: &ObjectKey) -> Http {
     Http::new(Pod::url_path(&(), pod.namespace.as_deref()))
-}
-
-fn call(verb: Verb, resource: &'static str, target: &impl ToString) -> Call {
-    Call {
-        verb,
-        resource,
-        target: target.to_string(),
-    }
 }
 
 /// Strategic: the other conditions of the pod stay. The uid makes it a patch of this pod alone.

@@ -1,7 +1,7 @@
 //! Questions and writes as data: the only file that names verbs and bodies. All reads are lists of metadata, so that
 //! `list` is the only permission they need.
 
-use controller_core::api::{Call, CallFailed, Verb};
+use controller_core::api::{CallFailed, Verb};
 use controller_core::controller::{self, Description, Object, Pass, Request};
 use controller_core::informer::Page;
 use controller_core::meta::ObjectKey;
@@ -79,7 +79,7 @@ impl controller::Question for Question {
             Self::Page(None) => (String::new(), params.limit(PAGE_SIZE)),
             Self::Page(Some(token)) => (String::new(), params.limit(PAGE_SIZE).continue_token(token)),
         };
-        request(Verb::List, target, nodes().list_metadata(&params))
+        Request::new(Verb::List, "nodes", &target, nodes().list_metadata(&params))
     }
 
     fn read(&self, body: &[u8]) -> serde_json::Result<Answer> {
@@ -112,7 +112,7 @@ impl controller::Write for Plan {
         let name = self.node.name.to_string();
         // The answer is wanted as metadata only: a whole node is a hundred times the size of this patch.
         let http = nodes().patch_metadata(&name, &params, &Patch::Strategic(&patch));
-        request(Verb::Patch, name, http)
+        Request::new(Verb::Patch, "nodes", &name, http)
     }
 
     fn object(&self) -> Object {
@@ -141,21 +141,4 @@ impl controller::Write for Plan {
 
 fn nodes() -> Http {
     Http::new(Node::url_path(&(), None))
-}
-
-fn request(
-    verb: Verb,
-    target: String,
-    http: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
-) -> Request {
-    let call = Call {
-        verb,
-        resource: "nodes",
-        target,
-    };
-    Request {
-        call,
-        http,
-        answer_within: None,
-    }
 }

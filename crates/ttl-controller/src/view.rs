@@ -82,8 +82,6 @@ impl View for NodeView {
     fn key(&self) -> &ObjectKey {
         &self.key
     }
-
-    fn index(&self, _: &mut Vec<Infallible>) {}
 }
 
 impl Wire for NodeWire {

@@ -211,7 +211,7 @@ fn chart_yaml(chart: &Chart) -> String {
     let Chart {
         name, about, version, ..
     } = chart;
-    let oldest = SUPPORTED_KUBERNETES.split(' ').next().unwrap_or_default();
+    let oldest = SUPPORTED_KUBERNETES[0];
     format!(
         "apiVersion: v2\n\
          name: {name}\n\

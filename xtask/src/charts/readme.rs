@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use anyhow::{Context, Result};
-use controller_core::args::SUPPORTED_KUBERNETES;
+use controller_core::args::supported_kubernetes;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -47,7 +47,7 @@ pub(super) fn text(
         "<!-- Written by `cargo xtask charts` from xtask/charts/ and the config type of the controller. -->\n\
          # {name} chart\n\n\
          {about}. What it does and why: [{name}](../../crates/{name}/README.md). For Kubernetes \
-         {SUPPORTED_KUBERNETES}.\n\n\
+         {}.\n\n\
          ```sh\n\
          helm install {name} {chart} --namespace kube-system --set config.dryRun=true    # beside the built-in loop, writes nothing\n\
          helm upgrade {name} {chart} --namespace kube-system --set config.dryRun=false   # once that one is switched off\n\
@@ -55,7 +55,8 @@ pub(super) fn text(
          How to switch it off, compare the two, go back, choose sizes, and what to do when an alert fires:\n\
          [operations](../../docs/operations.md).\n\n\
          ## Values\n\n\
-         A key that is not here, or a value of another type, is refused, by its name.\n"
+         A key that is not here, or a value of another type, is refused, by its name.\n",
+        supported_kubernetes()
     );
     for section in &values.sections {
         writeln!(text, "\n### {}\n", section.title)?;

@@ -2,7 +2,7 @@
 
 use clap::{Arg, ArgAction, Command};
 
-use super::{About, SUPPORTED_KUBERNETES};
+use super::{About, supported_kubernetes};
 use crate::config::{Kind, Property};
 
 /// Runs the controller; so does no subcommand.
@@ -32,8 +32,10 @@ pub(super) fn build(about: About, properties: &[Property], extra: Vec<Command>) 
         .bin_name(about.name)
         .about(about.about)
         .version(format!(
-            "{} (commit {}, Kubernetes {SUPPORTED_KUBERNETES})",
-            about.version, about.commit
+            "{} (commit {}, Kubernetes {})",
+            about.version,
+            about.commit,
+            supported_kubernetes()
         ))
         .after_help(
             "Each flag can also be given as the environment variable shown, or in the config file under the \

@@ -28,7 +28,13 @@ use self::layers::Layers;
 use crate::config::{ControllerConfig, Property, properties};
 
 /// The Kubernetes versions that the controllers are tested against (CORE-18).
-pub const SUPPORTED_KUBERNETES: &str = "1.34 to 1.36";
+pub const SUPPORTED_KUBERNETES: [&str; 3] = ["1.34", "1.35", "1.36"];
+
+/// The same for people: `1.34 to 1.36`.
+pub fn supported_kubernetes() -> String {
+    let [oldest, .., newest] = SUPPORTED_KUBERNETES;
+    format!("{oldest} to {newest}")
+}
 
 /// The commit that is built: `$BUILD_COMMIT` at build time, else, of a release, what is checked out; else `unknown`.
 pub const COMMIT: &str = env!("BUILD_COMMIT");

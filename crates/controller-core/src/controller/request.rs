@@ -35,7 +35,11 @@ impl Request {
     ) -> Self {
         let target = target.to_string();
         Self {
-            call: Call { verb, resource, target },
+            call: Call {
+                verb,
+                resource,
+                target,
+            },
             http,
             answer_within: None,
         }

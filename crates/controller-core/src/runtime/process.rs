@@ -16,7 +16,7 @@ use crate::api::Caller;
 use crate::api::client::{ConnectOptions, Connection, connect};
 use crate::api::limits::Limits;
 use crate::api::metrics::RequestMetrics;
-use crate::args::About;
+use crate::args::{About, SUPPORTED_KUBERNETES};
 use crate::clock::Clock;
 use crate::config::{CommonConfig, ControllerConfig, effective};
 use crate::events::Reporter;
@@ -28,9 +28,6 @@ use crate::shutdown::{self, Stage, Trigger};
 #[derive(Debug, thiserror::Error)]
 #[error("the controller panicked")]
 struct Panicked;
-
-/// The versions of Kubernetes that `/version` names (CORE-18).
-const SUPPORTED_KUBERNETES: &[&str] = &["1.34", "1.35", "1.36"];
 
 /// The second signal came before the work was done.
 #[derive(Debug, thiserror::Error)]
@@ -81,7 +78,7 @@ pub(super) async fn serve<A: App>(
     let mut services = Services::new();
     let state = admin::State {
         build: metrics.build(),
-        kubernetes_versions: SUPPORTED_KUBERNETES,
+        kubernetes_versions: &SUPPORTED_KUBERNETES,
         registry: env.registry.clone(),
         readiness: env.readiness.clone(),
         liveness: env.liveness.clone(),

@@ -3,6 +3,7 @@
 //! | file | shows |
 //! |---|---|
 //! | `queue` | client-go's contract: duplicates, order, a key that is woken during its pass |
+//! | `queue_props` | the same for any sequence of wakes, passes and waits |
 //! | `times` | keys that come back at a time, and how passes are paced |
 //! | `workers` | how many passes there are at once, and what a read that is out costs |
 //! | `retries` | when a key whose pass failed comes back |
@@ -33,6 +34,7 @@ mod own_writes;
 mod permits;
 mod permits_props;
 mod queue;
+mod queue_props;
 mod reads;
 mod retries;
 mod rig;

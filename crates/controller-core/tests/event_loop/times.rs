@@ -221,3 +221,26 @@ fn a_wall_clock_that_is_set_is_noticed_within_ten_seconds() {
     rig.after(10 * SECOND);
     assert_eq!(rig.asked(), ["a"]);
 }
+
+#[test]
+fn a_wait_of_ages_and_a_time_at_the_end_of_the_calendar_are_harmless() {
+    for order in [Order::Fifo, Order::EarliestFirst] {
+        let mut rig = with_workers(1, order).rig(done);
+        rig.wake_at("a", Wake::Within(Duration::MAX));
+        rig.wake_at("b", Wake::At(Timestamp::MAX));
+        rig.wake_at("c", Wake::At(Timestamp::MIN));
+        rig.after(Duration::from_hours(24));
+        assert_eq!(rig.asked(), ["c"]);
+    }
+}
+
+#[test]
+fn a_key_that_is_scheduled_again_and_again_is_held_once() {
+    let mut rig = fifo();
+    for second in (1_000..2_000).chain((1..1_000).rev()) {
+        rig.wake_at("a", at(second));
+        rig.wake_at("a", Wake::Within(Duration::from_secs(second)));
+    }
+    rig.turn();
+    assert_eq!(rig.event_loop.held(), 2, "a time and a delay");
+}

@@ -113,8 +113,6 @@ impl View for NodeView {
     fn key(&self) -> &ObjectKey {
         &self.key
     }
-
-    fn index(&self, _: &mut Vec<Infallible>) {}
 }
 
 /// `key=value:NoExecute`, or `key:NoExecute` without a value, as `kubectl taint` has it.
