@@ -18,7 +18,7 @@
 //! | [`metrics`], [`telemetry`] | registry and process metrics; logs | CORE-9, CORE-10 |
 //! | [`args`], [`config`] | one struct gives flags, environment, file and schema | CORE-18 |
 //! | [`runtime`] | assembles all of the above | CORE-11, CORE-12, CORE-14 |
-//! | [`error`], [`meta`] | chain printer; object keys, uids, owner references | |
+//! | [`error`], [`meta`], [`said`] | chain printer; object keys, uids, owner references; what was said lately | |
 //!
 //! The rules that this crate holds (`cargo xtask rules` checks the names):
 //!
@@ -57,6 +57,7 @@ pub mod metrics;
 pub mod readiness;
 pub mod rival;
 pub mod runtime;
+pub mod said;
 pub mod shutdown;
 pub mod tasks;
 pub mod telemetry;

@@ -22,6 +22,7 @@ use prometheus::{IntCounter, Registry};
 use tokio::time::Instant;
 
 use crate::metrics::register;
+use crate::said::Said;
 
 /// This many undone writes within [`WINDOW`] make an object contested.
 const STRIKES: usize = 3;
@@ -67,7 +68,7 @@ pub struct Contests<K, T> {
     /// How many records the last pruning left, at least [`PRUNE_FROM`].
     pruned_to: usize,
     /// Field managers named, and when.
-    warned: BTreeMap<String, T>,
+    warned: Said<String, T>,
 }
 
 /// [`Contests`] behind a lock, with their metric.
@@ -168,7 +169,7 @@ impl<K, T> Default for Contests<K, T> {
         Self {
             records: BTreeMap::new(),
             pruned_to: PRUNE_FROM,
-            warned: BTreeMap::new(),
+            warned: Said::default(),
         }
     }
 }
@@ -233,12 +234,7 @@ impl<K: Clone + Ord, T: Time> Contests<K, T> {
 
     /// Whether to name the rival `manager` now: true at most once an hour for each.
     pub fn may_warn(&mut self, manager: &str, now: T) -> bool {
-        self.warned.retain(|_, at| passed(*at, now) < WARN_EVERY);
-        if self.warned.contains_key(manager) {
-            return false;
-        }
-        self.warned.insert(manager.to_owned(), now);
-        true
+        self.warned.is_due(manager, WARN_EVERY, now)
     }
 
     /// Drops what is settled, whenever the map has doubled.

@@ -13,6 +13,7 @@ use controller_core::clock::saturating_add;
 use controller_core::controller::{Context, Now, Observed, Output, Wake, Watches};
 use controller_core::informer::Change;
 use controller_core::meta::{ObjectKey, Uid};
+use controller_core::said::Said;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::TaintEvictionController;
@@ -39,8 +40,7 @@ pub struct Memory {
     evictions: BTreeMap<ObjectKey, Entry>,
     /// How far our clock is ahead of the API server's, by the last read of a node that told.
     pub(crate) ahead: SignedDuration,
-    /// When that was named last.
-    pub(crate) skew_named: Option<Duration>,
+    pub(crate) skew_named: Said<()>,
 }
 
 /// A pod that is to be evicted. It lives from the judgement that says so until the pod is kept or gone.

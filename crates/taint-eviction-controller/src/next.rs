@@ -342,10 +342,7 @@ fn learn_outcome(cx: &mut Context<'_, TaintEvictionController>, write: &Write, o
 
 fn name_skew(cx: &mut Context<'_, TaintEvictionController>) {
     let (memory, now) = (&mut *cx.memory, cx.now.uptime);
-    let named = memory.skew_named;
-    let is_due = named.is_none_or(|named| now.saturating_sub(named) >= SKEW_NAMED_EVERY);
-    if !memory.ahead.is_zero() && is_due {
-        memory.skew_named = Some(now);
+    if !memory.ahead.is_zero() && memory.skew_named.is_due(&(), SKEW_NAMED_EVERY, now) {
         cx.out.record(Event::Skew(memory.ahead));
     }
 }

@@ -13,6 +13,7 @@ use super::outcome::{Denial, Outcome, Verb, classify};
 use crate::clock::Clock;
 use crate::error::Chain;
 use crate::leader::{LeaseLost, Term};
+use crate::said::Said;
 
 /// How often one missing right is named in the log.
 const NAMED_EVERY: Duration = Duration::from_mins(1);
@@ -57,13 +58,14 @@ pub enum CallFailed {
 #[derive(Clone, Debug)]
 pub struct Caller {
     clock: Clock,
-    missing: Arc<Mutex<BTreeMap<(&'static str, &'static str), Missing>>>,
+    missing: Arc<Mutex<Missing>>,
 }
 
-#[derive(Clone, Debug)]
+/// The messages of missing rights, by verb and resource.
+#[derive(Clone, Debug, Default)]
 struct Missing {
-    message: String,
-    named: Instant,
+    messages: BTreeMap<(&'static str, &'static str), String>,
+    named: Said<(&'static str, &'static str), Instant>,
 }
 
 impl fmt::Display for Call {
@@ -154,18 +156,16 @@ impl Caller {
 
     /// The rights that the last request for them found missing, one line each, for `/readyz?verbose`.
     pub fn missing_rights(&self) -> Vec<String> {
-        self.missing
-            .lock()
-            .values()
-            .map(|missing| missing.message.clone())
-            .collect()
+        self.missing.lock().messages.values().cloned().collect()
     }
 
     fn judge<T>(&self, call: Call, answer: kube::Result<T>) -> Result<T, CallFailed> {
         let key = (call.verb.as_str(), call.resource);
         match answer {
             Ok(answer) => {
-                if self.missing.lock().remove(&key).is_some() {
+                let mut missing = self.missing.lock();
+                if missing.messages.remove(&key).is_some() {
+                    missing.named.forget(&key);
                     tracing::info!(
                         verb = key.0,
                         resource = key.1,
@@ -194,14 +194,12 @@ impl Caller {
     }
 
     fn name_missing_right(&self, (verb, resource): (&'static str, &'static str), message: &str) {
-        let now = self.clock.instant();
         let mut missing = self.missing.lock();
-        let known = missing.get(&(verb, resource));
-        let due = known.is_none_or(|known| now - known.named >= NAMED_EVERY);
-        if due {
+        let now = self.clock.instant();
+        if missing.named.is_due(&(verb, resource), NAMED_EVERY, now) {
             tracing::error!(verb, resource, "a right is missing: {message}");
             let message = format!("{verb} {resource}: {message}");
-            missing.insert((verb, resource), Missing { message, named: now });
+            missing.messages.insert((verb, resource), message);
         }
     }
 }

@@ -118,7 +118,7 @@ impl<C: Controller> Mutation<'_, '_, C> {
         C: Watches<V>,
     {
         let delta = store.accepted(key, uid, version, effect);
-        tell(self.controller, self.cx, delta);
+        tell(self.controller, self.cx, delta.as_ref());
         self.is_pending = store.freshness(key) == Freshness::Pending;
     }
 }
@@ -165,12 +165,12 @@ impl<C: Controller> Reading<'_, '_, C> {
             return store.read_failed(key);
         }
         let found = found.map(|found| (found.view.clone(), found.uid.clone(), found.number()));
-        tell(self.controller, self.cx, store.read(key, found));
+        tell(self.controller, self.cx, store.read(key, found).as_ref());
     }
 }
 
-fn tell<V: View, C: Watches<V>>(controller: &C, cx: &mut Context<'_, C>, delta: Option<Delta<V>>) {
-    for change in delta.iter().flat_map(Delta::changes) {
+fn tell<V: View, C: Watches<V>>(controller: &C, cx: &mut Context<'_, C>, delta: Option<&Delta<V>>) {
+    for change in delta.into_iter().flat_map(Delta::changes) {
         controller.changed(cx, change);
     }
 }

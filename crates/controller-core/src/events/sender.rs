@@ -213,9 +213,8 @@ fn outcome(error: kube::Error, create: bool) -> Outcome {
         // The name is ours alone: an earlier try got through although its answer did not.
         Classified::AlreadyExists => Outcome::Written,
         Classified::Forbidden(_) | Classified::Invalid => Outcome::Refused(error),
-        Classified::Conflict | Classified::Throttled(_) => Outcome::Later(error),
         Classified::Retry { .. } if is_refusal(&error) => Outcome::Refused(error),
-        Classified::Retry { .. } => Outcome::Later(error),
+        Classified::Conflict | Classified::Throttled(_) | Classified::Retry { .. } => Outcome::Later(error),
     }
 }
 

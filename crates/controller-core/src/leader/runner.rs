@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use crate::clock::Clock;
 use crate::error::Chain;
+use crate::said::Said;
 use crate::shutdown::Shutdown;
 
 use super::config::ElectionConfig;
@@ -58,7 +59,7 @@ enum Outcome {
 /// Says the same failure once a minute.
 #[derive(Default)]
 pub(super) struct Complaint {
-    said: Option<(String, Instant)>,
+    said: Said<String, Instant>,
 }
 
 /// An elector for the Lease that `config` names, and what the process sees of it.
@@ -311,19 +312,9 @@ impl Elector {
 
 impl Complaint {
     fn say(&mut self, text: &str, now: Instant) {
-        if self.is_due(text, now) {
+        if self.said.is_due(text, COMPLAIN_EVERY, now) {
             tracing::warn!(error = text, "leader election");
         }
-    }
-
-    /// Whether to say `text` now, which counts as said.
-    pub(super) fn is_due(&mut self, text: &str, now: Instant) -> bool {
-        let said = self.said.as_ref();
-        let due = said.is_none_or(|(before, at)| before != text || now >= *at + COMPLAIN_EVERY);
-        if due {
-            self.said = Some((text.to_owned(), now));
-        }
-        due
     }
 }
 

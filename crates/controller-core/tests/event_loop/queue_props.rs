@@ -72,7 +72,9 @@ impl Model {
             times.retain(|_, at| *at > now);
             due.extend(these);
         }
-        due.into_iter().for_each(|(_, key)| self.add(key));
+        for (_, key) in due {
+            self.add(key);
+        }
     }
 
     fn apply(&mut self, op: &Op) {

@@ -8,12 +8,10 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use prometheus::{Encoder, Registry, TextEncoder};
 use serde_json::{Value, json};
-use tokio::time::Instant;
 
 use super::server::{Call, End, Fate, Server};
 use super::settings::defaults;
 use crate::clock::Clock;
-use crate::leader::runner::Complaint;
 use crate::leader::{ElectionMetrics, Leadership, LeaseLost, elector};
 use crate::shutdown::{self, Trigger};
 use crate::tasks::TaskSet;
@@ -743,15 +741,4 @@ async fn a_right_that_is_missing_costs_two_requests_a_look_at_most() {
         .filter(|verb| ["get", "update"].contains(verb))
         .count();
     assert!(requests <= 62, "{requests} in 60 s: {verbs:?}");
-}
-
-#[test]
-fn the_same_failure_is_said_once_a_minute() {
-    let start: Instant = Clock::system().instant();
-    let mut complaint = Complaint::default();
-    assert!(complaint.is_due("no right to get", start));
-    assert!(!complaint.is_due("no right to get", start + secs(59)));
-    assert!(complaint.is_due("no right to get", start + secs(60)));
-    assert!(complaint.is_due("connection refused", start + secs(61)));
-    assert!(!complaint.is_due("connection refused", start + secs(62)));
 }

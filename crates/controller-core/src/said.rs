@@ -1,0 +1,79 @@
+//! What was said lately, so that the log does not repeat itself.
+
+use std::borrow::Borrow;
+use std::collections::BTreeMap;
+use std::ops::Add;
+use std::time::Duration;
+
+/// What was said, each with its time. A value: whoever calls says what time it is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Said<K, T = Duration>(BTreeMap<K, T>);
+
+impl<K, T> Default for Said<K, T> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<K: Ord, T: Copy + Ord + Add<Duration, Output = T>> Said<K, T> {
+    /// Whether to say `what` now: not if it was said less than `every` ago. It counts as said then.
+    pub fn is_due<Q>(&mut self, what: &Q, every: Duration, now: T) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Ord + ToOwned<Owned = K> + ?Sized,
+    {
+        self.0.retain(|_, at| now < *at + every);
+        let is_due = !self.0.contains_key(what);
+        if is_due {
+            self.0.insert(what.to_owned(), now);
+        }
+        is_due
+    }
+
+    /// `what` is over: the next time is the first.
+    pub fn forget<Q: Ord + ?Sized>(&mut self, what: &Q)
+    where
+        K: Borrow<Q>,
+    {
+        self.0.remove(what);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn at(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn the_same_is_said_once_in_a_while_and_something_else_at_once() {
+        let mut said: Said<String> = Said::default();
+        assert!(said.is_due("a", at(60), at(0)));
+        assert!(!said.is_due("a", at(60), at(59)));
+        assert!(said.is_due("b", at(60), at(59)));
+        assert!(said.is_due("a", at(60), at(60)));
+        assert!(
+            !said.is_due("a", at(60), at(119)),
+            "counted from when it was said last"
+        );
+    }
+
+    #[test]
+    fn what_is_over_is_said_again() {
+        let mut said: Said<String> = Said::default();
+        assert!(said.is_due("a", at(60), at(0)));
+        said.forget("a");
+        assert!(said.is_due("a", at(60), at(1)));
+    }
+
+    #[test]
+    fn nothing_old_is_kept() {
+        let mut said: Said<u64> = Said::default();
+        for what in 0..1_000 {
+            assert!(said.is_due(&what, at(10), at(what)));
+        }
+        assert_eq!(said.0.len(), 10);
+    }
+}
