@@ -196,6 +196,13 @@ impl FieldError {
     }
 }
 
+/// For a controller without settings of its own.
+impl ControllerConfig for CommonConfig {
+    fn common(&self) -> &Self {
+        self
+    }
+}
+
 impl CommonConfig {
     /// What is wrong beyond the types; empty when nothing is.
     pub fn validate(&self) -> Vec<FieldError> {

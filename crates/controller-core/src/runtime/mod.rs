@@ -52,8 +52,10 @@ pub trait App {
     /// What it says about itself.
     const ABOUT: About;
 
-    /// Its subcommands besides `run` and `config-schema`.
-    fn subcommands() -> Vec<clap::Command>;
+    /// Its subcommands besides `run` and `config-schema`; none, unless said otherwise.
+    fn subcommands() -> Vec<clap::Command> {
+        Vec::new()
+    }
 
     /// Runs until `env.shutdown` drains, or until there is nothing left to do.
     fn run(config: Self::Config, env: Env) -> impl Future<Output = Result<(), Failure>> + Send;
@@ -65,7 +67,11 @@ pub trait App {
         config: Self::Config,
         client: kube::Client,
         caller: Caller,
-    ) -> impl Future<Output = Result<String, Failure>> + Send;
+    ) -> impl Future<Output = Result<String, Failure>> + Send {
+        let _ = (matches, config, client, caller);
+        let unknown = format!("no subcommand {name}");
+        async { Err(unknown.into()) }
+    }
 }
 
 /// What a controller runs in.
