@@ -33,7 +33,7 @@ pub enum Wake {
     At(Timestamp),
     /// As soon as it is its turn; how often it has failed is forgotten.
     Afresh,
-    /// Not by itself: what was scheduled is cancelled.
+    /// Not by itself: what was scheduled is cancelled, and how often it has failed is forgotten.
     Never,
 }
 

@@ -201,6 +201,7 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
                 self.timers.remove(&key);
                 self.delays.remove(&key);
                 self.after.remove(&key);
+                self.forget(&key);
             }
         }
     }

@@ -69,6 +69,18 @@ fn a_success_forgets_the_failures() {
 }
 
 #[test]
+fn a_key_that_is_given_up_leaves_nothing_behind() {
+    let mut rig = Setup::default().rig(write);
+    rig.wake("a=1");
+    rig.turn();
+    rig.fail("a=1", REFUSED);
+    rig.turn();
+    rig.wake_at("a=1", Wake::Never);
+    assert_eq!(rig.turn(), NOTHING);
+    assert_eq!(rig.event_loop.held(), 0);
+}
+
+#[test]
 fn all_keys_together_are_retried_a_hundred_at_once_and_then_ten_a_second() {
     let keys: Vec<Text> = (0..103).map(|key| &*format!("object {key}").leak()).collect();
     let mut rig = Setup::workers(200).rig(write);
