@@ -131,6 +131,11 @@ impl Caller {
         }
     }
 
+    /// The time that it goes by.
+    pub const fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
     /// Sends a write, as long as `term` lasts.
     pub async fn write<T>(
         &self,

@@ -3,7 +3,6 @@
 use super::request::Sender;
 use super::{Controller, Now, Pass, Reply};
 use crate::api::Caller;
-use crate::clock::Clock;
 use crate::runtime::Failure;
 
 /// How far an explanation has come.
@@ -21,7 +20,7 @@ pub async fn explain<C: Controller>(
     caller: Caller,
     explain: impl Fn(&Pass<C>, Now) -> Result<Explained<C::Question>, Failure> + Send,
 ) -> Result<String, Failure> {
-    let clock = Clock::system();
+    let clock = caller.clock().clone();
     let origin = clock.instant();
     let now = || Now {
         wall: clock.now(),
