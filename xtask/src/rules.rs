@@ -90,7 +90,7 @@ const BOOKS: [Book; 6] = [
         prefix: "TAF",
         last: 12,
         open: &[],
-        is_value: false,
+        is_value: true,
     },
     Book {
         package: "ttl-controller",

@@ -10,8 +10,6 @@
 //! | TAF-6 | `judge` | `tests/sync/expiry.rs::the_pending_time_moves_with_the_ttl`, `tests/sync/faults.rs::a_ttl_raised_between_the_fresh_read_and_the_delete_saves_the_job` |
 //! | TAF-7 | `slower_clock` | `tests/decide_table.rs::the_slower_clock_counts_when_it_is_more_than_a_second_behind` |
 //! | TAF-8 | `judge` | `tests/decide_table.rs::a_job_is_judged_by_its_ttl_and_its_finish` |
-//! | TAF-9 | `forget` | `tests/sync/expiry.rs::a_deleted_job_leaves_nothing_behind` |
-//! | TAF-10 | `delete` | `tests/sync/expiry.rs::a_deletion_is_told_in_an_event_with_its_finish_and_lag` |
 //! | TAF-11 | `is_kept` | `src/view.rs::only_jobs_that_may_be_deleted_are_kept` |
 //! | TAF-12 | `expiry` | `tests/decide_table.rs::extremes_saturate` |
 
@@ -20,10 +18,11 @@ use std::time::Duration;
 
 use controller_core::api::dated::CLOCK_TOLERANCE;
 use controller_core::clock::saturating_add;
+use controller_core::informer::Observed;
 use controller_core::meta::{ObjectKey, Uid};
 use jiff::{SignedDuration, Timestamp};
 
-use crate::view::{Finish, FreshJob, JobView};
+use crate::view::{Finish, JobView};
 
 /// What a Job's state means at some moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,7 +128,7 @@ pub fn slower_clock(ours: Timestamp, servers: Option<Timestamp>) -> Timestamp {
 }
 
 /// What to do with a Job read at `now`, by the slower clock.
-pub fn plan(fresh: &FreshJob, now: Timestamp) -> Plan {
+pub fn plan(fresh: &Observed<JobView>, now: Timestamp) -> Plan {
     match judge(&fresh.view, now) {
         Judgement::LeftAlone(_) | Judgement::Undated => Plan::Leave,
         Judgement::Waits { expiry, .. } => Plan::LookAgain {
@@ -137,8 +136,9 @@ pub fn plan(fresh: &FreshJob, now: Timestamp) -> Plan {
         },
         Judgement::Expired { finish, expiry } => Plan::Delete(Deletion {
             job: fresh.view.key.clone(),
-            uid: fresh.view.uid.clone(),
-            version: Arc::clone(&fresh.version),
+            uid: fresh.uid.clone(),
+            // No Job has an empty one.
+            version: fresh.version.clone().unwrap_or_default(),
             finish,
             expiry,
         }),

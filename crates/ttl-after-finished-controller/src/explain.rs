@@ -1,100 +1,62 @@
 //! `ttl-after-finished-controller explain NAMESPACE/JOB`: when the Job expires, or why not.
 
-use std::fmt;
-
-use controller_core::api::CallFailed;
-use controller_core::api::dated::Dated;
-use controller_core::clock::Clock;
+use controller_core::controller::{Explained, Pass, Reply};
+use controller_core::informer::Observed;
 use controller_core::meta::ObjectKey;
-use jiff::{SignedDuration, Timestamp};
+use controller_core::runtime::Failure;
 
+use crate::TtlAfterFinishedController;
 use crate::decide::{Because, Judgement, judge, slower_clock};
-use crate::live::LiveJobs;
-use crate::view::FreshJob;
+use crate::requests::Question;
+use crate::view::JobView;
 
-/// The answer, ready to print.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Explanation {
-    job: ObjectKey,
-    ttl_seconds: Option<i32>,
-    judgement: Judgement,
-    now: Timestamp,
-    /// How far our clock is ahead of the API server's, where that counts.
-    ahead: SignedDuration,
-}
-
-/// Reads a Job and explains it; `None` when there is none of that name.
-pub async fn read_and_explain(
-    jobs: &LiveJobs,
+/// Explains the Job `key`, once it is read.
+pub fn explain(
+    pass: &Pass<TtlAfterFinishedController>,
     key: &ObjectKey,
-    clock: &Clock,
-) -> Result<Option<Explanation>, CallFailed> {
-    // Before the question: an answer that is long in coming says nothing about our clock.
-    let ours = clock.now();
-    let fresh = jobs.one(key).await?;
-    Ok(fresh.map(|fresh| explain(&fresh, ours)))
-}
-
-/// Explains a Job whose read was begun when our clock said `ours`.
-pub fn explain(fresh: &Dated<FreshJob>, ours: Timestamp) -> Explanation {
-    let job = &fresh.object.view;
-    let now = slower_clock(ours, fresh.date);
-    Explanation {
-        job: job.key.clone(),
-        ttl_seconds: job.ttl_seconds,
-        judgement: judge(job, now),
-        now,
-        ahead: ours.duration_since(now),
+) -> Result<Explained<Question>, Failure> {
+    let question = Question(key.clone());
+    let Some(reply) = pass.answer(&question) else {
+        return Ok(Explained::Ask(vec![question]));
+    };
+    match &reply.value {
+        Ok(fresh) => Ok(Explained::Text(explanation(&fresh.view, reply))),
+        Err(failed) if failed.is_gone() => Err(format!("no Job {key}").into()),
+        Err(failed) => Err(failed.clone().into()),
     }
 }
 
-impl fmt::Display for Explanation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ttl = match self.ttl_seconds {
-            Some(seconds) => format!("{seconds} s"),
-            None => "not set".to_owned(),
-        };
-        writeln!(f, "Job {}: ttlSecondsAfterFinished {ttl}", self.job)?;
-        if !self.ahead.is_zero() {
-            writeln!(
-                f,
-                "this machine's clock is {:#} ahead of the API server's, whose time counts",
-                self.ahead
-            )?;
+fn explanation(job: &JobView, reply: &Reply<Observed<JobView>>) -> String {
+    // An answer that is long in coming says nothing about our clock.
+    let ours = reply.asked.wall;
+    let now = slower_clock(ours, reply.date);
+    let ttl = match job.ttl_seconds {
+        Some(seconds) => format!("{seconds} s"),
+        None => "not set".to_owned(),
+    };
+    let ahead = match ours.duration_since(now) {
+        ahead if ahead.is_zero() => String::new(),
+        ahead => format!("this machine's clock is {ahead:#} ahead of the API server's, whose time counts\n"),
+    };
+    let verdict = match judge(job, now) {
+        Judgement::LeftAlone(Because::NoTtl) => "would leave it: it has no ttl".to_owned(),
+        Judgement::LeftAlone(Because::NotFinished) => {
+            "would leave it: it has not finished (no condition Complete or Failed is True)".to_owned()
         }
-        match self.judgement {
-            Judgement::LeftAlone(Because::NoTtl) => writeln!(f, "would leave it: it has no ttl"),
-            Judgement::LeftAlone(Because::NotFinished) => {
-                writeln!(
-                    f,
-                    "would leave it: it has not finished (no condition Complete or Failed is True)"
-                )
-            }
-            Judgement::LeftAlone(Because::BeingDeleted) => {
-                writeln!(
-                    f,
-                    "would leave it: it is being deleted, and may wait for finalizers"
-                )
-            }
-            Judgement::Undated => {
-                writeln!(
-                    f,
-                    "would leave it: its finished condition has no lastTransitionTime"
-                )
-            }
-            Judgement::Waits { finish, expiry } => {
-                let left = expiry.duration_since(self.now);
-                writeln!(
-                    f,
-                    "finished at {finish}, expires at {expiry}: would delete it in {left:#}"
-                )
-            }
-            Judgement::Expired { finish, expiry } => {
-                writeln!(
-                    f,
-                    "finished at {finish}, expired at {expiry}: would delete it now"
-                )
-            }
+        Judgement::LeftAlone(Because::BeingDeleted) => {
+            "would leave it: it is being deleted, and may wait for finalizers".to_owned()
         }
-    }
+        Judgement::Undated => "would leave it: its finished condition has no lastTransitionTime".to_owned(),
+        Judgement::Waits { finish, expiry } => {
+            let left = expiry.duration_since(now);
+            format!("finished at {finish}, expires at {expiry}: would delete it in {left:#}")
+        }
+        Judgement::Expired { finish, expiry } => {
+            format!("finished at {finish}, expired at {expiry}: would delete it now")
+        }
+    };
+    format!(
+        "Job {}: ttlSecondsAfterFinished {ttl}\n{ahead}{verdict}\n",
+        job.key
+    )
 }

@@ -3,55 +3,65 @@
 //! | module | answers |
 //! |---|---|
 //! | [`view`] | what is read of a Job? |
-//! | [`route`] | whom does a change wake? |
+//! | [`memory`] | what is remembered, and whom does a change wake? |
 //! | [`decide`] | what should be done? |
-//! | [`apply`] | how is it written? |
-//! | [`controller`] | in which order? |
-//! | [`live`] | what is read past the cache? |
+//! | [`next`](mod@next) | what is done next for one Job, and what follows from it? |
+//! | [`requests`] | how is it asked, how is it written? |
 //! | [`explain`] | what would be done now, and why? |
-//! | [`config`], [`error`], [`metrics`] | flags, failures, numbers |
+//! | [`config`], [`events`], [`metrics`] | flags, what people are told, numbers |
 
-pub mod apply;
 pub mod config;
-pub mod controller;
 pub mod decide;
-pub mod error;
+pub mod events;
 pub mod explain;
-pub mod live;
+pub mod memory;
 pub mod metrics;
-pub mod route;
+pub mod next;
+pub mod requests;
 pub mod view;
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::future::Future;
 
 use clap::ArgMatches;
 use controller_core::api::Caller;
 use controller_core::args::{self, About, COMMIT};
-use controller_core::clock::Clock;
-use controller_core::informer::{Source, WatcherSource};
+use controller_core::controller;
+use controller_core::informer::Store;
+use controller_core::meta::ObjectKey;
 use controller_core::runtime::{App, Env, Failure};
-use controller_core::tasks::TaskSet;
-use controller_core::workqueue::{ItemExponential, WorkQueue};
 use k8s_openapi::api::batch::v1::Job;
+use prometheus::Registry;
 
 use crate::config::Config;
-use crate::controller::Controller;
-use crate::live::LiveJobs;
+use crate::metrics::Deletions;
 use crate::view::{JobView, JobWire};
 
 /// Name of the binary, the Lease, the field manager and the chart.
 pub const NAME: &str = "ttl-after-finished-controller";
-/// Name of the queue in the metrics, as upstream has it.
-const QUEUE: &str = "ttl_jobs_to_delete";
-/// How soon a Job that could not be deleted is tried again at first.
-const RETRY_FIRST: Duration = Duration::from_millis(5);
-/// How soon at the latest: what refused it may be mended at any time.
-const RETRY_LAST: Duration = Duration::from_secs(8);
 
-/// The binary.
+/// The binary, and its controller.
 #[derive(Debug)]
-pub struct TtlAfterFinishedController;
+pub struct TtlAfterFinishedController {
+    concurrent_syncs: usize,
+    deletions: Deletions,
+}
+
+/// What it watches.
+#[derive(Debug)]
+pub struct Stores {
+    /// The Jobs that have a ttl and are not being deleted.
+    pub jobs: Store<JobView>,
+}
+
+impl TtlAfterFinishedController {
+    /// The controller with these flags; fails when `registry` has its metrics already.
+    pub fn new(config: &Config, registry: &Registry) -> prometheus::Result<Self> {
+        Ok(Self {
+            concurrent_syncs: config.concurrent_syncs as usize,
+            deletions: Deletions::register(registry)?,
+        })
+    }
+}
 
 impl App for TtlAfterFinishedController {
     type Config = Config;
@@ -71,54 +81,23 @@ impl App for TtlAfterFinishedController {
         )]
     }
 
-    async fn run(config: Config, env: Env) -> Result<(), Failure> {
-        run(&config, env).await
+    fn run(config: Config, env: Env) -> impl Future<Output = Result<(), Failure>> + Send {
+        let controller = Self::new(&config, &env.registry);
+        controller::run(env, controller, |watching| Stores {
+            jobs: watching.of::<Job, JobWire>(),
+        })
     }
 
-    async fn subcommand(
+    fn subcommand(
         _explain: &str,
         matches: &ArgMatches,
         _: Config,
         client: kube::Client,
         caller: Caller,
-    ) -> Result<String, Failure> {
-        let key = args::explained(matches)?;
-        let jobs = LiveJobs::new(client, caller);
-        match explain::read_and_explain(&jobs, key, &Clock::system()).await? {
-            Some(explanation) => Ok(explanation.to_string()),
-            None => Err(format!("no Job {key}").into()),
-        }
-    }
-}
-
-/// Deletes expired Jobs until `env.shutdown` drains.
-pub async fn run(config: &Config, env: Env) -> Result<(), Failure> {
-    run_over(config, env, |jobs| jobs).await
-}
-
-/// The same over what `over` makes of the source of Jobs.
-pub async fn run_over<S: Source<View = JobView>>(
-    config: &Config,
-    env: Env,
-    over: impl FnOnce(WatcherSource<JobWire>) -> S,
-) -> Result<(), Failure> {
-    let limiter = ItemExponential::new(RETRY_FIRST, RETRY_LAST);
-    let queue = WorkQueue::new(env.clock.clone(), limiter, env.queue_metrics(QUEUE)?);
-    let informers = env.informers()?;
-    let informer = informers.over::<Job, _>(over(informers.source::<Job, _>()));
-    let jobs = informer.store();
-    let controller = Arc::new(Controller::new(config, &env, jobs.clone(), queue.clone())?);
-
-    let mut tasks = TaskSet::new();
-    tasks.spawn(
-        "informer of jobs",
-        informer.handler(Arc::clone(&controller)).run(),
-    );
-    let timekeeper = Arc::clone(&controller);
-    tasks.spawn("timer of jobs", async move { timekeeper.keep_time().await });
-    let workers = env.workers(NAME, config.concurrent_syncs)?;
-    tokio::select! {
-        () = workers.run(&*controller, &queue, &env.leadership, jobs.synced(), &env.shutdown) => Ok(()),
-        failed = tasks.first_failure() => Err(failed.into()),
+    ) -> impl Future<Output = Result<String, Failure>> + Send {
+        let job: Result<ObjectKey, _> = args::explained(matches).cloned();
+        controller::explain(client, caller, move |pass, _| {
+            explain::explain(pass, job.as_ref().map_err(Clone::clone)?)
+        })
     }
 }

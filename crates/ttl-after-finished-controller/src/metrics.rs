@@ -1,12 +1,13 @@
 //! This controller's own metrics.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::meta::ObjectKey;
-use controller_core::timed_workers::TimedWorkers;
-use prometheus::core::{Collector, Desc};
-use prometheus::proto::MetricFamily;
-use prometheus::{Histogram, HistogramOpts, IntGauge, Registry, exponential_buckets};
+use controller_core::controller::Driver;
+use controller_core::metrics::{at_scrape, register};
+use prometheus::{Histogram, HistogramOpts, Registry, exponential_buckets};
+
+use crate::TtlAfterFinishedController;
 
 /// How long after their expiry Jobs were deleted.
 #[derive(Clone, Debug)]
@@ -19,9 +20,8 @@ impl Deletions {
             "ttl_after_finished_controller_job_deletion_duration_seconds",
             "The time it took to delete the Job since it became eligible for deletion.",
         );
-        let histogram = Histogram::with_opts(options.buckets(exponential_buckets(0.1, 2.0, 14)?))?;
-        registry.register(Box::new(histogram.clone()))?;
-        Ok(Self(histogram))
+        let buckets = exponential_buckets(0.1, 2.0, 14)?;
+        register(registry, Histogram::with_opts(options.buckets(buckets))).map(Self)
     }
 
     /// A delete was accepted, so long after the expiry.
@@ -30,29 +30,17 @@ impl Deletions {
     }
 }
 
-/// Counts at scrape time, so that it cannot drift.
-struct Pending {
-    waiting: TimedWorkers<ObjectKey>,
-    gauge: IntGauge,
-}
-
-/// Registers the gauge of the Jobs that `waiting` holds.
-pub fn register_pending(registry: &Registry, waiting: TimedWorkers<ObjectKey>) -> prometheus::Result<()> {
-    let gauge = IntGauge::new(
+/// Registers the gauge of the Jobs that wait for their expiry, counted at scrape time so that it cannot drift.
+pub fn register_pending(
+    driver: &Arc<Driver<TtlAfterFinishedController>>,
+    registry: &Registry,
+) -> prometheus::Result<()> {
+    let pending = (
         "ttl_after_finished_controller_jobs_pending",
         "Number of finished Jobs whose TTL has not passed yet.",
-    )?;
-    registry.register(Box::new(Pending { waiting, gauge }))
-}
-
-impl Collector for Pending {
-    fn desc(&self) -> Vec<&Desc> {
-        self.gauge.desc()
-    }
-
-    fn collect(&self) -> Vec<MetricFamily> {
-        self.gauge
-            .set(i64::try_from(self.waiting.len()).unwrap_or(i64::MAX));
-        self.gauge.collect()
-    }
+    );
+    let driver = Arc::clone(driver);
+    at_scrape(registry, [pending], move || {
+        Some([i64::try_from(driver.scheduled(0)).unwrap_or(i64::MAX)])
+    })
 }

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use controller_core::informer::{DecodeError, Identity, Interner, View, Wire, time};
+use controller_core::informer::{DecodeError, Identity, Interner, Observed, View, Wire, time};
 use controller_core::meta::{ObjectKey, Uid};
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -30,15 +30,6 @@ pub enum Finish {
     At(Timestamp),
     /// The condition has none.
     Undated,
-}
-
-/// A Job read past the cache, with what a delete of just this state needs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FreshJob {
-    /// What the rules read.
-    pub view: JobView,
-    /// `metadata.resourceVersion`.
-    pub version: Arc<str>,
 }
 
 /// What is decoded of a Job.
@@ -87,16 +78,12 @@ struct Condition {
 }
 
 impl JobWire {
-    /// The Job `key`, as a read of it alone decodes it.
-    pub fn into_fresh(self, key: ObjectKey) -> FreshJob {
-        let (uid, version) = (
-            Uid::from(&*self.metadata.uid),
-            self.metadata.resource_version.clone(),
-        );
-        FreshJob {
-            view: self.view(key, uid),
-            version,
-        }
+    /// The Job `key`, as a read of it alone decodes it; also one that is not kept.
+    pub fn into_fresh(self, key: ObjectKey) -> Observed<JobView> {
+        let uid = Uid::from(&*self.metadata.uid);
+        let version = Some(Arc::clone(&self.metadata.resource_version));
+        let view = self.view(key, uid.clone());
+        Observed { view, uid, version }
     }
 
     fn view(&self, key: ObjectKey, uid: Uid) -> JobView {
@@ -130,8 +117,6 @@ impl View for JobView {
     fn key(&self) -> &ObjectKey {
         &self.key
     }
-
-    fn index(&self, _: &mut Vec<Infallible>) {}
 }
 
 impl Wire for JobWire {

@@ -2,11 +2,12 @@
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 use controller_core::clock::saturating_add;
+use controller_core::informer::Observed;
 use controller_core::meta::{ObjectKey, Uid};
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 use ttl_after_finished_controller::decide::{Judgement, Plan, expiry, judge, plan, slower_clock};
-use ttl_after_finished_controller::view::{Finish, FreshJob, JobView};
+use ttl_after_finished_controller::view::{Finish, JobView};
 
 fn time() -> impl Strategy<Value = Timestamp> {
     // Around one moment, where the rules change their mind, and anywhere at all.
@@ -42,7 +43,7 @@ proptest! {
         servers in prop::option::of(time()),
     ) {
         let (ttl, finish) = (view.ttl_seconds, view.finish);
-        let fresh = FreshJob { view, version: "7".into() };
+        let fresh = Observed { uid: view.uid.clone(), view, version: Some("7".into()) };
         if let Plan::Delete(deletion) = plan(&fresh, slower_clock(ours, servers)) {
             let Some((Finish::At(finish), ttl)) = finish.zip(ttl) else {
                 panic!("deleted without a finish or without a ttl");

@@ -15,13 +15,14 @@
 
 use std::time::Duration;
 
+use controller_core::informer::Observed;
 use controller_core::meta::{ObjectKey, Uid};
 use jiff::Timestamp;
 use rstest::rstest;
 use ttl_after_finished_controller::decide::{
     Because, Deletion, Judgement, Plan, expiry, judge, plan, slower_clock,
 };
-use ttl_after_finished_controller::view::{Finish, FreshJob, JobView};
+use ttl_after_finished_controller::view::{Finish, JobView};
 
 fn at(time: &str) -> Timestamp {
     format!("2026-01-01T{time}Z").parse().unwrap()
@@ -98,10 +99,11 @@ fn the_slower_clock_counts_when_it_is_more_than_a_second_behind(
     assert_eq!(slower_clock(at("12:00:00"), servers.map(at)), at(expected));
 }
 
-fn fresh(view: JobView) -> FreshJob {
-    FreshJob {
+fn fresh(view: JobView) -> Observed<JobView> {
+    Observed {
+        uid: view.uid.clone(),
         view,
-        version: "7".into(),
+        version: Some("7".into()),
     }
 }
 

@@ -1,38 +1,122 @@
 //! Which changes wake what.
-#![allow(missing_docs, reason = "a test")]
+#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use controller_core::informer::Change;
+use controller_core::controller::{Limit, Loop, Now, Observed};
 use controller_core::meta::{ObjectKey, Uid};
-use ttl_after_finished_controller::route::{Wake, wake};
-use ttl_after_finished_controller::view::JobView;
+use harness::sim::{Resource, START};
+use prometheus::Registry;
+use ttl_after_finished_controller::config::Config;
+use ttl_after_finished_controller::view::{Finish, JobView};
+use ttl_after_finished_controller::{Stores, TtlAfterFinishedController};
 
-fn job(ttl_seconds: i32) -> Arc<JobView> {
-    Arc::new(JobView {
-        key: ObjectKey::namespaced("ns", "job"),
-        uid: Uid::from("uid"),
-        ttl_seconds: Some(ttl_seconds),
-        finish: None,
-        deleting: false,
-    })
+const NOW: Now = Now {
+    wall: START,
+    uptime: Duration::ZERO,
+};
+
+/// A Job that waits needs no request.
+struct NoPermits;
+
+impl Limit for NoPermits {
+    fn take(&self) -> Duration {
+        Duration::MAX
+    }
+
+    fn give_back(&self) {}
+}
+
+/// A controller and the API server's Jobs.
+struct World {
+    jobs: Resource<JobView>,
+    event_loop: Loop<TtlAfterFinishedController>,
+}
+
+impl World {
+    fn leading() -> Self {
+        let mut jobs = Resource::new();
+        let controller = TtlAfterFinishedController::new(&Config::default(), &Registry::new()).unwrap();
+        let stores = Stores { jobs: jobs.restart() };
+        let event_loop = Loop::new(Arc::new(controller), stores, [None], false);
+        let mut world = Self { jobs, event_loop };
+        world.jobs.deliver(&mut world.event_loop, NOW);
+        world.event_loop.observe(Observed::Synced, NOW);
+        world.event_loop.observe(Observed::Leading(true), NOW);
+        world
+    }
+
+    /// The watch tells of a finished Job with this ttl.
+    fn tell(&mut self, ttl_seconds: i32) {
+        let uid = Uid::from("uid");
+        let job = JobView {
+            key: key(),
+            uid: uid.clone(),
+            ttl_seconds: Some(ttl_seconds),
+            finish: Some(Finish::At(START)),
+            deleting: false,
+        };
+        self.jobs.put(job, uid);
+        self.jobs.deliver(&mut self.event_loop, NOW);
+    }
+
+    /// What is woken is judged.
+    fn judge(&mut self) {
+        self.event_loop.poll(NOW, &NoPermits);
+    }
+
+    /// Whether the Job is to be judged, and how many Jobs wait for their expiry.
+    fn woken(&self) -> (bool, usize) {
+        (
+            self.event_loop.is_woken(&key(), NOW),
+            self.event_loop.scheduled(0),
+        )
+    }
+}
+
+fn key() -> ObjectKey {
+    ObjectKey::namespaced("ns", "job")
 }
 
 #[test]
 fn a_new_job_is_judged() {
-    assert_eq!(wake(&Change::Added(&job(1))), Wake::Judge);
+    let mut world = World::leading();
+    world.tell(1);
+    assert_eq!(world.woken(), (true, 0));
+    world.judge();
+    assert_eq!(world.woken(), (false, 1));
 }
 
 #[test]
 fn a_changed_job_is_judged() {
-    let change = Change::Updated {
-        old: &job(1),
-        new: &job(2),
-    };
-    assert_eq!(wake(&change), Wake::Judge);
+    let mut world = World::leading();
+    world.tell(1);
+    world.judge();
+    world.tell(2);
+    assert_eq!(world.woken(), (true, 0));
 }
 
 #[test]
 fn a_job_that_is_gone_or_has_no_ttl_any_more_is_forgotten() {
-    assert_eq!(wake(&Change::Deleted(&job(1))), Wake::Forget);
+    let mut world = World::leading();
+    world.tell(1);
+    world.judge();
+    world.jobs.delete(&key());
+    world.jobs.deliver(&mut world.event_loop, NOW);
+    assert_eq!(world.woken(), (false, 0));
+    assert_eq!(world.event_loop.held(), 0);
+}
+
+#[test]
+fn a_standby_waits_for_no_job() {
+    let mut world = World::leading();
+    world.tell(1);
+    world.judge();
+    world.event_loop.observe(Observed::Leading(false), NOW);
+    assert_eq!(world.woken(), (false, 0));
+    world.tell(2);
+    assert_eq!(world.woken(), (false, 0));
+    world.event_loop.observe(Observed::Leading(true), NOW);
+    assert_eq!(world.woken(), (true, 0));
 }

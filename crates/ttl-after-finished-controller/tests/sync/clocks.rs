@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use controller_core::api::Caller;
+use controller_core::controller;
 use controller_core::meta::ObjectKey;
 use http::Request;
 use kube::Client;
 use kube::client::Body;
-use ttl_after_finished_controller::explain::read_and_explain;
-use ttl_after_finished_controller::live::LiveJobs;
+use ttl_after_finished_controller::explain::explain;
 
 use crate::world::World;
 
@@ -88,14 +88,11 @@ async fn an_answer_that_is_long_in_coming_says_nothing_about_our_clock() {
         }
     });
     let client = Client::new(slow, "default");
-    let jobs = LiveJobs::new(client, Caller::new(world.clock.clone()));
+    let caller = Caller::new(world.clock.clone());
     let job = ObjectKey::namespaced("default", "job");
-    let explanation = read_and_explain(&jobs, &job, &world.clock)
-        .await
-        .unwrap()
-        .unwrap();
+    let explanation = controller::explain(client, caller, |pass, _| explain(pass, &job)).await;
     assert_eq!(
-        explanation.to_string(),
+        explanation.unwrap(),
         "Job default/job: ttlSecondsAfterFinished 10 s\n\
          finished at 2026-01-01T00:00:00Z, expired at 2026-01-01T00:00:10Z: would delete it now\n"
     );

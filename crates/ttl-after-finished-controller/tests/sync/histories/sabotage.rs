@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use controller_core::informer::{Source, SourceEvent, WatcherSource};
+use controller_core::informer::{BoxSource, Source, SourceEvent, WatcherSource};
 use controller_core::meta::Uid;
 use controller_core::runtime::{App, Env, Failure as Failed};
 use futures::FutureExt;
@@ -14,19 +14,17 @@ use kube::Client;
 use kube::client::Body;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use ttl_after_finished_controller::TtlAfterFinishedController;
 use ttl_after_finished_controller::config::Config;
 use ttl_after_finished_controller::view::{Finish, JobView, JobWire};
-use ttl_after_finished_controller::{TtlAfterFinishedController, run_over};
 
 use super::suite::Jobs;
 
 /// What the watch told last is taken for the state of the Job.
-const SKIPS_THE_FRESH_READ: Run<Config> =
-    |config, env| async move { believing(&config, env, Ttl::Last).await }.boxed();
+const SKIPS_THE_FRESH_READ: Run<Config> = |config, env| believing(config, env, Ttl::Last).boxed();
 
 /// The shortest ttl that a Job ever had counts.
-const IGNORES_A_RAISE: Run<Config> =
-    |config, env| async move { believing(&config, env, Ttl::Shortest).await }.boxed();
+const IGNORES_A_RAISE: Run<Config> = |config, env| believing(config, env, Ttl::Shortest).boxed();
 
 /// A delete that fails is not tried again.
 const FORGETS_TO_RETRY: Run<Config> = |config, mut env| {
@@ -70,19 +68,21 @@ enum Ttl {
 type Told = Arc<Mutex<HashMap<String, JobView>>>;
 
 /// The controller, which reads no Job but what the watch told of it, and deletes it whatever its version.
-async fn believing(config: &Config, mut env: Env, ttl: Ttl) -> Result<(), Failed> {
+async fn believing(config: Config, mut env: Env, ttl: Ttl) -> Result<(), Failed> {
     let told = Told::default();
     env.client = edited(env.client, |_, options| {
         options["preconditions"]["resourceVersion"] = Value::Null;
     });
     env.client = answered_from(&told, env.client);
-    let over = |source| Telling {
-        source,
-        ttl,
-        shortest: HashMap::new(),
-        told,
-    };
-    run_over(config, env, over).await
+    let env = env.over_source::<JobWire>(move |source| {
+        BoxSource::new(Telling {
+            source,
+            ttl,
+            shortest: HashMap::new(),
+            told: Arc::clone(&told),
+        })
+    });
+    TtlAfterFinishedController::run(config, env).await
 }
 
 /// Answers reads of single Jobs from what was told.

@@ -1,0 +1,99 @@
+//! What people are told of Jobs: events, lines of the log, numbers.
+//!
+//! | rule | function | test |
+//! |---|---|---|
+//! | TAF-10 | `Event::record` | `tests/sync/expiry.rs::a_deletion_is_told_in_an_event_with_its_finish_and_lag` |
+
+use std::time::Duration;
+
+use controller_core::api::CallFailed;
+use controller_core::events::{Event as Published, EventType, Recorder, reference};
+use controller_core::meta::{ObjectKey, Uid};
+use jiff::SignedDuration;
+
+use crate::decide::Deletion;
+use crate::metrics::Deletions;
+
+/// What there is to tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Something that is said once.
+    Remark(Remark),
+    /// A Job was deleted, so long after its expiry.
+    Deleted(Deletion, Duration),
+    /// A Job cannot be deleted for now.
+    NotDeleted(Deletion, CallFailed),
+}
+
+/// What is said once of a Job, or of the clocks once in a while.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Remark {
+    /// The Job of this uid has finished, but does not say when (TAF-8).
+    Undated(ObjectKey, Uid),
+    /// The Job finished so far in the future (TAF-7).
+    Ahead(ObjectKey, SignedDuration),
+    /// Our clock was so far ahead of the API server's when this Job was read (TAF-7).
+    Skewed(ObjectKey, SignedDuration),
+}
+
+impl Event {
+    /// Tells it.
+    pub fn record(self, deletions: &Deletions, recorder: &Recorder) {
+        match self {
+            Self::Remark(Remark::Undated(job, uid)) => {
+                let note =
+                    "it has finished, but its condition has no lastTransitionTime: its ttl cannot pass";
+                tracing::warn!(key = %job, "{note}");
+                publish(
+                    recorder,
+                    (&job, &uid),
+                    EventType::Warning,
+                    "FinishTimeUnknown",
+                    note,
+                );
+            }
+            Self::Remark(Remark::Ahead(job, ahead)) => tracing::warn!(
+                key = %job,
+                "the Job finished {ahead:#} in the future: clocks differ, its deletion waits"
+            ),
+            Self::Remark(Remark::Skewed(job, ahead)) => tracing::warn!(
+                key = %job,
+                "our clock is {ahead:#} ahead of the API server's: deletions wait for the latter"
+            ),
+            Self::Deleted(deletion, lag) => {
+                deletions.observe(lag);
+                let Deletion {
+                    job,
+                    uid,
+                    finish,
+                    expiry,
+                    ..
+                } = &deletion;
+                let lag = lag.as_secs_f64();
+                let note = format!("finished at {finish}, expired at {expiry}, deleted {lag:.3} s later");
+                publish(recorder, (job, uid), EventType::Normal, "TTLExpired", note);
+            }
+            Self::NotDeleted(Deletion { job, uid, .. }, failed) => {
+                let note = format!("its ttl has passed, but it cannot be deleted: {failed}");
+                publish(recorder, (&job, &uid), EventType::Warning, "FailedDelete", note);
+            }
+        }
+    }
+}
+
+fn publish(
+    recorder: &Recorder,
+    (job, uid): (&ObjectKey, &Uid),
+    type_: EventType,
+    reason: &'static str,
+    note: impl Into<String>,
+) {
+    recorder.publish(Published {
+        regarding: reference("batch/v1", "Job", job, uid),
+        related: None,
+        type_,
+        reason,
+        action: "Delete",
+        note: note.into(),
+    });
+}

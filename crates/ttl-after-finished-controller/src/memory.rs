@@ -1,0 +1,90 @@
+//! What is remembered, and whom a change wakes.
+//!
+//! | rule | function | test |
+//! |---|---|---|
+//! | TAF-6 | `changed` | `tests/sync/expiry.rs::the_pending_time_moves_with_the_ttl`, `tests/route_table.rs::a_changed_job_is_judged` |
+//! | TAF-9 | `changed`, `Memory::forget` | `tests/sync/expiry.rs::a_deleted_job_leaves_nothing_behind`, `tests/properties.rs::every_run_ends_with_no_expired_job` |
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use controller_core::controller::{Context, Observed, Wake, Watches};
+use controller_core::informer::Change;
+use controller_core::meta::ObjectKey;
+
+use crate::TtlAfterFinishedController;
+use crate::events::Remark;
+use crate::view::JobView;
+
+/// How often a clock that is ahead of the API server's is named in the log.
+const SKEW_NAMED_EVERY: Duration = Duration::from_mins(10);
+
+/// What is remembered between steps. When each Job expires is in the queue alone.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Memory {
+    /// Jobs whose [`Remark::Undated`] was made.
+    undated: BTreeSet<ObjectKey>,
+    /// Jobs whose [`Remark::Ahead`] was made.
+    ahead: BTreeSet<ObjectKey>,
+    /// When [`Remark::Skewed`] was made last.
+    skew_named: Option<Duration>,
+}
+
+impl Watches<JobView> for TtlAfterFinishedController {
+    fn changed(&self, cx: &mut Context<'_, Self>, change: Change<'_, JobView>) {
+        let (Change::Added(job) | Change::Updated { new: job, .. } | Change::Deleted(job)) = change;
+        // What the Job was before says nothing about when it expires.
+        cx.out.wake_at(job.key.clone(), Wake::Never);
+        if let Change::Deleted(_) = change {
+            cx.memory.forget(&job.key);
+        } else if cx.leading {
+            cx.out.wake(job.key.clone());
+        }
+    }
+}
+
+/// Something besides a Job has changed. A standby waits for no Job.
+pub(crate) fn observe(
+    cx: &mut Context<'_, TtlAfterFinishedController>,
+    observed: Observed<'_, TtlAfterFinishedController>,
+) {
+    let wake = match observed {
+        Observed::Leading(true) => Wake::Now,
+        Observed::Leading(false) => Wake::Never,
+        Observed::Synced | Observed::Watching(..) | Observed::Overdue(_) => return,
+    };
+    for job in cx.stores.jobs.snapshot() {
+        cx.out.wake_at(job.key.clone(), wake);
+    }
+}
+
+impl Memory {
+    /// Whether `remark` was made and is not to be repeated.
+    pub(crate) fn has_made(&self, remark: &Remark, now: Duration) -> bool {
+        match remark {
+            Remark::Undated(job, _) => self.undated.contains(job),
+            Remark::Ahead(job, _) => self.ahead.contains(job),
+            Remark::Skewed(..) => self
+                .skew_named
+                .is_some_and(|named| now.saturating_sub(named) < SKEW_NAMED_EVERY),
+        }
+    }
+
+    /// `remark` is being made.
+    pub(crate) fn make(&mut self, remark: &Remark, now: Duration) {
+        match remark {
+            Remark::Undated(job, _) => {
+                self.undated.insert(job.clone());
+            }
+            Remark::Ahead(job, _) => {
+                self.ahead.insert(job.clone());
+            }
+            Remark::Skewed(..) => self.skew_named = Some(now),
+        }
+    }
+
+    fn forget(&mut self, job: &ObjectKey) {
+        self.undated.remove(job);
+        self.ahead.remove(job);
+    }
+}

@@ -1,0 +1,146 @@
+//! What is done next for one Job, and what follows from it.
+//!
+//! Each delete is decided on a read of its own pass. So the store need not show our deletes before the watch does.
+//!
+//! | rule | function | test |
+//! |---|---|---|
+//! | TAF-4 | `next_of_expired` | `tests/sync/faults.rs::a_ttl_raised_before_the_fresh_read_saves_the_job` |
+//! | TAF-7 | `next`, `next_of_expired` | `tests/sync/clocks.rs::a_finish_in_the_future_defers_the_deletion`, `tests/sync/clocks.rs::a_clock_of_ours_that_is_an_hour_fast_deletes_nothing_early` |
+//! | TAF-8 | `next` | `tests/sync/expiry.rs::a_finish_without_a_time_gets_one_warning_and_no_retries` |
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use controller_core::api::{Denial, Outcome as Answered};
+use controller_core::clock::saturating_add;
+use controller_core::controller::{
+    Context, Controller, Driver, Learnt, Look, Observed, Outcome, Queue, Retry, RetryLimit, Step, Wake,
+};
+use controller_core::events::Recorder;
+use controller_core::meta::ObjectKey;
+use prometheus::Registry;
+
+use crate::decide::{Deletion, Judgement, Plan, judge, plan, slower_clock};
+use crate::events::{Event, Remark};
+use crate::memory::{self, Memory};
+use crate::requests::Question;
+use crate::{NAME, Stores, TtlAfterFinishedController, metrics};
+
+/// Name of the queue in the metrics, as upstream has it.
+const QUEUE: &str = "ttl_jobs_to_delete";
+/// How soon a Job that could not be deleted is tried again at the latest: what refused it may be mended at any time.
+const RETRY_LAST: Duration = Duration::from_secs(8);
+
+impl Controller for TtlAfterFinishedController {
+    type Stores = Stores;
+    type Memory = Memory;
+    type Key = ObjectKey;
+    type Question = Question;
+    type Write = Deletion;
+    type Note = Remark;
+    type Event = Event;
+
+    const NAME: &'static str = NAME;
+
+    fn queues(&self) -> Vec<Queue> {
+        vec![Queue {
+            name: Some(QUEUE),
+            workers: self.concurrent_syncs,
+            retry: Retry::RateLimited(RetryLimit::up_to(RETRY_LAST)),
+            ..Queue::FIFO
+        }]
+    }
+
+    fn observe(&self, cx: &mut Context<'_, Self>, observed: Observed<'_, Self>) {
+        memory::observe(cx, observed);
+    }
+
+    fn next(&self, look: &Look<'_, Self>, key: &ObjectKey) -> Step<Self> {
+        let now = look.now.wall;
+        let Some(job) = look.stores.jobs.get(key) else {
+            return done(look, key, None, Wake::Never);
+        };
+        match judge(&job, now) {
+            Judgement::LeftAlone(_) => done(look, key, None, Wake::Never),
+            Judgement::Undated => {
+                let undated = Remark::Undated(key.clone(), job.uid.clone());
+                done(look, key, Some(undated), Wake::Never)
+            }
+            Judgement::Waits { finish, expiry } => {
+                let ahead = finish.duration_since(now);
+                let ahead = (finish > now).then(|| Remark::Ahead(key.clone(), ahead));
+                done(look, key, ahead, Wake::At(expiry))
+            }
+            Judgement::Expired { .. } => next_of_expired(look, key),
+        }
+    }
+
+    fn learn(&self, cx: &mut Context<'_, Self>, _: &ObjectKey, learnt: Learnt<'_, Self>) {
+        match learnt {
+            Learnt::Noted(remark) => {
+                cx.memory.make(&remark, cx.now.uptime);
+                cx.out.record(Event::Remark(remark));
+            }
+            Learnt::Outcome(deletion, Outcome::Accepted(_)) => {
+                let lag = cx.now.wall.duration_since(deletion.expiry);
+                let lag = Duration::try_from(lag).unwrap_or_default();
+                cx.out.record(Event::Deleted(deletion.clone(), lag));
+            }
+            Learnt::Outcome(deletion, Outcome::Failed(failed))
+                if failed.outcome() == Answered::Forbidden(Denial::ThisObject) =>
+            {
+                cx.out.record(Event::NotDeleted(deletion.clone(), failed.clone()));
+            }
+            Learnt::Outcome(..) | Learnt::Sent(_) | Learnt::Answer(..) => {}
+        }
+    }
+
+    fn record(&self, event: Event, recorder: &Recorder) {
+        event.record(&self.deletions, recorder);
+    }
+
+    fn register(driver: &Arc<Driver<Self>>, registry: &Registry) -> prometheus::Result<()> {
+        metrics::register_pending(driver, registry)
+    }
+}
+
+/// The second look, at the API server's state and by the slower clock. The cache has just said that the Job has expired,
+/// and is asked again before the delete is sent. So whichever is newer saves the Job.
+fn next_of_expired(
+    look: &Look<'_, TtlAfterFinishedController>,
+    key: &ObjectKey,
+) -> Step<TtlAfterFinishedController> {
+    let question = Question(key.clone());
+    let Some(reply) = look.pass.answer(&question) else {
+        return Step::Read(vec![question]);
+    };
+    // The Job is gone, and the watch will tell; or the read failed, and the queue retries it.
+    let Ok(fresh) = &reply.value else {
+        return done(look, key, None, Wake::Never);
+    };
+    // An answer that is long in coming says nothing about our clock.
+    let ours = reply.asked.wall;
+    let now = slower_clock(ours, reply.date);
+    match plan(fresh, now) {
+        Plan::Leave => done(look, key, None, Wake::Never),
+        Plan::LookAgain { after } => {
+            let skewed = (now < ours).then(|| Remark::Skewed(key.clone(), ours.duration_since(now)));
+            done(look, key, skewed, Wake::At(saturating_add(ours, after)))
+        }
+        Plan::Delete(deletion) if look.pass.outcome(&deletion).is_some() => {
+            done(look, key, None, Wake::Never)
+        }
+        Plan::Delete(deletion) => Step::Write(vec![deletion]),
+    }
+}
+
+/// Nothing more until `wake`, once `remark` has been made.
+fn done(
+    look: &Look<'_, TtlAfterFinishedController>,
+    key: &ObjectKey,
+    remark: Option<Remark>,
+    wake: Wake,
+) -> Step<TtlAfterFinishedController> {
+    let remark = remark.filter(|remark| !look.memory.has_made(remark, look.now.uptime));
+    remark.map_or_else(|| Step::Done(vec![(key.clone(), wake)]), Step::Note)
+}

@@ -1,0 +1,260 @@
+//! The loop against a model of the API server: what is woken, what is promised, what it ends with.
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use controller_core::api::{Call, CallFailed, Outcome, Verb};
+use controller_core::controller::{Accepted, Ask, Completed, Loop, Now};
+use controller_core::informer::Observed;
+use controller_core::meta::{ObjectKey, Uid};
+use harness::sim::{self, Model, Op, Resource};
+use jiff::SignedDuration;
+use prometheus::Registry;
+use proptest::prelude::*;
+use ttl_after_finished_controller::config::Config;
+use ttl_after_finished_controller::decide::{Deletion, Judgement, judge};
+use ttl_after_finished_controller::requests::Question;
+use ttl_after_finished_controller::view::{Finish, JobView};
+use ttl_after_finished_controller::{Stores, TtlAfterFinishedController};
+
+const JOBS: usize = 3;
+
+struct Cluster {
+    jobs: BTreeMap<ObjectKey, Job>,
+    /// Those that are watched: the ones that have a ttl and are not being deleted.
+    watched: Resource<JobView>,
+    /// The last version of all.
+    version: u64,
+    uids: u64,
+}
+
+#[derive(Clone)]
+struct Job {
+    view: JobView,
+    version: u64,
+    /// A finalizer holds it when it is deleted.
+    held: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Action {
+    /// A new Job has this name from now on.
+    Create(usize, Option<i32>, bool),
+    /// It finished so many seconds ago, or in the future; nobody says when.
+    Finish(usize, Option<i64>),
+    SetTtl(usize, Option<i32>),
+    /// Somebody deletes it.
+    Delete(usize),
+}
+
+fn key(number: usize) -> ObjectKey {
+    ObjectKey::namespaced("ns", format!("job-{number}"))
+}
+
+fn any_ttl() -> impl Strategy<Value = Option<i32>> {
+    prop::sample::select(vec![None, Some(0), Some(5), Some(60), Some(400)])
+}
+
+fn any_action() -> impl Strategy<Value = Action> {
+    let ago = prop::option::weighted(0.9, prop::sample::select(vec![-40_i64, 0, 3, 100]));
+    prop_oneof![
+        2 => (0..JOBS, any_ttl(), any::<bool>()).prop_map(|(job, ttl, held)| Action::Create(job, ttl, held)),
+        4 => (0..JOBS, ago).prop_map(|(job, ago)| Action::Finish(job, ago)),
+        3 => (0..JOBS, any_ttl()).prop_map(|(job, ttl)| Action::SetTtl(job, ttl)),
+        1 => (0..JOBS).prop_map(Action::Delete),
+    ]
+}
+
+impl Cluster {
+    fn new() -> Self {
+        let mut cluster = Self {
+            jobs: BTreeMap::new(),
+            watched: Resource::new(),
+            version: 0,
+            uids: 0,
+        };
+        (0..JOBS).for_each(|job| cluster.create(job, Some(60), false));
+        cluster
+    }
+
+    fn create(&mut self, number: usize, ttl_seconds: Option<i32>, held: bool) {
+        self.end(&key(number));
+        self.uids += 1;
+        let view = JobView {
+            key: key(number),
+            uid: Uid::from(&*format!("uid-{}", self.uids)),
+            ttl_seconds,
+            finish: None,
+            deleting: false,
+        };
+        let version = self.show(&view);
+        self.jobs.insert(key(number), Job { view, version, held });
+    }
+
+    /// Lets the watch know; the new version.
+    fn show(&mut self, view: &JobView) -> u64 {
+        let is_watched = self.watched.objects().contains_key(&view.key);
+        if view.ttl_seconds.is_some() && !view.deleting {
+            self.version = self.watched.put(view.clone(), view.uid.clone());
+        } else if is_watched {
+            self.watched.delete(&view.key);
+            self.version += 1;
+        }
+        self.version
+    }
+
+    fn edit(&mut self, key: &ObjectKey, edit: impl FnOnce(&mut JobView)) -> Option<Job> {
+        let mut job = self.jobs.get(key)?.clone();
+        edit(&mut job.view);
+        job.version = self.show(&job.view);
+        self.jobs.insert(key.clone(), job.clone());
+        Some(job)
+    }
+
+    /// Nothing holds it any more.
+    fn end(&mut self, key: &ObjectKey) {
+        self.edit(key, |job| job.deleting = true);
+        self.jobs.remove(key);
+    }
+
+    fn delete(&mut self, deletion: &Deletion, now: Now) -> Result<Accepted, CallFailed> {
+        let job = self
+            .jobs
+            .get(&deletion.job)
+            .filter(|job| job.view.uid == deletion.uid);
+        let job = job.ok_or_else(sim::gone)?.clone();
+        if *deletion.version != *job.version.to_string() {
+            return Err(conflict());
+        }
+        let judgement = judge(&job.view, now.wall);
+        assert!(
+            matches!(judgement, Judgement::Expired { .. }),
+            "{} is deleted too early: {judgement:?}",
+            deletion.job
+        );
+        // One that nothing holds is gone at once; its answer has the version before.
+        let version = if job.held {
+            self.edit(&deletion.job, |job| job.deleting = true)
+                .map(|job| job.version)
+        } else {
+            self.end(&deletion.job);
+            Some(job.version)
+        };
+        Ok(Accepted {
+            uid: Some(job.view.uid),
+            version,
+            deleting: true,
+        })
+    }
+}
+
+/// A precondition does not hold.
+fn conflict() -> CallFailed {
+    CallFailed::Answered {
+        call: Call {
+            verb: Verb::Delete,
+            resource: "jobs.batch",
+            target: String::new(),
+        },
+        outcome: Outcome::Conflict,
+        code: Some(409),
+        message: "the ResourceVersion in the precondition does not match".to_owned(),
+    }
+}
+
+impl Model for Cluster {
+    type Controller = TtlAfterFinishedController;
+    type Action = Action;
+
+    fn controller(&self) -> TtlAfterFinishedController {
+        TtlAfterFinishedController::new(&Config::default(), &Registry::new()).unwrap()
+    }
+
+    fn restart(&mut self) -> Stores {
+        Stores {
+            jobs: self.watched.restart(),
+        }
+    }
+
+    fn act(&mut self, action: &Action, now: Now) {
+        match *action {
+            Action::Create(job, ttl, held) => self.create(job, ttl, held),
+            Action::Finish(job, ago) => {
+                let finish = ago.map_or(Finish::Undated, |ago| {
+                    Finish::At(now.wall.checked_sub(SignedDuration::from_secs(ago)).unwrap())
+                });
+                self.edit(&key(job), |job| job.finish = Some(finish));
+            }
+            Action::SetTtl(job, ttl) => {
+                self.edit(&key(job), |job| job.ttl_seconds = ttl);
+            }
+            Action::Delete(job) => self.end(&key(job)),
+        }
+    }
+
+    fn arrive(&mut self, ask: &Ask<TtlAfterFinishedController>, now: Now) -> Completed<Observed<JobView>> {
+        match ask {
+            Ask::Question(Question(job)) => {
+                let found = self.jobs.get(job).map(|job| Observed {
+                    view: job.view.clone(),
+                    uid: job.view.uid.clone(),
+                    version: Some(job.version.to_string().into()),
+                });
+                Completed::Read(found.ok_or_else(sim::gone), Some(now.wall))
+            }
+            Ask::Write(deletion) => Completed::Wrote(self.delete(deletion, now)),
+        }
+    }
+
+    fn deliver(&mut self, _: usize, event_loop: &mut Loop<TtlAfterFinishedController>, now: Now) -> bool {
+        self.watched.deliver(event_loop, now)
+    }
+
+    fn begin_list(&mut self, _: usize) {
+        self.watched.begin_list();
+    }
+
+    fn resources(&self) -> &'static [&'static str] {
+        &["jobs"]
+    }
+
+    fn keys(&self) -> Vec<ObjectKey> {
+        (0..JOBS).map(key).collect()
+    }
+
+    fn check(&self, event_loop: &Loop<TtlAfterFinishedController>, now: Now) -> Result<(), String> {
+        for Job { view, .. } in self.jobs.values() {
+            if let Judgement::Expired { .. } | Judgement::Waits { .. } = judge(view, now.wall) {
+                return Err(format!("{} is still there", view.key));
+            }
+        }
+        match (event_loop.held(), event_loop.stores().jobs.mutations()) {
+            (0, 0) => Ok(()),
+            held => Err(format!("left behind: {held:?}")),
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { max_shrink_iters: 2_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_run_ends_with_no_expired_job(ops in sim::ops(any_action())) {
+        sim::run(Cluster::new(), &ops);
+    }
+}
+
+#[test]
+fn a_ttl_that_is_raised_between_read_and_delete_saves_the_job() {
+    let ops = [
+        Op::Act(Action::Finish(0, Some(100))),
+        Op::Deliver(0),
+        Op::Answer(0),
+        Op::Act(Action::SetTtl(0, Some(400))),
+        Op::Answer(0),
+        Op::Pass(Duration::from_millis(5)),
+        Op::Answer(0),
+    ];
+    sim::run(Cluster::new(), &ops);
+}
