@@ -12,6 +12,7 @@ mod command;
 mod control_plane;
 mod demo;
 mod fault;
+mod guide;
 mod helm;
 mod image;
 mod package;

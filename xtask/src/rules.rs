@@ -20,6 +20,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 
 use crate::command::{self, root};
+use crate::guide;
 
 /// The rules that one crate answers for.
 struct Book {
@@ -131,6 +132,7 @@ struct Source {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let mut defects = unlisted_controllers()?;
+    defects.extend(guide::defects()?);
     let mut report = String::from(
         "<!-- Written by `cargo xtask rules` from the tables at the top of the modules. -->\n\
          # Rules\n\n\
@@ -146,7 +148,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     write_exceptions(&mut report)?;
     if !defects.is_empty() {
-        bail!("the tables of rules have defects:\n  {}", defects.join("\n  "));
+        bail!(
+            "the tables of rules, or the guide, have defects:\n  {}",
+            defects.join("\n  ")
+        );
     }
     let path = root().join(REPORT);
     if fs::read_to_string(&path).is_ok_and(|found| found == report) {

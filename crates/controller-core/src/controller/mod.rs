@@ -27,6 +27,8 @@
 //! | `watching` | which informers tell the loop? |
 //! | `explain` | what would be done with one object, and why? |
 //!
+//! `examples/dimmer.rs` is a whole controller in one file.
+//!
 //! Two properties hold for every controller; `harness::properties` checks them:
 //!
 //! - *Wake completeness*: if a change alters `next(key)`, the key is woken.

@@ -16,9 +16,9 @@
 //! | `terms` | what ends with a term, and what does not |
 //! | `ends` | drain, dry run |
 //! | `run` | the asynchronous part, on the embedded API server |
-//! | `sim` | the toy's loop against a model of the API server |
+//! | `sim` | the dimmer's loop against a model of the API server |
 //!
-//! `toy` with `lamp` is a whole controller in few lines; `scripted` does what its test says, in the loop of `rig`.
+//! `dimmer` is the example, a whole controller; `scripted` does what its test says, in the loop of `rig`.
 #![allow(
     missing_docs,
     clippy::unwrap_used,
@@ -27,8 +27,10 @@
     reason = "a test"
 )]
 
+#[path = "../../examples/dimmer.rs"]
+#[allow(dead_code, unreachable_pub, reason = "it is a binary")]
+mod dimmer;
 mod ends;
-mod lamp;
 mod numbers;
 mod own_writes;
 mod permits;
@@ -43,6 +45,5 @@ mod scripted;
 mod sim;
 mod terms;
 mod times;
-mod toy;
 mod workers;
 mod writes;

@@ -1,28 +1,23 @@
-//! The asynchronous part, with the toy on the embedded API server under paused time.
+//! The asynchronous part, with the dimmer on the embedded API server under paused time.
 
 use std::time::Duration;
 
 use controller_core::api::limits::{Limits, Permits};
 use controller_core::clock::Clock;
-use controller_core::controller::{self, Watching};
-use controller_core::informer::{BoxSource, Source, SourceEvent, Store};
+use controller_core::controller;
+use controller_core::informer::{BoxSource, Source, SourceEvent};
 use controller_core::metrics::{Build, Metrics, encode};
 use controller_core::runtime::{Env, Failure};
 use controller_core::shutdown::{self, Trigger};
+use harness::Start;
 use harness::sim::START;
-use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
 use testkit::embedded::{Fault, Resource, Server, Verb};
 
-use crate::lamp::{Lamp, LampWire};
+use crate::dimmer::{Dimmer, Lamp, LampWire, lamps};
 use crate::rig::{MS, SECOND};
-use crate::toy::Dimmer;
 
 static CONFIGMAPS: Resource = Resource::namespaced("", "v1", "ConfigMap", "configmaps");
-
-fn lamps(watching: &mut Watching<'_, Dimmer>) -> Store<Lamp> {
-    watching.of::<ConfigMap, LampWire>()
-}
 
 struct World {
     server: Server,
@@ -222,6 +217,20 @@ async fn an_informer_that_panics_ends_it_as_a_failure() {
         .over_source::<LampWire>(|_| BoxSource::new(Broken));
     let failure = world.run_in(env).await.unwrap_err();
     assert_eq!(failure.to_string(), "task informer panicked");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_example_is_a_binary_and_leaves_what_is_no_lamp() {
+    let world = World::with_lamp(2);
+    let other =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "ns", "name": "other"}});
+    world.server.insert(other).unwrap();
+    let dimmer = Start::of::<Dimmer>().start(world.server.client(), &world.clock);
+    world.clock.sleep(SECOND).await;
+    assert_eq!((world.shines().as_str(), world.patches()), ("2", 2));
+    assert_eq!(dimmer.metric("informer_objects"), 1);
+    assert_eq!(dimmer.metric("informer_decode_errors_total"), 0);
+    dimmer.stop().await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,15 +1,12 @@
-//! The toy's loop against a model of the API server: late watches, lost answers, terms that end, crashes.
-
-use std::convert::Infallible;
+//! The dimmer's loop against a model of the API server: late watches, lost answers, terms that end, crashes.
 
 use controller_core::controller::{Accepted, Ask, Completed, Loop, Now};
-use controller_core::informer::Store;
+use controller_core::informer::{Observed, Store};
 use controller_core::meta::{ObjectKey, Uid};
 use harness::sim::{self, Model, Op, Resource};
 use proptest::prelude::*;
 
-use crate::lamp::Lamp;
-use crate::toy::Dimmer;
+use crate::dimmer::{Dimmer, Lamp, Question};
 
 const LAMPS: usize = 3;
 
@@ -107,10 +104,20 @@ impl Model for Room {
         }
     }
 
-    fn arrive(&mut self, ask: &Ask<Dimmer>, _: Now) -> Completed<Infallible> {
-        let Ask::Write(dim) = ask.clone();
-        let accepted = self.edit(&dim.lamp, |lamp| lamp.shines = dim.shines);
-        Completed::Wrote(accepted.ok_or_else(sim::gone))
+    fn arrive(&mut self, ask: &Ask<Dimmer>, _: Now) -> Completed<Option<Observed<Lamp>>> {
+        match ask {
+            Ask::Question(Question(lamp)) => {
+                let found = self.lamps.objects().get(lamp);
+                Completed::Read(
+                    found.map(|lamp| Some(sim::observed(lamp))).ok_or_else(sim::gone),
+                    None,
+                )
+            }
+            Ask::Write(dim) => {
+                let accepted = self.edit(&dim.lamp, |lamp| lamp.shines = dim.shines);
+                Completed::Wrote(accepted.ok_or_else(sim::gone))
+            }
+        }
     }
 
     fn deliver(&mut self, _: usize, event_loop: &mut Loop<Dimmer>, now: Now) -> bool {

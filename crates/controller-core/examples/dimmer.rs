@@ -1,0 +1,263 @@
+//! A whole controller: it brings each lamp, which is a `ConfigMap`, to its wanted brightness, one step a write.
+//!
+//! CONTRIBUTING.md goes through it piece by piece. On the cluster of your kubeconfig it runs with
+//! `cargo run -p controller-core --example dimmer -- --leader-elect=false`.
+
+use std::cmp::Ordering;
+use std::convert::Infallible;
+use std::future::Future;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use controller_core::api::Verb;
+use controller_core::args::{About, COMMIT};
+use controller_core::config::CommonConfig;
+use controller_core::controller::{
+    self, Context, Controller, Description, Learnt, Look, Mutation, Object, Observed, Outcome, Queue,
+    Reading, Request, Step, Wake, Watches, Watching,
+};
+use controller_core::events::Recorder;
+use controller_core::informer::{
+    self, Change, DecodeError, Freshness, Identity, Interner, Store, View, Wire,
+};
+use controller_core::meta::ObjectKey;
+use controller_core::runtime::{self, App, Env, Failure};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Resource;
+use kube::api::{GetParams, Patch, PatchParams};
+use kube::core::Request as Http;
+use serde::Deserialize;
+use serde_json::json;
+
+/// When to look again at a lamp that the cache does not show yet.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// What the store keeps of a lamp.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Lamp {
+    /// Its name.
+    pub key: ObjectKey,
+    /// `data.wanted`.
+    pub wanted: u8,
+    /// `data.shines`, which we write.
+    pub shines: u8,
+}
+
+/// What is decoded of a `ConfigMap`.
+#[derive(Clone, Debug, Deserialize)]
+pub struct LampWire {
+    #[serde(default)]
+    data: Option<Brightness>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Brightness {
+    wanted: Option<String>,
+    shines: Option<String>,
+}
+
+impl View for Lamp {
+    type Index = Infallible;
+
+    fn key(&self) -> &ObjectKey {
+        &self.key
+    }
+}
+
+impl Wire for LampWire {
+    type View = Lamp;
+
+    /// Other `ConfigMap`s are no lamps.
+    fn is_kept(&self) -> bool {
+        self.data.as_ref().is_some_and(|data| data.wanted.is_some())
+    }
+
+    fn into_view(self, lamp: Identity, _: &Interner) -> Result<Lamp, DecodeError> {
+        let number = |text: Option<String>| {
+            let text = text.unwrap_or_else(|| "0".to_owned());
+            let error = |_| DecodeError::Unrepresentable(format!("{text:?} is no brightness"));
+            text.parse().map_err(error)
+        };
+        let (wanted, shines) = self.data.map_or((None, None), |data| (data.wanted, data.shines));
+        Ok(Lamp {
+            key: lamp.key,
+            wanted: number(wanted)?,
+            shines: number(shines)?,
+        })
+    }
+}
+
+/// How a lamp is to shine next; `None` where it shines as it is wanted.
+fn step(lamp: &Lamp) -> Option<u8> {
+    match lamp.shines.cmp(&lamp.wanted) {
+        Ordering::Less => Some(lamp.shines + 1),
+        Ordering::Greater => Some(lamp.shines - 1),
+        Ordering::Equal => None,
+    }
+}
+
+/// The lamp of this name, as the API server has it now.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Question(pub ObjectKey);
+
+impl controller::Question for Question {
+    type Answer = Option<informer::Observed<Lamp>>;
+
+    fn request(&self) -> Request {
+        let Self(lamp) = self;
+        let get = lamps_beside(lamp).get(&lamp.name, &GetParams::default());
+        Request::new(Verb::Get, "configmaps", lamp, get)
+    }
+
+    fn read(&self, body: &[u8]) -> serde_json::Result<Self::Answer> {
+        informer::Observed::read::<LampWire>(body)
+    }
+}
+
+/// From now on the lamp shines so.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dim {
+    /// Which one.
+    pub lamp: ObjectKey,
+    /// The new `data.shines`.
+    pub shines: u8,
+}
+
+impl controller::Write for Dim {
+    fn request(&self) -> Request {
+        let patch = Patch::Merge(json!({"data": {"shines": self.shines.to_string()}}));
+        let patch = lamps_beside(&self.lamp).patch(&self.lamp.name, &PatchParams::default(), &patch);
+        Request::new(Verb::Patch, "configmaps", &self.lamp, patch)
+    }
+
+    fn object(&self) -> Object {
+        Object {
+            resource: "configmaps",
+            key: self.lamp.clone(),
+        }
+    }
+
+    fn describe(&self) -> Description {
+        Description {
+            action: "dim",
+            text: format!("brightness set to {}", self.shines),
+            is_planned: true,
+        }
+    }
+}
+
+fn lamps_beside(lamp: &ObjectKey) -> Http {
+    Http::new(ConfigMap::url_path(&(), lamp.namespace.as_deref()))
+}
+
+/// The binary, and its controller.
+#[derive(Debug)]
+pub struct Dimmer;
+
+impl Watches<Lamp> for Dimmer {
+    fn changed(&self, cx: &mut Context<'_, Self>, change: Change<'_, Lamp>) {
+        let (Change::Added(lamp) | Change::Updated { new: lamp, .. } | Change::Deleted(lamp)) = change;
+        cx.out.wake(lamp.key.clone());
+    }
+}
+
+impl Controller for Dimmer {
+    type Stores = Store<Lamp>;
+    /// The cache is all that it needs.
+    type Memory = ();
+    type Key = ObjectKey;
+    type Question = Question;
+    type Write = Dim;
+    type Note = Infallible;
+    type Event = String;
+
+    const NAME: &'static str = "dimmer";
+
+    fn queues(&self) -> Vec<Queue> {
+        vec![Queue {
+            name: Some("lamps"),
+            ..Queue::FIFO
+        }]
+    }
+
+    fn observe(&self, cx: &mut Context<'_, Self>, observed: Observed<'_, Self>) {
+        match observed {
+            // The passes of the last term have ended where they were.
+            Observed::Leading(true) => {
+                for lamp in cx.stores.snapshot() {
+                    cx.out.wake(lamp.key.clone());
+                }
+            }
+            Observed::Overdue(dim) => cx.out.wake(dim.lamp.clone()),
+            Observed::Leading(false) | Observed::Synced | Observed::Watching(..) => {}
+        }
+    }
+
+    fn next(&self, look: &Look<'_, Self>, key: &ObjectKey) -> Step<Self> {
+        let Some(lamp) = look.stores.get(key) else {
+            return Step::Done(vec![]);
+        };
+        if look.stores.freshness(key) == Freshness::Unknown {
+            // Nobody knows what became of our last write.
+            let question = Question(key.clone());
+            return match look.pass.answer(&question) {
+                None => Step::Read(vec![question]),
+                // It has found another lamp of this name: the watch will tell.
+                Some(_) => Step::Done(vec![(key.clone(), Wake::Within(LOOK_AGAIN))]),
+            };
+        }
+        match step(&lamp) {
+            Some(shines) => Step::Write(vec![Dim {
+                lamp: key.clone(),
+                shines,
+            }]),
+            None => Step::Done(vec![]),
+        }
+    }
+
+    fn learn(&self, cx: &mut Context<'_, Self>, key: &ObjectKey, learnt: Learnt<'_, Self>) {
+        if let Learnt::Outcome(dim, Outcome::Accepted(_)) = learnt {
+            cx.out.record(format!("{key} shines {}", dim.shines));
+        }
+    }
+
+    fn shows(&self, lamps: &Store<Lamp>, dim: &Dim, mutation: &mut Mutation<'_, '_, Self>) {
+        let shines = dim.shines;
+        mutation.patch(lamps, &dim.lamp, move |lamp| Lamp {
+            shines,
+            ..lamp.clone()
+        });
+    }
+
+    fn reads(&self, lamps: &Store<Lamp>, Question(lamp): &Question, reading: &mut Reading<'_, '_, Self>) {
+        reading.object(lamps, lamp, Option::as_ref);
+    }
+
+    fn record(&self, event: String, _: &Recorder) {
+        tracing::info!("{event}");
+    }
+}
+
+/// Lists and watches the lamps.
+pub fn lamps(watching: &mut Watching<'_, Dimmer>) -> Store<Lamp> {
+    watching.of::<ConfigMap, LampWire>()
+}
+
+impl App for Dimmer {
+    type Config = CommonConfig;
+
+    const ABOUT: About = About {
+        name: Self::NAME,
+        about: "Brings each lamp to its wanted brightness",
+        version: env!("CARGO_PKG_VERSION"),
+        commit: COMMIT,
+    };
+
+    fn run(_: CommonConfig, env: Env) -> impl Future<Output = Result<(), Failure>> + Send {
+        controller::run(env, Ok(Self), lamps)
+    }
+}
+
+fn main() -> ExitCode {
+    runtime::main::<Dimmer>()
+}
