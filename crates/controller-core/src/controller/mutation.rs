@@ -63,6 +63,15 @@ impl<C: Controller> Mutation<'_, '_, C> {
         }
     }
 
+    /// The write names the version of the object. One whose answer is lost can just be repeated: it is carried out once
+    /// at most, so the object need not be read first.
+    pub const fn guarded(&mut self) -> &mut Self {
+        if let Phase::Unknown = self.phase {
+            self.phase = Phase::Refused;
+        }
+        self
+    }
+
     /// What the answer says, once the write is accepted.
     pub const fn accepted(&self) -> Option<&Accepted> {
         match self.phase {
