@@ -27,8 +27,6 @@ use proptest::prelude::*;
 
 /// The wall clock at the start of every run: 2026-01-01T00:00:00Z.
 pub const START: Timestamp = Timestamp::constant(1_767_225_600, 0);
-/// How much time may pass until everything is right, once nothing goes wrong any more.
-const SETTLES_WITHIN: Duration = Duration::from_hours(12);
 /// So many passes may end without progress.
 const MOST_REPEATS: usize = 20;
 /// A run that takes more turns than this in one moment has no end.
@@ -71,6 +69,11 @@ impl<V: View + Clone> Resource<V> {
     /// The objects.
     pub fn objects(&self) -> &BTreeMap<ObjectKey, Object<V>> {
         &self.objects
+    }
+
+    /// The version that the next change makes.
+    pub fn next_version(&self) -> u64 {
+        self.versions + 1
     }
 
     /// The object is this now; another one than before if `uid` says so. Returns its new version.
@@ -174,6 +177,9 @@ pub trait Model {
     type Controller: Controller;
     /// What others do.
     type Action: Clone + Debug;
+
+    /// How much time may pass until everything is right, once nothing goes wrong any more.
+    const SETTLES_WITHIN: Duration = Duration::from_hours(12);
 
     /// The controller of a process that starts.
     fn controller(&self) -> Self::Controller;
@@ -469,7 +475,7 @@ impl<M: Model> Sim<M> {
     /// Nothing goes wrong any more: everything comes, as often as it takes.
     fn settle(&mut self) {
         self.lead(true);
-        let mut left = SETTLES_WITHIN;
+        let mut left = M::SETTLES_WITHIN;
         for _ in 0..MOST_TURNS {
             self.turn();
             while !self.in_flight.is_empty() {
@@ -503,7 +509,7 @@ impl<M: Model> Sim<M> {
     }
 
     /// Wake completeness.
-    fn assert_woken(&self, before: &[(KeyOf<M>, Step<M::Controller>)]) {
+    fn assert_woken(&mut self, before: &[(KeyOf<M>, Step<M::Controller>)]) {
         for (key, before) in before {
             let after = self.event_loop.next_of(key, self.now);
             if *before == after || (self.needs_term(key) && !self.leading) {
@@ -512,7 +518,7 @@ impl<M: Model> Sim<M> {
             let covers = self.model.covers(key);
             let is_woken = |key: &KeyOf<M>| self.event_loop.is_woken(key, self.now);
             assert!(
-                is_woken(key) || covers.iter().any(is_woken) || self.is_kept(key, &after),
+                is_woken(key) || covers.iter().any(is_woken) || self.is_kept(key, &after, self.now),
                 "a change made {after:?} of {before:?} for {key}, and did not wake it"
             );
         }
@@ -520,7 +526,7 @@ impl<M: Model> Sim<M> {
 
     /// The done contract: no key has anything to do, each comes back at the time that it names, and says the same until
     /// something is to happen.
-    fn assert_idle(&self, again: Option<Duration>) {
+    fn assert_idle(&mut self, again: Option<Duration>) {
         let half = again.unwrap_or(Duration::from_secs(1)) / 2;
         let meanwhile = Now {
             wall: saturating_add(self.now.wall, half),
@@ -528,19 +534,32 @@ impl<M: Model> Sim<M> {
         };
         for (key, step) in self.steps() {
             assert!(
-                self.is_kept(&key, &step),
+                self.is_kept(&key, &step, self.now),
                 "nothing is on its way, and for {key} there is {step:?}"
             );
             let later = self.event_loop.next_of(&key, meanwhile);
             assert!(
-                self.is_kept(&key, &later),
+                self.is_kept(&key, &later, meanwhile),
                 "nothing happens, and for {key} there is {later:?} after {step:?}"
             );
         }
     }
 
-    /// Whether `key` comes back at the time that `step` names for it, if any.
-    fn is_kept(&self, key: &KeyOf<M>, step: &Step<M::Controller>) -> bool {
+    /// Whether `key` comes back at the time that `step` names for it at `now`, if any. Where it asks questions, what it
+    /// says once they are answered counts; no watch tells of new answers, so it may also come back by another key.
+    fn is_kept(&mut self, key: &KeyOf<M>, step: &Step<M::Controller>, now: Now) -> bool {
+        if let Step::Read(_) = step {
+            let (model, event_loop) = (&mut self.model, &self.event_loop);
+            let answer = |question: &_| match model.arrive(&Ask::Question(Clone::clone(question)), now) {
+                Completed::Read(value, date) => (value, date),
+                Completed::Wrote(_) => panic!("the answer to a write"),
+            };
+            let answered = event_loop.next_answered(key, now, answer);
+            let covers = self.model.covers(key);
+            let comes_back = |key: &KeyOf<M>| self.event_loop.scheduled_at(key).is_some();
+            return covers.iter().any(comes_back)
+                || (!matches!(answered, Step::Read(_)) && self.is_kept(key, &answered, now));
+        }
         let Step::Done(wakes) = step else {
             // One whose pass failed is retried.
             return self.event_loop.is_waiting(key);

@@ -3,8 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use jiff::Timestamp;
+
 use super::mutation::Phase;
-use super::{AnswerOf, Ask, Controller, Learnt, Loop, Now, Observed, Outcome, Question, Reply, Told, Write};
+use super::{
+    AnswerOf, Ask, Controller, Learnt, Loop, Now, Observed, Outcome, Pass, Question, Reply, Step, Told, Write,
+};
+use crate::api::CallFailed;
 
 /// Answers that serve other keys, too, each until its time.
 pub(super) struct Answers<C: Controller> {
@@ -128,6 +133,36 @@ impl<C: Controller> Loop<C> {
             let (write, version) = entry.remove();
             if self.mutate(&write, Phase::Overdue(version), now) {
                 self.observe(Observed::Overdue(&write), now);
+            }
+        }
+    }
+
+    /// What `next` would say of `key` in a new pass whose questions `answer` answers at once; for tests.
+    pub fn next_answered(
+        &self,
+        key: &C::Key,
+        now: Now,
+        mut answer: impl FnMut(&C::Question) -> (Result<AnswerOf<C>, CallFailed>, Option<Timestamp>),
+    ) -> Step<C> {
+        let mut pass = Pass::new(0);
+        loop {
+            let step = self.next(key, &pass, now);
+            let Step::Read(questions) = &step else { return step };
+            let asked = pass.answers.len();
+            for question in questions {
+                if !pass.is_answered(question) {
+                    let (value, date) = answer(question);
+                    let reply = Reply {
+                        value,
+                        asked: now,
+                        answered: now,
+                        date,
+                    };
+                    pass.answers.push((question.clone(), reply));
+                }
+            }
+            if pass.answers.len() == asked {
+                return step;
             }
         }
     }
