@@ -70,7 +70,7 @@ const BOOKS: [Book; 6] = [
         prefix: "DIS",
         last: 16,
         open: &[],
-        is_value: false,
+        is_value: true,
     },
     Book {
         package: "resourceclaim-controller",

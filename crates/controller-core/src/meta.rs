@@ -30,7 +30,7 @@ enum UidForm {
 }
 
 /// An entry of `metadata.ownerReferences`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OwnerRef {
     /// `apiVersion`, for example `apps/v1`.
     pub api_version: Arc<str>,

@@ -4,66 +4,104 @@
 //! | module | answers |
 //! |---|---|
 //! | [`view`], [`selector`] | what is read of a pod, a budget and a workload? |
-//! | [`route`] | whom does a change wake, and how soon? |
-//! | [`budgets`] | which pods has a budget, and how many are healthy? |
+//! | [`route`] | which changes matter, and how soon? |
+//! | [`memory`] | which pods has a budget, how many are healthy, and whom does a change wake? |
 //! | [`decide`] | what should be done? |
-//! | [`apply`] | how is it written? |
-//! | [`controller`], [`queues`] | in which order? |
-//! | [`scales`], [`live`] | where do scales come from, and what is read past the cache? |
+//! | [`scales`], [`discovery`] | where do scales come from? |
+//! | [`next`](mod@next), `learn` | what is done next for one budget or pod, and what follows from it? |
+//! | [`requests`] | how is it asked, how is it written? |
 //! | [`explain`] | what would be done now, and why? |
-//! | [`config`], [`error`], [`metrics`], [`notes`] | flags, failures, numbers, events |
+//! | [`config`], [`events`], [`metrics`] | flags, what people are told, numbers |
 
-pub mod apply;
-pub mod budgets;
 pub mod config;
-pub mod controller;
 pub mod decide;
-pub mod error;
+pub mod discovery;
+pub mod events;
 pub mod explain;
-pub mod live;
+mod learn;
+pub mod memory;
 pub mod metrics;
-pub mod notes;
-pub mod queues;
+pub mod next;
+pub mod requests;
 pub mod route;
 pub mod scales;
 pub mod selector;
 pub mod view;
 
+use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
 use clap::ArgMatches;
 use controller_core::api::Caller;
 use controller_core::args::{self, About, COMMIT};
-use controller_core::clock::Clock;
-use controller_core::informer::{Source, WatcherSource};
+use controller_core::controller;
+use controller_core::informer::Store;
+use controller_core::meta::ObjectKey;
 use controller_core::runtime::{App, Env, Failure};
-use controller_core::tasks::TaskSet;
-use controller_core::workqueue::{ItemExponential, WorkQueue};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{Pod, ReplicationController};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use prometheus::Registry;
 
 use crate::config::Config;
-use crate::controller::Controller;
-use crate::queues::{Key, Queues};
-use crate::scales::Workloads;
-use crate::view::{PdbWire, PodView, PodWire, WorkloadWire};
+use crate::decide::Builtin;
+use crate::metrics::Numbers;
+use crate::view::{PdbView, PdbWire, PodView, PodWire, WorkloadView, WorkloadWire};
 
 /// Name of the binary, the Lease, the field manager and the chart.
 pub const NAME: &str = "disruption-controller";
-/// Names of the queues in the metrics, as upstream has them.
-const QUEUE: &str = "disruption";
-const RECHECK_QUEUE: &str = "disruption_recheck";
-const STALE_POD_QUEUE: &str = "stale_pod_disruption";
-/// How soon what failed is tried again at first: most failures are conflicts with an eviction.
-const RETRY_FIRST: Duration = Duration::from_millis(5);
-/// How soon at the latest: what refused it may be mended at any time.
-const RETRY_LAST: Duration = Duration::from_mins(1);
 
-/// The binary.
+/// The binary, and its controller.
 #[derive(Debug)]
-pub struct DisruptionController;
+pub struct DisruptionController {
+    concurrent_syncs: usize,
+    numbers: Numbers,
+}
+
+/// What it watches.
+#[derive(Debug)]
+pub struct Stores {
+    /// All pods.
+    pub pods: Store<PodView>,
+    /// All budgets.
+    pub pdbs: Store<PdbView>,
+    /// What makes pods.
+    pub workloads: Workloads,
+}
+
+/// The workloads.
+#[derive(Debug)]
+pub struct Workloads {
+    /// `ReplicationControllers`.
+    pub replication_controllers: Store<WorkloadView>,
+    /// `ReplicaSets`.
+    pub replica_sets: Store<WorkloadView>,
+    /// Deployments.
+    pub deployments: Store<WorkloadView>,
+    /// `StatefulSets`.
+    pub stateful_sets: Store<WorkloadView>,
+}
+
+impl Workloads {
+    fn get(&self, kind: Builtin, key: &ObjectKey) -> Option<Arc<WorkloadView>> {
+        match kind {
+            Builtin::ReplicationController => self.replication_controllers.get(key),
+            Builtin::ReplicaSet => self.replica_sets.get(key),
+            Builtin::Deployment => self.deployments.get(key),
+            Builtin::StatefulSet => self.stateful_sets.get(key),
+        }
+    }
+}
+
+impl DisruptionController {
+    /// The controller with these flags; fails when `registry` has its metrics already.
+    pub fn new(config: &Config, registry: &Registry) -> prometheus::Result<Self> {
+        Ok(Self {
+            concurrent_syncs: config.concurrent_syncs as usize,
+            numbers: Numbers::register(registry)?,
+        })
+    }
+}
 
 impl App for DisruptionController {
     type Config = Config;
@@ -83,103 +121,30 @@ impl App for DisruptionController {
         )]
     }
 
-    async fn run(config: Config, env: Env) -> Result<(), Failure> {
-        run(&config, env).await
+    fn run(config: Config, env: Env) -> impl Future<Output = Result<(), Failure>> + Send {
+        let controller = Self::new(&config, &env.registry);
+        controller::run(env, controller, |watching| Stores {
+            pods: watching.of::<Pod, PodWire>(),
+            pdbs: watching.of::<PodDisruptionBudget, PdbWire>(),
+            workloads: Workloads {
+                replication_controllers: watching.of::<ReplicationController, WorkloadWire>(),
+                replica_sets: watching.of::<ReplicaSet, WorkloadWire>(),
+                deployments: watching.of::<Deployment, WorkloadWire>(),
+                stateful_sets: watching.of::<StatefulSet, WorkloadWire>(),
+            },
+        })
     }
 
-    async fn subcommand(
+    fn subcommand(
         _explain: &str,
         matches: &ArgMatches,
         _: Config,
         client: kube::Client,
         caller: Caller,
-    ) -> Result<String, Failure> {
-        let key = args::explained(matches)?;
-        let clock = Clock::system();
-        let found = explain::find(&client, &caller, &clock, key).await?;
-        match found.and_then(|found| explain::explain(&found, clock.now())) {
-            Some(explanation) => Ok(explanation.to_string()),
-            None => Err(format!("no PodDisruptionBudget {key}").into()),
-        }
+    ) -> impl Future<Output = Result<String, Failure>> + Send {
+        let pdb: Result<ObjectKey, _> = args::explained(matches).cloned();
+        controller::explain(client, caller, move |pass, now| {
+            explain::explain(pass, pdb.as_ref().map_err(Clone::clone)?, now.wall)
+        })
     }
-}
-
-/// Keeps the budgets' statuses true until `env.shutdown` drains.
-pub async fn run(config: &Config, env: Env) -> Result<(), Failure> {
-    run_over(config, env, |pods| pods).await
-}
-
-/// The same over what `over` makes of the source of pods.
-pub async fn run_over<S: Source<View = PodView>>(
-    config: &Config,
-    env: Env,
-    over: impl FnOnce(WatcherSource<PodWire>) -> S,
-) -> Result<(), Failure> {
-    let queues = Queues {
-        budgets: queue(&env, QUEUE)?,
-        rechecks: queue(&env, RECHECK_QUEUE)?,
-        stale_pods: queue(&env, STALE_POD_QUEUE)?,
-    };
-    let informers = env.informers()?;
-    let pods = informers.over::<Pod, _>(over(informers.source::<Pod, _>()));
-    let pdbs = informers.of::<PodDisruptionBudget, PdbWire>();
-    let replication_controllers = informers.of::<ReplicationController, WorkloadWire>();
-    let replica_sets = informers.of::<ReplicaSet, WorkloadWire>();
-    let deployments = informers.of::<Deployment, WorkloadWire>();
-    let stateful_sets = informers.of::<StatefulSet, WorkloadWire>();
-    let workloads = Workloads {
-        replication_controllers: replication_controllers.store(),
-        replica_sets: replica_sets.store(),
-        deployments: deployments.store(),
-        stateful_sets: stateful_sets.store(),
-    };
-    let (pods_store, pdbs_store) = (pods.store(), pdbs.store());
-    let controller = Arc::new(Controller::new(
-        config,
-        &env,
-        Arc::clone(informers.interner()),
-        pods_store.clone(),
-        workloads.clone(),
-        queues.clone(),
-    )?);
-    let counted = Arc::clone(&controller);
-    metrics::register_states(&env.registry, move || counted.states())?;
-
-    let mut tasks = TaskSet::new();
-    tasks.spawn("informer of pods", pods.handler(Arc::clone(&controller)).run());
-    tasks.spawn("informer of budgets", pdbs.handler(Arc::clone(&controller)).run());
-    for workload in [replication_controllers, replica_sets, deployments, stateful_sets] {
-        tasks.spawn(
-            "informer of workloads",
-            workload.handler(Arc::clone(&controller)).run(),
-        );
-    }
-    let timekeeper = Arc::clone(&controller);
-    tasks.spawn("timer of budgets and pods", async move {
-        timekeeper.keep_time().await;
-    });
-
-    let synced = async {
-        pods_store.synced().await;
-        pdbs_store.synced().await;
-        workloads.replication_controllers.synced().await;
-        workloads.replica_sets.synced().await;
-        workloads.deployments.synced().await;
-        workloads.stateful_sets.synced().await;
-    };
-    let workers = env.workers(NAME, config.concurrent_syncs)?;
-    let lanes = queues.lanes(workers.concurrent_syncs);
-    tokio::select! {
-        () = workers.run_lanes(&*controller, &lanes, &env.leadership, synced, &env.shutdown) => Ok(()),
-        failed = tasks.first_failure() => Err(failed.into()),
-    }
-}
-
-fn queue(env: &Env, name: &'static str) -> Result<WorkQueue<Key>, Failure> {
-    let limiter = ItemExponential::new(RETRY_FIRST, RETRY_LAST);
-    Ok(WorkQueue::new(
-        env.clock.clone(),
-        limiter,
-        env.queue_metrics(name)?,
-    ))
 }

@@ -1,75 +1,65 @@
 //! This controller's own metrics.
 
-use std::time::Duration;
+use std::sync::Arc;
 
+use controller_core::controller::Driver;
+use controller_core::metrics::register;
+use controller_core::rival::undone_total;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
-use prometheus::{Histogram, HistogramOpts, IntCounterVec, IntGaugeVec, Opts, Registry, exponential_buckets};
+use prometheus::{
+    Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry, exponential_buckets,
+};
 
-use crate::budgets::States;
+use crate::DisruptionController;
 
-/// How long the statuses were behind their pods.
+/// What is counted as it happens.
 #[derive(Clone, Debug)]
-pub struct Lag(Histogram);
+pub struct Numbers {
+    /// How long the statuses were behind their pods.
+    pub lag: Histogram,
+    /// How often another writer has undone ours.
+    pub rival_writes: IntCounter,
+    scale_requests: IntCounterVec,
+}
 
-/// Reads of `/scale`.
-#[derive(Clone, Debug)]
-pub struct ScaleRequests(IntCounterVec);
-
-impl Lag {
-    /// Makes `disruption_controller_status_update_lag_seconds` and registers it.
+impl Numbers {
+    /// Makes the metrics; fails when `registry` has them already.
     pub fn register(registry: &Registry) -> prometheus::Result<Self> {
-        let options = HistogramOpts::new(
+        let lag = HistogramOpts::new(
             "disruption_controller_status_update_lag_seconds",
             "Latency, in seconds, between the first change of a pod that the status of a PodDisruptionBudget does \
              not show and the write of that status.",
         );
-        let histogram = Histogram::with_opts(options.buckets(exponential_buckets(0.005, 2.0, 14)?))?;
-        registry.register(Box::new(histogram.clone()))?;
-        Ok(Self(histogram))
+        let scale_requests = Opts::new(
+            "disruption_controller_scale_requests_total",
+            "Number of reads of the scale subresource, by HTTP status code; <error> where no answer came.",
+        );
+        let lag = lag.buckets(exponential_buckets(0.005, 2.0, 14)?);
+        Ok(Self {
+            lag: register(registry, Histogram::with_opts(lag))?,
+            rival_writes: undone_total(registry)?,
+            scale_requests: register(registry, IntCounterVec::new(scale_requests, &["code"]))?,
+        })
     }
 
-    /// A status was written, so long after its pods had changed.
-    pub fn observe(&self, lag: Duration) {
-        self.0.observe(lag.as_secs_f64());
-    }
-}
-
-impl ScaleRequests {
-    /// Makes `disruption_controller_scale_requests_total` and registers it.
-    pub fn register(registry: &Registry) -> prometheus::Result<Self> {
-        let requests = IntCounterVec::new(
-            Opts::new(
-                "disruption_controller_scale_requests_total",
-                "Number of reads of the scale subresource, by HTTP status code; <error> where no answer came.",
-            ),
-            &["code"],
-        )?;
-        registry.register(Box::new(requests.clone()))?;
-        Ok(Self(requests))
-    }
-
-    /// Counts a read.
-    pub fn count<T>(&self, answer: &kube::Result<T>) {
-        let code = match answer {
-            Ok(_) => "200".to_owned(),
-            Err(kube::Error::Api(status)) => status.code.to_string(),
-            Err(_) => "<error>".to_owned(),
-        };
-        self.0.with_label_values(&[code.as_str()]).inc();
+    /// A `/scale` was read, with this HTTP status code.
+    pub fn scale_read(&self, code: Option<u16>) {
+        let code = code.map_or_else(|| "<error>".to_owned(), |code| code.to_string());
+        self.scale_requests.with_label_values(&[code.as_str()]).inc();
     }
 }
 
 /// Counts at scrape time, so that it cannot drift.
-struct AtScrape<F> {
-    states: F,
+struct States {
+    driver: Arc<Driver<DisruptionController>>,
     gauge: IntGaugeVec,
 }
 
-/// Registers the gauge that shows `states`.
+/// Registers the gauge that shows how many budgets are in which state.
 pub fn register_states(
+    driver: &Arc<Driver<DisruptionController>>,
     registry: &Registry,
-    states: impl Fn() -> States + Send + Sync + 'static,
 ) -> prometheus::Result<()> {
     let gauge = IntGaugeVec::new(
         Opts::new(
@@ -79,22 +69,18 @@ pub fn register_states(
         ),
         &["state"],
     )?;
-    registry.register(Box::new(AtScrape { states, gauge }))
+    let driver = Arc::clone(driver);
+    registry.register(Box::new(States { driver, gauge }))
 }
 
-impl<F: Fn() -> States + Send + Sync> Collector for AtScrape<F> {
+impl Collector for States {
     fn desc(&self) -> Vec<&Desc> {
         self.gauge.desc()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        let States {
-            allowed,
-            blocked,
-            failed,
-        } = (self.states)();
-        for (state, count) in [("allowed", allowed), ("blocked", blocked), ("failed", failed)] {
-            let count = i64::try_from(count).unwrap_or(i64::MAX);
+        let counts = self.driver.scrape(|memory, _| memory.states());
+        for (state, count) in ["allowed", "blocked", "failed"].into_iter().zip(counts) {
             self.gauge.with_label_values(&[state]).set(count);
         }
         self.gauge.collect()

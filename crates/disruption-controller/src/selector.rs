@@ -25,7 +25,7 @@ pub type Pair = (Arc<str>, Arc<str>);
 pub struct Labels(Box<[Pair]>);
 
 /// Which pods a budget is about.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Selector {
     /// No selector: none.
     Nothing,
@@ -36,13 +36,13 @@ pub enum Selector {
 }
 
 /// One condition on one label.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Requirement {
     key: Arc<str>,
     test: Test,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Test {
     In(Box<[Arc<str>]>),
     NotIn(Box<[Arc<str>]>),

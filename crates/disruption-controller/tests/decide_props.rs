@@ -9,14 +9,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use controller_core::clock::Clock;
-use controller_core::informer::Interner;
+use controller_core::informer::{Observed, Wire};
 use controller_core::meta::{ObjectKey, OwnerRef, Uid};
-use disruption_controller::budgets::Budgets;
 use disruption_controller::decide::{
     Builtin, Decision, Demand, Plan, Scale, Scales, Situation, decide, demand, scale_of,
 };
+use disruption_controller::memory::Memory;
 use disruption_controller::view::{Condition, PdbView, PdbWire, PodView, PodWire, WorkloadView};
 use jiff::{SignedDuration, Timestamp};
 use proptest::collection::vec;
@@ -144,8 +144,7 @@ impl Selects {
 
 /// The objects as the API server has them, and the loop's memory beside it.
 struct World {
-    budgets: Budgets,
-    interner: Arc<Interner>,
+    memory: Memory,
     pods: BTreeMap<usize, (Pod, u64)>,
     /// When the pods were created, by uid.
     created: BTreeMap<u64, Timestamp>,
@@ -164,6 +163,11 @@ struct Held {
     entries: BTreeMap<usize, (Timestamp, Option<u64>)>,
 }
 
+fn read<W: Wire>(object: &Value) -> W::View {
+    let found = Observed::read::<W>(object.to_string().as_bytes());
+    found.unwrap().unwrap().view
+}
+
 fn pod_key(name: usize) -> ObjectKey {
     ObjectKey::namespaced("ns", format!("p{name}"))
 }
@@ -175,8 +179,7 @@ fn pdb_key(name: usize) -> ObjectKey {
 impl World {
     fn new() -> Self {
         Self {
-            budgets: Budgets::default(),
-            interner: Interner::new(),
+            memory: Memory::default(),
             pods: BTreeMap::new(),
             created: BTreeMap::new(),
             pdbs: BTreeMap::new(),
@@ -207,8 +210,7 @@ impl World {
         if pod.deleting {
             object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
         }
-        let wire: PodWire = serde_json::from_value(object).unwrap();
-        Arc::new(wire.into_fresh(&self.interner))
+        Arc::new(read::<PodWire>(&object))
     }
 
     fn pdb_view(&mut self, name: usize, spec: &Pdb) -> PdbView {
@@ -217,13 +219,11 @@ impl World {
             Amount::Pods(pods) => json!(pods),
             Amount::Percent(percent) => json!(format!("{percent}%")),
         };
-        let wire: PdbWire = serde_json::from_value(json!({
+        read::<PdbWire>(&json!({
             "metadata": { "namespace": "ns", "name": format!("b{name}"), "uid": format!("b{name}"),
                 "resourceVersion": version.to_string(), "generation": version },
             "spec": { "selector": spec.selector.wire(), spec.field: amount },
         }))
-        .unwrap();
-        wire.into_fresh(&self.interner)
     }
 
     fn take(&mut self, step: &Step) {
@@ -239,8 +239,7 @@ impl World {
             }
             Step::DeletePod(name) => {
                 self.pods.remove(name);
-                self.budgets
-                    .pod_changed(&pod_key(*name), None, Clock::system().instant());
+                self.memory.pod_changed(&pod_key(*name), None, Duration::ZERO);
             }
             Step::PutPdb(name, spec) => {
                 let mut view = self.pdb_view(*name, spec);
@@ -260,7 +259,7 @@ impl World {
             }
             Step::DeletePdb(name) => {
                 self.pdbs.remove(name);
-                self.budgets.pdb_changed(&pdb_key(*name), None, false);
+                self.memory.pdb_changed(&pdb_key(*name), None, false);
             }
             Step::Evict(name, pod) => self.evict(*name, *pod),
             Step::Scale(workload, replicas) => self.replicas[*workload] = *replicas,
@@ -282,8 +281,7 @@ impl World {
             }
         }
         let view = self.pod_view(name, pod, uid);
-        self.budgets
-            .pod_changed(&view.key, Some(&view), Clock::system().instant());
+        self.memory.pod_changed(&view.key, Some(&view), Duration::ZERO);
     }
 
     fn put_pdb(
@@ -294,7 +292,7 @@ impl World {
         entries: BTreeMap<usize, (Timestamp, Option<u64>)>,
     ) {
         let view = Arc::new(view);
-        self.budgets.pdb_changed(&view.key, Some(&view), false);
+        self.memory.pdb_changed(&view.key, Some(&view), false);
         self.pdbs.insert(name, Held { spec, view, entries });
     }
 
@@ -343,15 +341,7 @@ impl World {
             observed_generation: write.generation,
             since: Some(write.condition.since),
         });
-        // The answer to the write comes first, the watch later or with it.
-        self.budgets.wrote(&held.view.version, &Arc::new(view.clone()));
-        if self.last.is_multiple_of(2) {
-            self.put_pdb(name, held.spec, view, entries);
-        } else {
-            let view = Arc::new(view);
-            let spec = held.spec;
-            self.pdbs.insert(name, Held { spec, view, entries });
-        }
+        self.put_pdb(name, held.spec, view, entries);
     }
 
     fn scale(&self, owner: &Arc<OwnerRef>) -> Scale {
@@ -383,7 +373,7 @@ impl World {
     /// What our loop would do.
     fn decide_at(&self, name: usize, now: Timestamp) -> Option<Decision> {
         let key = pdb_key(name);
-        let snapshot = self.budgets.snapshot(&key)?;
+        let snapshot = self.memory.snapshot(&key)?;
         let mut scales = Scales::default();
         if demand(&snapshot.pdb).is_ok_and(Demand::needs_scales) {
             for owned in &snapshot.counts.controllers {
@@ -398,7 +388,7 @@ impl World {
         };
         Some(decide(
             &situation,
-            |owners| self.budgets.smallest_pod(&key, owners),
+            |owners| self.memory.smallest_pod(&key, owners),
             now,
         ))
     }
@@ -475,8 +465,8 @@ proptest! {
             world.take(step);
             for name in world.pdbs.keys() {
                 let key = pdb_key(*name);
-                let counts = world.budgets.snapshot(&key).unwrap().counts;
-                prop_assert_eq!(Some(counts), world.budgets.recounted(&key));
+                let counts = world.memory.snapshot(&key).unwrap().counts;
+                prop_assert_eq!(Some(counts), world.memory.recounted(&key));
                 let decision = world.decide(*name).unwrap();
                 let found = decision.result.ok().map(|numbers| {
                     [numbers.allowed, numbers.current, numbers.desired, numbers.expected].map(i64::from)

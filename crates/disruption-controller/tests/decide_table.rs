@@ -11,7 +11,7 @@
 //! | `TestUnsupportedControllerPod` | [`what_cannot_be_computed_allows_nothing_and_says_why`]; `sync/scales.rs::a_kind_whose_definition_comes_later_is_found` |
 //! | `TestReplicaSet` | [`expected_pods_are_counted_or_the_sum_of_the_scales`] |
 //! | `TestScaleResource` | [`a_scale_that_was_read_counts`]; `sync/scales.rs::a_budget_counts_the_scale_of_the_controller` |
-//! | `TestScaleFinderNoResource` | `src/live.rs::a_kind_scales_when_discovery_lists_a_scale_that_is_one`; `sync/scales.rs::a_kind_without_a_scale_is_named` (DIS-5: without the read that would be a 404) |
+//! | `TestScaleFinderNoResource` | `src/discovery.rs::a_kind_scales_when_discovery_lists_a_scale_that_is_one`; `sync/scales.rs::a_kind_without_a_scale_is_named` (DIS-5: without the read that would be a 404) |
 //! | `TestMultipleControllers` | [`expected_pods_are_counted_or_the_sum_of_the_scales`] |
 //! | `TestReplicationController`, `TestStatefulSetController` | [`a_percentage_of_one_controller_is_of_its_scale`] |
 //! | `TestTwoControllers` | [`two_controllers_add_up`] |
@@ -636,7 +636,7 @@ fn pods_that_were_approved_to_go_are_not_healthy_for_two_minutes() {
 
 #[test]
 fn entries_of_disrupted_pods_go_when_they_have_had_their_effect() {
-    let mut world = World::of(support::decoded(json!({
+    let mut world = World::of(support::decoded(&json!({
         "metadata": { "namespace": "ns", "name": "foobar", "uid": "pdb", "resourceVersion": "18", "generation": 1 },
         "spec": { "minAvailable": 1, "selector": { "matchLabels": { "foo": "bar" } } },
         "status": { "disruptedPods": {

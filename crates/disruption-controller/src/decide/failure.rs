@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// Why a budget cannot be computed. Prints as the message of the condition, which is the same for the same cause.
+/// Why a budget cannot be computed. Prints as its cause.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Failure {
     /// The cause.
@@ -12,8 +12,8 @@ pub struct Failure {
     pub transient: bool,
 }
 
-/// What is wrong.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// What is wrong. Prints as the message of the condition, which is the same for the same cause.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Cause {
     /// The selector cannot be compiled.
     Selector(String),
@@ -84,19 +84,25 @@ impl Cause {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.cause {
-            Cause::Selector(problem) => write!(f, "invalid selector: {problem}"),
-            Cause::Spec(problem) => f.write_str(problem),
-            Cause::NoController { pod, others: 0 } => write!(f, "found no controllers for pod {pod:?}"),
-            Cause::NoController { pod, others } => {
+        self.cause.fmt(f)
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Selector(problem) => write!(f, "invalid selector: {problem}"),
+            Self::Spec(problem) => f.write_str(problem),
+            Self::NoController { pod, others: 0 } => write!(f, "found no controllers for pod {pod:?}"),
+            Self::NoController { pod, others } => {
                 write!(f, "found no controllers for pod {pod:?} and {others} more")
             }
-            Cause::NoScale { resource } => write!(f, "{resource} does not implement the scale subresource"),
-            Cause::UnknownKind { kind, api_version } => {
+            Self::NoScale { resource } => write!(f, "{resource} does not implement the scale subresource"),
+            Self::UnknownKind { kind, api_version } => {
                 write!(f, "no matches for kind {kind:?} in version {api_version:?}")
             }
-            Cause::Unreadable { message } => f.write_str(message),
-            Cause::NoScaleKnown => f.write_str("the scale of a controller is not known yet"),
+            Self::Unreadable { message } => f.write_str(message),
+            Self::NoScaleKnown => f.write_str("the scale of a controller is not known yet"),
         }
     }
 }

@@ -29,7 +29,7 @@ pub use self::expected::{Counts, Owned, expected_pods};
 pub use self::failure::{Cause, Failure};
 pub use self::scale::{Builtin, Reading, Scale, Scales, scale_of};
 pub use self::stale::{Stale, stale};
-use crate::view::{PdbView, Status};
+use crate::view::{Condition as Held, PdbView, Status};
 
 /// How long an approved eviction may take to delete its pod. Source: `disruption.go`, `DeletionTimeout`.
 pub const DELETION_TIMEOUT: Duration = Duration::from_mins(2);
@@ -72,6 +72,13 @@ pub struct Decision {
     pub overdue: Vec<(Arc<str>, Uid)>,
     /// How many healthy pods were approved to go.
     pub going: i64,
+}
+
+impl Decision {
+    /// How many disruptions it allows.
+    pub fn allowed(&self) -> i64 {
+        self.result.as_ref().map_or(0, |numbers| numbers.allowed.into())
+    }
 }
 
 /// What to write.
@@ -238,6 +245,34 @@ impl Write {
     /// `disruptionsAllowed`.
     pub fn allowed(&self) -> i32 {
         self.numbers.map_or(0, |numbers| numbers.allowed)
+    }
+
+    /// What it makes of a budget, at the version that the API server answers.
+    pub fn applied_to(&self, pdb: &PdbView, version: Option<u64>) -> PdbView {
+        let mut made = pdb.clone();
+        if let Some(version) = version {
+            made.version = version.to_string().into();
+        }
+        let status = &mut made.status;
+        status.observed_generation = self.generation;
+        status.disruptions_allowed = self.allowed().into();
+        if let Some(numbers) = self.numbers {
+            status.current_healthy = numbers.current.into();
+            status.desired_healthy = numbers.desired.into();
+            status.expected_pods = numbers.expected.into();
+        }
+        status
+            .disrupted_pods
+            .retain(|name, _| !self.dropped.contains(name));
+        status.condition = Some(Held {
+            allowed: self.condition.allowed,
+            reason: self.condition.reason.into(),
+            message: self.condition.message.as_str().into(),
+            observed_generation: self.generation,
+            // The API has whole seconds.
+            since: Timestamp::from_second(self.condition.since.as_second()).ok(),
+        });
+        made
     }
 }
 

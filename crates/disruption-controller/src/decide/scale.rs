@@ -13,7 +13,7 @@ use crate::decide::failure::{Cause, Failure};
 use crate::view::WorkloadView;
 
 /// The kinds that the informers have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Builtin {
     /// `ReplicationController`.
     ReplicationController,

@@ -1,39 +1,61 @@
 //! `disruption-controller explain NAMESPACE/PDB`: every number with where it comes from, the pods that are not
 //! healthy and why, and the scale of each controller.
 
-mod read;
 mod text;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use controller_core::clock::{Clock, saturating_add};
-use controller_core::meta::{OwnerRef, Uid};
+use controller_core::api::CallFailed;
+use controller_core::clock::saturating_add;
+use controller_core::controller::{Explained, Pass};
+use controller_core::informer::Page;
+use controller_core::meta::{ObjectKey, OwnerRef, Uid};
+use controller_core::runtime::Failure;
 use jiff::Timestamp;
 
-pub use self::read::find;
-use crate::budgets::{Budgets, Snapshot};
+use crate::DisruptionController;
 use crate::decide::{
-    DELETION_TIMEOUT, Decision, Demand, Fate, Owned, Scale, Scales, Situation, decide, demand,
+    Builtin, DELETION_TIMEOUT, Decision, Demand, Fate, Owned, Scale, Scales, Situation, decide, demand,
 };
-use crate::view::{PdbView, PodView};
+use crate::memory::{Memory, Snapshot};
+use crate::requests::{Answer, Question};
+use crate::scales::Sources;
+use crate::view::{PdbView, PodView, WorkloadView};
 
-/// What is there to explain: a budget, the pods of its namespace and the scales of their controllers.
-#[derive(Clone, Debug)]
-pub struct Found {
+/// The kinds of workloads that are listed.
+const WORKLOADS: [Builtin; 4] = [
+    Builtin::ReplicationController,
+    Builtin::ReplicaSet,
+    Builtin::Deployment,
+    Builtin::StatefulSet,
+];
+
+/// What there is to explain.
+struct Found {
+    memory: Memory,
     /// The budget.
-    pub pdb: Arc<PdbView>,
+    snapshot: Snapshot,
     /// The other budgets of its namespace.
-    pub others: Vec<Arc<PdbView>>,
-    /// Every pod of its namespace.
-    pub pods: Vec<Arc<PodView>>,
+    others: Vec<Arc<PdbView>>,
+    /// Its pods, by name.
+    pods: Vec<Arc<PodView>>,
     /// The scales of the controllers of its pods, where they count.
-    pub scales: Scales,
+    scales: Scales,
+}
+
+/// Why it is not all there.
+enum Missing {
+    /// This is to be asked first.
+    Answers(Vec<Question>),
+    /// It cannot be read, or does not exist.
+    Failed(Failure),
 }
 
 /// The answer, ready to print.
 #[derive(Clone, Debug)]
-pub struct Explanation {
+struct Explanation {
     pdb: Arc<PdbView>,
     selected: i64,
     /// Nothing where the spec cannot be read.
@@ -57,44 +79,117 @@ struct Workload {
     terminating: i64,
 }
 
-/// Explains what was found, at `now`. What a controller that runs would remember is not known here.
-pub fn explain(found: &Found, now: Timestamp) -> Option<Explanation> {
+/// Explains the budget `key` at `now`, once all that counts for it is read.
+pub fn explain(
+    pass: &Pass<DisruptionController>,
+    key: &ObjectKey,
+    now: Timestamp,
+) -> Result<Explained<Question>, Failure> {
+    match find(pass, key) {
+        Ok(found) => Ok(Explained::Text(explanation(found, now).to_string())),
+        Err(Missing::Answers(questions)) => Ok(Explained::Ask(questions)),
+        Err(Missing::Failed(failure)) => Err(failure),
+    }
+}
+
+fn find(pass: &Pass<DisruptionController>, key: &ObjectKey) -> Result<Found, Missing> {
+    let none = || Missing::Failed(format!("no PodDisruptionBudget {key}").into());
+    let namespace = key.namespace.clone().unwrap_or_default();
+    let pdbs = match read(pass, Question::Pdbs(Arc::clone(&namespace)))? {
+        Answer::Pdbs(pdbs) => views(pdbs),
+        _ => vec![],
+    };
+    let (asked, others): (Vec<_>, _) = pdbs.into_iter().partition(|pdb| pdb.key == *key);
+    let pdb = asked.into_iter().next().ok_or_else(none)?;
+    let mut pods = match read(pass, Question::Pods(Arc::clone(&namespace)))? {
+        Answer::Pods(pods) => views(pods),
+        _ => vec![],
+    };
+    let mut memory = Memory::default();
+    for pod in &pods {
+        memory.pod_changed(&pod.key, Some(pod), Duration::ZERO);
+    }
+    memory.pdb_changed(key, Some(&pdb), false);
+    let snapshot = memory.snapshot(key).ok_or_else(none)?;
+    pods.retain(|pod| pdb.selector.matches(&pod.labels));
+    pods.sort_by(|a, b| a.key.name.cmp(&b.key.name));
+    Ok(Found {
+        scales: scales(pass, &namespace, &snapshot)?,
+        memory,
+        snapshot,
+        others,
+        pods,
+    })
+}
+
+fn scales(
+    pass: &Pass<DisruptionController>,
+    namespace: &Arc<str>,
+    snapshot: &Snapshot,
+) -> Result<Scales, Missing> {
+    let mut workloads: Vec<(Builtin, Arc<WorkloadView>)> = Vec::new();
+    if demand(&snapshot.pdb).is_ok_and(Demand::needs_scales) {
+        for kind in WORKLOADS {
+            if let Answer::Workloads(listed) = read(pass, Question::Workloads(kind, Arc::clone(namespace)))? {
+                workloads.extend(views(listed).into_iter().map(|workload| (kind, workload)));
+            }
+        }
+    }
+    let held = |kind: Builtin, key: &ObjectKey| {
+        let mut held = workloads.iter();
+        let found = held.find(|(held, workload)| *held == kind && workload.key == *key);
+        found.map(|(_, workload)| Arc::clone(workload))
+    };
+    let sources = Sources {
+        held: &held,
+        kinds: &BTreeMap::new(),
+        answer: &|question| pass.answer(question),
+    };
+    let found = sources.scales(snapshot).map_err(Missing::Answers)?;
+    Ok(found.scales)
+}
+
+fn read(pass: &Pass<DisruptionController>, question: Question) -> Result<&Answer, Missing> {
+    let failed = |failed: &CallFailed| Missing::Failed(failed.clone().into());
+    match pass.answer(&question) {
+        Some(reply) => reply.value.as_ref().map_err(failed),
+        None => Err(Missing::Answers(vec![question])),
+    }
+}
+
+fn views<V: Clone>(page: &Page<V>) -> Vec<Arc<V>> {
+    let items = page.items.iter();
+    items.map(|item| Arc::new(item.view.clone())).collect()
+}
+
+/// Explains what was found. What a controller that runs would remember is not known here.
+fn explanation(found: Found, now: Timestamp) -> Explanation {
     let Found {
-        pdb,
+        memory,
+        snapshot,
         others,
         pods,
         scales,
     } = found;
-    let clock = Clock::system();
-    let budgets = Budgets::default();
-    for pod in pods {
-        budgets.pod_changed(&pod.key, Some(pod), clock.instant());
-    }
-    budgets.pdb_changed(&pdb.key, Some(pdb), false);
-    let snapshot = budgets.snapshot(&pdb.key)?;
+    let pdb = &snapshot.pdb;
     let situation = Situation {
         pdb,
         counts: &snapshot.counts,
         entries: &snapshot.entries,
-        scales,
+        scales: &scales,
     };
-    let smallest_pod = |owners: &[&OwnerRef]| budgets.smallest_pod(&pdb.key, owners);
+    let smallest_pod = |owners: &[&OwnerRef]| memory.smallest_pod(&pdb.key, owners);
     let decision = decide(&situation, smallest_pod, now);
     let demand = demand(pdb).ok();
     let scaled = demand.is_some_and(Demand::needs_scales);
-    let mut selected: Vec<_> = pods
-        .iter()
-        .filter(|pod| pdb.selector.matches(&pod.labels))
-        .collect();
-    selected.sort_by_key(|pod| &pod.key.name);
-    let unmanaged = selected.iter().filter(|pod| scaled && pod.controller.is_none());
+    let unmanaged = pods.iter().filter(|pod| scaled && pod.controller.is_none());
     let unmanaged = unmanaged.map(|pod| Arc::clone(&pod.key.name));
-    let unhealthy = selected.iter().filter_map(|pod| {
+    let unhealthy = pods.iter().filter_map(|pod| {
         let why = why_unhealthy(pod, &snapshot, now)?;
         Some((Arc::clone(&pod.key.name), why))
     });
     let mut shared = BTreeMap::<_, Vec<_>>::new();
-    for pod in &selected {
+    for pod in &pods {
         let others = others.iter().filter(|other| other.selector.matches(&pod.labels));
         let mut others: Vec<_> = others.map(|other| Arc::clone(&other.key.name)).collect();
         others.sort_unstable();
@@ -102,16 +197,16 @@ pub fn explain(found: &Found, now: Timestamp) -> Option<Explanation> {
             shared.entry(others).or_default().push(Arc::clone(&pod.key.name));
         }
     }
-    Some(Explanation {
+    Explanation {
         pdb: Arc::clone(pdb),
         selected: snapshot.counts.matched,
         demand,
-        workloads: workloads(&snapshot.counts.controllers, scales),
+        workloads: workloads(&snapshot.counts.controllers, &scales),
         unmanaged: unmanaged.collect(),
         unhealthy: unhealthy.collect(),
         shared,
         decision,
-    })
+    }
 }
 
 /// The controllers that are scaled as one (the `ReplicaSets` of a Deployment) are one.

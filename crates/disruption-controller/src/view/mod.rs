@@ -20,7 +20,7 @@ pub const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";
 pub const DISRUPTION_TARGET: &str = "DisruptionTarget";
 
 /// What the store keeps of a pod.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PodView {
     /// Namespace and name.
     pub key: ObjectKey,
@@ -44,7 +44,7 @@ pub struct PodView {
 
 /// The condition `DisruptionTarget` of a pod, and what a patch of just this state of the pod needs: pods without it
 /// are to change as often as they want.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct DisruptionTarget {
     /// `reason`.
     pub reason: Arc<str>,
@@ -57,7 +57,7 @@ pub struct DisruptionTarget {
 }
 
 /// What the store keeps of a budget.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PdbView {
     /// Namespace and name.
     pub key: ObjectKey,
@@ -80,7 +80,7 @@ pub struct PdbView {
 }
 
 /// An `IntOrString`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Amount {
     /// So many pods.
     Int(i64),
@@ -91,7 +91,7 @@ pub enum Amount {
 }
 
 /// `status` of a budget, as far as it is ours.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Status {
     /// `observedGeneration`.
     pub observed_generation: i64,
@@ -110,7 +110,7 @@ pub struct Status {
 }
 
 /// The condition `DisruptionAllowed` of a budget.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Condition {
     /// Whether its `status` is `True`.
     pub allowed: bool,
@@ -125,7 +125,7 @@ pub struct Condition {
 }
 
 /// What the store keeps of a `ReplicationController`, `ReplicaSet`, `Deployment` or `StatefulSet`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct WorkloadView {
     /// Namespace and name.
     pub key: ObjectKey,
@@ -143,8 +143,6 @@ impl View for PodView {
     fn key(&self) -> &ObjectKey {
         &self.key
     }
-
-    fn index(&self, _: &mut Vec<Infallible>) {}
 }
 
 impl View for PdbView {
@@ -153,8 +151,6 @@ impl View for PdbView {
     fn key(&self) -> &ObjectKey {
         &self.key
     }
-
-    fn index(&self, _: &mut Vec<Infallible>) {}
 }
 
 impl View for WorkloadView {

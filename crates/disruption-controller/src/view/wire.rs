@@ -51,14 +51,6 @@ pub struct WorkloadWire {
 #[serde(rename_all = "camelCase")]
 struct Metadata {
     #[serde(default)]
-    namespace: Option<String>,
-    #[serde(default)]
-    name: String,
-    #[serde(default)]
-    uid: String,
-    #[serde(default)]
-    resource_version: String,
-    #[serde(default)]
     generation: Option<i64>,
     #[serde(default)]
     labels: Option<BTreeMap<String, String>>,
@@ -152,12 +144,6 @@ struct WorkloadSpecWire {
 }
 
 impl Metadata {
-    fn identity(&self, interner: &Interner) -> Identity {
-        let namespace = self.namespace.as_deref();
-        let version = Some(self.resource_version.as_str());
-        Identity::of(namespace, &self.name, &self.uid, version, interner)
-    }
-
     fn controller(&self, interner: &Interner) -> Option<Arc<OwnerRef>> {
         let owners = self.owner_references.as_deref();
         OwnerWire::controller(owners?, interner).map(|owner| interner.share(owner))
@@ -171,14 +157,10 @@ impl Metadata {
     }
 }
 
-impl PodWire {
-    /// The pod as a read of it alone, or a list, decodes it.
-    pub fn into_fresh(self, interner: &Interner) -> PodView {
-        let identity = self.metadata.identity(interner);
-        self.view(identity, interner)
-    }
+impl Wire for PodWire {
+    type View = PodView;
 
-    fn view(self, pod: Identity, interner: &Interner) -> PodView {
+    fn into_view(self, pod: Identity, interner: &Interner) -> Result<PodView, DecodeError> {
         let metadata = self.metadata;
         let conditions = self.status.conditions.unwrap_or_default();
         // The first of a type counts, as upstream has it.
@@ -198,7 +180,7 @@ impl PodWire {
             .labels
             .as_ref()
             .map(|labels| Labels::new(labels, interner));
-        PodView {
+        Ok(PodView {
             created: metadata.creation_timestamp.map_or(i64::MIN, Timestamp::as_second),
             controller: metadata.controller(interner),
             labels: interner.share(labels.unwrap_or_default()),
@@ -208,19 +190,15 @@ impl PodWire {
             key: pod.key,
             uid: pod.uid,
             target,
-        }
+        })
     }
 }
 
-impl PdbWire {
-    /// The budget as a read of it alone, or the answer to a write, shows it.
-    pub fn into_fresh(self, interner: &Interner) -> PdbView {
-        let identity = self.metadata.identity(interner);
-        self.view(identity, interner)
-    }
+impl Wire for PdbWire {
+    type View = PdbView;
 
-    fn view(self, pdb: Identity, interner: &Interner) -> PdbView {
-        PdbView {
+    fn into_view(self, pdb: Identity, interner: &Interner) -> Result<PdbView, DecodeError> {
+        Ok(PdbView {
             key: pdb.key,
             uid: pdb.uid,
             version: pdb.version.unwrap_or_default(),
@@ -230,7 +208,20 @@ impl PdbWire {
             max_unavailable: self.spec.max_unavailable.map(AmountWire::into_amount),
             status: self.status.into_status(interner),
             written_by: self.metadata.status_writer(interner),
-        }
+        })
+    }
+}
+
+impl Wire for WorkloadWire {
+    type View = WorkloadView;
+
+    fn into_view(self, workload: Identity, interner: &Interner) -> Result<WorkloadView, DecodeError> {
+        Ok(WorkloadView {
+            controller: self.metadata.controller(interner),
+            replicas: self.spec.replicas.unwrap_or(DEFAULT_REPLICAS),
+            key: workload.key,
+            uid: workload.uid,
+        })
     }
 }
 
@@ -276,63 +267,28 @@ fn approval(since: Option<&str>) -> Timestamp {
     since.map_or(Timestamp::MIN, |text| text.parse().unwrap_or(Timestamp::MAX))
 }
 
-impl WorkloadWire {
-    /// The workload as a list decodes it.
-    pub fn into_fresh(self, interner: &Interner) -> WorkloadView {
-        let identity = self.metadata.identity(interner);
-        self.view(identity, interner)
-    }
-
-    fn view(self, workload: Identity, interner: &Interner) -> WorkloadView {
-        WorkloadView {
-            controller: self.metadata.controller(interner),
-            replicas: self.spec.replicas.unwrap_or(DEFAULT_REPLICAS),
-            key: workload.key,
-            uid: workload.uid,
-        }
-    }
-}
-
-impl Wire for PodWire {
-    type View = PodView;
-
-    fn into_view(self, pod: Identity, interner: &Interner) -> Result<PodView, DecodeError> {
-        Ok(self.view(pod, interner))
-    }
-}
-
-impl Wire for PdbWire {
-    type View = PdbView;
-
-    fn into_view(self, pdb: Identity, interner: &Interner) -> Result<PdbView, DecodeError> {
-        Ok(self.view(pdb, interner))
-    }
-}
-
-impl Wire for WorkloadWire {
-    type View = WorkloadView;
-
-    fn into_view(self, workload: Identity, interner: &Interner) -> Result<WorkloadView, DecodeError> {
-        Ok(self.view(workload, interner))
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use controller_core::informer::Observed;
     use controller_core::meta::Uid;
     use rstest::rstest;
     use serde_json::{Value, json};
 
     use super::*;
 
+    fn decoded<W: Wire>(object: &Value) -> W::View {
+        let mut object = object.clone();
+        object["metadata"]["name"] = json!("n");
+        let found = Observed::read::<W>(object.to_string().as_bytes());
+        found.unwrap().unwrap().view
+    }
+
     fn pod(pod: &Value) -> PodView {
-        let wire: PodWire = serde_json::from_value(pod.clone()).unwrap();
-        wire.into_fresh(&Interner::new())
+        decoded::<PodWire>(pod)
     }
 
     fn pdb(pdb: &Value) -> PdbView {
-        let wire: PdbWire = serde_json::from_value(pdb.clone()).unwrap();
-        wire.into_fresh(&Interner::new())
+        decoded::<PdbWire>(pdb)
     }
 
     fn at(text: &str) -> Timestamp {
@@ -406,7 +362,8 @@ mod tests {
                 "ownerReferences": [{ "apiVersion": "v1", "kind": "K", "name": "n", "uid": "u", "controller": true }],
             } }))
             .unwrap();
-            wire.into_fresh(&interner)
+            let identity = Identity::of(None, name, "", None, &interner);
+            wire.into_view(identity, &interner).unwrap()
         };
         let (a, b) = (decoded("a"), decoded("b"));
         assert!(Arc::ptr_eq(&a.labels, &b.labels));
@@ -489,10 +446,7 @@ mod tests {
 
     #[test]
     fn a_workload_that_says_nothing_wants_one_pod() {
-        let replicas = |spec: Value| {
-            let wire: WorkloadWire = serde_json::from_value(json!({ "spec": spec })).unwrap();
-            wire.into_fresh(&Interner::new()).replicas
-        };
+        let replicas = |spec: Value| decoded::<WorkloadWire>(&json!({ "spec": spec })).replicas;
         assert_eq!(replicas(json!({})), 1);
         assert_eq!(replicas(json!({ "replicas": 0 })), 0);
     }

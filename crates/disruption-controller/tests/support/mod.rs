@@ -1,15 +1,16 @@
 //! One budget, its pods and their controllers, as the informers would have them; no API server.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
-use controller_core::clock::Clock;
-use controller_core::informer::Interner;
+use controller_core::informer::{Observed, Wire};
 use controller_core::meta::{ObjectKey, OwnerRef, Uid};
-use disruption_controller::budgets::{Budgets, Snapshot};
 use disruption_controller::decide::{
     Builtin, Decision, Demand, Plan, Reading, Scale, Scales, Situation, decide, demand, scale_of,
 };
+use disruption_controller::memory::{Memory, Snapshot};
 use disruption_controller::view::{Condition, PdbView, PdbWire, PodView, PodWire, WorkloadView};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -33,12 +34,16 @@ pub(crate) fn pdb(spec: &Value) -> PdbView {
     for (field, value) in spec.as_object().unwrap() {
         object["spec"][field] = value.clone();
     }
-    decoded(object)
+    decoded(&object)
 }
 
-pub(crate) fn decoded(pdb: Value) -> PdbView {
-    let wire: PdbWire = serde_json::from_value(pdb).unwrap();
-    wire.into_fresh(&Interner::new())
+pub(crate) fn decoded(pdb: &Value) -> PdbView {
+    read::<PdbWire>(pdb)
+}
+
+fn read<W: Wire>(object: &Value) -> W::View {
+    let found = Observed::read::<W>(object.to_string().as_bytes());
+    found.unwrap().unwrap().view
 }
 
 /// A ready pod with the label `foo: bar`, with more of its metadata.
@@ -50,8 +55,7 @@ pub(crate) fn pod(name: &str, metadata: &Value) -> PodView {
     for (field, value) in metadata.as_object().unwrap() {
         object["metadata"][field] = value.clone();
     }
-    let wire: PodWire = serde_json::from_value(object).unwrap();
-    wire.into_fresh(&Interner::new())
+    read::<PodWire>(&object)
 }
 
 pub(crate) fn owner(api_version: &str, kind: &str, name: &str, uid: &str) -> Arc<OwnerRef> {
@@ -81,7 +85,7 @@ pub(crate) fn workload(
 /// What the informers have, and what reads would say.
 #[derive(Default)]
 pub(crate) struct World {
-    pub(crate) budgets: Budgets,
+    pub(crate) memory: RefCell<Memory>,
     pub(crate) pdb: Option<Arc<PdbView>>,
     pub(crate) workloads: HashMap<(u8, String), Arc<WorkloadView>>,
     pub(crate) readings: BTreeMap<String, Reading>,
@@ -96,14 +100,15 @@ impl World {
 
     pub(crate) fn put_pdb(&mut self, pdb: PdbView) {
         let pdb = Arc::new(pdb);
-        self.budgets.pdb_changed(&pdb.key, Some(&pdb), false);
+        self.memory.borrow_mut().pdb_changed(&pdb.key, Some(&pdb), false);
         self.pdb = Some(pdb);
     }
 
     pub(crate) fn put(&self, pod: PodView) {
         let pod = Arc::new(pod);
-        self.budgets
-            .pod_changed(&pod.key, Some(&pod), Clock::system().instant());
+        self.memory
+            .borrow_mut()
+            .pod_changed(&pod.key, Some(&pod), Duration::ZERO);
     }
 
     /// A ready pod of `controller`.
@@ -128,7 +133,8 @@ impl World {
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {
-        self.budgets.snapshot(&self.pdb.as_ref().unwrap().key).unwrap()
+        let key = &self.pdb.as_ref().unwrap().key;
+        self.memory.borrow().snapshot(key).unwrap()
     }
 
     pub(crate) fn scale(&self, owner: &Arc<OwnerRef>) -> Result<Scale, Arc<OwnerRef>> {
@@ -153,7 +159,8 @@ impl World {
             scales: &scales,
         };
         let key = &snapshot.pdb.key;
-        decide(&situation, |owners| self.budgets.smallest_pod(key, owners), now)
+        let memory = self.memory.borrow();
+        decide(&situation, |owners| memory.smallest_pod(key, owners), now)
     }
 
     pub(crate) fn decide(&self) -> Decision {

@@ -1,18 +1,23 @@
 //! What `explain` prints.
 
 use controller_core::api::Caller;
+use controller_core::controller;
 use controller_core::meta::ObjectKey;
-use disruption_controller::explain::{explain, find};
+use controller_core::runtime::Failure;
+use disruption_controller::explain::explain;
 use serde_json::json;
 
 use crate::world::World;
 
-async fn explained(world: &World) -> String {
+async fn tried(world: &World) -> Result<String, Failure> {
     let client = world.server.client_as("explain/test");
     let caller = Caller::new(world.clock.clone());
     let key = ObjectKey::namespaced("default", "web");
-    let found = find(&client, &caller, &world.clock, &key).await.unwrap().unwrap();
-    explain(&found, world.clock.now()).unwrap().to_string()
+    controller::explain(client, caller, |pass, now| explain(pass, &key, now.wall)).await
+}
+
+async fn explained(world: &World) -> String {
+    tried(world).await.unwrap()
 }
 
 #[tokio::test(start_paused = true)]
@@ -194,13 +199,8 @@ async fn a_selector_that_selects_nothing_is_told() {
 #[tokio::test(start_paused = true)]
 async fn a_budget_that_is_not_there_is_none() {
     let world = World::new();
-    let client = world.server.client_as("explain/test");
-    let caller = Caller::new(world.clock.clone());
-    let key = ObjectKey::namespaced("default", "web");
-    assert!(
-        find(&client, &caller, &world.clock, &key)
-            .await
-            .unwrap()
-            .is_none()
+    assert_eq!(
+        tried(&world).await.unwrap_err().to_string(),
+        "no PodDisruptionBudget default/web"
     );
 }

@@ -29,6 +29,19 @@ async fn a_budget_without_pods_is_told_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_budget_that_selects_anew_is_told_nothing_again() {
+    let world = World::new();
+    world.pdb("web", "minAvailable", &json!(1));
+    let _controller = world.start();
+    world.pass(400).await;
+    world.edit_pdb("web", |pdb| {
+        pdb["spec"]["selector"]["matchLabels"]["app"] = json!("db");
+    });
+    world.pass(400).await;
+    assert_eq!(world.count_events("NoPods"), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_restart_repeats_no_event() {
     let world = World::new();
     world.pdb("web", "minAvailable", &json!(1));

@@ -140,6 +140,43 @@ async fn one_read_of_a_scale_serves_all_budgets_for_two_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_scale_that_hangs_holds_up_no_other_budget() {
+    let world = World::new();
+    world.define_widgets(true);
+    for number in 0..40 {
+        let app = number.to_string();
+        let widget = world.widget(&app, 1);
+        world.pod_of(&app, &app, Some(&widget));
+        let selector = json!({ "matchLabels": { "app": app } });
+        world.pdb_of(&format!("widget-{app}"), "maxUnavailable", &json!(1), &selector);
+    }
+    world.pods(2, None);
+    world.pdb("web", "minAvailable", &json!(1));
+    world.server.fail_next(
+        usize::MAX,
+        |request| request.subresource == "scale",
+        Fault::NoAnswer { takes_effect: false },
+    );
+    let mark = world.server.mark();
+    let _controller = world.start();
+    world.pass(1).await;
+    assert_eq!(world.numbers("web"), numbers(1, 2, 1, 2));
+    // So many of one apiVersion are read at a time; the rest has its turn when those have failed.
+    assert_eq!(world.scale_reads(mark), 16);
+    world.ready("web-0", false);
+    world.settle().await;
+    assert_eq!(world.allowed("web"), 0);
+    world.pass(15).await;
+    assert!(
+        world
+            .condition("widget-39")
+            .starts_with("False SyncFailed get */scale"),
+        "{}",
+        world.condition("widget-39")
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_kind_whose_definition_comes_later_is_found() {
     let world = World::new();
     let unknown = json!({

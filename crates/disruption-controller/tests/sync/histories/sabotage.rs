@@ -2,11 +2,12 @@
 
 use controller_core::leader::Leadership;
 use controller_core::runtime::App;
+use disruption_controller::DisruptionController;
 use disruption_controller::config::Config;
-use disruption_controller::{DisruptionController, run_over};
+use disruption_controller::view::PodWire;
 use futures::FutureExt;
 use harness::Run;
-use harness::sabotage::{Hoarding, edited, found, never_refused};
+use harness::sabotage::{edited, found, gone_where_refused, hoarding};
 use serde_json::Value;
 
 use super::suite::Budgets;
@@ -23,7 +24,7 @@ const WRITES_OVER_EVERY_VERSION: Run<Config> = |config, mut env| {
 
 /// A write that fails is not tried again.
 const FORGETS_TO_RETRY: Run<Config> = |config, mut env| {
-    env.client = never_refused(env.client);
+    env.client = gone_where_refused(env.client);
     DisruptionController::run(config, env).boxed()
 };
 
@@ -57,7 +58,7 @@ const LEADS_ALWAYS: Run<Config> = |config, mut env| {
 
 /// A relist is added to what is known of the pods.
 const KEEPS_PODS_THAT_A_RELIST_LACKS: Run<Config> =
-    |config, env| async move { run_over(&config, env, Hoarding::new).await }.boxed();
+    |config, env| DisruptionController::run(config, hoarding::<PodWire>(env)).boxed();
 
 #[test]
 fn a_patch_without_the_version_is_found() {

@@ -1,13 +1,14 @@
 //! The pods and budgets of one namespace, and which belong together.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use controller_core::meta::{ObjectKey, OwnerRef, Uid};
-use tokio::time::Instant;
 
+use super::budget::Budget;
 use super::tally::Tally;
-use super::{Budget, PdbChange, PodChange, Woken};
+use super::{PdbChange, PodChange, Woken};
 use crate::decide::Entry;
 use crate::route;
 use crate::selector::{Labels, Pair, Selector};
@@ -16,23 +17,25 @@ use crate::view::{PdbView, PodView};
 /// In builds with debug assertions the counts are checked after every change in namespaces of at most so many pods.
 const CHECKED_PODS: usize = 200;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Namespace {
-    pods: HashMap<Arc<str>, Arc<PodView>>,
-    budgets: HashMap<Arc<str>, Budget>,
+    pods: BTreeMap<Arc<str>, Arc<PodView>>,
+    budgets: BTreeMap<Arc<str>, Budget>,
     /// Budgets by the pairs of which their pods have one.
-    by_pair: HashMap<Pair, Vec<Arc<str>>>,
+    by_pair: BTreeMap<Pair, BTreeSet<Arc<str>>>,
     /// Those whose selector names no pair.
-    unpaired: Vec<Arc<str>>,
+    unpaired: BTreeSet<Arc<str>>,
 }
 
-type Owners = HashMap<Uid, BTreeSet<ObjectKey>>;
+/// The budgets that have pods of the controller of this uid.
+pub(super) type Owners = BTreeMap<Uid, BTreeSet<ObjectKey>>;
 
 impl Namespace {
     pub(super) fn is_empty(&self) -> bool {
         self.pods.is_empty() && self.budgets.is_empty()
     }
 
+    /// In the order of their names.
     pub(super) fn pods(&self) -> impl Iterator<Item = &Arc<PodView>> {
         self.pods.values()
     }
@@ -66,7 +69,7 @@ impl Namespace {
         key: &ObjectKey,
         new: Option<&Arc<PodView>>,
         owners: &mut Owners,
-        now: Instant,
+        now: Duration,
     ) -> PodChange {
         let old = match new {
             Some(new) => self.pods.insert(Arc::clone(&new.key.name), Arc::clone(new)),
@@ -116,27 +119,20 @@ impl Namespace {
     ) -> PdbChange {
         let Some(new) = new else {
             self.remove_pdb(&key.name, owners);
-            return PdbChange {
-                wakes: true,
-                ..PdbChange::default()
-            };
+            return PdbChange::default();
         };
         if let Some(budget) = self.budgets.get_mut(&key.name)
             && budget.pdb.uid == new.uid
             && budget.pdb.selector == new.selector
         {
-            if budget.lags(&new.version) {
-                return PdbChange::default();
-            }
-            let wakes = route::pdb_wakes(&budget.pdb, new);
-            budget.renew(new, &self.pods);
             return PdbChange {
-                wakes,
-                ..PdbChange::default()
+                wakes: budget.renew(new, &self.pods),
+                overlapping: None,
             };
         }
-        self.remove_pdb(&key.name, owners);
-        let mut budget = Budget::new(new);
+        let known = self.remove_pdb(&key.name, owners);
+        let known = known.filter(|known| known.pdb.uid == new.uid);
+        let mut budget = Budget::new(new, known.and_then(|known| known.seen));
         budget.renew(new, &self.pods);
         for pod in self.pods.values() {
             if new.selector.matches(&pod.labels) {
@@ -145,28 +141,10 @@ impl Namespace {
         }
         self.index(new);
         self.budgets.insert(Arc::clone(&new.key.name), budget);
+        let overlapping = look_for_overlaps.then(|| self.overlapping(&new.selector));
         PdbChange {
             wakes: true,
-            overlapping: look_for_overlaps
-                .then(|| self.overlapping(&new.selector))
-                .flatten(),
-        }
-    }
-
-    /// Our write to the version `base` of a budget made it `new`.
-    pub(super) fn wrote(&mut self, base: &str, new: &Arc<PdbView>) {
-        let Some(budget) = self.budgets.get_mut(&new.key.name) else {
-            return;
-        };
-        if budget.pdb.uid != new.uid {
-            return;
-        }
-        budget.sending = None;
-        budget.ours = Some(new.status.clone());
-        // The version after `base` is ours: what the watch shows after `base` is as new, or newer.
-        if *budget.pdb.version == *base {
-            budget.unshown.push_back(Arc::clone(&new.version));
-            budget.renew(new, &self.pods);
+            overlapping: overlapping.flatten(),
         }
     }
 
@@ -175,10 +153,8 @@ impl Namespace {
         if self.budgets.len() < 2 {
             return None;
         }
-        let ours = self.pods.values().filter(|pod| selector.matches(&pod.labels));
-        let mut ours: Vec<_> = ours.collect();
-        ours.sort_unstable_by(|a, b| a.key.name.cmp(&b.key.name));
-        ours.into_iter().find_map(|pod| {
+        let mut ours = self.pods.values().filter(|pod| selector.matches(&pod.labels));
+        ours.find_map(|pod| {
             let matching = self.matching(&pod.labels);
             (matching.len() > 1).then(|| (Arc::clone(pod), matching))
         })
@@ -202,28 +178,26 @@ impl Namespace {
     fn index(&mut self, pdb: &PdbView) {
         let name = &pdb.key.name;
         match pdb.selector.pairs() {
-            None => self.unpaired.push(Arc::clone(name)),
+            None => drop(self.unpaired.insert(Arc::clone(name))),
             Some(pairs) => {
                 for pair in pairs {
-                    self.by_pair.entry(pair).or_default().push(Arc::clone(name));
+                    self.by_pair.entry(pair).or_default().insert(Arc::clone(name));
                 }
             }
         }
     }
 
-    fn remove_pdb(&mut self, name: &Arc<str>, owners: &mut Owners) {
-        let Some(budget) = self.budgets.remove(name) else {
-            return;
-        };
+    fn remove_pdb(&mut self, name: &Arc<str>, owners: &mut Owners) -> Option<Budget> {
+        let budget = self.budgets.remove(name)?;
         for controller in budget.tally.controllers() {
             disown(owners, &controller.uid, &budget.pdb.key);
         }
         match budget.pdb.selector.pairs() {
-            None => self.unpaired.retain(|held| held != name),
+            None => drop(self.unpaired.remove(name)),
             Some(pairs) => {
                 for pair in pairs {
                     if let Some(names) = self.by_pair.get_mut(&pair) {
-                        names.retain(|held| held != name);
+                        names.remove(name);
                         if names.is_empty() {
                             self.by_pair.remove(&pair);
                         }
@@ -231,6 +205,7 @@ impl Namespace {
                 }
             }
         }
+        Some(budget)
     }
 
     /// The counts of a budget from scratch.

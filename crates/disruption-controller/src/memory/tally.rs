@@ -1,7 +1,7 @@
 //! The pods of one budget, counted.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use controller_core::meta::{OwnerRef, Uid};
@@ -10,15 +10,15 @@ use crate::decide::{Counts, Owned};
 use crate::view::PodView;
 
 /// The counts of a budget, which a pod is added to and taken from.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Tally {
     matched: i64,
     healthy: i64,
     unmanaged: i64,
-    controllers: HashMap<Arc<OwnerRef>, Group>,
+    controllers: BTreeMap<Arc<OwnerRef>, Group>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Group {
     pods: i64,
     terminating: i64,
@@ -72,31 +72,22 @@ impl Tally {
         self.controllers.keys()
     }
 
-    /// As the rules read it, in an order that the pods' does not change.
+    /// As the rules read it.
     pub(super) fn counts(&self) -> Counts {
-        let mut controllers: Vec<_> = self
-            .controllers
-            .iter()
-            .map(|(controller, group)| Owned {
-                controller: Arc::clone(controller),
-                pods: group.pods,
-                terminating: group.terminating,
-            })
-            .collect();
-        controllers.sort_unstable_by(|a, b| order(&a.controller).cmp(&order(&b.controller)));
+        let controllers = self.controllers.iter().map(|(controller, group)| Owned {
+            controller: Arc::clone(controller),
+            pods: group.pods,
+            terminating: group.terminating,
+        });
         Counts {
             matched: self.matched,
             healthy: self.healthy,
             unmanaged: self.unmanaged,
-            controllers,
+            controllers: controllers.collect(),
         }
     }
 }
 
 fn healthy(pod: &PodView) -> i64 {
     i64::from(pod.ready && !pod.deleting)
-}
-
-fn order(owner: &OwnerRef) -> (&Uid, &str, &str, &str) {
-    (&owner.uid, &owner.name, &owner.kind, &owner.api_version)
 }

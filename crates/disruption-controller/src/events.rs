@@ -1,0 +1,144 @@
+//! What people are told of budgets: events once when something begins, not at every sync; lines of the log, numbers.
+//!
+//! | rule | function | test |
+//! |---|---|---|
+//! | DIS-10 | `Seen::news` | `tests/sync/notes.rs::a_budget_without_pods_is_told_once`, `tests/sync/notes.rs::a_restart_repeats_no_event` |
+//! | DIS-13 | `Event::record` | `tests/sync/notes.rs::a_pod_that_several_budgets_match_is_told_once` |
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use controller_core::events::{Event as Published, EventType, Recorder, reference};
+use controller_core::meta::{ObjectKey, Uid};
+
+use crate::decide::Cause;
+use crate::metrics::Numbers;
+use crate::view::{PdbView, PodView};
+
+/// What there is to tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A budget selects no pods (DIS-10).
+    NoPods(Arc<PdbView>),
+    /// So many of its pods have no controller, and their number matters (DIS-2).
+    Unmanaged(Arc<PdbView>, i64),
+    /// It cannot be computed (DIS-9).
+    CannotCompute(Arc<PdbView>, Cause),
+    /// A pod of it, of this name and uid, was approved to go and stayed (DIS-6).
+    NotDeleted(Arc<PdbView>, Arc<str>, Uid),
+    /// Several budgets match a pod (DIS-13).
+    Overlap(Arc<PodView>, Vec<Arc<str>>),
+    /// Another writer has undone our status.
+    Undone,
+    /// Another writer, this field manager, keeps undoing our status (CORE-17).
+    Rival(Arc<PdbView>, String),
+    /// A status was written, so long after its pods had changed.
+    Written(Duration),
+    /// A `/scale` was read, with this HTTP status code; none where no answer came.
+    ScaleRead(Option<u16>),
+}
+
+/// What a budget was like when it was last computed, as far as events are about it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Seen {
+    /// It selects no pods.
+    pub no_pods: bool,
+    /// How many of its pods have no controller, where their number matters.
+    pub unmanaged: i64,
+    /// Why it cannot be computed.
+    pub failure: Option<Cause>,
+}
+
+impl Seen {
+    /// What is news of `pdb`, which was `before` like that. What was so before this process looked is none: it is told
+    /// at the first look only if it `wrote` then.
+    pub fn news(&self, before: Option<&Self>, pdb: &Arc<PdbView>, wrote: bool) -> Vec<Event> {
+        let is_news = |was: fn(&Self, &Self) -> bool| before.map_or(wrote, |before| !was(before, self));
+        let failed_alike = |before: &Self, now: &Self| match (&before.failure, &now.failure) {
+            (Some(before), Some(now)) => before.is_like(now),
+            (before, now) => before.is_none() && now.is_none(),
+        };
+        let failure = self.failure.as_ref().filter(|_| is_news(failed_alike));
+        let no_pods = self.no_pods && is_news(|before, _| before.no_pods);
+        let unmanaged = self.unmanaged > 0 && is_news(|before, _| before.unmanaged > 0);
+        let events = [
+            failure.map(|cause| Event::CannotCompute(Arc::clone(pdb), cause.clone())),
+            no_pods.then(|| Event::NoPods(Arc::clone(pdb))),
+            unmanaged.then(|| Event::Unmanaged(Arc::clone(pdb), self.unmanaged)),
+        ];
+        events.into_iter().flatten().collect()
+    }
+}
+
+impl Event {
+    /// Tells it.
+    pub fn record(self, numbers: &Numbers, recorder: &Recorder) {
+        match self {
+            Self::NoPods(pdb) => {
+                let note = "No matching pods found".to_owned();
+                on_pdb(recorder, &pdb, EventType::Normal, "NoPods", note);
+            }
+            Self::Unmanaged(pdb, pods) => {
+                let note = format!(
+                    "{pods} of the pods that this PodDisruptionBudget selects are unmanaged: no controller says how \
+                     many of them there should be, so they do not count as expected. To account for them, set \
+                     \".spec.minAvailable\" to an integer."
+                );
+                on_pdb(recorder, &pdb, EventType::Warning, "UnmanagedPods", note);
+            }
+            Self::CannotCompute(pdb, cause) => {
+                let note = format!("Failed to calculate the number of expected pods: {cause}");
+                tracing::warn!(pdb = %pdb.key, "{note}");
+                let reason = "CalculateExpectedPodCountFailed";
+                on_pdb(recorder, &pdb, EventType::Warning, reason, note);
+            }
+            Self::NotDeleted(pdb, name, uid) => {
+                let note = format!("Pod was expected by PDB {} to be deleted but it wasn't", pdb.key);
+                let namespace = pdb.key.namespace.clone();
+                on_pod(recorder, &ObjectKey { namespace, name }, &uid, "NotDeleted", note);
+            }
+            Self::Overlap(pod, pdbs) => {
+                let note = format!(
+                    "Pod {} matches multiple PodDisruptionBudgets, so the eviction API refuses to evict it: {}",
+                    pod.key,
+                    pdbs.join(", ")
+                );
+                tracing::warn!(pod = %pod.key, "{note}");
+                on_pod(recorder, &pod.key, &pod.uid, "MultiplePodDisruptionBudgets", note);
+            }
+            Self::Undone => numbers.rival_writes.inc(),
+            Self::Rival(pdb, manager) => {
+                let note = format!(
+                    "{manager} keeps writing another status over that of this and perhaps other \
+                     PodDisruptionBudgets; writes to them back off. Does the built-in disruption controller still run?"
+                );
+                tracing::warn!(pdb = %pdb.key, manager, "rival: {note}");
+                on_pdb(recorder, &pdb, EventType::Warning, "RivalWriter", note);
+            }
+            Self::Written(lag) => numbers.lag.observe(lag.as_secs_f64()),
+            Self::ScaleRead(code) => numbers.scale_read(code),
+        }
+    }
+}
+
+fn on_pdb(recorder: &Recorder, pdb: &PdbView, type_: EventType, reason: &'static str, note: String) {
+    recorder.publish(Published {
+        regarding: reference("policy/v1", "PodDisruptionBudget", &pdb.key, &pdb.uid),
+        related: None,
+        type_,
+        reason,
+        action: "Compute",
+        note,
+    });
+}
+
+fn on_pod(recorder: &Recorder, pod: &ObjectKey, uid: &Uid, reason: &'static str, note: String) {
+    recorder.publish(Published {
+        regarding: reference("v1", "Pod", pod, uid),
+        related: None,
+        type_: EventType::Warning,
+        reason,
+        action: "Compute",
+        note,
+    });
+}

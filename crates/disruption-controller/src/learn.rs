@@ -1,0 +1,65 @@
+//! What follows from the end of a step: what is remembered of it, and told.
+
+use std::sync::Arc;
+
+use controller_core::controller::{Context, Outcome};
+use controller_core::meta::ObjectKey;
+use controller_core::rival::{Pace, Verdict};
+
+use crate::DisruptionController;
+use crate::events::{Event, Seen};
+use crate::memory::Budget;
+use crate::requests::StatusWrite;
+
+/// A budget was computed; `wrote` says whether that changed its status.
+pub(crate) fn seen(cx: &mut Context<'_, DisruptionController>, key: &ObjectKey, seen: Seen, wrote: bool) {
+    let Some(budget) = cx.memory.budget(key) else {
+        return;
+    };
+    for event in seen.news(budget.seen.as_ref(), &budget.pdb, wrote) {
+        cx.out.record(event);
+    }
+    cx.memory.change(key, None, |budget| {
+        if wrote {
+            budget.seen = Some(seen);
+        } else {
+            budget.left(seen);
+        }
+    });
+}
+
+/// The write of a status has ended.
+pub(crate) fn outcome(cx: &mut Context<'_, DisruptionController>, write: &StatusWrite, outcome: &Outcome) {
+    let status = &write.status;
+    let ended = |budget: &mut Budget| (Arc::clone(&budget.pdb), budget.ended(outcome));
+    let Some((pdb, behind)) = cx.memory.change(&status.pdb, Some(&status.uid), ended) else {
+        return;
+    };
+    if !matches!(outcome, Outcome::Accepted(_)) {
+        return;
+    }
+    cx.memory.rivals.wrote(&status.pdb, cx.now.uptime);
+    if let Some(since) = behind {
+        cx.out.record(Event::Written(cx.now.uptime.saturating_sub(since)));
+    }
+    seen(cx, &status.pdb, write.seen.clone(), true);
+    for (pod, uid) in &write.overdue {
+        let event = Event::NotDeleted(Arc::clone(&pdb), Arc::clone(pod), uid.clone());
+        cx.out.record(event);
+    }
+}
+
+/// Another writer has undone the status of a budget: it is named once.
+pub(crate) fn undone(cx: &mut Context<'_, DisruptionController>, key: &ObjectKey) {
+    let verdict = cx.memory.rivals.undone(Pace::default(), key, cx.now.uptime);
+    cx.out.record(Event::Undone);
+    let (Verdict::BackOff { first: true, .. }, Some(budget)) = (verdict, cx.memory.budget(key)) else {
+        return;
+    };
+    let pdb = Arc::clone(&budget.pdb);
+    let manager = pdb.written_by.as_deref().unwrap_or("an unknown field manager");
+    let manager = manager.to_owned();
+    if cx.memory.rivals.may_warn(&manager, cx.now.uptime) {
+        cx.out.record(Event::Rival(pdb, manager));
+    }
+}

@@ -1,0 +1,186 @@
+//! What is remembered of one budget.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use controller_core::controller::Outcome;
+use controller_core::meta::Uid;
+use jiff::Timestamp;
+
+use super::tally::Tally;
+use crate::decide::{Decision, Fate, Write, fate};
+use crate::events::Seen;
+use crate::route;
+use crate::view::{PdbView, PodView, Status};
+
+/// A budget.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Budget {
+    pub(crate) pdb: Arc<PdbView>,
+    pub(super) tally: Tally,
+    /// The pods of its `disruptedPods`: when each was approved to go, and which uid had its name when that was first
+    /// seen (DIS-6).
+    entries: BTreeMap<Arc<str>, (Timestamp, Option<Uid>)>,
+    sending: Option<Sending>,
+    /// What a write of unknown fate allows; nothing once a newer version is known.
+    in_doubt: i64,
+    /// What it was computed with last; nothing when that does not hold any more.
+    pub(crate) basis: Option<Basis>,
+    /// Since when its status does not say what its pods are.
+    pub(super) behind: Option<Duration>,
+    /// The status that we wrote last.
+    pub(crate) ours: Option<Status>,
+    /// What events are about, when it was computed last.
+    pub(crate) seen: Option<Seen>,
+}
+
+/// A status that is on its way.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Sending {
+    /// What it makes of the budget.
+    made: PdbView,
+    /// Since when the status before it does not say what the pods are.
+    behind: Option<Duration>,
+}
+
+/// What the number allowed is made of, besides the healthy pods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Basis {
+    desired: i64,
+    going: i64,
+    by_scale: bool,
+}
+
+impl Basis {
+    /// That of a decision; `by_scale` says whether scales were needed.
+    pub(crate) fn of(decision: &Decision, by_scale: bool) -> Self {
+        match decision.result {
+            Ok(numbers) => Self {
+                desired: numbers.desired.into(),
+                going: decision.going,
+                by_scale,
+            },
+            // What fails allows nothing: nothing is less.
+            Err(_) => Self {
+                desired: i64::MAX,
+                going: 0,
+                by_scale: false,
+            },
+        }
+    }
+}
+
+impl Budget {
+    pub(super) fn new(pdb: &Arc<PdbView>, seen: Option<Seen>) -> Self {
+        Self {
+            pdb: Arc::clone(pdb),
+            tally: Tally::default(),
+            entries: BTreeMap::new(),
+            sending: None,
+            in_doubt: 0,
+            basis: None,
+            behind: None,
+            ours: None,
+            seen,
+        }
+    }
+
+    /// Takes over a newer version, and remembers which pod each new entry is about, as of now. Returns whether the
+    /// change concerns a rule: our own write does not.
+    pub(super) fn renew(&mut self, pdb: &Arc<PdbView>, pods: &BTreeMap<Arc<str>, Arc<PodView>>) -> bool {
+        let sending = self.sending.as_ref();
+        let ours = sending.filter(|sending| sending.made.status == pdb.status);
+        let wakes = route::pdb_wakes(ours.map_or(&*self.pdb, |ours| &ours.made), pdb);
+        if pdb.version != self.pdb.version {
+            // A write of an older version has been carried out by now, or is a conflict.
+            self.in_doubt = 0;
+        }
+        self.pdb = Arc::clone(pdb);
+        let entries = &self.pdb.status.disrupted_pods;
+        self.entries
+            .retain(|name, (since, _)| entries.get(name) == Some(&*since));
+        for (name, since) in entries {
+            let uid = || pods.get(name).map(|pod| pod.uid.clone());
+            self.entries
+                .entry(Arc::clone(name))
+                .or_insert_with(|| (*since, uid()));
+        }
+        wakes
+    }
+
+    /// The pod of a name that an entry is about has come after the entry: it may be the one that is to go.
+    pub(super) fn note_pod(&mut self, pod: &PodView) {
+        if let Some((_, seen @ None)) = self.entries.get_mut(&pod.key.name) {
+            *seen = Some(pod.uid.clone());
+        }
+    }
+
+    pub(super) fn fate(&self, name: &Arc<str>, since: Timestamp, pod: Option<&Arc<PodView>>) -> Fate {
+        let pod = pod.filter(|pod| self.pdb.selector.matches(&pod.labels));
+        let seen = self.entries.get(name).and_then(|(_, seen)| seen.as_ref());
+        fate(pod.map(|pod| &**pod), seen, since)
+    }
+
+    /// Whether less may be allowed now than the API server believes. `other_controllers` says that a controller
+    /// came or went.
+    pub(super) fn is_urgent(&mut self, other_controllers: bool) -> bool {
+        if other_controllers {
+            // Their scales are not known.
+            self.basis = self.basis.filter(|basis| !basis.by_scale);
+        }
+        self.basis.is_none() || route::urgency(self.estimate(), self.promised())
+    }
+
+    /// What is allowed now for certain: nothing, when what it was computed with last does not hold any more.
+    fn estimate(&self) -> i64 {
+        self.basis.map_or(0, |basis| {
+            let healthy = self.tally.healthy().saturating_sub(basis.going);
+            healthy.saturating_sub(basis.desired).max(0)
+        })
+    }
+
+    /// The most that the API server may believe to be allowed.
+    fn promised(&self) -> i64 {
+        let sending = self.sending.iter();
+        let sent = sending.map(|sending| sending.made.status.disruptions_allowed);
+        let held = self.pdb.status.disruptions_allowed.max(self.in_doubt);
+        sent.fold(held, i64::max)
+    }
+
+    /// This write is being sent.
+    pub(crate) fn sent(&mut self, write: &Write) {
+        self.sending = Some(Sending {
+            made: write.applied_to(&self.pdb, None),
+            behind: self.behind.take(),
+        });
+    }
+
+    /// The write has ended; since when the status did not say what the pods are, where it does now.
+    pub(crate) fn ended(&mut self, outcome: &Outcome) -> Option<Duration> {
+        let Sending { made, behind } = self.sending.take()?;
+        match outcome {
+            Outcome::Accepted(_) => {
+                self.ours = Some(made.status);
+                return behind;
+            }
+            Outcome::Failed(failed) if failed.fate_unknown() && made.version == self.pdb.version => {
+                self.in_doubt = self.in_doubt.max(made.status.disruptions_allowed);
+            }
+            Outcome::Failed(_) | Outcome::Planned => {}
+        }
+        self.behind = behind.or(self.behind);
+        None
+    }
+
+    /// Nothing was written, for nothing was to be; this was seen.
+    pub(crate) fn left(&mut self, seen: Seen) {
+        self.behind = None;
+        self.seen = Some(seen);
+    }
+
+    /// Whether [`left`](Self::left) with `seen` would change nothing.
+    pub(crate) fn is_left(&self, seen: &Seen) -> bool {
+        self.behind.is_none() && self.seen.as_ref() == Some(seen)
+    }
+}

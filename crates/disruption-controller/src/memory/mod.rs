@@ -1,0 +1,308 @@
+//! What is remembered, and whom a change wakes: which pods each budget has and how many of them are healthy, kept by
+//! differences. So a change of a pod costs the same in a namespace of 20 and of 20,000 pods.
+//!
+//! Numbers and views come from here alone: within a relist the memory trails the store, and a count of the old selector
+//! must not be written at the new version.
+//!
+//! | rule | function | test |
+//! |---|---|---|
+//! | DIS-12 | `Memory::owned_by`, `below` | `tests/sync/scales.rs::a_change_of_the_replicas_changes_the_budget_at_once` |
+//! | DIS-13 | `Memory::pod_changed` | `src/memory/tests.rs::a_pod_wakes_every_budget_that_matches_it`, `tests/sync/pods.rs::a_pod_that_several_budgets_match_counts_for_all` |
+//! | DIS-14 | `Memory::pod_changed`, `Namespace::matching`, `Budget::is_urgent` | `src/memory/tests.rs::a_value_below_the_last_written_one_is_urgent`, `tests/decide_props.rs::incremental_counts_equal_a_count_from_scratch` |
+//! | DIS-16 | `Memory::pdb_changed` | `tests/sync/budgets.rs::a_deleted_budget_leaves_nothing_behind` |
+
+mod budget;
+mod namespace;
+mod tally;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use controller_core::controller::{Context, Observed, Wake, Watches};
+use controller_core::informer::{Change, View};
+use controller_core::meta::{ObjectKey, OwnerRef, Uid};
+use controller_core::rival::Contests;
+
+pub use self::budget::Basis;
+pub(crate) use self::budget::Budget;
+use self::namespace::{Namespace, Owners};
+use crate::decide::{Counts, Entry, SYNC_FAILED, Stale, stale};
+use crate::discovery::Kind;
+use crate::events::Event;
+use crate::next::Key;
+use crate::route::COALESCE;
+use crate::view::{PdbView, PodView, WorkloadView};
+use crate::{DisruptionController, Workloads};
+
+/// What is remembered between steps.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Memory {
+    namespaces: BTreeMap<Arc<str>, Namespace>,
+    owners: Owners,
+    /// By `apiVersion`, the kinds of those that have a kind with a scale: as long as a scale is there, discovery need
+    /// not be asked where it is.
+    pub(crate) kinds: BTreeMap<Arc<str>, Arc<Vec<Kind>>>,
+    /// Whose statuses another writer keeps undoing (CORE-17).
+    pub(crate) rivals: Contests<ObjectKey, Duration>,
+}
+
+/// A budget whose pods have changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Woken {
+    /// Which.
+    pub pdb: ObjectKey,
+    /// Whether less may be allowed than what was written last: then there is nothing to wait for (DIS-14).
+    pub urgent: bool,
+}
+
+/// What a change of a pod comes to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodChange {
+    /// The budgets whose numbers may change.
+    pub woken: Vec<Woken>,
+    /// The budgets that match the pod, when there are several and there were not before (DIS-13).
+    pub overlapping: Vec<Arc<str>>,
+}
+
+/// What a change of a budget comes to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PdbChange {
+    /// Whether it is to be computed.
+    pub wakes: bool,
+    /// A pod that it matches beside other budgets, and all that match it, when it is new or selects anew (DIS-13).
+    pub overlapping: Option<(Arc<PodView>, Vec<Arc<str>>)>,
+}
+
+/// What a budget is computed from.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// The newest version of it that is known.
+    pub pdb: Arc<PdbView>,
+    /// Its pods.
+    pub counts: Counts,
+    /// Its `disruptedPods`.
+    pub entries: Vec<Entry>,
+}
+
+impl Watches<PodView> for DisruptionController {
+    fn changed(&self, cx: &mut Context<'_, Self>, change: Change<'_, PodView>) {
+        let (key, new) = is_now(&change);
+        // Outside of a term, too: it is handed out in the next one.
+        let wake = match new.map_or(Stale::Never, |pod| stale(pod)) {
+            Stale::From(at) => Wake::At(at),
+            Stale::Never => Wake::Never,
+        };
+        cx.out.wake_at(Key::StalePod(key.clone()), wake);
+        let changed = cx.memory.pod_changed(key, new, cx.now.uptime);
+        if !cx.leading {
+            return;
+        }
+        if let (Some(pod), false) = (new, changed.overlapping.is_empty()) {
+            cx.out
+                .record(Event::Overlap(Arc::clone(pod), changed.overlapping));
+        }
+        for Woken { pdb, urgent } in changed.woken {
+            let wake = if urgent { Wake::Now } else { Wake::Within(COALESCE) };
+            cx.out.wake_at(Key::Budget(pdb), wake);
+        }
+    }
+}
+
+impl Watches<PdbView> for DisruptionController {
+    fn changed(&self, cx: &mut Context<'_, Self>, change: Change<'_, PdbView>) {
+        let (key, new) = is_now(&change);
+        let changed = cx.memory.pdb_changed(key, new, cx.leading);
+        if new.is_none() {
+            cx.out.wake_at(Key::Recheck(key.clone()), Wake::Never);
+        }
+        if !cx.leading {
+            return;
+        }
+        if let Some((pod, pdbs)) = changed.overlapping {
+            cx.out.record(Event::Overlap(pod, pdbs));
+        }
+        if changed.wakes {
+            cx.out.wake(Key::Budget(key.clone()));
+        }
+    }
+}
+
+impl Watches<WorkloadView> for DisruptionController {
+    /// Every change of the view concerns the budgets of its pods: nothing else is in it.
+    fn changed(&self, cx: &mut Context<'_, Self>, change: Change<'_, WorkloadView>) {
+        let (Change::Added(workload) | Change::Updated { new: workload, .. } | Change::Deleted(workload)) =
+            change;
+        if !cx.leading {
+            return;
+        }
+        for uid in below(&cx.stores.workloads, &workload.uid) {
+            for pdb in cx.memory.owned_by(&uid) {
+                cx.out.wake(Key::Budget(pdb));
+            }
+        }
+    }
+}
+
+/// Something besides an object has changed. A write that the watch does not show in time stands all the same: the next
+/// one names its version.
+pub(crate) fn observe(
+    cx: &mut Context<'_, DisruptionController>,
+    observed: &Observed<'_, DisruptionController>,
+) {
+    if *observed == Observed::Leading(true) {
+        for pdb in cx.memory.keys() {
+            cx.out.wake(Key::Budget(pdb));
+        }
+    }
+}
+
+/// Which object it is, and what it is now.
+fn is_now<'a, V: View>(change: &Change<'a, V>) -> (&'a ObjectKey, Option<&'a Arc<V>>) {
+    match change {
+        Change::Added(new) | Change::Updated { new, .. } => (new.key(), Some(new)),
+        Change::Deleted(last) => (last.key(), None),
+    }
+}
+
+/// The controllers of pods that follow this workload: itself, and the `ReplicaSets` that it controls.
+fn below(workloads: &Workloads, workload: &Uid) -> Vec<Uid> {
+    let replica_sets = workloads.replica_sets.by_index(workload);
+    let below = replica_sets.iter().map(|replica_set| replica_set.uid.clone());
+    below.chain([workload.clone()]).collect()
+}
+
+impl Memory {
+    /// The pod `key` is `new` now, or gone, as of `now`.
+    pub fn pod_changed(&mut self, key: &ObjectKey, new: Option<&Arc<PodView>>, now: Duration) -> PodChange {
+        self.in_namespace(key, |namespace, owners| {
+            namespace.change_pod(key, new, owners, now)
+        })
+    }
+
+    /// The budget `key` is `new` now, or gone. Overlaps with others are looked for only where somebody listens.
+    pub fn pdb_changed(
+        &mut self,
+        key: &ObjectKey,
+        new: Option<&Arc<PdbView>>,
+        look_for_overlaps: bool,
+    ) -> PdbChange {
+        if new.is_none() {
+            self.rivals.forget(key);
+        }
+        self.in_namespace(key, |namespace, owners| {
+            namespace.change_pdb(key, new, owners, look_for_overlaps)
+        })
+    }
+
+    fn in_namespace<T: Default>(
+        &mut self,
+        key: &ObjectKey,
+        change: impl FnOnce(&mut Namespace, &mut Owners) -> T,
+    ) -> T {
+        let Some(name) = &key.namespace else {
+            return T::default();
+        };
+        let namespace = self.namespaces.entry(Arc::clone(name)).or_default();
+        let changed = change(namespace, &mut self.owners);
+        namespace.check();
+        if namespace.is_empty() {
+            self.namespaces.remove(name);
+        }
+        changed
+    }
+
+    /// The budget `key` as it is now; nothing when there is none.
+    pub fn snapshot(&self, key: &ObjectKey) -> Option<Snapshot> {
+        let (namespace, budget) = self.find(key)?;
+        Some(Snapshot {
+            pdb: Arc::clone(&budget.pdb),
+            counts: budget.tally.counts(),
+            entries: namespace.entries(budget),
+        })
+    }
+
+    /// The name of the first pod of the budget that is of one of these controllers. It scans the namespace.
+    pub fn smallest_pod(&self, key: &ObjectKey, controllers: &[&OwnerRef]) -> Option<Arc<str>> {
+        let (namespace, budget) = self.find(key)?;
+        let mut pods = namespace.pods();
+        let first = pods.find(|pod| {
+            let controller = pod.controller.as_deref();
+            controller.is_some_and(|controller| controllers.contains(&controller))
+                && budget.pdb.selector.matches(&pod.labels)
+        });
+        first.map(|pod| Arc::clone(&pod.key.name))
+    }
+
+    /// Those that have pods of the controller of this uid (DIS-12).
+    fn owned_by(&self, controller: &Uid) -> Vec<ObjectKey> {
+        let budgets = self.owners.get(controller);
+        budgets.into_iter().flatten().cloned().collect()
+    }
+
+    /// Every budget, in order.
+    fn keys(&self) -> Vec<ObjectKey> {
+        let budgets = self.budgets();
+        budgets.map(|budget| budget.pdb.key.clone()).collect()
+    }
+
+    /// What discovery says of the kinds of `api_version`, if it says anything.
+    pub(crate) fn discovered(&mut self, api_version: &Arc<str>, kinds: Option<&Arc<Vec<Kind>>>) {
+        match kinds.filter(|kinds| kinds.iter().any(|kind| kind.scales)) {
+            Some(kinds) => drop(self.kinds.insert(Arc::clone(api_version), Arc::clone(kinds))),
+            None => drop(self.kinds.remove(api_version)),
+        }
+    }
+
+    /// How many budgets allow disruptions, allow none, and cannot be computed.
+    pub fn states(&self) -> [i64; 3] {
+        let mut states = [0; 3];
+        for budget in self.budgets() {
+            let held = &budget.pdb.status;
+            let condition = held.condition.as_ref();
+            let failed = condition.is_some_and(|condition| *condition.reason == *SYNC_FAILED);
+            let state = match (failed, held.disruptions_allowed) {
+                (true, _) => 2,
+                (false, 1..) => 0,
+                (false, _) => 1,
+            };
+            states[state] += 1;
+        }
+        states
+    }
+
+    /// The counts of the budget `key`, counted from scratch: what [`Memory::snapshot`] must say.
+    pub fn recounted(&self, key: &ObjectKey) -> Option<Counts> {
+        let (namespace, budget) = self.find(key)?;
+        Some(namespace.recount(budget).counts())
+    }
+
+    fn budgets(&self) -> impl Iterator<Item = &Budget> {
+        self.namespaces.values().flat_map(Namespace::budgets)
+    }
+
+    fn find(&self, key: &ObjectKey) -> Option<(&Namespace, &Budget)> {
+        let namespace = self.namespaces.get(key.namespace.as_ref()?)?;
+        Some((namespace, namespace.budget(&key.name)?))
+    }
+
+    /// What is known of the budget `key`.
+    pub(crate) fn budget(&self, key: &ObjectKey) -> Option<&Budget> {
+        self.find(key).map(|(_, budget)| budget)
+    }
+
+    /// Lets `change` at the budget of this name, and of this uid if one is named, if it is there.
+    pub(crate) fn change<T>(
+        &mut self,
+        key: &ObjectKey,
+        uid: Option<&Uid>,
+        change: impl FnOnce(&mut Budget) -> T,
+    ) -> Option<T> {
+        let namespace = self.namespaces.get_mut(key.namespace.as_ref()?)?;
+        let budget = namespace.budget_mut(&key.name)?;
+        uid.is_none_or(|uid| budget.pdb.uid == *uid)
+            .then(|| change(budget))
+    }
+}

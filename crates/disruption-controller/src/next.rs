@@ -1,0 +1,364 @@
+//! What is done next for one budget or pod, and what follows from it.
+//!
+//! One pod that turns unready, followed through the controller: see `docs/architecture.md`.
+//!
+//! | rule | function | test |
+//! |---|---|---|
+//! | DIS-9 | `left` | `tests/sync/failures.rs::a_scale_that_cannot_be_read_allows_nothing_until_it_can`, `tests/sync/failures.rs::a_status_that_cannot_be_written_is_written_when_it_can` |
+//! | DIS-12 | `next_of_budget` | `tests/sync/scales.rs::the_scale_of_a_custom_resource_is_read_again_every_30_seconds` |
+//! | DIS-14 | `next_of_write` | `tests/passes.rs::what_allows_more_waits_for_the_next_pass`, `tests/passes.rs::what_allows_less_is_written_in_the_same_pass`, `tests/sync/races.rs::a_write_that_waits_for_its_turn_does_not_allow_what_the_pods_do_not_allow_any_more` |
+//! | DIS-15 | `next_of_pod` | `tests/sync/stale.rs::a_stale_condition_is_reset_after_two_minutes` |
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use controller_core::api::CallFailed;
+use controller_core::controller::{
+    Ask, Context, Controller, Driver, Failed, Learnt, Look, Mutation, Observed, Outcome, Queue, Reply, Retry,
+    RetryLimit, Step, Wake,
+};
+use controller_core::events::Recorder;
+use controller_core::meta::ObjectKey;
+use prometheus::Registry;
+
+use crate::decide::{self, Decision, Demand, Plan, SCALE_REREAD, Situation, Stale, demand, stale};
+use crate::events::{Event, Seen};
+use crate::learn;
+use crate::memory::{self, Basis, Budget, Memory, Snapshot};
+use crate::requests::{Answer, Question, Reset, SERVES_FOR, StatusWrite, Write};
+use crate::route::{self, COALESCE};
+use crate::scales::{Found, Sources};
+use crate::view::PodView;
+use crate::{DisruptionController, NAME, Stores, metrics};
+
+/// Names of the queues in the metrics, as upstream has them.
+const QUEUES: [&str; 3] = ["disruption", "disruption_recheck", "stale_pod_disruption"];
+/// How soon at the latest what failed is tried again: what refused it may be mended at any time.
+const RETRY_LAST: Duration = Duration::from_mins(1);
+
+/// What is looked at.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Key {
+    /// A budget is to be computed.
+    Budget(ObjectKey),
+    /// A budget is to be computed because its time has come.
+    Recheck(ObjectKey),
+    /// A pod's condition is stale.
+    StalePod(ObjectKey),
+}
+
+/// A change of the memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// The number allowed is made of this. Noted before the write, so that it is known while that is on its way which
+    /// changes cannot wait (DIS-14).
+    Basis(ObjectKey, Basis),
+    /// Nothing is to be written, and this was seen.
+    Left(ObjectKey, Seen),
+    /// Another writer has undone our status.
+    Undone(ObjectKey),
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Budget(key) | Self::Recheck(key) | Self::StalePod(key)) = self;
+        key.fmt(f)
+    }
+}
+
+impl Controller for DisruptionController {
+    type Stores = Stores;
+    type Memory = Memory;
+    type Key = Key;
+    type Question = Question;
+    type Write = Write;
+    type Note = Note;
+    type Event = Event;
+
+    const NAME: &'static str = NAME;
+
+    fn queues(&self) -> Vec<Queue> {
+        let queues = QUEUES.map(|name| Queue {
+            name: Some(name),
+            workers: self.concurrent_syncs,
+            reads_hold_workers: false,
+            retry: Retry::RateLimited(RetryLimit::up_to(RETRY_LAST)),
+            ..Queue::FIFO
+        });
+        queues.to_vec()
+    }
+
+    fn queue_of(&self, key: &Key) -> usize {
+        match key {
+            Key::Budget(_) => 0,
+            Key::Recheck(_) => 1,
+            Key::StalePod(_) => 2,
+        }
+    }
+
+    fn observe(&self, cx: &mut Context<'_, Self>, observed: Observed<'_, Self>) {
+        memory::observe(cx, &observed);
+    }
+
+    fn next(&self, look: &Look<'_, Self>, key: &Key) -> Step<Self> {
+        match key {
+            Key::Budget(pdb) => next_of_budget(look, pdb),
+            // Not computed here: a budget is in one pass at a time.
+            Key::Recheck(pdb) => Step::Done(vec![(Key::Budget(pdb.clone()), Wake::Now)]),
+            Key::StalePod(pod) => next_of_pod(look, pod),
+        }
+    }
+
+    fn learn(&self, cx: &mut Context<'_, Self>, _: &Key, learnt: Learnt<'_, Self>) {
+        match learnt {
+            Learnt::Noted(Note::Basis(pdb, basis)) => {
+                cx.memory.change(&pdb, None, |budget| budget.basis = Some(basis));
+            }
+            Learnt::Noted(Note::Left(pdb, seen)) => learn::seen(cx, &pdb, seen, false),
+            Learnt::Noted(Note::Undone(pdb)) => learn::undone(cx, &pdb),
+            Learnt::Sent(Ask::Write(Write::Status(write))) => {
+                let status = &write.status;
+                let sent = |budget: &mut Budget| budget.sent(status);
+                cx.memory.change(&status.pdb, Some(&status.uid), sent);
+            }
+            Learnt::Outcome(Write::Status(write), outcome) => learn::outcome(cx, write, outcome),
+            Learnt::Answer(Question::Scale(_), reply) => {
+                let code = reply.value.as_ref().map_or_else(CallFailed::code, |_| Some(200));
+                cx.out.record(Event::ScaleRead(code));
+            }
+            Learnt::Answer(Question::Kinds(api_version), reply) => {
+                if let Ok(Answer::Kinds(kinds)) = &reply.value {
+                    cx.memory.discovered(api_version, Some(kinds));
+                } else {
+                    cx.memory.discovered(api_version, None);
+                }
+            }
+            Learnt::Sent(_) | Learnt::Outcome(Write::Reset(_), _) | Learnt::Answer(..) => {}
+        }
+    }
+
+    fn shows(&self, stores: &Stores, write: &Write, mutation: &mut Mutation<'_, '_, Self>) {
+        let mutation = mutation.guarded();
+        match write {
+            Write::Status(write) => {
+                let version = mutation.accepted().and_then(|accepted| accepted.version);
+                let (key, write) = (&write.status.pdb, Arc::clone(write));
+                mutation.patch(&stores.pdbs, key, move |pdb| {
+                    write.status.applied_to(pdb, version)
+                });
+            }
+            Write::Reset(reset) => {
+                let target = Arc::clone(&reset.target);
+                mutation.patch(&stores.pods, &reset.pod, move |pod: &PodView| PodView {
+                    target: pod.target.clone().filter(|held| *held != target),
+                    ..pod.clone()
+                });
+            }
+        }
+    }
+
+    /// Whatever is said of a scale is an answer: the budget allows nothing, and says why.
+    fn is_failure(&self, ask: &Ask<Self>, failed: &CallFailed) -> bool {
+        matches!(ask, Ask::Write(_)) && !failed.is_gone()
+    }
+
+    fn record(&self, event: Event, recorder: &Recorder) {
+        event.record(&self.numbers, recorder);
+    }
+
+    fn register(driver: &Arc<Driver<Self>>, registry: &Registry) -> prometheus::Result<()> {
+        metrics::register_states(driver, registry)
+    }
+}
+
+/// A budget, computed.
+struct Computed<'a> {
+    budget: &'a Budget,
+    decision: Decision,
+    by_scale: bool,
+    seen: Seen,
+    /// How long the API server asks to wait before scales are read again.
+    wait: Option<Duration>,
+    /// When to look again.
+    wakes: Vec<(Key, Wake)>,
+}
+
+fn next_of_budget(look: &Look<'_, DisruptionController>, key: &ObjectKey) -> Step<DisruptionController> {
+    let memory = look.memory;
+    let (Some(budget), Some(snapshot)) = (memory.budget(key), memory.snapshot(key)) else {
+        return Step::Done(vec![]);
+    };
+    let computed = match compute(look, budget, &snapshot) {
+        Ok(computed) => computed,
+        Err(questions) => return Step::Read(questions),
+    };
+    let basis = Basis::of(&computed.decision, computed.by_scale);
+    if budget.basis != Some(basis) {
+        return Step::Note(Note::Basis(key.clone(), basis));
+    }
+    let Plan::Write(status) = &computed.decision.plan else {
+        return left(key, computed);
+    };
+    let write = StatusWrite {
+        status: status.clone(),
+        overdue: computed.decision.overdue.clone(),
+        seen: computed.seen.clone(),
+    };
+    next_of_write(look, key, computed, Write::Status(Arc::new(write)))
+}
+
+/// Computes a budget on all that is known of it, or says what must be asked first.
+fn compute<'a>(
+    look: &Look<'_, DisruptionController>,
+    budget: &'a Budget,
+    snapshot: &Snapshot,
+) -> Result<Computed<'a>, Vec<Question>> {
+    let Look {
+        memory, stores, now, ..
+    } = look;
+    let key = &snapshot.pdb.key;
+    let sources = Sources {
+        held: &|kind, key| stores.workloads.get(kind, key),
+        kinds: &memory.kinds,
+        answer: &|question| answer(look, question),
+    };
+    let Found { scales, wait } = sources.scales(snapshot)?;
+    let situation = Situation {
+        pdb: &snapshot.pdb,
+        counts: &snapshot.counts,
+        entries: &snapshot.entries,
+        scales: &scales,
+    };
+    let decision = decide::decide(&situation, |owners| memory.smallest_pod(key, owners), now.wall);
+    let by_scale = demand(&snapshot.pdb).is_ok_and(Demand::needs_scales);
+    let look_again = decision.look_again.map_or(Wake::Never, Wake::At);
+    Ok(Computed {
+        budget,
+        by_scale,
+        seen: Seen {
+            no_pods: snapshot.counts.matched == 0,
+            unmanaged: if by_scale { snapshot.counts.unmanaged } else { 0 },
+            failure: decision
+                .result
+                .as_ref()
+                .err()
+                .map(|failure| failure.cause.clone()),
+        },
+        decision,
+        wait,
+        wakes: vec![(Key::Recheck(key.clone()), look_again)],
+    })
+}
+
+/// The newest answer that serves: one of this pass until it would be read again anyhow, that of another key for a while.
+fn answer<'a>(look: &'a Look<'_, DisruptionController>, question: &Question) -> Option<&'a Reply<Answer>> {
+    let age = |reply: &Reply<Answer>| look.now.uptime.saturating_sub(reply.answered.uptime);
+    let own = look.pass.answer(question);
+    // What failed is not asked again in the same pass.
+    let own = own.filter(|reply| reply.value.is_err() || age(reply) < SCALE_REREAD);
+    let shared = look.shared(question).filter(|reply| age(reply) < SERVES_FOR);
+    own.into_iter().chain(shared).min_by_key(|reply| age(reply))
+}
+
+/// Writes a status. One write a pass, or a burst would be written as fast as the API server answers; what allows less
+/// than the API server believes is written at once.
+fn next_of_write(
+    look: &Look<'_, DisruptionController>,
+    key: &ObjectKey,
+    computed: Computed<'_>,
+    write: Write,
+) -> Step<DisruptionController> {
+    let Look {
+        memory, pass, now, ..
+    } = look;
+    let Computed {
+        budget,
+        decision,
+        wakes,
+        ..
+    } = &computed;
+    let again = |wait| {
+        let mut wakes = wakes.clone();
+        wakes.push((Key::Budget(key.clone()), Wake::Within(wait)));
+        Step::Done(wakes)
+    };
+    match pass.outcomes().map(|(_, outcome)| outcome).last() {
+        Some(Outcome::Planned) => return left(key, computed),
+        // The queue tries again, or the watch will show that the budget is gone.
+        Some(Outcome::Failed(_)) => return Step::Done(computed.wakes),
+        Some(Outcome::Accepted(_)) if pass.outcome(&write).is_some() => return Step::Done(computed.wakes),
+        Some(Outcome::Accepted(_))
+            if !route::urgency(decision.allowed(), budget.pdb.status.disruptions_allowed) =>
+        {
+            return again(COALESCE);
+        }
+        Some(Outcome::Accepted(_)) | None => {}
+    }
+    if is_contested(budget, decision) {
+        if memory.rivals.stands(key, now.uptime) {
+            return Step::Note(Note::Undone(key.clone()));
+        }
+        if let Some(wait) = memory.rivals.wait(key, now.uptime) {
+            return again(wait);
+        }
+    }
+    Step::Write(vec![write])
+}
+
+/// Whether another writer has undone what is to be written (CORE-17). The Eviction API's decrement is no rival write.
+fn is_contested(budget: &Budget, decision: &Decision) -> bool {
+    let (Some(ours), Plan::Write(write)) = (&budget.ours, &decision.plan) else {
+        return false;
+    };
+    route::undoes(ours, &budget.pdb.status) && route::says_again(ours, write)
+}
+
+/// Nothing is written. What time may mend is tried again.
+fn left(key: &ObjectKey, computed: Computed<'_>) -> Step<DisruptionController> {
+    let Computed {
+        budget,
+        decision,
+        seen,
+        wait,
+        wakes,
+        ..
+    } = computed;
+    if !budget.is_left(&seen) {
+        return Step::Note(Note::Left(key.clone(), seen));
+    }
+    match decision.result {
+        Err(failure) if failure.transient => Step::Fail(Failed {
+            reason: "SyncFailed",
+            text: format!("cannot compute the budget, it allows nothing: {failure}"),
+            not_before: wait.unwrap_or_default(),
+            wakes,
+        }),
+        _ => Step::Done(wakes),
+    }
+}
+
+fn next_of_pod(look: &Look<'_, DisruptionController>, key: &ObjectKey) -> Step<DisruptionController> {
+    let again = |wake| Step::Done(vec![(Key::StalePod(key.clone()), wake)]);
+    let Some(pod) = look.stores.pods.get(key) else {
+        return again(Wake::Never);
+    };
+    let (Stale::From(at), Some(target)) = (stale(&pod), &pod.target) else {
+        return again(Wake::Never);
+    };
+    let now = look.now.wall;
+    if now < at {
+        return again(Wake::At(at));
+    }
+    let reset = Write::Reset(Reset {
+        pod: key.clone(),
+        uid: pod.uid.clone(),
+        target: Arc::clone(target),
+        now,
+    });
+    match look.pass.outcomes().next() {
+        None => Step::Write(vec![reset]),
+        // Whether it is tried again is the queue's matter.
+        Some(_) => Step::Done(vec![]),
+    }
+}

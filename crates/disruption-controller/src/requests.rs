@@ -1,0 +1,380 @@
+//! Questions and writes as data: the only file that names verbs and bodies.
+//!
+//! | rule | function | test |
+//! |---|---|---|
+//! | DIS-5 | `Question` | `tests/sync/scales.rs::one_read_of_a_scale_serves_all_budgets_for_two_seconds`, `tests/sync/scales.rs::a_kind_whose_definition_comes_later_is_found` |
+//! | DIS-8 | `StatusWrite` | `tests/sync/requests.rs::one_status_write_is_one_patch_with_every_number`, `tests/sync/races.rs::an_eviction_that_races_a_status_write_is_never_overwritten` |
+//! | DIS-15 | `Reset` | `tests/sync/stale.rs::a_stale_condition_is_reset_after_two_minutes` |
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use controller_core::api::Verb;
+use controller_core::controller::{self, Asking, Description, Object, Request};
+use controller_core::informer::Page;
+use controller_core::meta::{ObjectKey, OwnerRef, Uid};
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::core::v1::{Pod, ReplicationController};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
+use kube::Resource;
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::core::{Request as Http, request};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::decide::{Builtin, Write as Status};
+use crate::discovery::{self, Kind};
+use crate::events::Seen;
+use crate::view::{
+    DISRUPTION_ALLOWED, DISRUPTION_TARGET, DisruptionTarget, PdbView, PdbWire, PodView, PodWire,
+    WorkloadView, WorkloadWire,
+};
+
+/// How long an answer serves other keys, and how long what was not found is believed not to be there.
+pub const SERVES_FOR: Duration = Duration::from_secs(2);
+/// How long the API server has to answer: until then a status stays as it is, then it allows nothing.
+pub const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+/// So many reads of scales of one `apiVersion` are out at the same time: those that hang hold up no other.
+const SCALES_AT_ONCE: usize = 16;
+
+/// A read past the caches.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Question {
+    /// Which kinds there are of this `apiVersion`.
+    Kinds(Arc<str>),
+    /// A scale.
+    Scale(Target),
+    /// For `explain`: the budgets of this namespace.
+    Pdbs(Arc<str>),
+    /// For `explain`: the pods of this namespace.
+    Pods(Arc<str>),
+    /// For `explain`: the workloads of this kind in this namespace.
+    Workloads(Builtin, Arc<str>),
+}
+
+/// The object whose scale is read, and where that is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Target {
+    /// From where it is named.
+    pub namespace: Arc<str>,
+    /// `apiVersion`.
+    pub api_version: Arc<str>,
+    /// The name of its resource.
+    pub plural: Arc<str>,
+    /// Whether it is in that namespace.
+    pub namespaced: bool,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its uid: the answer about an object says nothing of the next one of its name.
+    pub uid: Uid,
+}
+
+/// What a read tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The kinds.
+    Kinds(Arc<Vec<Kind>>),
+    /// The scale of the object of this uid.
+    Scale(Uid, i64),
+    /// The budgets.
+    Pdbs(Page<PdbView>),
+    /// The pods.
+    Pods(Page<PodView>),
+    /// The workloads.
+    Workloads(Page<WorkloadView>),
+}
+
+/// A write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Write {
+    /// The status of a budget, if that is still in the state that was judged.
+    Status(Arc<StatusWrite>),
+    /// The stale condition of a pod becomes `False`, if the pod is still in the state that was judged.
+    Reset(Reset),
+}
+
+/// The status of a budget, and what is told once it is written.
+#[derive(Clone, Debug)]
+pub struct StatusWrite {
+    /// The status.
+    pub status: Status,
+    /// Evictions that were approved and did not come (DIS-6).
+    pub overdue: Vec<(Arc<str>, Uid)>,
+    /// What events are about.
+    pub seen: Seen,
+}
+
+/// The condition `DisruptionTarget` of a pod that stayed.
+#[derive(Clone, Debug)]
+pub struct Reset {
+    /// Which pod.
+    pub pod: ObjectKey,
+    /// Of which uid.
+    pub uid: Uid,
+    /// The condition that is reset.
+    pub target: Arc<DisruptionTarget>,
+    /// The time of the new one.
+    pub now: Timestamp,
+}
+
+/// The same a second later is no other write.
+impl PartialEq for StatusWrite {
+    fn eq(&self, other: &Self) -> bool {
+        let timeless = |write: &Self| {
+            let mut status = write.status.clone();
+            status.condition.since = Timestamp::UNIX_EPOCH;
+            status
+        };
+        timeless(self) == timeless(other) && self.overdue == other.overdue && self.seen == other.seen
+    }
+}
+
+impl Eq for StatusWrite {}
+
+/// The same a second later is no other write.
+impl PartialEq for Reset {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.pod, &self.uid, &self.target) == (&other.pod, &other.uid, &other.target)
+    }
+}
+
+impl Eq for Reset {}
+
+impl Target {
+    /// `owner`, an object of this kind, seen from a namespace.
+    pub fn new(namespace: &Arc<str>, owner: &OwnerRef, kind: &Kind) -> Self {
+        Self {
+            namespace: Arc::clone(namespace),
+            api_version: Arc::clone(&owner.api_version),
+            plural: kind.plural.as_str().into(),
+            namespaced: kind.namespaced,
+            name: Arc::clone(&owner.name),
+            uid: owner.uid.clone(),
+        }
+    }
+
+    fn request(&self) -> Request {
+        let Self {
+            namespace,
+            plural,
+            name,
+            ..
+        } = self;
+        let root = discovery::group_path(&self.api_version);
+        let path = if self.namespaced {
+            format!("{root}/namespaces/{namespace}/{plural}")
+        } else {
+            format!("{root}/{plural}")
+        };
+        let resource = discovery::resource(&self.api_version, plural);
+        let target = format!("of {resource} {namespace}/{name}");
+        let http = Http::new(path).get_subresource("scale", name);
+        Request {
+            answer_within: Some(ANSWER_WITHIN),
+            ..Request::new(Verb::Get, "*/scale", &target, http)
+        }
+    }
+}
+
+impl controller::Question for Question {
+    type Answer = Answer;
+
+    fn request(&self) -> Request {
+        let (resource, path, namespace) = match self {
+            Self::Kinds(api_version) => {
+                let http = http::Request::get(discovery::group_path(api_version)).body(Vec::new());
+                let http = http.map_err(request::Error::BuildRequest);
+                return Request::new(Verb::Get, "discovery", &format!("of {api_version}"), http);
+            }
+            Self::Scale(target) => return target.request(),
+            Self::Pdbs(namespace) => {
+                let path = PodDisruptionBudget::url_path(&(), Some(namespace));
+                ("poddisruptionbudgets.policy", path, namespace)
+            }
+            Self::Pods(namespace) => ("pods", Pod::url_path(&(), Some(namespace)), namespace),
+            Self::Workloads(kind, namespace) => {
+                let (resource, path) = workloads(*kind, namespace);
+                (resource, path, namespace)
+            }
+        };
+        let http = Http::new(path).list(&ListParams::default());
+        Request::new(Verb::List, resource, &format!("in {namespace}"), http)
+    }
+
+    fn read(&self, body: &[u8]) -> serde_json::Result<Answer> {
+        Ok(match self {
+            Self::Kinds(_) => {
+                let listed: APIResourceList = serde_json::from_slice(body)?;
+                Answer::Kinds(Arc::new(discovery::kinds(&listed.resources)))
+            }
+            Self::Scale(_) => {
+                let ScaleWire { metadata, spec } = serde_json::from_slice(body)?;
+                Answer::Scale(Uid::from(&*metadata.uid), spec.replicas.unwrap_or_default())
+            }
+            Self::Pdbs(_) => Answer::Pdbs(Page::read::<PdbWire>(body)?),
+            Self::Pods(_) => Answer::Pods(Page::read::<PodWire>(body)?),
+            Self::Workloads(..) => Answer::Workloads(Page::read::<WorkloadWire>(body)?),
+        })
+    }
+
+    fn asking(&self) -> Asking {
+        match self {
+            Self::Scale(target) => Asking {
+                kind: Cow::Owned(format!("scales of {}", target.api_version)),
+                at_most: SCALES_AT_ONCE,
+                shared_for: SERVES_FOR,
+            },
+            _ => Asking {
+                shared_for: SERVES_FOR,
+                ..Asking::default()
+            },
+        }
+    }
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct ScaleWire {
+    #[serde(default)]
+    metadata: ScaleMetadata,
+    #[serde(default)]
+    spec: ScaleSpec,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct ScaleMetadata {
+    #[serde(default)]
+    uid: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct ScaleSpec {
+    /// Left out when it is 0.
+    #[serde(default)]
+    replicas: Option<i64>,
+}
+
+impl controller::Write for Write {
+    fn request(&self) -> Request {
+        let (resource, path, body) = match self {
+            Self::Status(write) => {
+                let path = PodDisruptionBudget::url_path(&(), write.status.pdb.namespace.as_deref());
+                ("poddisruptionbudgets.policy/status", path, status(&write.status))
+            }
+            Self::Reset(reset) => {
+                let path = Pod::url_path(&(), reset.pod.namespace.as_deref());
+                ("pods/status", path, condition(reset))
+            }
+        };
+        let key = self.object().key;
+        let (params, body) = (PatchParams::default(), Patch::Strategic(body));
+        let http = Http::new(path).patch_subresource("status", &key.name, &params, &body);
+        Request::new(Verb::Patch, resource, &key, http)
+    }
+
+    fn object(&self) -> Object {
+        let (resource, key) = match self {
+            Self::Status(write) => ("poddisruptionbudgets", &write.status.pdb),
+            Self::Reset(reset) => ("pods", &reset.pod),
+        };
+        Object {
+            resource,
+            key: key.clone(),
+        }
+    }
+
+    fn describe(&self) -> Description {
+        let (action, text) = match self {
+            Self::Status(write) => (
+                "update-status",
+                format!("status written: {}", told(&write.status)),
+            ),
+            Self::Reset(reset) => (
+                "reset-condition",
+                format!("condition reset: DisruptionTarget since {}", reset.target.since),
+            ),
+        };
+        Description {
+            action,
+            text,
+            is_planned: true,
+        }
+    }
+}
+
+fn workloads(kind: Builtin, namespace: &str) -> (&'static str, String) {
+    let namespace = Some(namespace);
+    match kind {
+        Builtin::ReplicationController => (
+            "replicationcontrollers",
+            ReplicationController::url_path(&(), namespace),
+        ),
+        Builtin::ReplicaSet => ("replicasets.apps", ReplicaSet::url_path(&(), namespace)),
+        Builtin::Deployment => ("deployments.apps", Deployment::url_path(&(), namespace)),
+        Builtin::StatefulSet => ("statefulsets.apps", StatefulSet::url_path(&(), namespace)),
+    }
+}
+
+/// Strategic: foreign conditions, the other entries of disruptedPods and fields that we do not know stay.
+fn status(write: &Status) -> Value {
+    let condition = &write.condition;
+    let mut status = json!({
+        "observedGeneration": write.generation,
+        "disruptionsAllowed": write.allowed(),
+        "conditions": [{
+            "type": DISRUPTION_ALLOWED,
+            "status": if condition.allowed { "True" } else { "False" },
+            "reason": condition.reason,
+            "message": condition.message,
+            "observedGeneration": write.generation,
+            "lastTransitionTime": rfc3339(condition.since),
+        }],
+    });
+    if let Some(numbers) = write.numbers {
+        status["currentHealthy"] = json!(numbers.current);
+        status["desiredHealthy"] = json!(numbers.desired);
+        status["expectedPods"] = json!(numbers.expected);
+    }
+    if !write.dropped.is_empty() {
+        let dropped = write.dropped.iter().map(|name| (name.to_string(), Value::Null));
+        status["disruptedPods"] = Value::Object(dropped.collect::<Map<_, _>>());
+    }
+    json!({
+        "metadata": { "uid": write.uid.to_string(), "resourceVersion": write.version },
+        "status": status,
+    })
+}
+
+fn condition(reset: &Reset) -> Value {
+    let mut condition = json!({
+        "type": DISRUPTION_TARGET,
+        "status": "False",
+        "reason": null,
+        "message": null,
+        "lastTransitionTime": rfc3339(reset.now),
+    });
+    if reset.target.generation > 0 {
+        condition["observedGeneration"] = json!(reset.target.generation);
+    }
+    json!({
+        "metadata": { "uid": reset.uid.to_string(), "resourceVersion": reset.target.version },
+        "status": { "conditions": [condition] },
+    })
+}
+
+/// For the log.
+fn told(write: &Status) -> String {
+    match write.numbers {
+        Some(numbers) => format!(
+            "disruptionsAllowed {}: {} healthy, {} desired, {} expected",
+            numbers.allowed, numbers.current, numbers.desired, numbers.expected
+        ),
+        None => format!("disruptionsAllowed 0: {}", write.condition.message),
+    }
+}
+
+fn rfc3339(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}

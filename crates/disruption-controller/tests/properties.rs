@@ -1,0 +1,535 @@
+//! The loop against a model of the API server: what is woken, what is promised, what it ends with.
+#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use controller_core::api::{Call, CallFailed, Outcome, Verb};
+use controller_core::controller::{Accepted, Ask, Completed, Loop, Now};
+use controller_core::informer::Interner;
+use controller_core::meta::{ObjectKey, OwnerRef, Uid};
+use disruption_controller::config::Config;
+use disruption_controller::discovery::Kind;
+use disruption_controller::next::Key;
+use disruption_controller::requests::{Answer, Question, Reset, StatusWrite, Write};
+use disruption_controller::selector::{Labels, Selector};
+use disruption_controller::view::{Amount, DisruptionTarget, PdbView, PodView, Status, WorkloadView};
+use disruption_controller::{DisruptionController, Stores, Workloads};
+use harness::sim::{self, Model, Object, Resource};
+use jiff::Timestamp;
+use prometheus::Registry;
+use proptest::prelude::*;
+use serde_json::json;
+
+const PODS: usize = 5;
+const BUDGETS: usize = 3;
+/// The last one is a custom resource, whose scale no watch tells.
+const WORKLOADS: usize = 3;
+const WIDGET: usize = 2;
+
+struct Cluster {
+    pods: Resource<PodView>,
+    pdbs: Resource<PdbView>,
+    replica_sets: Resource<WorkloadView>,
+    /// How many pods the widget wants, while it is there.
+    widget: Option<i64>,
+    last: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Asks {
+    MinAvailable(i64),
+    MaxUnavailable(i64),
+}
+
+#[derive(Clone, Debug)]
+enum Action {
+    /// A pod comes anew.
+    Pod {
+        pod: usize,
+        app: usize,
+        ready: bool,
+        owner: Option<usize>,
+    },
+    Ready(usize, bool),
+    Relabel(usize, usize),
+    /// Its deletion begins.
+    Terminate(usize),
+    End(usize),
+    /// A budget of an app, or of all pods; one that is there asks for something else.
+    Budget {
+        budget: usize,
+        app: Option<usize>,
+        asks: Asks,
+    },
+    DeleteBudget(usize),
+    Scale(usize, i64),
+    DeleteWorkload(usize),
+    /// The Eviction API approves, and deletes the pod or dies before.
+    Evict {
+        pod: usize,
+        deletes: bool,
+    },
+    /// Somebody writes over a status.
+    Overwrite(usize, i64),
+}
+
+fn pod(number: usize) -> ObjectKey {
+    ObjectKey::namespaced("ns", format!("pod-{number}"))
+}
+
+fn pdb(number: usize) -> ObjectKey {
+    ObjectKey::namespaced("ns", format!("pdb-{number}"))
+}
+
+fn workload(number: usize) -> ObjectKey {
+    ObjectKey::namespaced("ns", format!("workload-{number}"))
+}
+
+fn uid_of(number: usize) -> Uid {
+    Uid::from(&*workload(number).name)
+}
+
+fn labels(app: usize) -> Arc<Labels> {
+    let labels = [("app".to_owned(), app.to_string())].into();
+    Arc::new(Labels::new(&labels, &Interner::new()))
+}
+
+fn selector(app: Option<usize>) -> Selector {
+    let wire = app.map_or(
+        json!({}),
+        |app| json!({ "matchLabels": { "app": app.to_string() } }),
+    );
+    Selector::compile(Some(&serde_json::from_value(wire).unwrap()), &Interner::new())
+}
+
+fn any_action() -> impl Strategy<Value = Action> {
+    let number = || 0..4_i64;
+    let app = || 0..2_usize;
+    let pods = || 0..PODS;
+    let asks = prop_oneof![
+        number().prop_map(Asks::MinAvailable),
+        number().prop_map(Asks::MaxUnavailable)
+    ];
+    let budget = (0..BUDGETS, prop::option::of(app()), asks);
+    let new_pod = (
+        pods(),
+        app(),
+        any::<bool>(),
+        prop::option::weighted(0.8, 0..WORKLOADS),
+    );
+    prop_oneof![
+        4 => new_pod.prop_map(|(pod, app, ready, owner)| Action::Pod { pod, app, ready, owner }),
+        3 => (pods(), any::<bool>()).prop_map(|(pod, ready)| Action::Ready(pod, ready)),
+        1 => (pods(), app()).prop_map(|(pod, app)| Action::Relabel(pod, app)),
+        1 => pods().prop_map(Action::Terminate),
+        1 => pods().prop_map(Action::End),
+        3 => budget.prop_map(|(budget, app, asks)| Action::Budget { budget, app, asks }),
+        1 => (0..BUDGETS).prop_map(Action::DeleteBudget),
+        2 => (0..WORKLOADS, number()).prop_map(|(workload, replicas)| Action::Scale(workload, replicas)),
+        1 => (0..WORKLOADS).prop_map(Action::DeleteWorkload),
+        3 => (pods(), any::<bool>()).prop_map(|(pod, deletes)| Action::Evict { pod, deletes }),
+        1 => (0..BUDGETS, number()).prop_map(|(budget, allowed)| Action::Overwrite(budget, allowed)),
+    ]
+}
+
+fn failed(outcome: Outcome, code: u16) -> CallFailed {
+    CallFailed::Answered {
+        call: Call {
+            verb: Verb::Patch,
+            resource: "model",
+            target: String::new(),
+        },
+        outcome,
+        code: Some(code),
+        message: "refused by the model".to_owned(),
+    }
+}
+
+fn accepted(uid: Uid, version: u64) -> Accepted {
+    Accepted {
+        uid: Some(uid),
+        version: Some(version),
+        deleting: false,
+    }
+}
+
+impl Cluster {
+    fn new() -> Self {
+        Self {
+            pods: Resource::new(),
+            pdbs: Resource::new(),
+            replica_sets: Resource::new(),
+            widget: None,
+            last: 0,
+        }
+    }
+
+    fn next(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
+    fn edit_pod(&mut self, key: &ObjectKey, edit: impl FnOnce(&mut PodView)) {
+        if let Some(Object { mut view, uid, .. }) = self.pods.objects().get(key).cloned() {
+            edit(&mut view);
+            self.pods.put(view, uid);
+        }
+    }
+
+    fn edit_pdb(&mut self, key: &ObjectKey, edit: impl FnOnce(&mut PdbView)) -> Option<u64> {
+        let Object { mut view, uid, .. } = self.pdbs.objects().get(key)?.clone();
+        edit(&mut view);
+        view.version = self.pdbs.next_version().to_string().into();
+        Some(self.pdbs.put(view, uid))
+    }
+
+    fn bring_pod(&mut self, number: usize, app: usize, ready: bool, owner: Option<usize>, now: Now) {
+        let uid = Uid::from(&*self.next().to_string());
+        let view = PodView {
+            key: pod(number),
+            uid: uid.clone(),
+            created: now.wall.as_second(),
+            labels: labels(app),
+            controller: owner.map(|owner| {
+                let (api_version, kind) = if owner == WIDGET {
+                    ("example.com/v1", "Widget")
+                } else {
+                    ("apps/v1", "ReplicaSet")
+                };
+                Arc::new(OwnerRef {
+                    api_version: api_version.into(),
+                    kind: kind.into(),
+                    name: workload(owner).name,
+                    uid: uid_of(owner),
+                    controller: true,
+                })
+            }),
+            target: None,
+            ready,
+            deleting: false,
+            over: false,
+        };
+        self.pods.put(view, uid);
+    }
+
+    fn bring_pdb(&mut self, number: usize, app: Option<usize>, asks: Asks) {
+        let key = pdb(number);
+        let (min_available, max_unavailable) = match asks {
+            Asks::MinAvailable(pods) => (Some(Amount::Int(pods)), None),
+            Asks::MaxUnavailable(pods) => (None, Some(Amount::Int(pods))),
+        };
+        let edited = self.edit_pdb(&key, |pdb| {
+            pdb.generation += 1;
+            pdb.selector = selector(app);
+            (pdb.min_available, pdb.max_unavailable) = (min_available.clone(), max_unavailable.clone());
+        });
+        if edited.is_none() {
+            let uid = Uid::from(&*self.next().to_string());
+            let view = PdbView {
+                key,
+                uid: uid.clone(),
+                version: self.pdbs.next_version().to_string().into(),
+                generation: 1,
+                selector: selector(app),
+                min_available,
+                max_unavailable,
+                status: Status::default(),
+                written_by: None,
+            };
+            self.pdbs.put(view, uid);
+        }
+    }
+
+    fn evict(&mut self, number: usize, deletes: bool, now: Now) {
+        let Some(view) = self.pods.objects().get(&pod(number)).map(|pod| pod.view.clone()) else {
+            return;
+        };
+        let pdbs = self.pdbs.objects().values();
+        let mut matching = pdbs.filter(|pdb| pdb.view.selector.matches(&view.labels));
+        let (Some(only), None, false) = (matching.next(), matching.next(), view.deleting) else {
+            return;
+        };
+        let key = only.view.key.clone();
+        let status = &only.view.status;
+        if status.disruptions_allowed <= 0 || status.observed_generation != only.view.generation {
+            return;
+        }
+        let since = Timestamp::from_second(now.wall.as_second()).unwrap();
+        self.edit_pdb(&key, |pdb| {
+            pdb.status.disruptions_allowed -= 1;
+            pdb.status.disrupted_pods.insert(view.key.name.clone(), since);
+        });
+        let version = self.pods.next_version().to_string().into();
+        self.edit_pod(&view.key, |pod| {
+            pod.deleting = deletes;
+            pod.target = Some(Arc::new(DisruptionTarget {
+                reason: "EvictionByEvictionAPI".into(),
+                since,
+                version,
+                generation: 1,
+            }));
+        });
+    }
+
+    fn write_status(&mut self, StatusWrite { status, .. }: &StatusWrite) -> Result<Accepted, CallFailed> {
+        let held = self.pdbs.objects().get(&status.pdb).cloned();
+        let held = held.filter(|held| held.uid == status.uid).ok_or_else(sim::gone)?;
+        if held.view.version != status.version {
+            return Err(failed(Outcome::Conflict, 409));
+        }
+        let version = self.edit_pdb(&status.pdb, |pdb| *pdb = status.applied_to(pdb, None));
+        Ok(accepted(held.uid, version.unwrap()))
+    }
+
+    fn write_reset(&mut self, reset: &Reset) -> Result<Accepted, CallFailed> {
+        let Object { view, uid, .. } = self.pods.objects().get(&reset.pod).ok_or_else(sim::gone)?;
+        if *uid != reset.uid {
+            return Err(sim::gone());
+        }
+        if view.target.as_ref() != Some(&reset.target) {
+            return Err(failed(Outcome::Conflict, 409));
+        }
+        let (uid, view) = (
+            uid.clone(),
+            PodView {
+                target: None,
+                ..view.clone()
+            },
+        );
+        Ok(accepted(uid.clone(), self.pods.put(view, uid)))
+    }
+
+    fn read(&self, question: &Question) -> Result<Answer, CallFailed> {
+        match question {
+            Question::Kinds(api_version) => {
+                let (name, plural) = if **api_version == *"apps/v1" {
+                    ("ReplicaSet", "replicasets")
+                } else {
+                    ("Widget", "widgets")
+                };
+                Ok(Answer::Kinds(Arc::new(vec![Kind {
+                    name: name.to_owned(),
+                    plural: plural.to_owned(),
+                    namespaced: true,
+                    scales: true,
+                }])))
+            }
+            Question::Scale(target) => {
+                let number = (0..WORKLOADS).find(|number| workload(*number).name == target.name);
+                let replicas = number.and_then(|number| self.wants(number));
+                let scale = number.zip(replicas);
+                let scale = scale.map(|(number, replicas)| Answer::Scale(uid_of(number), replicas));
+                scale.ok_or_else(|| failed(Outcome::Gone, 404))
+            }
+            Question::Pdbs(_) | Question::Pods(_) | Question::Workloads(..) => {
+                unreachable!("only explain lists")
+            }
+        }
+    }
+
+    fn wants(&self, number: usize) -> Option<i64> {
+        if number == WIDGET {
+            return self.widget;
+        }
+        let held = self.replica_sets.objects().get(&workload(number));
+        held.map(|held| held.view.replicas)
+    }
+
+    /// Allowed, current, desired and expected, counted by hand; nothing where a controller is gone.
+    fn by_hand(&self, pdb: &PdbView) -> Option<[i64; 4]> {
+        let pods = self.pods.objects().values().map(|pod| &pod.view);
+        let pods: Vec<_> = pods.filter(|pod| pdb.selector.matches(&pod.labels)).collect();
+        let count = |count: usize| i64::try_from(count).unwrap();
+        let current = count(pods.iter().filter(|pod| pod.ready && !pod.deleting).count());
+        let (expected, desired) = match (&pdb.min_available, &pdb.max_unavailable) {
+            (Some(Amount::Int(least)), _) => (count(pods.len()), *least),
+            (_, Some(Amount::Int(most))) => {
+                let mut by_owner = BTreeMap::<usize, bool>::new();
+                for pod in &pods {
+                    let owner = pod.controller.as_ref();
+                    let owner =
+                        owner.and_then(|owner| (0..WORKLOADS).find(|n| workload(*n).name == owner.name));
+                    if let Some(owner) = owner {
+                        *by_owner.entry(owner).or_insert(true) &= pod.deleting;
+                    }
+                }
+                let mut expected = 0;
+                for (owner, all_go) in by_owner {
+                    match self.wants(owner) {
+                        Some(replicas) => expected += replicas,
+                        None if all_go => {}
+                        None => return None,
+                    }
+                }
+                (expected, (expected - most).max(0))
+            }
+            _ => unreachable!("every budget asks for something"),
+        };
+        let allowed = if expected > 0 {
+            (current - desired).max(0)
+        } else {
+            0
+        };
+        Some([allowed, current, desired, expected])
+    }
+
+    fn check_pdb(&self, pdb: &PdbView) -> Result<(), String> {
+        let status = &pdb.status;
+        let found = [
+            status.disruptions_allowed,
+            status.current_healthy,
+            status.desired_healthy,
+            status.expected_pods,
+        ];
+        match self.by_hand(pdb) {
+            Some(expected) if found != expected => {
+                return Err(format!("{} says {found:?}, and not {expected:?}", pdb.key));
+            }
+            Some(_) if !status.disrupted_pods.is_empty() => {
+                return Err(format!("{} still has {:?}", pdb.key, status.disrupted_pods));
+            }
+            None if status.disruptions_allowed != 0 => {
+                return Err(format!("{} allows disruptions and cannot be computed", pdb.key));
+            }
+            _ => {}
+        }
+        if status.observed_generation == pdb.generation {
+            Ok(())
+        } else {
+            Err(format!("the generation of {} was not observed", pdb.key))
+        }
+    }
+}
+
+impl Model for Cluster {
+    type Controller = DisruptionController;
+    type Action = Action;
+
+    /// A scale that no watch tells is read every 30 seconds, for ever.
+    const SETTLES_WITHIN: Duration = Duration::from_mins(75);
+
+    fn controller(&self) -> DisruptionController {
+        DisruptionController::new(&Config::default(), &Registry::new()).unwrap()
+    }
+
+    fn restart(&mut self) -> Stores {
+        Stores {
+            pods: self.pods.restart(),
+            pdbs: self.pdbs.restart(),
+            workloads: Workloads {
+                replication_controllers: Resource::new().restart(),
+                replica_sets: self.replica_sets.restart(),
+                deployments: Resource::new().restart(),
+                stateful_sets: Resource::new().restart(),
+            },
+        }
+    }
+
+    fn act(&mut self, action: &Action, now: Now) {
+        match *action {
+            Action::Pod {
+                pod,
+                app,
+                ready,
+                owner,
+            } => self.bring_pod(pod, app, ready, owner, now),
+            Action::Ready(number, ready) => self.edit_pod(&pod(number), |pod| pod.ready = ready),
+            Action::Relabel(number, app) => self.edit_pod(&pod(number), |pod| pod.labels = labels(app)),
+            Action::Terminate(number) => self.edit_pod(&pod(number), |pod| pod.deleting = true),
+            Action::End(number) => self.pods.delete(&pod(number)),
+            Action::Budget { budget, app, asks } => self.bring_pdb(budget, app, asks),
+            Action::DeleteBudget(number) => self.pdbs.delete(&pdb(number)),
+            Action::Scale(WIDGET, replicas) => self.widget = Some(replicas),
+            Action::Scale(number, replicas) => {
+                let (key, uid) = (workload(number), uid_of(number));
+                let view = WorkloadView {
+                    key,
+                    uid: uid.clone(),
+                    replicas,
+                    controller: None,
+                };
+                self.replica_sets.put(view, uid);
+            }
+            Action::DeleteWorkload(WIDGET) => self.widget = None,
+            Action::DeleteWorkload(number) => self.replica_sets.delete(&workload(number)),
+            Action::Evict { pod, deletes } => self.evict(pod, deletes, now),
+            Action::Overwrite(number, allowed) => {
+                self.edit_pdb(&pdb(number), |pdb| {
+                    pdb.status.disruptions_allowed = allowed;
+                    pdb.status.current_healthy += 1;
+                });
+            }
+        }
+    }
+
+    fn arrive(&mut self, ask: &Ask<DisruptionController>, _: Now) -> Completed<Answer> {
+        match ask {
+            Ask::Question(question) => Completed::Read(self.read(question), None),
+            Ask::Write(Write::Status(write)) => Completed::Wrote(self.write_status(write)),
+            Ask::Write(Write::Reset(reset)) => Completed::Wrote(self.write_reset(reset)),
+        }
+    }
+
+    fn deliver(&mut self, which: usize, event_loop: &mut Loop<DisruptionController>, now: Now) -> bool {
+        match which {
+            0 => self.pods.deliver(event_loop, now),
+            1 => self.pdbs.deliver(event_loop, now),
+            _ => self.replica_sets.deliver(event_loop, now),
+        }
+    }
+
+    fn begin_list(&mut self, which: usize) {
+        match which {
+            0 => self.pods.begin_list(),
+            1 => self.pdbs.begin_list(),
+            _ => self.replica_sets.begin_list(),
+        }
+    }
+
+    fn resources(&self) -> &'static [&'static str] {
+        &["pods", "poddisruptionbudgets", "replicasets"]
+    }
+
+    fn keys(&self) -> Vec<Key> {
+        let budgets = (0..BUDGETS).flat_map(|number| [Key::Budget(pdb(number)), Key::Recheck(pdb(number))]);
+        budgets
+            .chain((0..PODS).map(|number| Key::StalePod(pod(number))))
+            .collect()
+    }
+
+    fn covers(&self, key: &Key) -> Vec<Key> {
+        match key {
+            Key::Budget(pdb) => vec![Key::Recheck(pdb.clone())],
+            Key::Recheck(_) | Key::StalePod(_) => Vec::new(),
+        }
+    }
+
+    fn check(&self, event_loop: &Loop<DisruptionController>, _: Now) -> Result<(), String> {
+        for Object { view, .. } in self.pdbs.objects().values() {
+            self.check_pdb(view)?;
+        }
+        for Object { view, .. } in self.pods.objects().values() {
+            if view.target.is_some() && !view.deleting {
+                return Err(format!("{} is still to go", view.key));
+            }
+        }
+        let stores = event_loop.stores();
+        let mutations = (stores.pods.mutations(), stores.pdbs.mutations());
+        // Some budgets are looked at again, for ever.
+        match (event_loop.held() - event_loop.scheduled(1), mutations) {
+            (0, (0, 0)) => Ok(()),
+            held => Err(format!("left behind: {held:?}")),
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { max_shrink_iters: 2_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_run_ends_with_statuses_that_say_what_the_pods_are(ops in sim::ops(any_action())) {
+        sim::run(Cluster::new(), &ops);
+    }
+}
