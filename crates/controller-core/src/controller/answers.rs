@@ -99,7 +99,8 @@ impl<C: Controller> Loop<C> {
         match &outcome {
             Outcome::Accepted(accepted) => {
                 let description = write.describe();
-                self.told.push(Told::Wrote(key.clone(), description));
+                self.told
+                    .push(Told::Wrote(key.clone(), write.object(), description));
                 if let (true, Some(version)) = (is_pending, accepted.version) {
                     self.last_id += 1;
                     let shown_within = self.controller.shown_within(&write);

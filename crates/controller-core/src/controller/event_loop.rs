@@ -98,10 +98,10 @@ pub enum Completed<A> {
 pub enum Told<C: Controller> {
     /// The controller tells something.
     Event(C::Event),
-    /// The API server accepted this write of a key.
-    Wrote(C::Key, Description),
-    /// A dry run left this write of a key undone.
-    Planned(C::Key, Description),
+    /// The API server accepted this write of a key to this object.
+    Wrote(C::Key, Object, Description),
+    /// A dry run left this write of a key to this object undone.
+    Planned(C::Key, Object, Description),
     /// A request of a key failed.
     Failed(C::Key, CallFailed),
     /// The pass of a key failed, for this reason and text.

@@ -1,25 +1,32 @@
-//! `explain`: what a controller would do with one object now, and why, by the same questions that it asks itself.
+//! Questions without a loop: `explain` tells what a controller would do with one object now, and why, by the same
+//! questions that it asks itself; and some controllers have to know something before they can be made.
+
+use std::time::Duration;
 
 use super::request::Sender;
 use super::{Controller, Now, Pass, Reply};
 use crate::api::Caller;
-use crate::runtime::Failure;
+use crate::error::Chain;
+use crate::runtime::{Env, Failure};
 
-/// How far an explanation has come.
+/// How soon an API server that gave no answer at the start is asked again.
+const ASK_AGAIN: Duration = Duration::from_secs(2);
+
+/// How far an explanation, or something else that is made of answers, has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Explained<Q> {
+pub enum Explained<Q, T = String> {
     /// It needs these answers.
     Ask(Vec<Q>),
     /// It is complete.
-    Text(String),
+    Text(T),
 }
 
 /// Asks the API server what `explain` wants to know until it is complete. The answers are in the pass.
-pub async fn explain<C: Controller>(
+pub async fn explain<C: Controller, T>(
     client: kube::Client,
     caller: Caller,
-    explain: impl Fn(&Pass<C>, Now) -> Result<Explained<C::Question>, Failure> + Send,
-) -> Result<String, Failure> {
+    explain: impl Fn(&Pass<C>, Now) -> Result<Explained<C::Question, T>, Failure> + Send,
+) -> Result<T, Failure> {
     let clock = caller.clock().clone();
     let origin = clock.instant();
     let now = || Now {
@@ -44,5 +51,29 @@ pub async fn explain<C: Controller>(
             };
             pass.answers.push((question, reply));
         }
+    }
+}
+
+/// Asks what has to be known before a controller can be made, until all of it is answered; `None` if the process is to
+/// end first.
+pub(super) async fn ask_first<C: Controller, T>(
+    env: &Env,
+    ask: impl Fn(&Pass<C>) -> Result<Explained<C::Question, T>, Failure> + Send + Sync,
+) -> Option<T> {
+    let answered = async {
+        loop {
+            match explain(env.client.clone(), env.caller.clone(), |pass, _| ask(pass)).await {
+                Ok(learnt) => return learnt,
+                Err(failed) => {
+                    tracing::warn!("cannot ask what the API server can do: {}", Chain(&*failed));
+                    env.clock.sleep(ASK_AGAIN).await;
+                }
+            }
+        }
+    };
+    tokio::select! {
+        biased;
+        () = env.shutdown.draining() => None,
+        learnt = answered => Some(learnt),
     }
 }

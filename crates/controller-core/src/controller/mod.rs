@@ -65,7 +65,7 @@ pub use self::pass::{
 };
 pub use self::queue::{Order, Queue, Retry, RetryLimit};
 pub use self::request::Request;
-pub use self::run::{Driver, run};
+pub use self::run::{Driver, ask_and_run, run};
 pub use self::watching::Watching;
 use crate::api::CallFailed;
 use crate::events::Recorder;

@@ -204,7 +204,8 @@ impl<C: Controller> Loop<C> {
             plan.push(write.clone());
             let description = write.describe();
             if description.is_planned {
-                self.told.push(Told::Planned(key.clone(), description));
+                self.told
+                    .push(Told::Planned(key.clone(), write.object(), description));
             }
         }
         self.learn(key, Learnt::Outcome(&write, &Outcome::Planned), now);

@@ -10,9 +10,11 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tracing::Instrument;
 
+use super::explain::ask_first;
 use super::request::Sender;
 use super::{
-    AnswerOf, Ask, Completed, Controller, Description, Effect, Loop, Now, Observed, Polled, Told, Watching,
+    AnswerOf, Ask, Completed, Controller, Description, Effect, Explained, Loop, Now, Object, Observed, Pass,
+    Polled, Told, Watching,
 };
 use crate::api::limits::Permits;
 use crate::api::{CallFailed, Outcome};
@@ -72,6 +74,22 @@ pub async fn run<C: Controller>(
     }
 }
 
+/// The same, once `ask` has learnt what `begin` has to know to make the controller, and what it watches.
+pub async fn ask_and_run<C: Controller, T, W>(
+    env: Env,
+    ask: impl Fn(&Pass<C>) -> Result<Explained<C::Question, T>, Failure> + Send + Sync,
+    begin: impl FnOnce(T, &Env) -> (prometheus::Result<C>, W) + Send,
+) -> Result<(), Failure>
+where
+    W: FnOnce(&mut Watching<'_, C>) -> C::Stores + Send,
+{
+    let Some(learnt) = ask_first(&env, ask).await else {
+        return Ok(());
+    };
+    let (controller, watch) = begin(learnt, &env);
+    run(env, controller, watch).await
+}
+
 impl<C: Controller> Driver<C> {
     fn new(controller: C, stores: C::Stores, env: &Env) -> prometheus::Result<Self> {
         let controller = Arc::new(controller);
@@ -120,7 +138,8 @@ impl<C: Controller> Driver<C> {
         is_woken
     }
 
-    fn now(&self) -> Now {
+    /// The time, for metrics too.
+    pub fn now(&self) -> Now {
         Now {
             wall: self.clock.now(),
             uptime: self.clock.instant() - self.origin,
@@ -221,10 +240,12 @@ impl<C: Controller> Driver<C> {
         for told in told {
             match told {
                 Told::Event(event) => self.controller.record(event, &self.recorder),
-                Told::Wrote(key, Description { action, text, .. }) => tracing::info!(%key, action, "{text}"),
-                Told::Planned(key, Description { action, text, .. }) => {
+                Told::Wrote(key, Object { key: object, .. }, Description { action, text, .. }) => {
+                    tracing::info!(%key, %object, action, "{text}");
+                }
+                Told::Planned(key, Object { key: object, .. }, Description { action, text, .. }) => {
                     self.planned.count(action);
-                    tracing::info!(%key, action, "dry run, not written: {text}");
+                    tracing::info!(%key, %object, action, "dry run, not written: {text}");
                 }
                 Told::Failed(key, failed) => self.tell_failure(&key, &failed),
                 Told::PassFailed(key, reason, text) => {

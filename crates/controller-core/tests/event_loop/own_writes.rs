@@ -338,7 +338,7 @@ fn what_was_written_is_told_by_its_event_and_its_description() {
         .iter()
         .map(|told| match told {
             Told::Event(event) => event.clone(),
-            Told::Wrote(key, description) => format!("{key}: {} {}", description.action, description.text),
+            Told::Wrote(key, _, description) => format!("{key}: {} {}", description.action, description.text),
             other => format!("{other:?}"),
         })
         .collect();

@@ -302,8 +302,8 @@ fn text(effect: &Effect<Scripted>) -> String {
 fn told_text(told: &Told<Scripted>) -> String {
     match told {
         Told::Event(event) => event.clone(),
-        Told::Wrote(key, description) => format!("{key} wrote {}", description.text),
-        Told::Planned(key, description) => format!("{key} would write {}", description.text),
+        Told::Wrote(key, _, description) => format!("{key} wrote {}", description.text),
+        Told::Planned(key, _, description) => format!("{key} would write {}", description.text),
         Told::Failed(key, failed) => format!("{key} failed: {}", failed.reason()),
         Told::PassFailed(key, reason, text) => format!("{key} failed: {reason}: {text}"),
         Told::NoProgress(key) => format!("{key} makes no progress"),
