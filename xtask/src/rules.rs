@@ -77,7 +77,7 @@ const BOOKS: [Book; 6] = [
         prefix: "RC",
         last: 17,
         open: &[],
-        is_value: false,
+        is_value: true,
     },
     Book {
         package: "taint-eviction-controller",

@@ -4,69 +4,87 @@
 //! | module | answers |
 //! |---|---|
 //! | [`view`] | what is read of a pod, a claim, a template and a `PodGroup`? |
-//! | [`route`] | whom does a change wake? |
-//! | [`caches`], [`lists`] | what is known: shown by the informers, written by us, gone for good? |
+//! | [`route`] | which changes matter to whom? |
+//! | [`memory`] | what is remembered, and whom does a change wake? |
 //! | [`decide`] | what should be done? |
-//! | [`apply`] | how is it written? |
-//! | [`controller`], [`queues`], [`turns`] | in which order? |
-//! | [`live`] | what is read past the cache? |
+//! | [`next`](mod@next) | what is done next for one pod, group or claim, and what follows from it? |
+//! | [`requests`] | how is it asked, how is it written? |
 //! | [`explain`] | what would be done now, and why? |
-//! | [`config`], [`error`], [`metrics`], [`notes`] | flags, failures, numbers, events |
+//! | [`config`], [`gates`], [`error`], [`events`], [`metrics`] | flags, failures, what people are told, numbers |
 
-pub mod apply;
-pub mod caches;
 pub mod config;
-pub mod controller;
 pub mod decide;
 pub mod error;
+pub mod events;
 pub mod explain;
-pub mod lists;
-pub mod live;
+pub mod gates;
+pub mod memory;
 pub mod metrics;
-pub mod notes;
-pub mod queues;
+pub mod next;
+pub mod requests;
 pub mod route;
-pub mod turns;
 pub mod view;
 
+use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
 use clap::ArgMatches;
 use controller_core::api::Caller;
 use controller_core::args::{self, About, COMMIT};
-use controller_core::error::Chain;
-use controller_core::informer::{Informer, Interner, Source, WatcherSource};
+use controller_core::controller::{self, Watching};
+use controller_core::informer::Store;
+use controller_core::meta::{ObjectKey, Uid};
+use controller_core::rival::undone_total;
 use controller_core::runtime::{App, Env, Failure};
-use controller_core::tasks::TaskSet;
-use controller_core::workqueue::{ItemExponential, WorkQueue};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimTemplate};
 use k8s_openapi::api::scheduling::v1alpha2::PodGroup;
+use prometheus::{IntCounter, Registry};
 
-use crate::caches::{Caches, Written};
 use crate::config::Config;
-use crate::controller::Controller;
-use crate::decide::Gates;
-use crate::lists::Listed;
-use crate::live::Live;
-use crate::queues::Key;
-use crate::view::{ClaimWire, PodGroupWire, PodView, PodWire, TemplateWire};
+use crate::decide::{Gates, Known};
+use crate::metrics::Creates;
+use crate::view::{
+    ClaimView, ClaimWire, PodGroupView, PodGroupWire, PodView, PodWire, TemplateView, TemplateWire, beside,
+};
 
 /// Name of the binary, the Lease and the chart.
 pub const NAME: &str = "resourceclaim-controller";
-/// Name of the queue in the metrics, as upstream has it.
-const QUEUE: &str = "resource_claim";
-/// How soon what failed is tried again at first: most failures are conflicts with the scheduler.
-const RETRY_FIRST: Duration = Duration::from_millis(5);
-/// How soon at the latest: what refused it may be mended at any time.
-const RETRY_LAST: Duration = Duration::from_mins(1);
-/// How soon an API server that did not say what it serves is asked again.
-const ASK_AGAIN: Duration = Duration::from_secs(2);
 
-/// The binary.
+/// The binary, and its controller.
 #[derive(Debug)]
-pub struct ResourceClaimController;
+pub struct ResourceClaimController {
+    concurrent_syncs: usize,
+    /// As far as the API server goes along.
+    gates: Gates,
+    creates: Creates,
+    rival_writes: IntCounter,
+}
+
+/// What it watches.
+#[derive(Debug)]
+pub struct Stores {
+    /// The pods that use claims.
+    pub pods: Store<PodView>,
+    /// The claims.
+    pub claims: Store<ClaimView>,
+    /// The templates.
+    pub templates: Store<TemplateView>,
+    /// The groups, where they count.
+    pub groups: Option<Store<PodGroupView>>,
+}
+
+impl ResourceClaimController {
+    /// The controller with these flags, and these gates of them; fails when `registry` has its metrics already.
+    pub fn new(config: &Config, gates: Gates, registry: &Registry) -> prometheus::Result<Self> {
+        Ok(Self {
+            concurrent_syncs: config.concurrent_syncs as usize,
+            gates,
+            creates: Creates::register(registry)?,
+            rival_writes: undone_total(registry)?,
+        })
+    }
+}
 
 impl App for ResourceClaimController {
     type Config = Config;
@@ -86,124 +104,61 @@ impl App for ResourceClaimController {
         )]
     }
 
-    async fn run(config: Config, env: Env) -> Result<(), Failure> {
-        run(&config, env).await
+    /// What the API server serves decides which stores there are.
+    fn run(config: Config, env: Env) -> impl Future<Output = Result<(), Failure>> + Send {
+        let asked = config.gates();
+        let begin = move |gates: Gates, env: &Env| {
+            let watch = move |watching: &mut Watching<'_, Self>| Stores {
+                pods: watching.of::<Pod, PodWire>(),
+                claims: watching.of::<ResourceClaim, ClaimWire>(),
+                templates: watching.of::<ResourceClaimTemplate, TemplateWire>(),
+                groups: gates
+                    .workload_claims
+                    .then(|| watching.of::<PodGroup, PodGroupWire>()),
+            };
+            (Self::new(&config, gates, &env.registry), watch)
+        };
+        controller::ask_and_run(env, move |pass| gates::learn(asked, pass), begin)
     }
 
-    async fn subcommand(
+    fn subcommand(
         _explain: &str,
         matches: &ArgMatches,
         config: Config,
         client: kube::Client,
         caller: Caller,
-    ) -> Result<String, Failure> {
-        let key = args::explained(matches)?;
-        let found = explain::find(&client, &caller, config.gates(), key).await?;
-        match explain::explain(&found) {
-            Some(explanation) => Ok(explanation),
-            None => Err(format!("no pod and no ResourceClaim {key}").into()),
-        }
+    ) -> impl Future<Output = Result<String, Failure>> + Send {
+        let key: Result<ObjectKey, _> = args::explained(matches).cloned();
+        controller::explain(client, caller, move |pass, _| {
+            explain::explain(pass, config.gates(), key.as_ref().map_err(Clone::clone)?)
+        })
     }
 }
 
-/// Gives pods their claims and takes them back, until `env.shutdown` drains.
-pub async fn run(config: &Config, env: Env) -> Result<(), Failure> {
-    run_over(config, env, |pods| pods).await
-}
-
-/// The same over what `over` makes of the source of pods.
-pub async fn run_over<S: Source<View = PodView>>(
-    config: &Config,
-    env: Env,
-    over: impl FnOnce(WatcherSource<PodWire>) -> S + Send,
-) -> Result<(), Failure> {
-    let informers = env.informers()?;
-    let Some(gates) = learn_gates(config.gates(), &env, informers.interner()).await else {
-        return Ok(());
-    };
-    let limiter = ItemExponential::new(RETRY_FIRST, RETRY_LAST);
-    let queue: WorkQueue<Key> = WorkQueue::new(env.clock.clone(), limiter, env.queue_metrics(QUEUE)?);
-    let (written, losses) = Written::new(&env.clock);
-    let pods = Listed::new(over(informers.source::<Pod, _>()), &written.pods);
-    let pods = informers.over::<Pod, _>(pods);
-    let claims = Listed::new(informers.source::<ResourceClaim, ClaimWire>(), &written.claims);
-    let claims = informers.over::<ResourceClaim, _>(claims);
-    let templates = informers.of::<ResourceClaimTemplate, TemplateWire>();
-    let groups = gates.workload_claims.then(|| {
-        let groups = Listed::new(informers.source::<PodGroup, PodGroupWire>(), &written.groups);
-        informers.over::<PodGroup, _>(groups)
-    });
-    let stores = (
-        pods.store(),
-        claims.store(),
-        templates.store(),
-        groups.as_ref().map(Informer::store),
-    );
-    let (pods_store, claims_store, templates_store, groups_store) = stores.clone();
-    metrics::register_claims(&env.registry, claims.store(), env.clock.clone())?;
-    let caches = Caches::new(stores.0, stores.1, stores.2, stores.3, written);
-    let controller = Controller::new(
-        config,
-        &env,
-        gates,
-        Arc::clone(informers.interner()),
-        caches,
-        queue.clone(),
-    )?;
-    let controller = Arc::new(controller);
-
-    let mut tasks = TaskSet::new();
-    tasks.spawn("informer of pods", pods.handler(Arc::clone(&controller)).run());
-    tasks.spawn(
-        "informer of claims",
-        claims.handler(Arc::clone(&controller)).run(),
-    );
-    tasks.spawn(
-        "informer of templates",
-        templates.handler(Arc::clone(&controller)).run(),
-    );
-    if let Some(groups) = groups {
-        tasks.spawn(
-            "informer of groups",
-            groups.handler(Arc::clone(&controller)).run(),
-        );
+impl Stores {
+    /// The group of this name, where groups count.
+    pub(crate) fn group(&self, key: &ObjectKey) -> Option<Arc<PodGroupView>> {
+        self.groups.as_ref()?.get(key)
     }
-    let minding = Arc::clone(&controller);
-    tasks.spawn("what later lists lack", async move {
-        minding.mind(losses).await;
-    });
-    let synced = async {
-        pods_store.synced().await;
-        claims_store.synced().await;
-        templates_store.synced().await;
-        if let Some(groups) = groups_store {
-            groups.synced().await;
-        }
-    };
-    let workers = env.workers(NAME, config.concurrent_syncs)?;
-    tokio::select! {
-        () = workers.run(&*controller, &queue, &env.leadership, synced, &env.shutdown) => Ok(()),
-        failed = tasks.first_failure() => Err(failed.into()),
+
+    /// The group of the pod, where groups count.
+    pub(crate) fn group_of(&self, pod: &PodView) -> Option<Arc<PodGroupView>> {
+        self.group(&beside(&pod.key, pod.group.as_ref()?))
     }
 }
 
-/// `asked` as far as the API server goes along; nothing when the process is to end before it says so.
-async fn learn_gates(asked: Gates, env: &Env, interner: &Arc<Interner>) -> Option<Gates> {
-    let live = Live::new(env.client.clone(), env.caller.clone(), Arc::clone(interner));
-    let learnt = async {
-        loop {
-            match live.gates(asked).await {
-                Ok(gates) => return gates,
-                Err(failed) => {
-                    tracing::warn!("cannot ask what the API server can do: {}", Chain(&failed));
-                    env.clock.sleep(ASK_AGAIN).await;
-                }
-            }
-        }
-    };
-    tokio::select! {
-        biased;
-        () = env.shutdown.draining() => None,
-        gates = learnt => Some(gates),
+impl Known for Stores {
+    fn claim(&self, key: &ObjectKey) -> Option<Arc<ClaimView>> {
+        self.claims.get(key)
+    }
+
+    fn controlled_by(&self, uid: &Uid) -> Vec<Arc<ClaimView>> {
+        let mut claims = self.claims.by_index(uid);
+        claims.retain(|claim| claim.is_controlled_by(uid));
+        claims
+    }
+
+    fn template(&self, key: &ObjectKey) -> Option<Arc<TemplateView>> {
+        self.templates.get(key)
     }
 }

@@ -1,15 +1,16 @@
 //! This controller's own metrics.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use controller_core::clock::Clock;
-use controller_core::informer::Store;
+use controller_core::controller::Driver;
 use jiff::SignedDuration;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
 
-use crate::view::{ClaimView, Origin};
+use crate::ResourceClaimController;
+use crate::view::Origin;
 
 /// A claim that is being deleted for longer is stuck.
 const STUCK_AFTER: SignedDuration = SignedDuration::from_mins(5);
@@ -20,8 +21,7 @@ pub struct Creates(IntCounterVec);
 
 /// Counted at scrape time, so that it cannot drift.
 struct AtScrape {
-    claims: Store<ClaimView>,
-    clock: Clock,
+    driver: Arc<Driver<ResourceClaimController>>,
     by_state: IntGaugeVec,
     stuck: IntGauge,
 }
@@ -47,11 +47,10 @@ impl Creates {
     }
 }
 
-/// Registers the gauges that show `claims`.
+/// Registers the gauges that show the claims.
 pub fn register_claims(
+    driver: &Arc<Driver<ResourceClaimController>>,
     registry: &Registry,
-    claims: Store<ClaimView>,
-    clock: Clock,
 ) -> prometheus::Result<()> {
     let by_state = IntGaugeVec::new(
         Opts::new(
@@ -67,8 +66,7 @@ pub fn register_claims(
         "Number of ResourceClaims that have been being deleted for more than 5 minutes.",
     )?;
     registry.register(Box::new(AtScrape {
-        claims,
-        clock,
+        driver: Arc::clone(driver),
         by_state,
         stuck,
     }))
@@ -82,9 +80,10 @@ impl Collector for AtScrape {
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        let (now, mut stuck) = (self.clock.now(), 0);
+        let (now, mut stuck) = (self.driver.now().wall, 0);
+        let claims = self.driver.scrape(|_, stores| stores.claims.clone());
         let mut by_state = BTreeMap::<_, i64>::new();
-        for claim in self.claims.snapshot() {
+        for claim in claims.snapshot() {
             let state = (claim.allocated, claim.admin_access, claim.origin);
             *by_state.entry(state).or_default() += 1;
             if claim

@@ -95,3 +95,14 @@ pub fn users(change: &Change<'_, ClaimView>) -> Users {
         Users::Of(lost)
     }
 }
+
+impl Users {
+    /// Whether the pod of this uid is one of them.
+    pub(crate) fn include(&self, pod: &Uid) -> bool {
+        match self {
+            Self::None => false,
+            Self::All => true,
+            Self::Of(uids) => uids.contains(pod),
+        }
+    }
+}

@@ -220,7 +220,8 @@ impl Step {
                 if !claim.finalizer {
                     return None;
                 }
-                claim.deleting = Some(jiff::Timestamp::MIN);
+                // Since when, the watch tells.
+                claim.deleting = Some(jiff::Timestamp::MAX);
             }
         }
         Some(claim)

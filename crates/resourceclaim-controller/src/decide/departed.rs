@@ -1,6 +1,6 @@
 //! Which pods and groups are known to be deleted (RC-14).
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
 use controller_core::meta::Uid;
 
@@ -10,9 +10,9 @@ use super::MAX_UID_CACHE_ENTRIES;
 /// which a claim that is not seen yet may be reserved for one.
 ///
 /// Forgetting costs a live read and nothing else.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Departed {
-    held: HashSet<Uid>,
+    held: BTreeSet<Uid>,
     /// In the order of their deletions.
     order: VecDeque<Uid>,
     sweep_at: usize,

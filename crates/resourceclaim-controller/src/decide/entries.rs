@@ -179,9 +179,13 @@ fn make(
     let ClaimSource::Template(name) = &entry.source else {
         return Answer::Failed(Failure::UnknownSource);
     };
+    // The claims before the one that is recorded are gone, whatever a cache that lags behind shows.
+    let number = recorded.and_then(|recorded| number_of(claimant, entry, recorded));
+    let is_of_before = |name: &str| (0..number.unwrap_or(0)).any(|n| name_of(claimant, entry, n) == name);
     let made_for = |uid: &Uid| {
         let claims = known.controlled_by(uid);
         let others = claims.iter().filter(|claim| Some(&claim.key.name) != recorded);
+        let others = others.filter(|claim| !is_of_before(&claim.key.name));
         let mut ours: Vec<_> = { others }
             .filter(|claim| claim.entry.as_ref() == Some(&entry.name))
             .collect();
@@ -216,8 +220,12 @@ fn make(
         template,
         n: 0,
     };
-    if let Some(recorded) = recorded {
-        create.n = create.after(recorded);
+    // Two numbers may have one name.
+    if let Some((recorded, number)) = recorded.zip(number) {
+        create.n = number + 1;
+        while name_of(claimant, entry, create.n) == **recorded {
+            create.n += 1;
+        }
     }
     // What has the name and is ours was adopted.
     while known.claim(&create.claim()).is_some() {
@@ -252,17 +260,17 @@ impl Create {
             ..self
         }
     }
+}
 
-    /// The number after that of the claim `recorded`, whose name is another; 0 if it has none of our names.
-    fn after(&self, recorded: &str) -> u32 {
-        if !recorded.starts_with(&self.generate_name()) {
-            return 0;
-        }
-        let is_recorded = |n: &u32| claim_name(&self.claimant.name, &self.uid, &self.entry, *n) == *recorded;
-        let mut from_recorded = (0..NAMES_TRIED).skip_while(|n| !is_recorded(n));
-        // Two numbers may have one name.
-        from_recorded.find(|n| !is_recorded(n)).unwrap_or(0)
-    }
+fn name_of(claimant: &Claimant<'_>, entry: &Entry, n: u32) -> String {
+    claim_name(&claimant.key.name, claimant.uid, &entry.name, n)
+}
+
+/// The how manieth claim of the entry has this name; none if it is none of our names.
+fn number_of(claimant: &Claimant<'_>, entry: &Entry, name: &str) -> Option<u32> {
+    let is_ours = name.starts_with(&base_name(&claimant.key.name, &entry.name));
+    let mut numbers = 0..if is_ours { NAMES_TRIED } else { 0 };
+    numbers.find(|n| name_of(claimant, entry, *n) == name)
 }
 
 /// The whole of `status.resourceClaimStatuses`, if it says something else of an entry: `names` are the claims of the

@@ -5,8 +5,7 @@
 //! | RC-1 | `recorded` | `tests/decide_table/entries.rs::an_entry_names_its_claim` |
 //! | RC-2 | `answer`, `wants_claims` | `tests/decide_table/entries.rs::an_entry_is_adopted_else_made` |
 //! | RC-3 | `base_name`, `claim_name`, `Create` | `tests/decide_table/entries.rs::a_claim_is_named_after_its_pod_and_entry`, `tests/decide_props/main.rs::a_claim_that_is_made_again_has_another_name` |
-//! | RC-4 | `Unshown` | `tests/decide_table/memory.rs::what_was_written_is_remembered_until_it_is_shown` |
-//! | RC-5 | `statuses` | `tests/decide_table/entries.rs::all_claims_of_a_pod_are_recorded_at_once` |
+//! //! | RC-5 | `statuses` | `tests/decide_table/entries.rs::all_claims_of_a_pod_are_recorded_at_once` |
 //! | RC-6 | `Failure` | `tests/decide_table/entries.rs::one_failing_entry_does_not_stop_the_others` |
 //! | RC-7 | `Gates` | `tests/decide_table/entries.rs::a_template_that_asks_for_what_is_off_is_refused` |
 //! | RC-8 | `reservation` | `tests/decide_table/reservations.rs::a_pod_on_a_node_gets_its_allocated_claims_reserved` |
@@ -29,7 +28,6 @@ mod entries;
 mod names;
 mod quiet;
 mod reserve;
-mod unshown;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,7 +45,6 @@ pub use self::entries::{
 pub use self::names::{base_name, claim_name};
 pub use self::quiet::Quiet;
 pub use self::reserve::{Reservation, Reserve, reservation};
-pub use self::unshown::{Stamp, Unshown};
 use crate::view::{
     ClaimSource, ClaimStatus, ClaimView, Consumer, ConsumerKind, Entry, PodGroupView, PodView, TemplateView,
 };
@@ -62,7 +59,7 @@ pub const RESERVED_FOR_MAX_SIZE: usize = 256;
 /// For how long a claim that stays must be seen unchanged before it loses a finalizer that protects no allocation: the
 /// scheduler adds it just before the allocation, and must not lose that write against ours.
 pub const IDLE_FINALIZER_AGE: Duration = Duration::from_mins(5);
-/// How long what we wrote is remembered at most. Source: `controller.go`, `NewIntegerResourceVersionMutationCache`.
+/// How long the watch may take to show what we wrote. Source: `controller.go`, `NewIntegerResourceVersionMutationCache`.
 pub const UNSHOWN_TTL: Duration = Duration::from_hours(1);
 /// How many uids of deleted pods are remembered at least. Source: `controller.go`, `maxUIDCacheEntries`.
 pub const MAX_UID_CACHE_ENTRIES: usize = 500;
@@ -78,7 +75,7 @@ pub struct Gates {
     pub workload_claims: bool,
 }
 
-/// What is known of claims and templates: the caches and what we wrote since.
+/// What is known of claims and templates.
 pub trait Known {
     /// The claim of this name.
     fn claim(&self, key: &ObjectKey) -> Option<Arc<ClaimView>>;
@@ -91,7 +88,7 @@ pub trait Known {
 }
 
 /// What claims are made for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ClaimantKind {
     /// A pod.
     Pod,

@@ -1,47 +1,46 @@
 //! For how long a claim has been as it is (RC-11).
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use controller_core::meta::{ObjectKey, Uid};
-use tokio::time::Instant;
 
 use crate::view::ClaimView;
 
-/// Since when each claim that has a finalizer and nothing else is seen in the version that it has now.
-#[derive(Debug, Default)]
-pub struct Quiet(HashMap<ObjectKey, Seen>);
+/// Since when each claim that has a finalizer and nothing else is seen in the version that it has now. Times count from
+/// the start of the process.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Quiet(BTreeMap<ObjectKey, Seen>);
 
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Seen {
     uid: Uid,
     version: Arc<str>,
-    since: Instant,
+    since: Duration,
 }
 
 impl Quiet {
-    /// For how long `claim` has been seen in this very version: from now on, if it is seen for the first time. A claim
-    /// that has more than a finalizer is forgotten.
-    pub fn unchanged(&mut self, claim: &ClaimView, now: Instant) -> Duration {
+    /// The claim is like this now. One that has more than a finalizer is forgotten.
+    pub fn observe(&mut self, claim: &ClaimView, now: Duration) {
         if !claim.finalizer || claim.allocated || claim.deleting.is_some() || !claim.reserved.is_empty() {
-            self.forget(&claim.key);
-            return Duration::ZERO;
+            return self.forget(&claim.key);
         }
-        match self.0.get(&claim.key) {
-            Some(seen) if seen.uid == claim.uid && seen.version == claim.version => {
-                now.saturating_duration_since(seen.since)
-            }
-            _ => {
-                let seen = Seen {
-                    uid: claim.uid.clone(),
-                    version: Arc::clone(&claim.version),
-                    since: now,
-                };
-                self.0.insert(claim.key.clone(), seen);
-                Duration::ZERO
-            }
+        let known = self.0.get(&claim.key);
+        if !known.is_some_and(|seen| seen.is_of(claim)) {
+            let seen = Seen {
+                uid: claim.uid.clone(),
+                version: Arc::clone(&claim.version),
+                since: now,
+            };
+            self.0.insert(claim.key.clone(), seen);
         }
+    }
+
+    /// For how long `claim` has been seen in this very version.
+    pub fn unchanged(&self, claim: &ClaimView, now: Duration) -> Duration {
+        let seen = self.0.get(&claim.key).filter(|seen| seen.is_of(claim));
+        seen.map_or(Duration::ZERO, |seen| now.saturating_sub(seen.since))
     }
 
     /// The claim is gone.
@@ -57,5 +56,11 @@ impl Quiet {
     /// Whether none is.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+}
+
+impl Seen {
+    fn is_of(&self, claim: &ClaimView) -> bool {
+        self.uid == claim.uid && self.version == claim.version
     }
 }

@@ -7,33 +7,37 @@ mod text;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use controller_core::controller::{Explained, Pass};
 use controller_core::meta::{ObjectKey, Uid};
+use controller_core::runtime::Failure;
 
-pub use self::read::find;
+use crate::ResourceClaimController;
 use crate::decide::{Being, Gates, Known};
+use crate::gates::{self, Answers};
+use crate::requests::Question;
 use crate::view::{ClaimView, Consumer, ConsumerKind, PodGroupView, PodView, TemplateView};
 
 /// What is there to explain, as the API server has it.
 #[derive(Clone, Debug, Default)]
-pub struct Found {
+struct Found {
     /// The pod of the name that was asked for.
-    pub pod: Option<PodView>,
+    pod: Option<PodView>,
     /// The claim of that name.
-    pub claim: Option<ClaimView>,
+    claim: Option<ClaimView>,
     /// The group of the pod.
-    pub group: Option<PodGroupView>,
+    group: Option<PodGroupView>,
     /// The claims of the namespace.
-    pub claims: BTreeMap<ObjectKey, Arc<ClaimView>>,
+    claims: BTreeMap<ObjectKey, Arc<ClaimView>>,
     /// The templates of the namespace.
-    pub templates: BTreeMap<ObjectKey, Arc<TemplateView>>,
+    templates: BTreeMap<ObjectKey, Arc<TemplateView>>,
     /// Who has the names of the claims' consumers and owners.
-    pub beings: HashMap<Name, Being>,
+    beings: HashMap<Name, Being>,
     /// The gates of the flags, as far as the API server goes along.
-    pub gates: Gates,
+    gates: Gates,
 }
 
 /// The name of a pod or a group.
-pub type Name = (ConsumerKind, Arc<str>);
+type Name = (ConsumerKind, Arc<str>);
 
 impl Found {
     /// Who has the name of the consumer.
@@ -58,16 +62,24 @@ impl Known for Found {
     }
 }
 
-/// Explains what was found; nothing when neither a pod nor a claim has the name. What a controller that runs would
+/// Explains the pod and the claim of this name, once all that counts for them is read. What a controller that runs would
 /// remember is not known here.
-pub fn explain(found: &Found) -> Option<String> {
-    let pod = found.pod.as_ref().map(|pod| text::Pod(found, pod).to_string());
-    let claim = found
-        .claim
-        .as_ref()
-        .map(|claim| text::Claim(found, claim).to_string());
+pub fn explain(
+    pass: &Pass<ResourceClaimController>,
+    asked: Gates,
+    key: &ObjectKey,
+) -> Result<Explained<Question>, Failure> {
+    let mut answers = Answers::of(pass);
+    let found = read::find(&mut answers, asked, key)?;
+    if !answers.open.is_empty() {
+        return Ok(Explained::Ask(answers.open));
+    }
+    gates::warn(asked, found.gates);
+    let pod = found.pod.as_ref().map(|pod| text::Pod(&found, pod).to_string());
+    let claim = found.claim.as_ref();
+    let claim = claim.map(|claim| text::Claim(&found, claim).to_string());
     match (pod, claim) {
-        (None, None) => None,
-        (pod, claim) => Some(pod.into_iter().chain(claim).collect()),
+        (None, None) => Err(format!("no pod and no ResourceClaim {key}").into()),
+        (pod, claim) => Ok(Explained::Text(pod.into_iter().chain(claim).collect())),
     }
 }

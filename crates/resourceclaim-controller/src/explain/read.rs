@@ -1,119 +1,76 @@
 //! What there is to explain, from the API server.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use controller_core::api::{Call, CallFailed, Caller, Verb};
-use controller_core::informer::Interner;
-use controller_core::meta::ObjectKey;
-use controller_core::runtime::Failure;
-use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimTemplate};
-use kube::Resource;
-use kube::api::ListParams;
-use kube::core::Request;
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use controller_core::api::CallFailed;
+use controller_core::meta::{ObjectKey, Uid};
 
 use super::{Found, Name};
-use crate::decide::{Being, Gates};
-use crate::live::Live;
-use crate::view::{ClaimView, ClaimWire, ConsumerKind, PodView, TemplateWire, beside};
+use crate::decide::{ClaimantKind, Gates};
+use crate::gates::Answers;
+use crate::requests::{Answer, Question};
+use crate::view::{ClaimView, ConsumerKind, PodView, beside};
 
-#[derive(Deserialize)]
-struct List<T> {
-    items: Vec<T>,
-}
-
-/// Reads the pod and the claim of this name, and all that counts for them.
-pub async fn find(
-    client: &kube::Client,
-    caller: &Caller,
-    gates: Gates,
-    key: &ObjectKey,
-) -> Result<Found, Failure> {
-    let interner = Interner::new();
-    let live = Live::new(client.clone(), caller.clone(), Arc::clone(&interner));
+/// The pod and the claim of this name, and all that counts for them, as far as the answers go.
+pub(super) fn find(answers: &mut Answers<'_>, gates: Gates, key: &ObjectKey) -> Result<Found, CallFailed> {
+    let pod = answers.get(Question::Claimant(ClaimantKind::Pod, key.clone()))?;
+    let claim = answers.get(Question::Claim(key.clone()))?;
     let mut found = Found {
-        gates: live.gates(gates).await?,
-        pod: live.pod(key).await?,
-        claim: live.claim(key).await?,
+        gates: answers.gates(gates)?,
+        pod: pod.and_then(Answer::pod).map(|pod| pod.view.clone()),
+        claim: claim.and_then(Answer::claim).map(|claim| claim.view.clone()),
         ..Found::default()
     };
-    if let Some(pod) = &found.pod {
-        let path = ResourceClaim::url_path(&(), key.namespace.as_deref());
-        let claims = list::<ClaimWire>(client, caller, &path, "resourceclaims.resource.k8s.io", key);
-        let claims = claims.await?.into_iter().map(|claim| claim.into_fresh(&interner));
-        found.claims = claims.map(|claim| (claim.key.clone(), Arc::new(claim))).collect();
-        let path = ResourceClaimTemplate::url_path(&(), key.namespace.as_deref());
-        let templates = list::<TemplateWire>(
-            client,
-            caller,
-            &path,
-            "resourceclaimtemplates.resource.k8s.io",
-            key,
-        );
-        // One that cannot be read is as good as missing, as it is to the controller.
-        let templates = templates.await?.into_iter();
-        let templates = templates.filter_map(|template| template.into_fresh(&interner).ok());
-        found.templates = templates
-            .map(|template| (template.key.clone(), Arc::new(template)))
-            .collect();
-        if let (Some(group), true) = (&pod.group, found.gates.workload_claims) {
-            found.group = live.group(&beside(key, group)).await?;
-        }
+    if let Some(pod) = found.pod.clone() {
+        find_beside(answers, &mut found, &pod)?;
     }
     let of_pod: Vec<_> = found.pod.iter().flat_map(PodView::claims).collect();
     let of_pod = of_pod
         .iter()
         .filter_map(|name| found.claims.get(&beside(key, name)));
-    let mut names: Vec<_> = of_pod
-        .map(|claim| &**claim)
-        .chain(&found.claim)
-        .flat_map(names_in)
-        .collect();
-    names.sort_unstable_by(|(_, a), (_, b)| a.cmp(b));
-    names.dedup();
-    for name in names {
-        let of = beside(key, &name.1);
-        let being = match name.0 {
-            ConsumerKind::Pod => live.pod(&of).await?.as_ref().map(Being::pod),
-            ConsumerKind::PodGroup if found.gates.workload_claims => {
-                live.group(&of).await?.as_ref().map(Being::group)
-            }
-            ConsumerKind::PodGroup | ConsumerKind::Other => None,
+    let claims = of_pod.map(|claim| &**claim).chain(&found.claim);
+    for (name, uid) in claims.flat_map(names_in).collect::<BTreeSet<_>>() {
+        let kind = match name.0 {
+            ConsumerKind::Pod => ClaimantKind::Pod,
+            ConsumerKind::PodGroup if found.gates.workload_claims => ClaimantKind::PodGroup,
+            ConsumerKind::PodGroup | ConsumerKind::Other => continue,
         };
-        found.beings.extend(being.map(|being| (name, being)));
+        if let Some(Answer::Being(being)) = answers.get(Question::Being(kind, beside(key, &name.1), uid))? {
+            found.beings.insert(name, being.clone());
+        }
     }
     Ok(found)
 }
 
-/// For whom the claim is reserved, and the pod that controls it.
-fn names_in(claim: &ClaimView) -> Vec<Name> {
-    let consumers = claim.reserved.iter();
-    let owner = claim
-        .owning_pod()
-        .map(|pod| (ConsumerKind::Pod, Arc::clone(&pod.name)));
-    consumers
-        .map(|consumer| (consumer.kind, Arc::clone(&consumer.name)))
-        .chain(owner)
-        .collect()
+/// What there is in the namespace of the pod, and its group.
+fn find_beside(answers: &mut Answers<'_>, found: &mut Found, pod: &PodView) -> Result<(), CallFailed> {
+    let namespace = &pod.key.namespace;
+    if let Some(Answer::Claims(claims)) = answers.get(Question::Claims(namespace.clone()))? {
+        let claims = claims.iter();
+        found.claims = claims
+            .map(|claim| (claim.key.clone(), Arc::new(claim.clone())))
+            .collect();
+    }
+    if let Some(Answer::Templates(templates)) = answers.get(Question::Templates(namespace.clone()))? {
+        let templates = templates.iter();
+        found.templates = templates
+            .map(|template| (template.key.clone(), Arc::new(template.clone())))
+            .collect();
+    }
+    if let (Some(group), true) = (&pod.group, found.gates.workload_claims) {
+        let question = Question::Claimant(ClaimantKind::PodGroup, beside(&pod.key, group));
+        let group = answers.get(question)?.and_then(Answer::group);
+        found.group = group.map(|group| group.view.clone());
+    }
+    Ok(())
 }
 
-async fn list<T: DeserializeOwned>(
-    client: &kube::Client,
-    caller: &Caller,
-    path: &str,
-    resource: &'static str,
-    key: &ObjectKey,
-) -> Result<Vec<T>, CallFailed> {
-    let call = Call {
-        verb: Verb::List,
-        resource,
-        target: format!("in {}", key.namespace.as_deref().unwrap_or_default()),
-    };
-    let read = async {
-        let request = Request::new(path).list(&ListParams::default());
-        let request = request.map_err(kube::Error::BuildRequest)?;
-        client.request::<List<T>>(request).await
-    };
-    Ok(caller.read(call, read).await?.items)
+/// For whom the claim is reserved, and the pod that controls it.
+fn names_in(claim: &ClaimView) -> impl Iterator<Item = (Name, Uid)> + '_ {
+    let consumers = claim.reserved.iter();
+    let consumers =
+        consumers.map(|consumer| ((consumer.kind, Arc::clone(&consumer.name)), consumer.uid.clone()));
+    let owner = claim.owning_pod();
+    consumers.chain(owner.map(|pod| ((ConsumerKind::Pod, Arc::clone(&pod.name)), pod.uid.clone())))
 }

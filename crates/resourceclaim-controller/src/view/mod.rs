@@ -144,7 +144,7 @@ pub struct Consumer {
 }
 
 /// `apiGroup` and `resource` of an entry of `status.reservedFor`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ConsumerKind {
     /// A pod.
     Pod,
@@ -324,6 +324,4 @@ impl View for TemplateView {
     fn key(&self) -> &ObjectKey {
         &self.key
     }
-
-    fn index(&self, _: &mut Vec<Self::Index>) {}
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use controller_core::informer::{DecodeError, Identity, Interner, OwnerWire, Wire};
+use controller_core::informer::{DecodeError, Identity, Interner, Observed, OwnerWire, Wire};
 use controller_core::meta::{OwnerRef, Uid};
 use jiff::Timestamp;
 use serde::de::IgnoredAny;
@@ -26,16 +26,9 @@ pub struct PodWire {
     status: PodStatus,
 }
 
-/// What is decoded of a `PodGroup`.
+/// What is decoded of a `PodGroup`: it has its entries and their claims where a pod has them.
 #[derive(Clone, Debug, Deserialize)]
-pub struct PodGroupWire {
-    #[serde(default)]
-    metadata: Metadata,
-    #[serde(default)]
-    spec: PodSpec,
-    #[serde(default)]
-    status: PodStatus,
-}
+pub struct PodGroupWire(PodWire);
 
 /// What is decoded of a claim.
 #[derive(Clone, Debug, Deserialize)]
@@ -52,40 +45,28 @@ pub struct ClaimWire {
 #[derive(Clone, Debug, Deserialize)]
 pub struct TemplateWire {
     #[serde(default)]
-    metadata: Metadata,
-    #[serde(default)]
     spec: TemplateSpec,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 struct Metadata {
-    #[serde(default)]
     namespace: Option<String>,
-    #[serde(default)]
     name: String,
-    #[serde(default)]
     uid: String,
-    #[serde(default)]
     resource_version: String,
-    #[serde(default)]
     annotations: Option<BTreeMap<String, String>>,
-    #[serde(default)]
     finalizers: Option<Vec<String>>,
-    #[serde(default)]
     owner_references: Option<Vec<OwnerWire>>,
-    #[serde(default, deserialize_with = "deletion")]
+    #[serde(deserialize_with = "deletion")]
     deletion_timestamp: Option<Timestamp>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 struct PodSpec {
-    #[serde(default)]
     node_name: Option<String>,
-    #[serde(default)]
     resource_claims: Option<Vec<EntryWire>>,
-    #[serde(default)]
     scheduling_group: Option<SchedulingGroup>,
 }
 
@@ -108,13 +89,10 @@ struct SchedulingGroup {
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 struct PodStatus {
-    #[serde(default)]
     phase: Option<String>,
-    #[serde(default)]
     resource_claim_statuses: Option<Vec<EntryStatus>>,
-    #[serde(default)]
     extended_resource_claim_status: Option<ExtendedStatus>,
 }
 
@@ -163,11 +141,9 @@ struct ExactRequest {
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 struct ClaimStatusWire {
-    #[serde(default)]
     allocation: Option<IgnoredAny>,
-    #[serde(default)]
     reserved_for: Option<Vec<ConsumerWire>>,
 }
 
@@ -185,18 +161,16 @@ struct ConsumerWire {
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
 struct TemplateSpec {
-    #[serde(default)]
     metadata: TemplateMetadata,
-    #[serde(default)]
     spec: Option<Box<RawValue>>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
 struct TemplateMetadata {
-    #[serde(default)]
     labels: Option<BTreeMap<String, String>>,
-    #[serde(default)]
     annotations: Option<BTreeMap<String, String>>,
 }
 
@@ -308,9 +282,11 @@ impl ConsumerWire {
 
 impl PodWire {
     /// The pod as a read of it alone decodes it, whether it has claims or not.
-    pub fn into_fresh(self, interner: &Interner) -> PodView {
+    pub fn into_fresh(self, interner: &Interner) -> Observed<PodView> {
         let identity = self.metadata.identity(interner);
-        self.view(identity, interner)
+        let (uid, version) = (identity.uid.clone(), identity.version.clone());
+        let view = self.view(identity, interner);
+        Observed { view, uid, version }
     }
 
     fn view(mut self, pod: Identity, interner: &Interner) -> PodView {
@@ -329,82 +305,6 @@ impl PodWire {
             over: matches!(self.status.phase.as_deref(), Some("Succeeded" | "Failed")),
             deleting: self.metadata.deletion_timestamp.is_some(),
         }
-    }
-}
-
-impl PodGroupWire {
-    /// The group as a read of it alone decodes it.
-    pub fn into_fresh(self, interner: &Interner) -> PodGroupView {
-        let identity = self.metadata.identity(interner);
-        self.view(identity, interner)
-    }
-
-    fn view(mut self, group: Identity, interner: &Interner) -> PodGroupView {
-        PodGroupView {
-            key: group.key,
-            uid: group.uid,
-            entries: self.spec.entries(interner),
-            statuses: self.status.statuses(interner),
-            deleting: self.metadata.deletion_timestamp.is_some(),
-        }
-    }
-}
-
-impl ClaimWire {
-    /// The claim as a read of it alone, or the answer to a write, decodes it.
-    pub fn into_fresh(self, interner: &Interner) -> ClaimView {
-        let identity = self.metadata.identity(interner);
-        self.view(identity, interner)
-    }
-
-    fn view(self, claim: Identity, interner: &Interner) -> ClaimView {
-        let metadata = &self.metadata;
-        let consumers = self.status.reserved_for.into_iter().flatten();
-        let mut finalizers = metadata.finalizers.iter().flatten();
-        ClaimView {
-            key: claim.key,
-            uid: claim.uid,
-            version: claim.version.unwrap_or_default(),
-            owner: metadata.controller(interner),
-            entry: metadata
-                .annotation(ENTRY_ANNOTATION)
-                .map(|entry| interner.intern(entry)),
-            reserved: consumers
-                .map(|consumer| consumer.into_consumer(interner))
-                .collect(),
-            deleting: metadata.deletion_timestamp,
-            finalizer: finalizers.any(|finalizer| finalizer == FINALIZER),
-            allocated: self.status.allocation.is_some(),
-            admin_access: self.spec.admin_access(),
-            origin: metadata.origin(),
-        }
-    }
-}
-
-impl TemplateWire {
-    /// The template as a list of them decodes it.
-    pub fn into_fresh(self, interner: &Interner) -> Result<TemplateView, DecodeError> {
-        let identity = self.metadata.identity(interner);
-        self.view(identity)
-    }
-
-    fn view(self, template: Identity) -> Result<TemplateView, DecodeError> {
-        let TemplateSpec { metadata, spec } = self.spec;
-        let Some(spec) = spec else {
-            return Err(DecodeError::Unrepresentable(
-                "the template has no spec".to_owned(),
-            ));
-        };
-        let decoded: ClaimSpec =
-            serde_json::from_str(spec.get()).map_err(|error| DecodeError::Json(Arc::new(error)))?;
-        Ok(TemplateView {
-            key: template.key,
-            labels: metadata.labels.unwrap_or_default(),
-            annotations: metadata.annotations.unwrap_or_default(),
-            admin_access: decoded.admin_access(),
-            prioritized_list: decoded.prioritized_list(),
-            spec: spec.into(),
-        })
     }
 }
 
@@ -427,7 +327,14 @@ impl Wire for PodGroupWire {
     type View = PodGroupView;
 
     fn into_view(self, group: Identity, interner: &Interner) -> Result<PodGroupView, DecodeError> {
-        Ok(self.view(group, interner))
+        let group = self.0.view(group, interner);
+        Ok(PodGroupView {
+            key: group.key,
+            uid: group.uid,
+            entries: group.entries,
+            statuses: group.statuses,
+            deleting: group.deleting,
+        })
     }
 }
 
@@ -435,7 +342,26 @@ impl Wire for ClaimWire {
     type View = ClaimView;
 
     fn into_view(self, claim: Identity, interner: &Interner) -> Result<ClaimView, DecodeError> {
-        Ok(self.view(claim, interner))
+        let metadata = &self.metadata;
+        let consumers = self.status.reserved_for.into_iter().flatten();
+        let mut finalizers = metadata.finalizers.iter().flatten();
+        Ok(ClaimView {
+            key: claim.key,
+            uid: claim.uid,
+            version: claim.version.unwrap_or_default(),
+            owner: metadata.controller(interner),
+            entry: metadata
+                .annotation(ENTRY_ANNOTATION)
+                .map(|entry| interner.intern(entry)),
+            reserved: consumers
+                .map(|consumer| consumer.into_consumer(interner))
+                .collect(),
+            deleting: metadata.deletion_timestamp,
+            finalizer: finalizers.any(|finalizer| finalizer == FINALIZER),
+            allocated: self.status.allocation.is_some(),
+            admin_access: self.spec.admin_access(),
+            origin: metadata.origin(),
+        })
     }
 }
 
@@ -443,7 +369,22 @@ impl Wire for TemplateWire {
     type View = TemplateView;
 
     fn into_view(self, template: Identity, _: &Interner) -> Result<TemplateView, DecodeError> {
-        self.view(template)
+        let TemplateSpec { metadata, spec } = self.spec;
+        let Some(spec) = spec else {
+            return Err(DecodeError::Unrepresentable(
+                "the template has no spec".to_owned(),
+            ));
+        };
+        let decoded: ClaimSpec =
+            serde_json::from_str(spec.get()).map_err(|error| DecodeError::Json(Arc::new(error)))?;
+        Ok(TemplateView {
+            key: template.key,
+            labels: metadata.labels.unwrap_or_default(),
+            annotations: metadata.annotations.unwrap_or_default(),
+            admin_access: decoded.admin_access(),
+            prioritized_list: decoded.prioritized_list(),
+            spec: spec.into(),
+        })
     }
 }
 
@@ -454,14 +395,19 @@ mod tests {
 
     use super::*;
 
+    fn view<W: Wire>(object: &Value) -> W::View {
+        let wire: W = serde_json::from_value(object.clone()).unwrap();
+        let metadata: Metadata = serde_json::from_value(object["metadata"].clone()).unwrap_or_default();
+        let interner = Interner::new();
+        wire.into_view(metadata.identity(&interner), &interner).unwrap()
+    }
+
     fn pod(pod: &Value) -> PodView {
-        let wire: PodWire = serde_json::from_value(pod.clone()).unwrap();
-        wire.into_fresh(&Interner::new())
+        view::<PodWire>(pod)
     }
 
     fn claim(claim: &Value) -> ClaimView {
-        let wire: ClaimWire = serde_json::from_value(claim.clone()).unwrap();
-        wire.into_fresh(&Interner::new())
+        view::<ClaimWire>(claim)
     }
 
     #[rstest]
@@ -528,7 +474,7 @@ mod tests {
                 { "name": "a", "resourceClaimTemplateName": template },
             ] } }))
             .unwrap();
-            wire.into_fresh(&interner).entries
+            wire.into_fresh(&interner).view.entries
         };
         assert!(Arc::ptr_eq(&entries("t"), &entries("t")));
         assert!(!Arc::ptr_eq(&entries("t"), &entries("u")));
@@ -591,7 +537,9 @@ mod tests {
             "spec": {"devices": {"requests": [{"name":"r","firstAvailable":[{}]}]}, "notYetKnown": 1.50 }
         } }"#;
         let wire: TemplateWire = serde_json::from_str(json).unwrap();
-        let view = wire.into_fresh(&Interner::new()).unwrap();
+        let interner = Interner::new();
+        let identity = Metadata::default().identity(&interner);
+        let view = wire.into_view(identity, &interner).unwrap();
         assert_eq!(
             view.spec.get(),
             r#"{"devices": {"requests": [{"name":"r","firstAvailable":[{}]}]}, "notYetKnown": 1.50 }"#

@@ -1,539 +1,299 @@
-//! A process of ours: its view of everything, which trails the API server's, what it remembers, and its syncs, which
-//! stop before and after every request.
+//! A process of ours: the loop with its controller as they are shipped, over watches that trail the API server, and its
+//! requests, which stop before and after they arrive.
 
-use std::collections::BTreeMap;
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::clock::Clock;
-use controller_core::meta::{ObjectKey, Uid};
-use resourceclaim_controller::decide::{
-    Answer, Being, Claimant, Create, Departed, Evidence, Gates, Group, IDLE_FINALIZER_AGE, Known, Next,
-    Ownership, Reservation, Seen, Sight, Stamp, Standing, Unshown, answer, next_step, owner, reservation,
-    standing, statuses, wants_claims,
-};
-use resourceclaim_controller::view::{ClaimSource, ClaimStatus, ClaimView, PodView, TemplateView, beside};
+use controller_core::api::{CallFailed, Outcome};
+use controller_core::clock::saturating_add;
+use controller_core::controller::{Ask, Completed, Effect, Limit, Loop, Now, Observed, Watches};
+use controller_core::informer::{self, Removed, SourceEvent, View, Writer};
+use controller_core::meta::ObjectKey;
+use harness::sim::{self, START};
+use prometheus::Registry;
+use resourceclaim_controller::config::Config;
+use resourceclaim_controller::decide::Gates;
+use resourceclaim_controller::requests::{Answer, Write};
+use resourceclaim_controller::view::{ClaimView, PodView, TemplateView};
+use resourceclaim_controller::{ResourceClaimController, Stores};
 
-use crate::server::{Call, Event, Reply, Server};
+use crate::server::{Event, Server, observed_claim};
 
-const GATES: Gates = Gates {
-    admin_access: true,
-    prioritized_list: true,
-    workload_claims: false,
-};
+type Controller = ResourceClaimController;
+
+/// Between two permits, and between two turns of the loop.
+const TICK: Duration = Duration::from_millis(1);
+/// Whoever is retried later than this has to wait for the others.
+const SOON: Duration = Duration::from_secs(1);
 
 pub(crate) struct Process {
-    clock: Clock,
-    pub pods: BTreeMap<ObjectKey, Arc<PodView>>,
-    claims: BTreeMap<ObjectKey, Arc<ClaimView>>,
-    templates: BTreeMap<ObjectKey, Arc<TemplateView>>,
+    event_loop: Loop<Controller>,
+    pods: Writer<PodView>,
+    claims: Writer<ClaimView>,
+    templates: Writer<TemplateView>,
     pods_seen: usize,
     claims_seen: usize,
-    written_claims: Unshown<Arc<ClaimView>>,
-    written_pods: Unshown<Vec<ClaimStatus>>,
-    departed: Departed,
-    pub syncs: Vec<Sync>,
+    in_flight: Vec<Flying>,
+    now: Now,
+    /// When there is a permit again.
+    permit: Cell<Duration>,
 }
 
-pub(crate) struct Sync {
-    work: Work,
-    pending: Pending,
+struct Flying {
+    id: u64,
+    ask: Ask<Controller>,
+    answer: Option<Completed<Answer>>,
 }
 
-enum Work {
-    Pod(PodSync),
-    Claim(ClaimSync),
-}
-
-#[derive(Clone, Debug)]
-enum Pending {
-    Nothing,
-    Request(Call),
-    Reply(Call, Reply),
-}
-
-/// What becomes of a step of a sync.
+/// What becomes of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Luck {
     Good,
-    /// The request is sent and done, and its answer is lost.
+    /// It is done, and its answer is lost.
     Lost,
     /// The same, and the process ends.
     Crash,
 }
 
-struct PodSync {
-    pod: Arc<PodView>,
-    entry: usize,
-    creating: Option<Create>,
-    /// Whether the name of `creating` was taken.
-    taken: bool,
-    names: Vec<(Arc<str>, Arc<str>)>,
-    stage: Stage,
+/// One permit a tick: which keys have begun when something happens is a matter of chance.
+struct Trickle<'a> {
+    now: Duration,
+    permit: &'a Cell<Duration>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    Entries,
-    Record,
-    Reserve(usize),
+impl Limit for Trickle<'_> {
+    fn take(&self) -> Duration {
+        let at = self.permit.get().max(self.now);
+        self.permit.set(at + TICK);
+        at.saturating_sub(self.now)
+    }
+
+    fn give_back(&self) {
+        self.permit.set(self.permit.get().saturating_sub(TICK));
+    }
 }
 
-struct ClaimSync {
-    claim: Arc<ClaimView>,
-    consumer: usize,
-    owner_known: bool,
-    evidence: Evidence,
-}
-
-impl Known for Process {
-    fn claim(&self, key: &ObjectKey) -> Option<Arc<ClaimView>> {
-        let written = self.written_claims.get(key, self.clock.instant());
-        written.or_else(|| self.claims.get(key)).cloned()
-    }
-
-    fn controlled_by(&self, uid: &Uid) -> Vec<Arc<ClaimView>> {
-        let written = self.written_claims.of(uid, self.clock.instant());
-        let mut claims: BTreeMap<_, _> = self.claims.clone();
-        claims.extend(written.map(|claim| (claim.key.clone(), Arc::clone(claim))));
-        claims.retain(|_, claim| claim.is_controlled_by(uid));
-        claims.into_values().collect()
-    }
-
-    fn template(&self, key: &ObjectKey) -> Option<Arc<TemplateView>> {
-        self.templates.get(key).cloned()
-    }
+pub(crate) fn controller() -> Controller {
+    Controller::new(&Config::default(), Gates::default(), &Registry::new()).unwrap()
 }
 
 impl Process {
-    /// One that has just listed everything.
+    /// One that has just listed everything, and leads.
     pub(crate) fn started(server: &Server) -> Self {
-        Self {
-            clock: Clock::system(),
-            pods: server.pods.clone(),
-            claims: server.claims.clone(),
-            templates: server.templates.clone(),
-            pods_seen: server.pod_events.len(),
-            claims_seen: server.claim_events.len(),
-            written_claims: Unshown::default(),
-            written_pods: Unshown::default(),
-            departed: Departed::default(),
-            syncs: Vec::new(),
-        }
+        let (pods, claims, templates) = (Writer::new(), Writer::new(), Writer::new());
+        let stores = Stores {
+            pods: pods.store(),
+            claims: claims.store(),
+            templates: templates.store(),
+            groups: None,
+        };
+        let mut process = Self {
+            event_loop: Loop::new(Arc::new(controller()), stores, [None], false),
+            pods,
+            claims,
+            templates,
+            pods_seen: 0,
+            claims_seen: 0,
+            in_flight: Vec::new(),
+            now: Now {
+                wall: START,
+                uptime: Duration::ZERO,
+            },
+            permit: Cell::default(),
+        };
+        process.list_pods(server);
+        process.list_claims(server);
+        process.see_templates(server);
+        process.event_loop.observe(Observed::Synced, process.now);
+        process.wake_all();
+        process
     }
 
-    fn pod(&self, key: &ObjectKey) -> Option<Arc<PodView>> {
-        let pod = self.pods.get(key)?;
-        Some(match self.written_pods.get(key, self.clock.instant()) {
-            None => Arc::clone(pod),
-            Some(statuses) => Arc::new(PodView {
-                statuses: statuses.as_slice().into(),
-                ..(**pod).clone()
-            }),
-        })
+    /// Every key is asked about, as at the beginning of a term.
+    pub(crate) fn wake_all(&mut self) {
+        self.event_loop.observe(Observed::Leading(true), self.now);
+    }
+
+    pub(crate) fn pass(&mut self, time: Duration) {
+        self.now.uptime += time;
+        self.now.wall = saturating_add(self.now.wall, time);
     }
 
     // ---- what the watches show
 
     pub(crate) fn see_templates(&mut self, server: &Server) {
-        self.templates.clone_from(&server.templates);
-    }
-
-    pub(crate) fn see_pods(&mut self, server: &Server, events: usize) {
-        let end = server.pod_events.len().min(self.pods_seen.saturating_add(events));
-        for event in &server.pod_events[self.pods_seen..end] {
-            self.see_pod(event);
-        }
-        self.pods_seen = end;
-    }
-
-    fn see_pod(&mut self, event: &Event<PodView>) {
-        let old = self.pods.get(&event.key);
-        let same = { old.zip(event.now.as_ref()) }.is_some_and(|(old, new)| old.statuses == new.statuses);
-        if !same {
-            self.written_pods.shown(&event.key, &Stamp::last(&event.uid));
-        }
-        if let Some(pod) = &event.now {
-            self.pods.insert(event.key.clone(), Arc::clone(pod));
-            return;
-        }
-        self.pods.remove(&event.key);
-        let claims = &self.claims;
-        self.departed.deleted(&event.uid, |uid| {
-            let is_reserved = |claim: &ClaimView| claim.reserved.iter().any(|consumer| consumer.uid == *uid);
-            { claims.values() }.any(|claim| claim.is_controlled_by(uid) || is_reserved(claim))
+        let templates = server.templates.values();
+        let templates = templates.map(|template| informer::Observed {
+            view: (**template).clone(),
+            uid: (&*template.key.name).into(),
+            version: Some("1".into()),
         });
+        let events = list(templates.collect());
+        tell(&mut self.templates, &mut self.event_loop, events, self.now);
     }
 
-    pub(crate) fn see_claims(&mut self, server: &Server, events: usize) {
-        let end = { server.claim_events.len() }.min(self.claims_seen.saturating_add(events));
-        for event in &server.claim_events[self.claims_seen..end] {
-            let stamp = match &event.now {
-                Some(claim) => Stamp::shown(&claim.uid, &claim.version),
-                None => Stamp::last(&event.uid),
-            };
-            self.written_claims.shown(&event.key, &stamp);
-            match &event.now {
-                Some(claim) => _ = self.claims.insert(event.key.clone(), Arc::clone(claim)),
-                None => _ = self.claims.remove(&event.key),
-            }
-        }
-        self.claims_seen = end;
+    fn list_pods(&mut self, server: &Server) {
+        let pods = server.pods.keys().filter_map(|pod| server.observed_pod(pod));
+        let events = list(pods.collect());
+        self.pods_seen = server.pod_events.len();
+        tell(&mut self.pods, &mut self.event_loop, events, self.now);
     }
 
     /// The watch of the claims breaks, and a list shows what is there now, not what was in between.
     pub(crate) fn list_claims(&mut self, server: &Server) {
-        self.written_claims.list_began();
-        for (key, old) in &self.claims {
-            if server.claims.get(key).is_none_or(|new| new.uid != old.uid) {
-                self.written_claims.shown(key, &Stamp::last(&old.uid));
-            }
-        }
-        for (key, new) in &server.claims {
-            if self.claims.get(key) != Some(new) {
-                self.written_claims
-                    .shown(key, &Stamp::shown(&new.uid, &new.version));
-            }
-        }
-        self.claims.clone_from(&server.claims);
+        let claims = server.claims.values();
+        let events = list(claims.map(|claim| observed_claim(claim)).collect());
         self.claims_seen = server.claim_events.len();
-        self.written_claims.list_finished();
+        tell(&mut self.claims, &mut self.event_loop, events, self.now);
+    }
+
+    pub(crate) fn see_pods(&mut self, server: &Server, events: usize) {
+        let end = server.pod_events.len().min(self.pods_seen.saturating_add(events));
+        let shown = server.pod_events[self.pods_seen..end].iter().map(shown);
+        self.pods_seen = end;
+        tell(&mut self.pods, &mut self.event_loop, shown.collect(), self.now);
+    }
+
+    pub(crate) fn see_claims(&mut self, server: &Server, events: usize) {
+        let end = { server.claim_events.len() }.min(self.claims_seen.saturating_add(events));
+        let shown = server.claim_events[self.claims_seen..end].iter().map(shown);
+        self.claims_seen = end;
+        tell(&mut self.claims, &mut self.event_loop, shown.collect(), self.now);
     }
 
     /// Whether everything that this process may still act on shows that the claim is recorded.
-    pub(crate) fn sees_recorded(&self, pod: &ObjectKey, uid: &Uid, claim: &str) -> bool {
-        let shows = |pod: &PodView| {
-            pod.uid == *uid && { pod.statuses.iter() }.any(|status| status.claim.as_deref() == Some(claim))
+    pub(crate) fn sees_recorded(&self, pod: &ObjectKey, claim: &ClaimView) -> bool {
+        let makes_it = |flying: &Flying| match &flying.ask {
+            Ask::Write(Write::Create(create)) => flying.answer.is_none() && create.claim() == claim.key,
+            _ => false,
         };
-        let in_sync = self.syncs.iter().all(|sync| match &sync.work {
-            Work::Pod(sync) if sync.pod.key == *pod => shows(&sync.pod),
-            _ => true,
+        let pod = self.event_loop.stores().pods.get(pod);
+        let is_recorded = pod.is_some_and(|pod| {
+            claim.is_controlled_by(&pod.uid) && { pod.statuses.iter() }
+                .any(|status| status.claim.as_ref() == Some(&claim.key.name))
         });
-        in_sync && self.pods.get(pod).is_some_and(|pod| shows(pod))
+        is_recorded && !self.in_flight.iter().any(makes_it)
     }
 
-    // ---- syncs
+    // ---- requests
 
-    pub(crate) fn sync_pod(&mut self, key: &ObjectKey) {
-        let busy = |sync: &Sync| matches!(&sync.work, Work::Pod(sync) if sync.pod.key == *key);
-        if self.syncs.iter().any(busy) {
-            return;
-        }
-        let Some(pod) = self.pod(key).filter(|pod| wants_claims(pod)) else {
-            return;
+    fn poll(&mut self) -> Option<Duration> {
+        self.pass(TICK);
+        let limit = Trickle {
+            now: self.now.uptime,
+            permit: &self.permit,
         };
-        self.syncs.push(Sync::of(Work::Pod(PodSync {
-            pod,
-            entry: 0,
-            creating: None,
-            taken: false,
-            names: Vec::new(),
-            stage: Stage::Entries,
-        })));
-    }
-
-    /// `long_unchanged`: the claim is seen as it is for long enough.
-    pub(crate) fn sync_claim(&mut self, key: &ObjectKey, long_unchanged: bool) {
-        let busy = |sync: &Sync| matches!(&sync.work, Work::Claim(sync) if sync.claim.key == *key);
-        if self.syncs.iter().any(busy) {
-            return;
+        let polled = self.event_loop.poll(self.now, &limit);
+        for Effect { id, ask, .. } in polled.effects {
+            let answer = None;
+            self.in_flight.push(Flying { id, ask, answer });
         }
-        let Some(claim) = self.claim(key) else { return };
-        self.syncs.push(Sync::of(Work::Claim(ClaimSync {
-            claim,
-            consumer: 0,
-            owner_known: false,
-            evidence: Evidence {
-                gone: Vec::new(),
-                owner: Ownership::Leave,
-                unchanged: if long_unchanged {
-                    IDLE_FINALIZER_AGE
-                } else {
-                    Duration::ZERO
-                },
-            },
-        })));
+        polled.again
     }
 
-    /// Brings a sync to its next request, sends it, or takes the answer. Whether the process lives on.
+    /// Gives the loop a turn, lets a request arrive, or tells its answer. Whether the process lives on.
     pub(crate) fn advance(&mut self, server: &mut Server, which: usize, luck: Luck) -> bool {
-        if self.syncs.is_empty() {
+        let which = which % (self.in_flight.len() + 1);
+        let Some(flying) = self.in_flight.get_mut(which) else {
+            self.poll();
             return true;
-        }
-        let mut sync = self.syncs.remove(which % self.syncs.len());
-        match std::mem::replace(&mut sync.pending, Pending::Nothing) {
-            Pending::Nothing => match sync.next(self) {
-                None => return true,
-                Some(call) => {
-                    self.sending(&call);
-                    sync.pending = Pending::Request(call);
-                }
-            },
-            Pending::Request(call) => {
-                let reply = server.execute(&call);
-                match luck {
-                    Luck::Good => sync.pending = Pending::Reply(call, reply),
-                    Luck::Lost => {
-                        self.sent(&call);
-                        return true;
-                    }
-                    Luck::Crash => return false,
-                }
+        };
+        match flying.answer {
+            None if luck == Luck::Good => flying.answer = Some(server.answer(&flying.ask)),
+            None => {
+                let Flying { id, ask, .. } = self.in_flight.swap_remove(which);
+                server.answer(&ask);
+                self.event_loop.completed(id, lost(&ask), self.now);
+                return luck != Luck::Crash;
             }
-            Pending::Reply(call, reply) => {
-                self.remember(&call, &reply);
-                self.sent(&call);
-                if !sync.take(self, &call, reply) {
-                    return true;
-                }
-            }
+            Some(_) => self.complete(which),
         }
-        self.syncs.push(sync);
         true
     }
 
-    /// To its end, without trouble.
+    fn complete(&mut self, which: usize) {
+        let Flying { id, answer, .. } = self.in_flight.swap_remove(which);
+        if let Some(answer) = answer {
+            self.event_loop.completed(id, answer, self.now);
+        }
+    }
+
+    /// Does what is to be done soon, without trouble.
     pub(crate) fn run(&mut self, server: &mut Server) {
         for _ in 0..10_000 {
-            if self.syncs.is_empty() {
+            let again = self.poll();
+            if let Some(flying) = self.in_flight.first_mut() {
+                if flying.answer.is_none() {
+                    flying.answer = Some(server.answer(&flying.ask));
+                }
+                self.complete(0);
+            } else if let Some(wait) = again.filter(|wait| *wait <= SOON) {
+                self.pass(wait);
+            } else {
                 return;
             }
-            self.advance(server, 0, Luck::Good);
         }
-        panic!("a sync that does not end");
+        panic!("work that does not end");
     }
+}
 
-    fn sending(&mut self, call: &Call) {
-        match call {
-            Call::Record { pod, .. } => self.written_pods.sending(pod),
-            Call::GetPod(_) => {}
-            call => self.written_claims.sending(&claim_of(call)),
-        }
+fn list<V>(items: Vec<informer::Observed<V>>) -> Vec<SourceEvent<V>> {
+    let items = items.into_iter().map(SourceEvent::InitItem);
+    let done = SourceEvent::InitDone { version: None };
+    [SourceEvent::Init]
+        .into_iter()
+        .chain(items)
+        .chain([done])
+        .collect()
+}
+
+fn shown<V: View + Clone>(event: &Event<V>) -> SourceEvent<V> {
+    let version = Some(event.version.to_string().into());
+    match &event.now {
+        Some(now) => SourceEvent::Applied(informer::Observed {
+            view: V::clone(now),
+            uid: event.uid.clone(),
+            version,
+        }),
+        None => SourceEvent::Deleted(Removed {
+            key: event.key.clone(),
+            uid: event.uid.clone(),
+            view: None,
+            version,
+        }),
     }
+}
 
-    fn sent(&mut self, call: &Call) {
-        match call {
-            Call::Record { pod, .. } => self.written_pods.sent(pod),
-            Call::GetPod(_) => {}
-            call => self.written_claims.sent(&claim_of(call)),
-        }
-    }
-
-    fn remember(&mut self, call: &Call, reply: &Reply) {
-        let now = self.clock.instant();
-        match (call, reply) {
-            (_, Reply::Claim(Some(claim)) | Reply::Written(claim)) => {
-                let owner = claim.owner.as_ref().map(|owner| &owner.uid);
-                let value = Arc::clone(claim);
-                self.written_claims.accepted(
-                    &claim.key,
-                    Stamp::written(&claim.uid, &claim.version),
-                    owner,
-                    value,
-                    now,
-                );
+fn tell<V: View>(
+    writer: &mut Writer<V>,
+    event_loop: &mut Loop<Controller>,
+    events: Vec<SourceEvent<V>>,
+    now: Now,
+) where
+    Controller: Watches<V>,
+{
+    for event in events {
+        for delta in writer.apply(event) {
+            for change in delta.changes() {
+                event_loop.changed(change, now);
             }
-            (Call::Record { pod, uid, statuses }, Reply::Recorded) => {
-                self.written_pods
-                    .accepted(pod, Stamp::first(uid), None, statuses.clone(), now);
-            }
-            _ => {}
         }
     }
 }
 
-fn claim_of(call: &Call) -> ObjectKey {
-    match call {
-        Call::GetClaim(key) | Call::GetPod(key) | Call::Record { pod: key, .. } => key.clone(),
-        Call::Create(create) => create.claim(),
-        Call::Reserve(reserve) => reserve.claim.clone(),
-        Call::Give { judged, .. } => judged.key.clone(),
-    }
-}
-
-impl Sync {
-    fn of(work: Work) -> Self {
-        Self {
-            work,
-            pending: Pending::Nothing,
-        }
-    }
-
-    fn next(&mut self, process: &Process) -> Option<Call> {
-        match &mut self.work {
-            Work::Pod(sync) => sync.next(process),
-            Work::Claim(sync) => sync.next(process),
-        }
-    }
-
-    /// Whether it goes on.
-    fn take(&mut self, process: &Process, call: &Call, reply: Reply) -> bool {
-        match &mut self.work {
-            Work::Pod(sync) => sync.take(process, call, reply),
-            Work::Claim(sync) => sync.take(call, reply),
-        }
-    }
-}
-
-impl PodSync {
-    fn next(&mut self, process: &Process) -> Option<Call> {
-        let pod = Arc::clone(&self.pod);
-        let claimant = Claimant::pod(&pod, Group::None);
-        loop {
-            match self.stage {
-                Stage::Entries => {
-                    if let Some(create) = &self.creating {
-                        return Some(if self.taken {
-                            Call::GetClaim(create.claim())
-                        } else {
-                            Call::Create(create.clone())
-                        });
-                    }
-                    match pod.entries.get(self.entry) {
-                        None => self.stage = Stage::Record,
-                        Some(entry) => {
-                            let answered = answer(&claimant, entry, process, GATES, Seen::Unasked);
-                            if let Answer::Ask(name) = &answered {
-                                return Some(Call::GetClaim(beside(&pod.key, name)));
-                            }
-                            self.settle(answered);
-                        }
-                    }
-                }
-                Stage::Record => {
-                    self.stage = Stage::Reserve(0);
-                    if let Some(statuses) = statuses(&claimant, &self.names) {
-                        return Some(Call::Record {
-                            pod: pod.key.clone(),
-                            uid: pod.uid.clone(),
-                            statuses,
-                        });
-                    }
-                }
-                Stage::Reserve(index) => {
-                    let entry = pod.entries.get(index)?;
-                    self.stage = Stage::Reserve(index + 1);
-                    let name = match &entry.source {
-                        ClaimSource::Claim(name) => Some(name),
-                        _ => { self.names.iter() }
-                            .find(|(of, _)| *of == entry.name)
-                            .map(|(_, name)| name),
-                    };
-                    let claim = name.and_then(|name| process.claim(&beside(&pod.key, name)));
-                    if let Some(claim) = claim
-                        && let Reservation::Write(reserve) =
-                            reservation(&pod, &claimant, entry, &claim, GATES)
-                    {
-                        assert!(!pod.is_done() && !pod.deleting, "{pod:?}");
-                        return Some(Call::Reserve(reserve));
-                    }
-                }
-            }
-        }
-    }
-
-    fn settle(&mut self, answered: Answer) {
-        match answered {
-            Answer::Keep(name) | Answer::Adopt(name) => self.found(name),
-            Answer::Create(create) => self.creating = Some(create),
-            Answer::Ask(name) => panic!("asked again for {name}"),
-            Answer::NotNeeded | Answer::Users(_) | Answer::OfGroup | Answer::Failed(_) => self.entry += 1,
-        }
-    }
-
-    fn found(&mut self, name: Arc<str>) {
-        let entry = Arc::clone(&self.pod.entries[self.entry].name);
-        self.names.push((entry, name));
-        self.creating = None;
-        self.taken = false;
-        self.entry += 1;
-    }
-
-    fn take(&mut self, process: &Process, call: &Call, reply: Reply) -> bool {
-        match (call, reply) {
-            (Call::GetClaim(key), Reply::Claim(found)) => match self.creating.take() {
-                Some(create) if found.as_ref().is_some_and(|found| create.is_met_by(found)) => {
-                    self.found(Arc::clone(&key.name));
-                }
-                Some(create) => {
-                    self.creating = Some(create.renamed());
-                    self.taken = false;
-                }
-                None => {
-                    let pod = Arc::clone(&self.pod);
-                    let seen = Seen::Found(found.as_deref());
-                    let claimant = Claimant::pod(&pod, Group::None);
-                    let entry = &pod.entries[self.entry];
-                    self.settle(answer(&claimant, entry, process, GATES, seen));
-                }
-            },
-            (Call::Create(_), Reply::Written(claim)) => self.found(Arc::clone(&claim.key.name)),
-            (Call::Create(_), Reply::Exists) => self.taken = true,
-            (Call::Record { .. }, Reply::Recorded) | (Call::Reserve(_), _) => {}
-            _ => return false,
-        }
-        true
-    }
-}
-
-impl ClaimSync {
-    fn next(&mut self, process: &Process) -> Option<Call> {
-        let cached = |key: &ObjectKey| Sight::Cached(process.pod(key).map(|pod| Being::pod(&pod)));
-        while let Some(consumer) = self.claim.reserved.get(self.consumer) {
-            let key = beside(&self.claim.key, &consumer.name);
-            let departed = process.departed.contains(&consumer.uid);
-            match standing(consumer, departed, &cached(&key), GATES) {
-                Standing::Unsure => return Some(Call::GetPod(key)),
-                judged => self.judged(judged),
-            }
-        }
-        if self.claim.reserved.is_empty()
-            && self.claim.deleting.is_none()
-            && !self.owner_known
-            && let Some(pod) = self.claim.owning_pod()
-        {
-            let key = beside(&self.claim.key, &pod.name);
-            let departed = process.departed.contains(&pod.uid);
-            match owner(&self.claim, departed, &cached(&key)) {
-                Ownership::Unsure => return Some(Call::GetPod(key)),
-                judged => self.evidence.owner = judged,
-            }
-        }
-        match next_step(&self.claim, &self.evidence) {
-            Next::Leave | Next::LookAgain(_) => None,
-            Next::Do(step) => Some(Call::Give {
-                judged: Arc::clone(&self.claim),
-                step,
-            }),
-        }
-    }
-
-    fn judged(&mut self, judged: Standing) {
-        let consumer = &self.claim.reserved[self.consumer];
-        if matches!(judged, Standing::Done | Standing::Gone) {
-            self.evidence.gone.push(consumer.uid.clone());
-        }
-        self.consumer += 1;
-    }
-
-    fn take(&mut self, call: &Call, reply: Reply) -> bool {
-        match (call, reply) {
-            (Call::GetPod(_), Reply::Pod(pod)) => {
-                let sight = Sight::Live(pod.as_ref().map(Being::pod));
-                if let Some(consumer) = self.claim.reserved.get(self.consumer) {
-                    self.judged(standing(consumer, false, &sight, GATES));
-                } else {
-                    self.evidence.owner = owner(&self.claim, false, &sight);
-                    self.owner_known = true;
-                }
-            }
-            (Call::Give { .. }, Reply::Written(claim)) => {
-                // The evidence is about those that were there.
-                self.consumer = claim.reserved.len();
-                self.claim = claim;
-            }
-            _ => return false,
-        }
-        true
+fn lost(ask: &Ask<Controller>) -> Completed<Answer> {
+    let CallFailed::Answered { call, message, .. } = sim::gone() else {
+        panic!("an answer")
+    };
+    let failed = CallFailed::Answered {
+        call,
+        outcome: Outcome::Retry { fate_unknown: true },
+        code: None,
+        message,
+    };
+    match ask {
+        Ask::Question(_) => Completed::Read(Err(failed), None),
+        Ask::Write(_) => Completed::Wrote(Err(failed)),
     }
 }

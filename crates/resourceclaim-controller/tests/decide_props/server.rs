@@ -4,11 +4,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use controller_core::api::{CallFailed, Outcome};
+use controller_core::controller::{Accepted, Ask, Completed};
+use controller_core::informer::Observed;
 use controller_core::meta::{ObjectKey, OwnerRef, Uid};
+use harness::sim;
 use jiff::Timestamp;
-use resourceclaim_controller::decide::{Create, RESERVED_FOR_MAX_SIZE, Reserve, Step, claim_name};
+use resourceclaim_controller::ResourceClaimController;
+use resourceclaim_controller::decide::{
+    Being, ClaimantKind, Create, RESERVED_FOR_MAX_SIZE, Reserve, Step, claim_name,
+};
+use resourceclaim_controller::requests::{Answer, Question, Record, Write};
 use resourceclaim_controller::view::{
-    ClaimSource, ClaimStatus, ClaimView, Consumer, ConsumerKind, Entry, Origin, PodView, TemplateView,
+    ClaimSource, ClaimView, Consumer, ConsumerKind, Entry, Origin, PodView, TemplateView,
 };
 use serde_json::value::RawValue;
 
@@ -16,43 +24,12 @@ use serde_json::value::RawValue;
 pub(crate) const CROWDED: &str = "crowded";
 pub(crate) const FREE: &str = "free";
 
-/// A request of ours.
-#[derive(Clone, Debug)]
-pub(crate) enum Call {
-    GetClaim(ObjectKey),
-    GetPod(ObjectKey),
-    Create(Create),
-    /// The server-side apply of `status.resourceClaimStatuses`.
-    Record {
-        pod: ObjectKey,
-        uid: Uid,
-        statuses: Vec<ClaimStatus>,
-    },
-    Reserve(Reserve),
-    Give {
-        judged: Arc<ClaimView>,
-        step: Step,
-    },
-}
-
-#[derive(Clone, Debug)]
-pub(crate) enum Reply {
-    Claim(Option<Arc<ClaimView>>),
-    Pod(Option<PodView>),
-    Written(Arc<ClaimView>),
-    Recorded,
-    /// `AlreadyExists`.
-    Exists,
-    /// A precondition does not hold, or it is refused.
-    Refused,
-    Gone,
-}
-
 /// What a watch shows.
 #[derive(Clone, Debug)]
 pub(crate) struct Event<V> {
     pub key: ObjectKey,
     pub uid: Uid,
+    pub version: u64,
     /// Nothing: it was deleted.
     pub now: Option<Arc<V>>,
 }
@@ -65,6 +42,10 @@ pub(crate) struct Server {
     pub pod_events: Vec<Event<PodView>>,
     pub claim_events: Vec<Event<ClaimView>>,
     pub version: u64,
+    /// The version of each pod.
+    versions: BTreeMap<ObjectKey, u64>,
+    /// Whether each request arrives while the process that sent it lives.
+    pub is_prompt: bool,
     /// What was recorded at any time: uid of the pod, name of the claim.
     recorded: BTreeSet<(Uid, Arc<str>)>,
     /// The claims that were reserved since they were allocated.
@@ -77,6 +58,38 @@ pub(crate) fn key(name: &str) -> ObjectKey {
 
 pub(crate) fn is_made(entry: &Entry) -> bool {
     matches!(entry.source, ClaimSource::Template(_))
+}
+
+/// What comes of a write.
+type Answered = Result<Accepted, CallFailed>;
+
+fn accepted(claim: &ClaimView) -> Accepted {
+    Accepted {
+        uid: Some(claim.uid.clone()),
+        version: claim.version.parse().ok(),
+        deleting: claim.deleting.is_some(),
+    }
+}
+
+fn refused(outcome: Outcome) -> CallFailed {
+    let CallFailed::Answered { call, message, .. } = sim::gone() else {
+        panic!("an answer")
+    };
+    CallFailed::Answered {
+        call,
+        outcome,
+        code: Some(409),
+        message,
+    }
+}
+
+/// The claim as a list shows it.
+pub(crate) fn observed_claim(claim: &ClaimView) -> Observed<ClaimView> {
+    Observed {
+        view: claim.clone(),
+        uid: claim.uid.clone(),
+        version: Some(Arc::clone(&claim.version)),
+    }
 }
 
 fn a_pod(key: &ObjectKey, uid: &Uid) -> Consumer {
@@ -144,8 +157,11 @@ pub(crate) fn template(key: &ObjectKey) -> TemplateView {
 }
 
 impl Server {
-    pub(crate) fn new() -> Self {
-        let mut server = Self::default();
+    pub(crate) fn new(is_prompt: bool) -> Self {
+        let mut server = Self {
+            is_prompt,
+            ..Self::default()
+        };
         server.make_template("early");
         server.make_users_claims();
         server
@@ -157,10 +173,12 @@ impl Server {
     }
 
     fn put_pod(&mut self, pod: PodView) {
-        self.next();
+        let version = self.next();
+        self.versions.insert(pod.key.clone(), version);
         self.pod_events.push(Event {
             key: pod.key.clone(),
             uid: pod.uid.clone(),
+            version,
             now: Some(Arc::new(pod.clone())),
         });
         self.pods.insert(pod.key.clone(), pod.into());
@@ -179,6 +197,7 @@ impl Server {
         self.claim_events.push(Event {
             key: claim.key.clone(),
             uid: claim.uid.clone(),
+            version: self.version,
             now: Some(Arc::clone(&claim)),
         });
         self.claims.insert(claim.key.clone(), Arc::clone(&claim));
@@ -187,10 +206,11 @@ impl Server {
 
     fn remove_claim(&mut self, key: &ObjectKey) {
         if let Some(claim) = self.claims.remove(key) {
-            self.next();
+            let version = self.next();
             self.claim_events.push(Event {
                 key: key.clone(),
                 uid: claim.uid.clone(),
+                version,
                 now: None,
             });
         }
@@ -235,65 +255,100 @@ impl Server {
 
     // ---- ours
 
-    pub(crate) fn execute(&mut self, call: &Call) -> Reply {
-        match call {
-            Call::GetClaim(key) => Reply::Claim(self.claims.get(key).cloned()),
-            Call::GetPod(key) => Reply::Pod(self.pods.get(key).map(|pod| (**pod).clone())),
-            Call::Create(create) => self.create(create),
-            Call::Record { pod, uid, statuses } => self.record(pod, uid, statuses),
-            Call::Reserve(reserve) => self.reserve(reserve),
-            Call::Give { judged, step } => self.give(judged, step),
+    /// A request of ours arrives.
+    pub(crate) fn answer(&mut self, ask: &Ask<ResourceClaimController>) -> Completed<Answer> {
+        match ask {
+            Ask::Question(question) => Completed::Read(self.read(question).ok_or_else(sim::gone), None),
+            Ask::Write(write) => Completed::Wrote(match write {
+                Write::Create(create) => self.create(create),
+                Write::Record(record) => self.record(record),
+                Write::Reserve(reserve) => self.reserve(reserve),
+                Write::GiveBack(judged, step) => self.give(judged, step),
+            }),
         }
     }
 
-    fn create(&mut self, create: &Create) -> Reply {
+    /// The pod as a list shows it.
+    pub(crate) fn observed_pod(&self, key: &ObjectKey) -> Option<Observed<PodView>> {
+        let view = PodView::clone(self.pods.get(key)?);
+        let version = self.versions.get(key).map(|version| version.to_string().into());
+        Some(Observed {
+            uid: view.uid.clone(),
+            view,
+            version,
+        })
+    }
+
+    fn read(&self, question: &Question) -> Option<Answer> {
+        Some(match question {
+            Question::Claim(key) => Answer::Claim(observed_claim(self.claims.get(key)?)),
+            Question::Claimant(ClaimantKind::Pod, key) => Answer::Pod(self.observed_pod(key)?),
+            Question::Being(ClaimantKind::Pod, key, _) => Answer::Being(Being::pod(self.pods.get(key)?)),
+            Question::Rival(_) => Answer::Manager(None),
+            other => panic!("{other:?}"),
+        })
+    }
+
+    fn create(&mut self, create: &Create) -> Answered {
         let key = create.claim();
         if self.claims.contains_key(&key) {
-            return Reply::Exists;
+            return Err(refused(Outcome::AlreadyExists));
         }
-        if self.is_live(&create.claimant, &create.uid) {
+        if self.is_prompt && self.is_live(&create.claimant, &create.uid) {
             let before = self.made_for(&create.uid, &create.entry);
             assert!(before.is_empty(), "a second claim {key}: {before:?}");
             let name = (create.uid.clone(), Arc::clone(&key.name));
             assert!(!self.recorded.contains(&name), "made again as {key}");
         }
         let uid = format!("claim-{}", self.version);
-        Reply::Written(self.put_claim(ClaimView {
+        let claim = self.put_claim(ClaimView {
             uid: uid.as_str().into(),
             owner: Some(Arc::new(owned_by(&create.claimant, &create.uid))),
             entry: Some(Arc::clone(&create.entry)),
             origin: Origin::Template,
             ..claim_of_somebody(&key)
-        }))
+        });
+        Ok(accepted(&claim))
     }
 
-    fn record(&mut self, key: &ObjectKey, uid: &Uid, statuses: &[ClaimStatus]) -> Reply {
-        let Some(pod) = self.pods.get(key) else {
-            return Reply::Gone;
-        };
+    fn record(&mut self, record: &Record) -> Answered {
+        let Record {
+            key, uid, statuses, ..
+        } = record;
+        let mut pod = PodView::clone(self.pods.get(key).ok_or_else(sim::gone)?);
         if pod.uid != *uid {
-            return Reply::Refused;
+            return Err(sim::gone());
         }
-        let mut pod = PodView::clone(pod);
         let names = statuses.iter().filter_map(|status| status.claim.clone());
         self.recorded.extend(names.map(|name| (uid.clone(), name)));
         // What changes nothing is no event.
-        if *pod.statuses != *statuses {
-            pod.statuses = statuses.into();
+        if *pod.statuses != **statuses {
+            pod.statuses = statuses.as_slice().into();
             self.put_pod(pod);
         }
-        Reply::Recorded
+        Ok(Accepted {
+            uid: Some(uid.clone()),
+            version: self.versions.get(key).copied(),
+            deleting: false,
+        })
     }
 
-    fn reserve(&mut self, reserve: &Reserve) -> Reply {
-        let Some(claim) = self.claims.get(&reserve.claim) else {
-            return Reply::Gone;
-        };
-        if claim.uid != reserve.uid || claim.version != reserve.version {
-            return Reply::Refused;
+    /// The claim, if it is still as it was judged.
+    fn judged(&self, key: &ObjectKey, uid: &Uid, version: &Arc<str>) -> Result<Arc<ClaimView>, CallFailed> {
+        let claim = self.claims.get(key).ok_or_else(sim::gone)?;
+        if claim.uid != *uid {
+            Err(sim::gone())
+        } else if claim.version != *version {
+            Err(refused(Outcome::Conflict))
+        } else {
+            Ok(Arc::clone(claim))
         }
+    }
+
+    fn reserve(&mut self, reserve: &Reserve) -> Answered {
+        let claim = self.judged(&reserve.claim, &reserve.uid, &reserve.version)?;
         assert!(claim.allocated && claim.deleting.is_none(), "{claim:?}");
-        let mut claim = ClaimView::clone(claim);
+        let mut claim = ClaimView::clone(&claim);
         let twice = claim
             .reserved
             .iter()
@@ -301,16 +356,11 @@ impl Server {
         assert!(!twice, "reserved twice: {claim:?}");
         let consumers = claim.reserved.iter().chain([&reserve.consumer]);
         claim.reserved = consumers.cloned().collect();
-        Reply::Written(self.put_claim(claim))
+        Ok(accepted(&self.put_claim(claim)))
     }
 
-    fn give(&mut self, judged: &ClaimView, step: &Step) -> Reply {
-        let Some(claim) = self.claims.get(&judged.key).cloned() else {
-            return Reply::Gone;
-        };
-        if claim.uid != judged.uid || claim.version != judged.version {
-            return Reply::Refused;
-        }
+    fn give(&mut self, judged: &ClaimView, step: &Step) -> Answered {
+        let claim = self.judged(&judged.key, &judged.uid, &judged.version)?;
         let mut after = ClaimView::clone(&claim);
         let written = match step {
             Step::Release {
@@ -349,7 +399,8 @@ impl Server {
             }
         };
         self.is_as_planned(&claim, step, written.as_deref());
-        written.map_or(Reply::Gone, Reply::Written)
+        // The answer to what lets it go is the claim as it was before.
+        Ok(accepted(&written.unwrap_or(claim)))
     }
 
     /// What a dry run goes on with is what comes.
@@ -436,10 +487,11 @@ impl Server {
 
     pub(crate) fn remove_pod(&mut self, name: &ObjectKey) {
         if let Some(pod) = self.pods.remove(name) {
-            self.next();
+            let version = self.next();
             self.pod_events.push(Event {
                 key: name.clone(),
                 uid: pod.uid.clone(),
+                version,
                 now: None,
             });
         }

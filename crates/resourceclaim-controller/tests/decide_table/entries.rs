@@ -125,6 +125,14 @@ fn a_recorded_claim_that_is_gone_is_made_again() {
     assert_eq!(adopted, Answer::Adopt("orphan".into()));
 }
 
+/// It went before the one that is recorded was made: a cache that shows it lags behind.
+#[test]
+fn a_claim_before_the_recorded_one_is_not_adopted() {
+    let lags = World::of([made(GPU[0], "gpu")]);
+    let answered = lags.answer_seeing(&pod_recording(GPU[1]), None);
+    assert_eq!(creates(answered), "ns/pod-gpu-bq97p");
+}
+
 #[test]
 fn a_recorded_claim_of_another_owner_is_left_alone() {
     for foreign in [

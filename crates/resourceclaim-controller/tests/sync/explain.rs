@@ -1,9 +1,10 @@
 //! What `explain` prints.
 
 use controller_core::api::Caller;
+use controller_core::controller;
 use controller_core::meta::ObjectKey;
 use resourceclaim_controller::decide::Gates;
-use resourceclaim_controller::explain::{explain, find};
+use resourceclaim_controller::explain::explain;
 use serde_json::json;
 
 use crate::world::{FINALIZER, World, made, own};
@@ -11,7 +12,10 @@ use crate::world::{FINALIZER, World, made, own};
 async fn explained(world: &World, name: &str) -> Option<String> {
     let (client, caller) = (world.server.client(), Caller::new(world.clock.clone()));
     let key = ObjectKey::namespaced("default", name);
-    explain(&find(&client, &caller, Gates::default(), &key).await.unwrap())
+    let explanation = controller::explain(client, caller, move |pass, _| {
+        explain(pass, Gates::default(), &key)
+    });
+    explanation.await.ok()
 }
 
 #[tokio::test(start_paused = true)]

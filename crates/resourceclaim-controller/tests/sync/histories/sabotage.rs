@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use controller_core::clock::Clock;
-use controller_core::informer::{Source, SourceEvent, WatcherSource};
+use controller_core::informer::{BoxSource, Source, SourceEvent, WatcherSource};
 use controller_core::leader::Leadership;
 use controller_core::meta::ObjectKey;
 use controller_core::runtime::App;
@@ -17,9 +17,9 @@ use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use kube::Client;
 use parking_lot::Mutex;
+use resourceclaim_controller::ResourceClaimController;
 use resourceclaim_controller::config::Config;
 use resourceclaim_controller::view::{ClaimSource, Entry, PodView, PodWire};
-use resourceclaim_controller::{ResourceClaimController, run_over};
 use serde_json::{Value, json};
 
 use super::ledger::{each, text};
@@ -88,16 +88,18 @@ const LEADS_ALWAYS: Run<Config> = |config, mut env| {
 
 /// A pod that only ceases to be kept counts as deleted.
 const TAKES_THE_FILTER_FOR_A_DELETION: Run<Config> = |config, env| {
-    let hasty = |source| Hasty {
-        source,
-        known: BTreeMap::new(),
-    };
-    async move { run_over(&config, env, hasty).await }.boxed()
+    let env = env.over_source::<PodWire>(|source| {
+        BoxSource::new(Hasty {
+            source,
+            known: BTreeMap::new(),
+        })
+    });
+    ResourceClaimController::run(config, env).boxed()
 };
 
 #[test]
 fn random_names_are_found() {
-    let failure = found(&Claims::new(NAMES_AT_RANDOM), 108);
+    let failure = found(&Claims::new(NAMES_AT_RANDOM), 366);
     assert!(!failure.troubles.is_empty(), "{failure}");
     assert!(failure.what.contains("already"), "{failure}");
 }

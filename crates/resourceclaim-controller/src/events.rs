@@ -1,0 +1,141 @@
+//! What people are told: when an entry begins to fail, when a claim is full, and when another writer keeps undoing what we
+//! write; not at every sync.
+//!
+//! | rule | function | test |
+//! |---|---|---|
+//! | RC-6 | `Event::record` | `tests/sync/claims.rs::a_missing_template_is_told_once_and_its_creation_helps_at_once` |
+//! | RC-8 | `Event::record` | `tests/sync/reservations.rs::a_full_claim_is_told_once_and_waited_for` |
+
+use std::sync::Arc;
+
+use controller_core::events::{Event as Published, EventType, Recorder, reference};
+use controller_core::meta::{ObjectKey, Uid};
+use prometheus::IntCounter;
+
+use crate::decide::{ClaimantKind, RESERVED_FOR_MAX_SIZE};
+use crate::memory::{Contested, WriteKey};
+use crate::metrics::Creates;
+
+/// What there is to tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// An entry has no claim.
+    CannotCreate {
+        /// Of what kind of object.
+        kind: ClaimantKind,
+        /// Which one.
+        claimant: (ObjectKey, Uid),
+        /// The entry.
+        entry: Arc<str>,
+        /// Why.
+        why: String,
+    },
+    /// A claim has no room for a pod.
+    Full {
+        /// The claim.
+        claim: (ObjectKey, Uid),
+        /// The pod.
+        pod: (ObjectKey, Uid),
+    },
+    /// Another writer has undone a write of ours.
+    Undone,
+    /// Another writer keeps undoing something of ours, here and perhaps elsewhere (CORE-17).
+    Rival {
+        /// What.
+        contested: Contested,
+        /// Its field manager.
+        manager: String,
+    },
+    /// A create was answered.
+    Created {
+        /// Whether there is a claim now.
+        success: bool,
+        /// Whether it asks for admin access.
+        admin_access: bool,
+    },
+}
+
+impl Event {
+    /// Tells it.
+    pub fn record(self, creates: &Creates, rival_writes: &IntCounter, recorder: &Recorder) {
+        match self {
+            Self::CannotCreate {
+                kind,
+                claimant: (key, uid),
+                entry,
+                why,
+            } => {
+                let (api_version, kind) = kind.type_meta();
+                let note = format!("{kind}ResourceClaim {entry}: {why}");
+                tracing::warn!(%key, "{note}");
+                recorder.publish(Published {
+                    regarding: reference(api_version, kind, &key, &uid),
+                    related: None,
+                    type_: EventType::Warning,
+                    reason: "FailedResourceClaimCreation",
+                    action: "CreateResourceClaim",
+                    note,
+                });
+            }
+            Self::Full {
+                claim: (claim, uid),
+                pod: (pod, pod_uid),
+            } => {
+                let note = format!(
+                    "It is reserved for {RESERVED_FOR_MAX_SIZE} consumers, more than which it cannot have: pod {} waits \
+                     for one of them to be done",
+                    pod.name
+                );
+                tracing::warn!(%claim, "{note}");
+                recorder.publish(Published {
+                    regarding: reference("resource.k8s.io/v1", "ResourceClaim", &claim, &uid),
+                    related: Some(reference("v1", "Pod", &pod, &pod_uid)),
+                    type_: EventType::Warning,
+                    reason: "ResourceClaimFull",
+                    action: "ReserveResourceClaim",
+                    note,
+                });
+            }
+            Self::Undone => rival_writes.inc(),
+            Self::Rival { contested, manager } => record_rival(&contested, &manager, recorder),
+            Self::Created {
+                success,
+                admin_access,
+            } => creates.count(success, admin_access),
+        }
+    }
+}
+
+fn record_rival(Contested { write, object, uid }: &Contested, manager: &str, recorder: &Recorder) {
+    let claim = ("resource.k8s.io/v1", "ResourceClaim");
+    let ((api_version, kind), what, action) = match write {
+        WriteKey::Recorded { kind, .. } => (
+            kind.type_meta(),
+            "keeps undoing what is written to status.resourceClaimStatuses",
+            "RecordResourceClaims",
+        ),
+        WriteKey::Reserved { .. } => (
+            claim,
+            "keeps taking a pod that runs off status.reservedFor",
+            "ReserveResourceClaim",
+        ),
+        WriteKey::Deleted { .. } => (
+            claim,
+            "keeps making ResourceClaims for a pod that is done",
+            "DeleteResourceClaim",
+        ),
+    };
+    let note = format!(
+        "{manager} {what} of this and perhaps other objects; writes to them back off. Does the built-in resourceclaim \
+         controller still run?"
+    );
+    tracing::warn!(%object, manager, "rival: {note}");
+    recorder.publish(Published {
+        regarding: reference(api_version, kind, object, uid),
+        related: None,
+        type_: EventType::Warning,
+        reason: "RivalWriter",
+        action,
+        note,
+    });
+}

@@ -1,0 +1,91 @@
+//! What the API server makes of the feature gates.
+//!
+//! | rule | function | test |
+//! |---|---|---|
+//! | RC-7 | `learn` | `tests/sync/gates.rs::admin_access_cannot_be_switched_off_from_1_36_on`, `tests/sync/gates.rs::before_1_36_admin_access_can_be_switched_off` |
+//! | RC-17 | `learn` | `tests/sync/groups.rs::where_groups_are_not_served_the_rest_works` |
+
+use controller_core::api::CallFailed;
+use controller_core::controller::{Explained, Pass};
+use controller_core::runtime::Failure;
+
+use crate::ResourceClaimController;
+use crate::decide::Gates;
+use crate::requests::{Answer, Question};
+
+/// The first minor version of Kubernetes 1 whose API server no longer lets admin access be switched off.
+const ADMIN_ACCESS_LOCKED_SINCE: u32 = 36;
+/// The API server does not serve what was asked for.
+const NOT_FOUND: Option<u16> = Some(404);
+
+/// The answers so far.
+pub(crate) struct Answers<'a> {
+    pass: &'a Pass<ResourceClaimController>,
+    /// What is still to be asked.
+    pub(crate) open: Vec<Question>,
+}
+
+impl<'a> Answers<'a> {
+    pub(crate) const fn of(pass: &'a Pass<ResourceClaimController>) -> Self {
+        Self {
+            pass,
+            open: Vec::new(),
+        }
+    }
+
+    /// None where nothing is there, or the question is still to be asked.
+    pub(crate) fn get(&mut self, question: Question) -> Result<Option<&'a Answer>, CallFailed> {
+        match self.pass.answer(&question).map(|reply| &reply.value) {
+            None => self.open.push(question),
+            Some(Ok(answer)) => return Ok(Some(answer)),
+            Some(Err(failed)) if failed.code() == NOT_FOUND => {}
+            Some(Err(failed)) => return Err(failed.clone()),
+        }
+        Ok(None)
+    }
+
+    /// `asked` as far as the API server goes along: from 1.36 on admin access cannot be switched off (RC-7), and
+    /// without `PodGroups` there are no claims of theirs (RC-17).
+    pub(crate) fn gates(&mut self, asked: Gates) -> Result<Gates, CallFailed> {
+        let mut gates = asked;
+        if !asked.admin_access {
+            let version = self.get(Question::Version)?;
+            let is_locked =
+                matches!(version, Some(Answer::Minor(Some(minor))) if *minor >= ADMIN_ACCESS_LOCKED_SINCE);
+            gates.admin_access = is_locked;
+        }
+        if asked.workload_claims {
+            let served = self.get(Question::Served)?;
+            gates.workload_claims = matches!(served, Some(Answer::Served(true)));
+        }
+        Ok(gates)
+    }
+}
+
+/// `asked` as far as the API server goes along. Says in the log where it does not.
+pub fn learn(
+    asked: Gates,
+    pass: &Pass<ResourceClaimController>,
+) -> Result<Explained<Question, Gates>, Failure> {
+    let mut answers = Answers::of(pass);
+    let gates = answers.gates(asked)?;
+    if !answers.open.is_empty() {
+        return Ok(Explained::Ask(answers.open));
+    }
+    warn(asked, gates);
+    Ok(Explained::Text(gates))
+}
+
+pub(crate) fn warn(asked: Gates, gates: Gates) {
+    if asked.admin_access != gates.admin_access {
+        tracing::warn!(
+            "DRAAdminAccess=false is ignored: from Kubernetes 1.36 on admin access cannot be switched off"
+        );
+    }
+    if asked.workload_claims != gates.workload_claims {
+        tracing::warn!(
+            "DRAWorkloadResourceClaims=true is ignored: the API server does not serve \
+             podgroups.scheduling.k8s.io/v1alpha2"
+        );
+    }
+}

@@ -1,0 +1,336 @@
+//! A pod and a `PodGroup`: each entry gets its claim, all of them are recorded, and those that are allocated are reserved
+//! (RC-2 to RC-8, RC-17). An error is the step to take first.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use controller_core::api::Outcome as Answered;
+use controller_core::controller::{Failed, Outcome, Step, Wake};
+use controller_core::informer::Freshness;
+use controller_core::meta::ObjectKey;
+
+use super::{Key, Next, Note, SIDE_BY_SIDE, Turn};
+use crate::decide::{
+    Answer as Entitled, Claimant, ClaimantKind, Create, Reservation, Seen, answer, group_of, reservation,
+    statuses, wants_claims,
+};
+use crate::error::{EntryError, Failures};
+use crate::memory::{Contested, Failing, WriteKey};
+use crate::requests::{Answer, Question, Record, Write};
+use crate::view::{ClaimSource, Entry, PodView, beside};
+
+/// How many names of a claim are tried in one pass.
+const NAMES_A_PASS: usize = 8;
+
+/// What became of the entries of one object.
+#[derive(Debug, Default)]
+struct Settled {
+    /// The claims of the entries that have one made for them.
+    names: Vec<(Arc<str>, Arc<str>)>,
+    failures: Vec<(Arc<str>, EntryError)>,
+    /// How long to leave what another keeps undoing.
+    left: Option<Duration>,
+}
+
+/// What becomes of one entry.
+enum Settling {
+    /// It is to have no claim.
+    None,
+    /// The claim of this name was made for it, now or before.
+    Has(Arc<str>),
+    Ask(Question),
+    Create(Create),
+    Fails(EntryError),
+}
+
+impl Turn<'_> {
+    pub(super) fn of_pod(self, key: &ObjectKey) -> Result<Next, Next> {
+        let stores = self.look.stores;
+        let Some(pod) = stores.pods.get(key).filter(|pod| wants_claims(pod)) else {
+            return Ok(Step::Done(vec![]));
+        };
+        let group = stores.group_of(&pod);
+        let claimant = Claimant::pod(&pod, group_of(&pod, group.as_deref(), self.gates));
+        let mut settled = self.settle(&claimant)?;
+        self.record(&claimant, &mut settled)?;
+        let told = settled.failures.len();
+        self.reserve_all(&pod, &claimant, &mut settled)?;
+        self.tell(&claimant, &settled.failures[..told])?;
+        Ok(settled.end(Key::Pod(key.clone())))
+    }
+
+    pub(super) fn of_group(self, key: &ObjectKey) -> Result<Next, Next> {
+        let Some(group) = self.look.stores.group(key).filter(|group| !group.deleting) else {
+            return Ok(Step::Done(vec![]));
+        };
+        let claimant = Claimant::group(&group);
+        let mut settled = self.settle(&claimant)?;
+        self.tell(&claimant, &settled.failures)?;
+        self.record(&claimant, &mut settled)?;
+        Ok(settled.end(Key::PodGroup(key.clone())))
+    }
+
+    /// Every entry gets its claim, or a reason why not (RC-6).
+    fn settle(self, claimant: &Claimant<'_>) -> Result<Settled, Next> {
+        self.check_recorded(claimant)?;
+        let mut settled = Settled::default();
+        let (mut questions, mut creates) = (Vec::new(), Vec::new());
+        for entry in claimant.entries {
+            let name = Arc::clone(&entry.name);
+            match self.settle_entry(claimant, entry) {
+                Settling::None => {}
+                Settling::Has(claim) => settled.names.push((name, claim)),
+                Settling::Ask(question) => questions.push(question),
+                Settling::Create(create) => creates.push(Write::Create(create)),
+                Settling::Fails(error) => settled.failures.push((name, error)),
+            }
+        }
+        // The first of those that are not answered, be they on their way already: so many are at a time.
+        questions.truncate(SIDE_BY_SIDE);
+        creates.truncate(SIDE_BY_SIDE);
+        if !questions.is_empty() {
+            return Err(Step::Read(questions));
+        }
+        if creates.is_empty() {
+            return Ok(settled);
+        }
+        // What we recorded last may name claims that are gone already: their names must not be used again.
+        if self.is_unknown(claimant) {
+            self.read_claimant(claimant)?;
+            // It became so after that read.
+            return Err(Step::Read(vec![question_about(claimant)]));
+        }
+        Err(Step::Write(creates))
+    }
+
+    /// Where a claim that the cache has recorded seems to be gone, another may have been recorded since, by the leader
+    /// before: the API server tells, or a name that was used would be used again. Its answer is in the store then.
+    fn check_recorded(self, claimant: &Claimant<'_>) -> Result<(), Next> {
+        let seems_gone = |entry| {
+            let answered = answer(claimant, entry, self.look.stores, self.gates, Seen::Unasked);
+            matches!(answered, Entitled::Ask(_))
+        };
+        if claimant.entries.iter().any(seems_gone) {
+            self.read_claimant(claimant)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Whether nobody knows what became of our last write to the pod or the group.
+    fn is_unknown(self, claimant: &Claimant<'_>) -> bool {
+        let stores = self.look.stores;
+        let freshness = match (claimant.kind, &stores.groups) {
+            (ClaimantKind::Pod, _) => stores.pods.freshness(claimant.key),
+            (ClaimantKind::PodGroup, Some(groups)) => groups.freshness(claimant.key),
+            (ClaimantKind::PodGroup, None) => Freshness::Synced,
+        };
+        freshness == Freshness::Unknown
+    }
+
+    /// Goes on when the API server has told of the pod or the group as it is now, and it is the one that the cache has.
+    fn read_claimant(self, claimant: &Claimant<'_>) -> Result<(), Next> {
+        let question = question_about(claimant);
+        let is_same = match self.look.pass.answer(&question).map(|reply| &reply.value) {
+            None => return Err(Step::Read(vec![question])),
+            Some(Ok(Answer::Pod(found))) => found.uid == *claimant.uid && wants_claims(&found.view),
+            Some(Ok(Answer::Group(found))) => found.uid == *claimant.uid && !found.view.deleting,
+            Some(_) => false,
+        };
+        if is_same { Ok(()) } else { Err(Step::Done(vec![])) }
+    }
+
+    fn settle_entry(self, claimant: &Claimant<'_>, entry: &Entry) -> Settling {
+        let entitled = |seen| answer(claimant, entry, self.look.stores, self.gates, seen);
+        let mut answered = entitled(Seen::Unasked);
+        if let Entitled::Ask(name) = &answered {
+            let question = Question::Claim(beside(claimant.key, name));
+            answered = match self.look.pass.answer(&question).map(|reply| &reply.value) {
+                None => return Settling::Ask(question),
+                Some(Ok(found)) => entitled(Seen::Found(found.claim().map(|found| &found.view))),
+                Some(Err(failed)) if failed.is_gone() => entitled(Seen::Found(None)),
+                Some(Err(failed)) => return Settling::Fails(EntryError::Look(failed.clone())),
+            };
+        }
+        match answered {
+            Entitled::NotNeeded | Entitled::Users(_) | Entitled::OfGroup | Entitled::Ask(_) => Settling::None,
+            Entitled::Keep(name) | Entitled::Adopt(name) => Settling::Has(name),
+            Entitled::Failed(failure) => Settling::Fails(EntryError::Cannot(failure)),
+            Entitled::Create(create) => self.create(create),
+        }
+    }
+
+    /// Makes the claim, or finds the one that was made before: by another process, or by us when the answer was lost.
+    /// Whoever else has the name, the store mostly shows by now.
+    fn create(self, mut create: Create) -> Settling {
+        let of_entry = |write: &Write| matches!(write, Write::Create(tried) if tried.entry == create.entry);
+        let outcomes = self.look.pass.outcomes();
+        let tried = outcomes.filter(|(write, _)| of_entry(write)).count();
+        loop {
+            let failed = match self.look.pass.outcome(&Write::Create(create.clone())) {
+                None if tried < NAMES_A_PASS => return Settling::Create(create),
+                None => return Settling::Fails(EntryError::NamesTaken(NAMES_A_PASS)),
+                Some(Outcome::Accepted(_) | Outcome::Planned) => return Settling::Has(create.claim().name),
+                Some(Outcome::Failed(failed)) => failed,
+            };
+            if failed.outcome() != Answered::AlreadyExists {
+                return Settling::Fails(EntryError::Create(failed.clone()));
+            }
+            let question = Question::Claim(create.claim());
+            match self.look.pass.answer(&question).map(|reply| &reply.value) {
+                None => return Settling::Ask(question),
+                Some(Ok(found)) if found.claim().is_some_and(|found| create.is_met_by(&found.view)) => {
+                    return Settling::Has(create.claim().name);
+                }
+                Some(Err(failed)) if !failed.is_gone() => {
+                    return Settling::Fails(EntryError::Look(failed.clone()));
+                }
+                Some(_) => create = create.renamed(),
+            }
+        }
+    }
+
+    /// Records all claims at once, if anything is new about them (RC-5), whatever comes of it. Not as long as each of
+    /// them is left to another writer: all go in one write.
+    fn record(self, claimant: &Claimant<'_>, settled: &mut Settled) -> Result<(), Next> {
+        let Some(statuses) = statuses(claimant, &settled.names) else {
+            return Ok(());
+        };
+        let changed = statuses.iter();
+        let changed = changed.filter(|status| !claimant.statuses.contains(status));
+        let write = Write::Record(Record {
+            kind: claimant.kind,
+            key: claimant.key.clone(),
+            uid: claimant.uid.clone(),
+            changed: changed.cloned().collect(),
+            statuses,
+        });
+        if self.look.pass.outcome(&write).is_some() {
+            return Ok(());
+        }
+        let mut waits = Vec::new();
+        for key in write.keys() {
+            waits.push(self.contested(Contested {
+                write: key,
+                object: claimant.key.clone(),
+                uid: claimant.uid.clone(),
+            })?);
+        }
+        match waits.into_iter().collect::<Option<Vec<_>>>() {
+            Some(waits) if !waits.is_empty() => {
+                settled.leave(waits.into_iter().min());
+                Ok(())
+            }
+            _ => Err(Step::Write(vec![write])),
+        }
+    }
+
+    /// What is new about the entries that fail is told.
+    fn tell(self, claimant: &Claimant<'_>, failures: &[(Arc<str>, EntryError)]) -> Result<(), Next> {
+        let place = (claimant.kind, claimant.key.clone());
+        let told = self.look.memory.failing.get(&place);
+        let news = failures.iter().filter(|(_, error)| error.is_news());
+        let news = news.map(|(entry, error)| (Arc::clone(entry), error.to_string()));
+        let failing = Failing {
+            uid: claimant.uid.clone(),
+            told: news.collect(),
+        };
+        let note = |failing| Err(Step::Note(Note::Failing(place.0, place.1.clone(), failing)));
+        match told {
+            // What failed only for a moment is no end of what was told.
+            Some(_) if failures.is_empty() => note(None),
+            _ if failing.told.is_empty() || told == Some(&failing) => Ok(()),
+            _ => note(Some(failing)),
+        }
+    }
+
+    /// Reserves the claims of a pod that is on a node (RC-8).
+    fn reserve_all(self, pod: &PodView, claimant: &Claimant<'_>, settled: &mut Settled) -> Result<(), Next> {
+        let mut writes = Vec::new();
+        for entry in claimant.entries {
+            let Some(write) = self.reserve(pod, claimant, entry, settled)? else {
+                continue;
+            };
+            match self.look.pass.outcome(&write) {
+                None => writes.push(write),
+                Some(Outcome::Failed(failed)) if !failed.is_gone() => {
+                    let error = EntryError::Reserve(failed.clone());
+                    settled.failures.push((Arc::clone(&entry.name), error));
+                }
+                Some(_) => {}
+            }
+        }
+        let mut uncontested = Vec::new();
+        for write in writes {
+            let Write::Reserve(reserve) = &write else { continue };
+            let wait = self.contested(Contested {
+                write: WriteKey::reserved(reserve),
+                object: reserve.claim.clone(),
+                uid: reserve.uid.clone(),
+            })?;
+            match wait {
+                None => uncontested.push(write),
+                Some(_) => settled.leave(wait),
+            }
+        }
+        uncontested.truncate(SIDE_BY_SIDE);
+        if uncontested.is_empty() {
+            Ok(())
+        } else {
+            Err(Step::Write(uncontested))
+        }
+    }
+
+    /// The reservation that the entry lacks.
+    fn reserve(
+        self,
+        pod: &PodView,
+        claimant: &Claimant<'_>,
+        entry: &Entry,
+        settled: &Settled,
+    ) -> Result<Option<Write>, Next> {
+        let mut made = settled.names.iter().filter(|(of, _)| *of == entry.name);
+        let name = match &entry.source {
+            ClaimSource::Claim(name) => Some(name),
+            ClaimSource::Template(_) | ClaimSource::Unknown => made.next().map(|(_, name)| name),
+        };
+        let claim = name.and_then(|name| self.look.stores.claims.get(&beside(claimant.key, name)));
+        let Some(claim) = claim else { return Ok(None) };
+        match reservation(pod, claimant, entry, &claim, self.gates) {
+            Reservation::Nothing => Ok(None),
+            Reservation::Full if self.look.memory.full.get(&claim.key) == Some(&claim.uid) => Ok(None),
+            Reservation::Full => Err(Step::Note(Note::Full {
+                claim: (claim.key.clone(), claim.uid.clone()),
+                pod: (pod.key.clone(), pod.uid.clone()),
+            })),
+            Reservation::Write(reserve) => Ok(Some(Write::Reserve(reserve))),
+        }
+    }
+}
+
+fn question_about(claimant: &Claimant<'_>) -> Question {
+    Question::Claimant(claimant.kind, claimant.key.clone())
+}
+
+impl Settled {
+    fn leave(&mut self, wait: Option<Duration>) {
+        self.left = self.left.into_iter().chain(wait).min();
+    }
+
+    /// What only waits for something else is no failure. A request that failed has been told already.
+    fn end(self, key: Key) -> Next {
+        let wakes = self.left.map(|wait| (key, Wake::Within(wait)));
+        let wakes = wakes.into_iter().collect();
+        let failures = self.failures;
+        let is_told = failures.iter().any(|(_, error)| error.is_of_a_request());
+        if is_told || failures.iter().all(|(_, error)| error.waits()) {
+            return Step::Done(wakes);
+        }
+        Step::Fail(Failed {
+            reason: "EntryFailed",
+            text: Failures(&failures).to_string(),
+            not_before: Duration::ZERO,
+            wakes,
+        })
+    }
+}

@@ -1,0 +1,146 @@
+//! A claim: reservations of who is gone go, then the allocation, the finalizer and the claim (RC-9 to RC-15). An error is
+//! the step to take first.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use controller_core::controller::{Outcome, Step, Wake};
+use controller_core::meta::{ObjectKey, Uid};
+
+use super::{Key, Next, SIDE_BY_SIDE, Turn};
+use crate::decide::{
+    Being, ClaimantKind, Evidence, Next as GiveBack, Ownership, Sight, Standing, Step as Giving, next_step,
+    owner, standing,
+};
+use crate::memory::{Contested, WriteKey};
+use crate::requests::{Answer, Question, Write};
+use crate::view::{ClaimView, Consumer, ConsumerKind, beside};
+
+impl Turn<'_> {
+    pub(super) fn of_claim(self, key: &ObjectKey) -> Result<Next, Next> {
+        let Some(mut claim) = self.look.stores.claims.get(key) else {
+            return Ok(Step::Done(vec![]));
+        };
+        if self.look.memory.unshown.contains(key) {
+            let question = Question::Claim(key.clone());
+            return Ok(match self.look.pass.answer(&question) {
+                None => Step::Read(vec![question]),
+                Some(_) => Step::Done(vec![]),
+            });
+        }
+        let mut evidence = Evidence {
+            gone: self.gone(&claim)?,
+            owner: Ownership::Leave,
+            unchanged: self.look.memory.quiet.unchanged(&claim, self.look.now.uptime),
+        };
+        let again = |wait| Step::Done(vec![(Key::Claim(key.clone()), Wake::Within(wait))]);
+        loop {
+            if claim.reserved.is_empty() && claim.deleting.is_none() {
+                evidence.owner = self.owner(&claim)?;
+            }
+            let step = match next_step(&claim, &evidence) {
+                GiveBack::Leave => return Ok(Step::Done(vec![])),
+                GiveBack::LookAgain(wait) => return Ok(again(wait)),
+                GiveBack::Do(step) => step,
+            };
+            let write = Write::GiveBack(Arc::clone(&claim), step.clone());
+            match self.look.pass.outcome(&write) {
+                None => {
+                    return Ok(match self.leave_undeleted(&claim, &step)? {
+                        None => Step::Write(vec![write]),
+                        Some(wait) => again(wait),
+                    });
+                }
+                // A dry run goes on as if it were done. The version stays the one that was judged.
+                Some(Outcome::Planned) => match step.done_to(&claim) {
+                    Some(as_if) => claim = as_if.into(),
+                    None => return Ok(Step::Done(vec![])),
+                },
+                Some(_) => return Ok(Step::Done(vec![])),
+            }
+            evidence.unchanged = Duration::ZERO;
+        }
+    }
+
+    /// The consumers of the claim that need it no more (RC-9). Nothing is done while one of them is not known.
+    fn gone(self, claim: &ClaimView) -> Result<Vec<Uid>, Next> {
+        let (mut gone, mut questions) = (Vec::new(), Vec::new());
+        for consumer in &claim.reserved {
+            match self.standing(claim, consumer) {
+                Ok(Standing::Done | Standing::Gone) => gone.push(consumer.uid.clone()),
+                Ok(Standing::Holds | Standing::Unsure) => {}
+                Err(Step::Read(asked)) => questions.extend(asked),
+                Err(step) => return Err(step),
+            }
+        }
+        questions.truncate(SIDE_BY_SIDE);
+        if questions.is_empty() {
+            Ok(gone)
+        } else {
+            Err(Step::Read(questions))
+        }
+    }
+
+    fn standing(self, claim: &ClaimView, consumer: &Consumer) -> Result<Standing, Next> {
+        let kind = match consumer.kind {
+            ConsumerKind::PodGroup => ClaimantKind::PodGroup,
+            ConsumerKind::Pod => ClaimantKind::Pod,
+            ConsumerKind::Other => return Ok(Standing::Holds),
+        };
+        let key = beside(&claim.key, &consumer.name);
+        let departed = self.look.memory.departed.contains(&consumer.uid);
+        let judged = standing(consumer, departed, &self.cached(kind, &key), self.gates);
+        if judged != Standing::Unsure {
+            return Ok(judged);
+        }
+        let live = self.live(kind, key, &consumer.uid)?;
+        Ok(standing(consumer, departed, &live, self.gates))
+    }
+
+    /// How it stands with the pod that controls the claim (RC-13).
+    fn owner(self, claim: &ClaimView) -> Result<Ownership, Next> {
+        let Some(pod) = claim.owning_pod() else {
+            return Ok(Ownership::Leave);
+        };
+        let key = beside(&claim.key, &pod.name);
+        let departed = self.look.memory.departed.contains(&pod.uid);
+        match owner(claim, departed, &self.cached(ClaimantKind::Pod, &key)) {
+            Ownership::Unsure => {
+                let live = self.live(ClaimantKind::Pod, key, &pod.uid)?;
+                Ok(owner(claim, departed, &live))
+            }
+            judged => Ok(judged),
+        }
+    }
+
+    fn cached(self, kind: ClaimantKind, key: &ObjectKey) -> Sight {
+        let stores = self.look.stores;
+        Sight::Cached(match kind {
+            ClaimantKind::Pod => stores.pods.get(key).map(|pod| Being::pod(&pod)),
+            ClaimantKind::PodGroup => stores.group(key).map(|group| Being::group(&group)),
+        })
+    }
+
+    /// What the API server has under the name that the object of this uid had. Where it does not say, everything stays,
+    /// and the queue tries again.
+    fn live(self, kind: ClaimantKind, key: ObjectKey, uid: &Uid) -> Result<Sight, Next> {
+        let question = Question::Being(kind, key, uid.clone());
+        match self.look.pass.answer(&question).map(|reply| &reply.value) {
+            None => Err(Step::Read(vec![question])),
+            Some(Ok(Answer::Being(being))) => Ok(Sight::Live(Some(being.clone()))),
+            Some(Err(failed)) if failed.is_gone() => Ok(Sight::Live(None)),
+            Some(_) => Err(Step::Done(vec![])),
+        }
+    }
+
+    /// How long to leave a claim that is to be deleted. A device that it holds is worth a delete at any time.
+    fn leave_undeleted(self, claim: &ClaimView, step: &Giving) -> Result<Option<Duration>, Next> {
+        let deletion = WriteKey::deleted(claim).filter(|_| *step == Giving::Delete && !claim.allocated);
+        let Some(write) = deletion else { return Ok(None) };
+        self.contested(Contested {
+            write,
+            object: claim.key.clone(),
+            uid: claim.uid.clone(),
+        })
+    }
+}

@@ -1,0 +1,289 @@
+//! What is done next for one pod, `PodGroup` or claim, and what follows from it.
+//!
+//! | file | answers |
+//! |---|---|
+//! | `claimants` | what is next for a pod or a `PodGroup`? |
+//! | `claims` | what is next for a claim? |
+//! | `shown` | what does a write make of its object? |
+//!
+//! | rule | function | test |
+//! |---|---|---|
+//! | RC-4 | `shows`, `reads`, `shown_within` | `tests/sync/claims.rs::a_claim_that_the_watch_has_not_shown_is_not_made_twice`, `tests/sync/claims.rs::an_answer_that_comes_after_the_watch_is_not_remembered`, `tests/sync/claims.rs::what_a_later_list_does_not_show_is_remembered_no_more` |
+//!
+//! Another writer that keeps undoing what we write (CORE-17):
+//!
+//! | what we wrote | it is undone when | it is written again after |
+//! |---|---|---|
+//! | the name of a claim in a status | the status names another or none, and the claim is still the right one | 1 min to 1 h: a pod starts later |
+//! | the reservation of a claim | the pod needs it still | 1 s to 1 min: without it the device may be given to another pod |
+//! | the deletion of the claim of a pod that is done | another was made for the same entry | 1 min to 1 h: it holds no device |
+//!
+//! The built-in loop contests the first and the last. What frees a device (a reservation that goes, an allocation that is
+//! cleared) is never put off: each is right on its own, and answers one write of somebody else.
+
+mod claimants;
+mod claims;
+mod shown;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use controller_core::api::{CallFailed, Outcome as Answered};
+use controller_core::controller::{
+    Ask, Context, Controller, Driver, Learnt, Look, Mutation, Observed, Outcome, Queue, Reading, Retry,
+    RetryLimit, Step,
+};
+use controller_core::events::Recorder;
+use controller_core::meta::{ObjectKey, Uid};
+use controller_core::rival::{Pace, Verdict};
+use prometheus::Registry;
+
+use crate::decide::{ClaimantKind, Gates, UNSHOWN_TTL};
+use crate::events::Event;
+use crate::memory::{self, Contested, Failing, Memory, WriteKey};
+use crate::requests::{Answer, Question, Write};
+use crate::{NAME, ResourceClaimController, Stores, metrics};
+
+/// Name of the queue in the metrics, as upstream has it.
+const QUEUE: &str = "resource_claim";
+/// How soon what failed is tried again at the latest: what refused it may be mended at any time.
+const RETRY_LAST: Duration = Duration::from_mins(1);
+/// How many requests of one pass are on their way at a time.
+const SIDE_BY_SIDE: usize = 8;
+/// How soon a reservation that another took off is written again.
+const RESERVATIONS: Pace = Pace {
+    first: Duration::from_secs(1),
+    longest: Duration::from_mins(1),
+};
+
+/// A key of the queue `resource_claim`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Key {
+    /// A pod, which may need claims or reservations.
+    Pod(ObjectKey),
+    /// A claim, which somebody may need no more.
+    Claim(ObjectKey),
+    /// A `PodGroup`, which may need claims.
+    PodGroup(ObjectKey),
+}
+
+/// A change of the memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// Another writer has undone our write.
+    Undone(Contested),
+    /// These entries of a pod or a group have no claims; nothing where all have theirs.
+    Failing(ClaimantKind, ObjectKey, Option<Failing>),
+    /// The claim has no room for the pod.
+    Full {
+        /// The claim.
+        claim: (ObjectKey, Uid),
+        /// The pod.
+        pod: (ObjectKey, Uid),
+    },
+}
+
+/// All that a step is decided on.
+#[derive(Clone, Copy)]
+struct Turn<'a> {
+    gates: Gates,
+    look: &'a Look<'a, ResourceClaimController>,
+}
+
+type Next = Step<ResourceClaimController>;
+
+/// As upstream's queue has them.
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pod(key) => write!(f, "pod:{key}"),
+            Self::Claim(key) => write!(f, "claim:{key}"),
+            Self::PodGroup(key) => write!(f, "podgroup:{key}"),
+        }
+    }
+}
+
+impl Controller for ResourceClaimController {
+    type Stores = Stores;
+    type Memory = Memory;
+    type Key = Key;
+    type Question = Question;
+    type Write = Write;
+    type Note = Note;
+    type Event = Event;
+
+    const NAME: &'static str = NAME;
+
+    fn queues(&self) -> Vec<Queue> {
+        vec![Queue {
+            name: Some(QUEUE),
+            workers: self.concurrent_syncs,
+            retry: Retry::RateLimited(RetryLimit::up_to(RETRY_LAST)),
+            ..Queue::FIFO
+        }]
+    }
+
+    fn observe(&self, cx: &mut Context<'_, Self>, observed: Observed<'_, Self>) {
+        memory::observe(cx, observed, self.gates);
+    }
+
+    fn next(&self, look: &Look<'_, Self>, key: &Key) -> Step<Self> {
+        let gates = self.gates;
+        let turn = Turn { gates, look };
+        let decided = match key {
+            Key::Pod(pod) => turn.of_pod(pod),
+            Key::PodGroup(group) => turn.of_group(group),
+            Key::Claim(claim) => turn.of_claim(claim),
+        };
+        decided.unwrap_or_else(|step| step)
+    }
+
+    fn learn(&self, cx: &mut Context<'_, Self>, _: &Key, learnt: Learnt<'_, Self>) {
+        match learnt {
+            Learnt::Noted(note) => learn_note(cx, note),
+            Learnt::Outcome(write, outcome) => learn_outcome(cx, write, outcome),
+            Learnt::Answer(Question::Rival(contested), reply) => {
+                let manager = match &reply.value {
+                    Ok(Answer::Manager(Some(manager))) => manager.as_str(),
+                    _ => "an unknown field manager",
+                };
+                if cx.memory.unnamed.remove(contested) && cx.memory.rivals.may_warn(manager, cx.now.uptime) {
+                    cx.out.record(Event::Rival {
+                        contested: contested.clone(),
+                        manager: manager.to_owned(),
+                    });
+                }
+            }
+            Learnt::Answer(Question::Claim(claim), reply) => {
+                let is_known = reply.value.as_ref().map_or_else(CallFailed::is_gone, |_| true);
+                if is_known {
+                    cx.memory.unshown.remove(claim);
+                }
+            }
+            Learnt::Answer(..) | Learnt::Sent(_) => {}
+        }
+    }
+
+    fn shows(&self, stores: &Stores, write: &Write, mutation: &mut Mutation<'_, '_, Self>) {
+        shown::shows(stores, write, mutation);
+    }
+
+    fn shown_within(&self, _: &Write) -> Duration {
+        UNSHOWN_TTL
+    }
+
+    fn reads(&self, stores: &Stores, question: &Question, reading: &mut Reading<'_, '_, Self>) {
+        match (question, &stores.groups) {
+            (Question::Claim(key), _) => reading.object(&stores.claims, key, Answer::claim),
+            (Question::Claimant(ClaimantKind::Pod, key), _) => {
+                reading.object(&stores.pods, key, Answer::pod);
+            }
+            (Question::Claimant(ClaimantKind::PodGroup, key), Some(groups)) => {
+                reading.object(groups, key, Answer::group);
+            }
+            _ => {}
+        }
+    }
+
+    fn is_failure(&self, ask: &Ask<Self>, failed: &CallFailed) -> bool {
+        match ask {
+            Ask::Question(Question::Rival(_)) => false,
+            // It may be ours. Where the namespace is gone, the pod is not for long.
+            Ask::Write(Write::Create(_)) => failed.outcome() != Answered::AlreadyExists,
+            Ask::Question(_) | Ask::Write(_) => !failed.is_gone(),
+        }
+    }
+
+    fn record(&self, event: Event, recorder: &Recorder) {
+        event.record(&self.creates, &self.rival_writes, recorder);
+    }
+
+    fn register(driver: &Arc<Driver<Self>>, registry: &Registry) -> prometheus::Result<()> {
+        metrics::register_claims(driver, registry)
+    }
+}
+
+fn learn_note(cx: &mut Context<'_, ResourceClaimController>, note: Note) {
+    let (memory, now) = (&mut *cx.memory, cx.now.uptime);
+    match note {
+        Note::Undone(contested) => {
+            let pace = match contested.write {
+                WriteKey::Reserved { .. } => RESERVATIONS,
+                WriteKey::Recorded { .. } | WriteKey::Deleted { .. } => Pace::default(),
+            };
+            cx.out.record(Event::Undone);
+            if let Verdict::BackOff { first: true, .. } = memory.rivals.undone(pace, &contested.write, now) {
+                memory.unnamed.insert(contested);
+            }
+        }
+        Note::Failing(kind, key, None) => {
+            memory.failing.remove(&(kind, key));
+        }
+        Note::Failing(kind, key, Some(failing)) => {
+            let before = memory.failing.insert((kind, key.clone()), failing.clone());
+            let before = before.filter(|before| before.uid == failing.uid);
+            let was_told = |entry, why| {
+                let told = before.as_ref().and_then(|before| before.told.get(entry));
+                told == Some(why)
+            };
+            for (entry, why) in failing.told.iter().filter(|(entry, why)| !was_told(*entry, *why)) {
+                cx.out.record(Event::CannotCreate {
+                    kind,
+                    claimant: (key.clone(), failing.uid.clone()),
+                    entry: Arc::clone(entry),
+                    why: why.clone(),
+                });
+            }
+        }
+        Note::Full { claim, pod } => {
+            memory.full.insert(claim.0.clone(), claim.1.clone());
+            cx.out.record(Event::Full { claim, pod });
+        }
+    }
+}
+
+fn learn_outcome(cx: &mut Context<'_, ResourceClaimController>, write: &Write, outcome: &Outcome) {
+    let is_written = match outcome {
+        Outcome::Accepted(_) => true,
+        Outcome::Planned => return,
+        // That the claim is gone already is what its deletion was for.
+        Outcome::Failed(failed) => matches!(write, Write::GiveBack(..)) && failed.is_gone(),
+    };
+    if let Write::Create(create) = write {
+        // One that meets the claim made before is neither.
+        let is_counted = match outcome {
+            Outcome::Failed(failed) => failed.outcome() != Answered::AlreadyExists,
+            Outcome::Accepted(_) | Outcome::Planned => true,
+        };
+        if is_counted {
+            cx.out.record(Event::Created {
+                success: is_written,
+                admin_access: create.template.admin_access,
+            });
+        }
+    }
+    if is_written {
+        for key in write.keys() {
+            cx.memory.rivals.wrote(&key, cx.now.uptime);
+        }
+    }
+}
+
+impl Turn<'_> {
+    /// How long another writer keeps us from writing this again; an error is to note that it was undone, or to ask by whom.
+    fn contested(&self, contested: Contested) -> Result<Option<Duration>, Next> {
+        let (memory, now) = (self.look.memory, self.look.now.uptime);
+        if memory.rivals.stands(&contested.write, now) {
+            return Err(Step::Note(Note::Undone(contested)));
+        }
+        let wait = memory.rivals.wait(&contested.write, now);
+        if memory.unnamed.contains(&contested) {
+            let question = Question::Rival(contested);
+            if self.look.pass.answer(&question).is_none() {
+                return Err(Step::Read(vec![question]));
+            }
+        }
+        Ok(wait)
+    }
+}

@@ -1,0 +1,113 @@
+//! What an accepted write makes of its object, until the watch shows it (RC-4).
+
+use std::sync::Arc;
+
+use controller_core::controller::{Accepted, Mutation};
+use controller_core::meta::{OwnerRef, Uid};
+
+use crate::decide::{ClaimantKind, Create, Step};
+use crate::requests::{Record, Write};
+use crate::view::{ClaimStatus, ClaimView, EXTENDED_ANNOTATION, Origin, PodGroupView, PodView};
+use crate::{ResourceClaimController, Stores};
+
+pub(super) fn shows(
+    stores: &Stores,
+    write: &Write,
+    mutation: &mut Mutation<'_, '_, ResourceClaimController>,
+) {
+    let accepted = mutation.accepted().cloned().unwrap_or_default();
+    match write {
+        Write::Create(create) => {
+            mutation.object(&stores.claims, &create.claim(), |uid, version| {
+                made(create, uid, version)
+            });
+        }
+        Write::Record(record) => shows_record(stores, record, mutation),
+        Write::Reserve(reserve) => {
+            let consumer = reserve.consumer.clone();
+            mutation.patch(&stores.claims, &reserve.claim, move |claim| {
+                let reserved = claim.reserved.iter().chain([&consumer]);
+                ClaimView {
+                    reserved: reserved.cloned().collect(),
+                    ..at(&accepted, claim)
+                }
+            });
+        }
+        Write::GiveBack(claim, step) if lets_go(step, claim, &accepted) => {
+            mutation.delete(&stores.claims, &claim.key, &claim.uid);
+        }
+        Write::GiveBack(claim, step) => {
+            let step = step.clone();
+            mutation.patch(&stores.claims, &claim.key, move |claim| {
+                let after = step.done_to(claim);
+                at(&accepted, after.as_ref().unwrap_or(claim))
+            });
+        }
+    }
+}
+
+fn shows_record(stores: &Stores, record: &Record, mutation: &mut Mutation<'_, '_, ResourceClaimController>) {
+    let statuses: Arc<[ClaimStatus]> = record.statuses.as_slice().into();
+    match (record.kind, &stores.groups) {
+        (ClaimantKind::Pod, _) => mutation.patch(&stores.pods, &record.key, move |pod| PodView {
+            statuses: (*statuses).into(),
+            ..pod.clone()
+        }),
+        (ClaimantKind::PodGroup, Some(groups)) => {
+            mutation.patch(groups, &record.key, move |group| PodGroupView {
+                statuses: (*statuses).into(),
+                ..group.clone()
+            });
+        }
+        (ClaimantKind::PodGroup, None) => {}
+    }
+}
+
+/// Whether the claim is gone with the write.
+fn lets_go(step: &Step, judged: &ClaimView, accepted: &Accepted) -> bool {
+    match step {
+        Step::Release { .. } => false,
+        // A finalizer holds it: ours, whatever the answer is, or another's, as the answer says.
+        Step::Delete => !judged.finalizer && !accepted.deleting,
+        // The answer to the write that takes the last one has the version before; there may be others of others.
+        Step::RemoveFinalizer => judged.deleting.is_some() && accepted.version == judged.version.parse().ok(),
+    }
+}
+
+/// The claim at the version of the answer.
+fn at(accepted: &Accepted, claim: &ClaimView) -> ClaimView {
+    let mut claim = claim.clone();
+    if let Some(version) = accepted.version {
+        claim.version = version.to_string().into();
+    }
+    claim
+}
+
+/// A claim as its create makes it: all that a view keeps follows from the template.
+fn made(create: &Create, uid: &Uid, version: u64) -> ClaimView {
+    let (api_version, kind) = create.kind.type_meta();
+    let extended = create.template.annotations.get(EXTENDED_ANNOTATION);
+    ClaimView {
+        key: create.claim(),
+        uid: uid.clone(),
+        version: version.to_string().into(),
+        owner: Some(Arc::new(OwnerRef {
+            api_version: api_version.into(),
+            kind: kind.into(),
+            name: Arc::clone(&create.claimant.name),
+            uid: create.uid.clone(),
+            controller: true,
+        })),
+        entry: Some(Arc::clone(&create.entry)),
+        reserved: Box::default(),
+        deleting: None,
+        finalizer: false,
+        allocated: false,
+        admin_access: create.template.admin_access,
+        origin: if extended.is_some_and(|extended| extended == "true") {
+            Origin::Extended
+        } else {
+            Origin::Template
+        },
+    }
+}

@@ -1,0 +1,233 @@
+//! Reads past the cache.
+//!
+//! | rule | function | test |
+//! |---|---|---|
+//! | RC-9 | `Question` | `tests/sync/reservations.rs::a_consumer_that_the_cache_does_not_show_keeps_its_reservation_if_it_is_there` |
+
+use std::sync::Arc;
+
+use controller_core::api::Verb;
+use controller_core::controller::{self, Request};
+use controller_core::informer::{Interner, Observed, Page, Wire};
+use controller_core::meta::{ObjectKey, Uid};
+use controller_core::rival::manager_of;
+use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
+use kube::Resource;
+use kube::api::{GetParams, ListParams};
+use kube::core::Request as Http;
+use serde::Deserialize;
+use serde_json::{from_slice, json};
+
+use super::{CLAIMS, TEMPLATES, claimants, claims_in};
+use crate::NAME;
+use crate::decide::{Being, ClaimantKind};
+use crate::memory::{Contested, WriteKey};
+use crate::view::{
+    ClaimView, ClaimWire, PodGroupView, PodGroupWire, PodView, PodWire, TemplateView, TemplateWire,
+};
+
+/// Where the API server lists what it serves of the group of `PodGroup`.
+const GROUP_PATH: &str = "/apis/scheduling.k8s.io/v1alpha2";
+
+/// A read past the cache.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Question {
+    /// A claim, which the cache may not show yet.
+    Claim(ObjectKey),
+    /// A pod or a group: which claims are recorded in it?
+    Claimant(ClaimantKind, ObjectKey),
+    /// Is the pod or the group of this uid there, and who has its name? The uid is part of the question: an answer that
+    /// was asked for another one may be older than this one.
+    Being(ClaimantKind, ObjectKey, Uid),
+    /// Who undoes this write of ours?
+    Rival(Contested),
+    /// Which version has the API server?
+    Version,
+    /// What does it serve of the group of `PodGroup`?
+    Served,
+    /// All claims of a namespace, for `explain`.
+    Claims(Option<Arc<str>>),
+    /// All templates of a namespace, for `explain`.
+    Templates(Option<Arc<str>>),
+}
+
+/// What a read tells.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// The claim.
+    Claim(Observed<ClaimView>),
+    /// The pod.
+    Pod(Observed<PodView>),
+    /// The group.
+    Group(Observed<PodGroupView>),
+    /// Who has the name.
+    Being(Being),
+    /// A field manager, where the API server tells.
+    Manager(Option<String>),
+    /// The minor version of Kubernetes 1; none of another.
+    Minor(Option<u32>),
+    /// Whether the API server serves `PodGroups`.
+    Served(bool),
+    /// The claims.
+    Claims(Vec<ClaimView>),
+    /// The templates; one that cannot be read is as good as missing, as it is to the controller.
+    Templates(Vec<TemplateView>),
+}
+
+/// Who wrote what of an object.
+#[derive(Deserialize)]
+struct Managed {
+    #[serde(default)]
+    metadata: ManagedMetadata,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ManagedMetadata {
+    #[serde(default)]
+    managed_fields: Vec<ManagedFieldsEntry>,
+}
+
+#[derive(Deserialize)]
+struct Version {
+    #[serde(default)]
+    major: String,
+    /// Some vendors' have a `+` behind it.
+    #[serde(default)]
+    minor: String,
+}
+
+#[derive(Deserialize)]
+struct Served {
+    #[serde(default)]
+    resources: Vec<ServedResource>,
+}
+
+#[derive(Deserialize)]
+struct ServedResource {
+    #[serde(default)]
+    name: String,
+}
+
+impl controller::Question for Question {
+    type Answer = Answer;
+
+    fn request(&self) -> Request {
+        let get = |(http, resource): (Http, _), key: &ObjectKey| {
+            let http = http.get(&key.name, &GetParams::default());
+            Request::new(Verb::Get, resource, key, http)
+        };
+        let list = |http: Http, resource, namespace: &Option<Arc<str>>| {
+            let target = format!("in {}", namespace.as_deref().unwrap_or_default());
+            Request::new(Verb::List, resource, &target, http.list(&ListParams::default()))
+        };
+        let get_path = |path, resource| {
+            let http = http::Request::get(path).body(Vec::new());
+            let http = http.map_err(kube::core::request::Error::BuildRequest);
+            Request::new(Verb::Get, resource, &"", http)
+        };
+        let claim = |key: &ObjectKey| get((claims_in(key.namespace.as_deref()), CLAIMS), key);
+        match self {
+            Self::Claim(key) => claim(key),
+            Self::Claimant(kind, key) | Self::Being(kind, key, _) => get(claimants(*kind, key), key),
+            Self::Rival(Contested { write, object, .. }) => match write {
+                WriteKey::Recorded { kind, .. } => get(claimants(*kind, object), object),
+                WriteKey::Reserved { .. } | WriteKey::Deleted { .. } => claim(object),
+            },
+            Self::Version => get_path("/version", "version"),
+            Self::Served => get_path(GROUP_PATH, "scheduling.k8s.io/v1alpha2"),
+            Self::Claims(namespace) => list(claims_in(namespace.as_deref()), CLAIMS, namespace),
+            Self::Templates(namespace) => {
+                let path = ResourceClaimTemplate::url_path(&(), namespace.as_deref());
+                list(Http::new(path), TEMPLATES, namespace)
+            }
+        }
+    }
+
+    fn read(&self, body: &[u8]) -> serde_json::Result<Answer> {
+        let pod = || Ok(from_slice::<PodWire>(body)?.into_fresh(&Interner::new()));
+        Ok(match self {
+            Self::Claim(_) => Answer::Claim(kept::<ClaimWire>(body)?),
+            Self::Claimant(ClaimantKind::Pod, _) => Answer::Pod(pod()?),
+            Self::Claimant(ClaimantKind::PodGroup, _) => Answer::Group(kept::<PodGroupWire>(body)?),
+            Self::Being(ClaimantKind::Pod, ..) => Answer::Being(Being::pod(&pod()?.view)),
+            Self::Being(ClaimantKind::PodGroup, ..) => {
+                Answer::Being(Being::group(&kept::<PodGroupWire>(body)?.view))
+            }
+            Self::Rival(contested) => {
+                let written: Managed = from_slice(body)?;
+                Answer::Manager(manager(&contested.write, written.metadata.managed_fields))
+            }
+            Self::Version => Answer::Minor(from_slice::<Version>(body)?.minor()),
+            Self::Served => {
+                let served: Served = from_slice(body)?;
+                let mut resources = served.resources.iter();
+                Answer::Served(resources.any(|resource| resource.name == "podgroups"))
+            }
+            Self::Claims(_) => Answer::Claims(views(Page::read::<ClaimWire>(body)?)),
+            Self::Templates(_) => Answer::Templates(views(Page::read::<TemplateWire>(body)?)),
+        })
+    }
+}
+
+impl Version {
+    fn minor(&self) -> Option<u32> {
+        let minor = self.minor.trim_end_matches(|end: char| !end.is_ascii_digit());
+        minor.parse().ok().filter(|_| self.major == "1")
+    }
+}
+
+impl Answer {
+    /// The claim.
+    pub const fn claim(&self) -> Option<&Observed<ClaimView>> {
+        match self {
+            Self::Claim(claim) => Some(claim),
+            _ => None,
+        }
+    }
+
+    /// The pod.
+    pub const fn pod(&self) -> Option<&Observed<PodView>> {
+        match self {
+            Self::Pod(pod) => Some(pod),
+            _ => None,
+        }
+    }
+
+    /// The group.
+    pub const fn group(&self) -> Option<&Observed<PodGroupView>> {
+        match self {
+            Self::Group(group) => Some(group),
+            _ => None,
+        }
+    }
+}
+
+/// The field manager that wrote last what `write` had written. The built-in loop has the same name for statuses as we.
+fn manager(write: &WriteKey, mut written: Vec<ManagedFieldsEntry>) -> Option<String> {
+    match write {
+        // Which claim the status names for the entry, or if it names none, what it says of claims.
+        WriteKey::Recorded { entry, .. } => {
+            let [status, list] = ["f:status", "f:resourceClaimStatuses"];
+            let entry = format!("k:{}", json!({ "name": **entry }));
+            let named = manager_of(&written, &[status, list, &entry, "f:resourceClaimName"]);
+            named.or_else(|| manager_of(&written, &[status, list]))
+        }
+        WriteKey::Reserved { .. } => {
+            written.retain(|entry| entry.manager.as_deref() != Some(NAME));
+            manager_of(&written, &["f:status", "f:reservedFor"])
+        }
+        // Who made the claim.
+        WriteKey::Deleted { .. } => manager_of(&written, &["f:metadata", "f:ownerReferences"]),
+    }
+}
+
+/// All claims and groups are kept.
+fn kept<W: Wire>(body: &[u8]) -> serde_json::Result<Observed<W::View>> {
+    Observed::read::<W>(body)?.ok_or_else(|| serde::de::Error::custom("an object that is not kept"))
+}
+
+fn views<V>(page: Page<V>) -> Vec<V> {
+    page.items.into_iter().map(|found| found.view).collect()
+}
