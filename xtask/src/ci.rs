@@ -25,7 +25,7 @@ const NIGHTLY_SEEDS: u64 = 1000;
 /// A named check.
 type Step = (&'static str, fn(&Args) -> Result<()>);
 
-const STEPS: [Step; 9] = [
+const STEPS: [Step; 8] = [
     ("format", |_| run_command(&mut cargo(["fmt", "--all", "--check"]))),
     ("rules", |_| rules::run(&rules::Args { check: true })),
     ("charts", |_| charts::run(&charts::Args::CHECK)),
@@ -33,7 +33,6 @@ const STEPS: [Step; 9] = [
     ("lints", lints),
     ("docs", docs),
     ("crates alone", crates_alone),
-    ("interleavings (loom)", interleavings),
     ("tests (cargo xtask test)", tests),
 ];
 
@@ -89,19 +88,6 @@ fn crates_alone(_: &Args) -> Result<()> {
     command::crates()?
         .iter()
         .try_for_each(|folder| run_command(&mut cargo(["check", "--package", &command::name(folder)])))
-}
-
-/// The model of the work queue: every interleaving of two producers and two workers.
-fn interleavings(_: &Args) -> Result<()> {
-    run_command(&mut cargo([
-        "test",
-        "--package",
-        "controller-core",
-        "--features",
-        "loom",
-        "--test",
-        "loom",
-    ]))
 }
 
 fn tests(args: &Args) -> Result<()> {

@@ -4,13 +4,11 @@
 //! |---|---|---|
 //! | [`clock`] | wall time and timers from one source | CORE-15 |
 //! | [`tasks`], [`shutdown`] | supervised tasks; drain, then abort | CORE-8, CORE-11 |
-//! | [`workqueue`] | client-go's queue, layer by layer | CORE-1 |
-//! | [`timed_workers`] | run key K at time T; cancel; ask what is scheduled | CORE-2 |
-//! | [`controller`] | a controller as a value, and the loop that runs it | CORE-4, CORE-5, CORE-14 |
+//! | [`workqueue`] | `workqueue_*`; the token bucket | CORE-1, CORE-9 |
+//! | [`controller`] | a controller as a value, and the loop that runs it | CORE-1, CORE-2, CORE-4, CORE-5, CORE-14 |
 //! | [`informer`] | list/watch source → trimmed views → store, indexes, handlers | CORE-3, CORE-4 |
 //! | [`api`] | client, timeouts, client-side limits, error classes | CORE-5, CORE-13 |
 //! | [`leader`] | the lease rule and its runner; no write outside a term | CORE-6 |
-//! | [`workers`] | from the queue to a controller's `sync`, in a term | CORE-4, CORE-8 |
 //! | [`rival`] | another writer that keeps undoing ours | CORE-17 |
 //! | [`events`] | best-effort recorder | CORE-7 |
 //! | [`tls_files`] | a certificate and its key, read again when their files change | CORE-8, CORE-13 |
@@ -24,22 +22,22 @@
 //!
 //! | rule | code | tests |
 //! |---|---|---|
-//! | CORE-1 | `WorkQueue`, `Fifo` | `tests/queue.rs::any_sequence_of_calls_does_what_the_contract_says`, `tests/loom.rs::two_producers_and_two_workers_lose_nothing_and_never_share_a_key` |
-//! | CORE-2 | `TimedWorkers` | `tests/timed_workers.rs::any_sequence_of_calls_runs_each_key_at_its_last_time`, `tests/timed_workers.rs::the_end_of_a_run_does_not_remove_a_newer_entry` |
+//! | CORE-1 | `KeyQueue` | `tests/event_loop/queue_props.rs::any_sequence_of_calls_does_what_the_contract_says` |
+//! | CORE-2 | `Timers` | `tests/event_loop/queue_props.rs::any_sequence_of_calls_does_what_the_contract_says`, `tests/event_loop/times.rs::a_time_that_is_moved_during_the_pass_of_its_key_counts_after_it` |
 //! | CORE-3 | `Informer`, `WatcherSource`, `Guarded` | `tests/informer/scripted.rs::a_relist_yields_the_differences_deletions_first`, `tests/informer/http.rs::a_bad_object_does_not_fail_its_page` |
-//! | CORE-4 | `Workers` | `tests/informer/scripted.rs::sync_waits_for_the_whole_list_and_for_the_handlers`, `tests/workers.rs::no_key_is_processed_before_the_caches_are_full` |
+//! | CORE-4 | `Loop` | `tests/informer/scripted.rs::sync_waits_for_the_whole_list_and_for_the_handlers`, `tests/event_loop/queue.rs::nothing_is_asked_before_the_caches_are_full` |
 //! | CORE-5 | `classify`, `Freshness` | `src/api/outcome.rs::another_uid_means_gone_in_every_form_the_server_has_for_it`, `tests/mutations/props.rs::the_store_is_never_older_than_what_it_was_told` |
 //! | CORE-6 | `elector`, `Term` | `src/leader/tests/simulation.rs::never_two_valid_terms_at_once_and_a_leader_when_the_trouble_is_over`, `src/leader/tests/whole_loop.rs::a_released_lease_is_taken_at_once` |
 //! | CORE-7 | `Recorder`, `EventSender` | `src/events/tests.rs::events_for_which_there_is_no_room_are_dropped_and_counted` |
-//! | CORE-8 | `AdminServer`, `Readiness`, `Liveness` | `tests/admin.rs::a_request_that_never_ends_is_cut`, `tests/workers.rs::a_sync_that_takes_too_long_is_cut_off_and_retried` |
+//! | CORE-8 | `AdminServer`, `Readiness`, `Liveness` | `tests/admin.rs::a_request_that_never_ends_is_cut`, `tests/event_loop/permits.rs::a_pass_that_has_waited_a_minute_goes_back_to_its_queue` |
 //! | CORE-9 | `Metrics`, `QueueMetrics`, `RequestMetrics` | `tests/metrics.rs::promtool_has_nothing_to_say_about_the_metrics` |
-//! | CORE-10 | `init`, `Workers` | `tests/telemetry.rs::a_panic_is_one_line_of_the_log_and_is_counted` |
-//! | CORE-11 | `Shutdown`, `TaskSet` | `src/shutdown.rs::the_first_signal_drains_and_the_second_aborts`, `tests/workers.rs::a_shutdown_lets_the_sync_under_way_finish` |
+//! | CORE-10 | `init` | `tests/telemetry.rs::a_panic_is_one_line_of_the_log_and_is_counted` |
+//! | CORE-11 | `Shutdown`, `TaskSet` | `src/shutdown.rs::the_first_signal_drains_and_the_second_aborts`, `tests/event_loop/ends.rs::a_drain_takes_no_new_keys_and_lets_passes_run_to_their_end` |
 //! | CORE-12 | `connect`, `Informer` | `tests/informer/http.rs::a_server_that_breaks_is_retried` |
 //! | CORE-13 | `connect`, `reloading_client`, `Reloading` | `tests/credentials.rs::live_a_rotated_token_is_used_without_a_restart`, `tests/credentials.rs::live_a_rotated_client_certificate_is_used_without_a_restart`, `tests/credentials.rs::a_half_written_pair_changes_nothing_until_its_other_half_is_there` |
 //! | CORE-14 | `PlannedWrites`, `Loop` | `tests/event_loop/ends.rs::a_planned_write_is_counted_once_until_the_plan_changes`, `src/metrics/mod.rs::the_build_the_panics_and_the_planned_writes_are_shown` |
 //! | CORE-15 | `saturating_add` | `tests/informer/http.rs::hostile_objects_neither_panic_nor_stop_the_watch`, `src/clock.rs::additions_saturate_instead_of_overflowing` |
-//! | CORE-17 | `Rivals` | `src/rival.rs::the_wait_doubles_up_to_an_hour_and_the_rival_is_named_once` |
+//! | CORE-17 | `Contests` | `src/rival.rs::the_wait_doubles_up_to_an_hour_and_the_rival_is_named_once` |
 //! | CORE-18 | `InformerState` | `tests/informer/http.rs::a_resource_that_is_not_served_is_looked_for_every_30_s` |
 
 pub mod admin;
@@ -61,7 +59,5 @@ pub mod said;
 pub mod shutdown;
 pub mod tasks;
 pub mod telemetry;
-pub mod timed_workers;
 pub mod tls_files;
-pub mod workers;
 pub mod workqueue;

@@ -1,7 +1,7 @@
 //! Another writer that keeps undoing ours (CORE-17).
 //!
 //! Two controllers that disagree about a value would overwrite each other for ever, as fast as the API server
-//! lets them. [`Rivals`] remembers which of our writes were undone and tells when to stop answering at once:
+//! lets them. [`Contests`] remembers which of our writes were undone and tells when to stop answering at once:
 //!
 //! | what happened | what the caller may do |
 //! |---|---|
@@ -13,13 +13,10 @@
 //! Where a value that is missing does harm, the caller sets another [`Pace`] than 1 to 60 min.
 
 use std::collections::BTreeMap;
-use std::ops::{Add, Sub};
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
-use parking_lot::Mutex;
 use prometheus::{IntCounter, Registry};
-use tokio::time::Instant;
 
 use crate::metrics::register;
 use crate::said::Said;
@@ -58,45 +55,33 @@ pub struct Pace {
     pub longest: Duration,
 }
 
-/// Which of our writes were undone, object by object; `K` names the object (or the one field of it). A value: `T` is
-/// a monotonic time, [`Instant`] or a duration since some origin.
+/// Which of our writes were undone, object by object; `K` names the object (or the one field of it). A value: times
+/// count from the start of the process.
 ///
 /// Holds nothing about an uncontested object that has not been written for 5 min.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Contests<K, T> {
-    records: BTreeMap<K, Record<T>>,
+pub struct Contests<K> {
+    records: BTreeMap<K, Record>,
     /// How many records the last pruning left, at least [`PRUNE_FROM`].
     pruned_to: usize,
     /// Field managers named, and when.
-    warned: Said<String, T>,
-}
-
-/// [`Contests`] behind a lock, with their metric.
-#[derive(Debug)]
-pub struct Rivals<K> {
-    undone_total: IntCounter,
-    contests: Mutex<Contests<K, Instant>>,
+    warned: Said<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Record<T> {
+struct Record {
     /// Since when a write of ours has stood, as far as we know; `None` once it is known to be undone.
-    standing: Option<T>,
-    contest: Contest<T>,
+    standing: Option<Duration>,
+    contest: Contest,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Contest<T> {
+enum Contest {
     /// When our writes were undone, oldest first; fewer than [`STRIKES`].
-    None { undone: Vec<T> },
+    None { undone: Vec<Duration> },
     /// The wait after the latest undone write, and its end.
-    Open { wait: Duration, until: T },
+    Open { wait: Duration, until: Duration },
 }
-
-/// A monotonic time.
-pub trait Time: Copy + Ord + Add<Duration, Output = Self> + Sub<Output = Duration> {}
-
-impl<T: Copy + Ord + Add<Duration, Output = T> + Sub<Output = Duration>> Time for T {}
 
 impl Default for Pace {
     fn default() -> Self {
@@ -118,53 +103,7 @@ pub fn undone_total(registry: &Registry) -> prometheus::Result<IntCounter> {
     )
 }
 
-impl<K: Clone + Ord> Rivals<K> {
-    /// Knows of no rival; counts undone writes in `undone_total`.
-    pub fn new(undone_total: IntCounter) -> Self {
-        Self {
-            undone_total,
-            contests: Mutex::default(),
-        }
-    }
-
-    /// Like [`Rivals::new`], with `controller_rival_writes_total` in `registry`.
-    ///
-    /// Fails when the registry has that metric already.
-    pub fn register(registry: &Registry) -> prometheus::Result<Self> {
-        undone_total(registry).map(Self::new)
-    }
-
-    /// As [`Contests::wrote`].
-    pub fn wrote(&self, key: &K, now: Instant) {
-        self.contests.lock().wrote(key, now);
-    }
-
-    /// As [`Contests::undone`], at the usual pace.
-    pub fn undone(&self, key: &K, now: Instant) -> Verdict {
-        self.undone_at(Pace::default(), key, now)
-    }
-
-    /// As [`Contests::undone`].
-    pub fn undone_at(&self, pace: Pace, key: &K, now: Instant) -> Verdict {
-        let mut contests = self.contests.lock();
-        if contests.stands(key, now) {
-            self.undone_total.inc();
-        }
-        contests.undone(pace, key, now)
-    }
-
-    /// As [`Contests::forget`].
-    pub fn forget(&self, key: &K) {
-        self.contests.lock().forget(key);
-    }
-
-    /// As [`Contests::may_warn`].
-    pub fn may_warn(&self, manager: &str, now: Instant) -> bool {
-        self.contests.lock().may_warn(manager, now)
-    }
-}
-
-impl<K, T> Default for Contests<K, T> {
+impl<K> Default for Contests<K> {
     fn default() -> Self {
         Self {
             records: BTreeMap::new(),
@@ -174,9 +113,9 @@ impl<K, T> Default for Contests<K, T> {
     }
 }
 
-impl<K: Clone + Ord, T: Time> Contests<K, T> {
+impl<K: Clone + Ord> Contests<K> {
     /// The API server has accepted our write of the wanted value.
-    pub fn wrote(&mut self, key: &K, now: T) {
+    pub fn wrote(&mut self, key: &K, now: Duration) {
         self.prune(now);
         let record = self
             .records
@@ -195,7 +134,7 @@ impl<K: Clone + Ord, T: Time> Contests<K, T> {
     }
 
     /// Whether a write of ours counts as standing: that the value differs now is news to [`Contests::undone`].
-    pub fn stands(&self, key: &K, now: T) -> bool {
+    pub fn stands(&self, key: &K, now: Duration) -> bool {
         let record = self.records.get(key);
         record.is_some_and(|record| record.standing.is_some() && !record.is_settled(now))
     }
@@ -204,7 +143,7 @@ impl<K: Clone + Ord, T: Time> Contests<K, T> {
     ///
     /// May be asked again and again about the same undoing, which counts once for each [`Contests::wrote`]. A write
     /// that had stood for so long that it was settled (see the table above) does not count.
-    pub fn undone(&mut self, pace: Pace, key: &K, now: T) -> Verdict {
+    pub fn undone(&mut self, pace: Pace, key: &K, now: Duration) -> Verdict {
         let Some(record) = self.records.get_mut(key) else {
             return Verdict::Write;
         };
@@ -220,7 +159,7 @@ impl<K: Clone + Ord, T: Time> Contests<K, T> {
     }
 
     /// How long from now a contested object is left alone; never zero.
-    pub fn wait(&self, key: &K, now: T) -> Option<Duration> {
+    pub fn wait(&self, key: &K, now: Duration) -> Option<Duration> {
         match self.records.get(key)?.contest {
             Contest::Open { until, .. } if now < until => Some(until - now),
             Contest::Open { .. } | Contest::None { .. } => None,
@@ -233,12 +172,12 @@ impl<K: Clone + Ord, T: Time> Contests<K, T> {
     }
 
     /// Whether to name the rival `manager` now: true at most once an hour for each.
-    pub fn may_warn(&mut self, manager: &str, now: T) -> bool {
+    pub fn may_warn(&mut self, manager: &str, now: Duration) -> bool {
         self.warned.is_due(manager, WARN_EVERY, now)
     }
 
     /// Drops what is settled, whenever the map has doubled.
-    fn prune(&mut self, now: T) {
+    fn prune(&mut self, now: Duration) {
         if self.records.len() >= self.pruned_to.saturating_mul(2) {
             self.records.retain(|_, record| !record.is_settled(now));
             self.pruned_to = self.records.len().max(PRUNE_FROM);
@@ -247,11 +186,11 @@ impl<K: Clone + Ord, T: Time> Contests<K, T> {
 }
 
 /// The time from `since` to `now`; zero if that lies ahead.
-fn passed<T: Time>(since: T, now: T) -> Duration {
-    if since < now { now - since } else { Duration::ZERO }
+fn passed(since: Duration, now: Duration) -> Duration {
+    now.saturating_sub(since)
 }
 
-impl<T> Default for Record<T> {
+impl Default for Record {
     fn default() -> Self {
         Self {
             standing: None,
@@ -260,9 +199,9 @@ impl<T> Default for Record<T> {
     }
 }
 
-impl<T: Time> Record<T> {
+impl Record {
     /// Whether nothing that this record holds can matter any more.
-    fn is_settled(&self, now: T) -> bool {
+    fn is_settled(&self, now: Duration) -> bool {
         let (quiet_since, limit) = match &self.contest {
             Contest::None { undone } => (self.standing.or(undone.last().copied()), WINDOW),
             Contest::Open { until, .. } => (self.standing.or(Some(*until)), FORGIVEN_AFTER),
@@ -271,9 +210,9 @@ impl<T: Time> Record<T> {
     }
 }
 
-impl<T: Time> Contest<T> {
+impl Contest {
     /// Notes that a write was undone. True when that opens the contest.
-    fn strike(&mut self, pace: Pace, now: T) -> bool {
+    fn strike(&mut self, pace: Pace, now: Duration) -> bool {
         let (wait, opens) = match self {
             Self::None { undone } => {
                 undone.retain(|at| passed(*at, now) <= WINDOW);
@@ -317,45 +256,39 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::clock::Clock;
 
     const MIN: u64 = 60;
 
-    /// A tracker of one object, with time in seconds.
+    /// What is remembered of one object, with time in seconds.
+    #[derive(Default)]
     struct Bench {
-        rivals: Rivals<&'static str>,
-        start: Instant,
+        rivals: Contests<&'static str>,
+        counted: u64,
     }
 
     impl Bench {
-        fn new() -> Self {
-            Self {
-                rivals: Rivals::register(&Registry::new()).unwrap(),
-                start: Clock::system().instant(),
-            }
+        fn wrote(&mut self, seconds: u64) {
+            self.rivals.wrote(&"node-1", at(seconds));
         }
 
-        fn at(&self, seconds: u64) -> Instant {
-            self.start + Duration::from_secs(seconds)
+        fn undone(&mut self, seconds: u64) -> Verdict {
+            self.undone_at(Pace::default(), seconds)
         }
 
-        fn wrote(&self, seconds: u64) {
-            self.rivals.wrote(&"node-1", self.at(seconds));
-        }
-
-        fn undone(&self, seconds: u64) -> Verdict {
-            self.rivals.undone(&"node-1", self.at(seconds))
+        fn undone_at(&mut self, pace: Pace, seconds: u64) -> Verdict {
+            self.counted += u64::from(self.rivals.stands(&"node-1", at(seconds)));
+            self.rivals.undone(pace, &"node-1", at(seconds))
         }
 
         /// Writes at `seconds` and is undone in the same second.
-        fn round(&self, seconds: u64) -> Verdict {
+        fn round(&mut self, seconds: u64) -> Verdict {
             self.wrote(seconds);
             self.undone(seconds)
         }
+    }
 
-        fn counted(&self) -> u64 {
-            self.rivals.undone_total.get()
-        }
+    const fn at(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
     }
 
     fn back_off(seconds: u64, first: bool) -> Verdict {
@@ -367,26 +300,26 @@ mod tests {
 
     #[test]
     fn a_value_never_written_by_us_is_written() {
-        let bench = Bench::new();
+        let mut bench = Bench::default();
         assert_eq!(bench.undone(0), Verdict::Write);
-        assert_eq!(bench.counted(), 0);
+        assert_eq!(bench.counted, 0);
     }
 
     #[test]
     fn the_third_undone_write_within_five_minutes_is_answered_a_minute_later() {
-        let bench = Bench::new();
+        let mut bench = Bench::default();
         assert_eq!(bench.round(0), Verdict::Write);
         assert_eq!(bench.round(100), Verdict::Write);
         assert_eq!(bench.round(300), back_off(60, true));
         assert_eq!(bench.undone(310), back_off(50, false));
         assert_eq!(bench.undone(359), back_off(1, false));
         assert_eq!(bench.undone(360), Verdict::Write);
-        assert_eq!(bench.counted(), 3);
+        assert_eq!(bench.counted, 3);
     }
 
     #[test]
     fn three_undone_writes_in_more_than_five_minutes_are_answered_at_once() {
-        let bench = Bench::new();
+        let mut bench = Bench::default();
         assert_eq!(bench.round(0), Verdict::Write);
         assert_eq!(bench.round(100), Verdict::Write);
         assert_eq!(bench.round(301), Verdict::Write);
@@ -395,17 +328,17 @@ mod tests {
 
     #[test]
     fn an_undoing_counts_once_however_often_it_is_seen() {
-        let bench = Bench::new();
+        let mut bench = Bench::default();
         bench.wrote(0);
         for second in 1..20 {
             assert_eq!(bench.undone(second), Verdict::Write);
         }
-        assert_eq!(bench.counted(), 1);
+        assert_eq!(bench.counted, 1);
     }
 
     #[test]
     fn the_wait_doubles_up_to_an_hour_and_the_rival_is_named_once() {
-        let bench = Bench::new();
+        let mut bench = Bench::default();
         bench.round(0);
         bench.round(0);
         let mut now = 0;
@@ -437,7 +370,7 @@ mod tests {
 
     #[test]
     fn a_value_that_must_not_be_missing_long_is_answered_at_a_pace_of_its_own() {
-        let bench = Bench::new();
+        let mut bench = Bench::default();
         let pace = Pace {
             first: Duration::from_secs(1),
             longest: Duration::from_secs(3),
@@ -445,7 +378,7 @@ mod tests {
         let waits: Vec<_> = (0..5)
             .map(|round| {
                 bench.wrote(round * 3);
-                bench.rivals.undone_at(pace, &"node-1", bench.at(round * 3))
+                bench.undone_at(pace, round * 3)
             })
             .collect();
         let [write, left] = [Verdict::Write, back_off(3, false)];
@@ -458,7 +391,7 @@ mod tests {
             (60 * MIN, back_off(2 * MIN, false)),
             (60 * MIN + 1, Verdict::Write),
         ] {
-            let bench = Bench::new();
+            let mut bench = Bench::default();
             (0..3).for_each(|_| {
                 bench.round(0);
             });
@@ -473,7 +406,7 @@ mod tests {
 
     #[test]
     fn a_new_wanted_value_does_not_put_off_forgiveness() {
-        let bench = Bench::new();
+        let mut bench = Bench::default();
         (0..3).for_each(|_| {
             bench.round(0);
         });
@@ -485,7 +418,7 @@ mod tests {
 
     #[test]
     fn a_forgotten_object_has_no_history() {
-        let bench = Bench::new();
+        let mut bench = Bench::default();
         bench.round(0);
         bench.round(0);
         bench.rivals.forget(&"node-1");
@@ -494,27 +427,26 @@ mod tests {
 
     #[test]
     fn settled_objects_do_not_pile_up_and_contested_ones_stay() {
-        let start = Clock::system().instant();
-        let rivals = Rivals::register(&Registry::new()).unwrap();
+        let mut rivals = Contests::default();
         for _ in 0..3 {
-            rivals.wrote(&u64::MAX, start);
-            rivals.undone(&u64::MAX, start);
+            rivals.wrote(&u64::MAX, at(0));
+            rivals.undone(Pace::default(), &u64::MAX, at(0));
         }
         for second in 0..3000 {
-            rivals.wrote(&second, start + Duration::from_secs(second));
+            rivals.wrote(&second, at(second));
         }
         // At most twice what the last five minutes hold.
-        assert!(rivals.contests.lock().records.len() <= 2 * 302 + 1);
-        assert!(rivals.contests.lock().records.contains_key(&u64::MAX));
+        assert!(rivals.records.len() <= 2 * 302 + 1);
+        assert!(rivals.records.contains_key(&u64::MAX));
     }
 
     #[test]
     fn a_manager_is_named_once_an_hour() {
-        let bench = Bench::new();
-        assert!(bench.rivals.may_warn("kubectl", bench.at(0)));
-        assert!(!bench.rivals.may_warn("kubectl", bench.at(60 * MIN - 1)));
-        assert!(bench.rivals.may_warn("helm", bench.at(1)));
-        assert!(bench.rivals.may_warn("kubectl", bench.at(60 * MIN)));
+        let mut bench = Bench::default();
+        assert!(bench.rivals.may_warn("kubectl", at(0)));
+        assert!(!bench.rivals.may_warn("kubectl", at(60 * MIN - 1)));
+        assert!(bench.rivals.may_warn("helm", at(1)));
+        assert!(bench.rivals.may_warn("kubectl", at(60 * MIN)));
     }
 
     #[test]
@@ -551,7 +483,7 @@ mod tests {
             delays in prop::collection::vec(0u64..400, 1..40),
             sync in 1u64..90,
         ) {
-            let bench = Bench::new();
+            let mut bench = Bench::default();
             let (mut now, mut undoings, mut contested_writes) = (0, Vec::new(), Vec::new());
             let mut contested = false;
             for delay in delays {

@@ -16,9 +16,8 @@ use controller_core::clock::Clock;
 use controller_core::events::EventMetrics;
 use controller_core::informer::InformerMetrics;
 use controller_core::leader::ElectionMetrics;
-use controller_core::metrics::{Build, Metrics, encode};
-use controller_core::rival::Rivals;
-use controller_core::workers::SyncFailures;
+use controller_core::metrics::{Build, Metrics, SyncFailures, encode};
+use controller_core::rival::undone_total;
 use controller_core::workqueue::QueueMetrics;
 
 #[test]
@@ -31,7 +30,7 @@ fn promtool_has_nothing_to_say_about_the_metrics() {
     metrics.planned_writes().count("patch_node");
     let registry = metrics.registry();
     EventMetrics::register(registry).unwrap();
-    Rivals::<String>::register(registry).unwrap();
+    undone_total(registry).unwrap();
     RequestMetrics::register(registry).unwrap();
     InformerMetrics::register(registry).unwrap().for_resource("nodes");
     ElectionMetrics::register(registry, "test").unwrap();

@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn failures_on_different_objects_have_the_same_text() {
-        let line = r#"{"level":"WARN","target":"controller_core::workers","key":"demo-node-7","reason":"Refused",
+        let line = r#"{"level":"WARN","target":"controller_core::controller::run","key":"demo-node-7","reason":"Refused",
             "message":"sync failed: patch nodes demo-node-7: no"}"#;
         assert_eq!(
             read(NAME, line),
@@ -178,11 +178,11 @@ mod tests {
             said("step chosen (nodes=120, step=1)")
         );
         assert_eq!(
-            read(NAME, &line("WARN", "controller_core::workers")),
+            read(NAME, &line("WARN", "controller_core::controller::run")),
             said("WARN: step chosen (nodes=120, step=1)")
         );
         assert_eq!(
-            read(NAME, &line("INFO", "controller_core::workers")),
+            read(NAME, &line("INFO", "controller_core::controller::run")),
             Line::Chatter
         );
     }

@@ -7,7 +7,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use controller_core::controller::{Context, Observed, Wake, Watches};
 use controller_core::informer::{Change, Store};
@@ -32,7 +31,7 @@ pub struct Memory {
     pub(crate) departed: Departed,
     pub(crate) quiet: Quiet,
     /// What another writer keeps undoing (CORE-17).
-    pub(crate) rivals: Contests<WriteKey, Duration>,
+    pub(crate) rivals: Contests<WriteKey>,
     /// Of these the other writer is to be named.
     pub(crate) unnamed: BTreeSet<Contested>,
     /// What was told last of the entries that have no claims.

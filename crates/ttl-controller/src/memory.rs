@@ -1,7 +1,6 @@
 //! What is remembered, and whom a change wakes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use controller_core::controller::{Context, Observed, Output, Watches};
 use controller_core::informer::{Change, Store};
@@ -22,7 +21,7 @@ pub struct Memory {
     /// The value that we wrote last to each node; none where we took it off.
     pub(crate) written: BTreeMap<ObjectKey, Option<i64>>,
     /// Whose values another writer keeps undoing (CORE-17).
-    pub(crate) rivals: Contests<ObjectKey, Duration>,
+    pub(crate) rivals: Contests<ObjectKey>,
     /// Nodes whose other writer is to be named.
     pub(crate) unnamed: BTreeSet<ObjectKey>,
     /// Of `--remove`: nodes that carry the annotation (TTL-8).

@@ -1,48 +1,15 @@
-//! Reads that also tell the API server's time: the `Date` of its answer.
+//! What an answer says besides its body: the API server's time.
 
 use http::header::DATE;
 use http::{HeaderMap, Response};
 use http_body_util::BodyExt;
 use jiff::fmt::rfc2822::DateTimeParser;
 use jiff::{SignedDuration, Timestamp};
-use kube::Client;
-use kube::api::GetParams;
 use kube::client::Body;
-use kube::core::{Request, Status};
-use serde::de::DeserializeOwned;
+use kube::core::Status;
 
 /// How far the API server's clock may be behind ours before it counts: its `Date` has whole seconds.
 pub const CLOCK_TOLERANCE: SignedDuration = SignedDuration::from_secs(1);
-
-/// An object, and when it was read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Dated<T> {
-    /// The object.
-    pub object: T,
-    /// The API server's wall clock, in whole seconds; `None` when it said none that can be read.
-    pub date: Option<Timestamp>,
-}
-
-/// Reads the object `name` of the collection at `url_path` (of `kube::Resource::url_path`), decoded
-/// straight to `T`. Errors are those of [`kube::Api::get`].
-pub async fn get<T: DeserializeOwned>(client: &Client, url_path: &str, name: &str) -> kube::Result<Dated<T>> {
-    let response = client.send(request(url_path, name)?).await?;
-    let date = date_of(response.headers());
-    let object = object_of(response).await?;
-    Ok(Dated { object, date })
-}
-
-fn request(url_path: &str, name: &str) -> kube::Result<http::Request<Body>> {
-    let request = Request::new(url_path)
-        .get(name, &GetParams::default())
-        .map_err(kube::Error::BuildRequest)?;
-    Ok(request.map(Body::from))
-}
-
-async fn object_of<T: DeserializeOwned>(response: Response<Body>) -> kube::Result<T> {
-    let body = body_of(response).await?;
-    serde_json::from_slice(&body).map_err(kube::Error::SerdeError)
-}
 
 /// The whole body of a success; the error that any other answer is.
 pub(crate) async fn body_of(response: Response<Body>) -> kube::Result<bytes::Bytes> {

@@ -14,12 +14,14 @@ use http_body_util::{BodyExt, Limited};
 use kube::client::Body;
 use kube::core::Status;
 use kube::core::response::StatusDetails;
+use parking_lot::Mutex;
+use tokio::time::Instant;
 use tower::BoxError;
 
 use super::metrics::RequestMetrics;
 use crate::clock::Clock;
 use crate::controller::Limit;
-use crate::workqueue::Bucket;
+use crate::workqueue::TokenBucket;
 
 /// How long one request may take, from the moment it may be sent to the last byte of its answer. A
 /// watch has this long to answer its headers.
@@ -41,16 +43,6 @@ pub struct Limits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AnswerWithin(pub Duration);
 
-/// In the extensions of a request: asked when the client-side limit lets it go. One that is not wanted any more is
-/// not sent and fails as [`Withdrawn`].
-#[derive(Clone)]
-pub struct StillWanted(pub Arc<dyn Fn() -> bool + Send + Sync>);
-
-/// A request was not sent: what it was about had changed while it waited for its turn.
-#[derive(Debug, thiserror::Error)]
-#[error("not sent: it was not wanted any more")]
-pub struct Withdrawn;
-
 /// In the extensions of a request: it has its permit already, and does not wait for the limit.
 #[derive(Clone, Copy, Debug)]
 pub struct Permitted;
@@ -59,22 +51,38 @@ pub struct Permitted;
 #[derive(Clone, Debug)]
 pub struct Permits(Option<Arc<Bucket>>);
 
+#[derive(Debug)]
+struct Bucket {
+    clock: Clock,
+    origin: Instant,
+    tokens: Mutex<TokenBucket>,
+}
+
 impl Permits {
     /// As many as `limits` allow.
     pub fn new(limits: Limits, clock: &Clock) -> Self {
         let is_limited = limits.qps > 0.0 && limits.burst > 0;
-        Self(is_limited.then(|| Arc::new(Bucket::new(clock.clone(), limits.qps, limits.burst))))
+        Self(is_limited.then(|| {
+            Arc::new(Bucket {
+                clock: clock.clone(),
+                origin: clock.instant(),
+                tokens: Mutex::new(TokenBucket::new(limits.qps, limits.burst)),
+            })
+        }))
     }
 }
 
 impl Limit for Permits {
     fn take(&self) -> Duration {
-        self.0.as_ref().map_or(Duration::ZERO, |bucket| bucket.take())
+        self.0.as_ref().map_or(Duration::ZERO, |bucket| {
+            let now = bucket.clock.instant() - bucket.origin;
+            bucket.tokens.lock().take(now)
+        })
     }
 
     fn give_back(&self) {
         if let Some(bucket) = &self.0 {
-            bucket.give_back();
+            bucket.tokens.lock().give_back();
         }
     }
 }
@@ -121,11 +129,6 @@ impl Gate {
         let is_free = watch || is_lease(&request) || request.extensions().get::<Permitted>().is_some();
         if !is_free {
             self.clock.sleep(self.permits.take()).await;
-        }
-        if let Some(StillWanted(wanted)) = request.extensions().get()
-            && !wanted()
-        {
-            return Err(Withdrawn.into());
         }
         let method = request.method().clone();
         let start = self.clock.instant();
@@ -250,7 +253,6 @@ impl http_body::Body for DeadlineBody {
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
-    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use prometheus::Registry;
     use serde_json::json;
@@ -378,34 +380,6 @@ mod tests {
             client.send(request).await.unwrap_err();
             assert_eq!(clock.instant() - start, expected);
         }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_request_is_asked_whether_it_is_still_wanted_when_its_turn_comes() {
-        let sent = Arc::new(AtomicUsize::new(0));
-        let counted = Arc::clone(&sent);
-        let client = client_of(
-            move |_| {
-                counted.fetch_add(1, Ordering::SeqCst);
-                async { Response::new(Body::from(b"{}".to_vec())) }
-            },
-            Limits { qps: 1.0, burst: 1 },
-        );
-        let clock = clock();
-        let start = clock.instant();
-        let ask = || {
-            let mut request = get("/api/v1/nodes").map(Body::from);
-            let clock = clock.clone();
-            let wanted = move || clock.instant() - start < Duration::from_secs(1);
-            request.extensions_mut().insert(StillWanted(Arc::new(wanted)));
-            client.send(request)
-        };
-        ask().await.unwrap();
-        let kube::Error::Service(error) = ask().await.unwrap_err() else {
-            panic!("withdrawn by the limit")
-        };
-        assert!(error.is::<Withdrawn>(), "{error}");
-        assert_eq!(sent.load(Ordering::SeqCst), 1);
     }
 
     /// A body that sends one frame and then nothing more.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{Now, Wake};
-use crate::workqueue::{QueueMetrics, TokenBucket, exponential};
+use crate::workqueue::{QueueMetrics, TokenBucket};
 
 /// How a queue hands out its keys and how it retries them.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -89,6 +89,15 @@ impl RetryLimit {
             ..Self::DEFAULT
         }
     }
+}
+
+/// `base` · 2^(failures − 1), at most `max`; zero without a failure.
+fn exponential(base: Duration, max: Duration, failures: u32) -> Duration {
+    let Some(doublings) = failures.checked_sub(1) else {
+        return Duration::ZERO;
+    };
+    let factor = 2_u32.checked_pow(doublings).unwrap_or(u32::MAX);
+    base.saturating_mul(factor).min(max)
 }
 
 /// The keys of one queue.

@@ -21,11 +21,10 @@ use crate::api::{CallFailed, Outcome};
 use crate::clock::Clock;
 use crate::events::Recorder;
 use crate::leader::{Leadership, Term};
-use crate::metrics::PlannedWrites;
+use crate::metrics::{PlannedWrites, SyncFailures};
 use crate::runtime::{Env, Failure};
 use crate::shutdown::Shutdown;
 use crate::tasks::TaskSet;
-use crate::workers::SyncFailures;
 
 /// A controller and its loop, shared by the task that performs its effects and the informers that tell it.
 pub struct Driver<C: Controller> {

@@ -37,6 +37,26 @@ pub struct Metrics {
 #[derive(Clone, Debug)]
 pub struct PlannedWrites(IntCounterVec);
 
+/// `controller_sync_failures_total{reason}`.
+#[derive(Clone, Debug)]
+pub struct SyncFailures(IntCounterVec);
+
+impl SyncFailures {
+    /// Makes the family and registers it.
+    pub fn register(registry: &Registry) -> prometheus::Result<Self> {
+        let failures = Opts::new(
+            "controller_sync_failures_total",
+            "Number of syncs that failed, by reason.",
+        );
+        register(registry, IntCounterVec::new(failures, &["reason"])).map(Self)
+    }
+
+    /// Counts a failure; `reason` is one of a closed set.
+    pub fn count(&self, reason: &'static str) {
+        self.0.with_label_values(&[reason]).inc();
+    }
+}
+
 impl Metrics {
     /// A registry of its own, with the shared families at zero.
     pub fn new(build: Build) -> prometheus::Result<Self> {

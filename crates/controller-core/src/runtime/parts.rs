@@ -7,7 +7,6 @@ use kube::discovery::ApiResource;
 
 use super::Env;
 use crate::informer::{Informer, InformerMetrics, Interner, Source, WatcherSource, Wire};
-use crate::workers::{SyncFailures, Workers};
 use crate::workqueue::QueueMetrics;
 
 /// Makes informers that share their metrics and the strings of their views.
@@ -33,16 +32,6 @@ impl Env {
             env: self,
             metrics: InformerMetrics::register(&self.registry)?,
             interner: Interner::new(),
-        })
-    }
-
-    /// `concurrent_syncs` workers of the controller of this name; an error if it was asked for before.
-    pub fn workers(&self, controller: &'static str, concurrent_syncs: u32) -> prometheus::Result<Workers> {
-        Ok(Workers {
-            controller,
-            concurrent_syncs: concurrent_syncs as usize,
-            clock: self.clock.clone(),
-            failures: SyncFailures::register(&self.registry)?,
         })
     }
 }
@@ -73,10 +62,5 @@ impl Informers<'_> {
             .readiness
             .check(format!("informer-{resource}"), move || state.borrow().ready());
         informer
-    }
-
-    /// An informer of `K` over what the API server has; `/readyz` waits for it. Must be called within a tokio runtime.
-    pub fn of<K: Resource<DynamicType = ()>, W: Wire>(&self) -> Informer<WatcherSource<W>> {
-        self.over::<K, _>(self.source::<K, W>())
     }
 }

@@ -99,7 +99,8 @@ impl QueueMetrics {
         self.running.lock().longest(self.clock.instant())
     }
 
-    pub(crate) fn added(&self) {
+    /// A key waits to be processed.
+    pub fn added(&self) {
         self.adds.inc();
         self.depth.inc();
     }
@@ -109,7 +110,7 @@ impl QueueMetrics {
     }
 
     /// A run begins, after its key has `waited`; returns the number to end it with.
-    pub(crate) fn started(&self, waited: Option<Duration>) -> u64 {
+    pub fn started(&self, waited: Option<Duration>) -> u64 {
         self.depth.dec();
         if let Some(waited) = waited {
             self.queue_duration.observe(waited.as_secs_f64());

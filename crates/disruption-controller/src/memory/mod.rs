@@ -46,7 +46,7 @@ pub struct Memory {
     /// not be asked where it is.
     pub(crate) kinds: BTreeMap<Arc<str>, Arc<Vec<Kind>>>,
     /// Whose statuses another writer keeps undoing (CORE-17).
-    pub(crate) rivals: Contests<ObjectKey, Duration>,
+    pub(crate) rivals: Contests<ObjectKey>,
 }
 
 /// A budget whose pods have changed.
