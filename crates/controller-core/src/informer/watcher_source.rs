@@ -30,8 +30,6 @@ const PAGE_SIZE: u32 = 200;
 pub struct WatcherSource<W: Wire> {
     client: Client,
     resource: ApiResource,
-    namespace: Option<String>,
-    config: watcher::Config,
     interner: Arc<Interner>,
     health: WatchHealth,
     /// Made at the first use, and again when only a new list helps.
@@ -49,57 +47,16 @@ impl<W: Wire> WatcherSource<W> {
         Self {
             client,
             resource,
-            namespace: None,
-            config: watcher::Config::default().page_size(PAGE_SIZE),
             interner,
             health,
             watcher: None,
         }
     }
 
-    /// Only this namespace.
-    #[must_use]
-    pub fn in_namespace(mut self, namespace: &str) -> Self {
-        self.namespace = Some(namespace.to_owned());
-        self
-    }
-
-    /// Only objects that match this field selector, for example `spec.nodeName!=`.
-    #[must_use]
-    pub fn fields(mut self, selector: &str) -> Self {
-        self.config = self.config.fields(selector);
-        self
-    }
-
-    /// Only objects that match this label selector.
-    #[must_use]
-    pub fn labels(mut self, selector: &str) -> Self {
-        self.config = self.config.labels(selector);
-        self
-    }
-
-    /// Objects a page; 200 unless said otherwise.
-    #[must_use]
-    pub fn page_size(mut self, objects: u32) -> Self {
-        self.config = self.config.page_size(objects);
-        self
-    }
-
-    /// Asks for the list as the beginning of a watch instead of in pages: less memory on both sides,
-    /// slower. Such a list may be older than the answers to our own writes: not for a store that is told of them.
-    #[must_use]
-    pub fn streaming_list(mut self) -> Self {
-        self.config = self.config.streaming_lists();
-        self
-    }
-
     fn start(&self) -> Watcher<W> {
         let client = self.client.clone();
-        let api = match &self.namespace {
-            Some(namespace) => Api::namespaced_with(client, namespace, &self.resource),
-            None => Api::all_with(client, &self.resource),
-        };
-        watcher(api, self.config.clone()).boxed()
+        let config = watcher::Config::default().page_size(PAGE_SIZE);
+        watcher(Api::all_with(client, &self.resource), config).boxed()
     }
 
     fn event(&self, event: watcher::Event<Guarded<W>>) -> SourceEvent<W::View> {
@@ -160,8 +117,6 @@ impl<W: Wire> fmt::Debug for WatcherSource<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WatcherSource")
             .field("resource", &self.resource)
-            .field("namespace", &self.namespace)
-            .field("config", &self.config)
             .finish_non_exhaustive()
     }
 }

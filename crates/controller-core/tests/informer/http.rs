@@ -238,13 +238,7 @@ async fn a_paged_list_and_then_a_watch_feed_the_store() {
             ]),
         ],
     );
-    let source = server
-        .source()
-        .page_size(2)
-        .in_namespace("ns")
-        .fields("spec.node!=")
-        .labels("app=x");
-    let running = Running::start(source, clock);
+    let running = Running::start(server.source(), clock);
     assert_eq!(
         running.told().await,
         [
@@ -257,43 +251,10 @@ async fn a_paged_list_and_then_a_watch_feed_the_store() {
             "-ns/b=6"
         ]
     );
-    let selectors = "fieldSelector=spec.node%21%3D&labelSelector=app%3Dx";
-    let path = "/apis/example.io/v1/namespaces/ns/things";
-    assert_eq!(
-        server.asked(),
-        [
-            format!("{path}?{selectors}&limit=2"),
-            format!("{path}?{selectors}&limit=2&continue=page-2"),
-            format!("{path}?watch=true&{selectors}&resourceVersion=9"),
-        ]
-    );
+    let second = "/apis/example.io/v1/things?limit=200&continue=page-2";
+    assert_eq!(server.asked(), [LIST, second, WATCH_9]);
     assert_eq!(running.names_by(&By::Node("n1".into())), ["a", "c", "d"]);
     assert_eq!(running.metric("events_total"), 3);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_streaming_list_feeds_the_store() {
-    let end = json!({
-        "apiVersion": "example.io/v1", "kind": "Thing",
-        "metadata": {"resourceVersion": "9", "annotations": {"k8s.io/initial-events-end": "true"}},
-    });
-    let clock = clock();
-    let steps = [
-        event("ADDED", &one("a")),
-        event("ADDED", &object("bad", "2", &json!("text"))),
-        event("BOOKMARK", &end),
-        event("ADDED", &object("b", "10", &json!(2))),
-    ];
-    let server = Server::new(&clock, [watch(steps)]);
-    let running = Running::start(server.source().streaming_list(), clock);
-    assert_eq!(running.told().await, ["+ns/a=1", "synced", "+ns/b=2"]);
-    assert_eq!(
-        server.asked(),
-        [
-            "/apis/example.io/v1/things?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=0"
-        ]
-    );
-    assert_eq!(running.metric("decode_errors_total"), 1);
 }
 
 #[tokio::test(start_paused = true)]
