@@ -17,8 +17,8 @@
 //! | file | answers |
 //! |---|---|
 //! | `pass` | what is a controller asked with, and what does it answer? |
-//! | `queue` | which key is next? |
-//! | `event_loop` | what has happened, what is in flight, what is to be performed? |
+//! | `queue`, `timers` | which key is next? |
+//! | `event_loop`, `effect` | what has happened, what is in flight, what is to be performed? |
 //! | `passes`, `answers` | what becomes of a step, and of an answer? |
 //! | `line` | who waits for a permit? |
 //! | `mutation` | what does an accepted write show, and what does a read? |
@@ -35,6 +35,7 @@
 //! - *Done contract*: until the time that `Done` names, an unchanged world gives the same answer.
 
 mod answers;
+mod effect;
 mod event_loop;
 mod explain;
 mod line;
@@ -44,6 +45,7 @@ mod passes;
 mod queue;
 mod request;
 mod run;
+mod timers;
 mod watching;
 
 use std::convert::Infallible;
@@ -55,8 +57,8 @@ use std::time::Duration;
 use derive_where::derive_where;
 use prometheus::Registry;
 
-pub use self::event_loop::{Completed, Effect, Loop, Polled, Told};
-
+pub use self::effect::{Completed, Effect, Polled, Told};
+pub use self::event_loop::Loop;
 pub use self::explain::{Explained, explain};
 pub use self::line::Limit;
 pub use self::mutation::{Mutation, Reading};

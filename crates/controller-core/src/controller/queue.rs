@@ -3,12 +3,13 @@
 //! A value: whoever calls says what time it is. The contract is client-go's (CORE-1): a key is processed once at a
 //! time, duplicates collapse, and a key that is added while it is processed is queued again when that ends.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::hash::Hash;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::timers::Timers;
 use super::{Now, Wake};
 use crate::workqueue::{QueueMetrics, TokenBucket};
 
@@ -124,52 +125,6 @@ pub(super) struct KeyQueue<K> {
     next_begin: Duration,
 }
 
-/// Keys by time, one time each.
-#[derive(Clone, Debug)]
-struct Timers<K, T> {
-    by_time: BTreeSet<(T, K)>,
-    by_key: HashMap<K, T>,
-}
-
-impl<K: Clone + Ord + Hash, T: Copy + Ord> Timers<K, T> {
-    fn new() -> Self {
-        Self {
-            by_time: BTreeSet::new(),
-            by_key: HashMap::new(),
-        }
-    }
-
-    fn set(&mut self, key: K, at: T) {
-        if let Some(known) = self.by_key.insert(key.clone(), at) {
-            if known == at {
-                return;
-            }
-            let entry = (known, key);
-            self.by_time.remove(&entry);
-            self.by_time.insert((at, entry.1));
-        } else {
-            self.by_time.insert((at, key));
-        }
-    }
-
-    fn remove(&mut self, key: &K) {
-        if let Some(at) = self.by_key.remove(key) {
-            self.by_time.remove(&(at, key.clone()));
-        }
-    }
-
-    fn first(&self) -> Option<T> {
-        self.by_time.first().map(|(at, _)| *at)
-    }
-
-    fn pop_due(&mut self, now: T) -> Option<K> {
-        self.by_time.first().filter(|(at, _)| *at <= now)?;
-        let (_, key) = self.by_time.pop_first()?;
-        self.by_key.remove(&key);
-        Some(key)
-    }
-}
-
 impl<K: Clone + Ord + Hash> KeyQueue<K> {
     pub(super) fn new(queue: Queue, metrics: Option<QueueMetrics>) -> Self {
         Self {
@@ -220,8 +175,8 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
             return self.add(key, now);
         }
         // One that is late already keeps its place.
-        let known = self.after.get(&key).or_else(|| self.timers.by_key.get(&key));
-        let at = known.map_or(now.wall, |known| now.wall.min(*known));
+        let known = self.after.get(&key).copied().or_else(|| self.timers.get(&key));
+        let at = known.map_or(now.wall, |known| now.wall.min(known));
         self.schedule(key, at);
     }
 
@@ -269,7 +224,7 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
         let Some(at) = now.uptime.checked_add(wait) else {
             return;
         };
-        if self.delays.by_key.get(&key).is_none_or(|known| at < *known) {
+        if self.delays.get(&key).is_none_or(|known| at < known) {
             self.delays.set(key, at);
         }
     }
@@ -333,7 +288,7 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
 
     /// How many keys come back at a time that is named.
     pub(super) fn scheduled(&self) -> usize {
-        self.timers.by_key.len() + self.after.len()
+        self.timers.len() + self.after.len()
     }
 
     /// How often the passes of `key` have failed in a row.
@@ -380,15 +335,15 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
             + self.dirty.len()
             + self.added.len()
             + self.processing.len()
-            + self.timers.by_key.len()
-            + self.delays.by_key.len()
+            + self.timers.len()
+            + self.delays.len()
             + self.after.len()
             + self.failures.len()
     }
 
     /// Whether `key` is handed out without further ado.
     pub(super) fn is_woken(&self, key: &K, now: Now) -> bool {
-        let due = self.timers.by_key.get(key).is_some_and(|at| *at <= now.wall);
+        let due = self.timers.get(key).is_some_and(|at| at <= now.wall);
         due || self.dirty.contains(key)
     }
 
@@ -398,11 +353,11 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
 
     /// Whether `key` comes back after a wait.
     pub(super) fn is_waiting(&self, key: &K) -> bool {
-        self.delays.by_key.contains_key(key)
+        self.delays.get(key).is_some()
     }
 
     /// When `key` comes back by itself, by wall time; for tests of what a pass promised.
     pub(super) fn scheduled_at(&self, key: &K) -> Option<Timestamp> {
-        self.timers.by_key.get(key).copied()
+        self.timers.get(key)
     }
 }
