@@ -5,14 +5,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use jiff::Timestamp;
 use kube::client::Body;
-use serde::Deserialize;
-use serde::de::IgnoredAny;
 
 use super::{Accepted, Question, Write};
 use crate::api::dated::{body_of, date_of};
 use crate::api::limits::{AnswerWithin, Permitted};
 use crate::api::{Call, CallFailed, Caller, Verb};
+use crate::informer::read_meta;
 use crate::leader::{LeaseLost, Term};
+use crate::meta::Uid;
 
 /// A request as data.
 #[derive(Debug)]
@@ -51,24 +51,6 @@ impl Request {
 pub(super) struct Sender {
     pub(super) client: kube::Client,
     pub(super) caller: Caller,
-}
-
-/// The part of an object that says which version of which object it is.
-#[derive(Default, Deserialize)]
-struct Identified {
-    #[serde(default)]
-    metadata: IdentifiedMetadata,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct IdentifiedMetadata {
-    #[serde(default)]
-    uid: Option<String>,
-    #[serde(default)]
-    resource_version: Option<String>,
-    #[serde(default)]
-    deletion_timestamp: Option<IgnoredAny>,
 }
 
 impl Sender {
@@ -125,13 +107,10 @@ impl Sender {
 
 /// An answer may be a `Status`, or what a proxy makes of it: then it says nothing of the object.
 fn accepted(body: &[u8]) -> Accepted {
-    let Identified { metadata } = serde_json::from_slice(body).unwrap_or_default();
+    let meta = std::str::from_utf8(body).map(read_meta).unwrap_or_default();
     Accepted {
-        uid: metadata
-            .uid
-            .filter(|uid| !uid.is_empty())
-            .map(|uid| uid.as_str().into()),
-        version: metadata.resource_version.and_then(|version| version.parse().ok()),
-        deleting: metadata.deletion_timestamp.is_some(),
+        uid: meta.uid.as_deref().map(Uid::from),
+        version: meta.resource_version.and_then(|version| version.parse().ok()),
+        deleting: meta.deletion_timestamp.is_some(),
     }
 }

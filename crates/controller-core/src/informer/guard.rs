@@ -21,7 +21,7 @@ use crate::meta::Uid;
 /// what is wrong with it.
 #[derive(Clone)]
 pub(super) struct Guarded<W> {
-    /// `name`, `namespace`, `uid`, `resourceVersion`; nothing else.
+    /// `name`, `namespace`, `uid`, `resourceVersion`, `deletionTimestamp`; nothing else.
     meta: ObjectMeta,
     object: Result<W, DecodeError>,
 }
@@ -43,6 +43,8 @@ struct Metadata<'a> {
     uid: Option<&'a RawValue>,
     #[serde(borrow, default)]
     resource_version: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    deletion_timestamp: Option<&'a RawValue>,
 }
 
 impl<W: DeserializeOwned> Guarded<W> {
@@ -229,8 +231,9 @@ fn identity(meta: &ObjectMeta, interner: &Interner) -> Option<Identity> {
     ))
 }
 
-/// As much of the identity as is readable: a field that is empty or no string is missing.
-fn read_meta(json: &str) -> ObjectMeta {
+/// As much as is readable of who an object is, and whether it is being deleted: a field that is empty or no string is
+/// missing.
+pub(crate) fn read_meta(json: &str) -> ObjectMeta {
     let metadata = serde_json::from_str::<Head<'_>>(json)
         .ok()
         .and_then(|head| serde_json::from_str::<Metadata<'_>>(head.metadata?.get()).ok())
@@ -244,6 +247,9 @@ fn read_meta(json: &str) -> ObjectMeta {
         namespace: text(metadata.namespace),
         uid: text(metadata.uid),
         resource_version: text(metadata.resource_version),
+        deletion_timestamp: metadata
+            .deletion_timestamp
+            .and_then(|time| serde_json::from_str(time.get()).ok()),
         ..ObjectMeta::default()
     }
 }

@@ -41,6 +41,7 @@ pub mod watcher_source;
 pub mod writer;
 
 pub use guard::Page;
+pub(crate) use guard::read_meta;
 pub use handlers::{Change, Delta, Handler};
 pub use interner::Interner;
 pub use metrics::{InformerMetrics, ResourceMetrics};
