@@ -25,6 +25,7 @@ use crate::metrics::{PlannedWrites, SyncFailures};
 use crate::runtime::{Env, Failure};
 use crate::shutdown::Shutdown;
 use crate::tasks::TaskSet;
+use crate::workqueue::QueueMetrics;
 
 /// A controller and its loop, shared by the task that performs its effects and the informers that tell it.
 pub struct Driver<C: Controller> {
@@ -93,7 +94,7 @@ impl<C: Controller> Driver<C> {
     fn new(controller: C, stores: C::Stores, env: &Env) -> prometheus::Result<Self> {
         let controller = Arc::new(controller);
         let names = controller.queues().into_iter().map(|queue| queue.name);
-        let metrics = names.map(|name| name.map(|name| env.queue_metrics(name)).transpose());
+        let metrics = names.map(|name| name.map(|name| queue_metrics(env, name)).transpose());
         let metrics = metrics.collect::<prometheus::Result<Vec<_>>>()?;
         Ok(Self {
             event_loop: Mutex::new(Loop::new(Arc::clone(&controller), stores, metrics, env.dry_run)),
@@ -272,6 +273,14 @@ impl<C: Controller> Driver<C> {
         }
         tracing::warn!(%key, reason, "sync failed, will be retried: {failed}");
     }
+}
+
+/// The metrics of the queue of this name; `/livez` watches what takes too long in it.
+fn queue_metrics(env: &Env, name: &'static str) -> prometheus::Result<QueueMetrics> {
+    let metrics = QueueMetrics::register(&env.registry, env.clock.clone(), name)?;
+    let watched = metrics.clone();
+    env.liveness.queue(name, move || watched.longest_running());
+    Ok(metrics)
 }
 
 /// Completes when the term is over; never without one.

@@ -5,17 +5,23 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, stream};
 use kube::Resource;
+use kube::discovery::ApiResource;
 use tokio::sync::watch;
 
 use super::{Controller, Driver, Observed, Watches};
-use crate::informer::{Change, Handler, Informer, InformerState, Source, Store, View, Wire};
-use crate::runtime::{Env, Informers};
+use crate::informer::{
+    Change, Handler, Informer, InformerMetrics, InformerState, Interner, Source, Store, View, WatcherSource,
+    Wire,
+};
+use crate::runtime::Env;
 use crate::tasks::TaskSet;
 
 /// Makes the informers of a controller.
 pub struct Watching<'a, C: Controller> {
     env: &'a Env,
-    informers: Informers<'a>,
+    metrics: InformerMetrics,
+    /// The strings that views share.
+    interner: Arc<Interner>,
     start: Vec<Start<C>>,
     synced: Vec<BoxFuture<'static, ()>>,
 }
@@ -25,21 +31,27 @@ type Start<C> = Box<dyn FnOnce(&Arc<Driver<C>>, &mut TaskSet) + Send>;
 impl<'a, C: Controller> Watching<'a, C> {
     pub(super) fn new(env: &'a Env) -> prometheus::Result<Self> {
         Ok(Self {
-            informers: env.informers()?,
+            metrics: InformerMetrics::register(&env.registry)?,
+            interner: Interner::new(),
             env,
             start: Vec::new(),
             synced: Vec::new(),
         })
     }
 
-    /// All objects of `K`, listed and watched. Must be called within a tokio runtime.
+    /// All objects of `K`, listed and watched; `/readyz` waits for them. Must be called within a tokio runtime.
     pub fn of<K, W>(&mut self) -> Store<W::View>
     where
         K: Resource<DynamicType = ()> + k8s_openapi::Resource,
         W: Wire,
         C: Watches<W::View>,
     {
-        let source = self.informers.source::<K, W>();
+        let source = WatcherSource::new(
+            self.env.client.clone(),
+            ApiResource::erase::<K>(&()),
+            Arc::clone(&self.interner),
+            self.env.clock.clone(),
+        );
         match self.env.source_of::<W>() {
             None => self.over::<K, _>(source),
             Some(over) => self.over::<K, _>(over(source)),
@@ -52,7 +64,13 @@ impl<'a, C: Controller> Watching<'a, C> {
         S: Source,
         C: Watches<S::View>,
     {
-        let informer = self.informers.over::<K, _>(source);
+        let resource = K::plural(&());
+        let metrics = self.metrics.for_resource(&resource);
+        let informer = Informer::new(source, self.env.clock.clone(), metrics);
+        let state = informer.state();
+        self.env
+            .readiness
+            .check(format!("informer-{resource}"), move || state.borrow().ready());
         let store = informer.store();
         let synced = store.clone();
         self.synced.push(async move { synced.synced().await }.boxed());

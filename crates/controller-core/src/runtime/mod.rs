@@ -5,7 +5,6 @@
 //! test runs the same code against an API server of its own; it also makes the informers, queues and workers.
 
 mod identity;
-mod parts;
 mod process;
 mod services;
 
@@ -20,7 +19,6 @@ use std::time::Duration;
 use clap::ArgMatches;
 use prometheus::Registry;
 
-pub use self::parts::Informers;
 pub use self::services::Services;
 use crate::api::Caller;
 use crate::api::limits::Permits;
