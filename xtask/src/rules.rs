@@ -49,13 +49,6 @@ const IMPURE: [&str; 9] = [
     "Timestamp::now",
 ];
 
-/// Where a controller that is a value has some of it all the same: file, what, why.
-const EXCEPTIONS: [(&str, &str, &str); 1] = [(
-    "src/lib.rs",
-    "kube::Client",
-    "`explain` is handed the client, and hands it on",
-)];
-
 const BOOKS: [Book; 6] = [
     Book {
         package: "controller-core",
@@ -146,7 +139,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
         write_book(&mut report, book, &rows, &sources)?;
     }
-    write_exceptions(&mut report)?;
     if !defects.is_empty() {
         bail!(
             "the tables of rules, or the guide, have defects:\n  {}",
@@ -167,7 +159,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// What `source` of a controller that is a value has of I/O, time and locks, but for comments, tests and exceptions.
+/// What `source` of a controller that is a value has of I/O, time and locks, but for comments and tests.
 fn impurities(book: &Book, source: &Source) -> Vec<String> {
     if !source.path.starts_with("src/") {
         return Vec::new();
@@ -177,32 +169,14 @@ fn impurities(book: &Book, source: &Source) -> Vec<String> {
     let mut found = Vec::new();
     for line in code {
         for impure in IMPURE.iter().filter(|impure| line.contains(**impure)) {
-            let excused = EXCEPTIONS
-                .iter()
-                .any(|(file, what, _)| *file == source.path && what == impure);
-            if !excused {
-                let line = line.trim();
-                found.push(format!(
-                    "{}/{}: a value has no {impure}: {line}",
-                    book.package, source.path
-                ));
-            }
+            let line = line.trim();
+            found.push(format!(
+                "{}/{}: a value has no {impure}: {line}",
+                book.package, source.path
+            ));
         }
     }
     found
-}
-
-fn write_exceptions(report: &mut String) -> Result<()> {
-    let values = BOOKS.iter().filter(|book| book.is_value).map(|book| book.package);
-    let values = values.collect::<Vec<_>>().join(", ");
-    writeln!(
-        report,
-        "\n## Controllers that are values\n\n{values}: no I/O, time or lock in `src`, but for\n"
-    )?;
-    for (file, what, why) in EXCEPTIONS {
-        writeln!(report, "- `{what}` in `{file}`: {why}.")?;
-    }
-    Ok(())
 }
 
 /// A controller without a book would never be asked for its rules.
@@ -459,7 +433,6 @@ mod tests {
                 "ttl-controller/src/next.rs: a value has no kube::Client: use kube::Client;",
             ]
         );
-        assert_eq!(found("src/lib.rs").len(), 1);
         assert_eq!(found("tests/sync/main.rs"), Vec::<String>::new());
     }
 

@@ -161,8 +161,8 @@ impl<K: Clone + Ord> Contests<K> {
     /// How long from now a contested object is left alone; never zero.
     pub fn wait(&self, key: &K, now: Duration) -> Option<Duration> {
         match self.records.get(key)?.contest {
-            Contest::Open { until, .. } if now < until => Some(until - now),
-            Contest::Open { .. } | Contest::None { .. } => None,
+            Contest::Open { until, .. } => until.checked_sub(now).filter(|wait| !wait.is_zero()),
+            Contest::None { .. } => None,
         }
     }
 

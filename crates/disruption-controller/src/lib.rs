@@ -32,9 +32,8 @@ use std::future::Future;
 use std::sync::Arc;
 
 use clap::ArgMatches;
-use controller_core::api::Caller;
 use controller_core::args::{self, About, COMMIT};
-use controller_core::controller;
+use controller_core::controller::{self, Sender};
 use controller_core::informer::Store;
 use controller_core::meta::ObjectKey;
 use controller_core::runtime::{App, Env, Failure};
@@ -139,11 +138,10 @@ impl App for DisruptionController {
         _explain: &str,
         matches: &ArgMatches,
         _: Config,
-        client: kube::Client,
-        caller: Caller,
+        sender: Sender,
     ) -> impl Future<Output = Result<String, Failure>> + Send {
         let pdb: Result<ObjectKey, _> = args::explained(matches).cloned();
-        controller::explain(client, caller, move |pass, now| {
+        controller::explain(sender, move |pass, now| {
             explain::explain(pass, pdb.as_ref().map_err(Clone::clone)?, now.wall)
         })
     }

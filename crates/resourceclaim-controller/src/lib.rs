@@ -29,9 +29,8 @@ use std::future::Future;
 use std::sync::Arc;
 
 use clap::ArgMatches;
-use controller_core::api::Caller;
 use controller_core::args::{self, About, COMMIT};
-use controller_core::controller::{self, Watching};
+use controller_core::controller::{self, Sender, Watching};
 use controller_core::informer::Store;
 use controller_core::meta::{ObjectKey, Uid};
 use controller_core::rival::undone_total;
@@ -125,11 +124,10 @@ impl App for ResourceClaimController {
         _explain: &str,
         matches: &ArgMatches,
         config: Config,
-        client: kube::Client,
-        caller: Caller,
+        sender: Sender,
     ) -> impl Future<Output = Result<String, Failure>> + Send {
         let key: Result<ObjectKey, _> = args::explained(matches).cloned();
-        controller::explain(client, caller, move |pass, _| {
+        controller::explain(sender, move |pass, _| {
             explain::explain(pass, config.gates(), key.as_ref().map_err(Clone::clone)?)
         })
     }

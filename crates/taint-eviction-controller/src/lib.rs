@@ -26,9 +26,8 @@ use std::future::Future;
 use std::time::Duration;
 
 use clap::ArgMatches;
-use controller_core::api::Caller;
 use controller_core::args::{self, About, COMMIT};
-use controller_core::controller;
+use controller_core::controller::{self, Sender};
 use controller_core::informer::Store;
 use controller_core::meta::ObjectKey;
 use controller_core::runtime::{App, Env, Failure};
@@ -107,11 +106,10 @@ impl App for TaintEvictionController {
         _explain: &str,
         matches: &ArgMatches,
         config: Config,
-        client: kube::Client,
-        caller: Caller,
+        sender: Sender,
     ) -> impl Future<Output = Result<String, Failure>> + Send {
         let pod: Result<ObjectKey, _> = args::explained(matches).cloned();
-        controller::explain(client, caller, move |pass, now| {
+        controller::explain(sender, move |pass, now| {
             explain::explain(pass, pod.as_ref().map_err(Clone::clone)?, now, &config.rules())
         })
     }

@@ -23,9 +23,8 @@ pub mod view;
 use std::future::Future;
 
 use clap::ArgMatches;
-use controller_core::api::Caller;
 use controller_core::args::{self, About, COMMIT};
-use controller_core::controller;
+use controller_core::controller::{self, Sender};
 use controller_core::informer::Store;
 use controller_core::meta::ObjectKey;
 use controller_core::runtime::{App, Env, Failure};
@@ -92,11 +91,10 @@ impl App for TtlAfterFinishedController {
         _explain: &str,
         matches: &ArgMatches,
         _: Config,
-        client: kube::Client,
-        caller: Caller,
+        sender: Sender,
     ) -> impl Future<Output = Result<String, Failure>> + Send {
         let job: Result<ObjectKey, _> = args::explained(matches).cloned();
-        controller::explain(client, caller, move |pass, _| {
+        controller::explain(sender, move |pass, _| {
             explain::explain(pass, job.as_ref().map_err(Clone::clone)?)
         })
     }

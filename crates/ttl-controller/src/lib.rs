@@ -23,9 +23,8 @@ pub mod view;
 use std::future::Future;
 
 use clap::ArgMatches;
-use controller_core::api::Caller;
 use controller_core::args::{About, COMMIT};
-use controller_core::controller;
+use controller_core::controller::{self, Sender};
 use controller_core::informer::Store;
 use controller_core::rival::undone_total;
 use controller_core::runtime::{App, Env, Failure};
@@ -97,12 +96,9 @@ impl App for TtlController {
         _explain: &str,
         matches: &ArgMatches,
         _: Config,
-        client: kube::Client,
-        caller: Caller,
+        sender: Sender,
     ) -> impl Future<Output = Result<String, Failure>> + Send {
         let only = matches.get_one::<String>("node").cloned();
-        controller::explain(client, caller, move |pass, _| {
-            explain::explain(pass, only.as_deref())
-        })
+        controller::explain(sender, move |pass, _| explain::explain(pass, only.as_deref()))
     }
 }

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use super::request::Sender;
 use super::{Controller, Now, Pass, Reply};
-use crate::api::Caller;
 use crate::error::Chain;
 use crate::runtime::{Env, Failure};
 
@@ -23,17 +22,15 @@ pub enum Explained<Q, T = String> {
 
 /// Asks the API server what `explain` wants to know until it is complete. The answers are in the pass.
 pub async fn explain<C: Controller, T>(
-    client: kube::Client,
-    caller: Caller,
+    sender: Sender,
     explain: impl Fn(&Pass<C>, Now) -> Result<Explained<C::Question, T>, Failure> + Send,
 ) -> Result<T, Failure> {
-    let clock = caller.clock().clone();
+    let clock = sender.caller.clock().clone();
     let origin = clock.instant();
     let now = || Now {
         wall: clock.now(),
         uptime: clock.instant() - origin,
     };
-    let sender = Sender { client, caller };
     let mut pass = Pass::new(0);
     loop {
         let questions = match explain(&pass, now())? {
@@ -62,7 +59,8 @@ pub(super) async fn ask_first<C: Controller, T>(
 ) -> Option<T> {
     let answered = async {
         loop {
-            match explain(env.client.clone(), env.caller.clone(), |pass, _| ask(pass)).await {
+            let sender = Sender::new(env.client.clone(), env.caller.clone());
+            match explain(sender, |pass, _| ask(pass)).await {
                 Ok(learnt) => return learnt,
                 Err(failed) => {
                     tracing::warn!("cannot ask what the API server can do: {}", Chain(&*failed));

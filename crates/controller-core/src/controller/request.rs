@@ -48,12 +48,17 @@ impl Request {
 
 /// Who sends the requests of a controller.
 #[derive(Clone)]
-pub(super) struct Sender {
-    pub(super) client: kube::Client,
+pub struct Sender {
+    client: kube::Client,
     pub(super) caller: Caller,
 }
 
 impl Sender {
+    /// Sends by `client`, judged by `caller`.
+    pub const fn new(client: kube::Client, caller: Caller) -> Self {
+        Self { client, caller }
+    }
+
     /// Asks; the answer, and the API server's clock.
     pub(super) async fn ask<Q: Question>(
         &self,

@@ -54,10 +54,7 @@ pub async fn run<C: Controller>(
         let synced = watching.start(&driver, &mut tasks);
         (driver, synced)
     };
-    let sender = Sender {
-        client: env.client.clone(),
-        caller: env.caller.clone(),
-    };
+    let sender = Sender::new(env.client.clone(), env.caller.clone());
     let driving = async {
         tokio::select! {
             biased;

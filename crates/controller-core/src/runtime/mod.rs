@@ -25,6 +25,7 @@ use crate::api::limits::Permits;
 use crate::args::{self, About, Command, Invocation};
 use crate::clock::Clock;
 use crate::config::{ControllerConfig, config_schema};
+use crate::controller::Sender;
 use crate::error::Chain;
 use crate::events::Recorder;
 use crate::informer::{BoxSource, WatcherSource, Wire};
@@ -63,10 +64,9 @@ pub trait App {
         name: &str,
         matches: &ArgMatches,
         config: Self::Config,
-        client: kube::Client,
-        caller: Caller,
+        sender: Sender,
     ) -> impl Future<Output = Result<String, Failure>> + Send {
-        let _ = (matches, config, client, caller);
+        let _ = (matches, config, sender);
         let unknown = format!("no subcommand {name}");
         async { Err(unknown.into()) }
     }

@@ -19,6 +19,7 @@ use crate::api::metrics::RequestMetrics;
 use crate::args::{About, SUPPORTED_KUBERNETES};
 use crate::clock::Clock;
 use crate::config::{CommonConfig, ControllerConfig, effective};
+use crate::controller::Sender;
 use crate::events::Reporter;
 use crate::leader::ElectionConfig;
 use crate::metrics::Metrics;
@@ -61,7 +62,8 @@ pub(super) async fn subcommand<A: App>(
     let clock = Clock::system();
     let metrics = RequestMetrics::register(&prometheus::Registry::new())?;
     let connection = connection(A::ABOUT, config.common(), &clock, &metrics).await?;
-    A::subcommand(name, matches, config, connection.client, Caller::new(clock)).await
+    let sender = Sender::new(connection.client, Caller::new(clock));
+    A::subcommand(name, matches, config, sender).await
 }
 
 /// Runs the controller until a signal, or until it ends by itself.

@@ -1,7 +1,7 @@
 //! What `explain` prints.
 
 use controller_core::api::Caller;
-use controller_core::controller;
+use controller_core::controller::{self, Sender};
 use controller_core::meta::ObjectKey;
 use controller_core::runtime::Failure;
 use disruption_controller::explain::explain;
@@ -11,9 +11,9 @@ use crate::world::World;
 
 async fn tried(world: &World) -> Result<String, Failure> {
     let client = world.server.client_as("explain/test");
-    let caller = Caller::new(world.clock.clone());
+    let sender = Sender::new(client, Caller::new(world.clock.clone()));
     let key = ObjectKey::namespaced("default", "web");
-    controller::explain(client, caller, |pass, now| explain(pass, &key, now.wall)).await
+    controller::explain(sender, |pass, now| explain(pass, &key, now.wall)).await
 }
 
 async fn explained(world: &World) -> String {

@@ -1,7 +1,7 @@
 //! What `explain` prints.
 
 use controller_core::api::Caller;
-use controller_core::controller;
+use controller_core::controller::{self, Sender};
 use controller_core::meta::ObjectKey;
 use resourceclaim_controller::decide::Gates;
 use resourceclaim_controller::explain::explain;
@@ -10,11 +10,9 @@ use serde_json::json;
 use crate::world::{FINALIZER, World, made, own};
 
 async fn explained(world: &World, name: &str) -> Option<String> {
-    let (client, caller) = (world.server.client(), Caller::new(world.clock.clone()));
+    let sender = Sender::new(world.server.client(), Caller::new(world.clock.clone()));
     let key = ObjectKey::namespaced("default", name);
-    let explanation = controller::explain(client, caller, move |pass, _| {
-        explain(pass, Gates::default(), &key)
-    });
+    let explanation = controller::explain(sender, move |pass, _| explain(pass, Gates::default(), &key));
     explanation.await.ok()
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use controller_core::api::Caller;
-use controller_core::controller;
+use controller_core::controller::{self, Sender};
 use controller_core::meta::ObjectKey;
 use http::Request;
 use kube::Client;
@@ -88,9 +88,9 @@ async fn an_answer_that_is_long_in_coming_says_nothing_about_our_clock() {
         }
     });
     let client = Client::new(slow, "default");
-    let caller = Caller::new(world.clock.clone());
+    let sender = Sender::new(client, Caller::new(world.clock.clone()));
     let job = ObjectKey::namespaced("default", "job");
-    let explanation = controller::explain(client, caller, |pass, _| explain(pass, &job)).await;
+    let explanation = controller::explain(sender, |pass, _| explain(pass, &job)).await;
     assert_eq!(
         explanation.unwrap(),
         "Job default/job: ttlSecondsAfterFinished 10 s\n\
