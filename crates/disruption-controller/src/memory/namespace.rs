@@ -22,10 +22,13 @@ pub(super) struct Namespace {
     pods: BTreeMap<Arc<str>, Arc<PodView>>,
     budgets: BTreeMap<Arc<str>, Budget>,
     /// Budgets by the pairs of which their pods have one.
-    by_pair: BTreeMap<Pair, BTreeSet<Arc<str>>>,
+    by_pair: BTreeMap<Pair, Selectors>,
     /// Those whose selector names no pair.
-    unpaired: BTreeSet<Arc<str>>,
+    unpaired: Selectors,
 }
+
+/// Budgets with their selectors.
+type Selectors = BTreeMap<Arc<str>, Arc<Selector>>;
 
 /// The budgets that have pods of the controller of this uid.
 pub(super) type Owners = BTreeMap<Uid, BTreeSet<ObjectKey>>;
@@ -164,24 +167,20 @@ impl Namespace {
     fn matching(&self, labels: &Labels) -> Vec<Arc<str>> {
         let paired = labels.pairs().iter().filter_map(|pair| self.by_pair.get(pair));
         let candidates = paired.flatten().chain(&self.unpaired);
-        let mut names: Vec<_> = candidates
-            .filter(|name| {
-                let budget = self.budgets.get(*name);
-                budget.is_some_and(|budget| budget.pdb.selector.matches(labels))
-            })
-            .cloned()
-            .collect();
+        let matching = candidates.filter(|(_, selector)| selector.matches(labels));
+        let mut names: Vec<_> = matching.map(|(name, _)| Arc::clone(name)).collect();
         names.sort_unstable();
         names
     }
 
     fn index(&mut self, pdb: &PdbView) {
-        let name = &pdb.key.name;
-        match pdb.selector.pairs() {
-            None => drop(self.unpaired.insert(Arc::clone(name))),
+        let (name, selector) = (&pdb.key.name, Arc::new(pdb.selector.clone()));
+        match selector.pairs() {
+            None => drop(self.unpaired.insert(Arc::clone(name), selector)),
             Some(pairs) => {
                 for pair in pairs {
-                    self.by_pair.entry(pair).or_default().insert(Arc::clone(name));
+                    let selectors = self.by_pair.entry(pair).or_default();
+                    selectors.insert(Arc::clone(name), Arc::clone(&selector));
                 }
             }
         }
@@ -196,9 +195,9 @@ impl Namespace {
             None => drop(self.unpaired.remove(name)),
             Some(pairs) => {
                 for pair in pairs {
-                    if let Some(names) = self.by_pair.get_mut(&pair) {
-                        names.remove(name);
-                        if names.is_empty() {
+                    if let Some(selectors) = self.by_pair.get_mut(&pair) {
+                        selectors.remove(name);
+                        if selectors.is_empty() {
                             self.by_pair.remove(&pair);
                         }
                     }
