@@ -184,11 +184,10 @@ fn make(
     let is_of_before = |name: &str| (0..number.unwrap_or(0)).any(|n| name_of(claimant, entry, n) == name);
     let made_for = |uid: &Uid| {
         let claims = known.controlled_by(uid);
-        let others = claims.iter().filter(|claim| Some(&claim.key.name) != recorded);
-        let others = others.filter(|claim| !is_of_before(&claim.key.name));
-        let mut ours: Vec<_> = { others }
-            .filter(|claim| claim.entry.as_ref() == Some(&entry.name))
-            .collect();
+        let is_ours = |claim: &&Arc<ClaimView>| claim.entry.as_ref() == Some(&entry.name);
+        let others = claims.iter().filter(is_ours);
+        let others = others.filter(|claim| Some(&claim.key.name) != recorded);
+        let mut ours: Vec<_> = others.filter(|claim| !is_of_before(&claim.key.name)).collect();
         // One that stays rather than one that goes.
         ours.sort_by_key(|claim| claim.deleting.is_some());
         ours.first().map(|claim| Arc::clone(&claim.key.name))
@@ -206,11 +205,8 @@ fn make(
     let Some(template) = known.template(&beside(claimant.key, name)) else {
         return Answer::Failed(Failure::TemplateMissing(Arc::clone(name)));
     };
-    if template.admin_access && !gates.admin_access {
-        return Answer::Failed(Failure::AdminAccessDisabled(Arc::clone(name)));
-    }
-    if template.prioritized_list && !gates.prioritized_list {
-        return Answer::Failed(Failure::PrioritizedListDisabled(Arc::clone(name)));
+    if let Some(failure) = disabled(&template, name, gates) {
+        return Answer::Failed(failure);
     }
     let mut create = Create {
         kind: claimant.kind,
@@ -232,6 +228,15 @@ fn make(
         create.n += 1;
     }
     Answer::Create(create)
+}
+
+/// What the template `name` asks for that is switched off (RC-7).
+fn disabled(template: &TemplateView, name: &Arc<str>, gates: Gates) -> Option<Failure> {
+    if template.admin_access && !gates.admin_access {
+        return Some(Failure::AdminAccessDisabled(Arc::clone(name)));
+    }
+    let is_off = template.prioritized_list && !gates.prioritized_list;
+    is_off.then(|| Failure::PrioritizedListDisabled(Arc::clone(name)))
 }
 
 impl Create {

@@ -1,0 +1,151 @@
+//! One resource: what the API server has, what the watch has still to tell, and the cache.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use controller_core::controller::{Loop, Now, Watches};
+use controller_core::informer::{self, SourceEvent, Store, View, Writer};
+use controller_core::meta::{ObjectKey, Uid};
+
+/// One resource: what the API server has, what the watch has still to tell, and the cache.
+#[derive(Debug)]
+pub struct Resource<V: View> {
+    objects: BTreeMap<ObjectKey, Object<V>>,
+    pending: VecDeque<SourceEvent<V>>,
+    /// The items of a list that was asked for, until its answer comes.
+    list: Option<Vec<SourceEvent<V>>>,
+    writer: Writer<V>,
+    versions: u64,
+}
+
+/// An object of the model's API server.
+#[derive(Clone, Debug)]
+pub struct Object<V> {
+    /// What a view of it shows.
+    pub view: V,
+    /// Its uid.
+    pub uid: Uid,
+    /// Its resourceVersion.
+    pub version: u64,
+}
+
+impl<V: View + Clone> Resource<V> {
+    /// No objects.
+    pub fn new() -> Self {
+        Self {
+            objects: BTreeMap::new(),
+            pending: VecDeque::new(),
+            list: None,
+            writer: Writer::new(),
+            versions: 0,
+        }
+    }
+
+    /// The objects.
+    pub fn objects(&self) -> &BTreeMap<ObjectKey, Object<V>> {
+        &self.objects
+    }
+
+    /// The version that the next change makes.
+    pub fn next_version(&self) -> u64 {
+        self.versions + 1
+    }
+
+    /// The object is this now; another one than before if `uid` says so. Returns its new version.
+    pub fn put(&mut self, view: V, uid: Uid) -> u64 {
+        self.versions += 1;
+        let version = self.versions;
+        let key = view.key().clone();
+        if self.objects.get(&key).is_some_and(|held| held.uid != uid) {
+            self.delete(&key);
+            return self.put(view, uid);
+        }
+        let object = Object { view, uid, version };
+        self.pending.push_back(SourceEvent::Applied(observed(&object)));
+        self.objects.insert(key, object);
+        version
+    }
+
+    /// The next change has this version, for a model that counts them itself.
+    pub const fn skip_to(&mut self, version: u64) {
+        self.versions = version.saturating_sub(1);
+    }
+
+    /// The object is gone.
+    pub fn delete(&mut self, key: &ObjectKey) {
+        if let Some(object) = self.objects.remove(key) {
+            self.versions += 1;
+            self.pending.push_back(SourceEvent::Deleted(informer::Removed {
+                key: key.clone(),
+                uid: object.uid,
+                view: Some(object.view),
+                version: Some(self.versions.to_string().into()),
+            }));
+        }
+    }
+
+    /// A process has started: its cache is empty, and the next thing that it hears is a list.
+    pub fn restart(&mut self) -> Store<V> {
+        self.writer = Writer::new();
+        self.pending.clear();
+        self.list = Some(self.listed());
+        self.writer.store()
+    }
+
+    fn listed(&self) -> Vec<SourceEvent<V>> {
+        let items = self
+            .objects
+            .values()
+            .map(|object| SourceEvent::InitItem(observed(object)));
+        let done = SourceEvent::InitDone { version: None };
+        [SourceEvent::Init]
+            .into_iter()
+            .chain(items)
+            .chain([done])
+            .collect()
+    }
+
+    /// The watch has broken: what it had still to tell is lost, and a list is asked for.
+    pub fn begin_list(&mut self) {
+        if self.list.is_none() {
+            let mut items = self.listed();
+            let rest = items.split_off(1);
+            for init in items {
+                let _ = self.writer.apply(init);
+            }
+            self.list = Some(rest);
+            self.pending.clear();
+        }
+    }
+
+    /// The loop hears of the next thing; whether there was one.
+    pub fn deliver<C: Watches<V>>(&mut self, event_loop: &mut Loop<C>, now: Now) -> bool {
+        let events = match self.list.take() {
+            Some(items) => items,
+            None => self.pending.pop_front().into_iter().collect(),
+        };
+        let heard = !events.is_empty();
+        for event in events {
+            for delta in self.writer.apply(event) {
+                for change in delta.changes() {
+                    event_loop.changed(change, now);
+                }
+            }
+        }
+        heard
+    }
+}
+
+impl<V: View + Clone> Default for Resource<V> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The object as a list shows it.
+pub fn observed<V: Clone>(object: &Object<V>) -> informer::Observed<V> {
+    informer::Observed {
+        view: object.view.clone(),
+        uid: object.uid.clone(),
+        version: Some(object.version.to_string().into()),
+    }
+}
