@@ -28,7 +28,7 @@
 //! | `TestGetMinTolerationTime` | all | `a_pod_on_a_tainted_node_is_judged_by_its_tolerations` (`no_toleration`, `tolerated_for_ever`, `the_toleration_that_ends_first_counts`, `for_ever_and_for_a_time`) |
 //! | `TestEventualConsistency` | all | `tests/sync/evictions.rs::a_pod_that_is_bound_to_a_tainted_node_is_evicted` |
 //! | `TestPodDeletionEvent` | both | `tests/sync/saved.rs::events_tell_who_was_to_go_and_who_stays`; with uid, taint, node and deadline (TE-11) |
-//! | `timed_workers_test.go` | all | `controller-core/tests/timed_workers.rs` |
+//! | `timed_workers_test.go` | all | `controller-core/tests/event_loop/times.rs` |
 #![allow(
     missing_docs,
     clippy::unwrap_used,

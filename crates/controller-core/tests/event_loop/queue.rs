@@ -1,4 +1,21 @@
 //! Which key is next. client-go's contract: a key is in one pass at a time, duplicates collapse.
+//!
+//! client-go v0.36.3, `util/workqueue`, and where its cases are covered:
+//!
+//! | client-go | here |
+//! |---|---|
+//! | `TestBasic`, `TestLen` | `queue_props::any_sequence_of_calls_does_what_the_contract_says` |
+//! | `TestAddWhileProcessing`, `TestReinsert`, `TestCollapseWhileProcessing` | [`a_key_that_is_woken_during_its_pass_is_asked_about_again_after_it`] |
+//! | `TestCollapse` | [`wakes_of_a_waiting_key_collapse`] |
+//! | `TestQueueDrainage…`, `TestNoQueueDrainage…`, `TestForceQueueShutdown…` | `ends`: a drain ends what has begun and begins nothing |
+//! | `TestGarbageCollection` | `held()` is 0 at the end of a test |
+//! | `TestSimpleQueue` | `times::a_key_comes_at_its_time_and_once` |
+//! | `TestDeduping` | `times::of_two_waits_the_shorter_counts_and_of_two_times_the_later_named` |
+//! | `TestAddTwoFireEarly`, `TestCopyShifting` | `times::the_earliest_goes_first_whenever_it_was_added` |
+//! | `TestRateLimitingQueue`, `TestItemExponentialFailureRateLimiter`, `…OverFlow` | `retries::a_failed_key_comes_back_later_and_later`, `retries::the_delay_of_a_key_ends_at_1000_s` |
+//! | `TestMaxOfRateLimiter` | `retries::all_keys_together_are_retried_a_hundred_at_once_and_then_ten_a_second` |
+//! | `TestItemFastSlowRateLimiter`, `TestWithMaxWaitRateLimiter` | no controller of ours has those limiters |
+//! | `TestMetrics`, `TestMetricShutdown` | `numbers::the_metrics_follow_a_key_through_the_queue` |
 
 use std::time::Duration;
 
