@@ -141,14 +141,14 @@ impl<V: View> Store<V> {
     /// [`read`](Self::read) or [`read_failed`](Self::read_failed) ends it. If a write begins before the answer comes, the
     /// answer is too old, so the read has failed. There is one read of an object at a time.
     pub fn begin_read(&self, key: &ObjectKey) {
-        self.record(key, |mutation, _, step| mutation.reading = Some(step));
+        self.record(key, |mutation, _, _| mutation.reading = true);
     }
 
     /// The read has found this object with its uid and version, or none. Returns what that changes.
     ///
     /// The object is not [`Freshness::Unknown`] any more. If the watch has not shown this version, it counts like an
     /// accepted [`Effect::Object`]. If the store holds no object, it counts after [`begin_read`](Self::begin_read) only:
-    /// otherwise it may have gone meanwhile, as it has if a list that began later leaves it out. If there is none, an object that the watch has never shown is gone; the end
+    /// otherwise it may have gone meanwhile. If there is none, an object that the watch has never shown is gone; the end
     /// of any other is left to the watch.
     pub fn read(&self, key: &ObjectKey, found: Option<(V, Uid, u64)>) -> Option<Delta<V>> {
         self.content_mut().mutate(key, |mutation, held, step| {
@@ -162,7 +162,7 @@ impl<V: View> Store<V> {
 
     /// The read had no answer, or one that is too old.
     pub fn read_failed(&self, key: &ObjectKey) {
-        self.record(key, |mutation, _, _| mutation.reading = None);
+        self.record(key, |mutation, _, _| mutation.reading = false);
     }
 
     /// The watch should have shown the write, or the read, of this version by now (0: a deletion without a version).

@@ -12,8 +12,8 @@ use crate::meta::Uid;
 pub(super) struct Mutation<V> {
     /// How many requests are in flight that may change the object.
     pub(super) writes: usize,
-    /// The step at which the read that is in flight began.
-    pub(super) reading: Option<u64>,
+    /// Whether a read is in flight.
+    pub(super) reading: bool,
     /// The object that was held when the last write began.
     about: Option<Uid>,
     /// The step since which the fate of a write is unknown.
@@ -68,7 +68,7 @@ impl<V: View> Mutation<V> {
 
     /// Whether nothing is recorded.
     pub(super) fn is_idle(&self) -> bool {
-        self.writes == 0 && self.reading.is_none() && self.unknown.is_none() && self.overlay.is_none()
+        self.writes == 0 && !self.reading && self.unknown.is_none() && self.overlay.is_none()
     }
 
     /// Whether the object of this uid is in the overlay, or is gone.
@@ -132,7 +132,7 @@ impl<V: View> Mutation<V> {
         if held.is_none() && self.is_idle() {
             return None;
         }
-        self.reading = None;
+        self.reading = false;
         if let Some(overlay) = &mut self.overlay {
             overlay.overdue = false;
             if overlay.uid == *uid {
@@ -145,7 +145,7 @@ impl<V: View> Mutation<V> {
 
     /// A read that was asked after our last write has found nothing.
     pub(super) fn read_none(&mut self, held: Option<Held<V>>, step: u64) -> Option<Held<V>> {
-        (self.reading, self.unknown) = (None, None);
+        (self.reading, self.unknown) = (false, None);
         let Some(mut overlay) = self.overlay.take() else {
             return held;
         };
@@ -204,8 +204,6 @@ impl<V: View> Mutation<V> {
     /// A list that began at step `began` leaves the object out.
     pub(super) fn unlisted(&mut self, held: Option<Held<V>>, began: u64) -> Option<Held<V>> {
         self.unknown = self.unknown.filter(|since| *since > began);
-        // The answer may be older than the list.
-        self.reading = self.reading.filter(|since| *since > began);
         self.has_gone(held, |overlay| overlay.shown.is_none() && overlay.since > began)
     }
 
@@ -302,7 +300,7 @@ impl<V> Default for Mutation<V> {
     fn default() -> Self {
         Self {
             writes: 0,
-            reading: None,
+            reading: false,
             about: None,
             unknown: None,
             gone: Vec::new(),

@@ -674,19 +674,6 @@ fn a_read_of_what_the_store_does_not_hold_counts_if_nothing_was_shown_since_it_b
 }
 
 #[test]
-fn a_read_of_what_a_later_list_leaves_out_is_too_old() {
-    let mut cache = Cache::empty();
-    cache.store.begin_read(&key("a"));
-    cache.list_begins();
-    cache.list_ends(&[]);
-    assert_eq!(cache.reads(Some(("U", 7, "y"))), "", "the list may be newer");
-    cache.list_begins();
-    cache.store.begin_read(&key("a"));
-    cache.list_ends(&[]);
-    assert_eq!(cache.reads(Some(("U", 8, "y"))), "+a=y", "the read is newer");
-}
-
-#[test]
 fn a_read_that_finds_nothing_hides_what_the_watch_has_not_shown() {
     let created = || {
         let cache = Cache::empty();
