@@ -359,14 +359,16 @@ impl Cluster {
         audit::requests(&self.control_plane)
     }
 
-    /// When the newest request of this verb for this object was answered; `ours` says whether it is ours.
-    pub(crate) async fn answered(&self, verb: &str, resource: &str, name: &str, ours: bool) -> Asked {
+    /// The newest patch of this object that was answered `since` then; `ours` says whether it is ours.
+    ///
+    /// The audit log may trail what a read shows.
+    pub(crate) async fn patched(&self, resource: &str, name: &str, ours: bool, since: Timestamp) -> Asked {
         let logged = async || {
             let newest_first = self.requests().into_iter().rev();
-            let mut these = newest_first.filter(|asked| asked.is(verb, resource) && asked.name == name);
-            these.find(|asked| asked.is_by(NAME) == ours)
+            let mut these = newest_first.filter(|asked| asked.is("patch", resource) && asked.name == name);
+            these.find(|asked| asked.is_by(NAME) == ours && asked.answered >= since)
         };
-        let what = format!("{verb} {resource} {name} is in the audit log");
+        let what = format!("a patch of {resource} {name} since {since} is in the audit log");
         eventually(SOON, &what, logged).await.unwrap()
     }
 }
