@@ -59,7 +59,7 @@ impl<C: Controller> Loop<C> {
         now: Now,
     ) {
         self.line.unblock();
-        self.reading(&question, Some(&reply.value), now);
+        self.reading(&question, &reply.value, now);
         self.learn(asker, Learnt::Answer(&question, &reply), now);
         let askers = self.askers.remove(&question).unwrap_or_default();
         let failed = reply.value.as_ref().err();

@@ -300,7 +300,7 @@ impl<C: Controller> Loop<C> {
     pub(super) fn reading(
         &mut self,
         question: &C::Question,
-        answer: Option<&Result<AnswerOf<C>, CallFailed>>,
+        answer: &Result<AnswerOf<C>, CallFailed>,
         now: Now,
     ) {
         self.with(now, |controller, cx| {

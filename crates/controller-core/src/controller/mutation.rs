@@ -17,9 +17,9 @@ pub struct Mutation<'a, 'b, C: Controller> {
     pub(super) is_pending: bool,
 }
 
-/// A question that is asked, or answered. [`Controller::reads`] declares of which objects; this brings the store to it.
+/// A question that is answered. [`Controller::reads`] declares of which objects; this brings the store to it.
 pub struct Reading<'a, 'b, C: Controller> {
-    pub(super) answer: Option<&'a Result<AnswerOf<C>, CallFailed>>,
+    pub(super) answer: &'a Result<AnswerOf<C>, CallFailed>,
     pub(super) controller: &'a C,
     pub(super) cx: &'a mut Context<'b, C>,
 }
@@ -143,10 +143,9 @@ impl<C: Controller> Reading<'_, '_, C> {
         C: Watches<V>,
     {
         match self.answer {
-            None => store.begin_read(key),
-            Some(Ok(answer)) => self.found(store, key, found(answer)),
-            Some(Err(failed)) if failed.is_gone() => self.found(store, key, None),
-            Some(Err(_)) => store.read_failed(key),
+            Ok(answer) => self.found(store, key, found(answer)),
+            Err(failed) if failed.is_gone() => self.found(store, key, None),
+            Err(_) => {}
         }
     }
 
@@ -155,7 +154,7 @@ impl<C: Controller> Reading<'_, '_, C> {
     where
         C: Watches<V>,
     {
-        if let Some(Ok(answer)) = self.answer {
+        if let Ok(answer) = self.answer {
             for found in &page(answer).items {
                 self.found(store, found.view.key(), Some(found));
             }
@@ -171,7 +170,7 @@ impl<C: Controller> Reading<'_, '_, C> {
             && found.uid != held
         {
             // Of the object that the cache has it says nothing.
-            return store.read_failed(key);
+            return;
         }
         let found = found.map(|found| (found.view.clone(), found.uid.clone(), found.number()));
         tell(self.controller, self.cx, store.read(key, found).as_ref());

@@ -214,9 +214,6 @@ impl<C: Controller> Loop<C> {
     }
 
     fn send(&mut self, key: &C::Key, pass: u64, ask: Ask<C>, now: Now) {
-        if let Ask::Question(question) = &ask {
-            self.reading(question, None, now);
-        }
         self.learn(key, Learnt::Sent(&ask), now);
         self.last_id += 1;
         let (id, key) = (self.last_id, key.clone());

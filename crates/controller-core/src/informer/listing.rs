@@ -16,6 +16,8 @@ use crate::meta::ObjectKey;
 pub(super) struct Listing<V: View> {
     /// The step at which it began.
     began: u64,
+    /// The highest version that it names.
+    told: u64,
     objects: HashMap<ByKey<V>, Revision>,
     /// What exists, and cannot be decoded: the last known view of it stays.
     kept: HashSet<ObjectKey>,
@@ -25,6 +27,7 @@ impl<V: View> Listing<V> {
     pub(super) fn new(began: u64) -> Self {
         Self {
             began,
+            told: 0,
             objects: HashMap::new(),
             kept: HashSet::new(),
         }
@@ -41,6 +44,11 @@ impl<V: View> Listing<V> {
         // `insert` alone would keep the old view as the map's key.
         self.remove(view.key());
         self.objects.insert(ByKey(view), at);
+    }
+
+    /// It names this version.
+    pub(super) fn tells(&mut self, version: u64) {
+        self.told = self.told.max(version);
     }
 
     /// The object is gone although the list may have named it.
@@ -61,7 +69,7 @@ impl<V: View> Listing<V> {
 
     /// The list is complete: brings the store there; what that changes, in the order handlers are told.
     pub(super) fn finish(mut self, store: &Store<V>) -> Vec<Delta<V>> {
-        let began = self.began;
+        let (began, told) = (self.began, self.told);
         let missing: Vec<_> = {
             let content = store.content();
             let missing = content.keys().filter(|key| !self.names(key)).cloned().collect();
@@ -72,8 +80,9 @@ impl<V: View> Listing<V> {
         let mut deltas = Vec::new();
         {
             let mut content = store.content_mut();
+            content.told = told;
             for key in missing {
-                deltas.extend(content.mutate(&key, |mutation, held, _| mutation.unlisted(held, began)));
+                deltas.extend(content.mutate(&key, |mutation, held, _| mutation.unlisted(held, began, told)));
             }
             for (ByKey(view), at) in self.objects {
                 deltas.extend(content.applied(Held { view, at }, began));

@@ -18,13 +18,16 @@
 //! | the watch shows U at N or above | ends; a deletion ends above N, or never if the answer had no version |
 //! | the watch shows that U is deleted | ends |
 //! | the watch shows another object, U was shown | ends |
-//! | the watch shows another object, U was never shown | steps aside until the watch shows U |
+//! | the watch shows another object below N, U was never shown | steps aside until the watch shows U |
+//! | the watch shows another object at N or above, U was never shown | ends |
+//! | the store does not hold U, and the watch has come to N or above before the answer | never begins: U is gone |
 //! | the watch shows an object that is known to be gone | stays |
 //! | a list that began after the answer is complete | ends |
-//! | a list that began before the answer leaves U out | ends if U was shown |
+//! | a list that began before the answer leaves U out | ends if U was shown, or if the list has come to N |
 //!
-//! Versions are compared within one uid, and only to ask whether our own write is shown. No event of the watch is
-//! dropped because of its version. The answer to the write that takes the last finalizer has the version before the
+//! Versions are compared within one resource, and only to ask whether our own write, or what we read, is shown. No event
+//! of the watch is dropped because of its version. A list has come to its own version, or else to the highest of its
+//! items. The answer to the write that takes the last finalizer has the version before the
 //! deletion. Time ends nothing: see [`Store::overdue`].
 //!
 //! All this relies on three things. A write names the uid of its object, or creates the object. Writes that are in
@@ -121,7 +124,9 @@ impl<V: View> Store<V> {
         version: Option<u64>,
         effect: Effect<V>,
     ) -> Option<Delta<V>> {
-        self.content_mut().mutate(key, |mutation, held, step| {
+        let mut content = self.content_mut();
+        let told = content.told;
+        content.mutate(key, |mutation, held, step| {
             mutation.end_write();
             let done = match effect {
                 Effect::Nothing => return held,
@@ -133,36 +138,26 @@ impl<V: View> Store<V> {
                 Effect::Object(view) => Done::Object(Arc::new(view)),
                 Effect::Patch(patch) => Done::Patch(patch),
             };
-            mutation.accepted(held, uid, Write::new(version, done, step))
+            mutation.accepted(held, uid, Write::new(version, done, step), told)
         })
     }
 
-    /// The object is being read past the cache, without `resourceVersion`, while no write to it is in flight.
-    /// [`read`](Self::read) or [`read_failed`](Self::read_failed) ends it. If a write begins before the answer comes, the
-    /// answer is too old, so the read has failed. There is one read of an object at a time.
-    pub fn begin_read(&self, key: &ObjectKey) {
-        self.record(key, |mutation, _, _| mutation.reading = true);
-    }
-
-    /// The read has found this object with its uid and version, or none. Returns what that changes.
+    /// A read past the cache, without `resourceVersion`, has found this object with its uid and version, or none. It was
+    /// asked after our last write was answered, or given up. Returns what that changes.
     ///
     /// The object is not [`Freshness::Unknown`] any more. If the watch has not shown this version, it counts like an
-    /// accepted [`Effect::Object`]. If the store holds no object, it counts after [`begin_read`](Self::begin_read) only:
-    /// otherwise it may have gone meanwhile. If there is none, an object that the watch has never shown is gone; the end
-    /// of any other is left to the watch.
+    /// accepted [`Effect::Object`]. If there is none, an object that the watch has never shown is gone; the end of any
+    /// other is left to the watch.
     pub fn read(&self, key: &ObjectKey, found: Option<(V, Uid, u64)>) -> Option<Delta<V>> {
-        self.content_mut().mutate(key, |mutation, held, step| {
+        let mut content = self.content_mut();
+        let told = content.told;
+        content.mutate(key, |mutation, held, step| {
             let Some((view, uid, version)) = found else {
                 return mutation.read_none(held, step);
             };
             let found = Write::new(Some(version), Done::Object(Arc::new(view)), step);
-            mutation.read(held, &uid, found)
+            mutation.read(held, &uid, found, told)
         })
-    }
-
-    /// The read had no answer, or one that is too old.
-    pub fn read_failed(&self, key: &ObjectKey) {
-        self.record(key, |mutation, _, _| mutation.reading = false);
     }
 
     /// The watch should have shown the write, or the read, of this version by now (0: a deletion without a version).

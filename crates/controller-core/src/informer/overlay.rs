@@ -12,8 +12,6 @@ use crate::meta::Uid;
 pub(super) struct Mutation<V> {
     /// How many requests are in flight that may change the object.
     pub(super) writes: usize,
-    /// Whether a read is in flight.
-    pub(super) reading: bool,
     /// The object that was held when the last write began.
     about: Option<Uid>,
     /// The step since which the fate of a write is unknown.
@@ -34,6 +32,8 @@ struct Overlay<V> {
     aside: bool,
     /// The step of the first answer.
     since: u64,
+    /// The lowest version of which an answer told; 0 if none did.
+    first: u64,
     /// Whether the watch should have shown the last write by now.
     overdue: bool,
 }
@@ -68,7 +68,7 @@ impl<V: View> Mutation<V> {
 
     /// Whether nothing is recorded.
     pub(super) fn is_idle(&self) -> bool {
-        self.writes == 0 && !self.reading && self.unknown.is_none() && self.overlay.is_none()
+        self.writes == 0 && self.unknown.is_none() && self.overlay.is_none()
     }
 
     /// Whether the object of this uid is in the overlay, or is gone.
@@ -106,11 +106,21 @@ impl<V: View> Mutation<V> {
         }
     }
 
-    /// The API server has accepted this write to the object of this uid.
-    pub(super) fn accepted(&mut self, held: Option<Held<V>>, uid: &Uid, write: Write<V>) -> Option<Held<V>> {
+    /// The API server has accepted this write to the object of this uid. The watch has come to version `told`.
+    pub(super) fn accepted(
+        &mut self,
+        held: Option<Held<V>>,
+        uid: &Uid,
+        write: Write<V>,
+        told: u64,
+    ) -> Option<Held<V>> {
         self.unknown = None;
-        let is_other = held.as_ref().is_some_and(|held| held.at.uid != *uid);
-        if !self.is_ours(uid) && (is_other || self.gone.contains(uid)) {
+        let is_another = match &held {
+            Some(held) => held.at.uid != *uid,
+            // The watch has come further without it.
+            None => is_told(write.version, told),
+        };
+        if !self.is_ours(uid) && (is_another || self.gone.contains(uid)) {
             return held;
         }
         let before = self.overlay.take_if(|overlay| overlay.uid != *uid);
@@ -121,18 +131,22 @@ impl<V: View> Mutation<V> {
             shown: held.clone(),
             aside: false,
             since: write.answered,
+            first: write.version,
             overdue: false,
         });
+        overlay.first = overlay.first.min(write.version);
         overlay.add(write);
         self.put(overlay, held)
     }
 
-    /// A read that was asked after our last write has found the object so.
-    pub(super) fn read(&mut self, held: Option<Held<V>>, uid: &Uid, found: Write<V>) -> Option<Held<V>> {
-        if held.is_none() && self.is_idle() {
-            return None;
-        }
-        self.reading = false;
+    /// A read that was asked after our last write has found the object so. The watch has come to version `told`.
+    pub(super) fn read(
+        &mut self,
+        held: Option<Held<V>>,
+        uid: &Uid,
+        found: Write<V>,
+        told: u64,
+    ) -> Option<Held<V>> {
         if let Some(overlay) = &mut self.overlay {
             overlay.overdue = false;
             if overlay.uid == *uid {
@@ -140,12 +154,12 @@ impl<V: View> Mutation<V> {
                 overlay.writes.retain(|write| !write.is_deleted());
             }
         }
-        self.accepted(held, uid, found)
+        self.accepted(held, uid, found, told)
     }
 
     /// A read that was asked after our last write has found nothing.
     pub(super) fn read_none(&mut self, held: Option<Held<V>>, step: u64) -> Option<Held<V>> {
-        (self.reading, self.unknown) = (false, None);
+        self.unknown = None;
         let Some(mut overlay) = self.overlay.take() else {
             return held;
         };
@@ -163,8 +177,14 @@ impl<V: View> Mutation<V> {
         self.put(overlay, held)
     }
 
-    /// The watch shows the object so, or the list that began at step `began`.
-    pub(super) fn applied(&mut self, held: Option<Held<V>>, new: Held<V>, began: u64) -> Option<Held<V>> {
+    /// The watch shows the object so, or the list that began at step `began`; either has come to version `told`.
+    pub(super) fn applied(
+        &mut self,
+        held: Option<Held<V>>,
+        new: Held<V>,
+        began: u64,
+        told: u64,
+    ) -> Option<Held<V>> {
         let (uid, version) = (new.at.uid.clone(), new.at.version);
         match self.overlay.take() {
             Some(mut overlay) if overlay.uid == uid => {
@@ -184,7 +204,7 @@ impl<V: View> Mutation<V> {
                 // If the watch has not shown our object, it may still do so.
                 self.overlay = overlay;
                 self.has_gone(held.filter(|held| held.at.uid != uid), |overlay| {
-                    overlay.shown.is_none()
+                    overlay.may_be_shown(told)
                 });
                 self.gone.retain(|gone| *gone != uid);
                 if let Some(overlay) = &mut self.overlay {
@@ -195,16 +215,18 @@ impl<V: View> Mutation<V> {
         }
     }
 
-    /// The watch shows that the object of this uid is gone.
-    pub(super) fn removed(&mut self, held: Option<Held<V>>, uid: &Uid) -> Option<Held<V>> {
+    /// The watch shows that the object of this uid is gone, and has come to version `told`.
+    pub(super) fn removed(&mut self, held: Option<Held<V>>, uid: &Uid, told: u64) -> Option<Held<V>> {
         self.gone.push(uid.clone());
-        self.has_gone(held, |overlay| overlay.shown.is_none() && overlay.uid != *uid)
+        self.has_gone(held, |overlay| overlay.may_be_shown(told) && overlay.uid != *uid)
     }
 
-    /// A list that began at step `began` leaves the object out.
-    pub(super) fn unlisted(&mut self, held: Option<Held<V>>, began: u64) -> Option<Held<V>> {
+    /// A list that began at step `began`, and came to version `told`, leaves the object out.
+    pub(super) fn unlisted(&mut self, held: Option<Held<V>>, began: u64, told: u64) -> Option<Held<V>> {
         self.unknown = self.unknown.filter(|since| *since > began);
-        self.has_gone(held, |overlay| overlay.shown.is_none() && overlay.since > began)
+        self.has_gone(held, |overlay| {
+            overlay.may_be_shown(told) && overlay.since > began
+        })
     }
 
     /// The object that the watch showed is gone. So is that of the overlay, unless the watch may still show it.
@@ -260,6 +282,11 @@ impl<V: View> Overlay<V> {
         self.overdue = false;
     }
 
+    /// Whether the watch has never shown the object, and may still do so once it comes further than `told`.
+    fn may_be_shown(&self, told: u64) -> bool {
+        self.shown.is_none() && !is_told(self.first, told)
+    }
+
     /// The version of the last write.
     fn last(&self) -> Option<u64> {
         self.writes.last().map(|write| write.version)
@@ -296,11 +323,15 @@ impl<V> Write<V> {
     }
 }
 
+/// Whether who has told of every change up to version `told` has told of this one, too. 0 is no version.
+const fn is_told(version: u64, told: u64) -> bool {
+    version != 0 && version <= told
+}
+
 impl<V> Default for Mutation<V> {
     fn default() -> Self {
         Self {
             writes: 0,
-            reading: false,
             about: None,
             unknown: None,
             gone: Vec::new(),

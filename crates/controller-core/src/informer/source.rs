@@ -73,6 +73,20 @@ pub enum SourceEvent<V> {
     Failed(SourceError),
 }
 
+impl<V> SourceEvent<V> {
+    /// The version to which the source has come, if it says so.
+    pub(super) fn version(&self) -> Option<&str> {
+        match self {
+            Self::InitItem(Observed { version, .. })
+            | Self::Applied(Observed { version, .. })
+            | Self::Deleted(Removed { version, .. })
+            | Self::Skipped(Skipped { version, .. })
+            | Self::InitDone { version } => version.as_deref(),
+            Self::Init | Self::Healthy | Self::Failed(_) => None,
+        }
+    }
+}
+
 /// An object as it is now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Observed<V> {

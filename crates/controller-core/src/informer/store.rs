@@ -36,6 +36,8 @@ pub(super) struct Content<V: View> {
     index: HashMap<V::Index, Posting<V>>,
     /// Empty except around our own writes.
     pub(super) mutations: HashMap<ObjectKey, Mutation<V>>,
+    /// The version up to which the watch, or the last list, has told of every change.
+    pub(super) told: u64,
     /// Counts lists that began and requests of ours: which was first?
     steps: u64,
 }
@@ -70,6 +72,7 @@ impl<V: View> Store<V> {
                 objects: HashMap::new(),
                 index: HashMap::new(),
                 mutations: HashMap::new(),
+                told: 0,
                 steps: 0,
             }),
             synced: watch::Sender::new(false),
@@ -175,6 +178,11 @@ impl<V: View> Content<V> {
             .keys()
             .filter(|key| !self.objects.contains_key(*key));
         self.objects.keys().map(|held| held.0.key()).chain(mutated)
+    }
+
+    /// The watch has told of the change that made this version.
+    pub(super) fn tells(&mut self, version: u64) {
+        self.told = self.told.max(version);
     }
 
     /// One step on; its number.

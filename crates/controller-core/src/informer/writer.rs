@@ -7,7 +7,7 @@ use super::handlers::Delta;
 use super::listing::Listing;
 use super::overlay::Mutation;
 use super::source::{Removed, Skipped, SourceEvent};
-use super::store::{Content, Held, Store};
+use super::store::{Content, Held, Store, number};
 use super::view::View;
 
 /// When the list began, for an object that the watch shows: before any answer.
@@ -42,6 +42,11 @@ impl<V: View> Writer<V> {
     /// uid says that it is not the one that we knew.
     pub fn apply(&mut self, event: SourceEvent<V>) -> Vec<Delta<V>> {
         let store = &self.store;
+        let version = number(event.version());
+        match &mut self.listing {
+            Some(listing) => listing.tells(version),
+            None => store.content_mut().tells(version),
+        }
         let delta = match (event, &mut self.listing) {
             (SourceEvent::Init, listing) => {
                 *listing = Some(Listing::new(store.content_mut().step()));
@@ -91,7 +96,8 @@ impl<V: View> Content<V> {
     pub(super) fn applied(&mut self, new: Held<V>, began: u64) -> Option<Delta<V>> {
         let key = new.view.key().clone();
         if self.mutations.contains_key(&key) {
-            return self.mutate(&key, |mutation, held, _| mutation.applied(held, new, began));
+            let told = self.told;
+            return self.mutate(&key, |mutation, held, _| mutation.applied(held, new, began, told));
         }
         self.set(&key, Some(new))
     }
@@ -100,7 +106,8 @@ impl<V: View> Content<V> {
         let Removed { key, uid, view, .. } = removed;
         // The final state of another object of this name says nothing about the one that we knew.
         let last = view.filter(|_| self.uid(&key) == Some(&uid)).map(Arc::new);
-        let delta = self.mutate(&key, |mutation, held, _| mutation.removed(held, &uid))?;
+        let told = self.told;
+        let delta = self.mutate(&key, |mutation, held, _| mutation.removed(held, &uid, told))?;
         let old = last.or(delta.old);
         Some(Delta { old, ..delta })
     }
@@ -111,7 +118,8 @@ impl<V: View> Content<V> {
         if self.uid(&key) == Some(&uid) || self.mutations.get(&key).is_some_and(is_ours) {
             return None;
         }
-        self.mutate(&key, |mutation, held, _| mutation.removed(held, &uid))
+        let told = self.told;
+        self.mutate(&key, |mutation, held, _| mutation.removed(held, &uid, told))
     }
 }
 

@@ -97,11 +97,15 @@ impl Cache {
     }
 
     fn shows_deleted(&mut self, uid: &str) -> String {
+        self.shows_deleted_at(99, uid)
+    }
+
+    fn shows_deleted_at(&mut self, version: u64, uid: &str) -> String {
         self.apply(SourceEvent::Deleted(Removed {
             key: key("a"),
             uid: Uid::from(uid),
             view: None,
-            version: Some("99".into()),
+            version: Some(version.to_string().into()),
         }))
     }
 
@@ -418,7 +422,7 @@ fn what_we_created_stays_while_the_watch_shows_the_end_of_what_we_deleted() {
     assert_eq!(cache.writes("V", 9, object("v")), "+a=v");
     assert_eq!(cache.shows("U", 6, "y"), "");
     assert_eq!(cache.writes("U", 7, adds('p')), "", "an answer that was late");
-    assert_eq!(cache.shows_deleted("U"), "");
+    assert_eq!(cache.shows_deleted_at(8, "U"), "");
     assert_eq!(cache.now(), "v Pending");
     assert_eq!(cache.shows("V", 9, "v"), "");
     assert_eq!(cache.now(), "v Synced");
@@ -432,9 +436,9 @@ fn the_same_when_the_watch_is_two_objects_late() {
     cache.writes("V", 9, object("v"));
     assert_eq!(cache.writes("V", 10, Effect::Deleted), "-a=v");
     assert_eq!(cache.writes("W", 11, object("w")), "+a=w");
-    for (uid, version) in [("U", 6), ("V", 9)] {
+    for (uid, version, end) in [("U", 6, 8), ("V", 9, 10)] {
         assert_eq!(cache.shows(uid, version, "y"), "");
-        assert_eq!(cache.shows_deleted(uid), "");
+        assert_eq!(cache.shows_deleted_at(end, uid), "");
         assert_eq!(cache.now(), "w Pending");
     }
     cache.shows("W", 11, "w");
@@ -450,7 +454,7 @@ fn what_we_created_gives_way_to_another_object_until_the_watch_shows_it() {
     assert_eq!(cache.now(), "v Pending");
     assert_eq!(cache.shows("V", 5, "w"), "~a=v>w");
     assert_eq!(cache.writes("U", 10, adds('q')), "");
-    assert_eq!(cache.shows_deleted("V"), "-a=w");
+    assert_eq!(cache.shows_deleted_at(6, "V"), "-a=w");
     assert_eq!(cache.now(), "- Pending");
     assert_eq!(cache.shows("U", 8, "n"), "+a=npq", "it was before");
     assert_eq!(cache.shows("U", 10, "npq"), "");
@@ -459,7 +463,7 @@ fn what_we_created_gives_way_to_another_object_until_the_watch_shows_it() {
     let given_way = || {
         let mut cache = Cache::empty();
         cache.writes("U", 8, object("n"));
-        cache.shows("V", 12, "v");
+        cache.shows("V", 7, "v");
         cache
     };
     let mut cache = given_way();
@@ -468,7 +472,7 @@ fn what_we_created_gives_way_to_another_object_until_the_watch_shows_it() {
     assert_eq!(cache.shows("V", 14, "vp"), "");
     assert_eq!(cache.store.mutations(), 0);
     let cache = given_way();
-    assert_eq!(cache.reads(Some(("V", 12, "v"))), "");
+    assert_eq!(cache.reads(Some(("V", 7, "v"))), "");
     assert_eq!(cache.now(), "v Synced", "it is after");
     let cache = given_way();
     assert_eq!(cache.reads(None), "");
@@ -490,7 +494,7 @@ fn what_we_created_gives_way_to_another_object_until_the_watch_shows_it() {
     cache.begin_write();
     cache.unknown();
     cache.shows("V", 5, "v");
-    cache.shows_deleted("V");
+    cache.shows_deleted_at(6, "V");
     cache.shows("U", 8, "n");
     assert_eq!(cache.now(), "n Unknown", "as before");
 }
@@ -656,21 +660,83 @@ fn a_read_is_held_where_it_is_newer_than_the_watch() {
 }
 
 #[test]
-fn a_read_of_what_the_store_does_not_hold_counts_if_nothing_was_shown_since_it_began() {
+fn a_read_of_what_the_store_does_not_hold_counts_if_the_watch_has_not_come_so_far() {
     let mut cache = Cache::empty();
-    assert_eq!(cache.reads(Some(("U", 7, "y"))), "", "it never began");
-    cache.store.begin_read(&key("a"));
-    assert!(!cache.store.is_writing(&key("a")));
     assert_eq!(cache.reads(Some(("U", 7, "y"))), "+a=y");
     assert_eq!(cache.now(), "y Pending");
     cache.shows("U", 7, "y");
-    cache.store.begin_read(&key("a"));
     cache.shows_deleted("U");
-    assert_eq!(cache.reads(Some(("U", 7, "y"))), "", "it has gone since");
+    assert_eq!(cache.reads(Some(("U", 98, "y"))), "", "it has gone since");
     assert_eq!(cache.now(), "- Synced");
-    cache.store.begin_read(&key("a"));
-    cache.store.read_failed(&key("a"));
     assert_eq!(cache.store.mutations(), 0);
+    assert_eq!(
+        cache.reads(Some(("V", 100, "v"))),
+        "+a=v",
+        "the watch has to show it yet"
+    );
+}
+
+#[test]
+fn an_answer_is_too_old_if_a_list_that_came_so_far_leaves_the_object_out() {
+    for version in [7, 8] {
+        let mut cache = Cache::empty();
+        cache.list_begins();
+        cache.apply(SourceEvent::InitDone {
+            version: Some("7".into()),
+        });
+        let is_newer = version > 7;
+        let told = if is_newer { "+a=y" } else { "" };
+        assert_eq!(cache.reads(Some(("U", version, "y"))), told, "a read");
+        assert_eq!(cache.store.mutations(), usize::from(is_newer));
+        let mut cache = Cache::empty();
+        cache.begin_write();
+        cache.list_begins();
+        cache.apply(SourceEvent::InitDone {
+            version: Some("7".into()),
+        });
+        assert_eq!(cache.accepted("U", version, object("y")), told, "a create");
+    }
+}
+
+#[test]
+fn what_is_answered_during_a_list_that_came_so_far_and_leaves_it_out_is_gone() {
+    for (version, now) in [(7, "- Synced"), (8, "y Pending")] {
+        let mut cache = Cache::empty();
+        cache.list_begins();
+        assert_eq!(cache.reads(Some(("U", version, "y"))), "+a=y");
+        cache.apply(SourceEvent::InitDone {
+            version: Some("7".into()),
+        });
+        assert_eq!(cache.now(), now);
+    }
+}
+
+#[test]
+fn what_the_watch_has_passed_without_showing_it_is_gone() {
+    for end in ["shows another", "shows the end of another"] {
+        let mut cache = Cache::empty();
+        cache.writes("U", 8, object("n"));
+        cache.writes("U", 11, adds('p'));
+        if end == "shows another" {
+            assert_eq!(cache.shows("V", 9, "v"), "-a=np +a=v");
+        } else {
+            assert_eq!(cache.shows_deleted_at(9, "V"), "-a=np");
+        }
+        assert_eq!(cache.store.mutations(), 0, "{end}");
+    }
+}
+
+/// etcd was restored from a backup.
+#[test]
+fn a_list_that_comes_less_far_than_the_last_one_counts() {
+    let mut cache = Cache::empty();
+    cache.shows("U", 90, "x");
+    cache.shows_deleted("U");
+    cache.list_begins();
+    cache.apply(SourceEvent::InitDone {
+        version: Some("7".into()),
+    });
+    assert_eq!(cache.reads(Some(("V", 8, "v"))), "+a=v");
 }
 
 #[test]
@@ -699,7 +765,7 @@ fn a_read_that_finds_nothing_hides_what_the_watch_has_not_shown() {
     cache.writes("V", 9, object("v"));
     assert_eq!(cache.reads(None), "-a=v");
     assert_eq!(cache.shows("U", 7, "y"), "", "what we deleted stays gone");
-    cache.shows_deleted("U");
+    cache.shows_deleted_at(8, "U");
     assert_eq!(cache.now(), "- Pending");
     cache.shows_deleted("V");
     assert_eq!(cache.store.mutations(), 0);

@@ -92,6 +92,8 @@ struct Known {
     created: Option<u64>,
     /// The last object of which we were told so.
     answered: Option<u64>,
+    /// The first version of which we were told so.
+    created_at: u64,
     /// What is `created`, when the list under way began.
     created_before_list: Option<u64>,
     /// Whether we took something for overdue while the watch was late.
@@ -106,6 +108,8 @@ struct World {
     store: Store<Thing>,
     /// How much of the log the watch has shown.
     watched: usize,
+    /// The version of the last change, or list, that was shown.
+    told: u64,
     listing: Listing,
     requests: Vec<Request>,
     readings: Vec<Reading>,
@@ -132,6 +136,7 @@ enum Listing {
         named: BTreeMap<&'static str, Object>,
         /// Where the watch goes on.
         log: usize,
+        version: u64,
     },
 }
 
@@ -207,6 +212,7 @@ impl World {
             store: writer.store(),
             writer,
             watched: 0,
+            told: 0,
             listing: Listing::None,
             requests: Vec::new(),
             readings: Vec::new(),
@@ -293,6 +299,7 @@ impl World {
                         items: named.clone().into_iter().collect(),
                         named,
                         log: self.server.log.len(),
+                        version: self.server.version,
                     };
                 }
             }
@@ -412,6 +419,7 @@ impl World {
             }
         };
         let was_held = self.held(name).is_some();
+        self.hear(name, object.uid, object.version);
         match &effect {
             Effect::Deleted => {
                 self.gone.insert(object.uid);
@@ -426,11 +434,19 @@ impl World {
             let gone = self.gone.contains(&object.uid);
             self.known(name).accepted.insert(version);
             if matches!(request.verb, Verb::Create(_)) && !was_held && !gone {
-                self.created(name, object.uid);
+                self.created(name, object.uid, version);
             }
         }
         let delta = self.store.accepted(&key(name), &uid(object.uid), version, effect);
         self.replay(delta);
+    }
+
+    /// An answer says that this object had this version. It has gone since, if the watch came so far and shows another.
+    fn hear(&mut self, name: &str, uid: u64, version: u64) {
+        let shown = self.known[name].shown.as_ref().map(|shown| shown.uid);
+        if version <= self.told && shown != Some(uid) {
+            self.gone.insert(uid);
+        }
     }
 
     /// Nobody tells us what became of the request.
@@ -447,7 +463,6 @@ impl World {
         // A read is asked after our last write was answered or given up, and after the last read.
         let is_reading = self.readings.iter().any(|other| other.name == name);
         if !is_reading && !self.store.is_writing(&key(name)) {
-            self.store.begin_read(&key(name));
             self.readings.push(Reading {
                 name,
                 found: None,
@@ -461,10 +476,10 @@ impl World {
         let found = match reading.found {
             Some(Found(None)) if self.known[reading.name].overdue_too_early && self.is_late(reading.name) => {
                 // What was given up may be shown yet: with such a clock nobody can tell.
-                return self.store.read_failed(&key);
+                return;
             }
             Some(Found(found)) if !reading.void => found,
-            _ => return self.store.read_failed(&key),
+            _ => return,
         };
         let name = reading.name;
         let held = self.held(name).map(|held| held.uid);
@@ -479,10 +494,11 @@ impl World {
         assert_ne!(self.store.freshness(&key), Freshness::Unknown, "it was read");
         let held = self.held(name).map(|held| held.uid);
         if let Some(object) = found {
+            self.hear(name, object.uid, object.version);
             self.known(name).accepted.insert(object.version);
             if held == uid {
                 self.raise(object.uid, object.fields.each());
-                self.created(name, object.uid);
+                self.created(name, object.uid, object.version);
             }
             return;
         }
@@ -495,9 +511,12 @@ impl World {
     }
 
     /// We are told that this object exists, and the store holds it.
-    fn created(&mut self, name: &'static str, uid: u64) {
+    fn created(&mut self, name: &'static str, uid: u64, version: u64) {
         let known = self.known(name);
-        (known.created, known.answered) = (Some(uid), Some(uid));
+        if known.created.replace(uid) != Some(uid) {
+            known.created_at = version;
+        }
+        known.answered = Some(uid);
     }
 
     fn watch(&mut self, logged: &Logged) {
@@ -516,6 +535,7 @@ impl World {
         } else {
             self.apply(event(name, object));
         }
+        self.told = object.version;
         self.shown(
             name,
             Some(object).filter(|object| object.kept && !deleted),
@@ -546,8 +566,13 @@ impl World {
     }
 
     fn end_list(&mut self) {
-        let (items, named, log) = match std::mem::replace(&mut self.listing, Listing::None) {
-            Listing::Taken { items, named, log } => (items, named, log),
+        let (items, named, log, version) = match std::mem::replace(&mut self.listing, Listing::None) {
+            Listing::Taken {
+                items,
+                named,
+                log,
+                version,
+            } => (items, named, log, version),
             other => {
                 self.listing = other;
                 return;
@@ -556,8 +581,10 @@ impl World {
         for (name, object) in items {
             self.apply(event(name, &object));
         }
-        self.apply(SourceEvent::InitDone { version: None });
-        self.watched = log;
+        self.apply(SourceEvent::InitDone {
+            version: Some(version.to_string().into()),
+        });
+        (self.watched, self.told) = (log, version);
         for name in NAMES {
             let object = named.get(name).filter(|object| object.kept);
             if let Some(object) = object {
@@ -565,9 +592,10 @@ impl World {
             } else {
                 let known = self.known(name);
                 let shown = known.shown.take().map(|shown| shown.uid);
-                // What was created after the list began need not be in it.
-                let created = known.created_before_list;
-                self.gone.extend(shown.into_iter().chain(created));
+                // What was created after the list need not be in it.
+                let created = known.created.filter(|_| known.created_at <= version);
+                let before = known.created_before_list;
+                self.gone.extend(shown.into_iter().chain(created).chain(before));
             }
         }
     }

@@ -66,7 +66,7 @@ pub(crate) struct Refused;
 pub(crate) struct Server {
     pub(crate) objects: BTreeMap<&'static str, Object>,
     pub(crate) log: Vec<Logged>,
-    version: u64,
+    pub(crate) version: u64,
     uids: u64,
 }
 

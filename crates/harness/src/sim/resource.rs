@@ -96,7 +96,9 @@ impl<V: View + Clone> Resource<V> {
             .objects
             .values()
             .map(|object| SourceEvent::InitItem(observed(object)));
-        let done = SourceEvent::InitDone { version: None };
+        let done = SourceEvent::InitDone {
+            version: Some(self.versions.to_string().into()),
+        };
         [SourceEvent::Init]
             .into_iter()
             .chain(items)
