@@ -543,6 +543,22 @@ mod problems_of_the_file {
     }
 
     #[test]
+    fn lease_times_that_just_go_together_are_taken() {
+        let file = |lease, renew, retry| {
+            ConfigFile::new(format!(
+                "leaderElectLeaseDuration: {lease}\nleaderElectRenewDeadline: {renew}\nleaderElectRetryPeriod: {retry}\n"
+            ))
+        };
+        for (lease, renew, retry) in [("15s", "12001ms", "10s"), ("1500ms", "1s", "200ms")] {
+            assert!(
+                file(lease, renew, retry).parse(&[], &[]).is_ok(),
+                "{lease}, {renew}, {retry}"
+            );
+        }
+        assert_eq!(file("15s", "12s", "10s").problems(&[], &[]).len(), 1);
+    }
+
+    #[test]
     fn a_long_value_is_cut() {
         let file = ConfigFile::new(format!("shelfSize: {}", "x".repeat(5000)));
         let expected = format!(

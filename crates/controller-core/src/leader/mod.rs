@@ -5,7 +5,7 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `config` | the settings and what makes them valid |
+//! | `config` | the settings |
 //! | `lease` | the Lease as it is on the wire |
 //! | `decide` | the rule: what was observed → create, take, renew or wait; pure |
 //! | `requests` | get, create, replace; each bounded in time |
@@ -34,7 +34,7 @@ mod term;
 #[cfg(test)]
 mod tests;
 
-pub use config::{ConfigError, ElectionConfig};
+pub use config::ElectionConfig;
 pub use leadership::Leadership;
 pub use metrics::ElectionMetrics;
 pub use runner::{Elector, elector};
