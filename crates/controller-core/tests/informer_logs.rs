@@ -10,12 +10,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controller_core::clock::Clock;
-use controller_core::informer::scripted::{Script, scripted};
 use controller_core::informer::{
     DecodeError, ErrorKind, Informer, InformerMetrics, Skipped, SourceEvent, View,
 };
 use controller_core::meta::ObjectKey;
 use controller_core::tasks::TaskSet;
+use harness::scripted::{Script, scripted};
 use parking_lot::Mutex;
 use prometheus::Registry;
 use tracing::subscriber::DefaultGuard;

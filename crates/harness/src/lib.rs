@@ -17,6 +17,7 @@ pub mod history;
 mod replica;
 pub mod rights;
 pub mod sabotage;
+pub mod scripted;
 pub mod sim;
 pub mod surface;
 pub mod upgrades;

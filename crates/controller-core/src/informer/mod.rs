@@ -3,7 +3,7 @@
 //! | file | question it answers |
 //! |---|---|
 //! | [`view`] | what is decoded from the wire, what is kept, by what it is looked up |
-//! | [`source`] | what a list/watch source tells; [`watcher_source`]: the one over kube's `watcher`; [`scripted`]: the one for tests |
+//! | [`source`] | what a list/watch source tells; [`watcher_source`]: the one over kube's `watcher` |
 //! | [`store`] | what is there now, by key and by index |
 //! | [`mutation`] | what we wrote and the watch has not shown |
 //! | [`writer`] | what an event of the source changes in the store |
@@ -13,15 +13,7 @@
 //!
 //! An [`Informer`] owns its source and the [`Writer`] of its [`Store`]: it asks the source for one
 //! event after the other, brings the store up to date, then tells the handlers.
-//!
-//! ```ignore
-//! let source = WatcherSource::<PodWire>::new(client, ApiResource::erase::<Pod>(&()), interner, clock.clone());
-//! let informer = Informer::new(source, clock, metrics.for_resource("pods")).handler(EnqueuePods { queue });
-//! let pods = informer.store();
-//! readiness.watch(informer.state());
-//! tasks.spawn("informer-pods", informer.run());
-//! pods.synced().await;
-//! ```
+//! [`Watching::of`](crate::controller::Watching::of) makes and starts one.
 
 pub mod backoff;
 mod guard;
@@ -32,7 +24,6 @@ pub mod metrics;
 pub mod mutation;
 mod overlay;
 mod run;
-pub mod scripted;
 pub mod source;
 pub mod store;
 pub mod view;

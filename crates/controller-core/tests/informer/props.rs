@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use controller_core::informer::scripted::scripted;
 use controller_core::informer::{
     DecodeError, ErrorKind, Observed, Removed, Skipped, SourceError, SourceEvent,
 };
 use controller_core::meta::Uid;
+use harness::scripted::scripted;
 use proptest::prelude::*;
 
 use crate::thing::{By, Running, Thing, clock, key, on_node};

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::informer::scripted::{Script, scripted};
 use controller_core::informer::{
     DecodeError, ErrorKind, Observed, Removed, Skipped, SourceError, SourceEvent,
 };
 use controller_core::meta::Uid;
+use harness::scripted::{Script, scripted};
 
 use crate::thing::{By, Running, Thing, clock, key, on_node, thing};
 

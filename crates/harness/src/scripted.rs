@@ -1,10 +1,8 @@
-//! A source that tells what a test scripts. For tests; no binary uses it.
+//! An informer's source that tells what a test scripts.
 
+use controller_core::informer::{ErrorKind, Observed, Removed, Source, SourceError, SourceEvent, View};
+use controller_core::meta::Uid;
 use tokio::sync::mpsc;
-
-use super::source::{ErrorKind, Observed, Removed, Source, SourceError, SourceEvent};
-use super::view::View;
-use crate::meta::Uid;
 
 /// The test's end: what it sends, the informer sees, in order.
 ///
