@@ -6,6 +6,8 @@ use std::time::Duration;
 use http::{Method, Uri};
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
 
+use crate::metrics::register;
+
 /// Counts and times every request of the client.
 #[derive(Clone, Debug)]
 pub struct RequestMetrics {
@@ -22,7 +24,7 @@ impl RequestMetrics {
                 "Number of HTTP requests, partitioned by status code, method, and host.",
             ),
             &["code", "method", "host"],
-        )?;
+        );
         let duration = HistogramVec::new(
             HistogramOpts::new(
                 "rest_client_request_duration_seconds",
@@ -32,10 +34,11 @@ impl RequestMetrics {
                 0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0,
             ]),
             &["verb", "host"],
-        )?;
-        registry.register(Box::new(requests.clone()))?;
-        registry.register(Box::new(duration.clone()))?;
-        Ok(Self { requests, duration })
+        );
+        Ok(Self {
+            requests: register(registry, requests)?,
+            duration: register(registry, duration)?,
+        })
     }
 
     /// Notes one finished request; `code` is `<error>` where no answer came, as client-go has it.

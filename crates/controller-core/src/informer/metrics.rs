@@ -2,6 +2,8 @@
 
 use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
 
+use crate::metrics::register;
+
 /// The metric families; one set a process.
 #[derive(Clone, Debug)]
 pub struct InformerMetrics {
@@ -23,19 +25,12 @@ pub struct ResourceMetrics {
 
 impl InformerMetrics {
     /// Creates the families and adds them to `registry`; an error if it has them already.
-    pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let counter = |name: &str, help: &str| -> Result<IntCounterVec, prometheus::Error> {
-            let family = IntCounterVec::new(Opts::new(name, help), &["resource"])?;
-            registry.register(Box::new(family.clone()))?;
-            Ok(family)
-        };
-        let objects = IntGaugeVec::new(
-            Opts::new("informer_objects", "Objects in the informer's store"),
-            &["resource"],
-        )?;
-        registry.register(Box::new(objects.clone()))?;
+    pub fn register(registry: &Registry) -> prometheus::Result<Self> {
+        let counter =
+            |name, help| register(registry, IntCounterVec::new(Opts::new(name, help), &["resource"]));
+        let objects = Opts::new("informer_objects", "Objects in the informer's store");
         Ok(Self {
-            objects,
+            objects: register(registry, IntGaugeVec::new(objects, &["resource"]))?,
             events: counter("informer_events_total", "Changes of objects received by watch")?,
             relists: counter(
                 "informer_relists_total",

@@ -1,11 +1,11 @@
 //! Gauges that are computed when they are asked for, so that they are never stale.
 
-use prometheus::core::{Collector, Desc};
+use prometheus::core::{Atomic, AtomicI64, Collector, Desc, GenericGauge};
 use prometheus::proto::MetricFamily;
-use prometheus::{IntGauge, Registry};
+use prometheus::{Opts, Registry};
 
-struct AtScrape<const N: usize, F> {
-    gauges: [IntGauge; N],
+struct AtScrape<P: Atomic, F> {
+    gauges: Vec<GenericGauge<P>>,
     values: F,
 }
 
@@ -16,26 +16,32 @@ pub fn at_scrape<const N: usize>(
     gauges: [(&str, &str); N],
     values: impl Fn() -> Option<[i64; N]> + Send + Sync + 'static,
 ) -> prometheus::Result<()> {
-    let made: Vec<_> = gauges
-        .into_iter()
-        .map(|(name, help)| IntGauge::new(name, help))
-        .collect::<prometheus::Result<_>>()?;
-    // As many as were asked for.
-    let Ok(gauges) = <[IntGauge; N]>::try_from(made) else {
-        return Ok(());
-    };
+    let gauges = gauges.map(|(name, help)| Opts::new(name, help));
+    at_scrape_of::<AtomicI64, N>(registry, gauges, values)
+}
+
+/// The same, for gauges of any type and with labels.
+pub(crate) fn at_scrape_of<P: Atomic + 'static, const N: usize>(
+    registry: &Registry,
+    gauges: [Opts; N],
+    values: impl Fn() -> Option<[P::T; N]> + Send + Sync + 'static,
+) -> prometheus::Result<()> {
+    let gauges = gauges.into_iter().map(GenericGauge::<P>::with_opts);
+    let gauges = gauges.collect::<prometheus::Result<_>>()?;
     registry.register(Box::new(AtScrape { gauges, values }))
 }
 
-impl<const N: usize, F: Fn() -> Option<[i64; N]> + Send + Sync> Collector for AtScrape<N, F> {
+impl<P, F, const N: usize> Collector for AtScrape<P, F>
+where
+    P: Atomic,
+    F: Fn() -> Option<[P::T; N]> + Send + Sync,
+{
     fn desc(&self) -> Vec<&Desc> {
         self.gauges.iter().flat_map(Collector::desc).collect()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        let Some(values) = (self.values)() else {
-            return Vec::new();
-        };
+        let values = (self.values)().into_iter().flatten();
         let gauges = self.gauges.iter().zip(values);
         gauges
             .flat_map(|(gauge, value)| {

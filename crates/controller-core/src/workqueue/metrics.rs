@@ -5,14 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use prometheus::core::{Collector, Desc};
-use prometheus::proto::MetricFamily;
-use prometheus::{
-    Gauge, Histogram, HistogramOpts, IntCounter, IntGauge, Opts, Registry, exponential_buckets,
-};
+use prometheus::core::AtomicF64;
+use prometheus::{Histogram, HistogramOpts, IntCounter, IntGauge, Opts, Registry, exponential_buckets};
 use tokio::time::Instant;
 
 use crate::clock::Clock;
+use crate::metrics::{at_scrape_of, register};
 
 /// One queue's metrics; cheap to clone.
 #[derive(Clone, Debug)]
@@ -33,14 +31,6 @@ struct Running {
     since: BTreeMap<u64, Instant>,
 }
 
-/// Computed when asked, so that they are never stale.
-struct AtScrape {
-    clock: Clock,
-    running: Arc<Mutex<Running>>,
-    unfinished: Gauge,
-    longest: Gauge,
-}
-
 impl QueueMetrics {
     /// Makes the metrics of the queue `name` and registers them.
     pub fn register(registry: &Registry, clock: Clock, name: &str) -> prometheus::Result<Self> {
@@ -48,15 +38,35 @@ impl QueueMetrics {
         let histogram = |metric: &str, help: &str| {
             // Kubernetes' buckets: 10 ns to 10 s.
             let buckets = exponential_buckets(1e-8, 10.0, 10)?;
-            Histogram::with_opts(HistogramOpts::from(opts(metric, help)).buckets(buckets))
+            let options = HistogramOpts::from(opts(metric, help)).buckets(buckets);
+            register(registry, Histogram::with_opts(options))
         };
         let running = Arc::new(Mutex::new(Running::default()));
-        let metrics = Self {
-            depth: IntGauge::with_opts(opts("workqueue_depth", "Current depth of workqueue"))?,
-            adds: IntCounter::with_opts(opts(
+        let (asked, at) = (Arc::clone(&running), clock.clone());
+        let gauges = [
+            opts(
+                "workqueue_unfinished_work_seconds",
+                "How many seconds of work has done that is in progress and hasn't been observed by work_duration. \
+                 Large values indicate stuck threads. One can deduce the number of stuck threads by observing the \
+                 rate at which this increases.",
+            ),
+            opts(
+                "workqueue_longest_running_processor_seconds",
+                "How many seconds has the longest running processor for workqueue been running.",
+            ),
+        ];
+        at_scrape_of::<AtomicF64, 2>(registry, gauges, move || {
+            let (running, now) = (asked.lock(), at.instant());
+            Some([running.unfinished(now), running.longest(now)].map(|time| time.as_secs_f64()))
+        })?;
+        let counter = |metric, help| register(registry, IntCounter::with_opts(opts(metric, help)));
+        let depth = IntGauge::with_opts(opts("workqueue_depth", "Current depth of workqueue"));
+        Ok(Self {
+            depth: register(registry, depth)?,
+            adds: counter(
                 "workqueue_adds_total",
                 "Total number of adds handled by workqueue",
-            ))?,
+            )?,
             queue_duration: histogram(
                 "workqueue_queue_duration_seconds",
                 "How long in seconds an item stays in workqueue before being requested.",
@@ -65,33 +75,13 @@ impl QueueMetrics {
                 "workqueue_work_duration_seconds",
                 "How long in seconds processing an item from workqueue takes.",
             )?,
-            retries: IntCounter::with_opts(opts(
+            retries: counter(
                 "workqueue_retries_total",
                 "Total number of retries handled by workqueue",
-            ))?,
-            running: Arc::clone(&running),
-            clock: clock.clone(),
-        };
-        registry.register(Box::new(metrics.depth.clone()))?;
-        registry.register(Box::new(metrics.adds.clone()))?;
-        registry.register(Box::new(metrics.queue_duration.clone()))?;
-        registry.register(Box::new(metrics.work_duration.clone()))?;
-        registry.register(Box::new(metrics.retries.clone()))?;
-        registry.register(Box::new(AtScrape {
-            clock,
+            )?,
             running,
-            unfinished: Gauge::with_opts(opts(
-                "workqueue_unfinished_work_seconds",
-                "How many seconds of work has done that is in progress and hasn't been observed by work_duration. \
-                 Large values indicate stuck threads. One can deduce the number of stuck threads by observing the \
-                 rate at which this increases.",
-            ))?,
-            longest: Gauge::with_opts(opts(
-                "workqueue_longest_running_processor_seconds",
-                "How many seconds has the longest running processor for workqueue been running.",
-            ))?,
-        }))?;
-        Ok(metrics)
+            clock,
+        })
     }
 
     /// For how long the longest run has been going on; zero when there is none.
@@ -144,25 +134,5 @@ impl Running {
             .values()
             .map(|began| now.saturating_duration_since(*began))
             .sum()
-    }
-}
-
-impl Collector for AtScrape {
-    fn desc(&self) -> Vec<&Desc> {
-        [&self.unfinished, &self.longest]
-            .into_iter()
-            .flat_map(Collector::desc)
-            .collect()
-    }
-
-    fn collect(&self) -> Vec<MetricFamily> {
-        let now = self.clock.instant();
-        let running = self.running.lock();
-        self.unfinished.set(running.unfinished(now).as_secs_f64());
-        self.longest.set(running.longest(now).as_secs_f64());
-        [&self.unfinished, &self.longest]
-            .into_iter()
-            .flat_map(Collector::collect)
-            .collect()
     }
 }
