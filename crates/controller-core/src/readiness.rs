@@ -18,12 +18,11 @@ pub struct Readiness(Arc<Mutex<Questions>>);
 
 /// The checks behind `/livez`: no worker is stuck. A task that ends early ends the process, so there is
 /// nothing to ask about tasks. Cheap to clone; all clones share the checks.
-#[derive(Clone, Default)]
-pub struct Liveness(Arc<Mutex<Vec<QueueProbe>>>);
+#[derive(Clone, Debug, Default)]
+pub struct Liveness(Readiness);
 
-type Answer<T> = Box<dyn Fn() -> T + Send>;
 /// A name and what to ask.
-type Question<T> = (Arc<str>, Answer<T>);
+type Question<T> = (Arc<str>, Box<dyn Fn() -> T + Send>);
 
 #[derive(Default)]
 struct Questions {
@@ -31,29 +30,11 @@ struct Questions {
     notes: Vec<Question<Vec<String>>>,
 }
 
-struct QueueProbe {
-    name: Arc<str>,
-    longest_running: Answer<Duration>,
-}
-
-/// The state of some checks at one moment.
+/// The state of some checks at one moment, each with its name: why it fails, or what there is to note.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    checks: Vec<Named>,
-    notes: Vec<Note>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Named {
-    name: Arc<str>,
-    /// Why it fails; `None` when it does not.
-    failing: Option<String>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Note {
-    key: Arc<str>,
-    text: String,
+    checks: Vec<(Arc<str>, Result<(), String>)>,
+    notes: Vec<(Arc<str>, Vec<String>)>,
 }
 
 impl Readiness {
@@ -77,22 +58,18 @@ impl Readiness {
     /// All checks and notes now, in the order in which they were added.
     pub fn report(&self) -> Report {
         let questions = self.0.lock();
-        let checks = questions.checks.iter().map(|(name, answer)| Named {
-            name: Arc::clone(name),
-            failing: answer().err(),
-        });
-        let notes = questions.notes.iter().flat_map(|(key, texts)| {
-            let note = |text| Note {
-                key: Arc::clone(key),
-                text,
-            };
-            texts().into_iter().map(note).collect::<Vec<_>>()
-        });
         Report {
-            checks: checks.collect(),
-            notes: notes.collect(),
+            checks: ask(&questions.checks),
+            notes: ask(&questions.notes),
         }
     }
+}
+
+fn ask<T>(questions: &[Question<T>]) -> Vec<(Arc<str>, T)> {
+    let answered = questions
+        .iter()
+        .map(|(name, answer)| (Arc::clone(name), answer()));
+    answered.collect()
 }
 
 impl Liveness {
@@ -104,29 +81,20 @@ impl Liveness {
     /// Adds a queue. `longest_running` answers for how long the item has been processed that is being
     /// processed for the longest time; zero when none is. It is called for every report and must not call back
     /// into this `Liveness`.
-    pub fn queue(&self, name: impl Into<Arc<str>>, longest_running: impl Fn() -> Duration + Send + 'static) {
-        let longest_running = Box::new(longest_running);
-        self.0.lock().push(QueueProbe {
-            name: name.into(),
-            longest_running,
-        });
+    pub fn queue(&self, name: &str, longest_running: impl Fn() -> Duration + Send + 'static) {
+        self.0
+            .check(format!("queue-{name}"), move || match longest_running() {
+                running if running <= STUCK_AFTER => Ok(()),
+                running => Err(format!(
+                    "a worker is busy with one item for {} s",
+                    running.as_secs()
+                )),
+            });
     }
 
     /// All checks now, in the order in which they were added.
     pub fn report(&self) -> Report {
-        let queues = self.0.lock();
-        let checks = queues.iter().map(|queue| {
-            let running = (queue.longest_running)();
-            Named {
-                name: format!("queue-{}", queue.name).into(),
-                failing: (running > STUCK_AFTER)
-                    .then(|| format!("a worker is busy with one item for {} s", running.as_secs())),
-            }
-        });
-        Report {
-            checks: checks.collect(),
-            notes: Vec::new(),
-        }
+        self.0.report()
     }
 }
 
@@ -136,16 +104,10 @@ impl fmt::Debug for Readiness {
     }
 }
 
-impl fmt::Debug for Liveness {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Liveness").field(&self.report()).finish()
-    }
-}
-
 impl Report {
     /// Whether no check fails. Notes do not count.
     pub fn passed(&self) -> bool {
-        self.checks.iter().all(|check| check.failing.is_none())
+        self.checks.iter().all(|(_, answer)| answer.is_ok())
     }
 
     /// The answer of the endpoint `endpoint` (`readyz`), in the form of the API server's health checks.
@@ -157,15 +119,15 @@ impl Report {
             return "ok".to_owned();
         }
         let mut text = String::new();
-        for Named { name, failing } in &self.checks {
-            match failing {
-                Some(why) => line(&mut text, format_args!("[-]{name} failed: {why}")),
-                None if verbose => line(&mut text, format_args!("[+]{name} ok")),
-                None => {}
+        for (name, answer) in &self.checks {
+            match answer {
+                Err(why) => line(&mut text, format_args!("[-]{name} failed: {why}")),
+                Ok(()) if verbose => line(&mut text, format_args!("[+]{name} ok")),
+                Ok(()) => {}
             }
         }
-        if verbose {
-            for Note { key, text: note } in &self.notes {
+        for (key, notes) in self.notes.iter().filter(|_| verbose) {
+            for note in notes {
                 line(&mut text, format_args!("[!]{key}: {note}"));
             }
         }
