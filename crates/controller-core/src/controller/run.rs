@@ -1,9 +1,9 @@
 //! The asynchronous part: performs what the loop asks for.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::StreamExt;
+use futures::future::OptionFuture;
 use futures::stream::FuturesUnordered;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -183,7 +183,7 @@ impl<C: Controller> Driver<C> {
                     draining = true;
                     self.event_loop.lock().drain();
                 }
-                () = lost(term.as_ref()) => {}
+                Some(()) = OptionFuture::from(term.as_ref().map(Term::lost)) => {}
                 next = leadership.lead(), if term.is_none() && !draining => {
                     tracing::info!(controller = C::NAME, "working");
                     term = Some(next);
@@ -193,17 +193,10 @@ impl<C: Controller> Driver<C> {
                     self.hear(|event_loop, now| event_loop.completed(id, completed, now));
                 }
                 () = self.woken.notified() => {}
-                () = self.wait(again) => {}
+                Some(()) = OptionFuture::from(again.map(|wait| self.clock.sleep(wait))) => {}
             }
             // A long queue of keys that need nothing must not keep the thread from everybody else.
             tokio::task::consume_budget().await;
-        }
-    }
-
-    async fn wait(&self, again: Option<Duration>) {
-        match again {
-            Some(wait) => self.clock.sleep(wait).await,
-            None => std::future::pending().await,
         }
     }
 
@@ -278,12 +271,4 @@ fn queue_metrics(env: &Env, name: &'static str) -> prometheus::Result<QueueMetri
     let watched = metrics.clone();
     env.liveness.queue(name, move || watched.longest_running());
     Ok(metrics)
-}
-
-/// Completes when the term is over; never without one.
-async fn lost(term: Option<&Term>) {
-    match term {
-        Some(term) => term.lost().await,
-        None => std::future::pending().await,
-    }
 }

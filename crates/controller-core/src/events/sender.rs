@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures::future::OptionFuture;
 use k8s_openapi::api::events::v1::{Event as EventObject, EventSeries};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kube::api::{Patch, PatchParams, PostParams};
@@ -98,11 +99,11 @@ impl EventSender {
     /// The next request to make; `None` once the process stops or nobody is left to publish.
     async fn next_write(&mut self, shutdown: &Shutdown) -> Option<Write> {
         loop {
-            let due = self.ledger.next_due();
+            let due = self.ledger.next_due().map(|due| self.clock.sleep_until(due));
             let write = tokio::select! {
                 biased;
                 () = shutdown.draining() => return None,
-                () = sleep_until(&self.clock, due) => self.ledger.due(self.clock.instant()),
+                Some(()) = OptionFuture::from(due) => self.ledger.due(self.clock.instant()),
                 occurrence = self.occurrences.recv() => {
                     self.ledger.observe(occurrence?, self.clock.instant())
                 }
@@ -256,11 +257,4 @@ fn is_dns_subdomain(name: &str) -> bool {
                 && label.ends_with(alphanumeric)
                 && label.chars().all(|c| alphanumeric(c) || c == '-')
         })
-}
-
-async fn sleep_until(clock: &Clock, at: Option<Instant>) {
-    match at {
-        Some(at) => clock.sleep_until(at).await,
-        None => std::future::pending().await,
-    }
 }

@@ -10,6 +10,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::future::OptionFuture;
 use http::Request;
 use http_body::Frame;
 use kube::Client;
@@ -82,21 +83,15 @@ impl WatchHealth {
     pub(super) async fn proven(&mut self) {
         loop {
             let since = *self.since.borrow_and_update();
-            let proven_at = since
-                .filter(|_| since != self.told)
-                .map(|since| since + HEALTHY_AFTER);
+            let untold = since.filter(|_| since != self.told);
+            let proven = untold.map(|since| self.clock.sleep_until(since + HEALTHY_AFTER));
             tokio::select! {
                 biased;
                 changed = self.since.changed() => if changed.is_err() {
                     // The client is gone, and every watch with it.
                     std::future::pending::<()>().await;
                 },
-                () = async {
-                    match proven_at {
-                        Some(at) => self.clock.sleep_until(at).await,
-                        None => std::future::pending().await,
-                    }
-                } => {
+                Some(()) = OptionFuture::from(proven) => {
                     self.told = since;
                     return;
                 }
