@@ -65,11 +65,6 @@ impl Clock {
         Instant::now()
     }
 
-    /// How long until wall time `at`; zero when it has passed.
-    pub fn until(&self, at: Timestamp) -> Duration {
-        Duration::try_from(at.duration_since(self.now())).unwrap_or(Duration::ZERO)
-    }
-
     /// Completes after `duration`.
     pub async fn sleep(&self, duration: Duration) {
         tokio::time::sleep(duration).await;
@@ -107,8 +102,6 @@ mod tests {
         let clock = Clock::starting_at(at("2026-01-01T00:00:00Z"));
         clock.sleep(Duration::from_hours(1)).await;
         assert_eq!(clock.now(), at("2026-01-01T01:00:00Z"));
-        assert_eq!(clock.until(at("2026-01-01T01:00:05Z")), Duration::from_secs(5));
-        assert_eq!(clock.until(at("2025-01-01T00:00:00Z")), Duration::ZERO);
     }
 
     #[test]

@@ -117,18 +117,18 @@ fn subscriber<W>(
 where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
-    let timer = WallTime(clock.clone());
+    let clock = clock.clone();
     let builder = SubscriberBuilder::default()
         .with_env_filter(filter)
         .with_writer(writer)
         .with_ansi(color);
     match format {
-        LogFormat::Text => Box::new(builder.with_timer(timer).finish()),
+        LogFormat::Text => Box::new(builder.with_timer(clock).finish()),
         LogFormat::Json => Box::new(
             builder
                 .with_ansi(false)
                 .fmt_fields(JsonFields::new())
-                .event_format(FlatJson { timer })
+                .event_format(FlatJson { clock })
                 .finish(),
         ),
     }
@@ -150,24 +150,16 @@ fn log_panic(info: &PanicHookInfo<'_>) {
 }
 
 /// UTC with microseconds, from the process' one clock.
-struct WallTime(Clock);
-
-impl WallTime {
-    fn now(&self) -> String {
-        format!("{:.6}", self.0.now())
-    }
-}
-
-impl FormatTime for WallTime {
+impl FormatTime for Clock {
     fn format_time(&self, w: &mut Writer<'_>) -> fmt::Result {
-        w.write_str(&self.now())
+        write!(w, "{:.6}", self.now())
     }
 }
 
 /// `{"timestamp":…,"level":…,"target":…,"message":…,…}`: the fields of the event and of all its spans side by side,
 /// an inner one in place of an outer one of the same name.
 struct FlatJson {
-    timer: WallTime,
+    clock: Clock,
 }
 
 /// A field of these names gives way to the line's own.
@@ -202,7 +194,7 @@ where
         let written = (|| {
             let mut json = serde_json::Serializer::new(&mut line);
             let mut map = json.serialize_map(None)?;
-            map.serialize_entry("timestamp", &self.timer.now())?;
+            map.serialize_entry("timestamp", &format_args!("{:.6}", self.clock.now()))?;
             map.serialize_entry("level", metadata.level().as_str())?;
             map.serialize_entry("target", metadata.target())?;
             if let Some(message) = message {

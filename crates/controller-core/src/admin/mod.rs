@@ -24,7 +24,7 @@ use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
-use tower::ServiceExt;
+use tower::{BoxError, ServiceExt};
 
 use self::tls::Tls;
 use crate::clock::Clock;
@@ -194,8 +194,6 @@ impl AdminServer {
         }
     }
 }
-
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 async fn answer(stream: TcpStream, tls: Option<Arc<Tls>>, router: Router) -> Result<(), BoxError> {
     match tls {

@@ -129,7 +129,8 @@ fn setup_error(url: &str, error: kube::Error) -> Error {
 
 async fn load(options: &ConnectOptions) -> Result<kube::Config, Error> {
     if let Some(path) = &options.kubeconfig {
-        return from_file(path, options).await;
+        let kubeconfig = Kubeconfig::read_from(path).map_err(|error| unusable(path, error))?;
+        return from_kubeconfig(kubeconfig, path, options).await;
     }
     if std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() {
         match kube::Config::incluster() {
@@ -146,27 +147,22 @@ async fn load(options: &ConnectOptions) -> Result<kube::Config, Error> {
         {
             Err(Error::NotConfigured)
         }
-        Err(KubeconfigError::ReadConfig(source, path)) => Err(Error::Unreadable { path, source }),
-        Err(source) => Err(Error::Kubeconfig {
-            path: PathBuf::from("$KUBECONFIG"),
-            source: Box::new(source),
-        }),
+        Err(error) => Err(unusable(Path::new("$KUBECONFIG"), error)),
+    }
+}
+
+fn unusable(path: &Path, error: KubeconfigError) -> Error {
+    match error {
+        KubeconfigError::ReadConfig(source, path) => Error::Unreadable { path, source },
+        error => Error::Kubeconfig {
+            path: path.to_owned(),
+            source: Box::new(error),
+        },
     }
 }
 
 fn has_kubeconfig() -> bool {
     std::env::var_os("KUBECONFIG").is_some()
-}
-
-async fn from_file(path: &Path, options: &ConnectOptions) -> Result<kube::Config, Error> {
-    match Kubeconfig::read_from(path) {
-        Ok(kubeconfig) => from_kubeconfig(kubeconfig, path, options).await,
-        Err(KubeconfigError::ReadConfig(source, path)) => Err(Error::Unreadable { path, source }),
-        Err(source) => Err(Error::Kubeconfig {
-            path: path.to_owned(),
-            source: Box::new(source),
-        }),
-    }
 }
 
 async fn from_kubeconfig(
@@ -181,10 +177,7 @@ async fn from_kubeconfig(
     let authority = authority_file(&kubeconfig, options.context.as_deref());
     let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &selection)
         .await
-        .map_err(|source| Error::Kubeconfig {
-            path: path.to_owned(),
-            source: Box::new(source),
-        })?;
+        .map_err(|error| unusable(path, error))?;
     config.root_cert_file = authority;
     Ok(config)
 }

@@ -40,11 +40,12 @@ impl Layers {
             }));
     }
 
-    pub(super) fn add(&mut self, key: &str, origin: Origin, value: Value) {
+    /// Adds what `text` says of `property`.
+    pub(super) fn add(&mut self, property: &Property, origin: Origin, text: &str) {
         self.settings.push(Setting {
-            key: key.to_owned(),
+            key: property.key.clone(),
             origin,
-            value,
+            value: property.read(text),
         });
     }
 

@@ -207,20 +207,12 @@ fn read_layers(
     }
     for property in properties {
         if let Some(text) = env(&property.env) {
-            layers.add(
-                &property.key,
-                Origin::Environment(property.env.clone()),
-                property.read(&text),
-            );
+            layers.add(property, Origin::Environment(property.env.clone()), &text);
         }
     }
     for property in properties {
         if let Some(text) = flag(&property.flag) {
-            layers.add(
-                &property.key,
-                Origin::Flag(property.flag.clone()),
-                property.read(&text),
-            );
+            layers.add(property, Origin::Flag(property.flag.clone()), &text);
         }
     }
     layers

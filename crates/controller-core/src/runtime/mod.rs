@@ -141,39 +141,27 @@ fn run<A: App>(
         .enable_all()
         .thread_name(A::ABOUT.name)
         .build()?;
-    match command {
-        Command::ConfigSchema => {
-            let schema = serde_json::to_string_pretty(&config_schema::<A::Config>())?;
-            say(&mut std::io::stdout(), &format!("{schema}\n"));
-            Ok(ExitCode::SUCCESS)
-        }
-        Command::Extra(name, matches) => {
-            let (clock, metrics) = (Clock::system(), Metrics::new(build::<A>())?);
-            telemetry::init(
-                config.common().log_format,
-                "warn",
-                &clock,
-                metrics.tasks_panicked().clone(),
-            )?;
-            let printed = runtime.block_on(process::subcommand::<A>(&name, &matches, config))?;
-            say(&mut std::io::stdout(), &printed);
-            Ok(ExitCode::SUCCESS)
-        }
-        Command::Run => {
-            let (clock, metrics) = (Clock::system(), Metrics::new(build::<A>())?);
-            let common = config.common();
-            telemetry::init(
-                common.log_format,
-                &common.log_level,
-                &clock,
-                metrics.tasks_panicked().clone(),
-            )?;
-            let code = runtime.block_on(process::serve::<A>(config, clock, &metrics));
-            // A blocking DNS look-up must not hold the exit up.
-            runtime.shutdown_timeout(Duration::from_millis(100));
-            code
-        }
+    if let Command::ConfigSchema = command {
+        let schema = serde_json::to_string_pretty(&config_schema::<A::Config>())?;
+        say(&mut std::io::stdout(), &format!("{schema}\n"));
+        return Ok(ExitCode::SUCCESS);
     }
+    let (clock, metrics) = (Clock::system(), Metrics::new(build::<A>())?);
+    let common = config.common();
+    let level = match command {
+        Command::Run => &common.log_level,
+        _ => "warn",
+    };
+    telemetry::init(common.log_format, level, &clock, metrics.tasks_panicked().clone())?;
+    if let Command::Extra(name, matches) = command {
+        let printed = runtime.block_on(process::subcommand::<A>(&name, &matches, config))?;
+        say(&mut std::io::stdout(), &printed);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let code = runtime.block_on(process::serve::<A>(config, clock, &metrics));
+    // A blocking DNS look-up must not hold the exit up.
+    runtime.shutdown_timeout(Duration::from_millis(100));
+    code
 }
 
 const fn build<A: App>() -> Build {
