@@ -5,15 +5,12 @@ use std::collections::BTreeMap;
 use std::ops::Add;
 use std::time::Duration;
 
+use derive_where::derive_where;
+
 /// What was said, each with its time. A value: whoever calls says what time it is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive_where(Default)]
 pub struct Said<K, T = Duration>(BTreeMap<K, T>);
-
-impl<K, T> Default for Said<K, T> {
-    fn default() -> Self {
-        Self(BTreeMap::new())
-    }
-}
 
 impl<K: Ord, T: Copy + Ord + Add<Duration, Output = T>> Said<K, T> {
     /// Whether to say `what` now: not if it was said less than `every` ago. It counts as said then.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use derive_where::derive_where;
 use jiff::Timestamp;
 
 use super::mutation::Phase;
@@ -12,19 +13,13 @@ use super::{
 use crate::api::CallFailed;
 
 /// Answers that serve other keys, too, each until its time.
+#[derive_where(Default)]
 pub(super) struct Answers<C: Controller> {
     known: BTreeMap<C::Question, (Reply<AnswerOf<C>>, Duration)>,
     until: BTreeSet<(Duration, C::Question)>,
 }
 
 impl<C: Controller> Answers<C> {
-    pub(super) const fn new() -> Self {
-        Self {
-            known: BTreeMap::new(),
-            until: BTreeSet::new(),
-        }
-    }
-
     pub(super) fn get(&self, question: &C::Question) -> Option<&Reply<AnswerOf<C>>> {
         self.known.get(question).map(|(reply, _)| reply)
     }
@@ -96,19 +91,16 @@ impl<C: Controller> Loop<C> {
         };
         let is_pending = self.mutate(&write, phase, now);
         self.learn(key, Learnt::Outcome(&write, &outcome), now);
-        match &outcome {
-            Outcome::Accepted(accepted) => {
-                let description = write.describe();
-                self.told
-                    .push(Told::Wrote(key.clone(), write.object(), description));
-                if let (true, Some(version)) = (is_pending, accepted.version) {
-                    self.last_id += 1;
-                    let shown_within = self.controller.shown_within(&write);
-                    let by = (now.uptime.saturating_add(shown_within), self.last_id);
-                    self.overdue.insert(by, (write.clone(), version));
-                }
+        if let Outcome::Accepted(accepted) = &outcome {
+            let description = write.describe();
+            self.told
+                .push(Told::Wrote(key.clone(), write.object(), description));
+            if let (true, Some(version)) = (is_pending, accepted.version) {
+                self.last_id += 1;
+                let shown_within = self.controller.shown_within(&write);
+                let by = (now.uptime.saturating_add(shown_within), self.last_id);
+                self.overdue.insert(by, (write.clone(), version));
             }
-            Outcome::Failed(_) | Outcome::Planned => {}
         }
         // The pass may have ended with its term.
         let Some(pass) = self.passes.get_mut(key).filter(|held| held.number == pass) else {
@@ -145,7 +137,7 @@ impl<C: Controller> Loop<C> {
         now: Now,
         mut answer: impl FnMut(&C::Question) -> (Result<AnswerOf<C>, CallFailed>, Option<Timestamp>),
     ) -> Step<C> {
-        let mut pass = Pass::new(0);
+        let mut pass = Pass::default();
         loop {
             let step = self.next(key, &pass, now);
             let Step::Read(questions) = &step else { return step };

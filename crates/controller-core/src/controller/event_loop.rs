@@ -89,11 +89,11 @@ impl<C: Controller> Loop<C> {
             memory: C::Memory::default(),
             passes: BTreeMap::new(),
             runnable: VecDeque::new(),
-            line: Line::new(),
+            line: Line::default(),
             in_flight: BTreeMap::new(),
             last_id: 0,
             askers: BTreeMap::new(),
-            answers: Answers::new(),
+            answers: Answers::default(),
             busy: BTreeSet::new(),
             overdue: BTreeMap::new(),
             plans: BTreeMap::new(),
@@ -261,7 +261,11 @@ impl<C: Controller> Loop<C> {
         let mut open = queues.filter(|queue| queue.is_open(leading));
         let key = open.find_map(|queue| queue.begin(now))?;
         self.last_pass += 1;
-        self.passes.insert(key.clone(), Pass::new(self.last_pass));
+        let pass = Pass {
+            number: self.last_pass,
+            ..Pass::default()
+        };
+        self.passes.insert(key.clone(), pass);
         Some(key)
     }
 
@@ -337,7 +341,7 @@ impl<C: Controller> Loop<C> {
 
     /// What `next` would say of `key` in a new pass; for tests.
     pub fn next_of(&self, key: &C::Key, now: Now) -> Step<C> {
-        self.next(key, &Pass::new(0), now)
+        self.next(key, &Pass::default(), now)
     }
 
     /// The answer to `question` that serves other keys, too; for tests.

@@ -31,7 +31,7 @@ pub async fn explain<C: Controller, T>(
         wall: clock.now(),
         uptime: clock.instant() - origin,
     };
-    let mut pass = Pass::new(0);
+    let mut pass = Pass::default();
     loop {
         let questions = match explain(&pass, now())? {
             Explained::Text(text) => return Ok(text),

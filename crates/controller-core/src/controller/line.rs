@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use derive_where::derive_where;
+
 /// The client-side limit on requests.
 pub trait Limit {
     /// Takes a permit, and tells in how long it is there.
@@ -20,7 +22,7 @@ pub(super) enum Turn {
 }
 
 /// The line. It holds no more permits than passes, so that no permit is lost and none is owed without end.
-#[derive(Clone, Debug)]
+#[derive_where(Default)]
 pub(super) struct Line<K> {
     /// Passes that have sent a write: what they send next goes before what others begin.
     begun: VecDeque<K>,
@@ -32,15 +34,6 @@ pub(super) struct Line<K> {
 }
 
 impl<K: PartialEq> Line<K> {
-    pub(super) const fn new() -> Self {
-        Self {
-            begun: VecDeque::new(),
-            fresh: VecDeque::new(),
-            blocked: Vec::new(),
-            permits: VecDeque::new(),
-        }
-    }
-
     /// How many passes wait for a permit.
     pub(super) fn len(&self) -> usize {
         self.begun.len() + self.fresh.len()

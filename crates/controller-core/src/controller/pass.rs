@@ -164,8 +164,8 @@ impl Default for Asking {
     }
 }
 
-/// What has happened in the pass of a key, from the queue to [`Step::Done`].
-#[derive_where(Clone, Debug)]
+/// What has happened in the pass of a key, from the queue to [`Step::Done`]; nothing yet by default.
+#[derive_where(Clone, Debug, Default)]
 pub struct Pass<C: Controller> {
     /// Tells it from other passes of the key.
     pub(super) number: u64,
@@ -194,21 +194,6 @@ impl<A> Reply<A> {
 }
 
 impl<C: Controller> Pass<C> {
-    /// A pass in which nothing has happened yet.
-    pub const fn new(number: u64) -> Self {
-        Self {
-            number,
-            answers: Vec::new(),
-            outcomes: Vec::new(),
-            asking: Vec::new(),
-            sending: Vec::new(),
-            effects: 0,
-            failed: None,
-            waits_since: None,
-            parked: false,
-        }
-    }
-
     /// The last answer to `question` in this pass.
     pub fn answer(&self, question: &C::Question) -> Option<&Reply<AnswerOf<C>>> {
         let mut latest = self.answers.iter().rev();

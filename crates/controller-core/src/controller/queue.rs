@@ -135,8 +135,8 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
             added: HashMap::new(),
             processing: BTreeMap::new(),
             parked: 0,
-            timers: Timers::new(),
-            delays: Timers::new(),
+            timers: Timers::default(),
+            delays: Timers::default(),
             after: HashMap::new(),
             failures: HashMap::new(),
             retries: match queue.retry {

@@ -3,21 +3,17 @@
 use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
 
+use derive_where::derive_where;
+
 /// The times of keys.
 #[derive(Clone, Debug)]
+#[derive_where(Default)]
 pub(super) struct Timers<K, T> {
     by_time: BTreeSet<(T, K)>,
     by_key: HashMap<K, T>,
 }
 
 impl<K: Clone + Ord + Hash, T: Copy + Ord> Timers<K, T> {
-    pub(super) fn new() -> Self {
-        Self {
-            by_time: BTreeSet::new(),
-            by_key: HashMap::new(),
-        }
-    }
-
     pub(super) fn set(&mut self, key: K, at: T) {
         if let Some(known) = self.by_key.insert(key.clone(), at) {
             if known == at {

@@ -134,7 +134,7 @@ async fn tell_health<C: Controller>(
     }
 }
 
-impl<C: Watches<V>, V: View> Handler<V> for Driver<C> {
+impl<C: Watches<V>, V: View> Handler<V> for Arc<Driver<C>> {
     /// A write of ours may have been accepted between the change of the store and its telling: what the store holds now
     /// is told, so that the memory is never set back.
     fn on_change(&self, change: Change<'_, V>, store: &Store<V>) {

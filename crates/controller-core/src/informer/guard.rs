@@ -1,9 +1,9 @@
 //! Decoding that cannot fail: one bad object never fails its page or its watch (CORE-3, CORE-15).
 
 use std::borrow::Cow;
-use std::fmt;
 use std::sync::Arc;
 
+use derive_where::derive_where;
 use kube::Resource;
 use kube::core::DynamicResourceScope;
 use kube::core::{ObjectList, ObjectMeta};
@@ -20,9 +20,11 @@ use crate::meta::Uid;
 /// An object as kube's `watcher` sees it: the identity that can be read of any JSON, and the object or
 /// what is wrong with it.
 #[derive(Clone)]
+#[derive_where(Debug)]
 pub(super) struct Guarded<W> {
     /// `name`, `namespace`, `uid`, `resourceVersion`, `deletionTimestamp`; nothing else.
     meta: ObjectMeta,
+    #[derive_where(skip)]
     object: Result<W, DecodeError>,
 }
 
@@ -186,16 +188,6 @@ impl<W: Wire> Resource for Guarded<W> {
 
     fn meta_mut(&mut self) -> &mut ObjectMeta {
         &mut self.meta
-    }
-}
-
-impl<W> fmt::Debug for Guarded<W> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Guarded")
-            .field("namespace", &self.meta.namespace)
-            .field("name", &self.meta.name)
-            .field("error", &self.object.as_ref().err())
-            .finish_non_exhaustive()
     }
 }
 

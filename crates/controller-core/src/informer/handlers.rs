@@ -70,13 +70,3 @@ pub trait Handler<V: View>: Send + Sync {
         let _ = store;
     }
 }
-
-impl<V: View, H: Handler<V> + ?Sized> Handler<V> for Arc<H> {
-    fn on_change(&self, change: Change<'_, V>, store: &Store<V>) {
-        (**self).on_change(change, store);
-    }
-
-    fn on_synced(&self, store: &Store<V>) {
-        (**self).on_synced(store);
-    }
-}

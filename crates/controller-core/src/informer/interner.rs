@@ -3,7 +3,6 @@
 use std::any::{Any, TypeId};
 use std::borrow::Borrow;
 use std::collections::{HashMap, HashSet};
-use std::fmt;
 use std::hash::Hash;
 use std::sync::Arc;
 
@@ -89,14 +88,6 @@ impl<T: Eq + Hash + ?Sized> Pool<T> {
         }
         self.held.insert(Arc::clone(&new));
         new
-    }
-}
-
-impl fmt::Debug for Interner {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Interner")
-            .field("strings", &self.len())
-            .finish_non_exhaustive()
     }
 }
 

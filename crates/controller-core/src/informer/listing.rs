@@ -3,6 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use derive_where::derive_where;
+
 use super::handlers::Delta;
 use super::source::{Observed, Skipped};
 use super::store::{ByKey, Content, Held, Revision, Store};
@@ -13,6 +15,7 @@ use crate::meta::ObjectKey;
 ///
 /// An item equal to what the store holds shares the store's copy, so a relist of an unchanged cluster
 /// costs no second set of views.
+#[derive_where(Default)]
 pub(super) struct Listing<V: View> {
     /// The step at which it began.
     began: u64,
@@ -27,9 +30,7 @@ impl<V: View> Listing<V> {
     pub(super) fn new(began: u64) -> Self {
         Self {
             began,
-            told: 0,
-            objects: HashMap::new(),
-            kept: HashSet::new(),
+            ..Self::default()
         }
     }
 

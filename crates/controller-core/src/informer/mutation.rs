@@ -33,7 +33,6 @@
 //! All this relies on three things. A write names the uid of its object, or creates the object. Writes that are in
 //! flight at the same time are about the same object. Lists have no `resourceVersion`.
 
-use std::fmt;
 use std::sync::Arc;
 
 use super::handlers::Delta;
@@ -176,16 +175,5 @@ impl<V: View> Store<V> {
             change(mutation, held.as_ref(), step);
             held
         });
-    }
-}
-
-impl<V> fmt::Debug for Effect<V> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Object(_) => "Object",
-            Self::Patch(_) => "Patch",
-            Self::Deleted => "Deleted",
-            Self::Nothing => "Nothing",
-        })
     }
 }

@@ -3,12 +3,15 @@
 
 use std::sync::Arc;
 
+use derive_where::derive_where;
+
 use super::mutation::{Freshness, Patch};
 use super::store::{Held, Revision};
 use super::view::View;
 use crate::meta::Uid;
 
 /// What is recorded under one name.
+#[derive_where(Default)]
 pub(super) struct Mutation<V> {
     /// How many requests are in flight that may change the object.
     pub(super) writes: usize,
@@ -326,16 +329,4 @@ impl<V> Write<V> {
 /// Whether who has told of every change up to version `told` has told of this one, too. 0 is no version.
 const fn is_told(version: u64, told: u64) -> bool {
     version != 0 && version <= told
-}
-
-impl<V> Default for Mutation<V> {
-    fn default() -> Self {
-        Self {
-            writes: 0,
-            about: None,
-            unknown: None,
-            gone: Vec::new(),
-            overlay: None,
-        }
-    }
 }

@@ -1,8 +1,7 @@
 //! The informer itself: source → writer → store → handlers.
 
 use std::collections::HashMap;
-use std::fmt;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
 use tokio::sync::watch;
@@ -77,11 +76,13 @@ impl InformerState {
 impl<S: Source> Informer<S> {
     /// An informer with an empty store and no handlers. Nothing happens before [`Informer::run`].
     pub fn new(source: S, clock: Clock, metrics: ResourceMetrics) -> Self {
-        let writer = Writer::new();
+        let writer = Writer::default();
+        // Processes do not start at the same nanosecond; a test's clock always starts at the same.
+        let seed = (clock.now().as_nanosecond(), &metrics.resource);
+        let seed = BuildHasherDefault::<DefaultHasher>::default().hash_one(seed);
         Self {
             source,
-            // Processes do not start at the same nanosecond; a test's clock always starts at the same.
-            backoff: Backoff::seeded(jitter_seed(&clock, &metrics.resource)),
+            backoff: Backoff::seeded(seed),
             clock,
             metrics,
             handlers: Vec::new(),
@@ -256,21 +257,5 @@ impl<S: Source> Informer<S> {
             self.state.send_modify(|state| state.last_error = Some(error));
         }
         self.clock.sleep(wait).await;
-    }
-}
-
-fn jitter_seed(clock: &Clock, resource: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    clock.now().as_nanosecond().hash(&mut hasher);
-    resource.hash(&mut hasher);
-    hasher.finish()
-}
-
-impl<S: Source> fmt::Debug for Informer<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Informer")
-            .field("resource", &self.metrics.resource)
-            .field("store", &self.store)
-            .finish_non_exhaustive()
     }
 }

@@ -4,9 +4,10 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt;
-use futures::future::BoxFuture;
+use futures::StreamExt;
+use futures::stream::{self, BoxStream};
 
+use super::store::number;
 use super::view::{DecodeError, View};
 use crate::meta::{ObjectKey, Uid};
 
@@ -21,22 +22,16 @@ pub trait Source: Send + 'static {
 }
 
 /// A source of any kind.
-pub struct BoxSource<V: View>(Box<dyn AnySource<V>>);
-
-trait AnySource<V>: Send {
-    fn next(&mut self) -> BoxFuture<'_, SourceEvent<V>>;
-}
-
-impl<S: Source> AnySource<S::View> for S {
-    fn next(&mut self) -> BoxFuture<'_, SourceEvent<S::View>> {
-        Source::next(self).boxed()
-    }
-}
+pub struct BoxSource<V: View>(BoxStream<'static, SourceEvent<V>>);
 
 impl<V: View> BoxSource<V> {
     /// The same source, its type forgotten.
     pub fn new(source: impl Source<View = V>) -> Self {
-        Self(Box::new(source))
+        let events = stream::unfold(
+            source,
+            |mut source| async move { Some((source.next().await, source)) },
+        );
+        Self(events.boxed())
     }
 }
 
@@ -44,7 +39,11 @@ impl<V: View> Source for BoxSource<V> {
     type View = V;
 
     async fn next(&mut self) -> SourceEvent<V> {
-        self.0.next().await
+        match self.0.next().await {
+            Some(event) => event,
+            // Unreachable: the stream has no end.
+            None => std::future::pending().await,
+        }
     }
 }
 
@@ -101,8 +100,7 @@ pub struct Observed<V> {
 impl<V> Observed<V> {
     /// The version as a number; 0 if it is none.
     pub fn number(&self) -> u64 {
-        let version = self.version.as_deref();
-        version.and_then(|version| version.parse().ok()).unwrap_or(0)
+        number(self.version.as_deref())
     }
 }
 

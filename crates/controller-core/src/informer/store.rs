@@ -7,6 +7,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+use derive_where::derive_where;
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::sync::watch;
 
@@ -23,14 +24,17 @@ const FEW: usize = 1024;
 /// Every call answers for one moment; two calls may see different ones.
 ///
 /// It holds what the watch showed. A controller may tell it of its own writes, too: see [`mutation`](super::mutation).
+#[derive_where(Clone, Default)]
 pub struct Store<V: View>(Arc<Shared<V>>);
 
+#[derive_where(Default)]
 struct Shared<V: View> {
     content: RwLock<Content<V>>,
     synced: watch::Sender<bool>,
 }
 
 /// Objects and indexes, which always agree.
+#[derive_where(Default)]
 pub(super) struct Content<V: View> {
     objects: HashMap<ByKey<V>, Revision>,
     index: HashMap<V::Index, Posting<V>>,
@@ -51,6 +55,7 @@ pub(super) struct Revision {
 }
 
 /// An object at one version.
+#[derive_where(Clone)]
 pub(super) struct Held<V> {
     pub(super) view: Arc<V>,
     pub(super) at: Revision,
@@ -66,19 +71,6 @@ enum Posting<V> {
 }
 
 impl<V: View> Store<V> {
-    pub(super) fn new() -> Self {
-        Self(Arc::new(Shared {
-            content: RwLock::new(Content {
-                objects: HashMap::new(),
-                index: HashMap::new(),
-                mutations: HashMap::new(),
-                told: 0,
-                steps: 0,
-            }),
-            synced: watch::Sender::new(false),
-        }))
-    }
-
     /// The object of this name.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<V>> {
         let content = self.0.content.read();
@@ -288,15 +280,6 @@ impl<V: View> Posting<V> {
     }
 }
 
-impl<V> Clone for Held<V> {
-    fn clone(&self) -> Self {
-        Self {
-            view: Arc::clone(&self.view),
-            at: self.at.clone(),
-        }
-    }
-}
-
 impl<V: View> Held<V> {
     pub(super) fn new(view: Arc<V>, uid: Uid, version: Option<&str>) -> Self {
         let version = number(version);
@@ -331,12 +314,6 @@ impl<V: View> Hash for ByKey<V> {
 impl<V: View> Borrow<ObjectKey> for ByKey<V> {
     fn borrow(&self) -> &ObjectKey {
         self.0.key()
-    }
-}
-
-impl<V: View> Clone for Store<V> {
-    fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
     }
 }
 
@@ -391,7 +368,7 @@ mod tests {
 
     #[test]
     fn an_index_value_without_objects_takes_no_memory() {
-        let store = Store::new();
+        let store = Store::default();
         for name in ["c", "a", "b"] {
             put(&store, name, 1);
         }
@@ -406,7 +383,7 @@ mod tests {
 
     #[test]
     fn an_updated_view_is_found_under_its_index_at_once() {
-        let store = Store::new();
+        let store = Store::default();
         put(&store, "a", 1);
         put(&store, "a", 3);
         assert_eq!(names(&store, 1), [""; 0]);

@@ -1,6 +1,5 @@
 //! The source over kube's `watcher`, with JSON views.
 
-use std::fmt;
 use std::sync::Arc;
 
 use futures::StreamExt;
@@ -110,14 +109,6 @@ impl<W: Wire> Source for WatcherSource<W> {
             },
             () = self.health.proven() => SourceEvent::Healthy,
         }
-    }
-}
-
-impl<W: Wire> fmt::Debug for WatcherSource<W> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WatcherSource")
-            .field("resource", &self.resource)
-            .finish_non_exhaustive()
     }
 }
 

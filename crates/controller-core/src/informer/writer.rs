@@ -1,7 +1,8 @@
 //! What becomes of a store when its source tells something.
 
-use std::fmt;
 use std::sync::Arc;
+
+use derive_where::derive_where;
 
 use super::handlers::Delta;
 use super::listing::Listing;
@@ -15,19 +16,18 @@ const NO_LIST: u64 = 0;
 
 /// Keeps a [`Store`] equal to what a source tells, event by event: an [`Informer`](super::Informer) without the source
 /// and the handlers. kube-rs has one of the same name. Only our own writes change the store besides.
+#[derive_where(Debug, Default)]
 pub struct Writer<V: View> {
     store: Store<V>,
     /// The list under way, if any.
+    #[derive_where(skip(Debug))]
     listing: Option<Listing<V>>,
 }
 
 impl<V: View> Writer<V> {
     /// The writer of a new, empty store.
     pub fn new() -> Self {
-        Self {
-            store: Store::new(),
-            listing: None,
-        }
+        Self::default()
     }
 
     /// A handle on the store.
@@ -120,20 +120,5 @@ impl<V: View> Content<V> {
         }
         let told = self.told;
         self.mutate(&key, |mutation, held, _| mutation.removed(held, &uid, told))
-    }
-}
-
-impl<V: View> Default for Writer<V> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl<V: View> fmt::Debug for Writer<V> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Writer")
-            .field("store", &self.store)
-            .field("listing", &self.is_listing())
-            .finish()
     }
 }

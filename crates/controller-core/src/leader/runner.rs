@@ -1,6 +1,6 @@
 //! The loop around the rule: look, decide, write; renew while leading, wait while not.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -44,8 +44,8 @@ pub struct Elector {
     observed: Option<Observed>,
     /// Whether the Lease may name us as holder: a write whose answer we did not wait for counts.
     claimed: bool,
-    request_complaint: Complaint,
-    watch_complaint: Complaint,
+    request_complaints: Complaints,
+    watch_complaints: Complaints,
 }
 
 /// What an attempt came to.
@@ -56,15 +56,12 @@ enum Outcome {
     Theirs(Instant),
 }
 
-/// Says the same failure once a minute.
-#[derive(Default)]
-pub(super) struct Complaint {
-    said: Said<String, Instant>,
-}
+/// Failures that were logged lately.
+type Complaints = Said<String, Instant>;
 
 /// An elector for the Lease that `config` names, and what the process sees of it.
 ///
-/// `config` must be [valid](ElectionConfig::validate). The elector needs get, create and update on leases;
+/// The settings in `config` must go together: see [`ElectionConfig`]. The elector needs get, create and update on leases;
 /// list and watch make a released Lease change hands at once instead of at the next look.
 pub fn elector(
     client: kube::Client,
@@ -75,8 +72,7 @@ pub fn elector(
     let terms = Terms::new(clock.clone(), metrics.leading);
     let status = watch::Sender::new(Status::default());
     let leadership = Leadership::new(terms.fence(), status.subscribe());
-    let mut identity = DefaultHasher::new();
-    config.identity.hash(&mut identity);
+    let seed = BuildHasherDefault::<DefaultHasher>::default().hash_one(&config.identity);
     let elector = Elector {
         requests: Requests::new(client, clock.clone(), &config),
         config,
@@ -84,11 +80,11 @@ pub fn elector(
         terms,
         status,
         slow_path: metrics.slow_path,
-        jitter: StdRng::seed_from_u64(identity.finish()),
+        jitter: StdRng::seed_from_u64(seed),
         observed: None,
         claimed: false,
-        request_complaint: Complaint::default(),
-        watch_complaint: Complaint::default(),
+        request_complaints: Complaints::default(),
+        watch_complaints: Complaints::default(),
     };
     (elector, leadership)
 }
@@ -139,7 +135,7 @@ impl Elector {
             };
             tokio::select! {
                 biased;
-                () = freed(&mut events, &mut self.watch_complaint, &self.clock) => {}
+                () = freed(&mut events, &mut self.watch_complaints, &self.clock) => {}
                 () = self.clock.sleep_until(look_at) => {}
             }
         }
@@ -293,7 +289,7 @@ impl Elector {
         });
         if let Some(trouble) = &trouble {
             let now = self.clock.instant();
-            self.request_complaint.say(&trouble.text, now);
+            complain(&mut self.request_complaints, &trouble.text, now);
         }
         self.status.send_if_modified(|status| {
             let changed = status.trouble != trouble;
@@ -310,24 +306,23 @@ impl Elector {
     }
 }
 
-impl Complaint {
-    fn say(&mut self, text: &str, now: Instant) {
-        if self.said.is_due(text, COMPLAIN_EVERY, now) {
-            tracing::warn!(error = text, "leader election");
-        }
+/// Logs the same failure once a minute.
+fn complain(complaints: &mut Complaints, text: &str, now: Instant) {
+    if complaints.is_due(text, COMPLAIN_EVERY, now) {
+        tracing::warn!(error = text, "leader election");
     }
 }
 
 /// Completes when the watch says that the Lease was released or deleted: a reason to look, no more.
 ///
 /// A watch that fails says nothing; polling goes on.
-async fn freed(events: &mut Events, complaint: &mut Complaint, clock: &Clock) {
+async fn freed(events: &mut Events, complaints: &mut Complaints, clock: &Clock) {
     while let Some(event) = events.next().await {
         match event {
             Ok(Event::Apply(lease) | Event::InitApply(lease)) if lease.record.holder().is_none() => return,
             Ok(Event::Delete(_)) => return,
             Ok(_) => {}
-            Err(error) => complaint.say(&Chain(&error).to_string(), clock.instant()),
+            Err(error) => complain(complaints, &Chain(&error).to_string(), clock.instant()),
         }
     }
     std::future::pending::<()>().await;
