@@ -4,17 +4,17 @@
 //! `cargo run -p controller-core --example dimmer -- --leader-elect=false`.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::future::Future;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use controller_core::api::Verb;
 use controller_core::args::{About, COMMIT};
 use controller_core::config::CommonConfig;
 use controller_core::controller::{
-    self, Context, Controller, Description, Learnt, Look, Mutation, Object, Observed, Outcome, Queue,
-    Reading, Request, Step, Wake, Watches, Watching,
+    self, Context, Controller, Description, Learnt, Look, Mutation, Object, Observed, Outcome, Reading,
+    Request, Step, Watches, Watching, requests_beside,
 };
 use controller_core::events::Recorder;
 use controller_core::informer::{
@@ -23,14 +23,9 @@ use controller_core::informer::{
 use controller_core::meta::ObjectKey;
 use controller_core::runtime::{self, App, Env, Failure};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::Resource;
 use kube::api::{GetParams, Patch, PatchParams};
-use kube::core::Request as Http;
 use serde::Deserialize;
 use serde_json::json;
-
-/// When to look again at a lamp that the cache does not show yet.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// What the store keeps of a lamp.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,13 +42,7 @@ pub struct Lamp {
 #[derive(Clone, Debug, Deserialize)]
 pub struct LampWire {
     #[serde(default)]
-    data: Option<Brightness>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-struct Brightness {
-    wanted: Option<String>,
-    shines: Option<String>,
+    data: BTreeMap<String, String>,
 }
 
 impl View for Lamp {
@@ -64,25 +53,25 @@ impl View for Lamp {
     }
 }
 
+impl LampWire {
+    fn number(&self, name: &str) -> Option<u8> {
+        self.data.get(name)?.parse().ok()
+    }
+}
+
 impl Wire for LampWire {
     type View = Lamp;
 
     /// Other `ConfigMap`s are no lamps.
     fn is_kept(&self) -> bool {
-        self.data.as_ref().is_some_and(|data| data.wanted.is_some())
+        self.number("wanted").is_some()
     }
 
     fn into_view(self, lamp: Identity, _: &Interner) -> Result<Lamp, DecodeError> {
-        let number = |text: Option<String>| {
-            let text = text.unwrap_or_else(|| "0".to_owned());
-            let error = |_| DecodeError::Unrepresentable(format!("{text:?} is no brightness"));
-            text.parse().map_err(error)
-        };
-        let (wanted, shines) = self.data.map_or((None, None), |data| (data.wanted, data.shines));
         Ok(Lamp {
             key: lamp.key,
-            wanted: number(wanted)?,
-            shines: number(shines)?,
+            wanted: self.number("wanted").unwrap_or(0),
+            shines: self.number("shines").unwrap_or(0),
         })
     }
 }
@@ -105,7 +94,7 @@ impl controller::Question for Question {
 
     fn request(&self) -> Request {
         let Self(lamp) = self;
-        let get = lamps_beside(lamp).get(&lamp.name, &GetParams::default());
+        let get = requests_beside::<ConfigMap>(lamp).get(&lamp.name, &GetParams::default());
         Request::new(Verb::Get, "configmaps", lamp, get)
     }
 
@@ -126,7 +115,8 @@ pub struct Dim {
 impl controller::Write for Dim {
     fn request(&self) -> Request {
         let patch = Patch::Merge(json!({"data": {"shines": self.shines.to_string()}}));
-        let patch = lamps_beside(&self.lamp).patch(&self.lamp.name, &PatchParams::default(), &patch);
+        let lamps = requests_beside::<ConfigMap>(&self.lamp);
+        let patch = lamps.patch(&self.lamp.name, &PatchParams::default(), &patch);
         Request::new(Verb::Patch, "configmaps", &self.lamp, patch)
     }
 
@@ -138,16 +128,9 @@ impl controller::Write for Dim {
     }
 
     fn describe(&self) -> Description {
-        Description {
-            action: "dim",
-            text: format!("brightness set to {}", self.shines),
-            is_planned: true,
-        }
+        let (action, text) = ("dim", format!("brightness set to {}", self.shines));
+        Description { action, text }
     }
-}
-
-fn lamps_beside(lamp: &ObjectKey) -> Http {
-    Http::new(ConfigMap::url_path(&(), lamp.namespace.as_deref()))
 }
 
 /// The binary, and its controller.
@@ -173,40 +156,18 @@ impl Controller for Dimmer {
 
     const NAME: &'static str = "dimmer";
 
-    fn queues(&self) -> Vec<Queue> {
-        vec![Queue {
-            name: Some("lamps"),
-            ..Queue::FIFO
-        }]
-    }
-
     fn observe(&self, cx: &mut Context<'_, Self>, observed: Observed<'_, Self>) {
-        match observed {
-            // The passes of the last term have ended where they were.
-            Observed::Leading(true) => {
-                for lamp in cx.stores.snapshot() {
-                    cx.out.wake(lamp.key.clone());
-                }
-            }
-            Observed::Overdue(dim) => cx.out.wake(dim.lamp.clone()),
-            Observed::Leading(false) | Observed::Synced | Observed::Watching(..) => {}
+        if let Observed::Overdue(dim) = observed {
+            cx.out.wake(dim.lamp.clone());
         }
     }
 
     fn next(&self, look: &Look<'_, Self>, key: &ObjectKey) -> Step<Self> {
-        let Some(lamp) = look.stores.get(key) else {
-            return Step::Done(vec![]);
-        };
         if look.stores.freshness(key) == Freshness::Unknown {
             // Nobody knows what became of our last write.
-            let question = Question(key.clone());
-            return match look.pass.answer(&question) {
-                None => Step::Read(vec![question]),
-                // It has found another lamp of this name: the watch will tell.
-                Some(_) => Step::Done(vec![(key.clone(), Wake::Within(LOOK_AGAIN))]),
-            };
+            return look.read_again(key, Question(key.clone()));
         }
-        match step(&lamp) {
+        match look.stores.get(key).and_then(|lamp| step(&lamp)) {
             Some(shines) => Step::Write(vec![Dim {
                 lamp: key.clone(),
                 shines,

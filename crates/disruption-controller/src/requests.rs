@@ -296,11 +296,7 @@ impl controller::Write for Write {
                 format!("condition reset: DisruptionTarget since {}", reset.target.since),
             ),
         };
-        Description {
-            action,
-            text,
-            is_planned: true,
-        }
+        Description { action, text }
     }
 }
 

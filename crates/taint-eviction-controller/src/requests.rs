@@ -146,7 +146,6 @@ impl controller::Write for Write {
         }
     }
 
-    /// A dry run counts an eviction once, by its delete.
     fn describe(&self) -> Description {
         let because = why_evicted(self.eviction());
         let (action, what) = match self {
@@ -156,8 +155,12 @@ impl controller::Write for Write {
         Description {
             action,
             text: format!("{what}: {because}"),
-            is_planned: !self.is_mark(),
         }
+    }
+
+    /// A dry run counts an eviction once, by its delete.
+    fn is_planned(&self) -> bool {
+        !self.is_mark()
     }
 }
 

@@ -6,13 +6,11 @@
 //! | TAF-5 | `request` | `tests/sync/expiry.rs::one_fresh_read_and_one_delete_of_just_that_state` |
 
 use controller_core::api::Verb;
-use controller_core::controller::{self, Description, Object, Request};
+use controller_core::controller::{self, Description, Object, Request, requests_beside};
 use controller_core::informer::Observed;
 use controller_core::meta::ObjectKey;
 use k8s_openapi::api::batch::v1::Job;
-use kube::Resource;
 use kube::api::{DeleteParams, GetParams, Preconditions, PropagationPolicy};
-use kube::core::Request as Http;
 
 use crate::decide::Deletion;
 use crate::view::{JobView, JobWire};
@@ -28,7 +26,7 @@ impl controller::Question for Question {
 
     fn request(&self) -> Request {
         let Self(job) = self;
-        let get = jobs_beside(job).get(&job.name, &GetParams::default());
+        let get = requests_beside::<Job>(job).get(&job.name, &GetParams::default());
         Request::new(Verb::Get, RESOURCE, job, get)
     }
 
@@ -48,7 +46,7 @@ impl controller::Write for Deletion {
             }),
             ..DeleteParams::default()
         };
-        let delete = jobs_beside(&self.job).delete(&self.job.name, &params);
+        let delete = requests_beside::<Job>(&self.job).delete(&self.job.name, &params);
         Request::new(Verb::Delete, RESOURCE, &self.job, delete)
     }
 
@@ -64,11 +62,6 @@ impl controller::Write for Deletion {
         Description {
             action: "delete",
             text: format!("Job deleted: finished at {finish}, expired at {expiry}"),
-            is_planned: true,
         }
     }
-}
-
-fn jobs_beside(job: &ObjectKey) -> Http {
-    Http::new(Job::url_path(&(), job.namespace.as_deref()))
 }

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use controller_core::controller::{
     Context, Controller, Driver, Learnt, Look, Mutation, Observed, Outcome, Queue, Reading, Step, Wake,
@@ -22,9 +21,6 @@ use crate::{NAME, Stores, TtlController, metrics};
 
 /// Name of the queue in the metrics, as upstream has it.
 const QUEUE: &str = "ttlcontroller";
-
-/// When to look again at a node that the cache does not show yet.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// What is looked at.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -87,13 +83,7 @@ impl Controller for TtlController {
             return Step::Done(vec![]);
         };
         if stores.nodes.freshness(node) == Freshness::Unknown || memory.unnamed.contains(node) {
-            let question = Question::Node(node.clone());
-            return match look.pass.answer(&question).map(|reply| reply.value.is_ok()) {
-                None => Step::Read(vec![question]),
-                Some(false) => Step::Done(vec![]),
-                // The API server has another node of this name than the cache: the watch will tell.
-                Some(true) => Step::Done(vec![(key.clone(), Wake::Within(LOOK_AGAIN))]),
-            };
+            return look.read_again(key, Question::Node(node.clone()));
         }
         let desired = (!self.remove).then(|| step.desired_ttl_seconds());
         let Some(plan) = plan(&view, desired) else {

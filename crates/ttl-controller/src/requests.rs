@@ -131,11 +131,7 @@ impl controller::Write for Plan {
             ),
             (Some(seconds), replaces) => ("annotate", format!("TTL set to {seconds} s, was {replaces}")),
         };
-        Description {
-            action,
-            text,
-            is_planned: true,
-        }
+        Description { action, text }
     }
 }
 

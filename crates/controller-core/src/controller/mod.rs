@@ -3,16 +3,7 @@
 //! A [`Controller`] says what it watches, what it remembers, what it would do next, and how that is phrased as a
 //! request. It has no client, clock, lock or task. The [`Loop`] asks it, and is a value too: it holds the queues, the
 //! passes and the requests in flight. [`run`] is the thin asynchronous part: it performs the loop's effects.
-//!
-//! ```text
-//!  watch ─▶ view ─▶ store ──▶ changed, observe ─▶ wakes ─▶ queue ─▶ ┌───────────────── Loop ─────────────────┐
-//!                    ▲                                              │ step = next(look, key)                 │
-//!                    │ our own accepted writes, until               │   Done(wakes) → over, or again later   │
-//!                    │ the watch shows them                         │   Note(n)     → learn, ask again       │
-//!                    └──────────────────────────────────────────────│   Read(q…)    → effect, learn, again   │
-//!                         run (async, thin): performs effects ◀──── │   Write(w…)   → effect, learn, again   │
-//!                                              completed(…) ──────▶ └────────────────────────────────────────┘
-//! ```
+//! `docs/architecture.md` draws it.
 //!
 //! | file | answers |
 //! |---|---|
@@ -66,12 +57,15 @@ pub use self::pass::{
     Accepted, Ask, Asking, Description, Failed, Learnt, Now, Object, Outcome, Pass, Reply, Step, Wake,
 };
 pub use self::queue::{Order, Queue, Retry, RetryLimit};
-pub use self::request::{Request, Sender};
+pub use self::request::{Request, Sender, requests_beside};
 pub use self::run::{Driver, ask_and_run, run};
 pub use self::watching::Watching;
 use crate::api::CallFailed;
 use crate::events::Recorder;
 use crate::informer::{Change, View};
+
+/// When to look again at an object of which a read has told, and the cache does not yet.
+const READ_AGAIN: Duration = Duration::from_secs(1);
 
 /// A controller. What it holds itself never changes: its configuration, and handles of its metrics.
 pub trait Controller: Sized + Debug + Send + Sync + 'static {
@@ -93,8 +87,13 @@ pub trait Controller: Sized + Debug + Send + Sync + 'static {
     /// The name of the binary, for the log.
     const NAME: &'static str;
 
-    /// Its queues, the most urgent first.
-    fn queues(&self) -> Vec<Queue>;
+    /// Its queues, the most urgent first; one that has its name, unless said otherwise.
+    fn queues(&self) -> Vec<Queue> {
+        vec![Queue {
+            name: Some(Self::NAME),
+            ..Queue::FIFO
+        }]
+    }
 
     /// Which of [`queues`](Self::queues) holds `key`.
     fn queue_of(&self, key: &Self::Key) -> usize {
@@ -196,6 +195,11 @@ pub trait Write: Clone + Debug + PartialEq + Send + Sync {
 
     /// What it is for people.
     fn describe(&self) -> Description;
+
+    /// Whether a dry run counts it; not where it is a step towards another write.
+    fn is_planned(&self) -> bool {
+        true
+    }
 }
 
 /// What a question of this controller tells.
@@ -252,6 +256,16 @@ impl<C: Controller> Look<'_, C> {
     /// The answer to `question` that another key has got lately; see [`Asking::shared_for`].
     pub fn shared(&self, question: &C::Question) -> Option<&Reply<AnswerOf<C>>> {
         self.answers.get(question)
+    }
+
+    /// What to do where nobody knows what became of our last write: `question` reads the object of `key` again. An
+    /// answer that leaves it unknown is about another object of this name: the watch will tell.
+    pub fn read_again(&self, key: &C::Key, question: C::Question) -> Step<C> {
+        match self.pass.answer(&question).map(|reply| reply.value.is_ok()) {
+            None => Step::Read(vec![question]),
+            Some(false) => Step::Done(vec![]),
+            Some(true) => Step::Done(vec![(key.clone(), Wake::Within(READ_AGAIN))]),
+        }
     }
 }
 

@@ -130,8 +130,6 @@ pub struct Description {
     pub action: &'static str,
     /// What is written, and why.
     pub text: String,
-    /// Whether a dry run counts it; not where it is a step towards another write.
-    pub is_planned: bool,
 }
 
 /// Which object a write changes: no two writes of one object are on their way at the same time.

@@ -202,10 +202,9 @@ impl<C: Controller> Loop<C> {
         let plan = self.plans.entry(key.clone()).or_default();
         if !plan.contains(&write) {
             plan.push(write.clone());
-            let description = write.describe();
-            if description.is_planned {
-                self.told
-                    .push(Told::Planned(key.clone(), write.object(), description));
+            if write.is_planned() {
+                let planned = Told::Planned(key.clone(), write.object(), write.describe());
+                self.told.push(planned);
             }
         }
         self.learn(key, Learnt::Outcome(&write, &Outcome::Planned), now);

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use jiff::Timestamp;
+use kube::Resource;
 use kube::client::Body;
 
 use super::{Accepted, Question, Write};
@@ -12,7 +13,7 @@ use crate::api::limits::{AnswerWithin, Permitted};
 use crate::api::{Call, CallFailed, Caller, Verb};
 use crate::informer::read_meta;
 use crate::leader::{LeaseLost, Term};
-use crate::meta::Uid;
+use crate::meta::{ObjectKey, Uid};
 
 /// A request as data.
 #[derive(Debug)]
@@ -44,6 +45,11 @@ impl Request {
             answer_within: None,
         }
     }
+}
+
+/// Makes requests for objects of `K` in the namespace of `object`.
+pub fn requests_beside<K: Resource<DynamicType = ()>>(object: &ObjectKey) -> kube::core::Request {
+    kube::core::Request::new(K::url_path(&(), object.namespace.as_deref()))
 }
 
 /// Who sends the requests of a controller.

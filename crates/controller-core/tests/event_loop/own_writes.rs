@@ -343,5 +343,5 @@ fn what_was_written_is_told_by_its_event_and_its_description() {
         })
         .collect();
     assert_eq!(told, ["ns/lamp shines 1", "ns/lamp: dim brightness set to 1"]);
-    assert_eq!(Dimmer.queues()[0].name, Some("lamps"));
+    assert_eq!(Dimmer.queues()[0].name, Some("dimmer"));
 }

@@ -127,8 +127,8 @@ async fn each_step_is_one_request_and_a_change_wakes() {
     };
     let (ended, ()) = futures::join!(world.run(), others);
     ended.unwrap();
-    assert!(world.metric("workqueue_depth{name=\"lamps\"} 0"));
-    assert!(world.metric("workqueue_retries_total{name=\"lamps\"} 0"));
+    assert!(world.metric("workqueue_depth{name=\"dimmer\"} 0"));
+    assert!(world.metric("workqueue_retries_total{name=\"dimmer\"} 0"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -133,8 +133,11 @@ impl controller::Write for W {
         Description {
             action: "set",
             text: self.0.to_owned(),
-            is_planned: !self.0.starts_with("step"),
         }
+    }
+
+    fn is_planned(&self) -> bool {
+        !self.0.starts_with("step")
     }
 }
 

@@ -174,11 +174,7 @@ impl controller::Write for Write {
             }
             Self::GiveBack(claim, step) => given_back(claim, step),
         };
-        Description {
-            action,
-            text,
-            is_planned: true,
-        }
+        Description { action, text }
     }
 }
 
