@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use controller_core::informer::Interner;
-use serde::Deserialize;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 /// The longest name of a label, without its prefix, and the longest value. Source: `apimachinery/pkg/util/validation`.
 const LONGEST_NAME: usize = 63;
@@ -50,26 +50,6 @@ enum Test {
     DoesNotExist,
 }
 
-/// A `metav1.LabelSelector` on the wire.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct SelectorWire {
-    #[serde(default)]
-    match_labels: Option<BTreeMap<String, String>>,
-    #[serde(default)]
-    match_expressions: Option<Vec<ExpressionWire>>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-struct ExpressionWire {
-    #[serde(default)]
-    key: String,
-    #[serde(default)]
-    operator: String,
-    #[serde(default)]
-    values: Option<Vec<String>>,
-}
-
 impl Labels {
     /// Those of `labels`, with shared strings.
     pub fn new(labels: &BTreeMap<String, String>, interner: &Interner) -> Self {
@@ -92,14 +72,16 @@ impl Labels {
 }
 
 impl Selector {
-    /// Compiles `wire`; no selector at all selects nothing, an empty one everything.
-    pub fn compile(wire: Option<&SelectorWire>, interner: &Interner) -> Self {
-        let Some(wire) = wire else { return Self::Nothing };
-        let equal = wire.match_labels.iter().flatten().map(|(key, value)| {
+    /// Compiles `selector`; no selector at all selects nothing, an empty one everything.
+    pub fn compile(selector: Option<&LabelSelector>, interner: &Interner) -> Self {
+        let Some(selector) = selector else {
+            return Self::Nothing;
+        };
+        let equal = selector.match_labels.iter().flatten().map(|(key, value)| {
             let values = std::slice::from_ref(value);
             Requirement::new(key, "In", values, interner)
         });
-        let expressions = wire.match_expressions.iter().flatten().map(|expression| {
+        let expressions = selector.match_expressions.iter().flatten().map(|expression| {
             let values = expression.values.as_deref().unwrap_or_default();
             Requirement::new(&expression.key, &expression.operator, values, interner)
         });
@@ -242,7 +224,7 @@ mod tests {
     use super::*;
 
     fn compiled(selector: Value) -> Selector {
-        let wire: Option<SelectorWire> = serde_json::from_value(selector).unwrap();
+        let wire: Option<LabelSelector> = serde_json::from_value(selector).unwrap();
         Selector::compile(wire.as_ref(), &Interner::new())
     }
 

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use controller_core::informer::View;
 use controller_core::meta::{ObjectKey, OwnerRef, Uid};
 use jiff::Timestamp;
+use serde::Deserialize;
 
 pub use self::wire::{PdbWire, PodWire, WorkloadWire};
 use crate::selector::{Labels, Selector};
@@ -80,7 +81,8 @@ pub struct PdbView {
 }
 
 /// An `IntOrString`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[serde(from = "serde_json::Value")]
 pub enum Amount {
     /// So many pods.
     Int(i64),

@@ -6,140 +6,109 @@ use std::sync::Arc;
 use controller_core::informer::{DecodeError, Identity, Interner, OwnerWire, Wire, time};
 use controller_core::meta::OwnerRef;
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde_json::Value;
 
 use super::{
     Amount, Condition, DISRUPTION_ALLOWED, DISRUPTION_TARGET, DisruptionTarget, PdbView, PodView, Status,
     WorkloadView,
 };
-use crate::selector::{Labels, Selector, SelectorWire};
+use crate::selector::{Labels, Selector};
 
 /// What the API server fills in for `spec.replicas`.
 const DEFAULT_REPLICAS: i64 = 1;
 
 /// What is decoded of a pod.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
 pub struct PodWire {
-    #[serde(default)]
     metadata: Metadata,
-    #[serde(default)]
     status: PodStatusWire,
 }
 
 /// What is decoded of a budget.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
 pub struct PdbWire {
-    #[serde(default)]
     metadata: Metadata,
-    #[serde(default)]
     spec: PdbSpecWire,
-    #[serde(default)]
     status: PdbStatusWire,
 }
 
 /// What is decoded of a workload.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
 pub struct WorkloadWire {
-    #[serde(default)]
     metadata: Metadata,
-    #[serde(default)]
     spec: WorkloadSpecWire,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase")]
 struct Metadata {
-    #[serde(default)]
     generation: Option<i64>,
-    #[serde(default)]
     labels: Option<BTreeMap<String, String>>,
-    #[serde(default)]
     owner_references: Option<Vec<OwnerWire>>,
-    #[serde(default, deserialize_with = "time")]
+    #[serde(deserialize_with = "time")]
     creation_timestamp: Option<Timestamp>,
-    #[serde(default)]
     deletion_timestamp: Option<IgnoredAny>,
-    #[serde(default)]
     managed_fields: Option<Vec<ManagerWire>>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
 struct ManagerWire {
-    #[serde(default)]
     manager: Option<String>,
-    #[serde(default)]
     subresource: Option<String>,
-    #[serde(default, deserialize_with = "time")]
+    #[serde(deserialize_with = "time")]
     time: Option<Timestamp>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
 struct PodStatusWire {
-    #[serde(default)]
     phase: Option<String>,
-    #[serde(default)]
     conditions: Option<Vec<ConditionWire>>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 struct ConditionWire {
-    #[serde(rename = "type", default)]
+    #[serde(rename = "type")]
     kind: String,
-    #[serde(default)]
     status: String,
-    #[serde(default)]
     reason: Option<String>,
-    #[serde(default)]
     message: Option<String>,
-    #[serde(default)]
     observed_generation: Option<i64>,
-    #[serde(default, deserialize_with = "time")]
+    #[serde(deserialize_with = "time")]
     last_transition_time: Option<Timestamp>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase")]
 struct PdbSpecWire {
-    #[serde(default)]
-    selector: Option<SelectorWire>,
-    #[serde(default)]
-    min_available: Option<AmountWire>,
-    #[serde(default)]
-    max_unavailable: Option<AmountWire>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(untagged)]
-enum AmountWire {
-    Int(i64),
-    Text(String),
-    Other(IgnoredAny),
+    selector: Option<LabelSelector>,
+    min_available: Option<Amount>,
+    max_unavailable: Option<Amount>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase")]
 struct PdbStatusWire {
-    #[serde(default)]
     observed_generation: Option<i64>,
-    #[serde(default)]
     disruptions_allowed: Option<i64>,
-    #[serde(default)]
     current_healthy: Option<i64>,
-    #[serde(default)]
     desired_healthy: Option<i64>,
-    #[serde(default)]
     expected_pods: Option<i64>,
-    #[serde(default)]
     disrupted_pods: Option<BTreeMap<String, Option<String>>>,
-    #[serde(default)]
     conditions: Option<Vec<ConditionWire>>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
 struct WorkloadSpecWire {
-    #[serde(default)]
     replicas: Option<i64>,
 }
 
@@ -204,8 +173,8 @@ impl Wire for PdbWire {
             version: pdb.version.unwrap_or_default(),
             generation: self.metadata.generation.unwrap_or_default(),
             selector: Selector::compile(self.spec.selector.as_ref(), interner),
-            min_available: self.spec.min_available.map(AmountWire::into_amount),
-            max_unavailable: self.spec.max_unavailable.map(AmountWire::into_amount),
+            min_available: self.spec.min_available,
+            max_unavailable: self.spec.max_unavailable,
             status: self.status.into_status(interner),
             written_by: self.metadata.status_writer(interner),
         })
@@ -225,12 +194,11 @@ impl Wire for WorkloadWire {
     }
 }
 
-impl AmountWire {
-    fn into_amount(self) -> Amount {
-        match self {
-            Self::Int(number) => Amount::Int(number),
-            Self::Text(text) => Amount::Text(text.into()),
-            Self::Other(_) => Amount::Other,
+impl From<Value> for Amount {
+    fn from(amount: Value) -> Self {
+        match amount {
+            Value::String(text) => Self::Text(text.into()),
+            other => other.as_i64().map_or(Self::Other, Self::Int),
         }
     }
 }
@@ -272,7 +240,7 @@ mod tests {
     use controller_core::informer::Observed;
     use controller_core::meta::Uid;
     use rstest::rstest;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
