@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use controller_core::events::{Event as Published, EventType, Recorder, reference};
 use controller_core::meta::{ObjectKey, Uid};
+use k8s_openapi::api::core::v1::ObjectReference;
 
 use crate::decide::Cause;
 use crate::metrics::Numbers;
@@ -73,10 +74,13 @@ impl Seen {
 impl Event {
     /// Tells it.
     pub fn record(self, numbers: &Numbers, recorder: &Recorder) {
-        match self {
+        let (regarding, type_, reason, note) = match self {
+            Self::Undone => return numbers.rival_writes.inc(),
+            Self::Written(lag) => return numbers.lag.observe(lag.as_secs_f64()),
+            Self::ScaleRead(code) => return numbers.scale_read(code),
             Self::NoPods(pdb) => {
                 let note = "No matching pods found".to_owned();
-                on_pdb(recorder, &pdb, EventType::Normal, "NoPods", note);
+                (on_pdb(&pdb), EventType::Normal, "NoPods", note)
             }
             Self::Unmanaged(pdb, pods) => {
                 let note = format!(
@@ -84,18 +88,19 @@ impl Event {
                      many of them there should be, so they do not count as expected. To account for them, set \
                      \".spec.minAvailable\" to an integer."
                 );
-                on_pdb(recorder, &pdb, EventType::Warning, "UnmanagedPods", note);
+                (on_pdb(&pdb), EventType::Warning, "UnmanagedPods", note)
             }
             Self::CannotCompute(pdb, cause) => {
                 let note = format!("Failed to calculate the number of expected pods: {cause}");
                 tracing::warn!(pdb = %pdb.key, "{note}");
                 let reason = "CalculateExpectedPodCountFailed";
-                on_pdb(recorder, &pdb, EventType::Warning, reason, note);
+                (on_pdb(&pdb), EventType::Warning, reason, note)
             }
             Self::NotDeleted(pdb, name, uid) => {
                 let note = format!("Pod was expected by PDB {} to be deleted but it wasn't", pdb.key);
                 let namespace = pdb.key.namespace.clone();
-                on_pod(recorder, &ObjectKey { namespace, name }, &uid, "NotDeleted", note);
+                let pod = on_pod(&ObjectKey { namespace, name }, &uid);
+                (pod, EventType::Warning, "NotDeleted", note)
             }
             Self::Overlap(pod, pdbs) => {
                 let note = format!(
@@ -104,41 +109,33 @@ impl Event {
                     pdbs.join(", ")
                 );
                 tracing::warn!(pod = %pod.key, "{note}");
-                on_pod(recorder, &pod.key, &pod.uid, "MultiplePodDisruptionBudgets", note);
+                let reason = "MultiplePodDisruptionBudgets";
+                (on_pod(&pod.key, &pod.uid), EventType::Warning, reason, note)
             }
-            Self::Undone => numbers.rival_writes.inc(),
             Self::Rival(pdb, manager) => {
                 let note = format!(
                     "{manager} keeps writing another status over that of this and perhaps other \
                      PodDisruptionBudgets; writes to them back off. Does the built-in disruption controller still run?"
                 );
                 tracing::warn!(pdb = %pdb.key, manager, "rival: {note}");
-                on_pdb(recorder, &pdb, EventType::Warning, "RivalWriter", note);
+                (on_pdb(&pdb), EventType::Warning, "RivalWriter", note)
             }
-            Self::Written(lag) => numbers.lag.observe(lag.as_secs_f64()),
-            Self::ScaleRead(code) => numbers.scale_read(code),
-        }
+        };
+        recorder.publish(Published {
+            regarding,
+            related: None,
+            type_,
+            reason,
+            action: "Compute",
+            note,
+        });
     }
 }
 
-fn on_pdb(recorder: &Recorder, pdb: &PdbView, type_: EventType, reason: &'static str, note: String) {
-    recorder.publish(Published {
-        regarding: reference("policy/v1", "PodDisruptionBudget", &pdb.key, &pdb.uid),
-        related: None,
-        type_,
-        reason,
-        action: "Compute",
-        note,
-    });
+fn on_pdb(pdb: &PdbView) -> ObjectReference {
+    reference("policy/v1", "PodDisruptionBudget", &pdb.key, &pdb.uid)
 }
 
-fn on_pod(recorder: &Recorder, pod: &ObjectKey, uid: &Uid, reason: &'static str, note: String) {
-    recorder.publish(Published {
-        regarding: reference("v1", "Pod", pod, uid),
-        related: None,
-        type_: EventType::Warning,
-        reason,
-        action: "Compute",
-        note,
-    });
+fn on_pod(pod: &ObjectKey, uid: &Uid) -> ObjectReference {
+    reference("v1", "Pod", pod, uid)
 }
