@@ -32,18 +32,18 @@ pub(crate) fn seen(cx: &mut Context<'_, DisruptionController>, key: &ObjectKey, 
 pub(crate) fn outcome(cx: &mut Context<'_, DisruptionController>, write: &StatusWrite, outcome: &Outcome) {
     let status = &write.status;
     let ended = |budget: &mut Budget| (Arc::clone(&budget.pdb), budget.ended(outcome));
-    let Some((pdb, behind)) = cx.memory.change(&status.pdb, Some(&status.uid), ended) else {
+    let Some((pdb, behind)) = cx.memory.change(&status.pdb.key, Some(&status.pdb.uid), ended) else {
         return;
     };
     if !matches!(outcome, Outcome::Accepted(_)) {
         return;
     }
-    cx.memory.rivals.wrote(&status.pdb, cx.now.uptime);
+    cx.memory.rivals.wrote(&status.pdb.key, cx.now.uptime);
     if let Some(since) = behind {
         cx.out.record(Event::Written(cx.now.uptime.saturating_sub(since)));
     }
-    seen(cx, &status.pdb, write.seen.clone(), true);
-    for (pod, uid) in &write.overdue {
+    seen(cx, &status.pdb.key, write.seen.clone(), true);
+    for (pod, uid) in &status.overdue {
         let event = Event::NotDeleted(Arc::clone(&pdb), Arc::clone(pod), uid.clone());
         cx.out.record(event);
     }

@@ -64,13 +64,6 @@ pub struct Stores {
     pub pods: Store<PodView>,
     /// All budgets.
     pub pdbs: Store<PdbView>,
-    /// What makes pods.
-    pub workloads: Workloads,
-}
-
-/// The workloads.
-#[derive(Debug)]
-pub struct Workloads {
     /// `ReplicationControllers`.
     pub replication_controllers: Store<WorkloadView>,
     /// `ReplicaSets`.
@@ -81,8 +74,8 @@ pub struct Workloads {
     pub stateful_sets: Store<WorkloadView>,
 }
 
-impl Workloads {
-    fn get(&self, kind: Builtin, key: &ObjectKey) -> Option<Arc<WorkloadView>> {
+impl Stores {
+    fn workload(&self, kind: Builtin, key: &ObjectKey) -> Option<Arc<WorkloadView>> {
         match kind {
             Builtin::ReplicationController => self.replication_controllers.get(key),
             Builtin::ReplicaSet => self.replica_sets.get(key),
@@ -125,12 +118,10 @@ impl App for DisruptionController {
         controller::run(env, controller, |watching| Stores {
             pods: watching.of::<Pod, PodWire>(),
             pdbs: watching.of::<PodDisruptionBudget, PdbWire>(),
-            workloads: Workloads {
-                replication_controllers: watching.of::<ReplicationController, WorkloadWire>(),
-                replica_sets: watching.of::<ReplicaSet, WorkloadWire>(),
-                deployments: watching.of::<Deployment, WorkloadWire>(),
-                stateful_sets: watching.of::<StatefulSet, WorkloadWire>(),
-            },
+            replication_controllers: watching.of::<ReplicationController, WorkloadWire>(),
+            replica_sets: watching.of::<ReplicaSet, WorkloadWire>(),
+            deployments: watching.of::<Deployment, WorkloadWire>(),
+            stateful_sets: watching.of::<StatefulSet, WorkloadWire>(),
         })
     }
 

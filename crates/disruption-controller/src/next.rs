@@ -19,16 +19,16 @@ use controller_core::controller::{
     RetryLimit, Step, Wake,
 };
 use controller_core::events::Recorder;
-use controller_core::meta::ObjectKey;
+use controller_core::meta::{ObjectKey, OwnerRef};
 use prometheus::Registry;
 
-use crate::decide::{self, Decision, Demand, Plan, SCALE_REREAD, Situation, Stale, demand, stale};
+use crate::decide::{Decision, Demand, SCALE_REREAD, Stale, decide, demand, stale};
 use crate::events::{Event, Seen};
 use crate::learn;
-use crate::memory::{self, Basis, Budget, Memory, Snapshot};
+use crate::memory::{self, Basis, Budget, Memory};
 use crate::requests::{Answer, Question, Reset, SERVES_FOR, StatusWrite, Write};
 use crate::route::{self, COALESCE};
-use crate::scales::{Found, Sources};
+use crate::scales::Sources;
 use crate::view::PodView;
 use crate::{DisruptionController, NAME, Stores, metrics};
 
@@ -120,7 +120,7 @@ impl Controller for DisruptionController {
             Learnt::Sent(Ask::Write(Write::Status(write))) => {
                 let status = &write.status;
                 let sent = |budget: &mut Budget| budget.sent(status);
-                cx.memory.change(&status.pdb, Some(&status.uid), sent);
+                cx.memory.change(&status.pdb.key, Some(&status.pdb.uid), sent);
             }
             Learnt::Outcome(Write::Status(write), outcome) => learn::outcome(cx, write, outcome),
             Learnt::Answer(Question::Scale(_), reply) => {
@@ -128,11 +128,11 @@ impl Controller for DisruptionController {
                 cx.out.record(Event::ScaleRead(code));
             }
             Learnt::Answer(Question::Kinds(api_version), reply) => {
-                if let Ok(Answer::Kinds(kinds)) = &reply.value {
-                    cx.memory.discovered(api_version, Some(kinds));
-                } else {
-                    cx.memory.discovered(api_version, None);
-                }
+                let kinds = match &reply.value {
+                    Ok(Answer::Kinds(kinds)) => Some(kinds),
+                    _ => None,
+                };
+                cx.memory.discovered(api_version, kinds);
             }
             Learnt::Sent(_) | Learnt::Outcome(Write::Reset(_), _) | Learnt::Answer(..) => {}
         }
@@ -143,7 +143,7 @@ impl Controller for DisruptionController {
         match write {
             Write::Status(write) => {
                 let version = mutation.accepted().and_then(|accepted| accepted.version);
-                let (key, write) = (&write.status.pdb, Arc::clone(write));
+                let (key, write) = (&write.status.pdb.key, Arc::clone(write));
                 mutation.patch(&stores.pdbs, key, move |pdb| {
                     write.status.applied_to(pdb, version)
                 });
@@ -176,79 +176,55 @@ impl Controller for DisruptionController {
 struct Computed<'a> {
     budget: &'a Budget,
     decision: Decision,
-    by_scale: bool,
     seen: Seen,
-    /// How long the API server asks to wait before scales are read again.
-    wait: Option<Duration>,
     /// When to look again.
     wakes: Vec<(Key, Wake)>,
 }
 
 fn next_of_budget(look: &Look<'_, DisruptionController>, key: &ObjectKey) -> Step<DisruptionController> {
-    let memory = look.memory;
-    let (Some(budget), Some(snapshot)) = (memory.budget(key), memory.snapshot(key)) else {
-        return Step::Done(vec![]);
-    };
-    let computed = match compute(look, budget, &snapshot) {
-        Ok(computed) => computed,
-        Err(questions) => return Step::Read(questions),
-    };
-    let basis = Basis::of(&computed.decision, computed.by_scale);
-    if budget.basis != Some(basis) {
-        return Step::Note(Note::Basis(key.clone(), basis));
-    }
-    let Plan::Write(status) = &computed.decision.plan else {
-        return left(key, computed);
-    };
-    let write = StatusWrite {
-        status: status.clone(),
-        overdue: computed.decision.overdue.clone(),
-        seen: computed.seen.clone(),
-    };
-    next_of_write(look, key, computed, Write::Status(Arc::new(write)))
-}
-
-/// Computes a budget on all that is known of it, or says what must be asked first.
-fn compute<'a>(
-    look: &Look<'_, DisruptionController>,
-    budget: &'a Budget,
-    snapshot: &Snapshot,
-) -> Result<Computed<'a>, Vec<Question>> {
     let Look {
         memory, stores, now, ..
     } = look;
-    let key = &snapshot.pdb.key;
+    let (Some(budget), Some(situation)) = (memory.budget(key), memory.snapshot(key)) else {
+        return Step::Done(vec![]);
+    };
     let sources = Sources {
-        held: &|kind, key| stores.workloads.get(kind, key),
+        held: &|kind, key| stores.workload(kind, key),
         kinds: &memory.kinds,
         answer: &|question| answer(look, question),
     };
-    let Found { scales, wait } = sources.scales(snapshot)?;
-    let situation = Situation {
-        pdb: &snapshot.pdb,
-        counts: &snapshot.counts,
-        entries: &snapshot.entries,
-        scales: &scales,
+    let scales = match sources.scales(&situation) {
+        Ok(scales) => scales,
+        Err(questions) => return Step::Read(questions),
     };
-    let decision = decide::decide(&situation, |owners| memory.smallest_pod(key, owners), now.wall);
-    let by_scale = demand(&snapshot.pdb).is_ok_and(Demand::needs_scales);
+    let smallest_pod = |owners: &[&OwnerRef]| memory.smallest_pod(key, owners);
+    let decision = decide(&situation, &scales, smallest_pod, now.wall);
+    let by_scale = demand(&situation.pdb).is_ok_and(Demand::needs_scales);
+    let basis = Basis::of(&decision, by_scale);
+    if budget.basis != Some(basis) {
+        return Step::Note(Note::Basis(key.clone(), basis));
+    }
+    let failure = decision.result.as_ref().err();
+    let seen = Seen {
+        no_pods: situation.counts.matched == 0,
+        unmanaged: if by_scale { situation.counts.unmanaged } else { 0 },
+        failure: failure.map(|failure| failure.cause.clone()),
+    };
     let look_again = decision.look_again.map_or(Wake::Never, Wake::At);
-    Ok(Computed {
+    let computed = Computed {
         budget,
-        by_scale,
-        seen: Seen {
-            no_pods: snapshot.counts.matched == 0,
-            unmanaged: if by_scale { snapshot.counts.unmanaged } else { 0 },
-            failure: decision
-                .result
-                .as_ref()
-                .err()
-                .map(|failure| failure.cause.clone()),
-        },
         decision,
-        wait,
+        seen,
         wakes: vec![(Key::Recheck(key.clone()), look_again)],
-    })
+    };
+    match &computed.decision.plan {
+        None => left(key, computed),
+        Some(status) => {
+            let (status, seen) = (status.clone(), computed.seen.clone());
+            let write = Write::Status(Arc::new(StatusWrite { status, seen }));
+            next_of_write(look, key, computed, write)
+        }
+    }
 }
 
 /// The newest answer that serves: one of this pass until it would be read again anyhow, that of another key for a while.
@@ -308,7 +284,7 @@ fn next_of_write(
 
 /// Whether another writer has undone what is to be written (CORE-17). The Eviction API's decrement is no rival write.
 fn is_contested(budget: &Budget, decision: &Decision) -> bool {
-    let (Some(ours), Plan::Write(write)) = (&budget.ours, &decision.plan) else {
+    let (Some(ours), Some(write)) = (&budget.ours, &decision.plan) else {
         return false;
     };
     route::undoes(ours, &budget.pdb.status) && route::says_again(ours, write)
@@ -320,9 +296,7 @@ fn left(key: &ObjectKey, computed: Computed<'_>) -> Step<DisruptionController> {
         budget,
         decision,
         seen,
-        wait,
         wakes,
-        ..
     } = computed;
     if !budget.is_left(&seen) {
         return Step::Note(Note::Left(key.clone(), seen));
@@ -331,7 +305,7 @@ fn left(key: &ObjectKey, computed: Computed<'_>) -> Step<DisruptionController> {
         Err(failure) if failure.transient => Step::Fail(Failed {
             reason: "SyncFailed",
             text: format!("cannot compute the budget, it allows nothing: {failure}"),
-            not_before: wait.unwrap_or_default(),
+            not_before: failure.wait,
             wakes,
         }),
         _ => Step::Done(wakes),

@@ -101,8 +101,6 @@ pub enum Write {
 pub struct StatusWrite {
     /// The status.
     pub status: Status,
-    /// Evictions that were approved and did not come (DIS-6).
-    pub overdue: Vec<(Arc<str>, Uid)>,
     /// What events are about.
     pub seen: Seen,
 }
@@ -125,10 +123,10 @@ impl PartialEq for StatusWrite {
     fn eq(&self, other: &Self) -> bool {
         let timeless = |write: &Self| {
             let mut status = write.status.clone();
-            status.condition.since = Timestamp::UNIX_EPOCH;
+            status.condition.since = None;
             status
         };
-        timeless(self) == timeless(other) && self.overdue == other.overdue && self.seen == other.seen
+        timeless(self) == timeless(other) && self.seen == other.seen
     }
 }
 
@@ -235,24 +233,23 @@ impl controller::Question for Question {
     }
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct ScaleWire {
-    #[serde(default)]
     metadata: ScaleMetadata,
-    #[serde(default)]
     spec: ScaleSpec,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct ScaleMetadata {
-    #[serde(default)]
     uid: String,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct ScaleSpec {
     /// Left out when it is 0.
-    #[serde(default)]
     replicas: Option<i64>,
 }
 
@@ -260,7 +257,7 @@ impl controller::Write for Write {
     fn request(&self) -> Request {
         let (resource, path, body) = match self {
             Self::Status(write) => {
-                let path = PodDisruptionBudget::url_path(&(), write.status.pdb.namespace.as_deref());
+                let path = PodDisruptionBudget::url_path(&(), write.status.pdb.key.namespace.as_deref());
                 ("poddisruptionbudgets.policy/status", path, status(&write.status))
             }
             Self::Reset(reset) => {
@@ -276,7 +273,7 @@ impl controller::Write for Write {
 
     fn object(&self) -> Object {
         let (resource, key) = match self {
-            Self::Status(write) => ("poddisruptionbudgets", &write.status.pdb),
+            Self::Status(write) => ("poddisruptionbudgets", &write.status.pdb.key),
             Self::Reset(reset) => ("pods", &reset.pod),
         };
         Object {
@@ -317,15 +314,15 @@ fn workloads(kind: Builtin, namespace: &str) -> (&'static str, String) {
 fn status(write: &Status) -> Value {
     let condition = &write.condition;
     let mut status = json!({
-        "observedGeneration": write.generation,
+        "observedGeneration": condition.observed_generation,
         "disruptionsAllowed": write.allowed(),
         "conditions": [{
             "type": DISRUPTION_ALLOWED,
             "status": if condition.allowed { "True" } else { "False" },
             "reason": condition.reason,
             "message": condition.message,
-            "observedGeneration": write.generation,
-            "lastTransitionTime": rfc3339(condition.since),
+            "observedGeneration": condition.observed_generation,
+            "lastTransitionTime": condition.since.map(rfc3339),
         }],
     });
     if let Some(numbers) = write.numbers {
@@ -338,7 +335,7 @@ fn status(write: &Status) -> Value {
         status["disruptedPods"] = Value::Object(dropped.collect::<Map<_, _>>());
     }
     json!({
-        "metadata": { "uid": write.uid.to_string(), "resourceVersion": write.version },
+        "metadata": { "uid": write.pdb.uid.to_string(), "resourceVersion": write.pdb.version },
         "status": status,
     })
 }

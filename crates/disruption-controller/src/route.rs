@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use crate::decide::{Numbers, Write};
+use crate::decide::Write;
 use crate::view::{PdbView, PodView, Status};
 
 /// How long changes are collected that do not lower what is allowed.
@@ -40,18 +40,21 @@ pub const fn urgency(allowed: i64, promised: i64) -> bool {
 /// Whether somebody has undone `ours`, the status that we wrote. An approved eviction takes from what is allowed and
 /// leaves the other numbers.
 pub fn undoes(ours: &Status, now: &Status) -> bool {
-    ours.expected_pods != now.expected_pods
-        || ours.desired_healthy != now.desired_healthy
-        || ours.current_healthy != now.current_healthy
-        || ours.disruptions_allowed < now.disruptions_allowed
+    pods_of(ours) != pods_of(now) || ours.disruptions_allowed < now.disruptions_allowed
 }
 
 /// Whether `write` says what `ours`, the status that we wrote, said already.
 pub fn says_again(ours: &Status, write: &Write) -> bool {
-    let same = |numbers: Numbers| {
-        ours.expected_pods == i64::from(numbers.expected)
-            && ours.desired_healthy == i64::from(numbers.desired)
-            && ours.current_healthy == i64::from(numbers.current)
-    };
-    ours.disruptions_allowed == i64::from(write.allowed()) && write.numbers.is_none_or(same)
+    let then = write.applied_to(&write.pdb, None).status;
+    let same_pods = write.numbers.is_none() || pods_of(ours) == pods_of(&then);
+    ours.disruptions_allowed == then.disruptions_allowed && same_pods
+}
+
+/// What a status says of the pods.
+const fn pods_of(status: &Status) -> [i64; 3] {
+    [
+        status.expected_pods,
+        status.desired_healthy,
+        status.current_healthy,
+    ]
 }

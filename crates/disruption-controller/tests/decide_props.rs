@@ -13,11 +13,9 @@ use std::time::Duration;
 
 use controller_core::informer::{Observed, Wire};
 use controller_core::meta::{ObjectKey, OwnerRef, Uid};
-use disruption_controller::decide::{
-    Builtin, Decision, Demand, Plan, Scale, Scales, Situation, decide, demand, scale_of,
-};
+use disruption_controller::decide::{Builtin, Decision, Demand, Scale, Scales, decide, demand, scale_of};
 use disruption_controller::memory::Memory;
-use disruption_controller::view::{Condition, PdbView, PdbWire, PodView, PodWire, WorkloadView};
+use disruption_controller::view::{PdbView, PdbWire, PodView, PodWire, WorkloadView};
 use jiff::{SignedDuration, Timestamp};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -316,13 +314,13 @@ impl World {
 
     fn compute(&mut self, name: usize) {
         let Some(decision) = self.decide(name) else { return };
-        let Plan::Write(write) = &decision.plan else {
+        let Some(write) = &decision.plan else {
             return;
         };
         let held = self.pdbs[&name].clone();
         let mut view = (*held.view).clone();
         view.version = self.next().to_string().into();
-        view.status.observed_generation = write.generation;
+        view.status.observed_generation = write.condition.observed_generation;
         view.status.disruptions_allowed = write.allowed().into();
         if let Some(numbers) = write.numbers {
             view.status.current_healthy = numbers.current.into();
@@ -334,13 +332,7 @@ impl World {
             view.status.disrupted_pods.remove(dropped);
             entries.remove(&dropped[1..].parse().unwrap());
         }
-        view.status.condition = Some(Condition {
-            allowed: write.condition.allowed,
-            reason: write.condition.reason.into(),
-            message: write.condition.message.as_str().into(),
-            observed_generation: write.generation,
-            since: Some(write.condition.since),
-        });
+        view.status.condition = Some(write.condition.clone());
         self.put_pdb(name, held.spec, view, entries);
     }
 
@@ -367,7 +359,7 @@ impl World {
                 controller: deployment.then(|| Arc::new(above)),
             }))
         };
-        scale_of(owner, held, |_| None).unwrap_or(Scale::Gone)
+        scale_of(owner, held, |_| Err(())).unwrap_or(Scale::Gone)
     }
 
     /// What our loop would do.
@@ -376,18 +368,13 @@ impl World {
         let snapshot = self.memory.snapshot(&key)?;
         let mut scales = Scales::default();
         if demand(&snapshot.pdb).is_ok_and(Demand::needs_scales) {
-            for owned in &snapshot.counts.controllers {
-                scales.insert(Arc::clone(&owned.controller), self.scale(&owned.controller));
+            for controller in snapshot.counts.controllers.keys() {
+                scales.insert(Arc::clone(controller), self.scale(controller));
             }
         }
-        let situation = Situation {
-            pdb: &snapshot.pdb,
-            counts: &snapshot.counts,
-            entries: &snapshot.entries,
-            scales: &scales,
-        };
         Some(decide(
-            &situation,
+            &snapshot,
+            &scales,
             |owners| self.memory.smallest_pod(&key, owners),
             now,
         ))
@@ -485,7 +472,7 @@ proptest! {
         }
         for name in world.pdbs.keys().copied().collect::<Vec<_>>() {
             world.compute(name);
-            prop_assert_eq!(world.decide(name).unwrap().plan, Plan::Leave);
+            prop_assert_eq!(world.decide(name).unwrap().plan, None);
         }
     }
 

@@ -45,10 +45,10 @@ use std::sync::Arc;
 
 use controller_core::meta::Uid;
 use disruption_controller::decide::{
-    Builtin, Cause, Condition, Demand, Entry, Failure, Fate, Numbers, Plan, Reading, Scale, Stale, demand,
-    disrupted, fate, stale,
+    Builtin, Cause, Demand, Entry, Failure, Fate, Numbers, Reading, Scale, Stale, demand, disrupted, fate,
+    stale,
 };
-use disruption_controller::view::{DisruptionTarget, PdbView, PodView};
+use disruption_controller::view::{Condition, DisruptionTarget, PdbView, PodView};
 use jiff::Timestamp;
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -67,6 +67,13 @@ fn max_unavailable(amount: &Value) -> World {
 fn with_replica_set(mut world: World, replicas: i64) -> World {
     world.hold(Builtin::ReplicaSet, &workload("rs", "rs", replicas, None));
     world
+}
+
+fn unknown_kind() -> Failure {
+    Failure::transient(Cause::UnknownKind {
+        kind: "Widget".into(),
+        api_version: "example.com/v1".into(),
+    })
 }
 
 fn replica_set() -> Arc<controller_core::meta::OwnerRef> {
@@ -377,17 +384,17 @@ fn the_scale_of_a_controller_is_that_of_its_workload(
 #[case::of_another_uid(Reading::Scale { uid: Uid::from("another"), replicas: 3 }, "w", "gone")]
 #[case::not_found(Reading::NotFound, "w", "gone")]
 #[case::without_a_scale(
-    Reading::NotImplemented("widgets.example.com".into()),
+    Reading::Failed(Failure::permanent(Cause::NoScale("widgets.example.com".into()))),
     "w",
     "for long: widgets.example.com does not implement the scale subresource"
 )]
 #[case::of_an_unknown_kind(
-    Reading::UnknownKind,
+    Reading::Failed(unknown_kind()),
     "w",
     "for now: no matches for kind \"Widget\" in version \"example.com/v1\""
 )]
-#[case::that_failed_for_now(Reading::Failed("timeout".into(), true), "w", "for now: timeout")]
-#[case::that_failed_for_long(Reading::Failed("forbidden".into(), false), "w", "for long: forbidden")]
+#[case::that_failed_for_now(Reading::Failed(Failure::transient(Cause::Unreadable("timeout".into()))), "w", "for now: timeout")]
+#[case::that_failed_for_long(Reading::Failed(Failure::permanent(Cause::Unreadable("forbidden".into()))), "w", "for long: forbidden")]
 fn what_the_informers_do_not_have_is_read(
     #[case] reading: Reading,
     #[case] name: &str,
@@ -426,9 +433,10 @@ fn a_replica_set_counts_itself_only_once_a_read_says_that_its_deployment_is_gone
         .readings
         .insert("d".into(), Reading::Scale { uid, replicas: 9 });
     assert_eq!(of(world.scale(&replica_set()).unwrap()), ("d".to_owned(), 9));
-    world
-        .readings
-        .insert("d".into(), Reading::Failed("timeout".into(), true));
+    world.readings.insert(
+        "d".into(),
+        Reading::Failed(Failure::transient(Cause::Unreadable("timeout".into()))),
+    );
     assert!(matches!(world.scale(&replica_set()), Ok(Scale::Unknown(_))));
 }
 
@@ -475,29 +483,30 @@ fn a_controller_that_is_gone_counts_nothing_while_all_its_pods_terminate() {
 fn what_cannot_be_computed_allows_nothing_and_says_why() {
     let mut world = max_unavailable(&json!(1));
     let custom = owner("example.com/v1", "Widget", "w", "w");
-    world.readings.insert("w".into(), Reading::UnknownKind);
+    world.readings.insert("w".into(), Reading::Failed(unknown_kind()));
     world.add("pod", Some(&custom));
     let decision = world.decide();
-    let Plan::Write(write) = &decision.plan else {
+    let Some(write) = &decision.plan else {
         panic!("{decision:?}")
     };
     assert_eq!(write.numbers, None);
     assert_eq!(write.allowed(), 0);
-    assert_eq!(write.generation, 1);
+    assert_eq!(write.condition.observed_generation, 1);
     assert_eq!(
         write.condition,
         Condition {
             allowed: false,
-            reason: "SyncFailed",
-            message: "no matches for kind \"Widget\" in version \"example.com/v1\"".to_owned(),
-            since: now(),
+            reason: "SyncFailed".into(),
+            message: "no matches for kind \"Widget\" in version \"example.com/v1\"".into(),
+            observed_generation: 1,
+            since: Some(now()),
         }
     );
     // Discovery is worth another try soon: that is the queue's.
     assert!(decision.result.unwrap_err().transient);
     assert_eq!(decision.look_again, None);
-    world.apply(&decision.plan);
-    assert_eq!(world.decide_at(at(60)).plan, Plan::Leave);
+    world.apply(decision.plan.as_ref());
+    assert_eq!(world.decide_at(at(60)).plan, None);
 }
 
 #[test]
@@ -505,26 +514,21 @@ fn the_message_of_a_condition_is_no_page() {
     let mut world = max_unavailable(&json!(1));
     world.add("pod", Some(&owner("example.com/v1", "Widget", "w", "w")));
     let page = format!("{}é{}", "x".repeat(1023), "y".repeat(100_000));
-    world.readings.insert("w".into(), Reading::Failed(page, true));
+    world.readings.insert(
+        "w".into(),
+        Reading::Failed(Failure::transient(Cause::Unreadable(page))),
+    );
     let plan = world.decide().plan;
-    let Plan::Write(write) = &plan else {
-        panic!("{plan:?}")
-    };
-    assert_eq!(write.condition.message, "x".repeat(1023));
-    world.apply(&plan);
-    assert_eq!(world.decide().plan, Plan::Leave);
+    let Some(write) = &plan else { panic!("{plan:?}") };
+    assert_eq!(*write.condition.message, "x".repeat(1023));
+    world.apply(plan.as_ref());
+    assert_eq!(world.decide().plan, None);
 }
 
 #[test]
 fn of_several_failures_always_the_same_is_told_and_one_that_may_pass_is_tried_soon() {
-    let long = |resource: &str| {
-        Failure::permanent(Cause::NoScale {
-            resource: resource.to_owned(),
-        })
-    };
-    let short = Failure::transient(Cause::Unreadable {
-        message: "timeout".to_owned(),
-    });
+    let long = |resource: &str| Failure::permanent(Cause::NoScale(resource.to_owned()));
+    let short = Failure::transient(Cause::Unreadable("timeout".to_owned()));
     let forth = Failure::first(vec![long("b"), short.clone(), long("a")]).unwrap();
     let back = Failure::first(vec![long("a"), short, long("b")]).unwrap();
     assert_eq!(forth, back);
@@ -536,7 +540,7 @@ fn of_several_failures_always_the_same_is_told_and_one_that_may_pass_is_tried_so
 /// In its state after `world` has been computed and written at [`now`].
 fn written(mut world: World) -> World {
     let plan = world.decide().plan;
-    world.apply(&plan);
+    world.apply(plan.as_ref());
     world
 }
 
@@ -547,7 +551,7 @@ fn nothing_is_written_when_the_status_says_it_all() {
         world.add(name, None);
     }
     let mut world = written(world);
-    assert_eq!(world.decide_at(at(1)).plan, Plan::Leave);
+    assert_eq!(world.decide_at(at(1)).plan, None);
     let right = (*world.snapshot().pdb).clone();
     let changes: [fn(&mut PdbView); 9] = [
         |pdb| pdb.status.disruptions_allowed = 2,
@@ -567,7 +571,7 @@ fn nothing_is_written_when_the_status_says_it_all() {
         change(&mut wrong);
         world.put_pdb(wrong);
         let plan = world.decide_at(at(1)).plan;
-        assert!(matches!(plan, Plan::Write(_)), "{number}: {plan:?}");
+        assert!(matches!(plan, Some(_)), "{number}: {plan:?}");
     }
 }
 
@@ -578,28 +582,31 @@ fn the_condition_moves_its_time_only_with_its_status() {
     world.add("b", None);
     let mut world = written(world);
     let condition = |world: &World, seconds: i64| {
-        let Plan::Write(write) = world.decide_at(at(seconds)).plan else {
+        let Some(write) = world.decide_at(at(seconds)).plan else {
             panic!("nothing to write")
         };
         (
             write.condition.allowed,
-            write.condition.reason,
-            write.condition.since,
+            write.condition.reason.to_string(),
+            write.condition.since.unwrap(),
         )
     };
     world.add("c", None);
-    assert_eq!(condition(&world, 10), (true, "SufficientPods", now()));
+    assert_eq!(condition(&world, 10), (true, "SufficientPods".to_owned(), now()));
     for name in ["a", "b"] {
         world.add_unready(name, None);
     }
-    assert_eq!(condition(&world, 20), (false, "InsufficientPods", at(20)));
+    assert_eq!(
+        condition(&world, 20),
+        (false, "InsufficientPods".to_owned(), at(20))
+    );
     let plan = world.decide_at(at(20)).plan;
-    world.apply(&plan);
+    world.apply(plan.as_ref());
     // From one failure to the next it stays.
     let mut broken = (*world.snapshot().pdb).clone();
     broken.max_unavailable = broken.min_available.clone();
     world.put_pdb(broken);
-    assert_eq!(condition(&world, 30), (false, "SyncFailed", at(20)));
+    assert_eq!(condition(&world, 30), (false, "SyncFailed".to_owned(), at(20)));
 }
 
 fn here(name: &str, since: Timestamp, healthy: bool) -> Entry {
@@ -656,16 +663,16 @@ fn entries_of_disrupted_pods_go_when_they_have_had_their_effect() {
     world.put(pod("elsewhere", &json!({ "labels": { "foo": "other" } })));
     let decision = world.decide();
     assert_eq!(world.numbers(), [0, 1, 1, 3]);
-    let Plan::Write(write) = &decision.plan else {
+    let Some(write) = &decision.plan else {
         panic!("{decision:?}")
     };
     assert_eq!(
         write.dropped,
         ["elsewhere", "notthere", "p1", "p2"].map(Arc::<str>::from)
     );
-    assert_eq!(decision.overdue, [("p2".into(), Uid::from("p2"))]);
+    assert_eq!(write.overdue, [("p2".into(), Uid::from("p2"))]);
     assert_eq!(decision.look_again, Some(at(60)));
-    world.apply(&decision.plan);
+    world.apply(decision.plan.as_ref());
     let left = world.snapshot().entries;
     assert_eq!(left, [here("p3", at(-60), true)]);
 }

@@ -13,7 +13,7 @@ use disruption_controller::config::Config;
 use disruption_controller::discovery::Kind;
 use disruption_controller::requests::{Answer, Question, Write};
 use disruption_controller::view::{Amount, PdbView, PdbWire, PodView, PodWire};
-use disruption_controller::{DisruptionController, Stores, Workloads};
+use disruption_controller::{DisruptionController, Stores};
 use harness::sim::{Resource, START};
 use prometheus::Registry;
 use serde_json::{Value, json};
@@ -85,12 +85,10 @@ impl Rig {
         let stores = Stores {
             pods: all.restart(),
             pdbs: pdbs.restart(),
-            workloads: Workloads {
-                replication_controllers: Resource::new().restart(),
-                replica_sets: Resource::new().restart(),
-                deployments: Resource::new().restart(),
-                stateful_sets: Resource::new().restart(),
-            },
+            replication_controllers: Resource::new().restart(),
+            replica_sets: Resource::new().restart(),
+            deployments: Resource::new().restart(),
+            stateful_sets: Resource::new().restart(),
         };
         let controller = DisruptionController::new(&Config::default(), &Registry::new()).unwrap();
         let mut event_loop = Loop::new(Arc::new(controller), stores, [None, None, None], false);

@@ -15,7 +15,7 @@ use disruption_controller::next::Key;
 use disruption_controller::requests::{Answer, Question, Reset, StatusWrite, Write};
 use disruption_controller::selector::{Labels, Selector};
 use disruption_controller::view::{Amount, DisruptionTarget, PdbView, PodView, Status, WorkloadView};
-use disruption_controller::{DisruptionController, Stores, Workloads};
+use disruption_controller::{DisruptionController, Stores};
 use harness::sim::{self, Model, Object, Resource};
 use jiff::Timestamp;
 use prometheus::Registry;
@@ -274,12 +274,14 @@ impl Cluster {
     }
 
     fn write_status(&mut self, StatusWrite { status, .. }: &StatusWrite) -> Result<Accepted, CallFailed> {
-        let held = self.pdbs.objects().get(&status.pdb).cloned();
-        let held = held.filter(|held| held.uid == status.uid).ok_or_else(sim::gone)?;
-        if held.view.version != status.version {
+        let held = self.pdbs.objects().get(&status.pdb.key).cloned();
+        let held = held
+            .filter(|held| held.uid == status.pdb.uid)
+            .ok_or_else(sim::gone)?;
+        if held.view.version != status.pdb.version {
             return Err(failed(Outcome::Conflict, 409));
         }
-        let version = self.edit_pdb(&status.pdb, |pdb| *pdb = status.applied_to(pdb, None));
+        let version = self.edit_pdb(&status.pdb.key, |pdb| *pdb = status.applied_to(pdb, None));
         Ok(accepted(held.uid, version.unwrap()))
     }
 
@@ -418,12 +420,10 @@ impl Model for Cluster {
         Stores {
             pods: self.pods.restart(),
             pdbs: self.pdbs.restart(),
-            workloads: Workloads {
-                replication_controllers: Resource::new().restart(),
-                replica_sets: self.replica_sets.restart(),
-                deployments: Resource::new().restart(),
-                stateful_sets: Resource::new().restart(),
-            },
+            replication_controllers: Resource::new().restart(),
+            replica_sets: self.replica_sets.restart(),
+            deployments: Resource::new().restart(),
+            stateful_sets: Resource::new().restart(),
         }
     }
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use controller_core::informer::Interner;
 use controller_core::meta::{ObjectKey, OwnerRef, Uid};
-use disruption_controller::decide::{Condition, Numbers, Write};
+use disruption_controller::decide::{Numbers, Write};
 use disruption_controller::route::{counts_alike, pdb_wakes, says_again, undoes, urgency};
 use disruption_controller::selector::{Labels, Selector};
-use disruption_controller::view::{Amount, DisruptionTarget, PdbView, PodView, Status};
+use disruption_controller::view::{Amount, Condition, DisruptionTarget, PdbView, PodView, Status};
 use jiff::Timestamp;
 use rstest::rstest;
 fn now() -> Timestamp {
@@ -139,19 +139,17 @@ fn an_eviction_undoes_nothing(#[case] change: fn(&mut Status), #[case] undone: b
 }
 
 fn write(numbers: Option<Numbers>) -> Write {
-    let pdb = pdb();
     Write {
-        pdb: pdb.key,
-        uid: pdb.uid,
-        version: pdb.version,
-        generation: 1,
+        pdb: Arc::new(pdb()),
         numbers,
         dropped: Vec::new(),
+        overdue: Vec::new(),
         condition: Condition {
             allowed: numbers.is_some(),
-            reason: "SufficientPods",
-            message: String::new(),
-            since: now(),
+            reason: "SufficientPods".into(),
+            message: "".into(),
+            observed_generation: 1,
+            since: Some(now()),
         },
     }
 }

@@ -10,33 +10,10 @@ use std::sync::Arc;
 
 use controller_core::meta::OwnerRef;
 
+use crate::decide::counts::Counts;
 use crate::decide::demand::Demand;
 use crate::decide::failure::{Cause, Failure};
 use crate::decide::scale::{Scale, Scales};
-
-/// The pods that a budget's selector matches.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// All of them.
-    pub matched: i64,
-    /// Those that are ready and not being deleted.
-    pub healthy: i64,
-    /// Those without a controller.
-    pub unmanaged: i64,
-    /// Those with one, by controller.
-    pub controllers: Vec<Owned>,
-}
-
-/// The pods of one controller.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Owned {
-    /// The controller, as its pods name it.
-    pub controller: Arc<OwnerRef>,
-    /// How many there are.
-    pub pods: i64,
-    /// How many of them have a deletionTimestamp.
-    pub terminating: i64,
-}
 
 /// The expected pods: those that are there, or the sum of the scales of their distinct controllers.
 pub fn expected_pods(
@@ -51,29 +28,28 @@ pub fn expected_pods(
         _ => {}
     }
     let mut by_uid = BTreeMap::new();
-    let mut orphans: Vec<&Owned> = Vec::new();
+    let (mut orphans, mut orphaned) = (Vec::new(), 0);
     let mut failures = Vec::new();
-    for owned in &counts.controllers {
-        match scales.of(&owned.controller) {
+    for (controller, owned) in &counts.controllers {
+        match scales.get(controller) {
             // What is below zero must not hide what another controller wants.
             Some(Scale::Of { uid, replicas, .. }) => {
                 let counted = by_uid.entry(uid).or_insert(0);
                 *counted = (*replicas).max(*counted);
             }
             Some(Scale::Gone) if owned.pods == owned.terminating => {}
-            Some(Scale::Gone) => orphans.push(owned),
+            Some(Scale::Gone) => {
+                orphans.push(&**controller);
+                orphaned += owned.pods;
+            }
             Some(Scale::Unknown(failure)) => failures.push(failure.clone()),
             // Unreachable: every controller is asked for before this is computed.
             None => failures.push(Failure::transient(Cause::NoScaleKnown)),
         }
     }
     if !orphans.is_empty() {
-        let controllers: Vec<&OwnerRef> = orphans.iter().map(|owned| &*owned.controller).collect();
-        let pods = orphans.iter().map(|owned| owned.pods).sum::<i64>();
-        failures.push(Failure::permanent(Cause::NoController {
-            pod: smallest_pod(&controllers).unwrap_or_default(),
-            others: pods - 1,
-        }));
+        let pod = smallest_pod(&orphans).unwrap_or_default();
+        failures.push(Failure::permanent(Cause::NoController(pod, orphaned - 1)));
     }
     match Failure::first(failures) {
         Some(failure) => Err(failure),

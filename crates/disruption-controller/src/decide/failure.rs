@@ -1,49 +1,48 @@
 //! Why a budget cannot be computed (DIS-9).
 
-use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Why a budget cannot be computed. Prints as its cause.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+#[error("{cause}")]
 pub struct Failure {
     /// The cause.
     pub cause: Cause,
     /// Whether time alone may mend it: then it is tried again soon.
     pub transient: bool,
+    /// How long the API server asks to wait before that.
+    pub wait: Duration,
 }
 
 /// What is wrong. Prints as the message of the condition, which is the same for the same cause.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
 pub enum Cause {
     /// The selector cannot be compiled.
+    #[error("invalid selector: {0}")]
     Selector(String),
     /// `minAvailable` or `maxUnavailable` is none that the API server accepts.
+    #[error("{0}")]
     Spec(String),
-    /// Pods name a controller that is not there.
-    NoController {
-        /// The first of them, by name.
-        pod: Arc<str>,
-        /// How many more there are.
-        others: i64,
-    },
-    /// The controller's kind has no `/scale`.
-    NoScale {
-        /// `resource.group`.
-        resource: String,
-    },
+    /// Pods name a controller that is not there: the first of them, by name, and how many more there are.
+    #[error("found no controllers for pod {0:?}{more}", more = and_more(*.1))]
+    NoController(Arc<str>, i64),
+    /// The controller's kind, `resource.group`, has no `/scale`.
+    #[error("{0} does not implement the scale subresource")]
+    NoScale(String),
     /// The API server does not serve the controller's kind.
+    #[error("no matches for kind {kind:?} in version {api_version:?}")]
     UnknownKind {
         /// `kind`.
         kind: Arc<str>,
         /// `apiVersion`.
         api_version: Arc<str>,
     },
-    /// The scale, or what there is to read it, could not be read.
-    Unreadable {
-        /// What was asked, and the answer.
-        message: String,
-    },
+    /// The scale, or what there is to read it, could not be read: what was asked, and the answer.
+    #[error("{0}")]
+    Unreadable(String),
     /// Nobody has asked for the scale.
+    #[error("the scale of a controller is not known yet")]
     NoScaleKnown,
 }
 
@@ -53,6 +52,7 @@ impl Failure {
         Self {
             cause,
             transient: false,
+            wait: Duration::ZERO,
         }
     }
 
@@ -61,48 +61,33 @@ impl Failure {
         Self {
             cause,
             transient: true,
+            wait: Duration::ZERO,
         }
     }
 
-    /// The one that is told: always the same of the same ones, and transient if one of them is.
+    /// The one that is told: always the same of the same ones, transient if one of them is, and with the longest wait.
     pub fn first(failures: Vec<Self>) -> Option<Self> {
         let transient = failures.iter().any(|failure| failure.transient);
-        let first = failures.into_iter().min()?;
-        Some(Self { transient, ..first })
+        let wait = failures.iter().map(|failure| failure.wait).max()?;
+        let Self { cause, .. } = failures.into_iter().min()?;
+        Some(Self {
+            cause,
+            transient,
+            wait,
+        })
     }
 }
 
 impl Cause {
     /// Whether it is the same trouble, if perhaps with other pods.
     pub fn is_like(&self, other: &Self) -> bool {
-        matches!(
-            (self, other),
-            (Self::NoController { .. }, Self::NoController { .. })
-        ) || self == other
+        matches!((self, other), (Self::NoController(..), Self::NoController(..))) || self == other
     }
 }
 
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.cause.fmt(f)
-    }
-}
-
-impl fmt::Display for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Selector(problem) => write!(f, "invalid selector: {problem}"),
-            Self::Spec(problem) => f.write_str(problem),
-            Self::NoController { pod, others: 0 } => write!(f, "found no controllers for pod {pod:?}"),
-            Self::NoController { pod, others } => {
-                write!(f, "found no controllers for pod {pod:?} and {others} more")
-            }
-            Self::NoScale { resource } => write!(f, "{resource} does not implement the scale subresource"),
-            Self::UnknownKind { kind, api_version } => {
-                write!(f, "no matches for kind {kind:?} in version {api_version:?}")
-            }
-            Self::Unreadable { message } => f.write_str(message),
-            Self::NoScaleKnown => f.write_str("the scale of a controller is not known yet"),
-        }
+fn and_more(others: i64) -> String {
+    match others {
+        0 => String::new(),
+        others => format!(" and {others} more"),
     }
 }

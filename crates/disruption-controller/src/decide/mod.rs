@@ -2,13 +2,14 @@
 //!
 //! | rule | function | test |
 //! |---|---|---|
-//! | DIS-7 | `decide`, `Condition::judged` | `tests/decide_table.rs::the_condition_moves_its_time_only_with_its_status` |
+//! | DIS-7 | `decide`, `judged` | `tests/decide_table.rs::the_condition_moves_its_time_only_with_its_status` |
 //! | DIS-8 | `decide`, `Write` | `tests/decide_table.rs::nothing_is_written_when_the_status_says_it_all`, `tests/sync/requests.rs::one_status_write_is_one_patch_with_every_number` |
 //! | DIS-9 | `decide`, `Failure` | `tests/decide_table.rs::what_cannot_be_computed_allows_nothing_and_says_why` |
 //!
 //! The other rules are in the modules: [`mod@demand`] (DIS-2, DIS-3), [`expected`] (DIS-2, DIS-11), [`scale`] (DIS-5),
 //! [`mod@disrupted`] (DIS-4, DIS-6), [`mod@stale`] (DIS-15).
 
+pub mod counts;
 pub mod demand;
 pub mod disrupted;
 pub mod expected;
@@ -20,16 +21,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controller_core::clock::saturating_add;
-use controller_core::meta::{ObjectKey, OwnerRef, Uid};
+use controller_core::meta::{OwnerRef, Uid};
 use jiff::Timestamp;
 
+pub use self::counts::{Counts, Owned};
 pub use self::demand::{Demand, demand};
 pub use self::disrupted::{Disrupted, Entry, Fate, disrupted, fate};
-pub use self::expected::{Counts, Owned, expected_pods};
+pub use self::expected::expected_pods;
 pub use self::failure::{Cause, Failure};
 pub use self::scale::{Builtin, Reading, Scale, Scales, scale_of};
 pub use self::stale::{Stale, stale};
-use crate::view::{Condition as Held, PdbView, Status};
+use crate::view::{Condition, PdbView};
 
 /// How long an approved eviction may take to delete its pod. Source: `disruption.go`, `DeletionTimeout`.
 pub const DELETION_TIMEOUT: Duration = Duration::from_mins(2);
@@ -48,28 +50,24 @@ pub const SYNC_FAILED: &str = "SyncFailed";
 
 /// What is known of a budget when it is computed.
 #[derive(Clone, Debug)]
-pub struct Situation<'a> {
-    /// The budget.
-    pub pdb: &'a PdbView,
+pub struct Situation {
+    /// The newest version of it that is known.
+    pub pdb: Arc<PdbView>,
     /// Its pods.
-    pub counts: &'a Counts,
-    /// What the entries of its disruptedPods have come to.
-    pub entries: &'a [Entry],
-    /// The scales of the controllers of its pods, where [`Demand::needs_scales`].
-    pub scales: &'a Scales,
+    pub counts: Counts,
+    /// What the entries of its `disruptedPods` have come to.
+    pub entries: Vec<Entry>,
 }
 
 /// What to do about a budget.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// What to write.
-    pub plan: Plan,
+    /// What to write; nothing when the status says it all.
+    pub plan: Option<Write>,
     /// When to look again without an event, by wall time.
     pub look_again: Option<Timestamp>,
     /// The numbers, or why there are none.
     pub result: Result<Numbers, Failure>,
-    /// Evictions that were approved and did not come (DIS-6).
-    pub overdue: Vec<(Arc<str>, Uid)>,
     /// How many healthy pods were approved to go.
     pub going: i64,
 }
@@ -81,30 +79,17 @@ impl Decision {
     }
 }
 
-/// What to write.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Plan {
-    /// The status says it all.
-    Leave,
-    /// This.
-    Write(Write),
-}
-
 /// One strategic merge patch of one state of a budget.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
-    /// Which budget.
-    pub pdb: ObjectKey,
-    /// Of which uid.
-    pub uid: Uid,
-    /// At which resourceVersion.
-    pub version: Arc<str>,
-    /// `observedGeneration`.
-    pub generation: i64,
+    /// The budget that was judged: the patch names its uid and resourceVersion.
+    pub pdb: Arc<PdbView>,
     /// The numbers; none when they could not be computed: nothing is allowed then, the others stay.
     pub numbers: Option<Numbers>,
     /// The entries of disruptedPods that go.
     pub dropped: Vec<Arc<str>>,
+    /// Those of them whose eviction was approved and did not come (DIS-6).
+    pub overdue: Vec<(Arc<str>, Uid)>,
     /// The condition.
     pub condition: Condition,
 }
@@ -122,88 +107,76 @@ pub struct Numbers {
     pub expected: i32,
 }
 
-/// The condition `DisruptionAllowed` to be written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Condition {
-    /// `status`.
-    pub allowed: bool,
-    /// `reason`.
-    pub reason: &'static str,
-    /// `message`.
-    pub message: String,
-    /// `lastTransitionTime`.
-    pub since: Timestamp,
-}
-
-/// Computes a budget at wall time `now`. `smallest_pod` names the first of the budget's pods, by name, that are of
-/// these controllers; it is asked only when something fails.
+/// Computes a budget at wall time `now`. `scales` are those of the controllers of its pods, where
+/// [`Demand::needs_scales`]. `smallest_pod` names the first of the budget's pods, by name, that are of these
+/// controllers; it is asked only when something fails.
 pub fn decide(
-    situation: &Situation<'_>,
+    situation: &Situation,
+    scales: &Scales,
     smallest_pod: impl Fn(&[&OwnerRef]) -> Option<Arc<str>>,
     now: Timestamp,
 ) -> Decision {
-    let Situation {
-        pdb,
-        counts,
-        entries,
-        scales,
-    } = situation;
-    let demand = match demand(pdb) {
-        Ok(demand) => demand,
-        Err(cause) => return fail_safe(pdb, Failure::permanent(cause), now),
-    };
-    let expected = match expected_pods(demand, counts, scales, smallest_pod) {
+    let Situation { pdb, counts, entries } = situation;
+    let expected = |demand| Ok((demand, expected_pods(demand, counts, scales, smallest_pod)?));
+    let (demand, expected) = match demand(pdb).map_err(Failure::permanent).and_then(expected) {
         Ok(expected) => expected,
         Err(failure) => return fail_safe(pdb, failure, now),
     };
     let disrupted = disrupted(entries, now);
     let numbers = Numbers::of(demand, expected, counts.healthy - disrupted.healthy);
-    let condition = Condition::judged(pdb, numbers.allowed > 0, now);
-    let says_so = says(&pdb.status, numbers) && disrupted.dropped.is_empty() && condition.stands_in(pdb);
-    let rereads = demand.needs_scales() && scales.any_is_live();
+    let (allowed, reason) = match numbers.allowed {
+        1.. => (true, SUFFICIENT_PODS),
+        _ => (false, INSUFFICIENT_PODS),
+    };
+    let write = Write {
+        pdb: Arc::clone(pdb),
+        numbers: Some(numbers),
+        dropped: disrupted.dropped,
+        overdue: disrupted.overdue,
+        condition: judged(pdb, allowed, reason, ""),
+    };
+    let is_live = |scale: &Scale| matches!(scale, Scale::Of { live: true, .. });
+    let rereads = demand.needs_scales() && scales.values().any(is_live);
     let reread = rereads.then(|| saturating_add(now, SCALE_REREAD));
     Decision {
-        plan: if says_so {
-            Plan::Leave
-        } else {
-            Plan::Write(Write::new(pdb, Some(numbers), disrupted.dropped, condition))
-        },
+        plan: write.unless_said(now),
         look_again: [disrupted.look_again, reread].into_iter().flatten().min(),
         result: Ok(numbers),
-        overdue: disrupted.overdue,
         going: disrupted.healthy,
     }
 }
 
 /// Allows nothing, and says why (DIS-9).
-fn fail_safe(pdb: &PdbView, failure: Failure, now: Timestamp) -> Decision {
-    let mut message = failure.to_string();
-    message.truncate(message.floor_char_boundary(MESSAGE_LENGTH));
-    let condition = Condition {
-        reason: SYNC_FAILED,
-        message,
-        ..Condition::judged(pdb, false, now)
+fn fail_safe(pdb: &Arc<PdbView>, failure: Failure, now: Timestamp) -> Decision {
+    let message = failure.to_string();
+    let message = &message[..message.floor_char_boundary(MESSAGE_LENGTH)];
+    let write = Write {
+        pdb: Arc::clone(pdb),
+        numbers: None,
+        dropped: Vec::new(),
+        overdue: Vec::new(),
+        condition: judged(pdb, false, SYNC_FAILED, message),
     };
-    let says_so = pdb.status.disruptions_allowed == 0 && condition.stands_in(pdb);
     Decision {
-        plan: if says_so {
-            Plan::Leave
-        } else {
-            Plan::Write(Write::new(pdb, None, Vec::new(), condition))
-        },
+        plan: write.unless_said(now),
         // What is transient goes through the queue's backoff.
         look_again: (!failure.transient).then(|| saturating_add(now, PERMANENT_RETRY)),
         result: Err(failure),
-        overdue: Vec::new(),
         going: 0,
     }
 }
 
-fn says(status: &Status, numbers: Numbers) -> bool {
-    status.disruptions_allowed == i64::from(numbers.allowed)
-        && status.current_healthy == i64::from(numbers.current)
-        && status.desired_healthy == i64::from(numbers.desired)
-        && status.expected_pods == i64::from(numbers.expected)
+/// The condition of a budget. Its time moves only with its status (DIS-7); it has none yet where that is now.
+fn judged(pdb: &PdbView, allowed: bool, reason: &str, message: &str) -> Condition {
+    let held = pdb.status.condition.as_ref();
+    let unchanged = held.filter(|held| held.allowed == allowed);
+    Condition {
+        allowed,
+        reason: reason.into(),
+        message: message.into(),
+        observed_generation: pdb.generation,
+        since: unchanged.and_then(|held| held.since),
+    }
 }
 
 impl Numbers {
@@ -230,16 +203,15 @@ fn int32(number: i64) -> i32 {
 }
 
 impl Write {
-    fn new(pdb: &PdbView, numbers: Option<Numbers>, dropped: Vec<Arc<str>>, condition: Condition) -> Self {
-        Self {
-            pdb: pdb.key.clone(),
-            uid: pdb.uid.clone(),
-            version: Arc::clone(&pdb.version),
-            generation: pdb.generation,
-            numbers,
-            dropped,
-            condition,
+    /// This write at `now`; nothing when the status says it all.
+    fn unless_said(mut self, now: Timestamp) -> Option<Self> {
+        if self.applied_to(&self.pdb, None) == *self.pdb {
+            return None;
         }
+        // The API has whole seconds.
+        let since = self.condition.since;
+        self.condition.since = since.or(Timestamp::from_second(now.as_second()).ok());
+        Some(self)
     }
 
     /// `disruptionsAllowed`.
@@ -254,7 +226,7 @@ impl Write {
             made.version = version.to_string().into();
         }
         let status = &mut made.status;
-        status.observed_generation = self.generation;
+        status.observed_generation = self.condition.observed_generation;
         status.disruptions_allowed = self.allowed().into();
         if let Some(numbers) = self.numbers {
             status.current_healthy = numbers.current.into();
@@ -264,44 +236,7 @@ impl Write {
         status
             .disrupted_pods
             .retain(|name, _| !self.dropped.contains(name));
-        status.condition = Some(Held {
-            allowed: self.condition.allowed,
-            reason: self.condition.reason.into(),
-            message: self.condition.message.as_str().into(),
-            observed_generation: self.generation,
-            // The API has whole seconds.
-            since: Timestamp::from_second(self.condition.since.as_second()).ok(),
-        });
+        status.condition = Some(self.condition.clone());
         made
-    }
-}
-
-impl Condition {
-    /// The condition of a budget that could be computed (DIS-7).
-    fn judged(pdb: &PdbView, allowed: bool, now: Timestamp) -> Self {
-        let held = pdb.status.condition.as_ref();
-        let unchanged = held.filter(|held| held.allowed == allowed);
-        Self {
-            allowed,
-            reason: if allowed {
-                SUFFICIENT_PODS
-            } else {
-                INSUFFICIENT_PODS
-            },
-            message: String::new(),
-            since: unchanged.and_then(|held| held.since).unwrap_or(now),
-        }
-    }
-
-    /// Whether the budget has it already, for the generation that it has now.
-    fn stands_in(&self, pdb: &PdbView) -> bool {
-        let held = pdb.status.condition.as_ref();
-        pdb.status.observed_generation == pdb.generation
-            && held.is_some_and(|held| {
-                held.allowed == self.allowed
-                    && *held.reason == *self.reason
-                    && *held.message == *self.message
-                    && held.observed_generation == pdb.generation
-            })
     }
 }

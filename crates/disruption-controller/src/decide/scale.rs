@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use controller_core::meta::{OwnerRef, Uid};
 
-use crate::decide::failure::{Cause, Failure};
+use crate::decide::failure::Failure;
 use crate::view::WorkloadView;
 
 /// The kinds that the informers have.
@@ -46,8 +46,7 @@ pub enum Scale {
 }
 
 /// The scales of the controllers of a budget's pods.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Scales(HashMap<Arc<OwnerRef>, Scale>);
+pub type Scales = HashMap<Arc<OwnerRef>, Scale>;
 
 /// What a read of a controller's `/scale` said.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,12 +60,8 @@ pub enum Reading {
     },
     /// No object of this name.
     NotFound,
-    /// Its kind has no `/scale`; `resource.group`.
-    NotImplemented(String),
-    /// Its kind is not served.
-    UnknownKind,
-    /// It could not be read: the message, and whether it is worth to try again soon.
-    Failed(String, bool),
+    /// It could not be read.
+    Failed(Failure),
 }
 
 impl Builtin {
@@ -84,86 +79,52 @@ impl Builtin {
 }
 
 /// The scale of `owner`, the controller of a pod. `held` is what the informers have by kind and name, `read` what
-/// was read already; an error is a controller whose `/scale` must be read first.
-pub fn scale_of(
-    owner: &Arc<OwnerRef>,
+/// was read already; an error is what must be asked first.
+pub fn scale_of<Q>(
+    owner: &OwnerRef,
     held: impl Fn(Builtin, &str) -> Option<Arc<WorkloadView>>,
-    read: impl Fn(&OwnerRef) -> Option<Reading>,
-) -> Result<Scale, Arc<OwnerRef>> {
+    read: impl Fn(&OwnerRef) -> Result<Reading, Q>,
+) -> Result<Scale, Q> {
     let held = |owner: &OwnerRef| {
         let kind = Builtin::of(owner)?;
         let workload = held(kind, &owner.name).filter(|workload| workload.uid == owner.uid)?;
         Some((kind, workload))
     };
-    let told = |owner: &OwnerRef, workload: &WorkloadView| Scale::Of {
-        uid: workload.uid.clone(),
-        replicas: workload.replicas,
-        who: format!("{} {}", owner.kind, owner.name),
-        live: false,
-    };
-    let asked = |owner: &Arc<OwnerRef>| match read(owner) {
-        Some(reading) => Ok(Scale::read(owner, reading)),
-        None => Err(Arc::clone(owner)),
-    };
+    let asked = |owner: &OwnerRef| read(owner).map(|reading| Scale::read(owner, reading));
     let Some((kind, workload)) = held(owner) else {
         return asked(owner);
     };
-    let deployment = workload.controller.as_ref();
-    let deployment = deployment
-        .filter(|above| kind == Builtin::ReplicaSet && Builtin::of(above) == Some(Builtin::Deployment));
-    let Some(deployment) = deployment else {
-        return Ok(told(owner, &workload));
-    };
-    match held(deployment) {
-        Some((_, found)) => Ok(told(deployment, &found)),
-        // The watch of Deployments may lag: only a read says that it is gone.
-        None => match asked(deployment)? {
-            Scale::Gone => Ok(told(owner, &workload)),
-            scale => Ok(scale),
+    let own = Scale::of(owner, workload.replicas, false);
+    let is_deployment =
+        |above: &OwnerRef| kind == Builtin::ReplicaSet && Builtin::of(above) == Some(Builtin::Deployment);
+    match workload.controller.as_deref() {
+        Some(deployment) if is_deployment(deployment) => match held(deployment) {
+            Some((_, found)) => Ok(Scale::of(deployment, found.replicas, false)),
+            // The watch of Deployments may lag: only a read says that it is gone.
+            None => match asked(deployment)? {
+                Scale::Gone => Ok(own),
+                scale => Ok(scale),
+            },
         },
+        _ => Ok(own),
     }
 }
 
 impl Scale {
     fn read(owner: &OwnerRef, reading: Reading) -> Self {
         match reading {
-            Reading::Scale { uid, replicas } if uid == owner.uid => Self::Of {
-                uid,
-                replicas,
-                who: format!("{} {}", owner.kind, owner.name),
-                live: true,
-            },
+            Reading::Scale { uid, replicas } if uid == owner.uid => Self::of(owner, replicas, true),
             Reading::Scale { .. } | Reading::NotFound => Self::Gone,
-            Reading::NotImplemented(resource) => {
-                Self::Unknown(Failure::permanent(Cause::NoScale { resource }))
-            }
-            Reading::UnknownKind => Self::Unknown(Failure::transient(Cause::UnknownKind {
-                kind: Arc::clone(&owner.kind),
-                api_version: Arc::clone(&owner.api_version),
-            })),
-            Reading::Failed(message, transient) => Self::Unknown(Failure {
-                cause: Cause::Unreadable { message },
-                transient,
-            }),
+            Reading::Failed(failure) => Self::Unknown(failure),
         }
     }
-}
 
-impl Scales {
-    /// The scale of `owner` is this.
-    pub fn insert(&mut self, owner: Arc<OwnerRef>, scale: Scale) {
-        self.0.insert(owner, scale);
-    }
-
-    /// The scale of `owner`, if it has been asked for.
-    pub fn of(&self, owner: &OwnerRef) -> Option<&Scale> {
-        self.0.get(owner)
-    }
-
-    /// Whether one was read, so that no informer tells when it changes.
-    pub fn any_is_live(&self) -> bool {
-        self.0
-            .values()
-            .any(|scale| matches!(scale, Scale::Of { live: true, .. }))
+    fn of(owner: &OwnerRef, replicas: i64, live: bool) -> Self {
+        Self::Of {
+            uid: owner.uid.clone(),
+            replicas,
+            who: format!("{} {}", owner.kind, owner.name),
+            live,
+        }
     }
 }

@@ -17,9 +17,9 @@ use jiff::Timestamp;
 
 use crate::DisruptionController;
 use crate::decide::{
-    Builtin, DELETION_TIMEOUT, Decision, Demand, Fate, Owned, Scale, Scales, Situation, decide, demand,
+    Builtin, DELETION_TIMEOUT, Decision, Demand, Fate, Scale, Scales, Situation, decide, demand,
 };
-use crate::memory::{Memory, Snapshot};
+use crate::memory::Memory;
 use crate::requests::{Answer, Question};
 use crate::scales::Sources;
 use crate::view::{PdbView, PodView, WorkloadView};
@@ -32,17 +32,19 @@ const WORKLOADS: [Builtin; 4] = [
     Builtin::StatefulSet,
 ];
 
-/// What there is to explain.
-struct Found {
-    memory: Memory,
-    /// The budget.
-    snapshot: Snapshot,
+/// The answer, ready to print. What a controller that runs would remember is not known here.
+struct Explanation {
+    situation: Situation,
     /// The other budgets of its namespace.
     others: Vec<Arc<PdbView>>,
     /// Its pods, by name.
     pods: Vec<Arc<PodView>>,
-    /// The scales of the controllers of its pods, where they count.
+    /// The scales of the controllers of its pods; none where the expected pods are counted.
     scales: Scales,
+    /// Nothing where the spec cannot be read.
+    demand: Option<Demand>,
+    decision: Decision,
+    now: Timestamp,
 }
 
 /// Why it is not all there.
@@ -53,25 +55,7 @@ enum Missing {
     Failed(Failure),
 }
 
-/// The answer, ready to print.
-#[derive(Clone, Debug)]
-struct Explanation {
-    pdb: Arc<PdbView>,
-    selected: i64,
-    /// Nothing where the spec cannot be read.
-    demand: Option<Demand>,
-    /// Whose scales are the expected pods; none where those are counted.
-    workloads: Vec<Workload>,
-    /// Pods that nobody expects; none where the expected ones are counted.
-    unmanaged: Vec<Arc<str>>,
-    unhealthy: Vec<(Arc<str>, String)>,
-    /// Pods that other budgets select, too, by those.
-    shared: BTreeMap<Vec<Arc<str>>, Vec<Arc<str>>>,
-    decision: Decision,
-}
-
 /// What wants pods, and how many of them are there.
-#[derive(Clone, Debug)]
 struct Workload {
     who: String,
     scale: Scale,
@@ -85,14 +69,18 @@ pub fn explain(
     key: &ObjectKey,
     now: Timestamp,
 ) -> Result<Explained<Question>, Failure> {
-    match find(pass, key) {
-        Ok(found) => Ok(Explained::Text(explanation(found, now).to_string())),
+    match explanation(pass, key, now) {
+        Ok(explanation) => Ok(Explained::Text(explanation.to_string())),
         Err(Missing::Answers(questions)) => Ok(Explained::Ask(questions)),
         Err(Missing::Failed(failure)) => Err(failure),
     }
 }
 
-fn find(pass: &Pass<DisruptionController>, key: &ObjectKey) -> Result<Found, Missing> {
+fn explanation(
+    pass: &Pass<DisruptionController>,
+    key: &ObjectKey,
+    now: Timestamp,
+) -> Result<Explanation, Missing> {
     let none = || Missing::Failed(format!("no PodDisruptionBudget {key}").into());
     let namespace = key.namespace.clone().unwrap_or_default();
     let pdbs = match read(pass, Question::Pdbs(Arc::clone(&namespace)))? {
@@ -110,25 +98,29 @@ fn find(pass: &Pass<DisruptionController>, key: &ObjectKey) -> Result<Found, Mis
         memory.pod_changed(&pod.key, Some(pod), Duration::ZERO);
     }
     memory.pdb_changed(key, Some(&pdb), false);
-    let snapshot = memory.snapshot(key).ok_or_else(none)?;
+    let situation = memory.snapshot(key).ok_or_else(none)?;
     pods.retain(|pod| pdb.selector.matches(&pod.labels));
     pods.sort_by(|a, b| a.key.name.cmp(&b.key.name));
-    Ok(Found {
-        scales: scales(pass, &namespace, &snapshot)?,
-        memory,
-        snapshot,
+    let scales = scales(pass, &namespace, &situation)?;
+    let smallest_pod = |owners: &[&OwnerRef]| memory.smallest_pod(key, owners);
+    Ok(Explanation {
+        decision: decide(&situation, &scales, smallest_pod, now),
+        demand: demand(&pdb).ok(),
+        situation,
         others,
         pods,
+        scales,
+        now,
     })
 }
 
 fn scales(
     pass: &Pass<DisruptionController>,
     namespace: &Arc<str>,
-    snapshot: &Snapshot,
+    situation: &Situation,
 ) -> Result<Scales, Missing> {
     let mut workloads: Vec<(Builtin, Arc<WorkloadView>)> = Vec::new();
-    if demand(&snapshot.pdb).is_ok_and(Demand::needs_scales) {
+    if demand(&situation.pdb).is_ok_and(Demand::needs_scales) {
         for kind in WORKLOADS {
             if let Answer::Workloads(listed) = read(pass, Question::Workloads(kind, Arc::clone(namespace)))? {
                 workloads.extend(views(listed).into_iter().map(|workload| (kind, workload)));
@@ -145,8 +137,7 @@ fn scales(
         kinds: &BTreeMap::new(),
         answer: &|question| pass.answer(question),
     };
-    let found = sources.scales(snapshot).map_err(Missing::Answers)?;
-    Ok(found.scales)
+    sources.scales(situation).map_err(Missing::Answers)
 }
 
 fn read(pass: &Pass<DisruptionController>, question: Question) -> Result<&Answer, Missing> {
@@ -162,97 +153,81 @@ fn views<V: Clone>(page: &Page<V>) -> Vec<Arc<V>> {
     items.map(|item| Arc::new(item.view.clone())).collect()
 }
 
-/// Explains what was found. What a controller that runs would remember is not known here.
-fn explanation(found: Found, now: Timestamp) -> Explanation {
-    let Found {
-        memory,
-        snapshot,
-        others,
-        pods,
-        scales,
-    } = found;
-    let pdb = &snapshot.pdb;
-    let situation = Situation {
-        pdb,
-        counts: &snapshot.counts,
-        entries: &snapshot.entries,
-        scales: &scales,
-    };
-    let smallest_pod = |owners: &[&OwnerRef]| memory.smallest_pod(&pdb.key, owners);
-    let decision = decide(&situation, smallest_pod, now);
-    let demand = demand(pdb).ok();
-    let scaled = demand.is_some_and(Demand::needs_scales);
-    let unmanaged = pods.iter().filter(|pod| scaled && pod.controller.is_none());
-    let unmanaged = unmanaged.map(|pod| Arc::clone(&pod.key.name));
-    let unhealthy = pods.iter().filter_map(|pod| {
-        let why = why_unhealthy(pod, &snapshot, now)?;
-        Some((Arc::clone(&pod.key.name), why))
-    });
-    let mut shared = BTreeMap::<_, Vec<_>>::new();
-    for pod in &pods {
-        let others = others.iter().filter(|other| other.selector.matches(&pod.labels));
-        let mut others: Vec<_> = others.map(|other| Arc::clone(&other.key.name)).collect();
-        others.sort_unstable();
-        if !others.is_empty() {
-            shared.entry(others).or_default().push(Arc::clone(&pod.key.name));
-        }
-    }
-    Explanation {
-        pdb: Arc::clone(pdb),
-        selected: snapshot.counts.matched,
-        demand,
-        workloads: workloads(&snapshot.counts.controllers, &scales),
-        unmanaged: unmanaged.collect(),
-        unhealthy: unhealthy.collect(),
-        shared,
-        decision,
-    }
-}
-
-/// The controllers that are scaled as one (the `ReplicaSets` of a Deployment) are one.
-fn workloads(controllers: &[Owned], scales: &Scales) -> Vec<Workload> {
-    let mut at = BTreeMap::<&Uid, usize>::new();
-    let mut workloads: Vec<Workload> = Vec::new();
-    for owned in controllers {
-        let owner = &owned.controller;
-        let Some(scale) = scales.of(owner) else { continue };
-        let (uid, who) = match scale {
-            Scale::Of { uid, who, .. } => (uid, who.clone()),
-            Scale::Gone | Scale::Unknown(_) => (&owner.uid, format!("{} {}", owner.kind, owner.name)),
-        };
-        let place = *at.entry(uid).or_insert(workloads.len());
-        if let Some(workload) = workloads.get_mut(place) {
-            workload.pods += owned.pods;
-            workload.terminating += owned.terminating;
-        } else {
-            workloads.push(Workload {
+impl Explanation {
+    /// Whose scales are the expected pods. The controllers that are scaled as one (the `ReplicaSets` of a Deployment)
+    /// are one.
+    fn workloads(&self) -> Vec<Workload> {
+        let mut by_uid = BTreeMap::<&Uid, Workload>::new();
+        for (owner, owned) in &self.situation.counts.controllers {
+            let Some(scale) = self.scales.get(owner) else {
+                continue;
+            };
+            let (uid, who) = match scale {
+                Scale::Of { uid, who, .. } => (uid, who.clone()),
+                Scale::Gone | Scale::Unknown(_) => (&owner.uid, format!("{} {}", owner.kind, owner.name)),
+            };
+            let workload = by_uid.entry(uid).or_insert_with(|| Workload {
                 who,
                 scale: scale.clone(),
-                pods: owned.pods,
-                terminating: owned.terminating,
+                pods: 0,
+                terminating: 0,
             });
+            workload.pods += owned.pods;
+            workload.terminating += owned.terminating;
         }
+        let mut workloads: Vec<_> = by_uid.into_values().collect();
+        workloads.sort_by(|a, b| a.who.cmp(&b.who));
+        workloads
     }
-    workloads.sort_by(|a, b| a.who.cmp(&b.who));
-    workloads
-}
 
-fn why_unhealthy(pod: &PodView, snapshot: &Snapshot, now: Timestamp) -> Option<String> {
-    if pod.deleting {
-        return Some("being deleted".to_owned());
+    /// Pods that nobody expects; none where the expected ones are counted.
+    fn unmanaged(&self) -> Vec<Arc<str>> {
+        let scaled = self.demand.is_some_and(Demand::needs_scales);
+        let unmanaged = self.pods.iter().filter(|pod| scaled && pod.controller.is_none());
+        unmanaged.map(|pod| Arc::clone(&pod.key.name)).collect()
     }
-    if !pod.ready {
-        let why = if pod.over { "it has ended" } else { "not ready" };
-        return Some(why.to_owned());
+
+    /// The pods that do not count, and why.
+    fn unhealthy(&self) -> Vec<(&Arc<str>, String)> {
+        let pods = self.pods.iter();
+        let unhealthy = pods.filter_map(|pod| Some((&pod.key.name, self.why_unhealthy(pod)?)));
+        unhealthy.collect()
     }
-    let mut entries = snapshot.entries.iter();
-    let entry = entries.find(|entry| entry.name == pod.key.name)?;
-    let counts_again = saturating_add(entry.since, DELETION_TIMEOUT);
-    let goes = matches!(entry.fate, Fate::Here { .. }) && now < counts_again;
-    goes.then(|| {
-        format!(
-            "its eviction was approved at {}; should it stay, it counts again at {counts_again}",
-            entry.since
-        )
-    })
+
+    fn why_unhealthy(&self, pod: &PodView) -> Option<String> {
+        if pod.deleting {
+            return Some("being deleted".to_owned());
+        }
+        if !pod.ready {
+            let why = if pod.over { "it has ended" } else { "not ready" };
+            return Some(why.to_owned());
+        }
+        let mut entries = self.situation.entries.iter();
+        let entry = entries.find(|entry| entry.name == pod.key.name)?;
+        let counts_again = saturating_add(entry.since, DELETION_TIMEOUT);
+        let goes = matches!(entry.fate, Fate::Here { .. }) && self.now < counts_again;
+        goes.then(|| {
+            format!(
+                "its eviction was approved at {}; should it stay, it counts again at {counts_again}",
+                entry.since
+            )
+        })
+    }
+
+    /// Pods that other budgets select, too, by those.
+    fn shared(&self) -> BTreeMap<Vec<Arc<str>>, Vec<Arc<str>>> {
+        let mut shared = BTreeMap::<_, Vec<_>>::new();
+        for pod in &self.pods {
+            let others = self
+                .others
+                .iter()
+                .filter(|other| other.selector.matches(&pod.labels));
+            let mut others: Vec<_> = others.map(|other| Arc::clone(&other.key.name)).collect();
+            others.sort_unstable();
+            if !others.is_empty() {
+                shared.entry(others).or_default().push(Arc::clone(&pod.key.name));
+            }
+        }
+        shared
+    }
 }

@@ -4,27 +4,27 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::{Explanation, Workload};
-use crate::decide::{Condition, Demand, Numbers, Plan, Scale, Write};
+use crate::decide::{Demand, Numbers, Scale, Write};
 use crate::selector::Selector;
-use crate::view::{Amount, PdbView};
+use crate::view::{Amount, Condition, PdbView};
 
 /// How many of a kind are named; a namespace may have tens of thousands.
 const NAMED: usize = 20;
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { pdb, selected, .. } = self;
+        let (pdb, selected) = (&self.situation.pdb, self.situation.counts.matched);
         writeln!(f, "PodDisruptionBudget {}: {}", pdb.key, Asked(pdb))?;
         match &pdb.selector {
             Selector::Nothing => writeln!(f, "selects no pods: it has no selector")?,
             Selector::Invalid(_) => writeln!(f, "selects no pods: its selector is invalid")?,
-            selector @ Selector::Where(_) => writeln!(f, "selects {} by {selector}", pods(*selected))?,
+            selector @ Selector::Where(_) => writeln!(f, "selects {} by {selector}", pods(selected))?,
         }
         self.write_shared(f)?;
-        for workload in &self.workloads {
+        for workload in self.workloads() {
             writeln!(f, "  {workload}")?;
         }
-        match self.unmanaged.as_slice() {
+        match self.unmanaged().as_slice() {
             [] => {}
             [pod] => writeln!(
                 f,
@@ -46,11 +46,11 @@ impl fmt::Display for Explanation {
             }
         }
         match &self.decision.plan {
-            Plan::Leave => writeln!(f, "its status says so"),
-            Plan::Write(write) => writeln!(
+            None => writeln!(f, "its status says so"),
+            Some(write) => writeln!(
                 f,
                 "its status does not say so yet; to be written: {}",
-                Changes(pdb, write)
+                Changes(write)
             ),
         }
     }
@@ -68,7 +68,7 @@ impl Explanation {
         let from_expected = match demand {
             Demand::Nothing => "nothing is asked for",
             Demand::Available(_) => "as many as it selects",
-            _ if self.workloads.is_empty() => "no controller wants pods",
+            _ if self.situation.counts.controllers.is_empty() => "no controller wants pods",
             _ => "what the controllers of its pods want",
         };
         writeln!(f, "expectedPods {expected}: {from_expected}")?;
@@ -85,12 +85,12 @@ impl Explanation {
             ),
         };
         writeln!(f, "desiredHealthy {desired}: {from_desired}")?;
-        match self.unhealthy.len() {
+        match self.unhealthy().len() {
             0 => writeln!(f, "currentHealthy {current}: all that it selects")?,
             lost => writeln!(
                 f,
                 "currentHealthy {current}: {} selected less {lost} that {} count",
-                self.selected,
+                self.situation.counts.matched,
                 if lost == 1 { "does not" } else { "do not" }
             )?,
         }
@@ -107,17 +107,18 @@ impl Explanation {
     }
 
     fn write_unhealthy(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (pod, why) in self.unhealthy.iter().take(NAMED) {
+        let unhealthy = self.unhealthy();
+        for (pod, why) in unhealthy.iter().take(NAMED) {
             writeln!(f, "  {pod} does not count: {why}")?;
         }
-        match self.unhealthy.len().saturating_sub(NAMED) {
+        match unhealthy.len().saturating_sub(NAMED) {
             0 => Ok(()),
             more => writeln!(f, "  nor do {more} more"),
         }
     }
 
     fn write_shared(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (others, pods) in &self.shared {
+        for (others, pods) in self.shared() {
             let others = match others.as_slice() {
                 [other] => format!("PodDisruptionBudget {other} selects them"),
                 others => format!("PodDisruptionBudgets {} select them", others.join(", ")),
@@ -125,7 +126,7 @@ impl Explanation {
             writeln!(
                 f,
                 "  the Eviction API refuses these, for {others}, too: {}",
-                Names(pods)
+                Names(&pods)
             )?;
         }
         Ok(())
@@ -153,30 +154,31 @@ impl fmt::Display for Workload {
 }
 
 /// What a write changes, and what it is now.
-struct Changes<'a>(&'a PdbView, &'a Write);
+struct Changes<'a>(&'a Write);
 
 impl fmt::Display for Changes<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(pdb, write) = self;
-        let status = &pdb.status;
-        let mut fields = vec![(
-            "disruptionsAllowed",
-            write.allowed().into(),
-            status.disruptions_allowed,
-        )];
-        if let Some(numbers) = write.numbers {
-            fields.extend([
-                ("currentHealthy", numbers.current.into(), status.current_healthy),
-                ("desiredHealthy", numbers.desired.into(), status.desired_healthy),
-                ("expectedPods", numbers.expected.into(), status.expected_pods),
-            ]);
-        }
-        fields.push(("observedGeneration", write.generation, status.observed_generation));
-        let differing = fields
-            .into_iter()
-            .filter(|(_, to, now): &(_, i64, i64)| to != now);
+        let Self(write) = self;
+        let now = &write.pdb.status;
+        let then = write.applied_to(&write.pdb, None).status;
+        let fields = [
+            (
+                "disruptionsAllowed",
+                then.disruptions_allowed,
+                now.disruptions_allowed,
+            ),
+            ("currentHealthy", then.current_healthy, now.current_healthy),
+            ("desiredHealthy", then.desired_healthy, now.desired_healthy),
+            ("expectedPods", then.expected_pods, now.expected_pods),
+            (
+                "observedGeneration",
+                then.observed_generation,
+                now.observed_generation,
+            ),
+        ];
+        let differing = fields.iter().filter(|(_, then, now)| then != now);
         let mut changes: Vec<_> = differing
-            .map(|(field, to, now)| format!("{field} {to} (now {now})"))
+            .map(|(field, then, now)| format!("{field} {then} (now {now})"))
             .collect();
         let Condition {
             allowed,
@@ -184,9 +186,8 @@ impl fmt::Display for Changes<'_> {
             message,
             ..
         } = &write.condition;
-        let held = status.condition.as_ref();
-        let stands = held.is_some_and(|held| {
-            held.allowed == *allowed && *held.reason == **reason && *held.message == **message
+        let stands = now.condition.as_ref().is_some_and(|held| {
+            held.allowed == *allowed && held.reason == *reason && held.message == *message
         });
         if !stands {
             let word = if *allowed { "True" } else { "False" };

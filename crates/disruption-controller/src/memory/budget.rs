@@ -8,8 +8,7 @@ use controller_core::controller::Outcome;
 use controller_core::meta::Uid;
 use jiff::Timestamp;
 
-use super::tally::Tally;
-use crate::decide::{Decision, Fate, Write, fate};
+use crate::decide::{Counts, Decision, Fate, Write, fate};
 use crate::events::Seen;
 use crate::route;
 use crate::view::{PdbView, PodView, Status};
@@ -18,7 +17,7 @@ use crate::view::{PdbView, PodView, Status};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Budget {
     pub(crate) pdb: Arc<PdbView>,
-    pub(super) tally: Tally,
+    pub(super) counts: Counts,
     /// The pods of its `disruptedPods`: when each was approved to go, and which uid had its name when that was first
     /// seen (DIS-6).
     entries: BTreeMap<Arc<str>, (Timestamp, Option<Uid>)>,
@@ -75,7 +74,7 @@ impl Budget {
     pub(super) fn new(pdb: &Arc<PdbView>, seen: Option<Seen>) -> Self {
         Self {
             pdb: Arc::clone(pdb),
-            tally: Tally::default(),
+            counts: Counts::default(),
             entries: BTreeMap::new(),
             sending: None,
             in_doubt: 0,
@@ -135,7 +134,7 @@ impl Budget {
     /// What is allowed now for certain: nothing, when what it was computed with last does not hold any more.
     fn estimate(&self) -> i64 {
         self.basis.map_or(0, |basis| {
-            let healthy = self.tally.healthy().saturating_sub(basis.going);
+            let healthy = self.counts.healthy.saturating_sub(basis.going);
             healthy.saturating_sub(basis.desired).max(0)
         })
     }

@@ -13,7 +13,6 @@
 
 mod budget;
 mod namespace;
-mod tally;
 #[cfg(test)]
 mod tests;
 
@@ -29,13 +28,13 @@ use controller_core::rival::Contests;
 pub use self::budget::Basis;
 pub(crate) use self::budget::Budget;
 use self::namespace::{Namespace, Owners};
-use crate::decide::{Counts, Entry, SYNC_FAILED, Stale, stale};
+use crate::decide::{Counts, SYNC_FAILED, Situation, Stale, stale};
 use crate::discovery::Kind;
 use crate::events::Event;
 use crate::next::Key;
 use crate::route::COALESCE;
 use crate::view::{PdbView, PodView, WorkloadView};
-use crate::{DisruptionController, Workloads};
+use crate::{DisruptionController, Stores};
 
 /// What is remembered between steps.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -49,7 +48,7 @@ pub struct Memory {
     pub(crate) rivals: Contests<ObjectKey>,
 }
 
-/// A budget whose pods have changed.
+/// A budget whose numbers may change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Woken {
     /// Which.
@@ -58,33 +57,13 @@ pub struct Woken {
     pub urgent: bool,
 }
 
-/// What a change of a pod comes to.
+/// What a change of a pod or of a budget comes to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PodChange {
-    /// The budgets whose numbers may change.
+pub struct Changed {
+    /// The budgets that are to be computed.
     pub woken: Vec<Woken>,
-    /// The budgets that match the pod, when there are several and there were not before (DIS-13).
-    pub overlapping: Vec<Arc<str>>,
-}
-
-/// What a change of a budget comes to.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PdbChange {
-    /// Whether it is to be computed.
-    pub wakes: bool,
-    /// A pod that it matches beside other budgets, and all that match it, when it is new or selects anew (DIS-13).
+    /// A pod that several budgets match, and they, where that is new (DIS-13).
     pub overlapping: Option<(Arc<PodView>, Vec<Arc<str>>)>,
-}
-
-/// What a budget is computed from.
-#[derive(Clone, Debug)]
-pub struct Snapshot {
-    /// The newest version of it that is known.
-    pub pdb: Arc<PdbView>,
-    /// Its pods.
-    pub counts: Counts,
-    /// Its `disruptedPods`.
-    pub entries: Vec<Entry>,
 }
 
 impl Watches<PodView> for DisruptionController {
@@ -97,17 +76,7 @@ impl Watches<PodView> for DisruptionController {
         };
         cx.out.wake_at(Key::StalePod(key.clone()), wake);
         let changed = cx.memory.pod_changed(key, new, cx.now.uptime);
-        if !cx.leading {
-            return;
-        }
-        if let (Some(pod), false) = (new, changed.overlapping.is_empty()) {
-            cx.out
-                .record(Event::Overlap(Arc::clone(pod), changed.overlapping));
-        }
-        for Woken { pdb, urgent } in changed.woken {
-            let wake = if urgent { Wake::Now } else { Wake::Within(COALESCE) };
-            cx.out.wake_at(Key::Budget(pdb), wake);
-        }
+        tell(cx, changed);
     }
 }
 
@@ -118,15 +87,7 @@ impl Watches<PdbView> for DisruptionController {
         if new.is_none() {
             cx.out.wake_at(Key::Recheck(key.clone()), Wake::Never);
         }
-        if !cx.leading {
-            return;
-        }
-        if let Some((pod, pdbs)) = changed.overlapping {
-            cx.out.record(Event::Overlap(pod, pdbs));
-        }
-        if changed.wakes {
-            cx.out.wake(Key::Budget(key.clone()));
-        }
+        tell(cx, changed);
     }
 }
 
@@ -138,11 +99,25 @@ impl Watches<WorkloadView> for DisruptionController {
         if !cx.leading {
             return;
         }
-        for uid in below(&cx.stores.workloads, &workload.uid) {
+        for uid in below(cx.stores, &workload.uid) {
             for pdb in cx.memory.owned_by(&uid) {
                 cx.out.wake(Key::Budget(pdb));
             }
         }
+    }
+}
+
+/// Wakes the budgets that a change concerns, and tells of new overlaps.
+fn tell(cx: &mut Context<'_, DisruptionController>, changed: Changed) {
+    if !cx.leading {
+        return;
+    }
+    if let Some((pod, pdbs)) = changed.overlapping {
+        cx.out.record(Event::Overlap(pod, pdbs));
+    }
+    for Woken { pdb, urgent } in changed.woken {
+        let wake = if urgent { Wake::Now } else { Wake::Within(COALESCE) };
+        cx.out.wake_at(Key::Budget(pdb), wake);
     }
 }
 
@@ -168,15 +143,15 @@ fn is_now<'a, V: View>(change: &Change<'a, V>) -> (&'a ObjectKey, Option<&'a Arc
 }
 
 /// The controllers of pods that follow this workload: itself, and the `ReplicaSets` that it controls.
-fn below(workloads: &Workloads, workload: &Uid) -> Vec<Uid> {
-    let replica_sets = workloads.replica_sets.by_index(workload);
+fn below(stores: &Stores, workload: &Uid) -> Vec<Uid> {
+    let replica_sets = stores.replica_sets.by_index(workload);
     let below = replica_sets.iter().map(|replica_set| replica_set.uid.clone());
     below.chain([workload.clone()]).collect()
 }
 
 impl Memory {
     /// The pod `key` is `new` now, or gone, as of `now`.
-    pub fn pod_changed(&mut self, key: &ObjectKey, new: Option<&Arc<PodView>>, now: Duration) -> PodChange {
+    pub fn pod_changed(&mut self, key: &ObjectKey, new: Option<&Arc<PodView>>, now: Duration) -> Changed {
         self.in_namespace(key, |namespace, owners| {
             namespace.change_pod(key, new, owners, now)
         })
@@ -188,7 +163,7 @@ impl Memory {
         key: &ObjectKey,
         new: Option<&Arc<PdbView>>,
         look_for_overlaps: bool,
-    ) -> PdbChange {
+    ) -> Changed {
         if new.is_none() {
             self.rivals.forget(key);
         }
@@ -197,13 +172,13 @@ impl Memory {
         })
     }
 
-    fn in_namespace<T: Default>(
+    fn in_namespace(
         &mut self,
         key: &ObjectKey,
-        change: impl FnOnce(&mut Namespace, &mut Owners) -> T,
-    ) -> T {
+        change: impl FnOnce(&mut Namespace, &mut Owners) -> Changed,
+    ) -> Changed {
         let Some(name) = &key.namespace else {
-            return T::default();
+            return Changed::default();
         };
         let namespace = self.namespaces.entry(Arc::clone(name)).or_default();
         let changed = change(namespace, &mut self.owners);
@@ -215,11 +190,11 @@ impl Memory {
     }
 
     /// The budget `key` as it is now; nothing when there is none.
-    pub fn snapshot(&self, key: &ObjectKey) -> Option<Snapshot> {
+    pub fn snapshot(&self, key: &ObjectKey) -> Option<Situation> {
         let (namespace, budget) = self.find(key)?;
-        Some(Snapshot {
+        Some(Situation {
             pdb: Arc::clone(&budget.pdb),
-            counts: budget.tally.counts(),
+            counts: budget.counts.clone(),
             entries: namespace.entries(budget),
         })
     }
@@ -227,7 +202,7 @@ impl Memory {
     /// The name of the first pod of the budget that is of one of these controllers. It scans the namespace.
     pub fn smallest_pod(&self, key: &ObjectKey, controllers: &[&OwnerRef]) -> Option<Arc<str>> {
         let (namespace, budget) = self.find(key)?;
-        let mut pods = namespace.pods();
+        let mut pods = namespace.pods.values();
         let first = pods.find(|pod| {
             let controller = pod.controller.as_deref();
             controller.is_some_and(|controller| controllers.contains(&controller))
@@ -276,16 +251,17 @@ impl Memory {
     /// The counts of the budget `key`, counted from scratch: what [`Memory::snapshot`] must say.
     pub fn recounted(&self, key: &ObjectKey) -> Option<Counts> {
         let (namespace, budget) = self.find(key)?;
-        Some(namespace.recount(budget).counts())
+        Some(namespace.recount(budget))
     }
 
     fn budgets(&self) -> impl Iterator<Item = &Budget> {
-        self.namespaces.values().flat_map(Namespace::budgets)
+        let namespaces = self.namespaces.values();
+        namespaces.flat_map(|namespace| namespace.budgets.values())
     }
 
     fn find(&self, key: &ObjectKey) -> Option<(&Namespace, &Budget)> {
         let namespace = self.namespaces.get(key.namespace.as_ref()?)?;
-        Some((namespace, namespace.budget(&key.name)?))
+        Some((namespace, namespace.budgets.get(&key.name)?))
     }
 
     /// What is known of the budget `key`.
@@ -301,7 +277,7 @@ impl Memory {
         change: impl FnOnce(&mut Budget) -> T,
     ) -> Option<T> {
         let namespace = self.namespaces.get_mut(key.namespace.as_ref()?)?;
-        let budget = namespace.budget_mut(&key.name)?;
+        let budget = namespace.budgets.get_mut(&key.name)?;
         uid.is_none_or(|uid| budget.pdb.uid == *uid)
             .then(|| change(budget))
     }

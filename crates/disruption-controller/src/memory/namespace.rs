@@ -4,12 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::meta::{ObjectKey, OwnerRef, Uid};
+use controller_core::meta::{ObjectKey, Uid};
 
 use super::budget::Budget;
-use super::tally::Tally;
-use super::{PdbChange, PodChange, Woken};
-use crate::decide::Entry;
+use super::{Changed, Woken};
+use crate::decide::{Counts, Entry};
 use crate::route;
 use crate::selector::{Labels, Pair, Selector};
 use crate::view::{PdbView, PodView};
@@ -19,8 +18,8 @@ const CHECKED_PODS: usize = 200;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Namespace {
-    pods: BTreeMap<Arc<str>, Arc<PodView>>,
-    budgets: BTreeMap<Arc<str>, Budget>,
+    pub(super) pods: BTreeMap<Arc<str>, Arc<PodView>>,
+    pub(super) budgets: BTreeMap<Arc<str>, Budget>,
     /// Budgets by the pairs of which their pods have one.
     by_pair: BTreeMap<Pair, Selectors>,
     /// Those whose selector names no pair.
@@ -36,23 +35,6 @@ pub(super) type Owners = BTreeMap<Uid, BTreeSet<ObjectKey>>;
 impl Namespace {
     pub(super) fn is_empty(&self) -> bool {
         self.pods.is_empty() && self.budgets.is_empty()
-    }
-
-    /// In the order of their names.
-    pub(super) fn pods(&self) -> impl Iterator<Item = &Arc<PodView>> {
-        self.pods.values()
-    }
-
-    pub(super) fn budgets(&self) -> impl Iterator<Item = &Budget> {
-        self.budgets.values()
-    }
-
-    pub(super) fn budget(&self, name: &str) -> Option<&Budget> {
-        self.budgets.get(name)
-    }
-
-    pub(super) fn budget_mut(&mut self, name: &str) -> Option<&mut Budget> {
-        self.budgets.get_mut(name)
     }
 
     /// What the entries of a budget have come to, in order.
@@ -73,16 +55,16 @@ impl Namespace {
         new: Option<&Arc<PodView>>,
         owners: &mut Owners,
         now: Duration,
-    ) -> PodChange {
+    ) -> Changed {
         let old = match new {
             Some(new) => self.pods.insert(Arc::clone(&new.key.name), Arc::clone(new)),
             None => self.pods.remove(&key.name),
         };
-        let (old, new) = (old.as_deref(), new.map(|new| &**new));
+        let old = old.as_deref();
         if let (Some(old), Some(new)) = (old, new)
             && route::counts_alike(old, new)
         {
-            return PodChange::default();
+            return Changed::default();
         }
         let before = old.map(|old| self.matching(&old.labels)).unwrap_or_default();
         let after = match (old, new) {
@@ -93,24 +75,27 @@ impl Namespace {
         let mut touched: Vec<_> = before.iter().chain(&after).cloned().collect();
         touched.sort_unstable();
         touched.dedup();
-        let mut change = PodChange::default();
+        let mut woken = Vec::new();
         for name in touched {
             let old = old.filter(|_| before.binary_search(&name).is_ok());
-            let new = new.filter(|_| after.binary_search(&name).is_ok());
+            let new = new
+                .filter(|_| after.binary_search(&name).is_ok())
+                .map(|new| &**new);
             let Some(budget) = self.budgets.get_mut(&name) else {
                 continue;
             };
             let urgent = budget.replace_pod(old, new, owners);
             budget.behind.get_or_insert(now);
-            change.woken.push(Woken {
+            woken.push(Woken {
                 pdb: budget.pdb.key.clone(),
                 urgent,
             });
         }
-        if after.len() > 1 && before.len() <= 1 {
-            change.overlapping = after;
+        let is_new = after.len() > 1 && before.len() <= 1;
+        Changed {
+            woken,
+            overlapping: new.filter(|_| is_new).map(|pod| (Arc::clone(pod), after)),
         }
-        change
     }
 
     pub(super) fn change_pdb(
@@ -119,17 +104,24 @@ impl Namespace {
         new: Option<&Arc<PdbView>>,
         owners: &mut Owners,
         look_for_overlaps: bool,
-    ) -> PdbChange {
+    ) -> Changed {
         let Some(new) = new else {
             self.remove_pdb(&key.name, owners);
-            return PdbChange::default();
+            return Changed::default();
+        };
+        let woken = || {
+            vec![Woken {
+                pdb: key.clone(),
+                urgent: true,
+            }]
         };
         if let Some(budget) = self.budgets.get_mut(&key.name)
             && budget.pdb.uid == new.uid
             && budget.pdb.selector == new.selector
         {
-            return PdbChange {
-                wakes: budget.renew(new, &self.pods),
+            let concerns_a_rule = budget.renew(new, &self.pods);
+            return Changed {
+                woken: concerns_a_rule.then(woken).unwrap_or_default(),
                 overlapping: None,
             };
         }
@@ -145,8 +137,8 @@ impl Namespace {
         self.index(new);
         self.budgets.insert(Arc::clone(&new.key.name), budget);
         let overlapping = look_for_overlaps.then(|| self.overlapping(&new.selector));
-        PdbChange {
-            wakes: true,
+        Changed {
+            woken: woken(),
             overlapping: overlapping.flatten(),
         }
     }
@@ -188,7 +180,7 @@ impl Namespace {
 
     fn remove_pdb(&mut self, name: &Arc<str>, owners: &mut Owners) -> Option<Budget> {
         let budget = self.budgets.remove(name)?;
-        for controller in budget.tally.controllers() {
+        for controller in budget.counts.controllers.keys() {
             disown(owners, &controller.uid, &budget.pdb.key);
         }
         match budget.pdb.selector.pairs() {
@@ -208,21 +200,21 @@ impl Namespace {
     }
 
     /// The counts of a budget from scratch.
-    pub(super) fn recount(&self, budget: &Budget) -> Tally {
-        let mut tally = Tally::default();
+    pub(super) fn recount(&self, budget: &Budget) -> Counts {
+        let mut counts = Counts::default();
         for pod in self.pods.values() {
             if budget.pdb.selector.matches(&pod.labels) {
-                tally.add(pod);
+                counts.count(pod, 1);
             }
         }
-        tally
+        counts
     }
 
     /// The differences must have come to what a count from scratch comes to.
     pub(super) fn check(&self) {
         if cfg!(debug_assertions) && self.pods.len() <= CHECKED_PODS {
             for budget in self.budgets.values() {
-                debug_assert_eq!(budget.tally, self.recount(budget), "{}", budget.pdb.key);
+                debug_assert_eq!(budget.counts, self.recount(budget), "{}", budget.pdb.key);
             }
         }
     }
@@ -235,29 +227,26 @@ impl Budget {
         // Added first: a controller with one pod does not come and go when that pod changes.
         if let Some(new) = new {
             self.note_pod(new);
-            if self.tally.add(new) {
+            if self.counts.count(new, 1) {
                 other_controllers = true;
-                self.own(new.controller.as_deref(), owners);
+                if let Some(controller) = &new.controller {
+                    let budgets = owners.entry(controller.uid.clone()).or_default();
+                    budgets.insert(self.pdb.key.clone());
+                }
             }
         }
         if let Some(old) = old
-            && self.tally.remove(old)
+            && self.counts.count(old, -1)
         {
             other_controllers = true;
-            if let Some(controller) = &old.controller
-                && !self.tally.has_pods_of(&controller.uid)
-            {
-                disown(owners, &controller.uid, &self.pdb.key);
+            if let Some(controller) = &old.controller {
+                let mut left = self.counts.controllers.keys();
+                if left.all(|owner| owner.uid != controller.uid) {
+                    disown(owners, &controller.uid, &self.pdb.key);
+                }
             }
         }
         self.is_urgent(other_controllers)
-    }
-
-    fn own(&self, controller: Option<&OwnerRef>, owners: &mut Owners) {
-        if let Some(controller) = controller {
-            let budgets = owners.entry(controller.uid.clone()).or_default();
-            budgets.insert(self.pdb.key.clone());
-        }
     }
 }
 

@@ -8,7 +8,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::decide::{Decision, Fate, Numbers, Plan, Scales, Situation, Write, decide};
+use crate::decide::{Decision, Fate, Numbers, Scales, Situation, Write, decide};
 use crate::view::{PdbWire, PodWire};
 
 fn decoded<W: Wire>(object: &Value) -> Arc<W::View> {
@@ -42,21 +42,13 @@ fn web_key() -> ObjectKey {
     ObjectKey::namespaced("ns", "web")
 }
 
-fn decision(snapshot: &Snapshot) -> Decision {
-    let situation = Situation {
-        pdb: &snapshot.pdb,
-        counts: &snapshot.counts,
-        entries: &snapshot.entries,
-        scales: &Scales::default(),
-    };
-    decide(&situation, |_| None, "2026-01-01T00:00:00Z".parse().unwrap())
+fn decision(snapshot: &Situation) -> Decision {
+    let now = "2026-01-01T00:00:00Z".parse().unwrap();
+    decide(snapshot, &Scales::default(), |_| None, now)
 }
 
 fn write(decision: &Decision) -> &Write {
-    let Plan::Write(write) = &decision.plan else {
-        panic!("nothing to write");
-    };
-    write
+    decision.plan.as_ref().unwrap()
 }
 
 fn accepted() -> Outcome {
@@ -77,13 +69,13 @@ fn failed(outcome: Answered) -> Outcome {
 }
 
 impl Bench {
-    fn put(&self, pod: &Arc<PodView>) -> PodChange {
+    fn put(&self, pod: &Arc<PodView>) -> Changed {
         self.0
             .borrow_mut()
             .pod_changed(&pod.key, Some(pod), Duration::ZERO)
     }
 
-    fn put_pdb(&self, pdb: &Arc<PdbView>) -> PdbChange {
+    fn put_pdb(&self, pdb: &Arc<PdbView>) -> Changed {
         self.0.borrow_mut().pdb_changed(&pdb.key, Some(pdb), true)
     }
 
@@ -92,7 +84,7 @@ impl Bench {
         self.0.borrow_mut().pdb_changed(&key, None, true);
     }
 
-    fn snapshot(&self) -> Snapshot {
+    fn snapshot(&self) -> Situation {
         self.0.borrow().snapshot(&web_key()).unwrap()
     }
 
@@ -113,7 +105,7 @@ impl Bench {
         let write = write(&decision);
         self.change(|budget| budget.sent(write));
         let made = write.applied_to(&self.snapshot().pdb, Some(version));
-        assert!(!self.put_pdb(&Arc::new(made)).wakes);
+        assert_eq!(self.put_pdb(&Arc::new(made)).woken, []);
         self.change(|budget| budget.ended(&accepted()));
         decision.result.unwrap()
     }
@@ -245,13 +237,13 @@ fn our_own_write_wakes_nothing_and_an_eviction_does() {
         evicted.status.disruptions_allowed = 0;
         Arc::new(evicted)
     };
-    assert!(bench.put_pdb(&evicted("3".into())).wakes);
+    assert_eq!(bench.put_pdb(&evicted("3".into())).woken.len(), 1);
     // What a write makes of a budget is no news only while it is on its way: one whose answer was lost may come late.
     let decision = bench.compute(false);
     bench.change(|budget| budget.sent(write(&decision)));
     let made = write(&decision).applied_to(&bench.snapshot().pdb, Some(4));
     bench.change(|budget| budget.ended(&failed(Answered::Retry { fate_unknown: true })));
-    assert!(bench.put_pdb(&Arc::new(made)).wakes);
+    assert_eq!(bench.put_pdb(&Arc::new(made)).woken.len(), 1);
 }
 
 #[test]
@@ -286,6 +278,8 @@ fn overlaps_are_told_when_they_begin() {
         bench
             .put(&pod("q", &json!({ "app": "web" }), true))
             .overlapping
+            .unwrap()
+            .1
             .len(),
         2
     );
@@ -293,7 +287,7 @@ fn overlaps_are_told_when_they_begin() {
         bench
             .put(&pod("q", &json!({ "app": "web" }), false))
             .overlapping
-            .is_empty()
+            .is_none()
     );
 }
 

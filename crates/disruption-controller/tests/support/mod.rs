@@ -8,10 +8,10 @@ use std::time::Duration;
 use controller_core::informer::{Observed, Wire};
 use controller_core::meta::{ObjectKey, OwnerRef, Uid};
 use disruption_controller::decide::{
-    Builtin, Decision, Demand, Plan, Reading, Scale, Scales, Situation, decide, demand, scale_of,
+    Builtin, Decision, Demand, Reading, Scale, Scales, Situation, Write, decide, demand, scale_of,
 };
-use disruption_controller::memory::{Memory, Snapshot};
-use disruption_controller::view::{Condition, PdbView, PdbWire, PodView, PodWire, WorkloadView};
+use disruption_controller::memory::Memory;
+use disruption_controller::view::{PdbView, PdbWire, PodView, PodWire, WorkloadView};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -132,35 +132,33 @@ impl World {
             .insert((kind as u8, workload.key.name.to_string()), Arc::clone(workload));
     }
 
-    pub(crate) fn snapshot(&self) -> Snapshot {
+    pub(crate) fn snapshot(&self) -> Situation {
         let key = &self.pdb.as_ref().unwrap().key;
         self.memory.borrow().snapshot(key).unwrap()
     }
 
     pub(crate) fn scale(&self, owner: &Arc<OwnerRef>) -> Result<Scale, Arc<OwnerRef>> {
         let held = |kind: Builtin, name: &str| self.workloads.get(&(kind as u8, name.to_owned())).cloned();
-        scale_of(owner, held, |owner| self.readings.get(&*owner.name).cloned())
+        let unread = |owner: &OwnerRef| Arc::new(owner.clone());
+        scale_of(owner, held, |owner| {
+            let reading = self.readings.get(&*owner.name).cloned();
+            reading.ok_or_else(|| unread(owner))
+        })
     }
 
     pub(crate) fn decide_at(&self, now: Timestamp) -> Decision {
         let snapshot = self.snapshot();
         let mut scales = Scales::default();
         if demand(&snapshot.pdb).is_ok_and(Demand::needs_scales) {
-            for owned in &snapshot.counts.controllers {
+            for controller in snapshot.counts.controllers.keys() {
                 // What nobody reads is not there.
-                let scale = self.scale(&owned.controller).unwrap_or(Scale::Gone);
-                scales.insert(Arc::clone(&owned.controller), scale);
+                let scale = self.scale(controller).unwrap_or(Scale::Gone);
+                scales.insert(Arc::clone(controller), scale);
             }
         }
-        let situation = Situation {
-            pdb: &snapshot.pdb,
-            counts: &snapshot.counts,
-            entries: &snapshot.entries,
-            scales: &scales,
-        };
         let key = &snapshot.pdb.key;
         let memory = self.memory.borrow();
-        decide(&situation, |owners| memory.smallest_pod(key, owners), now)
+        decide(&snapshot, &scales, |owners| memory.smallest_pod(key, owners), now)
     }
 
     pub(crate) fn decide(&self) -> Decision {
@@ -183,13 +181,13 @@ impl World {
     }
 
     /// Does to the budget what the API server does with a plan.
-    pub(crate) fn apply(&mut self, plan: &Plan) {
-        let Plan::Write(write) = plan else { return };
+    pub(crate) fn apply(&mut self, plan: Option<&Write>) {
+        let Some(write) = plan else { return };
         let mut pdb = (*self.snapshot().pdb).clone();
         let version: u64 = pdb.version.parse().unwrap();
         pdb.version = (version + 1).to_string().into();
         let status = &mut pdb.status;
-        status.observed_generation = write.generation;
+        status.observed_generation = write.condition.observed_generation;
         status.disruptions_allowed = write.allowed().into();
         if let Some(numbers) = write.numbers {
             status.current_healthy = numbers.current.into();
@@ -199,13 +197,7 @@ impl World {
         for name in &write.dropped {
             status.disrupted_pods.remove(name);
         }
-        status.condition = Some(Condition {
-            allowed: write.condition.allowed,
-            reason: write.condition.reason.into(),
-            message: write.condition.message.as_str().into(),
-            observed_generation: write.generation,
-            since: Some(write.condition.since),
-        });
+        status.condition = Some(write.condition.clone());
         self.put_pdb(pdb);
     }
 }

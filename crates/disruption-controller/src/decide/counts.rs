@@ -1,0 +1,51 @@
+//! The pods of one budget, counted.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use controller_core::meta::OwnerRef;
+
+use crate::view::PodView;
+
+/// The pods that a budget's selector matches.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Counts {
+    /// All of them.
+    pub matched: i64,
+    /// Those that are ready and not being deleted.
+    pub healthy: i64,
+    /// Those without a controller.
+    pub unmanaged: i64,
+    /// Those with one, by controller, as they name it.
+    pub controllers: BTreeMap<Arc<OwnerRef>, Owned>,
+}
+
+/// The pods of one controller.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Owned {
+    /// How many there are.
+    pub pods: i64,
+    /// How many of them have a deletionTimestamp.
+    pub terminating: i64,
+}
+
+impl Counts {
+    /// Counts a pod once more (`by` is 1), or once less (-1); whether its controller came or went with it.
+    pub fn count(&mut self, pod: &PodView, by: i64) -> bool {
+        self.matched += by;
+        self.healthy += by * i64::from(pod.ready && !pod.deleting);
+        let Some(controller) = &pod.controller else {
+            self.unmanaged += by;
+            return false;
+        };
+        let owned = self.controllers.entry(Arc::clone(controller)).or_default();
+        let came = owned.pods == 0;
+        owned.pods += by;
+        owned.terminating += by * i64::from(pod.deleting);
+        let went = owned.pods == 0;
+        if went {
+            self.controllers.remove(controller);
+        }
+        came || went
+    }
+}
