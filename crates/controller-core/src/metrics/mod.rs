@@ -9,8 +9,7 @@ mod process;
 use prometheus::core::Collector;
 use prometheus::{IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder};
 
-pub use self::at_scrape::at_scrape;
-pub(crate) use self::at_scrape::at_scrape_of;
+pub use self::at_scrape::{at_scrape, at_scrape_of};
 
 /// The `Content-Type` of [`encode`].
 pub const CONTENT_TYPE: &str = prometheus::TEXT_FORMAT;
