@@ -3,13 +3,10 @@
 use std::sync::Arc;
 
 use controller_core::controller::Driver;
-use controller_core::metrics::register;
+use controller_core::metrics::{at_scrape_of, register};
 use controller_core::rival::undone_total;
-use prometheus::core::{Collector, Desc};
-use prometheus::proto::MetricFamily;
-use prometheus::{
-    Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry, exponential_buckets,
-};
+use prometheus::core::AtomicI64;
+use prometheus::{Histogram, HistogramOpts, IntCounter, IntCounterVec, Opts, Registry, exponential_buckets};
 
 use crate::DisruptionController;
 
@@ -50,39 +47,21 @@ impl Numbers {
     }
 }
 
-/// Counts at scrape time, so that it cannot drift.
-struct States {
-    driver: Arc<Driver<DisruptionController>>,
-    gauge: IntGaugeVec,
-}
-
-/// Registers the gauge that shows how many budgets are in which state.
+/// Registers the gauge that shows how many budgets are in which state, counted at scrape time so that it cannot drift.
 pub fn register_states(
     driver: &Arc<Driver<DisruptionController>>,
     registry: &Registry,
 ) -> prometheus::Result<()> {
-    let gauge = IntGaugeVec::new(
-        Opts::new(
+    let gauges = ["allowed", "blocked", "failed"].map(|state| {
+        let gauge = Opts::new(
             "disruption_controller_pdbs",
             "Number of PodDisruptionBudgets: those that allow disruptions, those that allow none, and those that \
              cannot be computed.",
-        ),
-        &["state"],
-    )?;
+        );
+        gauge.const_label("state", state)
+    });
     let driver = Arc::clone(driver);
-    registry.register(Box::new(States { driver, gauge }))
-}
-
-impl Collector for States {
-    fn desc(&self) -> Vec<&Desc> {
-        self.gauge.desc()
-    }
-
-    fn collect(&self) -> Vec<MetricFamily> {
-        let counts = self.driver.scrape(|memory, _| memory.states());
-        for (state, count) in ["allowed", "blocked", "failed"].into_iter().zip(counts) {
-            self.gauge.with_label_values(&[state]).set(count);
-        }
-        self.gauge.collect()
-    }
+    at_scrape_of::<AtomicI64, 3>(registry, gauges, move || {
+        Some(driver.scrape(|memory, _| memory.states()))
+    })
 }
