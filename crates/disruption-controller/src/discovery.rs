@@ -55,19 +55,14 @@ pub fn is_path_segment(name: &str) -> bool {
 
 /// Whether it can be a version, or a group and a version.
 pub fn is_api_version(api_version: &str) -> bool {
-    match api_version.split_once('/') {
-        None => is_path_segment(api_version),
-        Some((group, version)) => is_path_segment(group) && is_path_segment(version),
-    }
+    let mut segments = api_version.split('/');
+    segments.clone().count() <= 2 && segments.all(is_path_segment)
 }
 
 /// Where the resources of a version of a group are.
 pub fn group_path(api_version: &str) -> String {
-    if api_version.contains('/') {
-        format!("/apis/{api_version}")
-    } else {
-        format!("/api/{api_version}")
-    }
+    let root = if api_version.contains('/') { "apis" } else { "api" };
+    format!("/{root}/{api_version}")
 }
 
 /// `resource.group`, as RBAC and upstream's messages have it.

@@ -99,7 +99,7 @@ impl Event {
             Self::NotDeleted(pdb, name, uid) => {
                 let note = format!("Pod was expected by PDB {} to be deleted but it wasn't", pdb.key);
                 let namespace = pdb.key.namespace.clone();
-                let pod = on_pod(&ObjectKey { namespace, name }, &uid);
+                let pod = reference("v1", "Pod", &ObjectKey { namespace, name }, &uid);
                 (pod, EventType::Warning, "NotDeleted", note)
             }
             Self::Overlap(pod, pdbs) => {
@@ -110,7 +110,8 @@ impl Event {
                 );
                 tracing::warn!(pod = %pod.key, "{note}");
                 let reason = "MultiplePodDisruptionBudgets";
-                (on_pod(&pod.key, &pod.uid), EventType::Warning, reason, note)
+                let pod = reference("v1", "Pod", &pod.key, &pod.uid);
+                (pod, EventType::Warning, reason, note)
             }
             Self::Rival(pdb, manager) => {
                 let note = format!(
@@ -134,8 +135,4 @@ impl Event {
 
 fn on_pdb(pdb: &PdbView) -> ObjectReference {
     reference("policy/v1", "PodDisruptionBudget", &pdb.key, &pdb.uid)
-}
-
-fn on_pod(pod: &ObjectKey, uid: &Uid) -> ObjectReference {
-    reference("v1", "Pod", pod, uid)
 }

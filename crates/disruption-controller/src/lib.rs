@@ -28,8 +28,8 @@ pub mod scales;
 pub mod selector;
 pub mod view;
 
+use std::collections::BTreeMap;
 use std::future::Future;
-use std::sync::Arc;
 
 use clap::ArgMatches;
 use controller_core::args::{self, About, COMMIT};
@@ -64,25 +64,8 @@ pub struct Stores {
     pub pods: Store<PodView>,
     /// All budgets.
     pub pdbs: Store<PdbView>,
-    /// `ReplicationControllers`.
-    pub replication_controllers: Store<WorkloadView>,
-    /// `ReplicaSets`.
-    pub replica_sets: Store<WorkloadView>,
-    /// Deployments.
-    pub deployments: Store<WorkloadView>,
-    /// `StatefulSets`.
-    pub stateful_sets: Store<WorkloadView>,
-}
-
-impl Stores {
-    fn workload(&self, kind: Builtin, key: &ObjectKey) -> Option<Arc<WorkloadView>> {
-        match kind {
-            Builtin::ReplicationController => self.replication_controllers.get(key),
-            Builtin::ReplicaSet => self.replica_sets.get(key),
-            Builtin::Deployment => self.deployments.get(key),
-            Builtin::StatefulSet => self.stateful_sets.get(key),
-        }
-    }
+    /// What makes pods.
+    pub workloads: BTreeMap<Builtin, Store<WorkloadView>>,
 }
 
 impl DisruptionController {
@@ -118,10 +101,15 @@ impl App for DisruptionController {
         controller::run(env, controller, |watching| Stores {
             pods: watching.of::<Pod, PodWire>(),
             pdbs: watching.of::<PodDisruptionBudget, PdbWire>(),
-            replication_controllers: watching.of::<ReplicationController, WorkloadWire>(),
-            replica_sets: watching.of::<ReplicaSet, WorkloadWire>(),
-            deployments: watching.of::<Deployment, WorkloadWire>(),
-            stateful_sets: watching.of::<StatefulSet, WorkloadWire>(),
+            workloads: BTreeMap::from([
+                (
+                    Builtin::ReplicationController,
+                    watching.of::<ReplicationController, WorkloadWire>(),
+                ),
+                (Builtin::ReplicaSet, watching.of::<ReplicaSet, WorkloadWire>()),
+                (Builtin::Deployment, watching.of::<Deployment, WorkloadWire>()),
+                (Builtin::StatefulSet, watching.of::<StatefulSet, WorkloadWire>()),
+            ]),
         })
     }
 

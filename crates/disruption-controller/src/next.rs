@@ -22,7 +22,7 @@ use controller_core::events::Recorder;
 use controller_core::meta::{ObjectKey, OwnerRef};
 use prometheus::Registry;
 
-use crate::decide::{Decision, Demand, SCALE_REREAD, Stale, decide, demand, stale};
+use crate::decide::{self, Demand, Failure, Numbers, SCALE_REREAD, decide, demand, stale};
 use crate::events::{Event, Seen};
 use crate::learn;
 use crate::memory::{self, Basis, Budget, Memory};
@@ -172,24 +172,13 @@ impl Controller for DisruptionController {
     }
 }
 
-/// A budget, computed.
-struct Computed<'a> {
-    budget: &'a Budget,
-    decision: Decision,
-    seen: Seen,
-    /// When to look again.
-    wakes: Vec<(Key, Wake)>,
-}
-
 fn next_of_budget(look: &Look<'_, DisruptionController>, key: &ObjectKey) -> Step<DisruptionController> {
-    let Look {
-        memory, stores, now, ..
-    } = look;
+    let memory = look.memory;
     let (Some(budget), Some(situation)) = (memory.budget(key), memory.snapshot(key)) else {
         return Step::Done(vec![]);
     };
     let sources = Sources {
-        held: &|kind, key| stores.workload(kind, key),
+        held: &|kind, key| look.stores.workloads.get(&kind)?.get(key),
         kinds: &memory.kinds,
         answer: &|question| answer(look, question),
     };
@@ -198,7 +187,7 @@ fn next_of_budget(look: &Look<'_, DisruptionController>, key: &ObjectKey) -> Ste
         Err(questions) => return Step::Read(questions),
     };
     let smallest_pod = |owners: &[&OwnerRef]| memory.smallest_pod(key, owners);
-    let decision = decide(&situation, &scales, smallest_pod, now.wall);
+    let decision = decide(&situation, &scales, smallest_pod, look.now.wall);
     let by_scale = demand(&situation.pdb).is_ok_and(Demand::needs_scales);
     let basis = Basis::of(&decision, by_scale);
     if budget.basis != Some(basis) {
@@ -211,19 +200,10 @@ fn next_of_budget(look: &Look<'_, DisruptionController>, key: &ObjectKey) -> Ste
         failure: failure.map(|failure| failure.cause.clone()),
     };
     let look_again = decision.look_again.map_or(Wake::Never, Wake::At);
-    let computed = Computed {
-        budget,
-        decision,
-        seen,
-        wakes: vec![(Key::Recheck(key.clone()), look_again)],
-    };
-    match &computed.decision.plan {
-        None => left(key, computed),
-        Some(status) => {
-            let (status, seen) = (status.clone(), computed.seen.clone());
-            let write = Write::Status(Arc::new(StatusWrite { status, seen }));
-            next_of_write(look, key, computed, write)
-        }
+    let wakes = vec![(Key::Recheck(key.clone()), look_again)];
+    match (look.pass.outcomes().last(), decision.plan) {
+        (Some((_, Outcome::Planned)), _) | (_, None) => left(budget, decision.result, seen, wakes),
+        (_, Some(status)) => next_of_write(look, budget, StatusWrite { status, seen }, wakes),
     }
 }
 
@@ -241,41 +221,31 @@ fn answer<'a>(look: &'a Look<'_, DisruptionController>, question: &Question) -> 
 /// than the API server believes is written at once.
 fn next_of_write(
     look: &Look<'_, DisruptionController>,
-    key: &ObjectKey,
-    computed: Computed<'_>,
-    write: Write,
+    budget: &Budget,
+    write: StatusWrite,
+    wakes: Vec<(Key, Wake)>,
 ) -> Step<DisruptionController> {
-    let Look {
-        memory, pass, now, ..
-    } = look;
-    let Computed {
-        budget,
-        decision,
-        wakes,
-        ..
-    } = &computed;
+    let (pass, rivals, now) = (look.pass, &look.memory.rivals, look.now.uptime);
+    let (key, held) = (&budget.pdb.key, &budget.pdb.status);
+    let is_urgent = route::urgency(write.status.allowed(), held.disruptions_allowed);
+    let is_contested = is_contested(budget, &write.status);
+    let write = Write::Status(Arc::new(write));
     let again = |wait| {
-        let mut wakes = wakes.clone();
-        wakes.push((Key::Budget(key.clone()), Wake::Within(wait)));
-        Step::Done(wakes)
+        let again = (Key::Budget(key.clone()), Wake::Within(wait));
+        Step::Done(wakes.iter().cloned().chain([again]).collect())
     };
-    match pass.outcomes().map(|(_, outcome)| outcome).last() {
-        Some(Outcome::Planned) => return left(key, computed),
+    match pass.outcomes().last() {
         // The queue tries again, or the watch will show that the budget is gone.
-        Some(Outcome::Failed(_)) => return Step::Done(computed.wakes),
-        Some(Outcome::Accepted(_)) if pass.outcome(&write).is_some() => return Step::Done(computed.wakes),
-        Some(Outcome::Accepted(_))
-            if !route::urgency(decision.allowed(), budget.pdb.status.disruptions_allowed) =>
-        {
-            return again(COALESCE);
-        }
-        Some(Outcome::Accepted(_)) | None => {}
+        Some((_, Outcome::Failed(_))) => return Step::Done(wakes),
+        Some(_) if pass.outcome(&write).is_some() => return Step::Done(wakes),
+        Some(_) if !is_urgent => return again(COALESCE),
+        Some(_) | None => {}
     }
-    if is_contested(budget, decision) {
-        if memory.rivals.stands(key, now.uptime) {
+    if is_contested {
+        if rivals.stands(key, now) {
             return Step::Note(Note::Undone(key.clone()));
         }
-        if let Some(wait) = memory.rivals.wait(key, now.uptime) {
+        if let Some(wait) = rivals.wait(key, now) {
             return again(wait);
         }
     }
@@ -283,25 +253,22 @@ fn next_of_write(
 }
 
 /// Whether another writer has undone what is to be written (CORE-17). The Eviction API's decrement is no rival write.
-fn is_contested(budget: &Budget, decision: &Decision) -> bool {
-    let (Some(ours), Some(write)) = (&budget.ours, &decision.plan) else {
-        return false;
-    };
-    route::undoes(ours, &budget.pdb.status) && route::says_again(ours, write)
+fn is_contested(budget: &Budget, write: &decide::Write) -> bool {
+    let ours = budget.ours.as_ref();
+    ours.is_some_and(|ours| route::undoes(ours, &budget.pdb.status) && route::says_again(ours, write))
 }
 
 /// Nothing is written. What time may mend is tried again.
-fn left(key: &ObjectKey, computed: Computed<'_>) -> Step<DisruptionController> {
-    let Computed {
-        budget,
-        decision,
-        seen,
-        wakes,
-    } = computed;
+fn left(
+    budget: &Budget,
+    result: Result<Numbers, Failure>,
+    seen: Seen,
+    wakes: Vec<(Key, Wake)>,
+) -> Step<DisruptionController> {
     if !budget.is_left(&seen) {
-        return Step::Note(Note::Left(key.clone(), seen));
+        return Step::Note(Note::Left(budget.pdb.key.clone(), seen));
     }
-    match decision.result {
+    match result {
         Err(failure) if failure.transient => Step::Fail(Failed {
             reason: "SyncFailed",
             text: format!("cannot compute the budget, it allows nothing: {failure}"),
@@ -317,7 +284,7 @@ fn next_of_pod(look: &Look<'_, DisruptionController>, key: &ObjectKey) -> Step<D
     let Some(pod) = look.stores.pods.get(key) else {
         return again(Wake::Never);
     };
-    let (Stale::From(at), Some(target)) = (stale(&pod), &pod.target) else {
+    let (Some(at), Some(target)) = (stale(&pod), &pod.target) else {
         return again(Wake::Never);
     };
     let now = look.now.wall;

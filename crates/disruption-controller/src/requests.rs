@@ -14,6 +14,7 @@ use controller_core::api::Verb;
 use controller_core::controller::{self, Asking, Description, Object, Request};
 use controller_core::informer::Page;
 use controller_core::meta::{ObjectKey, OwnerRef, Uid};
+use derive_where::derive_where;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{Pod, ReplicationController};
@@ -106,6 +107,7 @@ pub struct StatusWrite {
 }
 
 /// The condition `DisruptionTarget` of a pod that stayed.
+#[derive_where(PartialEq, Eq)]
 #[derive(Clone, Debug)]
 pub struct Reset {
     /// Which pod.
@@ -114,7 +116,8 @@ pub struct Reset {
     pub uid: Uid,
     /// The condition that is reset.
     pub target: Arc<DisruptionTarget>,
-    /// The time of the new one.
+    /// The time of the new one. The same a second later is no other write.
+    #[derive_where(skip(EqHashOrd))]
     pub now: Timestamp,
 }
 
@@ -131,15 +134,6 @@ impl PartialEq for StatusWrite {
 }
 
 impl Eq for StatusWrite {}
-
-/// The same a second later is no other write.
-impl PartialEq for Reset {
-    fn eq(&self, other: &Self) -> bool {
-        (&self.pod, &self.uid, &self.target) == (&other.pod, &other.uid, &other.target)
-    }
-}
-
-impl Eq for Reset {}
 
 impl Target {
     /// `owner`, an object of this kind, seen from a namespace.
@@ -181,25 +175,24 @@ impl controller::Question for Question {
     type Answer = Answer;
 
     fn request(&self) -> Request {
-        let (resource, path, namespace) = match self {
+        match self {
             Self::Kinds(api_version) => {
                 let http = http::Request::get(discovery::group_path(api_version)).body(Vec::new());
                 let http = http.map_err(request::Error::BuildRequest);
-                return Request::new(Verb::Get, "discovery", &format!("of {api_version}"), http);
+                Request::new(Verb::Get, "discovery", &format!("of {api_version}"), http)
             }
-            Self::Scale(target) => return target.request(),
-            Self::Pdbs(namespace) => {
-                let path = PodDisruptionBudget::url_path(&(), Some(namespace));
-                ("poddisruptionbudgets.policy", path, namespace)
-            }
-            Self::Pods(namespace) => ("pods", Pod::url_path(&(), Some(namespace)), namespace),
-            Self::Workloads(kind, namespace) => {
-                let (resource, path) = workloads(*kind, namespace);
-                (resource, path, namespace)
-            }
-        };
-        let http = Http::new(path).list(&ListParams::default());
-        Request::new(Verb::List, resource, &format!("in {namespace}"), http)
+            Self::Scale(target) => target.request(),
+            Self::Pdbs(namespace) => list::<PodDisruptionBudget>("poddisruptionbudgets.policy", namespace),
+            Self::Pods(namespace) => list::<Pod>("pods", namespace),
+            Self::Workloads(kind, namespace) => match kind {
+                Builtin::ReplicationController => {
+                    list::<ReplicationController>("replicationcontrollers", namespace)
+                }
+                Builtin::ReplicaSet => list::<ReplicaSet>("replicasets.apps", namespace),
+                Builtin::Deployment => list::<Deployment>("deployments.apps", namespace),
+                Builtin::StatefulSet => list::<StatefulSet>("statefulsets.apps", namespace),
+            },
+        }
     }
 
     fn read(&self, body: &[u8]) -> serde_json::Result<Answer> {
@@ -297,17 +290,9 @@ impl controller::Write for Write {
     }
 }
 
-fn workloads(kind: Builtin, namespace: &str) -> (&'static str, String) {
-    let namespace = Some(namespace);
-    match kind {
-        Builtin::ReplicationController => (
-            "replicationcontrollers",
-            ReplicationController::url_path(&(), namespace),
-        ),
-        Builtin::ReplicaSet => ("replicasets.apps", ReplicaSet::url_path(&(), namespace)),
-        Builtin::Deployment => ("deployments.apps", Deployment::url_path(&(), namespace)),
-        Builtin::StatefulSet => ("statefulsets.apps", StatefulSet::url_path(&(), namespace)),
-    }
+fn list<K: Resource<DynamicType = ()>>(resource: &'static str, namespace: &str) -> Request {
+    let http = Http::new(K::url_path(&(), Some(namespace))).list(&ListParams::default());
+    Request::new(Verb::List, resource, &format!("in {namespace}"), http)
 }
 
 /// Strategic: foreign conditions, the other entries of disruptedPods and fields that we do not know stay.

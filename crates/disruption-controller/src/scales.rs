@@ -134,10 +134,8 @@ fn read_of(reply: &Reply<Answer>) -> Reading {
 }
 
 fn unknown_kind(owner: &OwnerRef) -> Failure {
-    Failure::transient(Cause::UnknownKind {
-        kind: Arc::clone(&owner.kind),
-        api_version: Arc::clone(&owner.api_version),
-    })
+    let (kind, api_version) = (Arc::clone(&owner.kind), Arc::clone(&owner.api_version));
+    Failure::transient(Cause::UnknownKind(kind, api_version))
 }
 
 fn unreadable(failed: &CallFailed) -> Failure {

@@ -110,12 +110,8 @@ impl Selector {
             _ => None,
         });
         let (key, values) = wanted.min_by_key(|(_, values)| values.len())?;
-        Some(
-            values
-                .iter()
-                .map(|value| (Arc::clone(key), Arc::clone(value)))
-                .collect(),
-        )
+        let pairs = values.iter().map(|value| (Arc::clone(key), Arc::clone(value)));
+        Some(pairs.collect())
     }
 }
 

@@ -321,7 +321,7 @@ impl World {
         let mut view = (*held.view).clone();
         view.version = self.next().to_string().into();
         view.status.observed_generation = write.condition.observed_generation;
-        view.status.disruptions_allowed = write.allowed().into();
+        view.status.disruptions_allowed = write.allowed();
         if let Some(numbers) = write.numbers {
             view.status.current_healthy = numbers.current.into();
             view.status.desired_healthy = numbers.desired.into();

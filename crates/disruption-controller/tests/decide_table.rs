@@ -45,8 +45,7 @@ use std::sync::Arc;
 
 use controller_core::meta::Uid;
 use disruption_controller::decide::{
-    Builtin, Cause, Demand, Entry, Failure, Fate, Numbers, Reading, Scale, Stale, demand, disrupted, fate,
-    stale,
+    Builtin, Cause, Demand, Entry, Failure, Fate, Numbers, Reading, Scale, demand, disrupted, fate, stale,
 };
 use disruption_controller::view::{Condition, DisruptionTarget, PdbView, PodView};
 use jiff::Timestamp;
@@ -70,10 +69,7 @@ fn with_replica_set(mut world: World, replicas: i64) -> World {
 }
 
 fn unknown_kind() -> Failure {
-    Failure::transient(Cause::UnknownKind {
-        kind: "Widget".into(),
-        api_version: "example.com/v1".into(),
-    })
+    Failure::transient(Cause::UnknownKind("Widget".into(), "example.com/v1".into()))
 }
 
 fn replica_set() -> Arc<controller_core::meta::OwnerRef> {
@@ -723,6 +719,5 @@ fn a_disruption_that_does_not_come_is_stale_after_two_minutes(
         ..pod("p", &json!({}))
     };
     change(&mut pod);
-    let expected = from.map_or(Stale::Never, |seconds| Stale::From(at(seconds)));
-    assert_eq!(stale(&pod), expected);
+    assert_eq!(stale(&pod), from.map(at));
 }

@@ -1,6 +1,7 @@
 //! What is sent in which pass, step by step: the test is the API server and the clock.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use controller_core::controller::{Accepted, Ask, Completed, Effect, Limit, Loop,
 use controller_core::informer::{self, Freshness, Wire};
 use controller_core::meta::{ObjectKey, Uid};
 use disruption_controller::config::Config;
+use disruption_controller::decide::Builtin;
 use disruption_controller::discovery::Kind;
 use disruption_controller::requests::{Answer, Question, Write};
 use disruption_controller::view::{Amount, PdbView, PdbWire, PodView, PodWire};
@@ -85,10 +87,7 @@ impl Rig {
         let stores = Stores {
             pods: all.restart(),
             pdbs: pdbs.restart(),
-            replication_controllers: Resource::new().restart(),
-            replica_sets: Resource::new().restart(),
-            deployments: Resource::new().restart(),
-            stateful_sets: Resource::new().restart(),
+            workloads: BTreeMap::from([(Builtin::ReplicaSet, Resource::new().restart())]),
         };
         let controller = DisruptionController::new(&Config::default(), &Registry::new()).unwrap();
         let mut event_loop = Loop::new(Arc::new(controller), stores, [None, None, None], false);

@@ -10,6 +10,7 @@ use controller_core::controller::{Accepted, Ask, Completed, Loop, Now};
 use controller_core::informer::Interner;
 use controller_core::meta::{ObjectKey, OwnerRef, Uid};
 use disruption_controller::config::Config;
+use disruption_controller::decide::Builtin;
 use disruption_controller::discovery::Kind;
 use disruption_controller::next::Key;
 use disruption_controller::requests::{Answer, Question, Reset, StatusWrite, Write};
@@ -420,10 +421,7 @@ impl Model for Cluster {
         Stores {
             pods: self.pods.restart(),
             pdbs: self.pdbs.restart(),
-            replication_controllers: Resource::new().restart(),
-            replica_sets: self.replica_sets.restart(),
-            deployments: Resource::new().restart(),
-            stateful_sets: Resource::new().restart(),
+            workloads: BTreeMap::from([(Builtin::ReplicaSet, self.replica_sets.restart())]),
         }
     }
 

@@ -30,14 +30,9 @@ pub enum Cause {
     /// The controller's kind, `resource.group`, has no `/scale`.
     #[error("{0} does not implement the scale subresource")]
     NoScale(String),
-    /// The API server does not serve the controller's kind.
-    #[error("no matches for kind {kind:?} in version {api_version:?}")]
-    UnknownKind {
-        /// `kind`.
-        kind: Arc<str>,
-        /// `apiVersion`.
-        api_version: Arc<str>,
-    },
+    /// The API server does not serve the controller's `kind` in this `apiVersion`.
+    #[error("no matches for kind {0:?} in version {1:?}")]
+    UnknownKind(Arc<str>, Arc<str>),
     /// The scale, or what there is to read it, could not be read: what was asked, and the answer.
     #[error("{0}")]
     Unreadable(String),

@@ -30,7 +30,7 @@ pub use self::disrupted::{Disrupted, Entry, Fate, disrupted, fate};
 pub use self::expected::expected_pods;
 pub use self::failure::{Cause, Failure};
 pub use self::scale::{Builtin, Reading, Scale, Scales, scale_of};
-pub use self::stale::{Stale, stale};
+pub use self::stale::stale;
 use crate::view::{Condition, PdbView};
 
 /// How long an approved eviction may take to delete its pod. Source: `disruption.go`, `DeletionTimeout`.
@@ -70,13 +70,6 @@ pub struct Decision {
     pub result: Result<Numbers, Failure>,
     /// How many healthy pods were approved to go.
     pub going: i64,
-}
-
-impl Decision {
-    /// How many disruptions it allows.
-    pub fn allowed(&self) -> i64 {
-        self.result.as_ref().map_or(0, |numbers| numbers.allowed.into())
-    }
 }
 
 /// One strategic merge patch of one state of a budget.
@@ -215,8 +208,8 @@ impl Write {
     }
 
     /// `disruptionsAllowed`.
-    pub fn allowed(&self) -> i32 {
-        self.numbers.map_or(0, |numbers| numbers.allowed)
+    pub fn allowed(&self) -> i64 {
+        self.numbers.map_or(0, |numbers| numbers.allowed.into())
     }
 
     /// What it makes of a budget, at the version that the API server answers.
@@ -227,7 +220,7 @@ impl Write {
         }
         let status = &mut made.status;
         status.observed_generation = self.condition.observed_generation;
-        status.disruptions_allowed = self.allowed().into();
+        status.disruptions_allowed = self.allowed();
         if let Some(numbers) = self.numbers {
             status.current_healthy = numbers.current.into();
             status.desired_healthy = numbers.desired.into();

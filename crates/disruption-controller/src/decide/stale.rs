@@ -17,21 +17,9 @@ pub const STALE_POD_DISRUPTION_TIMEOUT: Duration = Duration::from_mins(2);
 /// `PodReasonTerminationByKubelet`.
 const TERMINATION_BY_KUBELET: &str = "TerminationByKubelet";
 
-/// What a pod's condition `DisruptionTarget` means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stale {
-    /// It has none that could be stale.
-    Never,
-    /// It is stale from then on, by wall time.
-    From(Timestamp),
-}
-
-/// When the condition of `pod` is stale.
-pub fn stale(pod: &PodView) -> Stale {
-    match &pod.target {
-        Some(target) if !pod.deleting && !pod.over && *target.reason != *TERMINATION_BY_KUBELET => {
-            Stale::From(saturating_add(target.since, STALE_POD_DISRUPTION_TIMEOUT))
-        }
-        _ => Stale::Never,
-    }
+/// When the condition `DisruptionTarget` of `pod` is stale, by wall time; `None` if it has none that could be.
+pub fn stale(pod: &PodView) -> Option<Timestamp> {
+    let target = pod.target.as_ref()?;
+    let may_be = !pod.deleting && !pod.over && *target.reason != *TERMINATION_BY_KUBELET;
+    may_be.then(|| saturating_add(target.since, STALE_POD_DISRUPTION_TIMEOUT))
 }

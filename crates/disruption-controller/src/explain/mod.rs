@@ -22,7 +22,7 @@ use crate::decide::{
 use crate::memory::Memory;
 use crate::requests::{Answer, Question};
 use crate::scales::Sources;
-use crate::view::{PdbView, PodView, WorkloadView};
+use crate::view::{PdbView, PodView};
 
 /// The kinds of workloads that are listed.
 const WORKLOADS: [Builtin; 4] = [
@@ -119,19 +119,16 @@ fn scales(
     namespace: &Arc<str>,
     situation: &Situation,
 ) -> Result<Scales, Missing> {
-    let mut workloads: Vec<(Builtin, Arc<WorkloadView>)> = Vec::new();
+    let mut workloads = BTreeMap::new();
     if demand(&situation.pdb).is_ok_and(Demand::needs_scales) {
         for kind in WORKLOADS {
             if let Answer::Workloads(listed) = read(pass, Question::Workloads(kind, Arc::clone(namespace)))? {
-                workloads.extend(views(listed).into_iter().map(|workload| (kind, workload)));
+                let listed = views(listed).into_iter();
+                workloads.extend(listed.map(|workload| ((kind, workload.key.clone()), workload)));
             }
         }
     }
-    let held = |kind: Builtin, key: &ObjectKey| {
-        let mut held = workloads.iter();
-        let found = held.find(|(held, workload)| *held == kind && workload.key == *key);
-        found.map(|(_, workload)| Arc::clone(workload))
-    };
+    let held = |kind: Builtin, key: &ObjectKey| workloads.get(&(kind, key.clone())).cloned();
     let sources = Sources {
         held: &held,
         kinds: &BTreeMap::new(),

@@ -232,21 +232,21 @@ struct Asked<'a>(&'a PdbView);
 impl fmt::Display for Asked<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(pdb) = self;
-        let amount = |amount: &Amount| match amount {
-            Amount::Int(pods) => pods.to_string(),
-            Amount::Text(text) => text.to_string(),
-            Amount::Other => "no amount".to_owned(),
-        };
         match (&pdb.min_available, &pdb.max_unavailable) {
             (None, None) => f.write_str("neither minAvailable nor maxUnavailable"),
-            (Some(min), None) => write!(f, "minAvailable {}", amount(min)),
-            (None, Some(max)) => write!(f, "maxUnavailable {}", amount(max)),
-            (Some(min), Some(max)) => write!(
-                f,
-                "minAvailable {} and maxUnavailable {}",
-                amount(min),
-                amount(max)
-            ),
+            (Some(min), None) => write!(f, "minAvailable {min}"),
+            (None, Some(max)) => write!(f, "maxUnavailable {max}"),
+            (Some(min), Some(max)) => write!(f, "minAvailable {min} and maxUnavailable {max}"),
+        }
+    }
+}
+
+impl fmt::Display for Amount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Int(pods) => pods.fmt(f),
+            Self::Text(text) => f.write_str(text),
+            Self::Other => f.write_str("no amount"),
         }
     }
 }

@@ -27,8 +27,8 @@ use controller_core::rival::Contests;
 
 pub use self::budget::Basis;
 pub(crate) use self::budget::Budget;
-use self::namespace::{Namespace, Owners};
-use crate::decide::{Counts, SYNC_FAILED, Situation, Stale, stale};
+use self::namespace::Namespace;
+use crate::decide::{Builtin, Counts, SYNC_FAILED, Situation, stale};
 use crate::discovery::Kind;
 use crate::events::Event;
 use crate::next::Key;
@@ -40,7 +40,6 @@ use crate::{DisruptionController, Stores};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Memory {
     namespaces: BTreeMap<Arc<str>, Namespace>,
-    owners: Owners,
     /// By `apiVersion`, the kinds of those that have a kind with a scale: as long as a scale is there, discovery need
     /// not be asked where it is.
     pub(crate) kinds: BTreeMap<Arc<str>, Arc<Vec<Kind>>>,
@@ -70,10 +69,7 @@ impl Watches<PodView> for DisruptionController {
     fn changed(&self, cx: &mut Context<'_, Self>, change: Change<'_, PodView>) {
         let (key, new) = is_now(&change);
         // Outside of a term, too: it is handed out in the next one.
-        let wake = match new.map_or(Stale::Never, |pod| stale(pod)) {
-            Stale::From(at) => Wake::At(at),
-            Stale::Never => Wake::Never,
-        };
+        let wake = new.and_then(|pod| stale(pod)).map_or(Wake::Never, Wake::At);
         cx.out.wake_at(Key::StalePod(key.clone()), wake);
         let changed = cx.memory.pod_changed(key, new, cx.now.uptime);
         tell(cx, changed);
@@ -100,7 +96,7 @@ impl Watches<WorkloadView> for DisruptionController {
             return;
         }
         for uid in below(cx.stores, &workload.uid) {
-            for pdb in cx.memory.owned_by(&uid) {
+            for pdb in cx.memory.owned_by(workload.key.namespace.as_ref(), &uid) {
                 cx.out.wake(Key::Budget(pdb));
             }
         }
@@ -128,8 +124,8 @@ pub(crate) fn observe(
     observed: &Observed<'_, DisruptionController>,
 ) {
     if *observed == Observed::Leading(true) {
-        for pdb in cx.memory.keys() {
-            cx.out.wake(Key::Budget(pdb));
+        for budget in cx.memory.budgets() {
+            cx.out.wake(Key::Budget(budget.pdb.key.clone()));
         }
     }
 }
@@ -144,17 +140,16 @@ fn is_now<'a, V: View>(change: &Change<'a, V>) -> (&'a ObjectKey, Option<&'a Arc
 
 /// The controllers of pods that follow this workload: itself, and the `ReplicaSets` that it controls.
 fn below(stores: &Stores, workload: &Uid) -> Vec<Uid> {
-    let replica_sets = stores.replica_sets.by_index(workload);
-    let below = replica_sets.iter().map(|replica_set| replica_set.uid.clone());
+    let replica_sets = stores.workloads.get(&Builtin::ReplicaSet);
+    let below = replica_sets.map(|replica_sets| replica_sets.by_index(workload));
+    let below = below.iter().flatten().map(|replica_set| replica_set.uid.clone());
     below.chain([workload.clone()]).collect()
 }
 
 impl Memory {
     /// The pod `key` is `new` now, or gone, as of `now`.
     pub fn pod_changed(&mut self, key: &ObjectKey, new: Option<&Arc<PodView>>, now: Duration) -> Changed {
-        self.in_namespace(key, |namespace, owners| {
-            namespace.change_pod(key, new, owners, now)
-        })
+        self.in_namespace(key, |namespace| namespace.change_pod(key, new, now))
     }
 
     /// The budget `key` is `new` now, or gone. Overlaps with others are looked for only where somebody listens.
@@ -167,21 +162,15 @@ impl Memory {
         if new.is_none() {
             self.rivals.forget(key);
         }
-        self.in_namespace(key, |namespace, owners| {
-            namespace.change_pdb(key, new, owners, look_for_overlaps)
-        })
+        self.in_namespace(key, |namespace| namespace.change_pdb(key, new, look_for_overlaps))
     }
 
-    fn in_namespace(
-        &mut self,
-        key: &ObjectKey,
-        change: impl FnOnce(&mut Namespace, &mut Owners) -> Changed,
-    ) -> Changed {
+    fn in_namespace(&mut self, key: &ObjectKey, change: impl FnOnce(&mut Namespace) -> Changed) -> Changed {
         let Some(name) = &key.namespace else {
             return Changed::default();
         };
         let namespace = self.namespaces.entry(Arc::clone(name)).or_default();
-        let changed = change(namespace, &mut self.owners);
+        let changed = change(namespace);
         namespace.check();
         if namespace.is_empty() {
             self.namespaces.remove(name);
@@ -211,16 +200,11 @@ impl Memory {
         first.map(|pod| Arc::clone(&pod.key.name))
     }
 
-    /// Those that have pods of the controller of this uid (DIS-12).
-    fn owned_by(&self, controller: &Uid) -> Vec<ObjectKey> {
-        let budgets = self.owners.get(controller);
+    /// Those in `namespace` that have pods of the controller of this uid (DIS-12).
+    fn owned_by(&self, namespace: Option<&Arc<str>>, controller: &Uid) -> Vec<ObjectKey> {
+        let namespace = namespace.and_then(|name| self.namespaces.get(name));
+        let budgets = namespace.and_then(|namespace| namespace.owners.get(controller));
         budgets.into_iter().flatten().cloned().collect()
-    }
-
-    /// Every budget, in order.
-    fn keys(&self) -> Vec<ObjectKey> {
-        let budgets = self.budgets();
-        budgets.map(|budget| budget.pdb.key.clone()).collect()
     }
 
     /// What discovery says of the kinds of `api_version`, if it says anything.
@@ -254,6 +238,7 @@ impl Memory {
         Some(namespace.recount(budget))
     }
 
+    /// Every budget, in order.
     fn budgets(&self) -> impl Iterator<Item = &Budget> {
         let namespaces = self.namespaces.values();
         namespaces.flat_map(|namespace| namespace.budgets.values())

@@ -24,13 +24,14 @@ pub(super) struct Namespace {
     by_pair: BTreeMap<Pair, Selectors>,
     /// Those whose selector names no pair.
     unpaired: Selectors,
+    /// The budgets that have pods of the controller of this uid.
+    pub(super) owners: Owners,
 }
 
 /// Budgets with their selectors.
 type Selectors = BTreeMap<Arc<str>, Arc<Selector>>;
 
-/// The budgets that have pods of the controller of this uid.
-pub(super) type Owners = BTreeMap<Uid, BTreeSet<ObjectKey>>;
+type Owners = BTreeMap<Uid, BTreeSet<ObjectKey>>;
 
 impl Namespace {
     pub(super) fn is_empty(&self) -> bool {
@@ -53,7 +54,6 @@ impl Namespace {
         &mut self,
         key: &ObjectKey,
         new: Option<&Arc<PodView>>,
-        owners: &mut Owners,
         now: Duration,
     ) -> Changed {
         let old = match new {
@@ -84,7 +84,7 @@ impl Namespace {
             let Some(budget) = self.budgets.get_mut(&name) else {
                 continue;
             };
-            let urgent = budget.replace_pod(old, new, owners);
+            let urgent = budget.replace_pod(old, new, &mut self.owners);
             budget.behind.get_or_insert(now);
             woken.push(Woken {
                 pdb: budget.pdb.key.clone(),
@@ -102,11 +102,10 @@ impl Namespace {
         &mut self,
         key: &ObjectKey,
         new: Option<&Arc<PdbView>>,
-        owners: &mut Owners,
         look_for_overlaps: bool,
     ) -> Changed {
         let Some(new) = new else {
-            self.remove_pdb(&key.name, owners);
+            self.remove_pdb(&key.name);
             return Changed::default();
         };
         let woken = || {
@@ -125,13 +124,13 @@ impl Namespace {
                 overlapping: None,
             };
         }
-        let known = self.remove_pdb(&key.name, owners);
+        let known = self.remove_pdb(&key.name);
         let known = known.filter(|known| known.pdb.uid == new.uid);
         let mut budget = Budget::new(new, known.and_then(|known| known.seen));
         budget.renew(new, &self.pods);
         for pod in self.pods.values() {
             if new.selector.matches(&pod.labels) {
-                budget.replace_pod(None, Some(pod), owners);
+                budget.replace_pod(None, Some(pod), &mut self.owners);
             }
         }
         self.index(new);
@@ -178,10 +177,10 @@ impl Namespace {
         }
     }
 
-    fn remove_pdb(&mut self, name: &Arc<str>, owners: &mut Owners) -> Option<Budget> {
+    fn remove_pdb(&mut self, name: &Arc<str>) -> Option<Budget> {
         let budget = self.budgets.remove(name)?;
         for controller in budget.counts.controllers.keys() {
-            disown(owners, &controller.uid, &budget.pdb.key);
+            disown(&mut self.owners, &controller.uid, &budget.pdb.key);
         }
         match budget.pdb.selector.pairs() {
             None => drop(self.unpaired.remove(name)),

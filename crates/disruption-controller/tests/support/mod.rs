@@ -188,7 +188,7 @@ impl World {
         pdb.version = (version + 1).to_string().into();
         let status = &mut pdb.status;
         status.observed_generation = write.condition.observed_generation;
-        status.disruptions_allowed = write.allowed().into();
+        status.disruptions_allowed = write.allowed();
         if let Some(numbers) = write.numbers {
             status.current_healthy = numbers.current.into();
             status.desired_healthy = numbers.desired.into();
