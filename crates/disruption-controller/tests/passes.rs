@@ -197,12 +197,16 @@ fn of_widgets<const N: usize>(widgets: [&str; N]) -> Rig {
 
 /// What discovery says.
 fn widgets() -> Answer {
-    Answer::Kinds(Arc::new(vec![Kind {
+    Answer::Kinds(Arc::new(vec![widget(true)]))
+}
+
+fn widget(scales: bool) -> Kind {
+    Kind {
         name: "Widget".to_owned(),
         plural: "widgets".to_owned(),
         namespaced: true,
-        scales: true,
-    }]))
+        scales,
+    }
 }
 
 fn three_of_one() -> Rig {
@@ -295,6 +299,20 @@ fn after_a_404_only_what_discovery_says_from_then_on_counts() {
     assert_eq!(rig.turn(), ["kinds"]);
     rig.answer(widgets());
     assert_eq!(rig.turn(), ["allow 0"]);
+}
+
+/// The definition of a kind may be on its way; a kind does not get a scale by itself.
+#[test]
+fn an_unknown_kind_is_looked_for_again_soon_and_a_scale_that_it_has_not_is_not() {
+    for (kinds, soon) in [(vec![], vec!["kinds"]), (vec![widget(false)], vec![])] {
+        let mut rig = of_widgets(["one"]);
+        assert_eq!(rig.turn(), ["kinds"]);
+        rig.answer(Answer::Kinds(Arc::new(kinds)));
+        assert_eq!(rig.turn(), ["allow 0"]);
+        rig.accept();
+        assert_eq!(rig.turn(), NOTHING);
+        assert_eq!(rig.after(3 * SECOND), soon);
+    }
 }
 
 #[test]
