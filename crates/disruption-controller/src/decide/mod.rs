@@ -110,8 +110,11 @@ pub fn decide(
     now: Timestamp,
 ) -> Decision {
     let Situation { pdb, counts, entries } = situation;
-    let expected = |demand| Ok((demand, expected_pods(demand, counts, scales, smallest_pod)?));
-    let (demand, expected) = match demand(pdb).map_err(Failure::permanent).and_then(expected) {
+    let expected = demand(pdb).map_err(Failure::permanent).and_then(|demand| {
+        let pods = expected_pods(demand, counts, scales, smallest_pod)?;
+        Ok((demand, pods))
+    });
+    let (demand, expected) = match expected {
         Ok(expected) => expected,
         Err(failure) => return fail_safe(pdb, failure, now),
     };
@@ -159,7 +162,7 @@ fn fail_safe(pdb: &Arc<PdbView>, failure: Failure, now: Timestamp) -> Decision {
     }
 }
 
-/// The condition of a budget. Its time moves only with its status (DIS-7); it has none yet where that is now.
+/// The condition of a budget. Its time moves only with its status (DIS-7); it is left open where that is now.
 fn judged(pdb: &PdbView, allowed: bool, reason: &str, message: &str) -> Condition {
     let held = pdb.status.condition.as_ref();
     let unchanged = held.filter(|held| held.allowed == allowed);
