@@ -2,7 +2,7 @@
 //!
 //! | rule | function | test |
 //! |---|---|---|
-//! | RC-14 | `Memory::departed` | `tests/sync/reservations.rs::a_deleted_pod_gives_its_claims_back_without_a_read` |
+//! | RC-14 | `Memory::departed`, `observe_gone` | `tests/sync/reservations.rs::a_deleted_pod_gives_its_claims_back_without_a_read`, `tests/sync/reservations.rs::a_pod_that_the_api_server_says_is_gone_gets_no_reservation_when_the_cache_shows_it` |
 //! | RC-16 | `wake_pod`, `wake_users`, `wake_claims` | `tests/sync/claims.rs::what_no_rule_reads_wakes_nothing` |
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -244,6 +244,14 @@ pub(crate) fn observe(cx: &mut Cx<'_>, observed: Observed<'_, ResourceClaimContr
         }
         // Any other object is shown sooner or later, or its end is. What is written meanwhile insists on a version.
         Observed::Overdue(_) | Observed::Leading(false) | Observed::Synced | Observed::Watching(..) => {}
+    }
+}
+
+/// The API server has no object of this uid any more. The cache may show it still, or only now.
+pub(crate) fn observe_gone(cx: &mut Cx<'_>, key: &ObjectKey, uid: &Uid) {
+    cx.memory.departed(uid, &cx.stores.claims);
+    if cx.leading {
+        wake_claims(cx, key, uid, &[]);
     }
 }
 

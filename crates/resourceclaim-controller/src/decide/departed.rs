@@ -9,7 +9,7 @@ use super::MAX_UID_CACHE_ENTRIES;
 /// The uids of what was deleted: those that a claim refers to, and the last [`MAX_UID_CACHE_ENTRIES`] of the others, of
 /// which a claim that is not seen yet may be reserved for one.
 ///
-/// Forgetting costs a live read and nothing else.
+/// Forgetting costs a live read, or a reservation that is taken back.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Departed {
     held: BTreeSet<Uid>,

@@ -17,7 +17,7 @@ use crate::decide::{
 use crate::error::{EntryError, Failures};
 use crate::memory::{Contested, Failing, WriteKey};
 use crate::requests::{Answer, Question, Record, Write};
-use crate::view::{ClaimSource, Entry, PodView, beside};
+use crate::view::{ClaimSource, Entry, PodGroupView, PodView, beside};
 
 /// How many names of a claim are tried in one pass.
 const NAMES_A_PASS: usize = 8;
@@ -46,7 +46,8 @@ enum Settling {
 impl Turn<'_> {
     pub(super) fn of_pod(self, key: &ObjectKey) -> Result<Next, Next> {
         let stores = self.look.stores;
-        let Some(pod) = stores.pods.get(key).filter(|pod| wants_claims(pod)) else {
+        let wants_claims = |pod: &Arc<PodView>| wants_claims(pod) && !self.has_departed(&pod.uid);
+        let Some(pod) = stores.pods.get(key).filter(wants_claims) else {
             return Ok(Step::Done(vec![]));
         };
         let group = stores.group_of(&pod);
@@ -60,7 +61,8 @@ impl Turn<'_> {
     }
 
     pub(super) fn of_group(self, key: &ObjectKey) -> Result<Next, Next> {
-        let Some(group) = self.look.stores.group(key).filter(|group| !group.deleting) else {
+        let wants_claims = |group: &Arc<PodGroupView>| !group.deleting && !self.has_departed(&group.uid);
+        let Some(group) = self.look.stores.group(key).filter(wants_claims) else {
             return Ok(Step::Done(vec![]));
         };
         let claimant = Claimant::group(&group);
@@ -303,6 +305,7 @@ impl Turn<'_> {
                 claim: (claim.key.clone(), claim.uid.clone()),
                 pod: (pod.key.clone(), pod.uid.clone()),
             })),
+            Reservation::Write(reserve) if self.has_departed(&reserve.consumer.uid) => Ok(None),
             Reservation::Write(reserve) => Ok(Some(Write::Reserve(reserve))),
         }
     }

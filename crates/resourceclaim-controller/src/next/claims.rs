@@ -88,7 +88,7 @@ impl Turn<'_> {
             ConsumerKind::Other => return Ok(Standing::Holds),
         };
         let key = beside(&claim.key, &consumer.name);
-        let departed = self.look.memory.departed.contains(&consumer.uid);
+        let departed = self.has_departed(&consumer.uid);
         let judged = standing(consumer, departed, &self.cached(kind, &key), self.gates);
         if judged != Standing::Unsure {
             return Ok(judged);
@@ -103,7 +103,7 @@ impl Turn<'_> {
             return Ok(Ownership::Leave);
         };
         let key = beside(&claim.key, &pod.name);
-        let departed = self.look.memory.departed.contains(&pod.uid);
+        let departed = self.has_departed(&pod.uid);
         match owner(claim, departed, &self.cached(ClaimantKind::Pod, &key)) {
             Ownership::Unsure => {
                 let live = self.live(ClaimantKind::Pod, key, &pod.uid)?;

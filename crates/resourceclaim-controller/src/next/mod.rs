@@ -161,6 +161,15 @@ impl Controller for ResourceClaimController {
                     cx.memory.unshown.remove(claim);
                 }
             }
+            Learnt::Answer(Question::Being(_, key, uid), reply) => {
+                let is_gone = match &reply.value {
+                    Ok(answer) => matches!(answer, Answer::Being(being) if being.uid != *uid),
+                    Err(failed) => failed.is_gone(),
+                };
+                if is_gone {
+                    memory::observe_gone(cx, key, uid);
+                }
+            }
             Learnt::Answer(..) | Learnt::Sent(_) => {}
         }
     }
@@ -271,6 +280,11 @@ fn learn_outcome(cx: &mut Context<'_, ResourceClaimController>, write: &Write, o
 }
 
 impl Turn<'_> {
+    /// Whether the pod or the group of this uid is known to be gone, whatever the cache shows (RC-14).
+    fn has_departed(&self, uid: &Uid) -> bool {
+        self.look.memory.departed.contains(uid)
+    }
+
     /// How long another writer keeps us from writing this again; an error is to note that it was undone, or to ask by whom.
     fn contested(&self, contested: Contested) -> Result<Option<Duration>, Next> {
         let (memory, now) = (self.look.memory, self.look.now.uptime);

@@ -169,6 +169,34 @@ async fn a_group_that_the_cache_does_not_show_keeps_its_reservation_if_it_is_the
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_group_that_the_api_server_says_is_gone_gets_no_reservation_when_the_cache_shows_it() {
+    let world = World::with_groups();
+    world.claim("shared");
+    world.pod_of("stays", &[own("gpu", "shared")]);
+    world.bind("stays");
+    world.lag("podgroups", 20);
+    let _controller = world.start_with(gated(ON));
+    world.settle().await;
+    world.group("g", &[own("gpu", "shared")]);
+    let uid = world.get_group("g")["metadata"]["uid"].clone();
+    let group = json!({ "apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": uid });
+    world.member("p", "g", &[own("gpu", "shared")]);
+    world.bind("p");
+    world.pass(10).await;
+    world.allocate("shared", &["stays"]);
+    world.edit_claim("shared", |claim| {
+        claim["status"]["reservedFor"].as_array_mut().unwrap().push(group);
+    });
+    world.end_group("g");
+    world.pass(5).await;
+    assert_eq!(world.reserved("shared"), ["stays"]);
+    // Now the cache shows the group, and for ten seconds not that it is gone.
+    let mark = world.server.mark();
+    world.pass(60).await;
+    assert_eq!(world.requests_since(mark), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
 async fn with_the_gate_off_groups_do_not_count() {
     let world = World::with_groups();
     world.template("t");

@@ -150,6 +150,34 @@ async fn a_consumer_that_the_cache_does_not_show_keeps_its_reservation_if_it_is_
     assert_eq!(world.calls_since(mark), ["get pods 200", "get pods 200"]);
 }
 
+#[rstest]
+#[case::gone(false)]
+#[case::replaced(true)]
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_the_api_server_says_is_gone_gets_no_reservation_when_the_cache_shows_it(
+    #[case] is_replaced: bool,
+) {
+    let world = sharing(&["stays"]);
+    world.bind("stays");
+    world.lag("pods", 20);
+    let _controller = world.start();
+    world.settle().await;
+    world.pod_of("p", &[own("gpu", "shared")]);
+    world.bind("p");
+    world.pass(10).await;
+    world.allocate("shared", &["stays", "p"]);
+    world.force_delete("p");
+    if is_replaced {
+        world.pod_of("p", &[own("gpu", "shared")]);
+    }
+    world.pass(5).await;
+    assert_eq!(world.reserved("shared"), ["stays"]);
+    // Now the cache shows the pod on its node, and for ten seconds not that it is gone.
+    let mark = world.server.mark();
+    world.pass(60).await;
+    assert_eq!(world.requests_since(mark), Vec::<String>::new());
+}
+
 #[tokio::test(start_paused = true)]
 async fn reservations_stay_as_long_as_the_api_server_does_not_say_that_the_pod_is_gone() {
     let world = sharing(&[]);
