@@ -12,6 +12,9 @@ use super::{
 };
 use crate::api::CallFailed;
 
+/// Below this many accepted writes a look for those that the watch has shown is not worth its time.
+const SMALLEST_SWEEP: usize = 128;
+
 /// Answers that serve other keys, too, each until its time.
 #[derive_where(Default)]
 pub(super) struct Answers<C: Controller> {
@@ -96,6 +99,7 @@ impl<C: Controller> Loop<C> {
             self.told
                 .push(Told::Wrote(key.clone(), write.object(), description));
             if let (true, Some(version)) = (is_pending, accepted.version) {
+                self.forget_shown(now);
                 self.last_id += 1;
                 let shown_within = self.controller.shown_within(&write);
                 let by = (now.uptime.saturating_add(shown_within), self.last_id);
@@ -128,6 +132,18 @@ impl<C: Controller> Loop<C> {
                 self.observe(Observed::Overdue(&write), now);
             }
         }
+    }
+
+    /// Drops the writes that the watch has shown, whenever there are twice as many as after the last time: each holds
+    /// what it was decided on.
+    fn forget_shown(&mut self, now: Now) {
+        if self.overdue.len() < self.overdue_sweep_at.max(SMALLEST_SWEEP) {
+            return;
+        }
+        let mut overdue = std::mem::take(&mut self.overdue);
+        overdue.retain(|_, (write, version)| self.mutate(write, Phase::Awaited(*version), now));
+        self.overdue_sweep_at = overdue.len().saturating_mul(2);
+        self.overdue = overdue;
     }
 
     /// What `next` would say of `key` in a new pass whose questions `answer` answers at once; for tests.

@@ -42,6 +42,8 @@ pub struct Loop<C: Controller> {
     pub(super) busy: BTreeSet<Object>,
     /// Accepted writes, with their versions, that the watch should have shown by then.
     pub(super) overdue: BTreeMap<(Duration, u64), (C::Write, u64)>,
+    /// How many of these make a look for those that it has shown worth its time.
+    pub(super) overdue_sweep_at: usize,
     /// Of a dry run: what the last pass of each key that succeeded would have written, and those since.
     pub(super) plans: BTreeMap<C::Key, Vec<C::Write>>,
     last_pass: u64,
@@ -96,6 +98,7 @@ impl<C: Controller> Loop<C> {
             answers: Answers::default(),
             busy: BTreeSet::new(),
             overdue: BTreeMap::new(),
+            overdue_sweep_at: 0,
             plans: BTreeMap::new(),
             last_pass: 0,
             stage: Stage::Starting,

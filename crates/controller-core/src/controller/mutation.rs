@@ -31,6 +31,8 @@ pub(super) enum Phase<'a> {
     Accepted(&'a Accepted),
     Refused,
     Unknown,
+    /// Accepted: has the watch still to show it?
+    Awaited(u64),
     Overdue(u64),
 }
 
@@ -91,7 +93,7 @@ impl<C: Controller> Mutation<'_, '_, C> {
                 // It may take as long as its finalizers and its grace period do.
                 self.is_pending = false;
             }
-            Phase::Overdue(_) => {}
+            Phase::Awaited(_) | Phase::Overdue(_) => {}
             Phase::Begins | Phase::Refused | Phase::Unknown => self.bring(store, key, || Effect::Deleted),
         }
     }
@@ -103,6 +105,7 @@ impl<C: Controller> Mutation<'_, '_, C> {
         match self.phase {
             Phase::Begins => store.begin_write(key),
             Phase::Refused => store.refused(key),
+            Phase::Awaited(version) => self.is_pending = store.awaits(key, version),
             Phase::Overdue(version) => self.is_pending = store.overdue(key, version),
             Phase::Accepted(Accepted {
                 uid: Some(uid),

@@ -159,6 +159,13 @@ impl<V: View> Store<V> {
         })
     }
 
+    /// Whether the write, or the read, of this version is the last one that the watch has still to show.
+    pub fn awaits(&self, key: &ObjectKey, version: u64) -> bool {
+        let content = self.content();
+        let mutation = content.mutations.get(key);
+        mutation.is_some_and(|mutation| mutation.awaits(version))
+    }
+
     /// The watch should have shown the write, or the read, of this version by now (0: a deletion without a version).
     ///
     /// If that is the last one and still [`Freshness::Pending`], the object is [`Freshness::Unknown`] until it is read,

@@ -92,12 +92,19 @@ impl<V: View> Mutation<V> {
         self.writes = self.writes.saturating_sub(1);
     }
 
+    /// Whether the write of this version is the last one that the watch has still to show.
+    pub(super) fn awaits(&self, version: u64) -> bool {
+        let overlay = self.overlay.as_ref();
+        overlay.is_some_and(|overlay| overlay.last() == Some(version))
+    }
+
     /// The write of this version is overdue; whether it is the last one, and was pending.
     pub(super) fn overdue(&mut self, version: u64) -> bool {
-        let is_pending = self.freshness() == Freshness::Pending;
-        let overlay = self.overlay.as_mut().filter(|_| is_pending);
-        let overdue = overlay.filter(|overlay| overlay.last() == Some(version));
-        overdue.map(|overlay| overlay.overdue = true).is_some()
+        let is_overdue = self.freshness() == Freshness::Pending && self.awaits(version);
+        if let Some(overlay) = self.overlay.as_mut().filter(|_| is_overdue) {
+            overlay.overdue = true;
+        }
+        is_overdue
     }
 
     /// The store holds the object of this uid now. The fate of a write does not matter to another object.

@@ -227,6 +227,22 @@ fn a_write_that_the_watch_has_shown_is_not_overdue() {
 }
 
 #[test]
+fn writes_that_the_watch_has_shown_do_not_pile_up() {
+    let mut world = World::with_lamp(0);
+    assert_eq!(world.turn(), NOTHING);
+    for round in 1..1_000 {
+        world.edit(|lamp| lamp.wanted = u8::from(round % 2 == 1));
+        world.show();
+        assert_eq!(world.turn().len(), 1);
+        world.accept();
+        world.show();
+        assert_eq!(world.turn(), NOTHING);
+    }
+    assert!(world.event_loop.held() <= 256, "{}", world.event_loop.held());
+    world.assert_settled();
+}
+
+#[test]
 fn the_last_of_several_writes_decides_when_they_are_overdue() {
     let mut world = World::with_lamp(2);
     world.turn();
