@@ -1,6 +1,5 @@
 //! Why an entry has no claim, or no reservation.
 
-use std::fmt;
 use std::sync::Arc;
 
 use controller_core::api::{CallFailed, Denial, Outcome};
@@ -26,10 +25,6 @@ pub enum EntryError {
     #[error("cannot reserve its ResourceClaim: {0}")]
     Reserve(CallFailed),
 }
-
-/// Entries that have failed, for the log.
-#[derive(Clone, Copy, Debug)]
-pub struct Failures<'a>(pub &'a [(Arc<str>, EntryError)]);
 
 impl EntryError {
     /// Whether something else has to happen first, which will wake who waits.
@@ -61,15 +56,11 @@ impl EntryError {
     }
 }
 
-impl fmt::Display for Failures<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let count = self.0.len();
-        let entries = if count == 1 { "entry" } else { "entries" };
-        write!(f, "{count} {entries} without what it needs: ")?;
-        for (place, (entry, error)) in self.0.iter().enumerate() {
-            let separator = if place > 0 { "; " } else { "" };
-            write!(f, "{separator}{entry}: {error}")?;
-        }
-        Ok(())
-    }
+/// Entries that have failed, for the log.
+pub fn told(failures: &[(Arc<str>, EntryError)]) -> String {
+    let count = failures.len();
+    let entries = if count == 1 { "entry" } else { "entries" };
+    let each = failures.iter().map(|(entry, error)| format!("{entry}: {error}"));
+    let each = each.collect::<Vec<_>>().join("; ");
+    format!("{count} {entries} without what it needs: {each}")
 }

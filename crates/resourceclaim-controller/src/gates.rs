@@ -20,7 +20,7 @@ const NOT_FOUND: Option<u16> = Some(404);
 
 /// The answers so far.
 pub(crate) struct Answers<'a> {
-    pass: &'a Pass<ResourceClaimController>,
+    pub(crate) pass: &'a Pass<ResourceClaimController>,
     /// What is still to be asked.
     pub(crate) open: Vec<Question>,
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use controller_core::controller::Driver;
+use controller_core::metrics::register;
 use jiff::SignedDuration;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
@@ -29,15 +30,12 @@ struct AtScrape {
 impl Creates {
     /// Makes the counter and registers it.
     pub fn register(registry: &Registry) -> prometheus::Result<Self> {
-        let creates = IntCounterVec::new(
-            Opts::new(
-                "resourceclaim_controller_creates_total",
-                "Number of ResourceClaims creation requests, categorized by creation status and admin access.",
-            ),
-            &["status", "admin_access"],
-        )?;
-        registry.register(Box::new(creates.clone()))?;
-        Ok(Self(creates))
+        let creates = Opts::new(
+            "resourceclaim_controller_creates_total",
+            "Number of ResourceClaims creation requests, categorized by creation status and admin access.",
+        );
+        let creates = IntCounterVec::new(creates, &["status", "admin_access"]);
+        register(registry, creates).map(Self)
     }
 
     /// A create was answered. One that meets the claim made before is neither.

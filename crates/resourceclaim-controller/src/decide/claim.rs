@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use controller_core::meta::Uid;
 
-use super::{Gates, IDLE_FINALIZER_AGE};
+use super::{ClaimantKind, Gates, IDLE_FINALIZER_AGE};
 use crate::view::{ClaimView, Consumer, ConsumerKind, PodGroupView, PodView};
 
 /// A pod or a group, as far as its claims are concerned.
@@ -110,12 +110,12 @@ impl Being {
     }
 }
 
-/// Whether it can be known how it stands with a consumer of this kind.
-pub const fn must_be_known(kind: ConsumerKind, gates: Gates) -> bool {
+/// What a consumer of this kind is; none where it is not known how it stands with it.
+pub const fn claimant_kind(kind: ConsumerKind, gates: Gates) -> Option<ClaimantKind> {
     match kind {
-        ConsumerKind::Pod => true,
-        ConsumerKind::PodGroup => gates.workload_claims,
-        ConsumerKind::Other => false,
+        ConsumerKind::Pod => Some(ClaimantKind::Pod),
+        ConsumerKind::PodGroup if gates.workload_claims => Some(ClaimantKind::PodGroup),
+        ConsumerKind::PodGroup | ConsumerKind::Other => None,
     }
 }
 
@@ -124,7 +124,7 @@ pub const fn must_be_known(kind: ConsumerKind, gates: Gates) -> bool {
 /// The cache alone proves that a consumer is done, and never that it is gone: it may not have shown the one that the
 /// scheduler knows already, and show the one before it instead.
 pub fn standing(consumer: &Consumer, departed: bool, sight: &Sight, gates: Gates) -> Standing {
-    if !must_be_known(consumer.kind, gates) {
+    if claimant_kind(consumer.kind, gates).is_none() {
         return Standing::Holds;
     }
     if departed {

@@ -35,7 +35,7 @@ use std::time::Duration;
 use controller_core::meta::{ObjectKey, Uid};
 
 pub use self::claim::{
-    Being, Evidence, Next, Ownership, Sight, Standing, Step, must_be_known, next_step, owner, standing,
+    Being, Evidence, Next, Ownership, Sight, Standing, Step, claimant_kind, next_step, owner, standing,
 };
 pub use self::departed::Departed;
 pub use self::entries::{

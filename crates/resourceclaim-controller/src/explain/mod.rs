@@ -1,64 +1,125 @@
 //! `resourceclaim-controller explain NAMESPACE/POD|NAMESPACE/CLAIM`: each entry of a pod with its claim, or each user of a
 //! claim, what would be done now, and why.
 
-mod read;
 mod text;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use controller_core::api::CallFailed;
 use controller_core::controller::{Explained, Pass};
 use controller_core::meta::{ObjectKey, Uid};
 use controller_core::runtime::Failure;
 
 use crate::ResourceClaimController;
-use crate::decide::{Being, Gates, Known};
+use crate::decide::{ClaimantKind, Gates, Known, Sight, claimant_kind};
 use crate::gates::{self, Answers};
-use crate::requests::Question;
-use crate::view::{ClaimView, Consumer, ConsumerKind, PodGroupView, PodView, TemplateView};
+use crate::requests::{Answer, Question};
+use crate::view::{ClaimView, Consumer, PodGroupView, PodView, TemplateView, beside};
 
 /// What is there to explain, as the API server has it.
-#[derive(Clone, Debug, Default)]
-struct Found {
-    /// The pod of the name that was asked for.
-    pod: Option<PodView>,
-    /// The claim of that name.
-    claim: Option<ClaimView>,
-    /// The group of the pod.
-    group: Option<PodGroupView>,
-    /// The claims of the namespace.
-    claims: BTreeMap<ObjectKey, Arc<ClaimView>>,
-    /// The templates of the namespace.
-    templates: BTreeMap<ObjectKey, Arc<TemplateView>>,
-    /// Who has the names of the claims' consumers and owners.
-    beings: HashMap<Name, Being>,
+#[derive(Clone, Copy)]
+struct Found<'a> {
+    /// All answers.
+    pass: &'a Pass<ResourceClaimController>,
     /// The gates of the flags, as far as the API server goes along.
     gates: Gates,
+    /// The pod of the name that was asked for.
+    pod: Option<&'a PodView>,
+    /// The claim of that name.
+    claim: Option<&'a ClaimView>,
+    /// The group of the pod.
+    group: Option<&'a PodGroupView>,
+    /// The claims of the namespace of the pod.
+    claims: &'a [ClaimView],
+    /// The templates there.
+    templates: &'a [TemplateView],
 }
 
-/// The name of a pod or a group.
-type Name = (ConsumerKind, Arc<str>);
+impl<'a> Found<'a> {
+    /// The pod and the claim of this name, and all that counts for them, as far as the answers go.
+    fn ask(answers: &mut Answers<'a>, asked: Gates, key: &ObjectKey) -> Result<Self, CallFailed> {
+        let pod = answers.get(Question::Claimant(ClaimantKind::Pod, key.clone()))?;
+        let claim = answers.get(Question::Claim(key.clone()))?;
+        let mut found = Self {
+            pass: answers.pass,
+            gates: answers.gates(asked)?,
+            pod: pod.and_then(Answer::pod).map(|pod| &pod.view),
+            claim: claim.and_then(Answer::claim).map(|claim| &claim.view),
+            group: None,
+            claims: &[],
+            templates: &[],
+        };
+        if let Some(pod) = found.pod {
+            found.ask_beside(answers, pod)?;
+        }
+        let of_pod = found.pod.into_iter().flat_map(PodView::claims);
+        let of_pod = of_pod.filter_map(|name| found.claim(&beside(key, &name)));
+        let claims = of_pod.chain(found.claim.cloned().map(Arc::new));
+        let consumers = claims.flat_map(|claim| {
+            let owner = claim.owning_pod().map(Consumer::pod);
+            let consumers: Vec<_> = claim.reserved.iter().cloned().chain(owner).collect();
+            consumers
+        });
+        let questions = consumers.filter_map(|consumer| found.question(key, &consumer));
+        for question in questions.collect::<BTreeSet<_>>() {
+            answers.get(question)?;
+        }
+        Ok(found)
+    }
 
-impl Found {
-    /// Who has the name of the consumer.
-    fn being(&self, consumer: &Consumer) -> Option<Being> {
-        let name = (consumer.kind, Arc::clone(&consumer.name));
-        self.beings.get(&name).cloned()
+    /// What there is in the namespace of the pod, and its group.
+    fn ask_beside(&mut self, answers: &mut Answers<'a>, pod: &PodView) -> Result<(), CallFailed> {
+        let namespace = &pod.key.namespace;
+        if let Some(Answer::Claims(claims)) = answers.get(Question::Claims(namespace.clone()))? {
+            self.claims = claims;
+        }
+        if let Some(Answer::Templates(templates)) = answers.get(Question::Templates(namespace.clone()))? {
+            self.templates = templates;
+        }
+        if let (Some(group), true) = (&pod.group, self.gates.workload_claims) {
+            let question = Question::Claimant(ClaimantKind::PodGroup, beside(&pod.key, group));
+            let group = answers.get(question)?.and_then(Answer::group);
+            self.group = group.map(|group| &group.view);
+        }
+        Ok(())
+    }
+
+    /// Whether the consumer of a claim is there; none where that does not count.
+    fn question(&self, claim: &ObjectKey, consumer: &Consumer) -> Option<Question> {
+        let kind = claimant_kind(consumer.kind, self.gates)?;
+        let key = beside(claim, &consumer.name);
+        Some(Question::Being(kind, key, consumer.uid.clone()))
+    }
+
+    /// Who has the name of the consumer of a claim.
+    fn sight(&self, claim: &ClaimView, consumer: &Consumer) -> Sight {
+        let question = self.question(&claim.key, consumer);
+        let reply = question.and_then(|question| self.pass.answer(&question));
+        Sight::Live(match reply.map(|reply| &reply.value) {
+            Some(Ok(Answer::Being(being))) => Some(being.clone()),
+            _ => None,
+        })
     }
 }
 
-impl Known for Found {
+impl Known for Found<'_> {
     fn claim(&self, key: &ObjectKey) -> Option<Arc<ClaimView>> {
-        self.claims.get(key).cloned()
+        let mut claims = self.claims.iter();
+        claims.find(|claim| claim.key == *key).cloned().map(Arc::new)
     }
 
     fn controlled_by(&self, uid: &Uid) -> Vec<Arc<ClaimView>> {
-        let claims = self.claims.values().filter(|claim| claim.is_controlled_by(uid));
-        claims.cloned().collect()
+        let claims = self.claims.iter().filter(|claim| claim.is_controlled_by(uid));
+        claims.cloned().map(Arc::new).collect()
     }
 
     fn template(&self, key: &ObjectKey) -> Option<Arc<TemplateView>> {
-        self.templates.get(key).cloned()
+        let mut templates = self.templates.iter();
+        templates
+            .find(|template| template.key == *key)
+            .cloned()
+            .map(Arc::new)
     }
 }
 
@@ -70,14 +131,13 @@ pub fn explain(
     key: &ObjectKey,
 ) -> Result<Explained<Question>, Failure> {
     let mut answers = Answers::of(pass);
-    let found = read::find(&mut answers, asked, key)?;
+    let found = Found::ask(&mut answers, asked, key)?;
     if !answers.open.is_empty() {
         return Ok(Explained::Ask(answers.open));
     }
     gates::warn(asked, found.gates);
-    let pod = found.pod.as_ref().map(|pod| text::Pod(&found, pod).to_string());
-    let claim = found.claim.as_ref();
-    let claim = claim.map(|claim| text::Claim(&found, claim).to_string());
+    let pod = found.pod.map(|pod| text::Pod(&found, pod).to_string());
+    let claim = found.claim.map(|claim| text::Claim(&found, claim).to_string());
     match (pod, claim) {
         (None, None) => Err(format!("no pod and no ResourceClaim {key}").into()),
         (pod, claim) => Ok(Explained::Text(pod.into_iter().chain(claim).collect())),

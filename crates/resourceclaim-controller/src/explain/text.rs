@@ -3,22 +3,24 @@
 use std::fmt;
 use std::time::Duration;
 
+use controller_core::meta::Uid;
+
 use super::Found;
 use crate::decide::{
-    Answer, Claimant, Evidence, IDLE_FINALIZER_AGE, Next, Ownership, RESERVED_FOR_MAX_SIZE, Recorded,
-    Reservation, Seen, Sight, Standing, Step, answer, group_of, next_step, owner, recorded, reservation,
-    standing, wants_claims,
+    Answer, Claimant, Evidence, IDLE_FINALIZER_AGE, Known, Next, Ownership, RESERVED_FOR_MAX_SIZE, Recorded,
+    Reservation, Seen, Standing, Step, answer, group_of, next_step, owner, recorded, reservation, standing,
+    wants_claims,
 };
-use crate::view::{ClaimSource, ClaimView, Consumer, ConsumerKind, Entry, Origin, PodView, beside};
+use crate::view::{ClaimSource, ClaimView, Consumer, Entry, Origin, PodView, beside};
 
 /// Of how many users of a claim each is told.
 const TOLD: usize = 20;
 
 /// A pod and its claims.
-pub(super) struct Pod<'a>(pub(super) &'a Found, pub(super) &'a PodView);
+pub(super) struct Pod<'a>(pub(super) &'a Found<'a>, pub(super) &'a PodView);
 
 /// A claim and its users.
-pub(super) struct Claim<'a>(pub(super) &'a Found, pub(super) &'a ClaimView);
+pub(super) struct Claim<'a>(pub(super) &'a Found<'a>, pub(super) &'a ClaimView);
 
 impl fmt::Display for Pod<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -49,14 +51,14 @@ impl fmt::Display for Pod<'_> {
                 f,
                 "extended resources: ResourceClaim {name}, made by the scheduler"
             )?;
-            if let Some(claim) = found.claims.get(&beside(&pod.key, name)) {
-                writeln!(f, "  {}", State(claim))?;
+            if let Some(claim) = found.claim(&beside(&pod.key, name)) {
+                writeln!(f, "  {}", State(&claim))?;
             }
         }
         if pod.is_done() {
             for name in pod.claims() {
-                if let Some(claim) = found.claims.get(&beside(&pod.key, &name)) {
-                    write!(f, "{}", Claim(found, claim))?;
+                if let Some(claim) = found.claim(&beside(&pod.key, &name)) {
+                    write!(f, "{}", Claim(found, &claim))?;
                 }
             }
         }
@@ -67,7 +69,7 @@ impl fmt::Display for Pod<'_> {
 impl Pod<'_> {
     fn write_entry(&self, f: &mut fmt::Formatter<'_>, entry: &Entry) -> fmt::Result {
         let Self(found, pod) = self;
-        let claimant = Claimant::pod(pod, group_of(pod, found.group.as_ref(), found.gates));
+        let claimant = Claimant::pod(pod, group_of(pod, found.group, found.gates));
         let source = match &entry.source {
             ClaimSource::Claim(name) => format!("ResourceClaim {name}"),
             ClaimSource::Template(name) => format!("a claim from ResourceClaimTemplate {name}"),
@@ -80,13 +82,13 @@ impl Pod<'_> {
         };
         let seen = noted
             .as_ref()
-            .and_then(|name| found.claims.get(&beside(&pod.key, name)));
+            .and_then(|name| found.claim(&beside(&pod.key, name)));
         let answer = answer(
             &claimant,
             entry,
             *found,
             found.gates,
-            Seen::Found(seen.map(|claim| &**claim)),
+            Seen::Found(seen.as_deref()),
         );
         if let (Some(name), false) = (&noted, matches!(answer, Answer::Keep(_))) {
             let why = if seen.is_some() {
@@ -112,17 +114,17 @@ impl Pod<'_> {
             }
             Answer::Users(name) | Answer::Keep(name) | Answer::Ask(name) => name,
         };
-        let Some(claim) = found.claims.get(&beside(&pod.key, &name)) else {
+        let Some(claim) = found.claim(&beside(&pod.key, &name)) else {
             return writeln!(f, "  {name} is not there; its user has to make it");
         };
-        writeln!(f, "  {name}: {}", State(claim))?;
-        match reservation(pod, &claimant, entry, claim, found.gates) {
+        writeln!(f, "  {name}: {}", State(&claim))?;
+        match reservation(pod, &claimant, entry, &claim, found.gates) {
             Reservation::Nothing => Ok(()),
             Reservation::Full => writeln!(
                 f,
                 "  waits for room: it is reserved for {RESERVED_FOR_MAX_SIZE} consumers, more than which it cannot have"
             ),
-            Reservation::Write(reserve) => writeln!(f, "  to be reserved for {}", Who(&reserve.consumer)),
+            Reservation::Write(reserve) => writeln!(f, "  to be reserved for {}", reserve.consumer),
         }
     }
 }
@@ -133,7 +135,7 @@ impl fmt::Display for Claim<'_> {
         writeln!(f, "ResourceClaim {}: {}", claim.key, State(claim))?;
         let mut gone = Vec::new();
         for (place, consumer) in claim.reserved.iter().enumerate() {
-            let judged = standing(consumer, false, &Sight::Live(found.being(consumer)), found.gates);
+            let judged = standing(consumer, false, &found.sight(claim, consumer), found.gates);
             if matches!(judged, Standing::Done | Standing::Gone) {
                 gone.push(consumer.uid.clone());
             }
@@ -143,21 +145,15 @@ impl fmt::Display for Claim<'_> {
                     Standing::Done => "is done",
                     Standing::Gone => "is gone",
                 };
-                writeln!(f, "  {} {why}", Who(consumer))?;
+                writeln!(f, "  {} {why}", consumer)?;
             }
         }
         if let more @ 1.. = claim.reserved.len().saturating_sub(TOLD) {
             writeln!(f, "  and {more} more")?;
         }
-        let ownership = claim.owning_pod().map_or(Ownership::Leave, |pod| {
-            let consumer = Consumer {
-                kind: ConsumerKind::Pod,
-                name: pod.name.clone(),
-                uid: pod.uid.clone(),
-            };
-            owner(claim, false, &Sight::Live(found.being(&consumer)))
-        });
+        let mut ownership = Ownership::Leave;
         if let Some(pod) = claim.owning_pod() {
+            ownership = owner(claim, false, &found.sight(claim, &Consumer::pod(pod)));
             let how = match ownership {
                 Ownership::Over => "needs it no more",
                 Ownership::Leave | Ownership::Unsure => {
@@ -173,7 +169,7 @@ impl fmt::Display for Claim<'_> {
 fn write_steps(
     f: &mut fmt::Formatter<'_>,
     claim: &ClaimView,
-    gone: Vec<controller_core::meta::Uid>,
+    gone: Vec<Uid>,
     owner: Ownership,
 ) -> fmt::Result {
     let evidence = Evidence {
@@ -243,19 +239,5 @@ impl fmt::Display for State<'_> {
             f.write_str(", made for extended resources")?;
         }
         Ok(())
-    }
-}
-
-/// A consumer by kind and name.
-struct Who<'a>(&'a Consumer);
-
-impl fmt::Display for Who<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = match self.0.kind {
-            ConsumerKind::Pod => "pod",
-            ConsumerKind::PodGroup => "PodGroup",
-            ConsumerKind::Other => "something unknown,",
-        };
-        write!(f, "{kind} {}", self.0.name)
     }
 }

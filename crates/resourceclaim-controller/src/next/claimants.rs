@@ -14,7 +14,7 @@ use crate::decide::{
     Answer as Entitled, Claimant, ClaimantKind, Create, Reservation, Seen, answer, group_of, reservation,
     statuses, wants_claims,
 };
-use crate::error::{EntryError, Failures};
+use crate::error::{self, EntryError};
 use crate::memory::{Contested, Failing, WriteKey};
 use crate::requests::{Answer, Question, Record, Write};
 use crate::view::{ClaimSource, Entry, PodGroupView, PodView, beside};
@@ -331,7 +331,7 @@ impl Settled {
         }
         Step::Fail(Failed {
             reason: "EntryFailed",
-            text: Failures(&failures).to_string(),
+            text: error::told(&failures),
             not_before: Duration::ZERO,
             wakes,
         })

@@ -9,12 +9,12 @@ use controller_core::meta::{ObjectKey, Uid};
 
 use super::{Key, Next, SIDE_BY_SIDE, Turn};
 use crate::decide::{
-    Being, ClaimantKind, Evidence, Next as GiveBack, Ownership, Sight, Standing, Step as Giving, next_step,
-    owner, standing,
+    Being, ClaimantKind, Evidence, Next as GiveBack, Ownership, Sight, Standing, Step as Giving,
+    claimant_kind, next_step, owner, standing,
 };
 use crate::memory::{Contested, WriteKey};
 use crate::requests::{Answer, Question, Write};
-use crate::view::{ClaimView, Consumer, ConsumerKind, beside};
+use crate::view::{ClaimView, Consumer, beside};
 
 impl Turn<'_> {
     pub(super) fn of_claim(self, key: &ObjectKey) -> Result<Next, Next> {
@@ -82,10 +82,8 @@ impl Turn<'_> {
     }
 
     fn standing(self, claim: &ClaimView, consumer: &Consumer) -> Result<Standing, Next> {
-        let kind = match consumer.kind {
-            ConsumerKind::PodGroup => ClaimantKind::PodGroup,
-            ConsumerKind::Pod => ClaimantKind::Pod,
-            ConsumerKind::Other => return Ok(Standing::Holds),
+        let Some(kind) = claimant_kind(consumer.kind, self.gates) else {
+            return Ok(Standing::Holds);
         };
         let key = beside(&claim.key, &consumer.name);
         let departed = self.has_departed(&consumer.uid);

@@ -12,11 +12,11 @@ use controller_core::informer::{Interner, Observed, Page, Wire};
 use controller_core::meta::{ObjectKey, Uid};
 use controller_core::rival::manager_of;
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIResourceList, ManagedFieldsEntry};
+use k8s_openapi::apimachinery::pkg::version::Info;
 use kube::Resource;
 use kube::api::{GetParams, ListParams};
-use kube::core::Request as Http;
-use serde::Deserialize;
+use kube::core::{PartialObjectMeta, Request as Http};
 use serde_json::{from_slice, json};
 
 use super::{CLAIMS, TEMPLATES, claimants, claims_in};
@@ -75,41 +75,6 @@ pub enum Answer {
     Templates(Vec<TemplateView>),
 }
 
-/// Who wrote what of an object.
-#[derive(Deserialize)]
-struct Managed {
-    #[serde(default)]
-    metadata: ManagedMetadata,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ManagedMetadata {
-    #[serde(default)]
-    managed_fields: Vec<ManagedFieldsEntry>,
-}
-
-#[derive(Deserialize)]
-struct Version {
-    #[serde(default)]
-    major: String,
-    /// Some vendors' have a `+` behind it.
-    #[serde(default)]
-    minor: String,
-}
-
-#[derive(Deserialize)]
-struct Served {
-    #[serde(default)]
-    resources: Vec<ServedResource>,
-}
-
-#[derive(Deserialize)]
-struct ServedResource {
-    #[serde(default)]
-    name: String,
-}
-
 impl controller::Question for Question {
     type Answer = Answer;
 
@@ -156,25 +121,19 @@ impl controller::Question for Question {
                 Answer::Being(Being::group(&kept::<PodGroupWire>(body)?.view))
             }
             Self::Rival(contested) => {
-                let written: Managed = from_slice(body)?;
-                Answer::Manager(manager(&contested.write, written.metadata.managed_fields))
+                let written: PartialObjectMeta = from_slice(body)?;
+                let written = written.metadata.managed_fields.unwrap_or_default();
+                Answer::Manager(manager(&contested.write, written))
             }
-            Self::Version => Answer::Minor(from_slice::<Version>(body)?.minor()),
+            Self::Version => Answer::Minor(minor(&from_slice(body)?)),
             Self::Served => {
-                let served: Served = from_slice(body)?;
+                let served: APIResourceList = from_slice(body)?;
                 let mut resources = served.resources.iter();
                 Answer::Served(resources.any(|resource| resource.name == "podgroups"))
             }
             Self::Claims(_) => Answer::Claims(views(Page::read::<ClaimWire>(body)?)),
             Self::Templates(_) => Answer::Templates(views(Page::read::<TemplateWire>(body)?)),
         })
-    }
-}
-
-impl Version {
-    fn minor(&self) -> Option<u32> {
-        let minor = self.minor.trim_end_matches(|end: char| !end.is_ascii_digit());
-        minor.parse().ok().filter(|_| self.major == "1")
     }
 }
 
@@ -202,6 +161,12 @@ impl Answer {
             _ => None,
         }
     }
+}
+
+fn minor(version: &Info) -> Option<u32> {
+    // Some vendors' have a `+` behind it.
+    let minor = version.minor.trim_end_matches(|end: char| !end.is_ascii_digit());
+    minor.parse().ok().filter(|_| version.major == "1")
 }
 
 /// The field manager that wrote last what `write` had written. The built-in loop has the same name for statuses as we.

@@ -165,11 +165,7 @@ impl controller::Write for Write {
             }
             Self::Record(record) => ("record-claims", format!("claims recorded: {}", told(record))),
             Self::Reserve(Reserve { consumer, .. }) => {
-                let kind = match consumer.kind {
-                    ConsumerKind::PodGroup => "PodGroup",
-                    ConsumerKind::Pod | ConsumerKind::Other => "pod",
-                };
-                let text = format!("ResourceClaim written: reserved for {kind} {}", consumer.name);
+                let text = format!("ResourceClaim written: reserved for {consumer}");
                 ("reserve-claim", text)
             }
             Self::GiveBack(claim, step) => given_back(claim, step),

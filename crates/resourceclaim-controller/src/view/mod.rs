@@ -8,6 +8,7 @@
 mod wire;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use controller_core::informer::View;
@@ -205,6 +206,29 @@ impl PodGroupView {
         names.sort_unstable();
         names.dedup();
         names
+    }
+}
+
+impl Consumer {
+    /// The pod that controls a claim, as if the claim were reserved for it.
+    pub fn pod(owner: &OwnerRef) -> Self {
+        Self {
+            kind: ConsumerKind::Pod,
+            name: Arc::clone(&owner.name),
+            uid: owner.uid.clone(),
+        }
+    }
+}
+
+/// Its kind and name.
+impl fmt::Display for Consumer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.kind {
+            ConsumerKind::Pod => "pod",
+            ConsumerKind::PodGroup => "PodGroup",
+            ConsumerKind::Other => "something unknown,",
+        };
+        write!(f, "{kind} {}", self.name)
     }
 }
 

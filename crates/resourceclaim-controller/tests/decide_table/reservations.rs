@@ -1,7 +1,7 @@
 //! For whom a claim is reserved, and until when (RC-8 to RC-10).
 
 use resourceclaim_controller::decide::{
-    Being, Gates, RESERVED_FOR_MAX_SIZE, Reservation, Sight, Standing, must_be_known, standing,
+    Being, Gates, RESERVED_FOR_MAX_SIZE, Reservation, Sight, Standing, claimant_kind, standing,
 };
 use resourceclaim_controller::view::{ClaimView, Consumer, ConsumerKind, PodView};
 use rstest::rstest;
@@ -149,8 +149,12 @@ fn groups_keep_their_reservations_while_groups_do_not_count() {
         assert_eq!(judged(&sight, on), counted, "{sight:?}");
     }
     assert_eq!(Being::group(&group_with([])), being("group", false));
-    let known = [ConsumerKind::Pod, ConsumerKind::PodGroup, ConsumerKind::Other]
-        .map(|kind| (must_be_known(kind, off), must_be_known(kind, on)));
+    let known = [ConsumerKind::Pod, ConsumerKind::PodGroup, ConsumerKind::Other].map(|kind| {
+        (
+            claimant_kind(kind, off).is_some(),
+            claimant_kind(kind, on).is_some(),
+        )
+    });
     assert_eq!(known, [(true, true), (false, true), (false, false)]);
 }
 
