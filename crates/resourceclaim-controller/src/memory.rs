@@ -34,20 +34,16 @@ pub struct Memory {
     pub(crate) rivals: Contests<WriteKey>,
     /// Of these the other writer is to be named.
     pub(crate) unnamed: BTreeSet<Contested>,
-    /// What was told last of the entries that have no claims.
-    pub(crate) failing: BTreeMap<(ClaimantKind, ObjectKey), Failing>,
-    /// The claims that were told to be full.
-    pub(crate) full: BTreeMap<ObjectKey, Uid>,
+    /// Why entries of the pod or the group of this uid have no claims, as it was last told.
+    pub(crate) failing: BTreeMap<Uid, Failing>,
+    /// The uids of the claims that were told to be full.
+    pub(crate) full: BTreeSet<Uid>,
     /// The claims that we made, and the watch has never shown: they may have gone before it could.
     pub(crate) unshown: BTreeSet<ObjectKey>,
 }
 
-/// Why the entries of an object have no claims, as it was last told.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Failing {
-    pub(crate) uid: Uid,
-    pub(crate) told: BTreeMap<Arc<str>, String>,
-}
+/// Why each of these entries has no claim.
+pub type Failing = BTreeMap<Arc<str>, String>;
 
 /// What we write and another may undo.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -146,7 +142,7 @@ impl Watches<PodView> for ResourceClaimController {
                 .forget_recorded(ClaimantKind::Pod, &pod.uid, &pod.statuses);
         }
         if is_gone || !wants_claims(pod) {
-            cx.memory.failing.remove(&(ClaimantKind::Pod, pod.key.clone()));
+            cx.memory.failing.remove(&pod.uid);
         }
         if !cx.leading {
             return;
@@ -164,14 +160,14 @@ impl Watches<ClaimView> for ResourceClaimController {
         let (Change::Added(claim) | Change::Updated { new: claim, .. } | Change::Deleted(claim)) = &change;
         let is_gone = matches!(change, Change::Deleted(_));
         if is_gone {
-            cx.memory.quiet.forget(&claim.key);
+            cx.memory.quiet.forget(&claim.uid);
             cx.memory.unshown.remove(&claim.key);
             cx.memory.unnamed.retain(|contested| contested.uid != claim.uid);
         } else {
             cx.memory.quiet.observe(claim, cx.now.uptime);
         }
         if is_gone || claim.reserved.len() < RESERVED_FOR_MAX_SIZE {
-            cx.memory.full.remove(&claim.key);
+            cx.memory.full.remove(&claim.uid);
         }
         if !cx.leading {
             return;
@@ -216,8 +212,7 @@ impl Watches<PodGroupView> for ResourceClaimController {
                 .forget_recorded(ClaimantKind::PodGroup, &group.uid, &group.statuses);
         }
         if is_gone || group.deleting {
-            let place = (ClaimantKind::PodGroup, group.key.clone());
-            cx.memory.failing.remove(&place);
+            cx.memory.failing.remove(&group.uid);
         }
         if !cx.leading {
             return;

@@ -4,47 +4,41 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::meta::{ObjectKey, Uid};
+use controller_core::meta::Uid;
 
 use crate::view::ClaimView;
 
-/// Since when each claim that has a finalizer and nothing else is seen in the version that it has now. Times count from
-/// the start of the process.
+/// The claims, by uid, that have a finalizer and nothing else: the version of each, and since when it is seen in it. Times
+/// count from the start of the process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Quiet(BTreeMap<ObjectKey, Seen>);
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Seen {
-    uid: Uid,
-    version: Arc<str>,
-    since: Duration,
-}
+pub struct Quiet(BTreeMap<Uid, (Arc<str>, Duration)>);
 
 impl Quiet {
     /// The claim is like this now. One that has more than a finalizer is forgotten.
     pub fn observe(&mut self, claim: &ClaimView, now: Duration) {
         if !claim.finalizer || claim.allocated || claim.deleting.is_some() || !claim.reserved.is_empty() {
-            return self.forget(&claim.key);
+            return self.forget(&claim.uid);
         }
-        let known = self.0.get(&claim.key);
-        if !known.is_some_and(|seen| seen.is_of(claim)) {
-            let seen = Seen {
-                uid: claim.uid.clone(),
-                version: Arc::clone(&claim.version),
-                since: now,
-            };
-            self.0.insert(claim.key.clone(), seen);
+        match self.0.get(&claim.uid) {
+            Some((version, _)) if *version == claim.version => {}
+            _ => {
+                _ = self
+                    .0
+                    .insert(claim.uid.clone(), (Arc::clone(&claim.version), now))
+            }
         }
     }
 
     /// For how long `claim` has been seen in this very version.
     pub fn unchanged(&self, claim: &ClaimView, now: Duration) -> Duration {
-        let seen = self.0.get(&claim.key).filter(|seen| seen.is_of(claim));
-        seen.map_or(Duration::ZERO, |seen| now.saturating_sub(seen.since))
+        match self.0.get(&claim.uid) {
+            Some((version, since)) if *version == claim.version => now.saturating_sub(*since),
+            _ => Duration::ZERO,
+        }
     }
 
-    /// The claim is gone.
-    pub fn forget(&mut self, claim: &ObjectKey) {
+    /// The claim of this uid is gone.
+    pub fn forget(&mut self, claim: &Uid) {
         self.0.remove(claim);
     }
 
@@ -56,11 +50,5 @@ impl Quiet {
     /// Whether none is.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
-    }
-}
-
-impl Seen {
-    fn is_of(&self, claim: &ClaimView) -> bool {
-        self.uid == claim.uid && self.version == claim.version
     }
 }

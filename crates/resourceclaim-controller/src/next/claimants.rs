@@ -15,9 +15,9 @@ use crate::decide::{
     statuses, wants_claims,
 };
 use crate::error::{self, EntryError};
-use crate::memory::{Contested, Failing, WriteKey};
+use crate::memory::{Failing, WriteKey};
 use crate::requests::{Answer, Question, Record, Write};
-use crate::view::{ClaimSource, Entry, PodGroupView, PodView, beside};
+use crate::view::{ClaimSource, ClaimView, Entry, PodGroupView, PodView, beside};
 
 /// How many names of a claim are tried in one pass.
 const NAMES_A_PASS: usize = 8;
@@ -43,7 +43,7 @@ enum Settling {
     Fails(EntryError),
 }
 
-impl Turn<'_> {
+impl<'a> Turn<'a> {
     pub(super) fn of_pod(self, key: &ObjectKey) -> Result<Next, Next> {
         let stores = self.look.stores;
         let wants_claims = |pod: &Arc<PodView>| wants_claims(pod) && !self.has_departed(&pod.uid);
@@ -146,12 +146,9 @@ impl Turn<'_> {
         let entitled = |seen| answer(claimant, entry, self.look.stores, self.gates, seen);
         let mut answered = entitled(Seen::Unasked);
         if let Entitled::Ask(name) = &answered {
-            let question = Question::Claim(beside(claimant.key, name));
-            answered = match self.look.pass.answer(&question).map(|reply| &reply.value) {
-                None => return Settling::Ask(question),
-                Some(Ok(found)) => entitled(Seen::Found(found.claim().map(|found| &found.view))),
-                Some(Err(failed)) if failed.is_gone() => entitled(Seen::Found(None)),
-                Some(Err(failed)) => return Settling::Fails(EntryError::Look(failed.clone())),
+            answered = match self.look_for(beside(claimant.key, name)) {
+                Ok(found) => entitled(Seen::Found(found)),
+                Err(settling) => return settling,
             };
         }
         match answered {
@@ -178,17 +175,22 @@ impl Turn<'_> {
             if failed.outcome() != Answered::AlreadyExists {
                 return Settling::Fails(EntryError::Create(failed.clone()));
             }
-            let question = Question::Claim(create.claim());
-            match self.look.pass.answer(&question).map(|reply| &reply.value) {
-                None => return Settling::Ask(question),
-                Some(Ok(found)) if found.claim().is_some_and(|found| create.is_met_by(&found.view)) => {
-                    return Settling::Has(create.claim().name);
-                }
-                Some(Err(failed)) if !failed.is_gone() => {
-                    return Settling::Fails(EntryError::Look(failed.clone()));
-                }
-                Some(_) => create = create.renamed(),
+            match self.look_for(create.claim()) {
+                Ok(Some(found)) if create.is_met_by(found) => return Settling::Has(create.claim().name),
+                Ok(_) => create = create.renamed(),
+                Err(settling) => return settling,
             }
+        }
+    }
+
+    /// The claim that the API server has under this name.
+    fn look_for(self, claim: ObjectKey) -> Result<Option<&'a ClaimView>, Settling> {
+        let question = Question::Claim(claim);
+        match self.look.pass.answer(&question).map(|reply| &reply.value) {
+            None => Err(Settling::Ask(question)),
+            Some(Ok(found)) => Ok(found.claim().map(|found| &found.view)),
+            Some(Err(failed)) if failed.is_gone() => Ok(None),
+            Some(Err(failed)) => Err(Settling::Fails(EntryError::Look(failed.clone()))),
         }
     }
 
@@ -210,40 +212,36 @@ impl Turn<'_> {
         if self.look.pass.outcome(&write).is_some() {
             return Ok(());
         }
-        let mut waits = Vec::new();
-        for key in write.keys() {
-            waits.push(self.contested(Contested {
-                write: key,
-                object: claimant.key.clone(),
-                uid: claimant.uid.clone(),
-            })?);
+        let keys = write.keys().into_iter();
+        let waits = keys.map(|key| self.contested(key, claimant.key, claimant.uid));
+        let waits: Vec<_> = waits.collect::<Result<_, _>>()?;
+        if waits.is_empty() || waits.contains(&None) {
+            return Err(Step::Write(vec![write]));
         }
-        match waits.into_iter().collect::<Option<Vec<_>>>() {
-            Some(waits) if !waits.is_empty() => {
-                settled.leave(waits.into_iter().min());
-                Ok(())
-            }
-            _ => Err(Step::Write(vec![write])),
-        }
+        settled.leave(waits.into_iter().flatten().min());
+        Ok(())
     }
 
     /// What is new about the entries that fail is told.
     fn tell(self, claimant: &Claimant<'_>, failures: &[(Arc<str>, EntryError)]) -> Result<(), Next> {
-        let place = (claimant.kind, claimant.key.clone());
-        let told = self.look.memory.failing.get(&place);
         let news = failures.iter().filter(|(_, error)| error.is_news());
-        let news = news.map(|(entry, error)| (Arc::clone(entry), error.to_string()));
-        let failing = Failing {
-            uid: claimant.uid.clone(),
-            told: news.collect(),
-        };
-        let note = |failing| Err(Step::Note(Note::Failing(place.0, place.1.clone(), failing)));
-        match told {
+        let failing: Failing = news
+            .map(|(entry, error)| (Arc::clone(entry), error.to_string()))
+            .collect();
+        let is_new = match self.look.memory.failing.get(claimant.uid) {
             // What failed only for a moment is no end of what was told.
-            Some(_) if failures.is_empty() => note(None),
-            _ if failing.told.is_empty() || told == Some(&failing) => Ok(()),
-            _ => note(Some(failing)),
+            Some(_) if failing.is_empty() => failures.is_empty(),
+            Some(told) => *told != failing,
+            None => !failing.is_empty(),
+        };
+        if !is_new {
+            return Ok(());
         }
+        Err(Step::Note(Note::Failing {
+            kind: claimant.kind,
+            claimant: (claimant.key.clone(), claimant.uid.clone()),
+            failing,
+        }))
     }
 
     /// Reserves the claims of a pod that is on a node (RC-8).
@@ -265,11 +263,7 @@ impl Turn<'_> {
         let mut uncontested = Vec::new();
         for write in writes {
             let Write::Reserve(reserve) = &write else { continue };
-            let wait = self.contested(Contested {
-                write: WriteKey::reserved(reserve),
-                object: reserve.claim.clone(),
-                uid: reserve.uid.clone(),
-            })?;
+            let wait = self.contested(WriteKey::reserved(reserve), &reserve.claim, &reserve.uid)?;
             match wait {
                 None => uncontested.push(write),
                 Some(_) => settled.leave(wait),
@@ -300,7 +294,7 @@ impl Turn<'_> {
         let Some(claim) = claim else { return Ok(None) };
         match reservation(pod, claimant, entry, &claim, self.gates) {
             Reservation::Nothing => Ok(None),
-            Reservation::Full if self.look.memory.full.get(&claim.key) == Some(&claim.uid) => Ok(None),
+            Reservation::Full if self.look.memory.full.contains(&claim.uid) => Ok(None),
             Reservation::Full => Err(Step::Note(Note::Full {
                 claim: (claim.key.clone(), claim.uid.clone()),
                 pod: (pod.key.clone(), pod.uid.clone()),

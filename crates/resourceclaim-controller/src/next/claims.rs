@@ -12,7 +12,7 @@ use crate::decide::{
     Being, ClaimantKind, Evidence, Next as GiveBack, Ownership, Sight, Standing, Step as Giving,
     claimant_kind, next_step, owner, standing,
 };
-use crate::memory::{Contested, WriteKey};
+use crate::memory::WriteKey;
 use crate::requests::{Answer, Question, Write};
 use crate::view::{ClaimView, Consumer, beside};
 
@@ -134,11 +134,6 @@ impl Turn<'_> {
     /// How long to leave a claim that is to be deleted. A device that it holds is worth a delete at any time.
     fn leave_undeleted(self, claim: &ClaimView, step: &Giving) -> Result<Option<Duration>, Next> {
         let deletion = WriteKey::deleted(claim).filter(|_| *step == Giving::Delete && !claim.allocated);
-        let Some(write) = deletion else { return Ok(None) };
-        self.contested(Contested {
-            write,
-            object: claim.key.clone(),
-            uid: claim.uid.clone(),
-        })
+        deletion.map_or(Ok(None), |write| self.contested(write, &claim.key, &claim.uid))
     }
 }

@@ -73,8 +73,15 @@ pub enum Key {
 pub enum Note {
     /// Another writer has undone our write.
     Undone(Contested),
-    /// These entries of a pod or a group have no claims; nothing where all have theirs.
-    Failing(ClaimantKind, ObjectKey, Option<Failing>),
+    /// Entries of a pod or a group have no claims, or all have theirs again.
+    Failing {
+        /// What it is.
+        kind: ClaimantKind,
+        /// Which one.
+        claimant: (ObjectKey, Uid),
+        /// Which entries, and why.
+        failing: Failing,
+    },
     /// The claim has no room for the pod.
     Full {
         /// The claim.
@@ -226,27 +233,29 @@ fn learn_note(cx: &mut Context<'_, ResourceClaimController>, note: Note) {
                 memory.unnamed.insert(contested);
             }
         }
-        Note::Failing(kind, key, None) => {
-            memory.failing.remove(&(kind, key));
-        }
-        Note::Failing(kind, key, Some(failing)) => {
-            let before = memory.failing.insert((kind, key.clone()), failing.clone());
-            let before = before.filter(|before| before.uid == failing.uid);
-            let was_told = |entry, why| {
-                let told = before.as_ref().and_then(|before| before.told.get(entry));
-                told == Some(why)
-            };
-            for (entry, why) in failing.told.iter().filter(|(entry, why)| !was_told(*entry, *why)) {
+        Note::Failing {
+            kind,
+            claimant,
+            failing,
+        } => {
+            let told = memory.failing.remove(&claimant.1).unwrap_or_default();
+            for (entry, why) in failing
+                .iter()
+                .filter(|(entry, why)| told.get(*entry) != Some(why))
+            {
                 cx.out.record(Event::CannotCreate {
                     kind,
-                    claimant: (key.clone(), failing.uid.clone()),
+                    claimant: claimant.clone(),
                     entry: Arc::clone(entry),
                     why: why.clone(),
                 });
             }
+            if !failing.is_empty() {
+                memory.failing.insert(claimant.1, failing);
+            }
         }
         Note::Full { claim, pod } => {
-            memory.full.insert(claim.0.clone(), claim.1.clone());
+            memory.full.insert(claim.1.clone());
             cx.out.record(Event::Full { claim, pod });
         }
     }
@@ -285,9 +294,12 @@ impl Turn<'_> {
         self.look.memory.departed.contains(uid)
     }
 
-    /// How long another writer keeps us from writing this again; an error is to note that it was undone, or to ask by whom.
-    fn contested(&self, contested: Contested) -> Result<Option<Duration>, Next> {
+    /// How long another writer keeps us from writing this to the object again; an error is to note that it was undone, or
+    /// to ask by whom.
+    fn contested(&self, write: WriteKey, object: &ObjectKey, uid: &Uid) -> Result<Option<Duration>, Next> {
         let (memory, now) = (self.look.memory, self.look.now.uptime);
+        let (object, uid) = (object.clone(), uid.clone());
+        let contested = Contested { write, object, uid };
         if memory.rivals.stands(&contested.write, now) {
             return Err(Step::Note(Note::Undone(contested)));
         }
