@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use controller_core::controller::Driver;
-use controller_core::metrics::{at_scrape_of, register};
+use controller_core::metrics::{by_label_at_scrape, register};
 use controller_core::rival::undone_total;
-use prometheus::core::AtomicI64;
 use prometheus::{Histogram, HistogramOpts, IntCounter, IntCounterVec, Opts, Registry, exponential_buckets};
 
 use crate::DisruptionController;
@@ -47,21 +46,19 @@ impl Numbers {
     }
 }
 
-/// Registers the gauge that shows how many budgets are in which state, counted at scrape time so that it cannot drift.
+/// Registers the gauge that shows how many budgets are in which state.
 pub fn register_states(
     driver: &Arc<Driver<DisruptionController>>,
     registry: &Registry,
 ) -> prometheus::Result<()> {
-    let gauges = ["allowed", "blocked", "failed"].map(|state| {
-        let gauge = Opts::new(
-            "disruption_controller_pdbs",
-            "Number of PodDisruptionBudgets: those that allow disruptions, those that allow none, and those that \
-             cannot be computed.",
-        );
-        gauge.const_label("state", state)
-    });
+    let gauge = Opts::new(
+        "disruption_controller_pdbs",
+        "Number of PodDisruptionBudgets: those that allow disruptions, those that allow none, and those that cannot be \
+         computed.",
+    );
     let driver = Arc::clone(driver);
-    at_scrape_of::<AtomicI64, 3>(registry, gauges, move || {
-        Some(driver.scrape(|memory, _| memory.states()))
+    by_label_at_scrape(registry, gauge, ["state"], move || {
+        let counts = driver.scrape(|memory, _| memory.states());
+        [["allowed"], ["blocked"], ["failed"]].into_iter().zip(counts)
     })
 }

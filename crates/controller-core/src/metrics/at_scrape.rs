@@ -20,8 +20,8 @@ pub fn at_scrape<const N: usize>(
     at_scrape_of::<AtomicI64, N>(registry, gauges, values)
 }
 
-/// As [`at_scrape`], for gauges of any type that may have constant labels; those of one name are one family.
-pub fn at_scrape_of<P: Atomic + 'static, const N: usize>(
+/// The same, for gauges of any type and with labels.
+pub(crate) fn at_scrape_of<P: Atomic + 'static, const N: usize>(
     registry: &Registry,
     gauges: [Opts; N],
     values: impl Fn() -> Option<[P::T; N]> + Send + Sync + 'static,

@@ -3,13 +3,16 @@
 //! Every module makes its own families through [`register`], so that none can be made and then forgotten.
 
 mod at_scrape;
+mod by_label;
 #[cfg(target_os = "linux")]
 mod process;
 
 use prometheus::core::Collector;
 use prometheus::{IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder};
 
-pub use self::at_scrape::{at_scrape, at_scrape_of};
+pub use self::at_scrape::at_scrape;
+pub(crate) use self::at_scrape::at_scrape_of;
+pub use self::by_label::by_label_at_scrape;
 
 /// The `Content-Type` of [`encode`].
 pub const CONTENT_TYPE: &str = prometheus::TEXT_FORMAT;
