@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use controller_core::events::{Event as Published, EventType, Recorder, reference};
 use controller_core::meta::{ObjectKey, Uid};
+use k8s_openapi::api::core::v1::ObjectReference;
 use prometheus::IntCounter;
 
 use crate::decide::{ClaimantKind, RESERVED_FOR_MAX_SIZE};
@@ -68,14 +69,9 @@ impl Event {
                 let (api_version, kind) = kind.type_meta();
                 let note = format!("{kind}ResourceClaim {entry}: {why}");
                 tracing::warn!(%key, "{note}");
-                recorder.publish(Published {
-                    regarding: reference(api_version, kind, &key, &uid),
-                    related: None,
-                    type_: EventType::Warning,
-                    reason: "FailedResourceClaimCreation",
-                    action: "CreateResourceClaim",
-                    note,
-                });
+                let claimant = reference(api_version, kind, &key, &uid);
+                let (reason, action) = ("FailedResourceClaimCreation", "CreateResourceClaim");
+                recorder.publish(warning(claimant, reason, action, note));
             }
             Self::Full {
                 claim: (claim, uid),
@@ -87,13 +83,10 @@ impl Event {
                     pod.name
                 );
                 tracing::warn!(%claim, "{note}");
+                let claim = reference("resource.k8s.io/v1", "ResourceClaim", &claim, &uid);
                 recorder.publish(Published {
-                    regarding: reference("resource.k8s.io/v1", "ResourceClaim", &claim, &uid),
                     related: Some(reference("v1", "Pod", &pod, &pod_uid)),
-                    type_: EventType::Warning,
-                    reason: "ResourceClaimFull",
-                    action: "ReserveResourceClaim",
-                    note,
+                    ..warning(claim, "ResourceClaimFull", "ReserveResourceClaim", note)
                 });
             }
             Self::Undone => rival_writes.inc(),
@@ -130,12 +123,22 @@ fn record_rival(Contested { write, object, uid }: &Contested, manager: &str, rec
          controller still run?"
     );
     tracing::warn!(%object, manager, "rival: {note}");
-    recorder.publish(Published {
-        regarding: reference(api_version, kind, object, uid),
+    let object = reference(api_version, kind, object, uid);
+    recorder.publish(warning(object, "RivalWriter", action, note));
+}
+
+fn warning(
+    regarding: ObjectReference,
+    reason: &'static str,
+    action: &'static str,
+    note: String,
+) -> Published {
+    Published {
+        regarding,
         related: None,
         type_: EventType::Warning,
-        reason: "RivalWriter",
+        reason,
         action,
         note,
-    });
+    }
 }

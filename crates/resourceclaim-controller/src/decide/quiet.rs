@@ -19,13 +19,10 @@ impl Quiet {
         if !claim.finalizer || claim.allocated || claim.deleting.is_some() || !claim.reserved.is_empty() {
             return self.forget(&claim.uid);
         }
-        match self.0.get(&claim.uid) {
-            Some((version, _)) if *version == claim.version => {}
-            _ => {
-                _ = self
-                    .0
-                    .insert(claim.uid.clone(), (Arc::clone(&claim.version), now))
-            }
+        let known = self.0.get(&claim.uid);
+        if known.is_none_or(|(version, _)| *version != claim.version) {
+            let seen = (Arc::clone(&claim.version), now);
+            self.0.insert(claim.uid.clone(), seen);
         }
     }
 
@@ -40,15 +37,5 @@ impl Quiet {
     /// The claim of this uid is gone.
     pub fn forget(&mut self, claim: &Uid) {
         self.0.remove(claim);
-    }
-
-    /// How many claims are watched.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Whether none is.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
     }
 }

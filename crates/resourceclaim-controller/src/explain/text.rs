@@ -145,7 +145,7 @@ impl fmt::Display for Claim<'_> {
                     Standing::Done => "is done",
                     Standing::Gone => "is gone",
                 };
-                writeln!(f, "  {} {why}", consumer)?;
+                writeln!(f, "  {consumer} {why}")?;
             }
         }
         if let more @ 1.. = claim.reserved.len().saturating_sub(TOLD) {

@@ -11,8 +11,8 @@ use controller_core::meta::ObjectKey;
 
 use super::{Key, Next, Note, SIDE_BY_SIDE, Turn};
 use crate::decide::{
-    Answer as Entitled, Claimant, ClaimantKind, Create, Reservation, Seen, answer, group_of, reservation,
-    statuses, wants_claims,
+    Answer as Entitled, Claimant, ClaimantKind, Create, Reservation, Reserve, Seen, answer, group_of,
+    reservation, statuses, wants_claims,
 };
 use crate::error::{self, EntryError};
 use crate::memory::{Failing, WriteKey};
@@ -248,11 +248,15 @@ impl<'a> Turn<'a> {
     fn reserve_all(self, pod: &PodView, claimant: &Claimant<'_>, settled: &mut Settled) -> Result<(), Next> {
         let mut writes = Vec::new();
         for entry in claimant.entries {
-            let Some(write) = self.reserve(pod, claimant, entry, settled)? else {
+            let Some(reserve) = self.reserve(pod, claimant, entry, settled)? else {
                 continue;
             };
+            let write = Write::Reserve(reserve.clone());
             match self.look.pass.outcome(&write) {
-                None => writes.push(write),
+                None => match self.contested(WriteKey::reserved(&reserve), &reserve.claim, &reserve.uid)? {
+                    None => writes.push(write),
+                    wait => settled.leave(wait),
+                },
                 Some(Outcome::Failed(failed)) if !failed.is_gone() => {
                     let error = EntryError::Reserve(failed.clone());
                     settled.failures.push((Arc::clone(&entry.name), error));
@@ -260,20 +264,11 @@ impl<'a> Turn<'a> {
                 Some(_) => {}
             }
         }
-        let mut uncontested = Vec::new();
-        for write in writes {
-            let Write::Reserve(reserve) = &write else { continue };
-            let wait = self.contested(WriteKey::reserved(reserve), &reserve.claim, &reserve.uid)?;
-            match wait {
-                None => uncontested.push(write),
-                Some(_) => settled.leave(wait),
-            }
-        }
-        uncontested.truncate(SIDE_BY_SIDE);
-        if uncontested.is_empty() {
+        writes.truncate(SIDE_BY_SIDE);
+        if writes.is_empty() {
             Ok(())
         } else {
-            Err(Step::Write(uncontested))
+            Err(Step::Write(writes))
         }
     }
 
@@ -284,7 +279,7 @@ impl<'a> Turn<'a> {
         claimant: &Claimant<'_>,
         entry: &Entry,
         settled: &Settled,
-    ) -> Result<Option<Write>, Next> {
+    ) -> Result<Option<Reserve>, Next> {
         let mut made = settled.names.iter().filter(|(of, _)| *of == entry.name);
         let name = match &entry.source {
             ClaimSource::Claim(name) => Some(name),
@@ -300,7 +295,7 @@ impl<'a> Turn<'a> {
                 pod: (pod.key.clone(), pod.uid.clone()),
             })),
             Reservation::Write(reserve) if self.has_departed(&reserve.consumer.uid) => Ok(None),
-            Reservation::Write(reserve) => Ok(Some(Write::Reserve(reserve))),
+            Reservation::Write(reserve) => Ok(Some(reserve)),
         }
     }
 }

@@ -22,7 +22,24 @@ pub(super) fn shows(
                 made(create, uid, version)
             });
         }
-        Write::Record(record) => shows_record(stores, record, mutation),
+        Write::Record(Record {
+            kind, key, statuses, ..
+        }) => {
+            let statuses: Box<[ClaimStatus]> = statuses.as_slice().into();
+            match (kind, &stores.groups) {
+                (ClaimantKind::Pod, _) => mutation.patch(&stores.pods, key, move |pod| PodView {
+                    statuses: statuses.clone(),
+                    ..pod.clone()
+                }),
+                (ClaimantKind::PodGroup, Some(groups)) => {
+                    mutation.patch(groups, key, move |group| PodGroupView {
+                        statuses: statuses.clone(),
+                        ..group.clone()
+                    });
+                }
+                (ClaimantKind::PodGroup, None) => {}
+            }
+        }
         Write::Reserve(reserve) => {
             let consumer = reserve.consumer.clone();
             mutation.patch(&stores.claims, &reserve.claim, move |claim| {
@@ -43,23 +60,6 @@ pub(super) fn shows(
                 at(&accepted, after.as_ref().unwrap_or(claim))
             });
         }
-    }
-}
-
-fn shows_record(stores: &Stores, record: &Record, mutation: &mut Mutation<'_, '_, ResourceClaimController>) {
-    let statuses: Arc<[ClaimStatus]> = record.statuses.as_slice().into();
-    match (record.kind, &stores.groups) {
-        (ClaimantKind::Pod, _) => mutation.patch(&stores.pods, &record.key, move |pod| PodView {
-            statuses: (*statuses).into(),
-            ..pod.clone()
-        }),
-        (ClaimantKind::PodGroup, Some(groups)) => {
-            mutation.patch(groups, &record.key, move |group| PodGroupView {
-                statuses: (*statuses).into(),
-                ..group.clone()
-            });
-        }
-        (ClaimantKind::PodGroup, None) => {}
     }
 }
 

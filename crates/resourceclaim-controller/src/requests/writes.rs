@@ -12,12 +12,12 @@
 //! | RC-12 | `released` | `tests/sync/reservations.rs::an_allocated_claim_without_users_goes_when_it_is_deleted_and_not_before` |
 //! | RC-13 | `delete` | `tests/sync/reservations.rs::the_claim_of_a_pod_that_was_never_scheduled_is_deleted_with_it` |
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use controller_core::api::Verb;
 use controller_core::controller::{self, Description, Object, Request};
 use controller_core::meta::{ObjectKey, Uid};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -64,20 +64,9 @@ pub struct Record {
 struct NewClaim<'a> {
     api_version: &'a str,
     kind: &'a str,
-    metadata: NewMetadata<'a>,
+    metadata: ObjectMeta,
     /// As the template has it.
     spec: &'a RawValue,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct NewMetadata<'a> {
-    name: &'a str,
-    generate_name: String,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    labels: &'a BTreeMap<String, String>,
-    annotations: BTreeMap<&'a str, &'a str>,
-    owner_references: [Value; 1],
 }
 
 impl Write {
@@ -104,7 +93,7 @@ impl controller::Write for Write {
         match self {
             Self::Create(create) => {
                 let claim = create.claim();
-                let http = serde_json::to_vec(&new_claim(create, &claim.name))
+                let http = serde_json::to_vec(&new_claim(create, claim.name.to_string()))
                     .map_err(kube::core::request::Error::SerializeBody)
                     .and_then(|body| claims_of(&claim).create(&PostParams::default(), body));
                 Request::new(Verb::Create, CLAIMS, &claim, http)
@@ -206,29 +195,28 @@ fn delete((claim, uid, version): (&ObjectKey, &Uid, &Arc<str>)) -> Request {
     Request::new(Verb::Delete, CLAIMS, claim, http)
 }
 
-fn new_claim<'a>(create: &'a Create, name: &'a str) -> NewClaim<'a> {
+fn new_claim(create: &Create, name: String) -> NewClaim<'_> {
     let template = &*create.template;
-    let annotations = template.annotations.iter();
-    let mut annotations: BTreeMap<&str, &str> = annotations
-        .map(|(name, value)| (name.as_str(), value.as_str()))
-        .collect();
-    annotations.insert(ENTRY_ANNOTATION, &create.entry);
+    let mut annotations = template.annotations.clone();
+    annotations.insert(ENTRY_ANNOTATION.to_owned(), create.entry.to_string());
     let (api_version, kind) = create.kind.type_meta();
     NewClaim {
         api_version: "resource.k8s.io/v1",
         kind: "ResourceClaim",
-        metadata: NewMetadata {
-            name,
-            generate_name: create.generate_name(),
-            labels: &template.labels,
-            annotations,
-            owner_references: [json!({
-                "apiVersion": api_version,
-                "kind": kind,
-                "name": *create.claimant.name,
-                "uid": create.uid.to_string(),
-                "controller": true,
-            })],
+        metadata: ObjectMeta {
+            name: Some(name),
+            generate_name: Some(create.generate_name()),
+            labels: Some(template.labels.clone()).filter(|labels| !labels.is_empty()),
+            annotations: Some(annotations),
+            owner_references: Some(vec![OwnerReference {
+                api_version: api_version.to_owned(),
+                kind: kind.to_owned(),
+                name: create.claimant.name.to_string(),
+                uid: create.uid.to_string(),
+                controller: Some(true),
+                block_owner_deletion: None,
+            }]),
+            ..ObjectMeta::default()
         },
         spec: &template.spec,
     }

@@ -191,21 +191,14 @@ impl PodView {
 
     /// The claims that its spec or its status name, each once.
     pub fn claims(&self) -> Vec<Arc<str>> {
-        let mut names = named(&self.entries, &self.statuses);
-        names.extend(self.extended.iter().map(Arc::clone));
-        names.sort_unstable();
-        names.dedup();
-        names
+        claims(&self.entries, &self.statuses, self.extended.as_ref())
     }
 }
 
 impl PodGroupView {
     /// The claims that its spec or its status name, each once.
     pub fn claims(&self) -> Vec<Arc<str>> {
-        let mut names = named(&self.entries, &self.statuses);
-        names.sort_unstable();
-        names.dedup();
-        names
+        claims(&self.entries, &self.statuses, None)
     }
 }
 
@@ -274,20 +267,27 @@ impl PartialEq for TemplateView {
 
 impl Eq for TemplateView {}
 
-fn named(entries: &[Entry], statuses: &[ClaimStatus]) -> Vec<Arc<str>> {
+/// The names of all claims, each once.
+fn claims(entries: &[Entry], statuses: &[ClaimStatus], extended: Option<&Arc<str>>) -> Vec<Arc<str>> {
     let own = entries.iter().filter_map(|entry| match &entry.source {
         ClaimSource::Claim(name) => Some(name),
         ClaimSource::Template(_) | ClaimSource::Unknown => None,
     });
     let made = statuses.iter().filter_map(|status| status.claim.as_ref());
-    own.chain(made).map(Arc::clone).collect()
+    let mut names: Vec<_> = own.chain(made).chain(extended).map(Arc::clone).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
 }
 
-fn templates(entries: &[Entry]) -> impl Iterator<Item = &Arc<str>> {
-    entries.iter().filter_map(|entry| match &entry.source {
-        ClaimSource::Template(name) => Some(name),
+/// By what the pod or the group of this key is found that names these claims, and has these entries.
+fn index(key: &ObjectKey, claims: &[Arc<str>], entries: &[Entry], out: &mut Vec<PodIndex>) {
+    let claims = claims.iter();
+    out.extend(claims.map(|name| PodIndex::Claim(beside(key, name))));
+    out.extend(entries.iter().filter_map(|entry| match &entry.source {
+        ClaimSource::Template(name) => Some(PodIndex::Template(beside(key, name))),
         ClaimSource::Claim(_) | ClaimSource::Unknown => None,
-    })
+    }));
 }
 
 /// The object of this name beside `key`.
@@ -306,10 +306,9 @@ impl View for PodView {
     }
 
     fn index(&self, out: &mut Vec<PodIndex>) {
-        let beside = |name: &Arc<str>| beside(&self.key, name);
-        out.extend(self.claims().iter().map(|name| PodIndex::Claim(beside(name))));
-        out.extend(templates(&self.entries).map(|name| PodIndex::Template(beside(name))));
-        out.extend(self.group.iter().map(|name| PodIndex::Group(beside(name))));
+        index(&self.key, &self.claims(), &self.entries, out);
+        let groups = self.group.iter();
+        out.extend(groups.map(|name| PodIndex::Group(beside(&self.key, name))));
     }
 }
 
@@ -322,9 +321,7 @@ impl View for PodGroupView {
     }
 
     fn index(&self, out: &mut Vec<PodIndex>) {
-        let beside = |name: &Arc<str>| beside(&self.key, name);
-        out.extend(self.claims().iter().map(|name| PodIndex::Claim(beside(name))));
-        out.extend(templates(&self.entries).map(|name| PodIndex::Template(beside(name))));
+        index(&self.key, &self.claims(), &self.entries, out);
     }
 }
 

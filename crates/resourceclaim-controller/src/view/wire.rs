@@ -16,13 +16,11 @@ use super::{
 };
 
 /// What is decoded of a pod.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
 pub struct PodWire {
-    #[serde(default)]
     metadata: Metadata,
-    #[serde(default)]
     spec: PodSpec,
-    #[serde(default)]
     status: PodStatus,
 }
 
@@ -31,13 +29,11 @@ pub struct PodWire {
 pub struct PodGroupWire(PodWire);
 
 /// What is decoded of a claim.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
 pub struct ClaimWire {
-    #[serde(default)]
     metadata: Metadata,
-    #[serde(default)]
     spec: ClaimSpec,
-    #[serde(default)]
     status: ClaimStatusWire,
 }
 
@@ -75,16 +71,13 @@ struct PodSpec {
 struct EntryWire {
     #[serde(default)]
     name: String,
-    #[serde(default)]
     resource_claim_name: Option<String>,
-    #[serde(default)]
     resource_claim_template_name: Option<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct SchedulingGroup {
-    #[serde(default)]
     pod_group_name: Option<String>,
 }
 
@@ -101,7 +94,6 @@ struct PodStatus {
 struct EntryStatus {
     #[serde(default)]
     name: String,
-    #[serde(default)]
     resource_claim_name: Option<String>,
 }
 
@@ -114,29 +106,24 @@ struct ExtendedStatus {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 struct ClaimSpec {
-    #[serde(default)]
     devices: Option<Devices>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 struct Devices {
-    #[serde(default)]
     requests: Option<Vec<DeviceRequest>>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct DeviceRequest {
-    #[serde(default)]
     exactly: Option<ExactRequest>,
-    #[serde(default)]
     first_available: Option<Vec<IgnoredAny>>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ExactRequest {
-    #[serde(default)]
     admin_access: Option<bool>,
 }
 
@@ -147,16 +134,12 @@ struct ClaimStatusWire {
     reserved_for: Option<Vec<ConsumerWire>>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 struct ConsumerWire {
-    #[serde(default)]
     api_group: Option<String>,
-    #[serde(default)]
     resource: String,
-    #[serde(default)]
     name: String,
-    #[serde(default)]
     uid: String,
 }
 
