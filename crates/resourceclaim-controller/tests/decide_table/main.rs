@@ -21,8 +21,8 @@
 //! | `missing-template-podgroup` | [`groups::a_group_gets_claims_like_a_pod`] (RC-6) |
 //! | `find-existing-claim-by-label` | [`entries::an_entry_is_adopted_else_made`] |
 //! | `find-existing-claim-by-label-podgroup` | [`groups::a_group_gets_claims_like_a_pod`] |
-//! | `find-created-claim-in-cache` | [`memory::what_was_written_is_remembered_until_it_is_shown`]; `sync`: a claim that the watch has not shown is adopted |
-//! | `find-created-claim-in-cache-podgroup` | [`memory::what_was_written_is_remembered_until_it_is_shown`]; `sync`: the same for a group |
+//! | `find-created-claim-in-cache` | `sync`: a claim that the watch has not shown is adopted |
+//! | `find-created-claim-in-cache-podgroup` | `sync`: the same for a group |
 //! | `no-such-pod` | `sync`: the key of a pod that is gone does nothing |
 //! | `no-such-podgroup` | `sync`: the key of a group that is gone does nothing |
 //! | `pod-deleted` | [`entries::only_a_pod_that_may_run_wants_claims`] |
