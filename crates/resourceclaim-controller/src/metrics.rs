@@ -55,7 +55,7 @@ pub fn register_claims(
     let counted = Arc::clone(driver);
     by_label_at_scrape(registry, by_state, labels, move || {
         let mut by_state = BTreeMap::new();
-        for claim in claims(&counted) {
+        for claim in all_claims(&counted) {
             let source = match claim.origin {
                 Origin::User => "",
                 Origin::Template => "resource_claim_template",
@@ -70,12 +70,12 @@ pub fn register_claims(
     at_scrape(registry, [stuck], move || {
         let now = driver.now().wall;
         let is_late = |since: Timestamp| now.duration_since(since) > STUCK_AFTER;
-        let stuck = claims(&driver).filter(|claim| claim.deleting.is_some_and(is_late));
+        let stuck = all_claims(&driver).filter(|claim| claim.deleting.is_some_and(is_late));
         Some([i64::try_from(stuck.count()).unwrap_or(i64::MAX)])
     })
 }
 
-fn claims(driver: &Driver<ResourceClaimController>) -> impl Iterator<Item = Arc<ClaimView>> + use<> {
+fn all_claims(driver: &Driver<ResourceClaimController>) -> impl Iterator<Item = Arc<ClaimView>> + use<> {
     let claims = driver.scrape(|_, stores| stores.claims.clone());
     claims.snapshot().into_iter()
 }
