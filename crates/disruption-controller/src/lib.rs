@@ -30,13 +30,13 @@ pub mod view;
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::sync::Arc;
 
-use clap::ArgMatches;
-use controller_core::args::{self, About, COMMIT};
-use controller_core::controller::{self, Sender};
+use controller_core::args::{About, COMMIT};
+use controller_core::controller;
 use controller_core::informer::Store;
 use controller_core::meta::ObjectKey;
-use controller_core::runtime::{App, Env, Failure};
+use controller_core::runtime::{App, Env, Explain, Explainer, Failure};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{Pod, ReplicationController};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -88,13 +88,12 @@ impl App for DisruptionController {
         commit: COMMIT,
     };
 
-    fn subcommands() -> Vec<clap::Command> {
-        vec![args::explain(
-            "Print how many disruptions a budget allows, where each number comes from, and which pods do not count",
-            "NAMESPACE/PDB",
-            "The PodDisruptionBudget",
-        )]
-    }
+    const EXPLAIN: Option<Explain<Self>> = Some(Explain {
+        about: "Print how many disruptions a budget allows, where each number comes from, and which pods do not count",
+        object: "NAMESPACE/PDB",
+        help: "The PodDisruptionBudget",
+        by: Explainer::One(|_, pass, now, pdb| explain::explain(pass, pdb, now.wall)),
+    });
 
     fn run(config: Config, env: Env) -> impl Future<Output = Result<(), Failure>> + Send {
         let controller = Self::new(&config, &env.registry);
@@ -110,18 +109,6 @@ impl App for DisruptionController {
                 (Builtin::Deployment, watching.of::<Deployment, WorkloadWire>()),
                 (Builtin::StatefulSet, watching.of::<StatefulSet, WorkloadWire>()),
             ]),
-        })
-    }
-
-    fn subcommand(
-        _explain: &str,
-        matches: &ArgMatches,
-        _: Config,
-        sender: Sender,
-    ) -> impl Future<Output = Result<String, Failure>> + Send {
-        let pdb: Result<ObjectKey, _> = args::explained(matches).cloned();
-        controller::explain(sender, move |pass, now| {
-            explain::explain(pass, pdb.as_ref().map_err(Clone::clone)?, now.wall)
         })
     }
 }

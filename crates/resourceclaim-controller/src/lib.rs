@@ -25,16 +25,14 @@ pub mod requests;
 pub mod route;
 pub mod view;
 
-use std::future::Future;
 use std::sync::Arc;
 
-use clap::ArgMatches;
-use controller_core::args::{self, About, COMMIT};
-use controller_core::controller::{self, Sender, Watching};
+use controller_core::args::{About, COMMIT};
+use controller_core::controller::{self, Watching};
 use controller_core::informer::Store;
 use controller_core::meta::{ObjectKey, Uid};
 use controller_core::rival::undone_total;
-use controller_core::runtime::{App, Env, Failure};
+use controller_core::runtime::{App, Env, Explain, Explainer, Failure};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimTemplate};
 use k8s_openapi::api::scheduling::v1alpha2::PodGroup;
@@ -95,13 +93,12 @@ impl App for ResourceClaimController {
         commit: COMMIT,
     };
 
-    fn subcommands() -> Vec<clap::Command> {
-        vec![args::explain(
-            "Print the claims of a pod or the users of a claim, what would be done now, and why",
-            "NAMESPACE/POD|NAMESPACE/CLAIM",
-            "The pod or the ResourceClaim; both, if there are two of that name",
-        )]
-    }
+    const EXPLAIN: Option<Explain<Self>> = Some(Explain {
+        about: "Print the claims of a pod or the users of a claim, what would be done now, and why",
+        object: "NAMESPACE/POD|NAMESPACE/CLAIM",
+        help: "The pod or the ResourceClaim; both, if there are two of that name",
+        by: Explainer::One(|config: &Config, pass, _, key| explain::explain(pass, config.gates(), key)),
+    });
 
     /// What the API server serves decides which stores there are.
     fn run(config: Config, env: Env) -> impl Future<Output = Result<(), Failure>> + Send {
@@ -118,18 +115,6 @@ impl App for ResourceClaimController {
             (Self::new(&config, gates, &env.registry), watch)
         };
         controller::ask_and_run(env, move |pass| gates::learn(asked, pass), begin)
-    }
-
-    fn subcommand(
-        _explain: &str,
-        matches: &ArgMatches,
-        config: Config,
-        sender: Sender,
-    ) -> impl Future<Output = Result<String, Failure>> + Send {
-        let key: Result<ObjectKey, _> = args::explained(matches).cloned();
-        controller::explain(sender, move |pass, _| {
-            explain::explain(pass, config.gates(), key.as_ref().map_err(Clone::clone)?)
-        })
     }
 }
 

@@ -22,15 +22,12 @@ pub mod requests;
 pub mod route;
 pub mod view;
 
-use std::future::Future;
 use std::time::Duration;
 
-use clap::ArgMatches;
-use controller_core::args::{self, About, COMMIT};
-use controller_core::controller::{self, Sender};
+use controller_core::args::{About, COMMIT};
+use controller_core::controller;
 use controller_core::informer::Store;
-use controller_core::meta::ObjectKey;
-use controller_core::runtime::{App, Env, Failure};
+use controller_core::runtime::{App, Env, Explain, Explainer, Failure};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use prometheus::Registry;
 
@@ -86,31 +83,20 @@ impl App for TaintEvictionController {
         commit: COMMIT,
     };
 
-    fn subcommands() -> Vec<clap::Command> {
-        vec![args::explain(
-            "Print the taints of a pod's node, what tolerates them, and when the pod goes",
-            "NAMESPACE/POD",
-            "The pod",
-        )]
-    }
+    const EXPLAIN: Option<Explain<Self>> = Some(Explain {
+        about: "Print the taints of a pod's node, what tolerates them, and when the pod goes",
+        object: "NAMESPACE/POD",
+        help: "The pod",
+        by: Explainer::One(|config: &Config, pass, now, pod| {
+            explain::explain(pass, pod, now, &config.rules())
+        }),
+    });
 
     fn run(config: Config, env: Env) -> impl Future<Output = Result<(), Failure>> + Send {
         let controller = Self::new(&config, &env.registry);
         controller::run(env, controller, |watching| Stores {
             pods: watching.of::<Pod, PodWire>(),
             nodes: watching.of::<Node, NodeWire>(),
-        })
-    }
-
-    fn subcommand(
-        _explain: &str,
-        matches: &ArgMatches,
-        config: Config,
-        sender: Sender,
-    ) -> impl Future<Output = Result<String, Failure>> + Send {
-        let pod: Result<ObjectKey, _> = args::explained(matches).cloned();
-        controller::explain(sender, move |pass, now| {
-            explain::explain(pass, pod.as_ref().map_err(Clone::clone)?, now, &config.rules())
         })
     }
 }

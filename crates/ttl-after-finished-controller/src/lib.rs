@@ -20,14 +20,10 @@ pub mod next;
 pub mod requests;
 pub mod view;
 
-use std::future::Future;
-
-use clap::ArgMatches;
-use controller_core::args::{self, About, COMMIT};
-use controller_core::controller::{self, Sender};
+use controller_core::args::{About, COMMIT};
+use controller_core::controller;
 use controller_core::informer::Store;
-use controller_core::meta::ObjectKey;
-use controller_core::runtime::{App, Env, Failure};
+use controller_core::runtime::{App, Env, Explain, Explainer, Failure};
 use k8s_openapi::api::batch::v1::Job;
 use prometheus::Registry;
 
@@ -72,30 +68,17 @@ impl App for TtlAfterFinishedController {
         commit: COMMIT,
     };
 
-    fn subcommands() -> Vec<clap::Command> {
-        vec![args::explain(
-            "Print when a Job finished, when it expires, or why it does not",
-            "NAMESPACE/JOB",
-            "The Job",
-        )]
-    }
+    const EXPLAIN: Option<Explain<Self>> = Some(Explain {
+        about: "Print when a Job finished, when it expires, or why it does not",
+        object: "NAMESPACE/JOB",
+        help: "The Job",
+        by: Explainer::One(|_, pass, _, job| explain::explain(pass, job)),
+    });
 
     fn run(config: Config, env: Env) -> impl Future<Output = Result<(), Failure>> + Send {
         let controller = Self::new(&config, &env.registry);
         controller::run(env, controller, |watching| Stores {
             jobs: watching.of::<Job, JobWire>(),
-        })
-    }
-
-    fn subcommand(
-        _explain: &str,
-        matches: &ArgMatches,
-        _: Config,
-        sender: Sender,
-    ) -> impl Future<Output = Result<String, Failure>> + Send {
-        let job: Result<ObjectKey, _> = args::explained(matches).cloned();
-        controller::explain(sender, move |pass, _| {
-            explain::explain(pass, job.as_ref().map_err(Clone::clone)?)
         })
     }
 }

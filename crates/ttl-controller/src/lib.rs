@@ -20,14 +20,11 @@ pub mod next;
 pub mod requests;
 pub mod view;
 
-use std::future::Future;
-
-use clap::ArgMatches;
 use controller_core::args::{About, COMMIT};
-use controller_core::controller::{self, Sender};
+use controller_core::controller;
 use controller_core::informer::Store;
 use controller_core::rival::undone_total;
-use controller_core::runtime::{App, Env, Failure};
+use controller_core::runtime::{App, Env, Explain, Explainer, Failure};
 use k8s_openapi::api::core::v1::Node;
 use prometheus::{IntCounter, Registry};
 
@@ -74,31 +71,17 @@ impl App for TtlController {
         commit: COMMIT,
     };
 
-    fn subcommands() -> Vec<clap::Command> {
-        let node = clap::Arg::new("node")
-            .value_name("NODE")
-            .help("Explain this node only");
-        vec![
-            clap::Command::new("explain")
-                .about("Print what would be done now, node by node, and why")
-                .arg(node),
-        ]
-    }
+    const EXPLAIN: Option<Explain<Self>> = Some(Explain {
+        about: "Print what would be done now, node by node, and why",
+        object: "NODE",
+        help: "Explain this node only",
+        by: Explainer::All(|_, pass, _, node| explain::explain(pass, node)),
+    });
 
     fn run(config: Config, env: Env) -> impl Future<Output = Result<(), Failure>> + Send {
         let controller = Self::new(&config, &env.registry);
         controller::run(env, controller, |watching| Stores {
             nodes: watching.of::<Node, NodeWire>(),
         })
-    }
-
-    fn subcommand(
-        _explain: &str,
-        matches: &ArgMatches,
-        _: Config,
-        sender: Sender,
-    ) -> impl Future<Output = Result<String, Failure>> + Send {
-        let only = matches.get_one::<String>("node").cloned();
-        controller::explain(sender, move |pass, _| explain::explain(pass, only.as_deref()))
     }
 }

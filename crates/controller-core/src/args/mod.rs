@@ -12,7 +12,6 @@
 //! what it gets.
 
 mod command;
-mod explain;
 mod file;
 mod layers;
 
@@ -23,7 +22,6 @@ use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
 
-pub use self::explain::{explain, explained};
 use self::layers::Layers;
 use crate::config::{ControllerConfig, Property, properties};
 

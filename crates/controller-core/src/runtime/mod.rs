@@ -4,6 +4,7 @@
 //! A binary implements [`App`] and calls [`main`]. [`Env`] is all that a controller needs to run, so that a
 //! test runs the same code against an API server of its own; it also makes the informers, queues and workers.
 
+mod explain;
 mod identity;
 mod process;
 mod services;
@@ -16,16 +17,16 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::ArgMatches;
 use prometheus::Registry;
 
+pub use self::explain::{Explain, Explainer, Explanation};
 pub use self::services::Services;
 use crate::api::Caller;
 use crate::api::limits::Permits;
 use crate::args::{self, About, Command, Invocation};
 use crate::clock::Clock;
 use crate::config::{ControllerConfig, config_schema};
-use crate::controller::Sender;
+use crate::controller::Controller;
 use crate::error::Chain;
 use crate::events::Recorder;
 use crate::informer::{BoxSource, WatcherSource, Wire};
@@ -44,32 +45,18 @@ const THREADS: usize = 2;
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// A controller binary.
-pub trait App {
+pub trait App: Controller {
     /// Its flags.
-    type Config: ControllerConfig + Clone + Send + 'static;
+    type Config: ControllerConfig + Clone + Send + Sync + 'static;
 
     /// What it says about itself.
     const ABOUT: About;
 
-    /// Its subcommands besides `run` and `config-schema`; none, unless said otherwise.
-    fn subcommands() -> Vec<clap::Command> {
-        Vec::new()
-    }
+    /// Its subcommand `explain`; none, unless said otherwise.
+    const EXPLAIN: Option<Explain<Self>> = None;
 
     /// Runs until `env.shutdown` drains, or until there is nothing left to do.
     fn run(config: Self::Config, env: Env) -> impl Future<Output = Result<(), Failure>> + Send;
-
-    /// Runs one of [`App::subcommands`] and returns what it prints.
-    fn subcommand(
-        name: &str,
-        matches: &ArgMatches,
-        config: Self::Config,
-        sender: Sender,
-    ) -> impl Future<Output = Result<String, Failure>> + Send {
-        let _ = (matches, config, sender);
-        let unknown = format!("no subcommand {name}");
-        async { Err(unknown.into()) }
-    }
 }
 
 /// What a controller runs in.
@@ -124,7 +111,9 @@ fn run<A: App>(
     args: impl IntoIterator<Item = OsString>,
     variable: &dyn Fn(&str) -> Option<String>,
 ) -> Result<ExitCode, Failure> {
-    let invocation = match args::parse::<A::Config>(A::ABOUT, A::subcommands(), args, variable) {
+    let explain = A::EXPLAIN;
+    let extra = explain.iter().map(Explain::command).collect();
+    let invocation = match args::parse::<A::Config>(A::ABOUT, extra, args, variable) {
         Ok(invocation) => invocation,
         Err(usage) if usage.exit_code == 0 => {
             say(&mut std::io::stdout(), &usage.text);
@@ -154,7 +143,8 @@ fn run<A: App>(
     };
     telemetry::init(common.log_format, level, &clock, metrics.tasks_panicked().clone())?;
     if let Command::Extra(name, matches) = command {
-        let printed = runtime.block_on(process::subcommand::<A>(&name, &matches, config))?;
+        let explain = explain.ok_or_else(|| format!("no subcommand {name}"))?;
+        let printed = runtime.block_on(process::explain(&explain, &matches, &config))?;
         say(&mut std::io::stdout(), &printed);
         return Ok(ExitCode::SUCCESS);
     }

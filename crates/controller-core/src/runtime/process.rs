@@ -10,7 +10,7 @@ use futures::FutureExt;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::identity::{host_name, lease_identity, lease_namespace};
-use super::{App, DRAIN_TIMEOUT, Env, Failure, Services};
+use super::{App, DRAIN_TIMEOUT, Env, Explain, Failure, Services};
 use crate::admin;
 use crate::api::Caller;
 use crate::api::client::{ConnectOptions, Connection, connect};
@@ -54,16 +54,16 @@ async fn connection(
     Ok(connect(&options, clock, metrics).await?)
 }
 
-pub(super) async fn subcommand<A: App>(
-    name: &str,
+pub(super) async fn explain<A: App>(
+    explain: &Explain<A>,
     matches: &ArgMatches,
-    config: A::Config,
+    config: &A::Config,
 ) -> Result<String, Failure> {
     let clock = Clock::system();
     let metrics = RequestMetrics::register(&prometheus::Registry::new())?;
     let connection = connection(A::ABOUT, config.common(), &clock, &metrics).await?;
     let sender = Sender::new(connection.client, Caller::new(clock));
-    A::subcommand(name, matches, config, sender).await
+    explain.text(matches, config, sender).await
 }
 
 /// Runs the controller until a signal, or until it ends by itself.
