@@ -47,11 +47,8 @@ impl ControllerConfig for Config {
     }
 
     fn validate(&self) -> Vec<FieldError> {
-        let mut errors = Vec::from_iter(FieldError::of_workers("concurrentSyncs", self.concurrent_syncs));
-        if let Err(problem) = self.parse_gates() {
-            errors.push(FieldError::new("featureGates", problem));
-        }
-        errors
+        let problem = self.parse_gates().err();
+        Vec::from_iter(problem.map(|problem| FieldError::new("featureGates", problem)))
     }
 }
 
@@ -90,9 +87,14 @@ fn refusal(mention: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+
+    use controller_core::args::parse;
+    use controller_core::runtime::App;
     use rstest::rstest;
 
     use super::*;
+    use crate::ResourceClaimController;
 
     fn with_gates(gates: &str) -> Config {
         Config {
@@ -132,10 +134,11 @@ mod tests {
 
     #[test]
     fn no_workers_are_refused() {
-        let config = Config {
-            concurrent_syncs: 0,
-            ..Config::default()
-        };
-        assert_eq!(config.validate()[0].field, "concurrentSyncs");
+        let flags = ["resourceclaim-controller", "--concurrent-syncs=0"].map(OsString::from);
+        let refused = parse::<Config>(ResourceClaimController::ABOUT, vec![], flags, &|_| None).unwrap_err();
+        assert_eq!(
+            refused.text,
+            "--concurrent-syncs: invalid value 0: expected a whole number from 1 to 1000\n"
+        );
     }
 }

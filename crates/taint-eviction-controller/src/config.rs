@@ -53,12 +53,7 @@ impl ControllerConfig for Config {
     }
 
     fn validate(&self) -> Vec<FieldError> {
-        let workers = [
-            ("concurrentSyncs", self.concurrent_syncs),
-            ("maxConcurrentEvictions", self.max_concurrent_evictions),
-        ];
-        let out_of_range = |(field, workers)| FieldError::of_workers(field, workers);
-        let mut errors: Vec<_> = workers.into_iter().filter_map(out_of_range).collect();
+        let mut errors = Vec::new();
         if !self.eviction_qps.is_finite() || self.eviction_qps < 0.0 {
             let problem = format!(
                 "invalid value {}: must be 0 (no limit) or more",
@@ -103,9 +98,14 @@ impl Config {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+
+    use controller_core::args::parse;
+    use controller_core::runtime::App;
     use rstest::rstest;
 
     use super::*;
+    use crate::TaintEvictionController;
 
     fn with_gates(gates: &str) -> Config {
         Config {
@@ -141,16 +141,22 @@ mod tests {
 
     #[test]
     fn numbers_out_of_range_are_refused() {
-        let config = Config {
-            concurrent_syncs: 0,
-            max_concurrent_evictions: 1001,
-            eviction_qps: -1.0,
-            ..Config::default()
-        };
-        let fields: Vec<_> = config.validate().iter().map(|error| error.field).collect();
+        let flags = [
+            "taint-eviction-controller",
+            "--concurrent-syncs=0",
+            "--max-concurrent-evictions=1001",
+            "--eviction-qps=-1",
+        ];
+        let flags = flags.map(OsString::from);
+        let refused = parse::<Config>(TaintEvictionController::ABOUT, vec![], flags, &|_| None).unwrap_err();
+        let problems: Vec<_> = refused.text.lines().collect();
         assert_eq!(
-            fields,
-            ["concurrentSyncs", "maxConcurrentEvictions", "evictionQps"]
+            problems,
+            [
+                "--concurrent-syncs: invalid value 0: expected a whole number from 1 to 1000",
+                "--max-concurrent-evictions: invalid value 1001: expected a whole number from 1 to 1000",
+                "--eviction-qps: invalid value -1: must be 0 (no limit) or more",
+            ]
         );
     }
 }

@@ -1,6 +1,6 @@
 //! This controller's flags, environment variables and configuration keys.
 
-use controller_core::config::{CommonConfig, ControllerConfig, FieldError};
+use controller_core::config::{CommonConfig, ControllerConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -28,9 +28,5 @@ impl Default for Config {
 impl ControllerConfig for Config {
     fn common(&self) -> &CommonConfig {
         &self.common
-    }
-
-    fn validate(&self) -> Vec<FieldError> {
-        Vec::from_iter(FieldError::of_workers("concurrentSyncs", self.concurrent_syncs))
     }
 }

@@ -53,7 +53,8 @@ pub trait ControllerConfig: Serialize + DeserializeOwned + JsonSchema + Default 
     /// The settings that all controllers share.
     fn common(&self) -> &CommonConfig;
 
-    /// What is wrong with the controller's own settings beyond their types; empty when nothing is.
+    /// What is wrong with the controller's own settings beyond their types, and beyond the ranges of integers that their
+    /// schema names; empty when nothing is.
     /// [`CommonConfig::validate`] is called besides.
     fn validate(&self) -> Vec<FieldError> {
         Vec::new()
@@ -178,12 +179,6 @@ impl FieldError {
             against: None,
             problem: problem.into(),
         }
-    }
-
-    /// What is wrong with a number of workers that run at the same time: it must be 1 to 1000.
-    pub fn of_workers(field: &'static str, workers: u32) -> Option<Self> {
-        let in_range = (1..=1000).contains(&workers);
-        (!in_range).then(|| Self::new(field, format!("{workers} is out of range: 1 to 1000")))
     }
 
     /// `field` and `against` do not go together.
