@@ -121,15 +121,11 @@ impl controller::Write for Dim {
     }
 
     fn object(&self) -> Object {
-        Object {
-            resource: "configmaps",
-            key: self.lamp.clone(),
-        }
+        Object::new("configmaps", &self.lamp)
     }
 
     fn describe(&self) -> Description {
-        let (action, text) = ("dim", format!("brightness set to {}", self.shines));
-        Description { action, text }
+        Description::new("dim", format!("brightness set to {}", self.shines))
     }
 }
 

@@ -181,6 +181,27 @@ pub struct Pass<C: Controller> {
     pub(super) parked: bool,
 }
 
+impl Description {
+    /// What a dry run counts.
+    pub fn new(action: &'static str, text: impl Into<String>) -> Self {
+        Self {
+            action,
+            text: text.into(),
+            is_planned: true,
+        }
+    }
+}
+
+impl Object {
+    /// The object of `resource` with this name.
+    pub fn new(resource: &'static str, key: &ObjectKey) -> Self {
+        Self {
+            resource,
+            key: key.clone(),
+        }
+    }
+}
+
 impl<A> Reply<A> {
     /// How far our clock is ahead of the API server's, at least; the whole seconds of its clock may add up to one.
     pub fn ahead(&self) -> Option<SignedDuration> {

@@ -43,6 +43,15 @@ impl Queue {
         reads_hold_workers: true,
         retry: Retry::RateLimited(RetryLimit::DEFAULT),
     };
+
+    /// The same with a name, and with so many workers.
+    pub const fn fifo(name: &'static str, workers: usize) -> Self {
+        Self {
+            name: Some(name),
+            workers,
+            ..Self::FIFO
+        }
+    }
 }
 
 /// Which key of a queue is handed out first.

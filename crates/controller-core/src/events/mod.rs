@@ -174,6 +174,36 @@ impl EventType {
 }
 
 impl Event {
+    /// All is as it should be with `regarding`.
+    pub fn normal(
+        regarding: ObjectReference,
+        reason: &'static str,
+        action: &'static str,
+        note: impl Into<String>,
+    ) -> Self {
+        Self {
+            regarding,
+            related: None,
+            type_: EventType::Normal,
+            reason,
+            action,
+            note: note.into(),
+        }
+    }
+
+    /// Somebody may want to look at `regarding`.
+    pub fn warning(
+        regarding: ObjectReference,
+        reason: &'static str,
+        action: &'static str,
+        note: impl Into<String>,
+    ) -> Self {
+        Self {
+            type_: EventType::Warning,
+            ..Self::normal(regarding, reason, action, note)
+        }
+    }
+
     /// Where the Event object lives: with the object, or in `default` for a cluster-scoped one.
     fn namespace(&self) -> &str {
         match self.regarding.namespace.as_deref() {
