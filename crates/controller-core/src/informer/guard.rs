@@ -15,6 +15,7 @@ use serde_json::value::RawValue;
 use super::Interner;
 use super::source::{Observed, Removed, Skipped};
 use super::view::{DecodeError, Identity, Wire};
+use crate::error::Chain;
 use crate::meta::Uid;
 
 /// An object as kube's `watcher` sees it: the identity that can be read of any JSON, and the object or
@@ -93,6 +94,13 @@ impl<V> Observed<V> {
             Ok(Presence::NotKept(_)) => Ok(None),
             Err(skipped) => Err(<serde_json::Error as serde::de::Error>::custom(skipped.error)),
         }
+    }
+
+    /// The same, also where the object is not kept.
+    pub fn read_any<W: Wire<View = V>>(body: &[u8]) -> serde_json::Result<Self> {
+        let Guarded { meta, object }: Guarded<W> = serde_json::from_slice(body)?;
+        let undecodable = |error| <serde_json::Error as serde::de::Error>::custom(Chain(&error));
+        decode(&meta, object, &Interner::new()).map_err(undecodable)
     }
 }
 
@@ -251,7 +259,6 @@ mod tests {
     use kube::core::WatchEvent;
 
     use super::*;
-    use crate::error::Chain;
     use crate::informer::View;
     use crate::meta::ObjectKey;
 
