@@ -11,6 +11,8 @@
 //! | TTL-7 | `plan` | `tests/sync/boundary.rs::nodes_are_watched_as_metadata_only` |
 //! | TTL-8 | `plan` | `tests/sync/removal.rs::removal_takes_the_annotation_off_every_node_and_ends` |
 
+use std::ops::RangeInclusive;
+
 use controller_core::meta::ObjectKey;
 
 use crate::view::{Annotation, NodeView};
@@ -18,26 +20,15 @@ use crate::view::{Annotation, NodeView};
 /// Where the kubelet looks for its TTL, in seconds (`v1.ObjectTTLAnnotationKey`, k8s.io/api/core/v1).
 pub const OBJECT_TTL_ANNOTATION_KEY: &str = "node.alpha.kubernetes.io/ttl";
 
-/// The steps (`ttlBoundaries`, pkg/controller/ttl): neighbours overlap, so that a cluster at a boundary
-/// does not flip between two values.
-pub const TTL_BOUNDARIES: [Boundary; 5] = [
-    Boundary::new(0, 100, 0),
-    Boundary::new(90, 500, 15),
-    Boundary::new(450, 1000, 30),
-    Boundary::new(900, 2000, 60),
-    Boundary::new(1800, i32::MAX as usize, 300),
+/// The steps (`ttlBoundaries`, pkg/controller/ttl): the node counts at which each stands, and the TTL in seconds that it
+/// asks for. Neighbours overlap, so that a cluster at a boundary does not flip between two values.
+pub const TTL_BOUNDARIES: [(RangeInclusive<usize>, i64); 5] = [
+    (0..=100, 0),
+    (90..=500, 15),
+    (450..=1000, 30),
+    (900..=2000, 60),
+    (1800..=i32::MAX as usize, 300),
 ];
-
-/// One step: the node counts at which it stands, and the TTL it asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Boundary {
-    /// Fewer nodes than this: one step down.
-    pub size_min: usize,
-    /// More nodes than this: one step up.
-    pub size_max: usize,
-    /// What the nodes are told.
-    pub ttl_seconds: i64,
-}
 
 /// Which of [`TTL_BOUNDARIES`] the cluster is at. Remembered between decisions: it is the hysteresis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -54,37 +45,23 @@ pub struct Plan {
     pub replaces: Annotation,
 }
 
-impl Boundary {
-    const fn new(size_min: usize, size_max: usize, ttl_seconds: i64) -> Self {
-        Self {
-            size_min,
-            size_max,
-            ttl_seconds,
-        }
-    }
-
-    const fn contains(&self, nodes: usize) -> bool {
-        self.size_min <= nodes && nodes <= self.size_max
-    }
-}
-
 impl Step {
     /// Every step, lowest first.
     pub fn all() -> impl DoubleEndedIterator<Item = Self> {
         (0..TTL_BOUNDARIES.len()).map(Self)
     }
 
-    /// The table's row.
-    pub const fn boundary(self) -> &'static Boundary {
-        &TTL_BOUNDARIES[self.0]
+    /// The node counts at which it stands.
+    pub const fn nodes(self) -> &'static RangeInclusive<usize> {
+        &TTL_BOUNDARIES[self.0].0
     }
 
-    /// The TTL that this step asks every node to carry, in seconds.
-    pub const fn desired_ttl_seconds(self) -> i64 {
-        self.boundary().ttl_seconds
+    /// The TTL that it asks every node to carry, in seconds.
+    pub const fn ttl_seconds(self) -> i64 {
+        TTL_BOUNDARIES[self.0].1
     }
 
-    /// The row's number, from 0.
+    /// Its row in the table, from 0.
     pub const fn number(self) -> usize {
         self.0
     }
@@ -93,11 +70,11 @@ impl Step {
 /// The step for `nodes` nodes when the cluster was at `from`: up while there are too many for the
 /// step, down while there are too few, else stay. A count that jumps takes several steps.
 pub fn step(from: Step, nodes: usize) -> Step {
-    let mut at = from.0;
-    while nodes > TTL_BOUNDARIES[at].size_max && at + 1 < TTL_BOUNDARIES.len() {
+    let Step(mut at) = from;
+    while nodes > *Step(at).nodes().end() && at + 1 < TTL_BOUNDARIES.len() {
         at += 1;
     }
-    while nodes < TTL_BOUNDARIES[at].size_min && at > 0 {
+    while nodes < *Step(at).nodes().start() && at > 0 {
         at -= 1;
     }
     Step(at)
@@ -108,17 +85,18 @@ pub fn step(from: Step, nodes: usize) -> Step {
 /// A step that more than half of the nodes carry, and whose range holds their count, is the one that
 /// the controller before us had reached: keep it. Otherwise climb from `otherwise` (the first step,
 /// or what a standby has counted meanwhile).
-pub fn first_step<'a>(annotations: impl IntoIterator<Item = &'a Annotation>, otherwise: Step) -> Step {
-    let mut nodes = 0_usize;
-    let mut carrying = [0_usize; TTL_BOUNDARIES.len()];
-    for annotation in annotations {
-        nodes += 1;
-        for (count, boundary) in carrying.iter_mut().zip(&TTL_BOUNDARIES) {
-            *count += usize::from(*annotation == Annotation::Seconds(boundary.ttl_seconds));
-        }
-    }
+pub fn first_step<'a, A>(annotations: A, otherwise: Step) -> Step
+where
+    A: IntoIterator<Item = &'a Annotation, IntoIter: Clone>,
+{
+    let annotations = annotations.into_iter();
+    let nodes = annotations.clone().count();
+    let is_carried = |at: &Step| {
+        let wanted = Annotation::Seconds(at.ttl_seconds());
+        annotations.clone().filter(|found| **found == wanted).count() > nodes / 2
+    };
     Step::all()
-        .find(|at| carrying[at.0] > nodes / 2 && at.boundary().contains(nodes))
+        .find(|at| at.nodes().contains(&nodes) && is_carried(at))
         .unwrap_or_else(|| step(otherwise, nodes))
 }
 

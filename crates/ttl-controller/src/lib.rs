@@ -22,14 +22,13 @@ pub mod view;
 
 use controller_core::args::{About, COMMIT};
 use controller_core::controller;
-use controller_core::informer::Store;
 use controller_core::rival::undone_total;
 use controller_core::runtime::{App, Env, Explain, Explainer, Failure};
 use k8s_openapi::api::core::v1::Node;
 use prometheus::{IntCounter, Registry};
 
 use crate::config::Config;
-use crate::view::{NodeView, NodeWire};
+use crate::view::NodeWire;
 
 /// Name of the binary, the Lease, the field manager and the chart.
 pub const NAME: &str = "ttl-controller";
@@ -41,13 +40,6 @@ pub struct TtlController {
     /// Whether the annotation is to go from every node, for good.
     remove: bool,
     rival_writes: IntCounter,
-}
-
-/// What it watches.
-#[derive(Debug)]
-pub struct Stores {
-    /// The nodes.
-    pub nodes: Store<NodeView>,
 }
 
 impl TtlController {
@@ -80,8 +72,6 @@ impl App for TtlController {
 
     fn run(config: Config, env: Env) -> impl Future<Output = Result<(), Failure>> + Send {
         let controller = Self::new(&config, &env.registry);
-        controller::run(env, controller, |watching| Stores {
-            nodes: watching.of::<Node, NodeWire>(),
-        })
+        controller::run(env, controller, |watching| watching.of::<Node, NodeWire>())
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use controller_core::controller::{Context, Observed, Output, Watches};
-use controller_core::informer::{Change, Store};
+use controller_core::informer::Change;
 use controller_core::meta::ObjectKey;
 use controller_core::rival::Contests;
 
@@ -42,8 +42,11 @@ impl Watches<NodeView> for TtlController {
         if self.remove {
             let carries = !is_gone && node.annotation != Annotation::Missing;
             cx.memory.removing(&node.key, carries, &mut cx.out);
-        } else if !matches!(change, Change::Updated { .. }) {
-            recount(cx);
+        } else if let Some(from) = cx.memory.step {
+            let step = decide::step(from, cx.stores.len());
+            if step != from {
+                go_to(cx, step);
+            }
         }
     }
 }
@@ -51,45 +54,32 @@ impl Watches<NodeView> for TtlController {
 /// Something besides a node has changed.
 pub(crate) fn observe(cx: &mut Context<'_, TtlController>, observed: Observed<'_, TtlController>) {
     match observed {
-        Observed::Synced => choose_step(cx),
+        Observed::Synced => start(cx),
         Observed::Leading(true) => {
             // What the nodes carry is what the leader before us decided, with a memory that we do not have.
-            choose_step(cx);
-            wake_all(&cx.stores.nodes, &mut cx.out);
+            start(cx);
             cx.out.wake(Key::Removal);
         }
-        Observed::Overdue(plan) if cx.leading => {
-            cx.out.wake(Key::Node(plan.node.clone()));
-        }
+        Observed::Overdue(plan) if cx.leading => cx.out.wake(Key::Node(plan.node.clone())),
         Observed::Leading(false) | Observed::Watching(..) | Observed::Overdue(_) => {}
     }
 }
 
-/// A node came or went: every node is written again when that moves the step (TTL-5).
-fn recount(cx: &mut Context<'_, TtlController>) {
-    let nodes = cx.stores.nodes.len();
-    let Some(from) = cx.memory.step else { return };
-    let step = decide::step(from, nodes);
-    if step != from {
-        cx.memory.step = Some(step);
-        cx.out.record(Event::StepChosen(nodes, step));
-        if cx.leading {
-            wake_all(&cx.stores.nodes, &mut cx.out);
-        }
-    }
-}
-
-fn choose_step(cx: &mut Context<'_, TtlController>) {
-    let nodes = cx.stores.nodes.snapshot();
+fn start(cx: &mut Context<'_, TtlController>) {
+    let nodes = cx.stores.snapshot();
     let annotations = nodes.iter().map(|node| &node.annotation);
     let step = decide::first_step(annotations, cx.memory.step.unwrap_or_default());
-    cx.memory.step = Some(step);
-    cx.out.record(Event::StepChosen(nodes.len(), step));
+    go_to(cx, step);
 }
 
-fn wake_all(nodes: &Store<NodeView>, out: &mut Output<TtlController>) {
-    for node in nodes.snapshot() {
-        out.wake(Key::Node(node.key.clone()));
+/// Every node is looked at again (TTL-5).
+fn go_to(cx: &mut Context<'_, TtlController>, step: Step) {
+    cx.memory.step = Some(step);
+    cx.out.record(Event::StepChosen(cx.stores.len(), step));
+    if cx.leading {
+        for node in cx.stores.snapshot() {
+            cx.out.wake(Key::Node(node.key.clone()));
+        }
     }
 }
 

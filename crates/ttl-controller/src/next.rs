@@ -4,10 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use controller_core::controller::{
-    Context, Controller, Driver, Learnt, Look, Mutation, Observed, Outcome, Queue, Reading, Step, Wake,
+    Context, Controller, Driver, Explained, Learnt, Look, Mutation, Observed, Outcome, Queue, Reading, Step,
+    Wake,
 };
 use controller_core::events::Recorder;
-use controller_core::informer::Freshness;
+use controller_core::informer::{Freshness, Store};
 use controller_core::meta::ObjectKey;
 use controller_core::rival::{Pace, Verdict};
 use prometheus::Registry;
@@ -15,9 +16,9 @@ use prometheus::Registry;
 use crate::decide::{Plan, plan};
 use crate::events::Event;
 use crate::memory::{self, Memory};
-use crate::requests::{Answer, Listing, Question, listing};
+use crate::requests::{Answer, Question, listing};
 use crate::view::{Annotation, NodeView};
-use crate::{NAME, Stores, TtlController, metrics};
+use crate::{NAME, TtlController, metrics};
 
 /// Name of the queue in the metrics, as upstream has it.
 const QUEUE: &str = "ttlcontroller";
@@ -50,7 +51,7 @@ impl fmt::Display for Key {
 }
 
 impl Controller for TtlController {
-    type Stores = Stores;
+    type Stores = Store<NodeView>;
     type Memory = Memory;
     type Key = Key;
     type Question = Question;
@@ -61,11 +62,7 @@ impl Controller for TtlController {
     const NAME: &'static str = NAME;
 
     fn queues(&self) -> Vec<Queue> {
-        vec![Queue {
-            name: Some(QUEUE),
-            workers: self.concurrent_syncs,
-            ..Queue::FIFO
-        }]
+        vec![Queue::fifo(QUEUE, self.concurrent_syncs)]
     }
 
     fn observe(&self, cx: &mut Context<'_, Self>, observed: Observed<'_, Self>) {
@@ -76,24 +73,22 @@ impl Controller for TtlController {
         let Key::Node(node) = key else {
             return self.next_of_removal(look);
         };
-        let Look {
-            memory, stores, now, ..
-        } = look;
-        let (Some(view), Some(step)) = (stores.nodes.get(node), memory.step) else {
+        let (memory, now) = (look.memory, look.now.uptime);
+        let (Some(view), Some(step)) = (look.stores.get(node), memory.step) else {
             return Step::Done(vec![]);
         };
-        if stores.nodes.freshness(node) == Freshness::Unknown || memory.unnamed.contains(node) {
+        if look.stores.freshness(node) == Freshness::Unknown || memory.unnamed.contains(node) {
             return look.read_again(key, Question::Node(node.clone()));
         }
-        let desired = (!self.remove).then(|| step.desired_ttl_seconds());
+        let desired = (!self.remove).then(|| step.ttl_seconds());
         let Some(plan) = plan(&view, desired) else {
             return Step::Done(vec![]);
         };
         if memory.written.get(node) == Some(&desired) {
-            if memory.rivals.stands(node, now.uptime) {
+            if memory.rivals.stands(node, now) {
                 return Step::Note(Note::Undone(node.clone()));
             }
-            if let Some(wait) = memory.rivals.wait(node, now.uptime) {
+            if let Some(wait) = memory.rivals.wait(node, now) {
                 return Step::Done(vec![(key.clone(), Wake::Within(wait))]);
             }
         }
@@ -121,18 +116,18 @@ impl Controller for TtlController {
         }
     }
 
-    fn shows(&self, stores: &Stores, plan: &Plan, mutation: &mut Mutation<'_, '_, Self>) {
+    fn shows(&self, nodes: &Store<NodeView>, plan: &Plan, mutation: &mut Mutation<'_, '_, Self>) {
         let annotation = Annotation::of(plan.ttl_seconds);
-        mutation.patch(&stores.nodes, &plan.node, move |node: &NodeView| NodeView {
+        mutation.patch(nodes, &plan.node, move |node: &NodeView| NodeView {
             key: node.key.clone(),
             annotation: annotation.clone(),
         });
     }
 
-    fn reads(&self, stores: &Stores, question: &Question, reading: &mut Reading<'_, '_, Self>) {
+    fn reads(&self, nodes: &Store<NodeView>, question: &Question, reading: &mut Reading<'_, '_, Self>) {
         match question {
-            Question::Node(node) => reading.object(&stores.nodes, node, |answer| answer.page.items.first()),
-            Question::Page(_) => reading.page(&stores.nodes, |answer| &answer.page),
+            Question::Node(node) => reading.object(nodes, node, |answer| answer.page.items.first()),
+            Question::Page(_) => reading.page(nodes, |answer| &answer.page),
         }
     }
 
@@ -154,9 +149,9 @@ impl TtlController {
     fn next_of_removal(&self, look: &Look<'_, Self>) -> Step<Self> {
         let is_done = self.remove && look.memory.left.is_empty() && look.memory.ended.is_none();
         match is_done.then(|| listing(look.pass)) {
-            Some(Listing::Asks(question)) => Step::Read(vec![question]),
-            Some(Listing::Complete(_)) => Step::Note(Note::Removed),
-            Some(Listing::Failed(_)) | None => Step::Done(vec![]),
+            Some(Ok(Explained::Ask(questions))) => Step::Read(questions),
+            Some(Ok(Explained::Text(_))) => Step::Note(Note::Removed),
+            Some(Err(_)) | None => Step::Done(vec![]),
         }
     }
 
@@ -179,7 +174,6 @@ impl TtlController {
     /// Says once who keeps undoing our writes; `--remove` gives up.
     fn name_rival(&self, cx: &mut Context<'_, Self>, node: &ObjectKey, answer: Option<&Answer>) {
         let manager = answer.and_then(|answer| answer.manager.as_deref());
-        let found = answer.and_then(|answer| answer.page.items.first());
         if self.remove {
             let manager = manager.unwrap_or("another writer");
             cx.memory.ended = Some(Err(format!(
@@ -189,18 +183,17 @@ impl TtlController {
             return;
         }
         let manager = manager.unwrap_or("an unknown field manager");
-        if let (Some(view), Some(Some(desired))) = (cx.stores.nodes.get(node), cx.memory.written.get(node))
+        let found = answer.and_then(|answer| answer.page.items.first());
+        let uid = found.map(|found| found.uid.clone()).unwrap_or_default();
+        if let (Some(view), Some(ttl_seconds)) = (cx.stores.get(node), cx.memory.written.get(node))
             && cx.memory.rivals.may_warn(manager, cx.now.uptime)
         {
-            cx.out.record(Event::Rival {
-                node: (
-                    node.clone(),
-                    found.map(|found| found.uid.clone()).unwrap_or_default(),
-                ),
-                manager: manager.to_owned(),
-                found: view.annotation.clone(),
-                desired: *desired,
-            });
+            let undone = Plan {
+                node: node.clone(),
+                ttl_seconds: *ttl_seconds,
+                replaces: view.annotation.clone(),
+            };
+            cx.out.record(Event::Rival(undone, uid, manager.to_owned()));
         }
     }
 }

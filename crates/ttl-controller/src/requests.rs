@@ -2,7 +2,7 @@
 //! `list` is the only permission they need.
 
 use controller_core::api::{CallFailed, Verb};
-use controller_core::controller::{self, Description, Object, Pass, Request};
+use controller_core::controller::{self, Description, Explained, Object, Pass, Request};
 use controller_core::informer::Page;
 use controller_core::meta::ObjectKey;
 use controller_core::rival::manager_of;
@@ -37,31 +37,19 @@ pub struct Answer {
     pub manager: Option<String>,
 }
 
-/// How far a list of all nodes has come.
-pub enum Listing<'a> {
-    /// This is to be asked next.
-    Asks(Question),
-    /// It cannot be read.
-    Failed(&'a CallFailed),
-    /// All of them.
-    Complete(Vec<&'a NodeView>),
-}
-
 /// All nodes, as far as the answers of `pass` go.
-pub fn listing(pass: &Pass<TtlController>) -> Listing<'_> {
+pub fn listing(pass: &Pass<TtlController>) -> Result<Explained<Question, Vec<&NodeView>>, CallFailed> {
     let mut nodes = Vec::new();
     let mut question = Question::Page(None);
     loop {
-        match pass.answer(&question).map(|reply| &reply.value) {
-            None => return Listing::Asks(question),
-            Some(Err(failed)) => return Listing::Failed(failed),
-            Some(Ok(Answer { page, .. })) => {
-                nodes.extend(page.items.iter().map(|node| &node.view));
-                match &page.token {
-                    Some(token) => question = Question::Page(Some(token.clone())),
-                    None => return Listing::Complete(nodes),
-                }
-            }
+        let Some(reply) = pass.answer(&question) else {
+            return Ok(Explained::Ask(vec![question]));
+        };
+        let Answer { page, .. } = reply.value.as_ref().map_err(Clone::clone)?;
+        nodes.extend(page.items.iter().map(|node| &node.view));
+        match &page.token {
+            Some(token) => question = Question::Page(Some(token.clone())),
+            None => return Ok(Explained::Text(nodes)),
         }
     }
 }
@@ -72,12 +60,9 @@ impl controller::Question for Question {
     fn request(&self) -> Request {
         let params = ListParams::default();
         let (target, params) = match self {
-            Self::Node(node) => (
-                node.to_string(),
-                params.fields(&format!("metadata.name={}", node.name)),
-            ),
-            Self::Page(None) => (String::new(), params.limit(PAGE_SIZE)),
-            Self::Page(Some(token)) => (String::new(), params.limit(PAGE_SIZE).continue_token(token)),
+            Self::Node(node) => (&*node.name, params.fields(&format!("metadata.name={node}"))),
+            Self::Page(None) => ("", params.limit(PAGE_SIZE)),
+            Self::Page(Some(token)) => ("", params.limit(PAGE_SIZE).continue_token(token)),
         };
         Request::new(Verb::List, "nodes", &target, nodes().list_metadata(&params))
     }
@@ -87,12 +72,15 @@ impl controller::Question for Question {
         let manager = match self {
             Self::Node(_) => {
                 let list: ObjectList<PartialObjectMeta<Node>> = serde_json::from_slice(body)?;
-                let node = list.items.into_iter().next();
-                let fields = node
-                    .and_then(|node| node.metadata.managed_fields)
-                    .unwrap_or_default();
+                let fields = list
+                    .items
+                    .first()
+                    .and_then(|node| node.metadata.managed_fields.as_deref());
                 let field = format!("f:{OBJECT_TTL_ANNOTATION_KEY}");
-                manager_of(&fields, &["f:metadata", "f:annotations", &field])
+                manager_of(
+                    fields.unwrap_or_default(),
+                    &["f:metadata", "f:annotations", &field],
+                )
             }
             Self::Page(_) => None,
         };
@@ -116,10 +104,7 @@ impl controller::Write for Plan {
     }
 
     fn object(&self) -> Object {
-        Object {
-            resource: "nodes",
-            key: self.node.clone(),
-        }
+        Object::new("nodes", &self.node)
     }
 
     fn describe(&self) -> Description {
@@ -131,7 +116,7 @@ impl controller::Write for Plan {
             ),
             (Some(seconds), replaces) => ("annotate", format!("TTL set to {seconds} s, was {replaces}")),
         };
-        Description { action, text }
+        Description::new(action, text)
     }
 }
 

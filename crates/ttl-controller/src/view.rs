@@ -40,12 +40,11 @@ pub struct NodeWire {
 
 #[derive(Clone, Debug, Deserialize)]
 struct NodeMetadata {
-    #[serde(default)]
     annotations: Option<Annotations>,
 }
 
 /// The one annotation that is read; serde skips the rest.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 struct Annotations {
     #[serde(rename = "node.alpha.kubernetes.io/ttl")]
     ttl: Option<String>,

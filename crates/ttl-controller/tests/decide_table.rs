@@ -68,7 +68,7 @@ fn the_step_follows_the_node_count_with_hysteresis(
 ) {
     let reached = step(at(from), nodes);
     assert_eq!(reached.number(), to);
-    assert_eq!(reached.desired_ttl_seconds(), ttl_seconds);
+    assert_eq!(reached.ttl_seconds(), ttl_seconds);
 }
 
 #[rstest]

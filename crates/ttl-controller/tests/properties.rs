@@ -7,11 +7,11 @@ use controller_core::meta::{ObjectKey, Uid};
 use harness::sim::{self, Model, Op, Resource};
 use prometheus::Registry;
 use proptest::prelude::*;
+use ttl_controller::TtlController;
 use ttl_controller::config::Config;
 use ttl_controller::next::Key;
 use ttl_controller::requests::{Answer, Question};
 use ttl_controller::view::{Annotation, NodeView};
-use ttl_controller::{Stores, TtlController};
 
 /// At 101 nodes the cluster crosses into step 1, at 89 it falls back.
 const MOST_NODES: usize = 104;
@@ -101,10 +101,8 @@ impl Model for Cluster {
         TtlController::new(&config, &Registry::new()).unwrap()
     }
 
-    fn restart(&mut self) -> Stores {
-        Stores {
-            nodes: self.nodes.restart(),
-        }
+    fn restart(&mut self) -> Store<NodeView> {
+        self.nodes.restart()
     }
 
     fn act(&mut self, action: &Action, _: Now) {
@@ -169,19 +167,18 @@ impl Model for Cluster {
             Annotation::Missing
         } else {
             let step = event_loop.memory().step.unwrap();
-            let (count, boundary) = (self.nodes.objects().len(), step.boundary());
-            if count < boundary.size_min || count > boundary.size_max {
+            let count = self.nodes.objects().len();
+            if !step.nodes().contains(&count) {
                 return Err(format!("{count} nodes at {step:?}"));
             }
-            Annotation::Seconds(step.desired_ttl_seconds())
+            Annotation::Seconds(step.ttl_seconds())
         };
         for node in self.nodes.objects().values() {
             if node.view.annotation != wanted {
                 return Err(format!("{} carries {}", node.view.key, node.view.annotation));
             }
         }
-        let nodes: &Store<NodeView> = &event_loop.stores().nodes;
-        match (event_loop.held(), nodes.mutations()) {
+        match (event_loop.held(), event_loop.stores().mutations()) {
             (0, 0) => Ok(()),
             held => Err(format!("left behind: {held:?}")),
         }

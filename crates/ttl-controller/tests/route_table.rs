@@ -11,10 +11,10 @@ use controller_core::meta::{ObjectKey, Uid};
 use harness::sim::{Resource, START};
 use prometheus::Registry;
 use rstest::rstest;
+use ttl_controller::TtlController;
 use ttl_controller::config::Config;
 use ttl_controller::next::Key;
 use ttl_controller::view::{Annotation, NodeView};
-use ttl_controller::{Stores, TtlController};
 
 const NOW: Now = Now {
     wall: START,
@@ -38,10 +38,7 @@ fn woken(others: usize, old: Option<Annotation>, new: Option<Annotation>) -> (bo
         nodes.put(node(1, old), Uid::default());
     }
     let controller = TtlController::new(&Config::default(), &Registry::new()).unwrap();
-    let stores = Stores {
-        nodes: nodes.restart(),
-    };
-    let mut event_loop = Loop::new(Arc::new(controller), stores, [None], false);
+    let mut event_loop = Loop::new(Arc::new(controller), nodes.restart(), [None], false);
     nodes.deliver(&mut event_loop, NOW);
     event_loop.observe(Observed::Synced, NOW);
     event_loop.observe(Observed::Leading(true), NOW);
@@ -85,14 +82,11 @@ async fn a_node_that_went_is_counted() {
         nodes.put(node(number, Annotation::Seconds(15)), Uid::default());
     }
     let controller = TtlController::new(&Config::default(), &Registry::new()).unwrap();
-    let stores = Stores {
-        nodes: nodes.restart(),
-    };
-    let mut event_loop = Loop::new(Arc::new(controller), stores, [None], false);
+    let mut event_loop = Loop::new(Arc::new(controller), nodes.restart(), [None], false);
     nodes.deliver(&mut event_loop, NOW);
     event_loop.observe(Observed::Synced, NOW);
-    assert_eq!(event_loop.memory().step.unwrap().desired_ttl_seconds(), 15);
+    assert_eq!(event_loop.memory().step.unwrap().ttl_seconds(), 15);
     nodes.delete(&ObjectKey::cluster("node-0"));
     nodes.deliver(&mut event_loop, NOW);
-    assert_eq!(event_loop.memory().step.unwrap().desired_ttl_seconds(), 0);
+    assert_eq!(event_loop.memory().step.unwrap().ttl_seconds(), 0);
 }
