@@ -17,7 +17,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controller_core::api::dated::CLOCK_TOLERANCE;
-use controller_core::clock::saturating_add;
 use controller_core::informer::Observed;
 use controller_core::meta::{ObjectKey, Uid};
 use jiff::{SignedDuration, Timestamp};
@@ -89,12 +88,13 @@ pub struct Deletion {
 
 /// When a Job that finished at `finish` expires.
 pub fn expiry(finish: Timestamp, ttl_seconds: i32) -> Timestamp {
-    let ttl = Duration::from_secs(ttl_seconds.unsigned_abs().into());
-    if ttl_seconds < 0 {
-        let earlier = finish.checked_sub(SignedDuration::from_secs(ttl_seconds.unsigned_abs().into()));
-        return earlier.unwrap_or(Timestamp::MIN);
-    }
-    saturating_add(finish, ttl)
+    let ttl = SignedDuration::from_secs(ttl_seconds.into());
+    let extreme = if ttl.is_negative() {
+        Timestamp::MIN
+    } else {
+        Timestamp::MAX
+    };
+    finish.checked_add(ttl).unwrap_or(extreme)
 }
 
 /// What the state of `job` means at `now`.

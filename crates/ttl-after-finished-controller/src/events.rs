@@ -7,12 +7,16 @@
 use std::time::Duration;
 
 use controller_core::api::CallFailed;
-use controller_core::events::{Event as Published, EventType, Recorder, reference};
+use controller_core::events::{Event as Published, Recorder, reference};
 use controller_core::meta::{ObjectKey, Uid};
 use jiff::SignedDuration;
+use k8s_openapi::api::core::v1::ObjectReference;
+use prometheus::Histogram;
 
 use crate::decide::Deletion;
-use crate::metrics::Deletions;
+
+/// What every event is about.
+const ACTION: &str = "Delete";
 
 /// What there is to tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,19 +42,14 @@ pub enum Remark {
 
 impl Event {
     /// Tells it.
-    pub fn record(self, deletions: &Deletions, recorder: &Recorder) {
+    pub fn record(self, deletions: &Histogram, recorder: &Recorder) {
         match self {
             Self::Remark(Remark::Undated(job, uid)) => {
                 let note =
                     "it has finished, but its condition has no lastTransitionTime: its ttl cannot pass";
                 tracing::warn!(key = %job, "{note}");
-                publish(
-                    recorder,
-                    (&job, &uid),
-                    EventType::Warning,
-                    "FinishTimeUnknown",
-                    note,
-                );
+                let job = reference_to(&job, &uid);
+                recorder.publish(Published::warning(job, "FinishTimeUnknown", ACTION, note));
             }
             Self::Remark(Remark::Ahead(job, ahead)) => tracing::warn!(
                 key = %job,
@@ -60,40 +59,31 @@ impl Event {
                 key = %job,
                 "our clock is {ahead:#} ahead of the API server's: deletions wait for the latter"
             ),
-            Self::Deleted(deletion, lag) => {
-                deletions.observe(lag);
-                let Deletion {
+            Self::Deleted(
+                Deletion {
                     job,
                     uid,
                     finish,
                     expiry,
                     ..
-                } = &deletion;
+                },
+                lag,
+            ) => {
                 let lag = lag.as_secs_f64();
+                deletions.observe(lag);
                 let note = format!("finished at {finish}, expired at {expiry}, deleted {lag:.3} s later");
-                publish(recorder, (job, uid), EventType::Normal, "TTLExpired", note);
+                let job = reference_to(&job, &uid);
+                recorder.publish(Published::normal(job, "TTLExpired", ACTION, note));
             }
             Self::NotDeleted(Deletion { job, uid, .. }, failed) => {
                 let note = format!("its ttl has passed, but it cannot be deleted: {failed}");
-                publish(recorder, (&job, &uid), EventType::Warning, "FailedDelete", note);
+                let job = reference_to(&job, &uid);
+                recorder.publish(Published::warning(job, "FailedDelete", ACTION, note));
             }
         }
     }
 }
 
-fn publish(
-    recorder: &Recorder,
-    (job, uid): (&ObjectKey, &Uid),
-    type_: EventType,
-    reason: &'static str,
-    note: impl Into<String>,
-) {
-    recorder.publish(Published {
-        regarding: reference("batch/v1", "Job", job, uid),
-        related: None,
-        type_,
-        reason,
-        action: "Delete",
-        note: note.into(),
-    });
+fn reference_to(job: &ObjectKey, uid: &Uid) -> ObjectReference {
+    reference("batch/v1", "Job", job, uid)
 }

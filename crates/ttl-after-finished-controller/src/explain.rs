@@ -3,7 +3,7 @@
 use controller_core::controller::{Explained, Pass, Reply};
 use controller_core::informer::Observed;
 use controller_core::meta::ObjectKey;
-use controller_core::runtime::Failure;
+use controller_core::runtime::Explanation;
 
 use crate::TtlAfterFinishedController;
 use crate::decide::{Because, Judgement, judge, slower_clock};
@@ -14,7 +14,7 @@ use crate::view::JobView;
 pub fn explain(
     pass: &Pass<TtlAfterFinishedController>,
     key: &ObjectKey,
-) -> Result<Explained<Question>, Failure> {
+) -> Explanation<TtlAfterFinishedController> {
     let question = Question(key.clone());
     let Some(reply) = pass.answer(&question) else {
         return Ok(Explained::Ask(vec![question]));
@@ -30,10 +30,8 @@ fn explanation(job: &JobView, reply: &Reply<Observed<JobView>>) -> String {
     // An answer that is long in coming says nothing about our clock.
     let ours = reply.asked.wall;
     let now = slower_clock(ours, reply.date);
-    let ttl = match job.ttl_seconds {
-        Some(seconds) => format!("{seconds} s"),
-        None => "not set".to_owned(),
-    };
+    let seconds = job.ttl_seconds.map(|seconds| format!("{seconds} s"));
+    let ttl = seconds.unwrap_or_else(|| "not set".to_owned());
     let ahead = match ours.duration_since(now) {
         ahead if ahead.is_zero() => String::new(),
         ahead => format!("this machine's clock is {ahead:#} ahead of the API server's, whose time counts\n"),

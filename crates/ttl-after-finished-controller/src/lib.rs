@@ -22,14 +22,12 @@ pub mod view;
 
 use controller_core::args::{About, COMMIT};
 use controller_core::controller;
-use controller_core::informer::Store;
 use controller_core::runtime::{App, Env, Explain, Explainer, Failure};
 use k8s_openapi::api::batch::v1::Job;
-use prometheus::Registry;
+use prometheus::{Histogram, Registry};
 
 use crate::config::Config;
-use crate::metrics::Deletions;
-use crate::view::{JobView, JobWire};
+use crate::view::JobWire;
 
 /// Name of the binary, the Lease, the field manager and the chart.
 pub const NAME: &str = "ttl-after-finished-controller";
@@ -38,14 +36,8 @@ pub const NAME: &str = "ttl-after-finished-controller";
 #[derive(Debug)]
 pub struct TtlAfterFinishedController {
     concurrent_syncs: usize,
-    deletions: Deletions,
-}
-
-/// What it watches.
-#[derive(Debug)]
-pub struct Stores {
-    /// The Jobs that have a ttl and are not being deleted.
-    pub jobs: Store<JobView>,
+    /// How long after their expiry Jobs were deleted.
+    deletions: Histogram,
 }
 
 impl TtlAfterFinishedController {
@@ -53,7 +45,7 @@ impl TtlAfterFinishedController {
     pub fn new(config: &Config, registry: &Registry) -> prometheus::Result<Self> {
         Ok(Self {
             concurrent_syncs: config.concurrent_syncs as usize,
-            deletions: Deletions::register(registry)?,
+            deletions: metrics::deletion_duration(registry)?,
         })
     }
 }
@@ -77,8 +69,6 @@ impl App for TtlAfterFinishedController {
 
     fn run(config: Config, env: Env) -> impl Future<Output = Result<(), Failure>> + Send {
         let controller = Self::new(&config, &env.registry);
-        controller::run(env, controller, |watching| Stores {
-            jobs: watching.of::<Job, JobWire>(),
-        })
+        controller::run(env, controller, |watching| watching.of::<Job, JobWire>())
     }
 }

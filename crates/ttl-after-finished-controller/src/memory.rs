@@ -53,7 +53,7 @@ pub(crate) fn observe(
         Observed::Leading(false) => Wake::Never,
         Observed::Synced | Observed::Watching(..) | Observed::Overdue(_) => return,
     };
-    for job in cx.stores.jobs.snapshot() {
+    for job in cx.stores.snapshot() {
         cx.out.wake_at(job.key.clone(), wake);
     }
 }

@@ -1,7 +1,6 @@
 //! This controller's own metrics.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use controller_core::controller::Driver;
 use controller_core::metrics::{at_scrape, register};
@@ -9,25 +8,14 @@ use prometheus::{Histogram, HistogramOpts, Registry, exponential_buckets};
 
 use crate::TtlAfterFinishedController;
 
-/// How long after their expiry Jobs were deleted.
-#[derive(Clone, Debug)]
-pub struct Deletions(Histogram);
-
-impl Deletions {
-    /// Makes `ttl_after_finished_controller_job_deletion_duration_seconds` and registers it.
-    pub fn register(registry: &Registry) -> prometheus::Result<Self> {
-        let options = HistogramOpts::new(
-            "ttl_after_finished_controller_job_deletion_duration_seconds",
-            "The time it took to delete the Job since it became eligible for deletion.",
-        );
-        let buckets = exponential_buckets(0.1, 2.0, 14)?;
-        register(registry, Histogram::with_opts(options.buckets(buckets))).map(Self)
-    }
-
-    /// A delete was accepted, so long after the expiry.
-    pub fn observe(&self, lag: Duration) {
-        self.0.observe(lag.as_secs_f64());
-    }
+/// Makes `ttl_after_finished_controller_job_deletion_duration_seconds` and registers it.
+pub fn deletion_duration(registry: &Registry) -> prometheus::Result<Histogram> {
+    let options = HistogramOpts::new(
+        "ttl_after_finished_controller_job_deletion_duration_seconds",
+        "The time it took to delete the Job since it became eligible for deletion.",
+    );
+    let buckets = exponential_buckets(0.1, 2.0, 14)?;
+    register(registry, Histogram::with_opts(options.buckets(buckets)))
 }
 
 /// Registers the gauge of the Jobs that wait for their expiry, counted at scrape time so that it cannot drift.

@@ -17,6 +17,7 @@ use controller_core::controller::{
     Context, Controller, Driver, Learnt, Look, Observed, Outcome, Queue, Retry, RetryLimit, Step, Wake,
 };
 use controller_core::events::Recorder;
+use controller_core::informer::Store;
 use controller_core::meta::ObjectKey;
 use prometheus::Registry;
 
@@ -24,7 +25,8 @@ use crate::decide::{Deletion, Judgement, Plan, judge, plan, slower_clock};
 use crate::events::{Event, Remark};
 use crate::memory::{self, Memory};
 use crate::requests::Question;
-use crate::{NAME, Stores, TtlAfterFinishedController, metrics};
+use crate::view::JobView;
+use crate::{NAME, TtlAfterFinishedController, metrics};
 
 /// Name of the queue in the metrics, as upstream has it.
 const QUEUE: &str = "ttl_jobs_to_delete";
@@ -32,7 +34,7 @@ const QUEUE: &str = "ttl_jobs_to_delete";
 const RETRY_LAST: Duration = Duration::from_secs(8);
 
 impl Controller for TtlAfterFinishedController {
-    type Stores = Stores;
+    type Stores = Store<JobView>;
     type Memory = Memory;
     type Key = ObjectKey;
     type Question = Question;
@@ -44,10 +46,8 @@ impl Controller for TtlAfterFinishedController {
 
     fn queues(&self) -> Vec<Queue> {
         vec![Queue {
-            name: Some(QUEUE),
-            workers: self.concurrent_syncs,
             retry: Retry::RateLimited(RetryLimit::up_to(RETRY_LAST)),
-            ..Queue::FIFO
+            ..Queue::fifo(QUEUE, self.concurrent_syncs)
         }]
     }
 
@@ -57,7 +57,7 @@ impl Controller for TtlAfterFinishedController {
 
     fn next(&self, look: &Look<'_, Self>, key: &ObjectKey) -> Step<Self> {
         let now = look.now.wall;
-        let Some(job) = look.stores.jobs.get(key) else {
+        let Some(job) = look.stores.get(key) else {
             return done(look, key, None, Wake::Never);
         };
         match judge(&job, now) {

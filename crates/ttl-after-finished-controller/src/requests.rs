@@ -31,7 +31,7 @@ impl controller::Question for Question {
     }
 
     fn read(&self, body: &[u8]) -> serde_json::Result<Observed<JobView>> {
-        Ok(serde_json::from_slice::<JobWire>(body)?.into_fresh(self.0.clone()))
+        Observed::read_any::<JobWire>(body)
     }
 }
 
@@ -51,17 +51,12 @@ impl controller::Write for Deletion {
     }
 
     fn object(&self) -> Object {
-        Object {
-            resource: "jobs",
-            key: self.job.clone(),
-        }
+        Object::new("jobs", &self.job)
     }
 
     fn describe(&self) -> Description {
         let Self { finish, expiry, .. } = self;
-        Description {
-            action: "delete",
-            text: format!("Job deleted: finished at {finish}, expired at {expiry}"),
-        }
+        let text = format!("Job deleted: finished at {finish}, expired at {expiry}");
+        Description::new("delete", text)
     }
 }

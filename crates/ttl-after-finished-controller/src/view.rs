@@ -1,9 +1,8 @@
 //! What is read of a Job: its ttl, when it finished, and whether it is being deleted.
 
 use std::convert::Infallible;
-use std::sync::Arc;
 
-use controller_core::informer::{DecodeError, Identity, Interner, Observed, View, Wire, time};
+use controller_core::informer::{DecodeError, Identity, Interner, View, Wire, time};
 use controller_core::meta::{ObjectKey, Uid};
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -33,72 +32,39 @@ pub enum Finish {
 }
 
 /// What is decoded of a Job.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
 pub struct JobWire {
     metadata: Metadata,
-    #[serde(default)]
     spec: Spec,
-    #[serde(default)]
     status: Status,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Metadata {
-    #[serde(default)]
-    uid: String,
-    #[serde(default)]
-    resource_version: Arc<str>,
-    #[serde(default)]
     deletion_timestamp: Option<Timestamp>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Spec {
-    #[serde(default)]
     ttl_seconds_after_finished: Option<i32>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 struct Status {
-    #[serde(default)]
     conditions: Option<Vec<Condition>>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 struct Condition {
-    #[serde(rename = "type", default)]
+    #[serde(rename = "type")]
     kind: String,
-    #[serde(default)]
     status: String,
-    #[serde(default, deserialize_with = "time")]
+    #[serde(deserialize_with = "time")]
     last_transition_time: Option<Timestamp>,
-}
-
-impl JobWire {
-    /// The Job `key`, as a read of it alone decodes it; also one that is not kept.
-    pub fn into_fresh(self, key: ObjectKey) -> Observed<JobView> {
-        let uid = Uid::from(&*self.metadata.uid);
-        let version = Some(Arc::clone(&self.metadata.resource_version));
-        let view = self.view(key, uid.clone());
-        Observed { view, uid, version }
-    }
-
-    fn view(&self, key: ObjectKey, uid: Uid) -> JobView {
-        let conditions = self.status.conditions.iter().flatten();
-        JobView {
-            key,
-            uid,
-            ttl_seconds: self.spec.ttl_seconds_after_finished,
-            finish: conditions
-                .filter(|condition| condition.ends_the_job())
-                .map(Condition::finish)
-                .next(),
-            deleting: self.metadata.deletion_timestamp.is_some(),
-        }
-    }
 }
 
 impl Condition {
@@ -128,7 +94,15 @@ impl Wire for JobWire {
     }
 
     fn into_view(self, job: Identity, _: &Interner) -> Result<JobView, DecodeError> {
-        Ok(self.view(job.key, job.uid))
+        let mut conditions = self.status.conditions.iter().flatten();
+        let finished = conditions.find(|condition| condition.ends_the_job());
+        Ok(JobView {
+            key: job.key,
+            uid: job.uid,
+            ttl_seconds: self.spec.ttl_seconds_after_finished,
+            finish: finished.map(Condition::finish),
+            deleting: self.metadata.deletion_timestamp.is_some(),
+        })
     }
 }
 
@@ -145,9 +119,14 @@ mod tests {
 
     fn finish(conditions: &Value) -> Option<Finish> {
         let job = json!({ "metadata": {}, "status": { "conditions": conditions } });
+        let identity = Identity {
+            key: ObjectKey::namespaced("ns", "j"),
+            uid: Uid::default(),
+            version: None,
+        };
         decoded(&job)
-            .into_fresh(ObjectKey::namespaced("ns", "j"))
-            .view
+            .into_view(identity, &Interner::new())
+            .unwrap()
             .finish
     }
 

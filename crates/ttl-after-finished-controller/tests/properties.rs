@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use controller_core::api::{Call, CallFailed, Outcome, Verb};
 use controller_core::controller::{Accepted, Ask, Completed, Loop, Now};
-use controller_core::informer::Observed;
+use controller_core::informer::{Observed, Store};
 use controller_core::meta::{ObjectKey, Uid};
 use harness::sim::{self, Model, Op, Resource};
 use jiff::SignedDuration;
 use prometheus::Registry;
 use proptest::prelude::*;
+use ttl_after_finished_controller::TtlAfterFinishedController;
 use ttl_after_finished_controller::config::Config;
 use ttl_after_finished_controller::decide::{Deletion, Judgement, judge};
 use ttl_after_finished_controller::requests::Question;
 use ttl_after_finished_controller::view::{Finish, JobView};
-use ttl_after_finished_controller::{Stores, TtlAfterFinishedController};
 
 const JOBS: usize = 3;
 
@@ -171,10 +171,8 @@ impl Model for Cluster {
         TtlAfterFinishedController::new(&Config::default(), &Registry::new()).unwrap()
     }
 
-    fn restart(&mut self) -> Stores {
-        Stores {
-            jobs: self.watched.restart(),
-        }
+    fn restart(&mut self) -> Store<JobView> {
+        self.watched.restart()
     }
 
     fn act(&mut self, action: &Action, now: Now) {
@@ -229,7 +227,7 @@ impl Model for Cluster {
                 return Err(format!("{} is still there", view.key));
             }
         }
-        match (event_loop.held(), event_loop.stores().jobs.mutations()) {
+        match (event_loop.held(), event_loop.stores().mutations()) {
             (0, 0) => Ok(()),
             held => Err(format!("left behind: {held:?}")),
         }

@@ -8,9 +8,9 @@ use controller_core::controller::{Limit, Loop, Now, Observed};
 use controller_core::meta::{ObjectKey, Uid};
 use harness::sim::{Resource, START};
 use prometheus::Registry;
+use ttl_after_finished_controller::TtlAfterFinishedController;
 use ttl_after_finished_controller::config::Config;
 use ttl_after_finished_controller::view::{Finish, JobView};
-use ttl_after_finished_controller::{Stores, TtlAfterFinishedController};
 
 const NOW: Now = Now {
     wall: START,
@@ -38,8 +38,7 @@ impl World {
     fn leading() -> Self {
         let mut jobs = Resource::new();
         let controller = TtlAfterFinishedController::new(&Config::default(), &Registry::new()).unwrap();
-        let stores = Stores { jobs: jobs.restart() };
-        let event_loop = Loop::new(Arc::new(controller), stores, [None], false);
+        let event_loop = Loop::new(Arc::new(controller), jobs.restart(), [None], false);
         let mut world = Self { jobs, event_loop };
         world.jobs.deliver(&mut world.event_loop, NOW);
         world.event_loop.observe(Observed::Synced, NOW);
