@@ -8,9 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controller_core::api::CallFailed;
-use controller_core::events::{Event as Published, EventType, Recorder, reference};
+use controller_core::events::{Event as Published, Recorder, reference};
 use controller_core::meta::{ObjectKey, Uid};
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::ObjectReference;
 
 use crate::decide::{Condemned, Eviction};
 use crate::metrics::Evictions;
@@ -19,6 +20,8 @@ use crate::view::{PodView, Taint};
 
 /// Source: `taint_eviction.go`, `emitPodDeletionEvent`.
 const REASON: &str = "TaintManagerEviction";
+/// What every event is about.
+const ACTION: &str = "Evict";
 
 /// What there is to tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,20 +52,16 @@ impl Event {
                     eviction.pod,
                     why_evicted(&eviction)
                 );
-                publish(
-                    recorder,
-                    (&eviction.pod, &eviction.uid),
-                    EventType::Normal,
-                    REASON,
-                    note,
-                );
+                let pod = reference_to(&eviction.pod, &eviction.uid);
+                recorder.publish(Published::normal(pod, REASON, ACTION, note));
             }
             Self::Kept(pod, condemned) => {
                 evictions.cancelled();
                 let because = why(&condemned.taint, &pod.node, condemned.deadline);
                 tracing::info!(key = %pod.key, action = "spare", "eviction called off: {because}");
                 let note = format!("Cancelling deletion of Pod {}: {because}", pod.key);
-                publish(recorder, (&pod.key, &pod.uid), EventType::Normal, REASON, note);
+                let pod = reference_to(&pod.key, &pod.uid);
+                recorder.publish(Published::normal(pod, REASON, ACTION, note));
             }
             Self::Deleted(lag) => evictions.deleted(lag),
             Self::Overdue(write, failed) => {
@@ -72,7 +71,8 @@ impl Event {
                 };
                 let note = format!("cannot be evicted, will be retried: {what}: {failed}");
                 let Eviction { pod, uid, .. } = write.eviction();
-                publish(recorder, (pod, uid), EventType::Warning, "FailedEviction", note);
+                let pod = reference_to(pod, uid);
+                recorder.publish(Published::warning(pod, "FailedEviction", ACTION, note));
             }
             Self::ConditionRefused(pod, failed) => {
                 tracing::warn!(%pod, "condition refused, the pod is deleted without it: {failed}");
@@ -87,21 +87,8 @@ impl Event {
     }
 }
 
-fn publish(
-    recorder: &Recorder,
-    (pod, uid): (&ObjectKey, &Uid),
-    type_: EventType,
-    reason: &'static str,
-    note: String,
-) {
-    recorder.publish(Published {
-        regarding: reference("v1", "Pod", pod, uid),
-        related: None,
-        type_,
-        reason,
-        action: "Evict",
-        note,
-    });
+fn reference_to(pod: &ObjectKey, uid: &Uid) -> ObjectReference {
+    reference("v1", "Pod", pod, uid)
 }
 
 /// For the log too.

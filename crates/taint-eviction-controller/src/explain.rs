@@ -1,42 +1,20 @@
 //! `taint-eviction-controller explain NAMESPACE/POD`: each taint of its node, the toleration that is used for it,
 //! and when the pod goes, or why not.
 
-use std::fmt;
 use std::sync::Arc;
 
-use controller_core::controller::{self, Explained as Progress, Pass};
+use controller_core::controller::{self, Explained, Pass};
 use controller_core::meta::ObjectKey;
-use controller_core::runtime::Failure;
+use controller_core::runtime::Explanation;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::TaintEvictionController;
 use crate::decide::{
-    Because, Judgement, Moment, Now, Rules, Sight, Verdict, bound, clock_ahead, judge, seen, used_toleration,
+    Because, Condemned, Judgement, Moment, Now, Rules, Seen, Sight, Verdict, bound, clock_ahead, judge, seen,
+    used_toleration,
 };
 use crate::requests::{Answer, Question};
 use crate::view::{PodView, Taint};
-
-/// The answer, ready to print.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Explanation {
-    pod: String,
-    node: Arc<str>,
-    bound: Moment,
-    taints: Vec<Explained>,
-    verdict: Verdict,
-    /// The API server's time.
-    now: Timestamp,
-    ahead: SignedDuration,
-}
-
-/// One taint.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Explained {
-    taint: Arc<Taint>,
-    since: Moment,
-    /// Which of the pod's tolerations is used, from 1, and its `tolerationSeconds`.
-    used: Option<(usize, Option<i64>)>,
-}
 
 /// Explains the pod `key`, once it and its node are read.
 pub fn explain(
@@ -44,10 +22,10 @@ pub fn explain(
     key: &ObjectKey,
     now: controller::Now,
     rules: &Rules,
-) -> Result<Progress<Question>, Failure> {
+) -> Explanation<TaintEvictionController> {
     let question = Question::Pod(key.clone());
     let pod = match pass.answer(&question).map(|reply| &reply.value) {
-        None => return Ok(Progress::Ask(vec![question])),
+        None => return Ok(Explained::Ask(vec![question])),
         Some(Ok(Answer::Pod(Some(pod)))) => pod,
         Some(Err(failed)) if !failed.is_gone() => return Err(failed.clone().into()),
         Some(_) => return Err(format!("no pod {key}, or it is bound to no node").into()),
@@ -55,15 +33,20 @@ pub fn explain(
     let name = Arc::clone(&pod.node);
     let question = Question::Node { name, change: 0 };
     let Some(reply) = pass.answer(&question) else {
-        return Ok(Progress::Ask(vec![question]));
+        return Ok(Explained::Ask(vec![question]));
     };
     let taints = match &reply.value {
-        Ok(Answer::Node(node)) => &node.taints[..],
+        Ok(Answer::Node(taints)) => &taints[..],
         Err(failed) if !failed.is_gone() => return Err(failed.clone().into()),
         Ok(Answer::Pod(_)) | Err(_) => &[],
     };
-    let explanation = explanation(pod, taints, reply.ahead(), now.wall, rules);
-    Ok(Progress::Text(explanation.to_string()))
+    Ok(Explained::Text(explanation(
+        pod,
+        taints,
+        reply.ahead(),
+        now.wall,
+        rules,
+    )))
 }
 
 /// Explains a pod on a node with these taints, which were read when our clock said `ours` and was `ahead` of the API
@@ -74,7 +57,7 @@ fn explanation(
     ahead: Option<SignedDuration>,
     ours: Timestamp,
     rules: &Rules,
-) -> Explanation {
+) -> String {
     let ahead = ahead.map(clock_ahead).unwrap_or_default();
     // The API server's clock, so that all times are those of the objects.
     let now = ours.checked_sub(ahead).unwrap_or(ours);
@@ -90,73 +73,56 @@ fn explanation(
     };
     let bound = bound(pod, now);
     let Judgement { verdict, .. } = judge(pod, bound, &taints, &[], &judged_at, rules);
-    let used = |taint: &Taint| {
-        let used = used_toleration(&pod.tolerations, taint, rules)?;
-        let place = pod.tolerations.iter().position(|toleration| toleration == used)?;
-        Some((place + 1, used.seconds))
+    let bound = since("", bound);
+    let head = format!("Pod {}: bound to node {} {bound}\n", pod.key, pod.node);
+    let clocks = if ahead.is_zero() {
+        String::new()
+    } else {
+        format!("this machine's clock is {ahead:#} ahead of the API server's, whose time counts\n")
     };
-    Explanation {
-        pod: pod.key.to_string(),
-        node: Arc::clone(&pod.node),
-        bound,
-        taints: taints
-            .into_iter()
-            .map(|seen| Explained {
-                used: used(&seen.taint),
-                taint: seen.taint,
-                since: seen.since,
-            })
-            .collect(),
-        verdict,
-        now,
-        ahead,
+    let taints = taints.iter().map(|Seen { taint, since: at, .. }| {
+        let tolerated = toleration(pod, taint, rules);
+        format!("taint {taint} {}: {tolerated}\n", since("there ", *at))
+    });
+    let verdict = format!("would {}\n", outlook(&verdict, now));
+    [head, clocks]
+        .into_iter()
+        .chain(taints)
+        .chain([verdict])
+        .collect()
+}
+
+/// Which of the pod's tolerations is used for `taint`, counted from 1.
+fn toleration(pod: &PodView, taint: &Taint, rules: &Rules) -> String {
+    let Some(used) = used_toleration(&pod.tolerations, taint, rules) else {
+        return "not tolerated".to_owned();
+    };
+    let before = pod
+        .tolerations
+        .iter()
+        .take_while(|toleration| *toleration != used);
+    let place = before.count() + 1;
+    match used.seconds {
+        None => format!("tolerated for ever by toleration {place}"),
+        Some(seconds) => format!("tolerated for {seconds} s by toleration {place}"),
     }
 }
 
-impl fmt::Display for Explanation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let bound = since("", self.bound);
-        writeln!(f, "Pod {}: bound to node {} {bound}", self.pod, self.node)?;
-        if !self.ahead.is_zero() {
-            writeln!(
-                f,
-                "this machine's clock is {:#} ahead of the API server's, whose time counts",
-                self.ahead
-            )?;
+fn outlook(verdict: &Verdict, now: Timestamp) -> String {
+    match verdict {
+        Verdict::Spared(Because::BeingDeleted) => "leave it: it is being deleted".to_owned(),
+        Verdict::Spared(Because::Untainted) => {
+            "leave it: its node has no NoExecute taint, or is gone".to_owned()
         }
-        for Explained {
-            taint,
-            since: at,
-            used,
-        } in &self.taints
-        {
-            let toleration = match used {
-                None => "not tolerated".to_owned(),
-                Some((place, None)) => format!("tolerated for ever by toleration {place}"),
-                Some((place, Some(seconds))) => format!("tolerated for {seconds} s by toleration {place}"),
-            };
-            writeln!(f, "taint {taint} {}: {toleration}", since("there ", *at))?;
+        Verdict::Spared(Because::ToleratesForEver) => {
+            "leave it: it tolerates every taint for ever".to_owned()
         }
-        match &self.verdict {
-            Verdict::Spared(Because::BeingDeleted) => writeln!(f, "would leave it: it is being deleted"),
-            Verdict::Spared(Because::Untainted) => {
-                writeln!(f, "would leave it: its node has no NoExecute taint, or is gone")
-            }
-            Verdict::Spared(Because::ToleratesForEver) => {
-                writeln!(f, "would leave it: it tolerates every taint for ever")
-            }
-            Verdict::Condemned(condemned) if condemned.deadline <= self.now => writeln!(
-                f,
-                "would evict it now for {}: deadline {}",
-                condemned.taint, condemned.deadline
-            ),
-            Verdict::Condemned(condemned) => writeln!(
-                f,
-                "would evict it for {} at {}: in {:#}",
-                condemned.taint,
-                condemned.deadline,
-                condemned.deadline.duration_since(self.now)
-            ),
+        Verdict::Condemned(Condemned { taint, deadline, .. }) if *deadline <= now => {
+            format!("evict it now for {taint}: deadline {deadline}")
+        }
+        Verdict::Condemned(Condemned { taint, deadline, .. }) => {
+            let left = deadline.duration_since(now);
+            format!("evict it for {taint} at {deadline}: in {left:#}")
         }
     }
 }
@@ -211,7 +177,7 @@ mod tests {
         });
         let taints: Vec<_> = taints.collect();
         let ours = at("12:00:00").checked_add(ahead).unwrap();
-        explanation(&pod, &taints, Some(ahead), ours, &RULES).to_string()
+        explanation(&pod, &taints, Some(ahead), ours, &RULES)
     }
 
     #[test]

@@ -29,7 +29,7 @@ use crate::decide::{self, Eviction, Judgement, RETRIES, Seen, Verdict, clock_ahe
 use crate::events::Event;
 use crate::memory::{Entry, Memory};
 use crate::requests::{Answer, Question, SERVES_FOR, Write};
-use crate::view::{FreshNode, PodView};
+use crate::view::{PodView, Taint};
 use crate::{NAME, Stores, TaintEvictionController, metrics};
 
 /// Names of the queues in the metrics, as upstream has them.
@@ -83,10 +83,8 @@ impl Controller for TaintEvictionController {
 
     fn queues(&self) -> Vec<Queue> {
         let judging = |name| Queue {
-            name: Some(name),
-            workers: self.concurrent_syncs,
             needs_term: false,
-            ..Queue::FIFO
+            ..Queue::fifo(name, self.concurrent_syncs)
         };
         let evicting = Queue {
             name: None,
@@ -266,36 +264,36 @@ impl TaintEvictionController {
     fn judge_fresh(&self, look: &Look<'_, Self>, pod: &PodView, reading: &Reply<Answer>) -> Verdict {
         let known = look.memory.taints.of(&pod.node);
         let judge = |taints: &[Seen]| self.judge_on(look, pod, taints, look.memory.ahead).verdict;
-        let Some(node) = node_of(reading) else {
+        let Some(taints) = taints_of(reading) else {
             return judge(&known);
         };
         // What the cache has not shown yet is remembered under no stay.
         let mut unknown = u64::MAX;
-        judge(&decide::seen(&known, &node.taints, look.now.wall, || {
+        judge(&decide::seen(&known, taints, look.now.wall, || {
             unknown -= 1;
             unknown
         }))
     }
 }
 
-/// What the API server has: no taints where the node is gone; nothing where it could not be read.
-fn node_of(reply: &Reply<Answer>) -> Option<FreshNode> {
+/// The taints that the API server has: none where the node is gone; nothing where it could not be read.
+fn taints_of(reply: &Reply<Answer>) -> Option<&[Taint]> {
     match &reply.value {
-        Ok(Answer::Node(node)) => Some(node.clone()),
-        Err(failed) if failed.is_gone() => Some(FreshNode::default()),
+        Ok(Answer::Node(taints)) => Some(taints),
+        Err(failed) if failed.is_gone() => Some(&[]),
         Ok(Answer::Pod(_)) | Err(_) => None,
     }
 }
 
 fn learn_node(cx: &mut Context<'_, TaintEvictionController>, name: &Arc<str>, reply: &Reply<Answer>) {
     let memory = &mut *cx.memory;
-    match (node_of(reply), &reply.value) {
-        (Some(node), _) => {
+    match (taints_of(reply), &reply.value) {
+        (Some(taints), _) => {
             if let (Ok(_), Some(ahead)) = (&reply.value, reply.ahead()) {
                 memory.ahead = clock_ahead(ahead);
             }
             let before = memory.taints.of(name);
-            memory.taints.read(name, &node.taints, cx.now.wall);
+            memory.taints.read(name, taints, cx.now.wall);
             if memory.taints.of(name) != before {
                 cx.out.wake(Key::Node(Arc::clone(name)));
             }

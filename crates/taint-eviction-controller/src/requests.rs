@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use controller_core::api::Verb;
 use controller_core::controller::{self, Asking, Description, Object, Request};
+use controller_core::informer::Observed;
 use controller_core::meta::ObjectKey;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -20,7 +21,7 @@ use serde_json::{Value, json};
 
 use crate::decide::Eviction;
 use crate::events::why_evicted;
-use crate::view::{FreshNode, NodeWire, PodView, PodWire};
+use crate::view::{NodeWire, PodView, PodWire, Taint};
 
 /// How long one read serves the pods of its node.
 pub const SERVES_FOR: Duration = Duration::from_secs(2);
@@ -47,8 +48,8 @@ pub enum Question {
 /// What a read tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The node.
-    Node(FreshNode),
+    /// The `NoExecute` taints of the node.
+    Node(Vec<Taint>),
     /// The pod; none where it is bound to no node.
     Pod(Option<PodView>),
 }
@@ -90,8 +91,11 @@ impl controller::Question for Question {
 
     fn read(&self, body: &[u8]) -> serde_json::Result<Answer> {
         Ok(match self {
-            Self::Node { .. } => Answer::Node(serde_json::from_slice::<NodeWire>(body)?.into_fresh()),
-            Self::Pod(pod) => Answer::Pod(serde_json::from_slice::<PodWire>(body)?.into_fresh(pod.clone())),
+            Self::Node { .. } => {
+                let kept = Observed::read::<NodeWire>(body)?;
+                Answer::Node(kept.map(|node| node.view.taints).unwrap_or_default())
+            }
+            Self::Pod(_) => Answer::Pod(Observed::read::<PodWire>(body)?.map(|pod| pod.view)),
         })
     }
 
@@ -140,10 +144,7 @@ impl controller::Write for Write {
     }
 
     fn object(&self) -> Object {
-        Object {
-            resource: "pods",
-            key: self.eviction().pod.clone(),
-        }
+        Object::new("pods", &self.eviction().pod)
     }
 
     fn describe(&self) -> Description {
@@ -152,10 +153,7 @@ impl controller::Write for Write {
             Self::Mark(..) => ("mark", "condition DisruptionTarget written"),
             Self::Delete(_) => ("evict", "pod deleted"),
         };
-        Description {
-            action,
-            text: format!("{what}: {because}"),
-        }
+        Description::new(action, format!("{what}: {because}"))
     }
 
     /// A dry run counts an eviction once, by its delete.

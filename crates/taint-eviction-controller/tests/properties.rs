@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use taint_eviction_controller::config::Config;
 use taint_eviction_controller::next::Key;
 use taint_eviction_controller::requests::{Answer, Question, Write};
-use taint_eviction_controller::view::{FreshNode, NodeView, Operator, PodView, Taint, Toleration};
+use taint_eviction_controller::view::{NodeView, Operator, PodView, Taint, Toleration};
 use taint_eviction_controller::{Stores, TaintEvictionController};
 
 const NODES: usize = 2;
@@ -249,7 +249,7 @@ impl Model for Cluster {
                     .and_then(|number| self.taints.get(&number))
                     .cloned()
                     .unwrap_or_default();
-                Completed::Read(Ok(Answer::Node(FreshNode { taints })), Some(now.wall))
+                Completed::Read(Ok(Answer::Node(taints)), Some(now.wall))
             }
             Ask::Question(Question::Pod(_)) => unreachable!("only explain reads pods"),
             Ask::Write(write) => Completed::Wrote(self.write(write).ok_or_else(sim::gone)),

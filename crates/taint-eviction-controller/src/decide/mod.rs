@@ -215,7 +215,8 @@ pub fn judge(
         None => tolerated
             .iter()
             .map(|term| term.condemns(now, rules))
-            .reduce(|first, next| if is_sooner(next.at, first.at) { next } else { first }),
+            // `None` sorts last.
+            .min_by_key(|condemned| (condemned.at.is_none(), condemned.at)),
     };
     Judgement {
         verdict: condemned.map_or(Verdict::Spared(Because::ToleratesForEver), Verdict::Condemned),
@@ -279,15 +280,6 @@ impl<'a> Term<'a> {
             deadline: self.deadline,
             at: now.sight.acts_at(self.deadline, self.kept.seconds, rules),
         }
-    }
-}
-
-/// A time comes before no time at all.
-fn is_sooner(a: Option<Timestamp>, b: Option<Timestamp>) -> bool {
-    match (a, b) {
-        (Some(a), Some(b)) => a < b,
-        (a, None) => a.is_some(),
-        (None, Some(_)) => false,
     }
 }
 

@@ -87,13 +87,6 @@ pub enum Operator {
     Unknown,
 }
 
-/// A node as a read of it alone shows it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FreshNode {
-    /// Its `NoExecute` taints.
-    pub taints: Vec<Taint>,
-}
-
 impl View for PodView {
     /// The name of its node.
     type Index = Arc<str>;

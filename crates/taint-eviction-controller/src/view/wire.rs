@@ -1,21 +1,18 @@
 //! What is decoded straight from the wire, and how it becomes a view.
 
 use controller_core::informer::{DecodeError, Identity, Interner, Wire, time};
-use controller_core::meta::{ObjectKey, Uid};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::{FreshNode, NO_EXECUTE, NodeView, Operator, PodView, Taint, Toleration};
+use super::{NO_EXECUTE, NodeView, Operator, PodView, Taint, Toleration};
 
 /// What is decoded of a pod.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
 pub struct PodWire {
-    #[serde(default)]
     metadata: Metadata,
-    #[serde(default)]
     spec: PodSpec,
-    #[serde(default)]
     status: PodStatus,
 }
 
@@ -27,124 +24,59 @@ pub struct NodeWire {
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 struct Metadata {
-    #[serde(default)]
-    uid: String,
-    #[serde(default)]
     generation: Option<i64>,
-    #[serde(default, deserialize_with = "time")]
+    #[serde(deserialize_with = "time")]
     creation_timestamp: Option<Timestamp>,
-    #[serde(default)]
     deletion_timestamp: Option<IgnoredAny>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct PodSpec {
-    #[serde(default)]
     node_name: Option<String>,
-    #[serde(default)]
     tolerations: Option<Vec<TolerationWire>>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 struct PodStatus {
-    #[serde(default)]
     conditions: Option<Vec<Condition>>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 struct Condition {
-    #[serde(rename = "type", default)]
+    #[serde(rename = "type")]
     kind: Option<String>,
-    #[serde(default)]
     status: Option<String>,
-    #[serde(default, deserialize_with = "time")]
+    #[serde(deserialize_with = "time")]
     last_transition_time: Option<Timestamp>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct TolerationWire {
-    #[serde(default)]
     key: Option<String>,
-    #[serde(default)]
     operator: Option<String>,
-    #[serde(default)]
     value: Option<String>,
-    #[serde(default)]
     effect: Option<String>,
-    #[serde(default)]
     toleration_seconds: Option<i64>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 struct NodeSpec {
-    #[serde(default)]
     taints: Option<Vec<TaintWire>>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 struct TaintWire {
-    #[serde(default)]
     key: Option<String>,
-    #[serde(default)]
     value: Option<String>,
-    #[serde(default)]
     effect: Option<String>,
-    #[serde(default, deserialize_with = "time")]
+    #[serde(deserialize_with = "time")]
     time_added: Option<Timestamp>,
-}
-
-impl PodWire {
-    /// The pod `key`, as a read of it alone decodes it; nothing when it is bound to no node.
-    pub fn into_fresh(self, key: ObjectKey) -> Option<PodView> {
-        let uid = Uid::from(self.metadata.uid.as_str());
-        self.view(key, uid, &Interner::new())
-    }
-
-    fn view(self, key: ObjectKey, uid: Uid, interner: &Interner) -> Option<PodView> {
-        let node = self.spec.node_name.filter(|node| !node.is_empty())?;
-        let tolerations = self.spec.tolerations.into_iter().flatten();
-        let tolerations = tolerations.filter_map(|toleration| toleration.kept(interner));
-        let mut conditions = self.status.conditions.into_iter().flatten();
-        let scheduled = conditions.find(Condition::says_bound);
-        Some(PodView {
-            key,
-            uid,
-            node: interner.intern(&node),
-            tolerations: interner.share(tolerations.collect()),
-            bound: scheduled
-                .and_then(|condition| condition.last_transition_time)
-                .or(self.metadata.creation_timestamp),
-            generation: self.metadata.generation.unwrap_or_default(),
-            deleting: self.metadata.deletion_timestamp.is_some(),
-        })
-    }
-}
-
-impl NodeWire {
-    /// The node, as a read of it alone decodes it.
-    pub fn into_fresh(self) -> FreshNode {
-        FreshNode {
-            taints: self.taints(&Interner::new()),
-        }
-    }
-
-    fn taints(self, interner: &Interner) -> Vec<Taint> {
-        let taints = self.spec.taints.into_iter().flatten();
-        taints
-            .filter(TaintWire::evicts)
-            .map(|taint| Taint {
-                key: interner.intern(taint.key.as_deref().unwrap_or_default()),
-                value: interner.intern(taint.value.as_deref().unwrap_or_default()),
-                time_added: taint.time_added,
-            })
-            .collect()
-    }
 }
 
 impl Condition {
@@ -188,8 +120,24 @@ impl Wire for PodWire {
     }
 
     fn into_view(self, pod: Identity, interner: &Interner) -> Result<PodView, DecodeError> {
-        self.view(pod.key, pod.uid, interner)
-            .ok_or_else(|| DecodeError::Unrepresentable("the pod is bound to no node".to_owned()))
+        let node = self.spec.node_name.filter(|node| !node.is_empty());
+        let node =
+            node.ok_or_else(|| DecodeError::Unrepresentable("the pod is bound to no node".to_owned()))?;
+        let tolerations = self.spec.tolerations.into_iter().flatten();
+        let tolerations = tolerations.filter_map(|toleration| toleration.kept(interner));
+        let mut conditions = self.status.conditions.into_iter().flatten();
+        let scheduled = conditions.find(Condition::says_bound);
+        Ok(PodView {
+            key: pod.key,
+            uid: pod.uid,
+            node: interner.intern(&node),
+            tolerations: interner.share(tolerations.collect()),
+            bound: scheduled
+                .and_then(|condition| condition.last_transition_time)
+                .or(self.metadata.creation_timestamp),
+            generation: self.metadata.generation.unwrap_or_default(),
+            deleting: self.metadata.deletion_timestamp.is_some(),
+        })
     }
 }
 
@@ -202,9 +150,15 @@ impl Wire for NodeWire {
     }
 
     fn into_view(self, node: Identity, interner: &Interner) -> Result<NodeView, DecodeError> {
+        let taints = self.spec.taints.into_iter().flatten();
+        let taints = taints.filter(TaintWire::evicts).map(|taint| Taint {
+            key: interner.intern(taint.key.as_deref().unwrap_or_default()),
+            value: interner.intern(taint.value.as_deref().unwrap_or_default()),
+            time_added: taint.time_added,
+        });
         Ok(NodeView {
             key: node.key,
-            taints: self.taints(interner),
+            taints: taints.collect(),
         })
     }
 }
@@ -213,15 +167,28 @@ impl Wire for NodeWire {
 mod tests {
     use std::sync::Arc;
 
+    use controller_core::meta::{ObjectKey, Uid};
     use rstest::rstest;
     use serde_json::{Value, json};
 
     use super::*;
 
+    fn identity() -> Identity {
+        Identity {
+            key: ObjectKey::namespaced("ns", "p"),
+            uid: Uid::default(),
+            version: None,
+        }
+    }
+
     fn pod(pod: &Value) -> PodView {
         let wire: PodWire = serde_json::from_value(pod.clone()).unwrap();
         assert!(wire.is_kept());
-        wire.into_fresh(ObjectKey::namespaced("ns", "p")).unwrap()
+        wire.into_view(identity(), &Interner::new()).unwrap()
+    }
+
+    fn taints_of(node: NodeWire) -> Vec<Taint> {
+        node.into_view(identity(), &Interner::new()).unwrap().taints
     }
 
     fn at(text: &str) -> Timestamp {
@@ -267,9 +234,7 @@ mod tests {
                 { "key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds },
             ] } }))
             .unwrap();
-            wire.view(ObjectKey::namespaced("ns", "p"), Uid::default(), &interner)
-                .unwrap()
-                .tolerations
+            wire.into_view(identity(), &interner).unwrap().tolerations
         };
         assert!(Arc::ptr_eq(&decoded(300), &decoded(300)));
         assert!(!Arc::ptr_eq(&decoded(300), &decoded(301)));
@@ -315,7 +280,7 @@ mod tests {
     fn nodes_without_no_execute_taints_are_not_kept(#[case] taints: Value, #[case] kept: bool) {
         let wire: NodeWire = serde_json::from_value(json!({ "spec": { "taints": taints } })).unwrap();
         assert_eq!(wire.is_kept(), kept);
-        assert_eq!(wire.into_fresh().taints.len(), usize::from(kept));
+        assert_eq!(taints_of(wire).len(), usize::from(kept));
     }
 
     #[rstest]
@@ -328,6 +293,6 @@ mod tests {
             { "key": "k", "effect": "NoExecute", "timeAdded": time_added },
         ] } }))
         .unwrap();
-        assert_eq!(wire.into_fresh().taints[0].time_added, expected.map(at));
+        assert_eq!(taints_of(wire)[0].time_added, expected.map(at));
     }
 }
