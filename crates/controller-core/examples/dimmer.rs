@@ -196,7 +196,7 @@ impl Controller for Dimmer {
 }
 
 /// Lists and watches the lamps.
-pub fn lamps(watching: &mut Watching<'_, Dimmer>) -> Store<Lamp> {
+pub fn lamps(watching: &mut Watching<Dimmer>) -> Store<Lamp> {
     watching.of::<ConfigMap, LampWire>()
 }
 

@@ -104,7 +104,7 @@ impl App for ResourceClaimController {
     fn run(config: Config, env: Env) -> impl Future<Output = Result<(), Failure>> + Send {
         let asked = config.gates();
         let begin = move |gates: Gates, env: &Env| {
-            let watch = move |watching: &mut Watching<'_, Self>| Stores {
+            let watch = move |watching: &mut Watching<Self>| Stores {
                 pods: watching.of::<Pod, PodWire>(),
                 claims: watching.of::<ResourceClaim, ClaimWire>(),
                 templates: watching.of::<ResourceClaimTemplate, TemplateWire>(),

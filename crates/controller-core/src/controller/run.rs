@@ -43,7 +43,7 @@ pub struct Driver<C: Controller> {
 pub async fn run<C: Controller>(
     env: Env,
     controller: prometheus::Result<C>,
-    watch: impl FnOnce(&mut Watching<'_, C>) -> C::Stores + Send,
+    watch: impl FnOnce(&mut Watching<C>) -> C::Stores + Send,
 ) -> Result<(), Failure> {
     let mut tasks = TaskSet::new();
     let (driver, synced) = {
@@ -78,7 +78,7 @@ pub async fn ask_and_run<C: Controller, T, W>(
     begin: impl FnOnce(T, &Env) -> (prometheus::Result<C>, W) + Send,
 ) -> Result<(), Failure>
 where
-    W: FnOnce(&mut Watching<'_, C>) -> C::Stores + Send,
+    W: FnOnce(&mut Watching<C>) -> C::Stores + Send,
 {
     let Some(learnt) = ask_first(&env, ask).await else {
         return Ok(());

@@ -17,8 +17,8 @@ use crate::runtime::Env;
 use crate::tasks::TaskSet;
 
 /// Makes the informers of a controller.
-pub struct Watching<'a, C: Controller> {
-    env: &'a Env,
+pub struct Watching<C: Controller> {
+    env: Env,
     metrics: InformerMetrics,
     /// The strings that views share.
     interner: Arc<Interner>,
@@ -28,12 +28,12 @@ pub struct Watching<'a, C: Controller> {
 
 type Start<C> = Box<dyn FnOnce(&Arc<Driver<C>>, &mut TaskSet) + Send>;
 
-impl<'a, C: Controller> Watching<'a, C> {
-    pub(super) fn new(env: &'a Env) -> prometheus::Result<Self> {
+impl<C: Controller> Watching<C> {
+    pub(super) fn new(env: &Env) -> prometheus::Result<Self> {
         Ok(Self {
             metrics: InformerMetrics::register(&env.registry)?,
             interner: Interner::new(),
-            env,
+            env: env.clone(),
             start: Vec::new(),
             synced: Vec::new(),
         })
