@@ -14,7 +14,7 @@ use controller_core::args::{About, COMMIT};
 use controller_core::config::CommonConfig;
 use controller_core::controller::{
     self, Context, Controller, Description, Learnt, Look, Mutation, Object, Observed, Outcome, Reading,
-    Request, Step, Watches, Watching, requests_beside,
+    Request, Step, Watches, Watching, requests_to,
 };
 use controller_core::events::Recorder;
 use controller_core::informer::{
@@ -94,7 +94,7 @@ impl controller::Question for Question {
 
     fn request(&self) -> Request {
         let Self(lamp) = self;
-        let get = requests_beside::<ConfigMap>(lamp).get(&lamp.name, &GetParams::default());
+        let get = requests_to::<ConfigMap>(lamp.namespace.as_deref()).get(&lamp.name, &GetParams::default());
         Request::new(Verb::Get, "configmaps", lamp, get)
     }
 
@@ -115,7 +115,7 @@ pub struct Dim {
 impl controller::Write for Dim {
     fn request(&self) -> Request {
         let patch = Patch::Merge(json!({"data": {"shines": self.shines.to_string()}}));
-        let lamps = requests_beside::<ConfigMap>(&self.lamp);
+        let lamps = requests_to::<ConfigMap>(self.lamp.namespace.as_deref());
         let patch = lamps.patch(&self.lamp.name, &PatchParams::default(), &patch);
         Request::new(Verb::Patch, "configmaps", &self.lamp, patch)
     }

@@ -9,12 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controller_core::api::Verb;
-use controller_core::controller::{self, Asking, Description, Object, Request};
+use controller_core::controller::{self, Asking, Description, Object, Request, requests_to};
 use controller_core::informer::Observed;
 use controller_core::meta::ObjectKey;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::Resource;
 use kube::api::{DeleteParams, GetParams, Patch, PatchParams, Preconditions};
 use kube::core::Request as Http;
 use serde_json::{Value, json};
@@ -79,7 +78,7 @@ impl controller::Question for Question {
         let params = GetParams::default();
         match self {
             Self::Node { name, .. } => {
-                let http = Http::new(Node::url_path(&(), None)).get(name, &params);
+                let http = requests_to::<Node>(None).get(name, &params);
                 Request {
                     answer_within: Some(ANSWER_WITHIN),
                     ..Request::new(Verb::Get, "nodes", name, http)
@@ -163,7 +162,7 @@ impl controller::Write for Write {
 }
 
 fn pods_of(pod: &ObjectKey) -> Http {
-    Http::new(Pod::url_path(&(), pod.namespace.as_deref()))
+    requests_to::<Pod>(pod.namespace.as_deref())
 }
 
 /// Strategic: the other conditions of the pod stay. The uid makes it a patch of this pod alone.

@@ -6,7 +6,7 @@
 //! | TAF-5 | `request` | `tests/sync/expiry.rs::one_fresh_read_and_one_delete_of_just_that_state` |
 
 use controller_core::api::Verb;
-use controller_core::controller::{self, Description, Object, Request, requests_beside};
+use controller_core::controller::{self, Description, Object, Request, requests_to};
 use controller_core::informer::Observed;
 use controller_core::meta::ObjectKey;
 use k8s_openapi::api::batch::v1::Job;
@@ -26,7 +26,7 @@ impl controller::Question for Question {
 
     fn request(&self) -> Request {
         let Self(job) = self;
-        let get = requests_beside::<Job>(job).get(&job.name, &GetParams::default());
+        let get = requests_to::<Job>(job.namespace.as_deref()).get(&job.name, &GetParams::default());
         Request::new(Verb::Get, RESOURCE, job, get)
     }
 
@@ -46,7 +46,7 @@ impl controller::Write for Deletion {
             }),
             ..DeleteParams::default()
         };
-        let delete = requests_beside::<Job>(&self.job).delete(&self.job.name, &params);
+        let delete = requests_to::<Job>(self.job.namespace.as_deref()).delete(&self.job.name, &params);
         Request::new(Verb::Delete, RESOURCE, &self.job, delete)
     }
 

@@ -36,8 +36,8 @@ impl Event {
                      nodes; writes to them back off. Does the built-in ttl controller still run?"
                 );
                 tracing::warn!(node = %undone.node, manager, "rival: {note}");
-                let node = reference("v1", "Node", &undone.node, &uid);
-                recorder.publish(Published::warning(node, "RivalWriter", "Annotate", note));
+                let regarding = reference("v1", "Node", &undone.node, &uid);
+                recorder.publish(Published::warning(regarding, "RivalWriter", "Annotate", note));
             }
             Self::Removed(nodes) => tracing::info!(nodes, "TTL annotation removed"),
         }

@@ -21,7 +21,7 @@ pub mod requests;
 pub mod view;
 
 use controller_core::args::{About, COMMIT};
-use controller_core::controller;
+use controller_core::controller::{self, Watching};
 use controller_core::rival::undone_total;
 use controller_core::runtime::{App, Env, Explain, Explainer, Failure};
 use k8s_openapi::api::core::v1::Node;
@@ -72,6 +72,6 @@ impl App for TtlController {
 
     fn run(config: Config, env: Env) -> impl Future<Output = Result<(), Failure>> + Send {
         let controller = Self::new(&config, &env.registry);
-        controller::run(env, controller, |watching| watching.of::<Node, NodeWire>())
+        controller::run(env, controller, Watching::of::<Node, NodeWire>)
     }
 }

@@ -20,9 +20,6 @@ use crate::requests::{Answer, Question, listing};
 use crate::view::{Annotation, NodeView};
 use crate::{NAME, TtlController, metrics};
 
-/// Name of the queue in the metrics, as upstream has it.
-const QUEUE: &str = "ttlcontroller";
-
 /// What is looked at.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
@@ -61,8 +58,9 @@ impl Controller for TtlController {
 
     const NAME: &'static str = NAME;
 
+    /// Upstream has this name in the metrics, too.
     fn queues(&self) -> Vec<Queue> {
-        vec![Queue::fifo(QUEUE, self.concurrent_syncs)]
+        vec![Queue::fifo("ttlcontroller", self.concurrent_syncs)]
     }
 
     fn observe(&self, cx: &mut Context<'_, Self>, observed: Observed<'_, Self>) {
@@ -117,11 +115,11 @@ impl Controller for TtlController {
     }
 
     fn shows(&self, nodes: &Store<NodeView>, plan: &Plan, mutation: &mut Mutation<'_, '_, Self>) {
-        let annotation = Annotation::of(plan.ttl_seconds);
-        mutation.patch(nodes, &plan.node, move |node: &NodeView| NodeView {
-            key: node.key.clone(),
-            annotation: annotation.clone(),
-        });
+        let shown = NodeView {
+            key: plan.node.clone(),
+            annotation: Annotation::of(plan.ttl_seconds),
+        };
+        mutation.patch(nodes, &plan.node, move |_| shown.clone());
     }
 
     fn reads(&self, nodes: &Store<NodeView>, question: &Question, reading: &mut Reading<'_, '_, Self>) {

@@ -2,14 +2,13 @@
 //! `list` is the only permission they need.
 
 use controller_core::api::{CallFailed, Verb};
-use controller_core::controller::{self, Description, Explained, Object, Pass, Request};
+use controller_core::controller::{self, Description, Explained, Object, Pass, Request, requests_to};
 use controller_core::informer::Page;
 use controller_core::meta::ObjectKey;
 use controller_core::rival::manager_of;
 use k8s_openapi::api::core::v1::Node;
-use kube::Resource;
 use kube::api::{ListParams, Patch, PatchParams};
-use kube::core::{ObjectList, PartialObjectMeta, Request as Http};
+use kube::core::{ObjectList, PartialObjectMeta};
 use serde_json::json;
 
 use crate::decide::{OBJECT_TTL_ANNOTATION_KEY, Plan};
@@ -64,7 +63,8 @@ impl controller::Question for Question {
             Self::Page(None) => ("", params.limit(PAGE_SIZE)),
             Self::Page(Some(token)) => ("", params.limit(PAGE_SIZE).continue_token(token)),
         };
-        Request::new(Verb::List, "nodes", &target, nodes().list_metadata(&params))
+        let http = requests_to::<Node>(None).list_metadata(&params);
+        Request::new(Verb::List, "nodes", &target, http)
     }
 
     fn read(&self, body: &[u8]) -> serde_json::Result<Answer> {
@@ -92,15 +92,15 @@ impl controller::Write for Plan {
     /// The strategic merge patch of just the annotation.
     fn request(&self) -> Request {
         let value = self.ttl_seconds.map(|seconds| seconds.to_string());
-        let patch = json!({"metadata": {"annotations": {OBJECT_TTL_ANNOTATION_KEY: value}}});
+        let patch =
+            Patch::Strategic(json!({"metadata": {"annotations": {OBJECT_TTL_ANNOTATION_KEY: value}}}));
         let params = PatchParams {
             field_manager: Some(NAME.to_owned()),
             ..PatchParams::default()
         };
-        let name = self.node.name.to_string();
         // The answer is wanted as metadata only: a whole node is a hundred times the size of this patch.
-        let http = nodes().patch_metadata(&name, &params, &Patch::Strategic(&patch));
-        Request::new(Verb::Patch, "nodes", &name, http)
+        let http = requests_to::<Node>(None).patch_metadata(&self.node.name, &params, &patch);
+        Request::new(Verb::Patch, "nodes", &self.node, http)
     }
 
     fn object(&self) -> Object {
@@ -108,18 +108,13 @@ impl controller::Write for Plan {
     }
 
     fn describe(&self) -> Description {
-        let (action, text) = match (self.ttl_seconds, &self.replaces) {
-            (None, _) => ("remove", "TTL annotation taken off".to_owned()),
-            (Some(seconds), Annotation::NotAnInteger(text)) => (
-                "annotate",
-                format!("TTL set to {seconds} s over {text:?}, which is not an integer"),
-            ),
-            (Some(seconds), replaces) => ("annotate", format!("TTL set to {seconds} s, was {replaces}")),
+        let Some(seconds) = self.ttl_seconds else {
+            return Description::new("remove", "TTL annotation taken off");
         };
-        Description::new(action, text)
+        let before = match &self.replaces {
+            Annotation::NotAnInteger(text) => format!(" over {text:?}, which is not an integer"),
+            other => format!(", was {other}"),
+        };
+        Description::new("annotate", format!("TTL set to {seconds} s{before}"))
     }
-}
-
-fn nodes() -> Http {
-    Http::new(Node::url_path(&(), None))
 }

@@ -57,7 +57,7 @@ pub use self::pass::{
     Accepted, Ask, Asking, Description, Failed, Learnt, Now, Object, Outcome, Pass, Reply, Step, Wake,
 };
 pub use self::queue::{Order, Queue, Retry, RetryLimit};
-pub use self::request::{Request, Sender, requests_beside};
+pub use self::request::{Request, Sender, requests_to};
 pub use self::run::{Driver, ask_and_run, run};
 pub use self::watching::Watching;
 use crate::api::CallFailed;

@@ -182,12 +182,11 @@ pub struct Pass<C: Controller> {
 }
 
 impl Description {
-    /// What a dry run counts.
+    /// What was done, and to what effect.
     pub fn new(action: &'static str, text: impl Into<String>) -> Self {
         Self {
             action,
             text: text.into(),
-            is_planned: true,
         }
     }
 }

@@ -47,9 +47,9 @@ impl Request {
     }
 }
 
-/// Makes requests for objects of `K` in the namespace of `object`.
-pub fn requests_beside<K: Resource<DynamicType = ()>>(object: &ObjectKey) -> kube::core::Request {
-    kube::core::Request::new(K::url_path(&(), object.namespace.as_deref()))
+/// Makes requests to the objects of `K`, in `namespace` if the kind has any.
+pub fn requests_to<K: Resource<DynamicType = ()>>(namespace: Option<&str>) -> kube::core::Request {
+    kube::core::Request::new(K::url_path(&(), namespace))
 }
 
 /// Who sends the requests of a controller.

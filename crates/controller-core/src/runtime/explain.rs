@@ -24,10 +24,15 @@ pub struct Explain<A: App> {
 /// Explains from the answers in the pass.
 pub enum Explainer<A: App> {
     /// One object, which must be named.
-    One(fn(&A::Config, &Pass<A>, Now, &ObjectKey) -> Explanation<A>),
+    One(ExplainOne<A>),
     /// All objects, or only the one of this name.
-    All(fn(&A::Config, &Pass<A>, Now, Option<&str>) -> Explanation<A>),
+    All(ExplainAll<A>),
 }
+
+/// Explains one object, by its namespace and name.
+pub type ExplainOne<A> = fn(&<A as App>::Config, &Pass<A>, Now, &ObjectKey) -> Explanation<A>;
+/// Explains all objects, or the one of this name.
+pub type ExplainAll<A> = fn(&<A as App>::Config, &Pass<A>, Now, Option<&str>) -> Explanation<A>;
 
 /// What is to be asked first, or the text.
 pub type Explanation<C> = Result<Explained<<C as Controller>::Question>, Failure>;

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use prometheus::Registry;
 
-pub use self::explain::{Explain, Explainer, Explanation};
+pub use self::explain::{Explain, ExplainAll, ExplainOne, Explainer, Explanation};
 pub use self::services::Services;
 use crate::api::Caller;
 use crate::api::limits::Permits;
