@@ -30,12 +30,10 @@ pub mod view;
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::sync::Arc;
 
 use controller_core::args::{About, COMMIT};
 use controller_core::controller;
 use controller_core::informer::Store;
-use controller_core::meta::ObjectKey;
 use controller_core::runtime::{App, Env, Explain, Explainer, Failure};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{Pod, ReplicationController};

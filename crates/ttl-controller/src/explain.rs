@@ -17,8 +17,7 @@ pub fn explain(pass: &Pass<TtlController>, only: Option<&str>) -> Explanation<Tt
 }
 
 fn explanation(mut nodes: Vec<&NodeView>, only: Option<&str>) -> Result<String, String> {
-    let annotations: Vec<_> = nodes.iter().map(|node| &node.annotation).collect();
-    let step = first_step(&annotations, Step::default());
+    let step = first_step(nodes.iter().map(|node| &node.annotation), Step::default());
     let count = nodes.len();
     nodes.retain(|node| only.is_none_or(|name| *name == *node.key.name));
     if let (Some(node), true) = (only, nodes.is_empty()) {

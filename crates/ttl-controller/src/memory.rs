@@ -67,8 +67,8 @@ pub(crate) fn observe(cx: &mut Context<'_, TtlController>, observed: Observed<'_
 
 fn start(cx: &mut Context<'_, TtlController>) {
     let nodes = cx.stores.snapshot();
-    let annotations: Vec<_> = nodes.iter().map(|node| &node.annotation).collect();
-    let step = decide::first_step(&annotations, cx.memory.step.unwrap_or_default());
+    let annotations = nodes.iter().map(|node| &node.annotation);
+    let step = decide::first_step(annotations, cx.memory.step.unwrap_or_default());
     go_to(cx, step);
 }
 

@@ -13,7 +13,7 @@ use crate::api::limits::{AnswerWithin, Permitted};
 use crate::api::{Call, CallFailed, Caller, Verb};
 use crate::informer::read_meta;
 use crate::leader::{LeaseLost, Term};
-use crate::meta::{ObjectKey, Uid};
+use crate::meta::Uid;
 
 /// A request as data.
 #[derive(Debug)]
