@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 
 use crate::command::{self, cargo, run as run_command};
 use crate::control_plane;
-use crate::{bench, charts, package, rules, test};
+use crate::{rules, test};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -28,7 +28,7 @@ type Step = (&'static str, fn(&Args) -> Result<()>);
 const STEPS: [Step; 8] = [
     ("format", |_| run_command(&mut cargo(["fmt", "--all", "--check"]))),
     ("rules", |_| rules::run(&rules::Args { check: true })),
-    ("charts", |_| charts::run(&charts::Args::CHECK)),
+    ("charts", |_| run_command(command::chore("charts").arg("--check"))),
     ("licenses", licenses),
     ("lints", lints),
     ("docs", docs),
@@ -100,25 +100,23 @@ fn tests(args: &Args) -> Result<()> {
 
 /// The image of each controller: written, read back, and run from an empty root.
 fn images(_: &Args) -> Result<()> {
-    let controllers: Vec<_> = package::controllers()?
-        .into_iter()
-        .map(|package| package.name)
-        .collect();
+    let controllers = command::controllers()?;
     let output = tempfile::tempdir().context("create a directory for images")?;
-    let mut build = cargo(["xtask", "image", "--output"]);
+    let mut build = command::chore("image");
+    build.arg("--output");
     run_command(build.arg(output.path()).args(&controllers))?;
     let assets = control_plane::assets()?;
-    let mut verify = cargo(["xtask", "verify-image"]);
+    let mut verify = command::chore("verify-image");
     let tars = controllers
         .iter()
         .map(|name| output.path().join(format!("{name}.tar")));
-    run_command(verify.args(tars).env("KUBEBUILDER_ASSETS", assets.dir()))
+    run_command(verify.args(tars).env("KUBEBUILDER_ASSETS", assets))
 }
 
 /// The demo's metrics in a dashboard; the picture in the README stays as it is.
 fn picture(_: &Args) -> Result<()> {
     let to = ["--to", "target/dashboard.svg"];
-    run_command(cargo(["xtask", "screenshot"]).args(to))
+    run_command(command::chore("screenshot").args(to))
 }
 
 /// 5,000 nodes and 150,000 pods on the embedded API server: time and memory.
@@ -141,7 +139,7 @@ fn budgets_of_large_clusters(_: &Args) -> Result<()> {
 /// The scale tests of a controller, one after the other: each has the machine to itself. They find its release binary
 /// under `variable`.
 fn scale(controller: &str, variable: &str) -> Result<()> {
-    let binary = bench::release_binary(controller)?;
+    let binary = command::release_binary(controller)?;
     let mut test = cargo(["test", "--package", controller, "--test", "scale"]);
     test.args(["--", "--ignored", "--nocapture", "--test-threads=1"]);
     run_command(test.env(variable, binary))
@@ -154,7 +152,7 @@ fn rolling_upgrades(_: &Args) -> Result<()> {
         ("disruption-controller", "DISRUPTION_CONTROLLER_BINARY"),
         ("taint-eviction-controller", "TAINT_EVICTION_CONTROLLER_BINARY"),
     ] {
-        let binary = bench::release_binary(controller)?;
+        let binary = command::release_binary(controller)?;
         let mut test = cargo([
             "test",
             "--package",
@@ -166,7 +164,7 @@ fn rolling_upgrades(_: &Args) -> Result<()> {
         test.args(["--", "--ignored", "--nocapture"])
             .env(variable, binary)
             .env("UPGRADES", "20")
-            .env("KUBEBUILDER_ASSETS", assets.dir());
+            .env("KUBEBUILDER_ASSETS", &assets);
         run_command(&mut test)?;
     }
     Ok(())
@@ -182,8 +180,11 @@ fn benches(_: &Args) -> Result<()> {
         "taint-eviction",
         "resourceclaim",
     ];
-    let mut bench = cargo(["xtask", "bench"]);
-    run_command(bench.args(rows).env("KUBEBUILDER_ASSETS", assets.dir()))
+    run_command(
+        command::chore("bench")
+            .args(rows)
+            .env("KUBEBUILDER_ASSETS", assets),
+    )
 }
 
 #[allow(

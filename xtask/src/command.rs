@@ -7,35 +7,47 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 /// The root of the workspace.
-pub(crate) fn root() -> &'static Path {
+pub fn root() -> &'static Path {
     let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
     xtask.parent().unwrap_or(xtask)
 }
 
 /// The folders below `crates/`, in the order of their names.
-pub(crate) fn crates() -> Result<Vec<PathBuf>> {
+pub fn crates() -> Result<Vec<PathBuf>> {
     let parent = root().join("crates");
+    let found = folders(&parent)?.into_iter().map(|name| parent.join(name));
+    Ok(found.filter(|path| path.join("Cargo.toml").is_file()).collect())
+}
+
+/// The names of the folders in `parent`, in their order.
+pub fn folders(parent: &Path) -> Result<Vec<String>> {
     let mut found = Vec::new();
     for entry in parent
         .read_dir()
         .with_context(|| format!("list {}", parent.display()))?
     {
         let path = entry?.path();
-        if path.join("Cargo.toml").is_file() {
-            found.push(path);
+        if path.is_dir() {
+            found.push(name(&path));
         }
     }
     found.sort();
     Ok(found)
 }
 
+/// The names of the controllers.
+pub fn controllers() -> Result<Vec<String>> {
+    let names = crates()?.into_iter().map(|folder| name(&folder));
+    Ok(names.filter(|name| name.ends_with("-controller")).collect())
+}
+
 /// The name of a crate: that of its folder.
-pub(crate) fn name(of: &Path) -> String {
+pub fn name(of: &Path) -> String {
     of.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// `cargo args`, not yet run.
-pub(crate) fn cargo<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Command {
+pub fn cargo<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Command {
     let mut command = Command::new("cargo");
     command.args(args).current_dir(root());
     // What cargo tells a program about the package that it runs. Build scripts that read it (ring's) would run
@@ -49,8 +61,20 @@ pub(crate) fn cargo<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Comma
     command
 }
 
+/// `cargo xtask chore` of the crate `chores`, not yet run.
+pub fn chore(name: &str) -> Command {
+    cargo(["run", "--quiet", "--package", "chores", "--", name])
+}
+
+/// Builds a binary of ours as it is shipped; its path.
+pub fn release_binary(name: &str) -> Result<PathBuf> {
+    run(&mut cargo(["build", "--release", "--bin", name]))?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    Ok(target.join("release").join(name))
+}
+
 /// Shows `command`, on standard error, and runs it: what a chore prints stands alone on standard output, for scripts.
-pub(crate) fn run(command: &mut Command) -> Result<()> {
+pub fn run(command: &mut Command) -> Result<()> {
     let shown = show(command);
     eprintln!("$ {shown}");
     let status = command.status().with_context(|| format!("start `{shown}`"))?;
@@ -61,7 +85,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 }
 
 /// Shows `command`, runs it, and returns what it prints.
-pub(crate) fn output(command: &mut Command) -> Result<String> {
+pub fn output(command: &mut Command) -> Result<String> {
     let shown = show(command);
     eprintln!("$ {shown}");
     let output = command

@@ -9,10 +9,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
-use testkit::real::{Assets, PROGRAMS};
-
 use crate::command::{self, root};
+use anyhow::{Context, Result, bail, ensure};
 
 /// The oldest Go release that builds the modules, `1.minor`.
 const GO_MINOR: u32 = 26;
@@ -22,7 +20,7 @@ const KUBERNETES: &str = "k8s.io/kubernetes";
 /// Whether a control plane can be had, without building it.
 pub(crate) enum Availability {
     /// In the directory that `$KUBEBUILDER_ASSETS` names.
-    Given(Assets),
+    Given(PathBuf),
     /// To be built with the Go release of this name.
     Buildable(String),
     /// Not at all: why.
@@ -32,21 +30,29 @@ pub(crate) enum Availability {
 /// Builds whatever is not up to date.
 pub(crate) fn run() -> Result<()> {
     match go() {
-        Ok(version) => build(&version).map(|assets| println!("{}", assets.dir().display())),
+        Ok(version) => build(&version).map(|assets| println!("{}", assets.display())),
         Err(missing) => bail!("{missing}"),
     }
 }
 
 /// What [`build`] or the environment can provide.
 pub(crate) fn availability() -> Result<Availability> {
-    if std::env::var_os("KUBEBUILDER_ASSETS").is_some_and(|dir| !dir.is_empty()) {
-        return Ok(Availability::Given(Assets::find()?));
+    if let Some(given) = std::env::var_os("KUBEBUILDER_ASSETS").filter(|dir| !dir.is_empty()) {
+        let given = PathBuf::from(given);
+        for program in programs()? {
+            ensure!(
+                given.join(&program).is_file(),
+                "$KUBEBUILDER_ASSETS is {}, which holds no {program}",
+                given.display()
+            );
+        }
+        return Ok(Availability::Given(given));
     }
     Ok(go().map_or_else(Availability::Missing, Availability::Buildable))
 }
 
 /// The control plane, built where that is needed; an error where it cannot be had.
-pub(crate) fn assets() -> Result<Assets> {
+pub(crate) fn assets() -> Result<PathBuf> {
     match availability()? {
         Availability::Given(assets) => Ok(assets),
         Availability::Buildable(go) => build(&go),
@@ -55,17 +61,19 @@ pub(crate) fn assets() -> Result<Assets> {
 }
 
 /// Builds with the Go release `go` unless the binaries are up to date.
-pub(crate) fn build(go: &str) -> Result<Assets> {
-    let target = std::env::var_os("CONTROL_PLANE_CACHE").map_or_else(Assets::built, PathBuf::from);
+pub(crate) fn build(go: &str) -> Result<PathBuf> {
+    let target = std::env::var_os("CONTROL_PLANE_CACHE")
+        .map_or_else(|| root().join("target/control-plane"), PathBuf::from);
+    let programs = programs()?;
     let sources = Sources::read(&module())?;
     let flags = sources.linker_flags()?;
     let stamp = format!("{go}\n{flags}\n{}", sources.text);
     let stamp_file = target.join("stamp");
-    if let Ok(assets) = Assets::in_dir(&target)
+    if programs.iter().all(|program| target.join(program).is_file())
         && fs::read_to_string(&stamp_file).is_ok_and(|found| found == stamp)
     {
         println!("the control plane in {} is up to date", target.display());
-        return Ok(assets);
+        return Ok(target);
     }
 
     fs::create_dir_all(&target).with_context(|| format!("create {}", target.display()))?;
@@ -86,12 +94,12 @@ pub(crate) fn build(go: &str) -> Result<Assets> {
         }
         _ => {}
     }
-    for program in PROGRAMS {
-        fs::rename(fresh.path().join(program), target.join(program))
+    for program in programs {
+        fs::rename(fresh.path().join(&program), target.join(&program))
             .with_context(|| format!("move {program} to {}", target.display()))?;
     }
     fs::write(&stamp_file, stamp).context("write the stamp")?;
-    Ok(Assets::in_dir(&target)?)
+    Ok(target)
 }
 
 /// The release of Go that builds the module, or why there is none.
@@ -120,6 +128,11 @@ fn module() -> PathBuf {
     root().join("crates/testkit/control-plane")
 }
 
+/// What the module builds: etcd, kube-apiserver and so on.
+fn programs() -> Result<Vec<String>> {
+    command::folders(&module().join("cmd"))
+}
+
 /// All that the binaries are made of, but for Go itself.
 struct Sources {
     go_mod: String,
@@ -133,7 +146,7 @@ impl Sources {
         };
         let go_mod = read(Path::new("go.mod"))?;
         let mut text = go_mod.clone() + &read(Path::new("go.sum"))?;
-        for program in PROGRAMS {
+        for program in programs()? {
             text += &read(&Path::new("cmd").join(program).join("main.go"))?;
         }
         Ok(Self { go_mod, text })

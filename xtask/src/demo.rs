@@ -10,16 +10,19 @@ use anyhow::{Context, Result};
 
 use crate::command::{self, cargo};
 
+/// What follows `cargo xtask demo`.
+
 #[derive(clap::Args)]
 // `--help` is the demo's to answer.
 #[command(disable_help_flag = true)]
-pub(crate) struct Args {
+pub struct Args {
     /// For the demo; `--help` lists them
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     args: Vec<OsString>,
 }
 
-pub(crate) fn run(args: &Args) -> Result<Infallible> {
+/// Builds the demo, and becomes it. Returns only where that fails.
+pub fn run(args: &Args) -> Result<Infallible> {
     let demo = build()?;
     // In the place of this process: Ctrl-C, the terminal and the exit code are the demo's alone.
     let failed = Command::new(&demo).args(&args.args).exec();
@@ -27,14 +30,11 @@ pub(crate) fn run(args: &Args) -> Result<Infallible> {
 }
 
 /// Builds the demo and the controllers; returns where the demo is.
-pub(crate) fn build() -> Result<PathBuf> {
+pub fn build() -> Result<PathBuf> {
     // In one call, so that both are built from the same dependencies.
     let mut build = cargo(["build", "--package", "demo"]);
-    for folder in command::crates()? {
-        let name = command::name(&folder);
-        if name.ends_with("-controller") {
-            build.args(["--package", &name]);
-        }
+    for controller in command::controllers()? {
+        build.args(["--package", &controller]);
     }
     command::run(&mut build)?;
     let own = std::env::current_exe().context("find this program")?;

@@ -1,31 +1,25 @@
-//! The project's chores, as `cargo xtask <subcommand>`; one file each.
+//! The project's chores, as `cargo xtask <subcommand>`; one file each. What takes long to compile is in the crate
+//! `chores`, which is built when it is asked for.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
     reason = "a tool for a terminal: what it prints is its result"
 )]
 
-mod bench;
-mod charts;
 mod ci;
-mod command;
 mod control_plane;
-mod demo;
 mod fault;
 mod guide;
 mod helm;
-mod image;
-mod package;
-mod release;
 mod rules;
-mod schema;
-mod screenshot;
 mod test;
 mod tour;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use xtask::{command, demo};
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "The chores of this workspace")]
@@ -43,54 +37,61 @@ enum Chore {
     /// Run every check that a change must pass, the tests last
     Ci(ci::Args),
     /// Measure against kube-controller-manager and a plain client, on the real control plane
-    Bench(bench::Args),
+    Bench(Passed),
     /// Repeat seeded histories of faults, told in words
     Fault(fault::Args),
     /// Build etcd, kube-apiserver, kube-controller-manager and kube-scheduler for the tests
     ControlPlane,
     /// Write what objects of the served kinds look like, for the embedded API server
-    Schema(schema::Args),
+    Schema(Passed),
     /// Write the Helm charts, with their schemas, READMEs, alerts and dashboards
-    Charts(charts::Args),
+    Charts(Passed),
     /// Build the controllers' images, without a container daemon
-    Image(image::Args),
+    Image(Passed),
     /// Read images back, and run each from an otherwise empty root against the real control plane
-    VerifyImage(image::verify::Args),
+    VerifyImage(Passed),
     /// Check what a tag releases; tell what its changelog says
-    Release(release::Args),
+    Release(Passed),
     /// Do what the README has somebody new do, from a fresh clone, and time it
     Tour,
     /// Draw a controller's dashboard while the demo plays its scene: the picture in the README
-    Screenshot(screenshot::Args),
+    Screenshot(Passed),
     /// Check that each rule of the specification has code and a test, and write docs/rules.md
     Rules(rules::Args),
 }
 
+/// For the crate `chores`.
+#[derive(clap::Args)]
+// `--help` is its to answer.
+#[command(disable_help_flag = true)]
+struct Passed {
+    /// `--help` lists them
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    args: Vec<OsString>,
+}
+
 fn main() -> ExitCode {
-    let outcome = match Args::parse().chore {
+    xtask::exit(match Args::parse().chore {
         Chore::Demo(args) => demo::run(&args).map(|never| match never {}),
         Chore::Test(args) => test::run(&args),
         Chore::Ci(args) => ci::run(&args),
-        Chore::Bench(args) => bench::run(&args),
+        Chore::Bench(args) => pass_on("bench", &args),
         Chore::Fault(args) => fault::run(&args),
         Chore::ControlPlane => control_plane::run(),
-        Chore::Schema(args) => schema::run(&args),
-        Chore::Charts(args) => charts::run(&args),
-        Chore::Image(args) => image::run(&args),
-        Chore::VerifyImage(args) => image::verify::run(&args),
-        Chore::Release(args) => release::run(&args),
+        Chore::Schema(args) => pass_on("schema", &args),
+        Chore::Charts(args) => pass_on("charts", &args),
+        Chore::Image(args) => pass_on("image", &args),
+        Chore::VerifyImage(args) => pass_on("verify-image", &args),
+        Chore::Release(args) => pass_on("release", &args),
         Chore::Tour => tour::run(),
-        Chore::Screenshot(args) => screenshot::run(&args),
+        Chore::Screenshot(args) => pass_on("screenshot", &args),
         Chore::Rules(args) => rules::run(&args),
-    };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            // Not by `Debug`: what failed is another program, and a backtrace of this one hides its words.
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    })
+}
+
+/// Builds the crate `chores` and has it do this one.
+fn pass_on(chore: &str, passed: &Passed) -> anyhow::Result<()> {
+    command::run(command::chore(chore).args(&passed.args))
 }
 
 #[cfg(test)]

@@ -22,11 +22,11 @@ pub(crate) fn run() -> Result<()> {
             .current_dir(&clone)
             // Somebody new has compiled nothing; and the programs of the clone must not replace ours.
             .env_remove("CARGO_TARGET_DIR")
-            .env("KUBEBUILDER_ASSETS", assets.dir())
+            .env("KUBEBUILDER_ASSETS", &assets)
             .env("HELM", &helm);
         command
     };
-    let install = ["test", "--package", "xtask", "--test", "charts", "tour::"];
+    let install = ["test", "--package", "chores", "--test", "charts", "tour::"];
     let took = [
         ("git clone", timed(&mut cloned(&clone))?),
         (

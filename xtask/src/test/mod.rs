@@ -16,7 +16,6 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Result, bail, ensure};
-use testkit::real::Assets;
 
 use crate::command::{self, cargo};
 use crate::control_plane::{self, Availability};
@@ -78,7 +77,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 /// What the live tests need; why not, where something is missing.
 struct Tools {
-    control_plane: Result<Assets, String>,
+    control_plane: Result<PathBuf, String>,
     helm: Result<PathBuf, String>,
 }
 
@@ -114,7 +113,7 @@ impl Tools {
 
     fn give_to(&self, tests: &mut Command) {
         let assets = self.control_plane.as_ref().ok();
-        tests.envs(assets.map(|assets| ("KUBEBUILDER_ASSETS", assets.dir())));
+        tests.envs(assets.map(|assets| ("KUBEBUILDER_ASSETS", assets)));
         tests.envs(self.helm.as_ref().ok().map(|helm| ("HELM", helm)));
     }
 

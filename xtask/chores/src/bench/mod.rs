@@ -1,0 +1,111 @@
+//! `cargo xtask bench ROW…`: the rows of the performance table, on the real control plane.
+//!
+//! Ours, kube-controller-manager running only the same controller, and the *floor* (a plain client that
+//! sends the same writes with 16 in flight) take turns on one API server; figures are medians.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `contest` | whose turn it is, how a process is watched at work |
+//! | `figures` | the table and the bars |
+//! | `seed` | large clusters, written straight into etcd |
+//! | the others | the rows of one controller |
+
+mod contest;
+mod disruption;
+mod figures;
+mod resourceclaim;
+mod seed;
+mod taint_eviction;
+mod ttl;
+mod ttl_after_finished;
+
+use std::time::Instant;
+
+use anyhow::{Context, ensure};
+use clap::ValueEnum;
+
+/// Which rows to run.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Which rows
+    #[arg(required = true, value_enum)]
+    rows: Vec<Rows>,
+    /// Alternating runs of each side
+    #[arg(long, default_value_t = 3)]
+    runs: usize,
+}
+
+/// The rows of the table, and names for several of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Rows {
+    /// 5,000 nodes without annotation
+    Ttl,
+    /// 4,000 expired Jobs
+    TtlAfterFinished,
+    /// Both rows of disruption
+    Disruption,
+    /// 1,000 budgets over 50,000 pods, from process start
+    DisruptionStart,
+    /// 3,000 of 20,000 pods in one namespace turn unready
+    DisruptionBurst,
+    /// Both rows of resourceclaim
+    Resourceclaim,
+    /// 5,000 pods with a template each, from process start
+    ResourceclaimStart,
+    /// 10,000 claims taken back after their pods finish
+    ResourceclaimFinish,
+    /// Both rows of taint-eviction
+    TaintEviction,
+    /// 2,000 of 20,000 pods condemned at once
+    TaintEvictionBurst,
+    /// 50,000 pods and 5,000 nodes, at rest
+    TaintEvictionAtRest,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Runtime::new().context("start a runtime")?;
+    let wanted = |rows: &[Rows]| args.rows.iter().any(|row| rows.contains(row));
+    let mut missed = Vec::new();
+    let mut done = |row: &str, verdict: anyhow::Result<()>| {
+        if let Err(error) = verdict {
+            missed.push(format!("{row}: {error:#}"));
+        }
+    };
+    if wanted(&[Rows::Ttl]) {
+        done("ttl", runtime.block_on(ttl::run(args.runs)));
+    }
+    if wanted(&[Rows::TtlAfterFinished]) {
+        let verdict = runtime.block_on(ttl_after_finished::run(args.runs));
+        done("ttl-after-finished", verdict);
+    }
+    if wanted(&[Rows::Disruption, Rows::DisruptionStart]) {
+        done("disruption-start", runtime.block_on(disruption::start(args.runs)));
+    }
+    if wanted(&[Rows::Disruption, Rows::DisruptionBurst]) {
+        done("disruption-burst", runtime.block_on(disruption::burst(args.runs)));
+    }
+    if wanted(&[Rows::Resourceclaim, Rows::ResourceclaimStart]) {
+        let verdict = runtime.block_on(resourceclaim::start(args.runs));
+        done("resourceclaim-start", verdict);
+    }
+    if wanted(&[Rows::Resourceclaim, Rows::ResourceclaimFinish]) {
+        let verdict = runtime.block_on(resourceclaim::finish(args.runs));
+        done("resourceclaim-finish", verdict);
+    }
+    if wanted(&[Rows::TaintEviction, Rows::TaintEvictionBurst]) {
+        let verdict = runtime.block_on(taint_eviction::burst(args.runs));
+        done("taint-eviction-burst", verdict);
+    }
+    if wanted(&[Rows::TaintEviction, Rows::TaintEvictionAtRest]) {
+        let verdict = runtime.block_on(taint_eviction::at_rest(args.runs));
+        done("taint-eviction-at-rest", verdict);
+    }
+    ensure!(missed.is_empty(), "{}", missed.join("; "));
+    Ok(())
+}
+
+/// The real clock: what a bench measures.
+#[allow(clippy::disallowed_methods, reason = "no test owns this time")]
+fn now() -> Instant {
+    Instant::now()
+}

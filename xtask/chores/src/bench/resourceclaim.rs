@@ -1,0 +1,350 @@
+//! resourceclaim: 5,000 pods with a template each, from process start until all statuses are written; and 10,000
+//! claims taken back after their pods finish, from the first pod until each claim is gone.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, ensure};
+use futures::future::try_join;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimTemplate};
+use kube::Api;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent};
+use serde_json::{Value, json};
+use testkit::real::{ControlPlane, Options, Process};
+
+use super::contest::{self, Row, alternate, send, watched};
+use super::figures::{Bars, Figures};
+
+const WAITING: usize = 5_000;
+const FINISHING: usize = 10_000;
+
+/// The name of the entry in every pod.
+const ENTRY: &str = "gpu";
+const TEMPLATE: &str = "one-gpu";
+/// What the scheduler adds to a claim before it allocates.
+const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
+/// The annotation of a claim made for an entry.
+const ENTRY_ANNOTATION: &str = "resource.kubernetes.io/pod-claim-name";
+
+/// A cluster, our binary, and what both rows touch.
+struct Bench {
+    control_plane: ControlPlane,
+    binary: PathBuf,
+    pods: Api<Pod>,
+    claims: Api<ResourceClaim>,
+}
+
+/// Pods without claims.
+struct Start {
+    bench: Bench,
+    /// What is written into etcd before each run.
+    waiting: Vec<Value>,
+}
+
+/// Pods with claims that they are done with.
+struct Finish {
+    bench: Bench,
+    /// What is written into etcd before each run.
+    running: Vec<Value>,
+    reserved: Vec<Value>,
+    /// What ends the pods.
+    succeeded: Vec<Value>,
+}
+
+pub(super) async fn start(runs: usize) -> anyhow::Result<()> {
+    let bench = Bench::new().await?;
+    let form = bench.pod(&json!({})).await?;
+    let row = Start {
+        waiting: (0..WAITING).map(|number| copy(&form, "pod", number)).collect(),
+        bench,
+    };
+    let results = alternate(&row, runs).await?;
+    results.print(
+        &format!("resourceclaim: {WAITING} pods with a template each, from process start"),
+        Start::CONTROLLER,
+    );
+    let mut bars = Bars::default();
+    results.within_floor(1.15, &mut bars);
+    results.within_memory(30, &mut bars);
+    bars.verdict()
+}
+
+pub(super) async fn finish(runs: usize) -> anyhow::Result<()> {
+    let bench = Bench::new().await?;
+    let pod = bench.pod(&json!({"nodeName": "node-1"})).await?;
+    let claim = bench.reserved_claim().await?;
+    let running: Vec<Value> = (0..FINISHING)
+        .map(|number| {
+            let mut pod = copy(&pod, "pod", number);
+            pod["status"]["phase"] = json!("Running");
+            pod["status"]["resourceClaimStatuses"] =
+                json!([{"name": ENTRY, "resourceClaimName": name("claim", number)}]);
+            pod
+        })
+        .collect();
+    let succeeded = running.iter().cloned().map(|mut pod| {
+        pod["status"]["phase"] = json!("Succeeded");
+        pod
+    });
+    let reserved = running.iter().enumerate().map(|(number, pod)| {
+        let mut claim = copy(&claim, "claim", number);
+        let (name, uid) = (&pod["metadata"]["name"], &pod["metadata"]["uid"]);
+        claim["metadata"]["ownerReferences"] =
+            json!([{"apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid, "controller": true}]);
+        claim["status"]["reservedFor"] = json!([{"resource": "pods", "name": name, "uid": uid}]);
+        claim
+    });
+    let row = Finish {
+        bench,
+        reserved: reserved.collect(),
+        succeeded: succeeded.collect(),
+        running,
+    };
+    let results = alternate(&row, runs).await?;
+    results.print(
+        &format!("resourceclaim: {FINISHING} claims taken back after their pods finish"),
+        Finish::CONTROLLER,
+    );
+    let mut bars = Bars::default();
+    results.within_floor(1.15, &mut bars);
+    bars.verdict()
+}
+
+impl Bench {
+    async fn new() -> anyhow::Result<Self> {
+        let binary = xtask::command::release_binary(Start::CONTROLLER)?;
+        let control_plane = ControlPlane::start(Options::default()).await?;
+        let templates: Api<ResourceClaimTemplate> = Api::default_namespaced(control_plane.client());
+        let template = json!({
+            "metadata": {"name": TEMPLATE},
+            "spec": {"metadata": {"labels": {"made-from": TEMPLATE}}, "spec": spec()},
+        });
+        templates
+            .create(&PostParams::default(), &serde_json::from_value(template)?)
+            .await?;
+        Ok(Self {
+            pods: Api::default_namespaced(control_plane.client()),
+            claims: Api::default_namespaced(control_plane.client()),
+            control_plane,
+            binary,
+        })
+    }
+
+    /// A pod as the API server stores it, with an entry for the template.
+    async fn pod(&self, more: &Value) -> anyhow::Result<Value> {
+        let mut pod = json!({
+            "metadata": {"name": "form", "labels": {"app": "train"}},
+            "spec": {
+                "restartPolicy": "Never",
+                "resourceClaims": [{"name": ENTRY, "resourceClaimTemplateName": TEMPLATE}],
+                "containers": [{
+                    "name": "main", "image": "registry.example/train", "args": ["--once"],
+                    "env": [{"name": "SHARD", "value": "1"}],
+                    "resources": {"claims": [{"name": ENTRY}]},
+                }],
+            },
+        });
+        for (field, value) in more.as_object().into_iter().flatten() {
+            pod["spec"][field] = value.clone();
+        }
+        let made = self
+            .pods
+            .create(&PostParams::default(), &serde_json::from_value(pod)?)
+            .await?;
+        self.control_plane.erase("pods").await?;
+        stored(&made)
+    }
+
+    /// A claim as the API server stores it, allocated by the scheduler and reserved for a pod.
+    async fn reserved_claim(&self) -> anyhow::Result<Value> {
+        let claim = json!({
+            "metadata": {
+                "name": "form",
+                "annotations": {ENTRY_ANNOTATION: ENTRY},
+                "finalizers": [FINALIZER],
+            },
+            "spec": spec(),
+        });
+        self.claims
+            .create(&PostParams::default(), &serde_json::from_value(claim)?)
+            .await?;
+        let status = json!({"status": {
+            "allocation": {"devices": {"results": [
+                {"request": ENTRY, "driver": "gpu.example", "pool": "node-1", "device": "gpu-0"},
+            ]}},
+            "reservedFor": [{"resource": "pods", "name": "form", "uid": "form"}],
+        }});
+        let reserved = self
+            .claims
+            .patch_status("form", &PatchParams::default(), &Patch::Merge(status))
+            .await?;
+        self.control_plane.erase("resourceclaims").await?;
+        stored(&reserved)
+    }
+
+    fn ours(&self) -> anyhow::Result<Process> {
+        contest::our_process(
+            &self.binary,
+            self.control_plane.kubeconfig(),
+            &["--kube-api-qps=0"],
+        )
+    }
+
+    fn theirs(&self) -> anyhow::Result<Process> {
+        contest::controller_manager(&self.control_plane, &[Start::CONTROLLER], &[])
+    }
+}
+
+impl Row for Start {
+    const CONTROLLER: &'static str = "resourceclaim-controller";
+
+    async fn reset(&self) -> anyhow::Result<()> {
+        self.bench.control_plane.erase("resourceclaims").await?;
+        Ok(self.bench.control_plane.store("pods", &self.waiting).await?)
+    }
+
+    async fn floor(&self) -> anyhow::Result<()> {
+        let (pods, claims) = (&self.bench.pods, &self.bench.claims);
+        send(&self.waiting, async |pod| {
+            let (pod, uid) = identity(pod)?;
+            let claim = json!({
+                "metadata": {
+                    "generateName": format!("{pod}-{ENTRY}-"),
+                    "labels": {"made-from": TEMPLATE},
+                    "annotations": {ENTRY_ANNOTATION: ENTRY},
+                    "ownerReferences":
+                        [{"apiVersion": "v1", "kind": "Pod", "name": pod, "uid": uid, "controller": true}],
+                },
+                "spec": spec(),
+            });
+            let claim = claims
+                .create(&PostParams::default(), &serde_json::from_value(claim)?)
+                .await?;
+            let status = Patch::Apply(json!({
+                "apiVersion": "v1", "kind": "Pod",
+                "metadata": {"name": pod, "uid": uid},
+                "status": {"resourceClaimStatuses":
+                    [{"name": ENTRY, "resourceClaimName": claim.metadata.name}]},
+            }));
+            let params = PatchParams::apply("floor").force();
+            pods.patch_status(pod, &params, &status).await?;
+            Ok(())
+        })
+        .await
+    }
+
+    fn ours(&self) -> anyhow::Result<Process> {
+        self.bench.ours()
+    }
+
+    fn theirs(&self) -> anyhow::Result<Process> {
+        self.bench.theirs()
+    }
+
+    async fn measure(&self, start: impl FnOnce() -> anyhow::Result<Process>) -> anyhow::Result<Figures> {
+        // Nobody else changes these pods.
+        let written = |change: &WatchEvent<_>| matches!(change, WatchEvent::Modified(_));
+        let start = async || start();
+        let (process, took, half) = watched(&self.bench.pods, WAITING, written, start).await?;
+        let figures = contest::finish(process, took, half).await?;
+        let claims = self
+            .bench
+            .claims
+            .list_metadata(&ListParams::default())
+            .await?
+            .items
+            .len();
+        ensure!(claims == WAITING, "{claims} claims for {WAITING} pods");
+        Ok(figures)
+    }
+}
+
+impl Finish {
+    async fn end_pods(&self) -> anyhow::Result<()> {
+        Ok(self.bench.control_plane.store("pods", &self.succeeded).await?)
+    }
+}
+
+impl Row for Finish {
+    const CONTROLLER: &'static str = Start::CONTROLLER;
+
+    async fn reset(&self) -> anyhow::Result<()> {
+        self.bench.control_plane.store("pods", &self.running).await?;
+        Ok(self
+            .bench
+            .control_plane
+            .store("resourceclaims", &self.reserved)
+            .await?)
+    }
+
+    async fn floor(&self) -> anyhow::Result<()> {
+        let claims = &self.bench.claims;
+        let release = send(&self.reserved, async |claim| {
+            let (claim, _) = identity(claim)?;
+            let params = PatchParams::default();
+            let free = Patch::Merge(json!({"status": {"reservedFor": null, "allocation": null}}));
+            claims.patch_status(claim, &params, &free).await?;
+            let unprotect = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+            claims.patch(claim, &params, &unprotect).await?;
+            claims.delete(claim, &DeleteParams::default()).await?;
+            Ok(())
+        });
+        // The pods end meanwhile, as they do for the others.
+        try_join(self.end_pods(), release).await?;
+        Ok(())
+    }
+
+    fn ours(&self) -> anyhow::Result<Process> {
+        self.bench.ours()
+    }
+
+    fn theirs(&self) -> anyhow::Result<Process> {
+        self.bench.theirs()
+    }
+
+    async fn measure(&self, start: impl FnOnce() -> anyhow::Result<Process>) -> anyhow::Result<Figures> {
+        let process = start()?;
+        contest::until_quiet(&process).await?;
+        let end = async || self.end_pods().await;
+        // A finalizer may keep a claim that is deleted already.
+        let gone = |change: &WatchEvent<_>| matches!(change, WatchEvent::Deleted(_));
+        let ((), took, half) = watched(&self.bench.claims, FINISHING, gone, end).await?;
+        contest::finish(process, took, half).await
+    }
+}
+
+/// What claims ask for.
+fn spec() -> Value {
+    json!({"devices": {"requests": [
+        {"name": ENTRY, "exactly": {"deviceClassName": "gpu.example", "count": 1}},
+    ]}})
+}
+
+/// `object` as it is in etcd.
+fn stored(object: &impl serde::Serialize) -> anyhow::Result<Value> {
+    let mut object = serde_json::to_value(object)?;
+    object["metadata"]["resourceVersion"].take();
+    Ok(object)
+}
+
+fn copy(form: &Value, kind: &str, number: usize) -> Value {
+    let mut object = form.clone();
+    // No two objects of a cluster have one uid.
+    let group = kind.len();
+    object["metadata"]["name"] = json!(name(kind, number));
+    object["metadata"]["uid"] = json!(format!("{group:08x}-0000-4000-8000-{number:012x}"));
+    object
+}
+
+fn name(kind: &str, number: usize) -> String {
+    format!("{kind}-{number:05}")
+}
+
+fn identity(object: &Value) -> anyhow::Result<(&str, &str)> {
+    let text = |field: &str| {
+        object["metadata"][field]
+            .as_str()
+            .context("an object has no identity")
+    };
+    Ok((text("name")?, text("uid")?))
+}

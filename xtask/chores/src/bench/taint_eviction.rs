@@ -1,0 +1,180 @@
+//! taint-eviction: 2,000 of 20,000 pods condemned at once, from the first taint until each is deleted; and
+//! 50,000 pods of which nothing is to be done.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
+use serde_json::{Value, json};
+use testkit::real::{ControlPlane, Options, Process};
+
+use super::contest::{self, Row, alternate, deletes, send, watched};
+use super::figures::{Bars, Figures, Results, median, median_time};
+use super::seed;
+
+const NODES: usize = 1_000;
+const PODS: usize = 20_000;
+/// Twenty pods on each.
+const TAINTED: usize = 100;
+const CONDEMNED: usize = 2_000;
+
+const NODES_AT_REST: usize = 5_000;
+const PODS_AT_REST: usize = 50_000;
+
+/// Without node-lifecycle-controller, which makes the index that it reads, the built-in loop evicts nothing.
+const THEIRS: [&str; 2] = ["taint-eviction-controller", "node-lifecycle-controller"];
+/// No kubelet reports here: nodes must not be taken for lost.
+const PATIENT: [&str; 3] = [
+    "--node-monitor-period=1h",
+    "--node-monitor-grace-period=24h",
+    "--node-startup-grace-period=24h",
+];
+
+struct Burst {
+    control_plane: ControlPlane,
+    binary: PathBuf,
+    nodes: Api<Node>,
+    pods: Api<Pod>,
+    /// The pods of the nodes that will be tainted, as they are written into etcd before each run.
+    condemned: Vec<Value>,
+}
+
+pub(super) async fn burst(runs: usize) -> anyhow::Result<()> {
+    let binary = xtask::command::release_binary(Burst::CONTROLLER)?;
+    let control_plane = ControlPlane::start(Options::default()).await?;
+    let tainted: Vec<String> = tainted().collect();
+    let condemned = seed::cluster(&control_plane, NODES, PODS, |pod| {
+        pod["spec"]["nodeName"]
+            .as_str()
+            .is_some_and(|node| tainted.iter().any(|tainted| tainted == node))
+    })
+    .await?;
+    anyhow::ensure!(
+        condemned.len() == CONDEMNED,
+        "{} pods are condemned",
+        condemned.len()
+    );
+    let row = Burst {
+        nodes: Api::all(control_plane.client()),
+        pods: Api::all(control_plane.client()),
+        control_plane,
+        binary,
+        condemned,
+    };
+    let results = alternate(&row, runs).await?;
+    results.print(
+        &format!("taint-eviction: {CONDEMNED} of {PODS} pods on {TAINTED} of {NODES} nodes tainted at once"),
+        Burst::CONTROLLER,
+    );
+    let mut bars = Bars::default();
+    results.within_floor(1.2, &mut bars);
+    let half = median(&results.ours, |run| run.half).unwrap_or_default();
+    bars.judge(
+        "half gone after at most 0.6 of the time",
+        half.div_duration_f64(median_time(&results.ours)) <= 0.6,
+    );
+    bars.verdict()
+}
+
+impl Burst {
+    async fn set_taints(&self, taints: &Value) -> anyhow::Result<()> {
+        let patch = Patch::Merge(json!({"spec": {"taints": taints}}));
+        send(tainted(), async |node| {
+            let params = PatchParams::default();
+            self.nodes.patch_metadata(&node, &params, &patch).await?;
+            Ok(())
+        })
+        .await
+    }
+}
+
+impl Row for Burst {
+    const CONTROLLER: &'static str = "taint-eviction-controller";
+
+    async fn reset(&self) -> anyhow::Result<()> {
+        self.set_taints(&Value::Null).await?;
+        Ok(self.control_plane.store("pods", &self.condemned).await?)
+    }
+
+    async fn floor(&self) -> anyhow::Result<()> {
+        send(&self.condemned, async |pod| {
+            let metadata = &pod["metadata"];
+            let text = |field: &str| metadata[field].as_str().context("a pod has no identity");
+            let (namespace, name, uid) = (text("namespace")?, text("name")?, text("uid")?);
+            let pods: Api<Pod> = Api::namespaced(self.control_plane.client(), namespace);
+            let patch = Patch::Strategic(json!({
+                "metadata": {"uid": uid},
+                "status": {"conditions": [{
+                    "type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager",
+                    "message": "Taint manager: deleting due to NoExecute taint",
+                    "lastTransitionTime": "2026-01-01T00:00:00Z",
+                }]},
+            }));
+            pods.patch_status(name, &PatchParams::default(), &patch).await?;
+            let delete = DeleteParams::default().preconditions(Preconditions {
+                uid: Some(uid.to_owned()),
+                resource_version: None,
+            });
+            pods.delete(name, &delete).await?;
+            Ok(())
+        })
+        .await
+    }
+
+    fn ours(&self) -> anyhow::Result<Process> {
+        contest::our_process(
+            &self.binary,
+            self.control_plane.kubeconfig(),
+            &["--kube-api-qps=0"],
+        )
+    }
+
+    fn theirs(&self) -> anyhow::Result<Process> {
+        contest::controller_manager(&self.control_plane, &THEIRS, &PATIENT)
+    }
+
+    async fn measure(&self, start: impl FnOnce() -> anyhow::Result<Process>) -> anyhow::Result<Figures> {
+        let process = start()?;
+        contest::until_quiet(&process).await?;
+        let taints = json!([{"key": "bench.example/leave", "effect": "NoExecute"}]);
+        let taint = async || self.set_taints(&taints).await;
+        let ((), took, half) = watched(&self.pods, CONDEMNED, deletes, taint).await?;
+        contest::finish(process, took, half).await
+    }
+}
+
+/// Memory and CPU time of reading 50,000 pods and 5,000 nodes; the time is that until it rests.
+pub(super) async fn at_rest(runs: usize) -> anyhow::Result<()> {
+    let binary = xtask::command::release_binary(Burst::CONTROLLER)?;
+    let control_plane = ControlPlane::start(Options::default()).await?;
+    seed::cluster(&control_plane, NODES_AT_REST, PODS_AT_REST, |_| false).await?;
+    let mut results = Results::default();
+    for _ in 0..runs {
+        let ours = contest::our_process(&binary, control_plane.kubeconfig(), &["--kube-api-qps=0"])?;
+        results.ours.push(resting(ours).await?);
+        let theirs = contest::controller_manager(&control_plane, &THEIRS, &PATIENT)?;
+        results.theirs.push(resting(theirs).await?);
+    }
+    results.print(
+        &format!("taint-eviction: {PODS_AT_REST} pods, {NODES_AT_REST} nodes, until at rest"),
+        Burst::CONTROLLER,
+    );
+    let mut bars = Bars::default();
+    results.within_memory(40, &mut bars);
+    results.within_cpu(8, &mut bars);
+    bars.verdict()
+}
+
+async fn resting(process: Process) -> anyhow::Result<Figures> {
+    let began = super::now();
+    contest::until_quiet(&process).await?;
+    let took = began.elapsed();
+    contest::finish(process, took, took).await
+}
+
+/// The nodes that are tainted.
+fn tainted() -> impl Iterator<Item = String> {
+    (1..=TAINTED).map(|number| format!("node-{number}"))
+}

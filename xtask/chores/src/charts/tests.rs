@@ -1,0 +1,291 @@
+//! What can be said of the charts without Helm; `tests/charts/` asks Helm and a real API server.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use super::*;
+use xtask::command;
+
+/// What each process tells about itself: Prometheus' own library, and Prometheus of its targets.
+const OF_EVERY_PROCESS: [&str; 3] = ["up", "process_cpu_seconds_total", "process_resident_memory_bytes"];
+
+#[test]
+fn the_charts_are_what_would_be_written() {
+    let check = Args {
+        check: true,
+        registry: None,
+    };
+    run(&check).unwrap();
+}
+
+#[test]
+fn a_chart_that_is_released_has_the_image_of_that_release_in_all_that_it_says() {
+    let files = files(Some("ghcr.io/somebody")).unwrap();
+    let text = |file: &str| files[&Path::new("ttl-controller").join(file)].as_str();
+    let image = "ghcr.io/somebody/ttl-controller";
+    assert!(text("values.yaml").contains(&format!("\n  repository: {image}\n")));
+    let schema: Value = serde_json::from_str(text("values.schema.json")).unwrap();
+    assert_eq!(
+        schema["properties"]["image"]["properties"]["repository"]["default"],
+        image
+    );
+    let readme = text("README.md");
+    assert!(readme.contains(&format!("| `image.repository` | string | `\"{image}\"` |")));
+    assert!(readme.contains("helm install ttl-controller oci://ghcr.io/somebody/charts/ttl-controller "));
+}
+
+#[test]
+fn every_controller_has_a_chart() {
+    let charts: BTreeSet<_> = charts().iter().map(|chart| chart.name.to_owned()).collect();
+    let crates = command::crates().unwrap();
+    let controllers = crates.iter().map(|folder| command::name(folder));
+    for controller in controllers.filter(|name| name.ends_with("-controller")) {
+        assert!(charts.contains(&controller), "{controller}");
+    }
+}
+
+#[test]
+fn the_templates_are_the_same_in_every_chart() {
+    let templates = |chart: &Chart| found(&root().join("charts").join(chart.name).join("templates")).unwrap();
+    let charts = charts();
+    let first = templates(&charts[0]);
+    assert!(first.contains_key(Path::new("deployment.yaml")));
+    for chart in &charts[1..] {
+        assert!(templates(chart) == first, "{} differs", chart.name);
+    }
+}
+
+#[test]
+fn what_differs_is_named() {
+    let files = |files: &[(&str, &str)]| {
+        let files = files
+            .iter()
+            .map(|(path, text)| (PathBuf::from(path), (*text).to_owned()));
+        files.collect::<BTreeMap<_, _>>()
+    };
+    let wanted = files(&[("a/same", "1"), ("a/changed", "2"), ("a/missing", "3")]);
+    let there = files(&[("a/same", "1"), ("a/changed", "0"), ("b/left-over", "4")]);
+    assert_eq!(
+        differences(&wanted, &there),
+        [
+            Path::new("a/changed"),
+            Path::new("a/missing"),
+            Path::new("b/left-over")
+        ]
+    );
+    assert!(differences(&wanted, &wanted).is_empty());
+}
+
+#[test]
+fn a_chart_takes_no_key_that_its_pods_set_themselves() {
+    let ttl = charts()
+        .into_iter()
+        .find(|chart| chart.name == "ttl-controller")
+        .unwrap();
+    let schema = values::Values::of(&ttl).unwrap().schema();
+    let config = &schema["properties"]["config"];
+    assert_eq!(config["additionalProperties"], false);
+    assert_eq!(config["properties"]["concurrentSyncs"]["default"], 5);
+    assert_eq!(config["properties"]["leaderElectIdentity"], Value::Null);
+    assert_eq!(config["properties"]["remove"], Value::Null);
+}
+
+#[test]
+fn types_are_named_in_words() {
+    for (schema, name) in [
+        (json!({"type": "integer"}), "integer"),
+        (json!({"type": "array"}), "list"),
+        (json!({"type": ["string", "null"]}), "string"),
+        (json!({"type": "string", "format": "go-duration"}), "duration"),
+        (json!({"enum": ["a", "b"]}), "`a` or `b`"),
+        (
+            json!({"anyOf": [{"oneOf": [{"const": "text"}, {"const": "json"}]}, {"type": "null"}]}),
+            "`text` or `json`",
+        ),
+    ] {
+        assert_eq!(values::type_name(&schema), name, "{schema}");
+    }
+}
+
+#[test]
+fn alerts_and_dashboards_ask_for_metrics_that_are_there() {
+    for chart in charts() {
+        let families = families(chart.name);
+        let mut asked = 0;
+        for expr in expressions(&chart) {
+            for metric in metrics(&expr) {
+                assert!(
+                    families.contains(&metric),
+                    "{}: no {metric} for {expr}",
+                    chart.name
+                );
+                asked += 1;
+            }
+        }
+        assert!(asked > 30, "{}: only {asked} found", chart.name);
+    }
+}
+
+#[test]
+fn metrics_are_found_in_expressions() {
+    let expr = "histogram_quantile(0.9, sum by (job, le) (rate(lag_seconds_bucket{job=\"by_x\"}[10m]))) > 10 \
+                and up == 1 unless on (job, instance) leader{name=~\"a|b\"} == 0";
+    assert_eq!(metrics(expr), ["lag_seconds", "up", "leader"]);
+}
+
+#[test]
+fn every_alert_says_what_to_do() {
+    let operations = fs::read_to_string(root().join("docs/operations.md")).unwrap();
+    for chart in charts() {
+        for alert in alerts::parsed(&alerts::rules(chart.name).unwrap()).unwrap() {
+            let runbook = &alert.annotations["runbook"];
+            let anchor = runbook.strip_prefix("docs/operations.md#").unwrap();
+            let heading = format!("\n#### {}\n", anchor.replace('-', " "));
+            let there = operations.to_lowercase().contains(&heading);
+            assert!(there, "{}: no heading for {runbook}", alert.name);
+        }
+    }
+}
+
+#[test]
+fn every_metric_is_explained() {
+    let operations = fs::read_to_string(root().join("docs/operations.md")).unwrap();
+    for controller in command::crates()
+        .unwrap()
+        .iter()
+        .map(|folder| command::name(folder))
+    {
+        if !controller.ends_with("-controller") {
+            continue;
+        }
+        for metric in families(&controller) {
+            let named = [format!("`{metric}`"), format!("`{metric}{{")];
+            let there = named.iter().any(|name| operations.contains(name)) || metric == "up";
+            assert!(
+                there,
+                "docs/operations.md does not explain {metric} of {controller}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_alerts_fire_for_their_faults() {
+    for chart in charts() {
+        let rules = root().join("charts").join(chart.name).join("files/alerts.yaml");
+        let tests = alert_tests(&chart);
+        let fires = |alert: &str| {
+            let cases = tests
+                .iter()
+                .flat_map(|test| test["alert_rule_test"].as_array().unwrap());
+            cases
+                .filter(|case| case["alertname"] == alert)
+                .any(|case| !case["exp_alerts"].as_array().unwrap().is_empty())
+        };
+        for alert in alerts::parsed(&alerts::rules(chart.name).unwrap()).unwrap() {
+            assert!(fires(&alert.name), "no test in which {} fires", alert.name);
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("tests.json");
+        let suite = json!({"rule_files": [&rules], "evaluation_interval": "1m", "tests": tests});
+        fs::write(&file, suite.to_string()).unwrap();
+        promtool(&["check", "rules"], &rules);
+        promtool(&["test", "rules"], &file);
+    }
+}
+
+/// Fails unless promtool is content with the file.
+fn promtool(args: &[&str], file: &Path) {
+    let output = match Command::new("promtool").args(args).arg(file).output() {
+        Ok(output) => output,
+        Err(error) if std::env::var("CI").is_err() => {
+            println!("left out: promtool, which comes with Debian's prometheus package ({error})");
+            return;
+        }
+        Err(error) => panic!("promtool comes with Debian's prometheus package: {error}"),
+    };
+    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {said}", file.display());
+}
+
+/// The tests of promtool for the alerts of `chart`: those for all charts and its own.
+fn alert_tests(chart: &Chart) -> Vec<Value> {
+    let mut tests = Vec::new();
+    for folder in ["", chart.name] {
+        let text = source(folder, "alerts.test.yaml").unwrap();
+        let mut file: Value = yaml(&alerts::filled_in(&text, chart.name)).unwrap();
+        tests.append(file["tests"].as_array_mut().unwrap());
+    }
+    for test in &mut tests {
+        test["interval"] = json!("1m");
+    }
+    tests
+}
+
+/// What the alerts and the dashboard of `chart` ask Prometheus.
+fn expressions(chart: &Chart) -> Vec<String> {
+    let rules: Value = yaml(&alerts::rules(chart.name).unwrap()).unwrap();
+    let rules = rules["groups"][0]["rules"].as_array().unwrap().clone();
+    let dashboard = dashboard::model(chart).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap().clone();
+    let targets = panels
+        .into_iter()
+        .flat_map(|panel| panel["targets"].as_array().unwrap().clone());
+    let with_expr = rules.into_iter().chain(targets);
+    with_expr
+        .map(|holder| holder["expr"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+/// The metric families in an expression of Prometheus.
+fn metrics(expr: &str) -> Vec<String> {
+    // What stands in braces and brackets, and after by and on, are labels and windows.
+    let mut bare = String::new();
+    let mut depth = 0;
+    for c in expr.chars() {
+        match c {
+            '{' | '[' => depth += 1,
+            '}' | ']' => depth -= 1,
+            _ if depth == 0 => bare.push(c),
+            _ => {}
+        }
+    }
+    for keyword in ["by (", "on ("] {
+        while let Some(start) = bare.find(keyword) {
+            let end = start + bare[start..].find(')').unwrap();
+            bare.replace_range(start..=end, " ");
+        }
+    }
+    let mut found = Vec::new();
+    let mut rest = bare.as_str();
+    while let Some(start) = rest.find(|c: char| c.is_ascii_alphabetic()) {
+        let word = &rest[start..];
+        let end = word
+            .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+            .unwrap_or(word.len());
+        let (word, after) = word.split_at(end);
+        rest = after;
+        let function = after.trim_start().starts_with('(');
+        if !function && !["and", "or", "unless"].contains(&word) {
+            let series = ["_bucket", "_count", "_sum"]
+                .iter()
+                .find_map(|suffix| word.strip_suffix(suffix));
+            found.push(series.unwrap_or(word).to_owned());
+        }
+    }
+    found
+}
+
+/// The metric families of a controller, by the snapshot of its `/metrics`.
+fn families(controller: &str) -> BTreeSet<String> {
+    let snapshots = root()
+        .join("crates")
+        .join(controller)
+        .join("tests/sync/snapshots");
+    let text = found(&snapshots).unwrap().into_values().collect::<String>();
+    let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+    let names = types.filter_map(|line| line.split(' ').next());
+    names.chain(OF_EVERY_PROCESS).map(str::to_owned).collect()
+}

@@ -1,0 +1,468 @@
+//! `cargo xtask verify-image`: images read back, unpacked, and run as a node runs them: in an otherwise empty root
+//! that is read-only, as UID 65532 without capabilities, with the service account of a pod.
+
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
+use kube::Api;
+use kube::api::PostParams;
+use oci_spec::image::Arch;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use testkit::real::{ControlPlane, Options, Process, eventually};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::read::{Image, Variant};
+use super::{FOLDER, Platform, USER};
+use xtask::command;
+
+/// What an image may take on a node.
+const LIMIT: u64 = 15 << 20;
+/// Within which a controller is ready, and has stopped.
+const SOON: Duration = Duration::from_secs(30);
+/// Where pods find their service account.
+const ACCOUNT: &str = "var/run/secrets/kubernetes.io/serviceaccount";
+const NAMESPACE: &str = "kube-system";
+/// A name of the API server that its certificate has, and that the root's `/etc/hosts` tells: the static C library
+/// looks names up, too.
+const SERVER: &str = "kubernetes.default.svc";
+/// Gives a process mounts of its own.
+const UNSHARE: &str = "/usr/bin/unshare";
+/// Enters the root `$1` and runs the rest there. By whole paths, because `PATH` is the image's.
+const ENTER: &str = "\
+root=$1
+shift
+/bin/mount --bind \"$root\" \"$root\"
+/bin/mount -o remount,bind,ro \"$root\"
+exec /usr/sbin/chroot --userspec=65532:65532 --groups=65532 \"$root\" \"$@\"";
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// OCI image layouts, as `cargo xtask image` writes them
+    #[arg(required = true, value_name = "TAR")]
+    images: Vec<PathBuf>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let images = args
+        .images
+        .iter()
+        .map(|path| Image::open(path))
+        .collect::<Result<Vec<_>>>()?;
+    let mut runnable = Vec::new();
+    for image in &images {
+        for variant in &image.variants {
+            let fixed = Fixed::check(image, variant)?;
+            println!("{fixed}");
+            if variant.arch.to_string() == Platform::host().arch() {
+                runnable.push((fixed, variant));
+            }
+        }
+    }
+    if runnable.is_empty() {
+        return left_out("none of them is for this machine");
+    }
+    match Privilege::find() {
+        Privilege::Ours => {
+            let runtime = tokio::runtime::Runtime::new().context("start a runtime")?;
+            runtime.block_on(run_all(&runnable))
+        }
+        Privilege::Sudo => again_as_root(args),
+        Privilege::Missing(why) => left_out(&why),
+    }
+}
+
+/// Who may change roots and mount.
+enum Privilege {
+    Ours,
+    /// Root, who does not ask for a password.
+    Sudo,
+    /// Nobody: why.
+    Missing(String),
+}
+
+impl Privilege {
+    fn find() -> Self {
+        let succeeds = |program: &str, args: &[&str]| {
+            let output = Command::new(program).args(args).output();
+            output.is_ok_and(|output| output.status.success())
+        };
+        let root = fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
+        if root && succeeds("unshare", &["--mount", "true"]) {
+            Self::Ours
+        } else if root {
+            Self::Missing("root may not mount anything here".to_owned())
+        } else if succeeds("sudo", &["-n", "unshare", "--mount", "true"]) {
+            Self::Sudo
+        } else {
+            Self::Missing("it needs root, and `sudo -n` is refused".to_owned())
+        }
+    }
+}
+
+fn again_as_root(args: &Args) -> Result<()> {
+    let program = std::env::current_exe().context("find this program")?;
+    let mut again = Command::new("sudo");
+    again
+        .args(["-n", "--preserve-env=CI,KUBEBUILDER_ASSETS"])
+        .arg(program);
+    command::run(again.arg("verify-image").args(&args.images))
+}
+
+fn left_out(why: &str) -> Result<()> {
+    if std::env::var("CI").is_ok_and(|ci| ci == "true") {
+        bail!("with CI=true the images must be run from an empty root: {why}");
+    }
+    println!("Left out: running the images from an otherwise empty root: {why}.");
+    Ok(())
+}
+
+/// What can be told of an image without running it, as it should be.
+struct Fixed {
+    name: String,
+    version: String,
+    revision: String,
+    arch: Arch,
+    entrypoint: Vec<String>,
+    env: Vec<String>,
+    /// In bytes, of the binary.
+    size: u64,
+    /// How many packages its SBOM lists.
+    parts: usize,
+}
+
+impl std::fmt::Display for Fixed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let kib = self.size >> 10;
+        write!(
+            f,
+            "{} {} linux/{}: {}.{} MiB, {} packages in its SBOM",
+            self.name,
+            self.version,
+            self.arch,
+            kib >> 10,
+            (kib & 1023) * 10 / 1024,
+            self.parts
+        )
+    }
+}
+
+impl Fixed {
+    fn check(image: &Image, variant: &Variant) -> Result<Self> {
+        let config = variant
+            .config
+            .config()
+            .as_ref()
+            .context("no configuration to run with")?;
+        let label = |name: &str| -> Result<String> {
+            let labels = config.labels().as_ref();
+            let value = labels.and_then(|labels| labels.get(&format!("org.opencontainers.image.{name}")));
+            Ok(value.with_context(|| format!("no label {name}"))?.clone())
+        };
+        let (name, version) = (label("title")?, label("version")?);
+        for label_name in ["description", "licenses", "created"] {
+            label(label_name)?;
+        }
+        ensure!(
+            image.reference == version,
+            "the layout calls it {}, its label {version}",
+            image.reference
+        );
+        ensure!(
+            config.user().as_deref() == Some(USER),
+            "it runs as {:?}",
+            config.user()
+        );
+        let entrypoint = config.entrypoint().clone().unwrap_or_default();
+        ensure!(
+            entrypoint == [format!("/{FOLDER}/{name}")],
+            "it runs {entrypoint:?}"
+        );
+        let size = only_the_binary(variant, &format!("{FOLDER}/{name}"))?;
+        ensure!(size < LIMIT, "{name} takes {size} bytes; it may take {LIMIT}");
+        let parts = variant.sbom["packages"]
+            .as_array()
+            .context("an SBOM without packages")?;
+        ensure!(
+            parts
+                .iter()
+                .any(|part| part["name"] == *name && part["versionInfo"] == *version),
+            "the SBOM is of something else"
+        );
+        Ok(Self {
+            name,
+            version,
+            revision: label("revision")?,
+            arch: variant.arch.clone(),
+            entrypoint,
+            env: config.env().clone().unwrap_or_default(),
+            size,
+            parts: parts.len(),
+        })
+    }
+}
+
+/// The size of the binary, once there is no other file and it is one for its platform.
+fn only_the_binary(variant: &Variant, path: &str) -> Result<u64> {
+    let mut files = Vec::new();
+    for entry in tar::Archive::new(variant.layer.as_slice()).entries()? {
+        let mut entry = entry?;
+        if entry.header().entry_type().is_dir() {
+            continue;
+        }
+        let mut start = [0; 20];
+        entry.read_exact(&mut start).context("read the head of a file")?;
+        files.push((entry.path()?.display().to_string(), entry.size(), start));
+    }
+    let [(found, size, start)] = files.as_slice() else {
+        bail!("it holds {} files instead of its binary alone", files.len());
+    };
+    ensure!(found == path, "it holds {found}, not {path}");
+    // The ELF header: its magic number, and e_machine.
+    let machine = match variant.arch {
+        Arch::Amd64 => 0x3e,
+        Arch::ARM64 => 0xb7,
+        _ => bail!("nothing is shipped for {}", variant.arch),
+    };
+    ensure!(
+        start.starts_with(b"\x7fELF") && start.ends_with(&[machine, 0]),
+        "{found} is no program for {}",
+        variant.arch
+    );
+    Ok(*size)
+}
+
+async fn run_all(images: &[(Fixed, &Variant)]) -> Result<()> {
+    let cluster = ControlPlane::start(Options::default()).await?;
+    for (fixed, variant) in images {
+        run_one(&cluster, fixed, variant)
+            .await
+            .with_context(|| format!("run {} from an empty root", fixed.name))?;
+        println!(
+            "{} was ready and stopped: UID 65532, no capabilities, an empty read-only root",
+            fixed.name
+        );
+    }
+    Ok(())
+}
+
+async fn run_one(cluster: &ControlPlane, fixed: &Fixed, variant: &Variant) -> Result<()> {
+    let root = Root::unpack(variant)?;
+    let version = root.ask(fixed, "--version")?;
+    let expected = format!("{} {} (commit {},", fixed.name, fixed.version, fixed.revision);
+    ensure!(version.starts_with(&expected), "--version says {version:?}");
+    let help = root.ask(fixed, "--help")?;
+    ensure!(help.contains("--dry-run"), "--help says {help:?}");
+
+    let port = root.join_cluster(cluster, &fixed.name).await?;
+    let mut env = fixed.environment();
+    env.extend([
+        ("KUBERNETES_SERVICE_HOST", SERVER),
+        ("KUBERNETES_SERVICE_PORT", &port),
+    ]);
+    let args = root.enter(fixed, "--http-bind-address=127.0.0.1:0");
+    let mut process = Process::spawn(Path::new(UNSHARE), &args, &env)?;
+    let outcome = eventually(SOON, "the controller is ready", async || {
+        if let Ok(Some(status)) = process.exited() {
+            return Some(Err(status));
+        }
+        let answer = get(&address(&process.log())?, "/readyz").await?;
+        answer.starts_with("HTTP/1.1 200 ").then_some(Ok(()))
+    });
+    match outcome.await {
+        Ok(Ok(())) => {}
+        Ok(Err(status)) => bail!("it ended with {status}:\n{}", process.log()),
+        Err(error) => bail!("{error}; it said:\n{}", process.log()),
+    }
+    confined(process.pid())?;
+    process.terminate()?;
+    let status = process.wait_exit(SOON).await?;
+    ensure!(status.success(), "it stopped with {status}:\n{}", process.log());
+    Ok(())
+}
+
+impl Fixed {
+    fn environment(&self) -> Vec<(&str, &str)> {
+        self.env
+            .iter()
+            .filter_map(|variable| variable.split_once('='))
+            .collect()
+    }
+}
+
+/// An image, unpacked.
+struct Root {
+    path: PathBuf,
+    // Removed on drop.
+    _folder: TempDir,
+}
+
+impl Root {
+    fn unpack(variant: &Variant) -> Result<Self> {
+        let folder = tempfile::tempdir().context("create a directory for the root")?;
+        // Below it, because only root may enter it.
+        let path = folder.path().join("root");
+        let mut layer = tar::Archive::new(variant.layer.as_slice());
+        layer.set_preserve_permissions(true);
+        layer.unpack(&path).context("unpack the layer")?;
+        Ok(Self {
+            path,
+            _folder: folder,
+        })
+    }
+
+    /// The arguments of `unshare` that run the image's entry point with `flag`.
+    fn enter(&self, fixed: &Fixed, flag: &str) -> Vec<String> {
+        let script = ["--mount", "/bin/sh", "-euc", ENTER, "enter"].map(str::to_owned);
+        let mut args = script.to_vec();
+        args.push(self.path.display().to_string());
+        args.extend(fixed.entrypoint.clone());
+        args.push(flag.to_owned());
+        args
+    }
+
+    /// What the entry point says to `flag`.
+    fn ask(&self, fixed: &Fixed, flag: &str) -> Result<String> {
+        let mut unshare = Command::new(UNSHARE);
+        unshare
+            .args(self.enter(fixed, flag))
+            .env_clear()
+            .envs(fixed.environment());
+        let output = unshare.output().context("start unshare")?;
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let complained = String::from_utf8_lossy(&output.stderr);
+        ensure!(
+            output.status.success(),
+            "{flag} ends with {}: {complained}",
+            output.status
+        );
+        Ok(said)
+    }
+
+    /// Lays down what a node mounts into a pod: a service account, who may do everything, and `/etc/hosts`. The
+    /// port of the API server.
+    async fn join_cluster(&self, cluster: &ControlPlane, name: &str) -> Result<String> {
+        let kubeconfig = cluster.service_account_kubeconfig(NAMESPACE, name).await?;
+        let binding = json!({
+            "metadata": {"name": name},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": NAMESPACE}],
+        });
+        let bindings = Api::<ClusterRoleBinding>::all(cluster.client());
+        bindings
+            .create(&PostParams::default(), &serde_json::from_value(binding)?)
+            .await
+            .context("give the service account rights")?;
+
+        let kubeconfig: Value =
+            serde_json::from_slice(&fs::read(kubeconfig)?).context("read the kubeconfig")?;
+        let text = |pointer: &str| {
+            let value = kubeconfig.pointer(pointer).and_then(Value::as_str);
+            value.with_context(|| format!("the kubeconfig has no {pointer}"))
+        };
+        let account = self.path.join(ACCOUNT);
+        fs::create_dir_all(&account)?;
+        fs::write(account.join("token"), text("/users/0/user/token")?)?;
+        fs::write(account.join("namespace"), NAMESPACE)?;
+        fs::copy(
+            text("/clusters/0/cluster/certificate-authority")?,
+            account.join("ca.crt"),
+        )?;
+        fs::create_dir_all(self.path.join("etc"))?;
+        fs::write(self.path.join("etc/hosts"), format!("127.0.0.1 {SERVER}\n"))?;
+        let server = text("/clusters/0/cluster/server")?;
+        let port = server.rsplit(':').next().context("a server without a port")?;
+        Ok(port.to_owned())
+    }
+}
+
+/// Of the admin server, as the log tells it.
+fn address(log: &str) -> Option<String> {
+    let mut lines = log
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    lines.find_map(|line| line["address"].as_str().map(str::to_owned))
+}
+
+async fn get(address: &str, path: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(address).await.ok()?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.ok()?;
+    Some(answer)
+}
+
+/// Whether the kernel, too, says that `pid` is nobody, on a root that it cannot write.
+fn confined(pid: u32) -> Result<()> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let field = |name: &str| {
+        let value = status
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        value.unwrap_or_default().split_whitespace().collect::<Vec<_>>()
+    };
+    ensure!(
+        field("Uid") == ["65532"; 4] && field("Gid") == ["65532"; 4],
+        "it runs as another user:\n{status}"
+    );
+    ensure!(
+        field("CapEff") == ["0000000000000000"],
+        "it has capabilities:\n{status}"
+    );
+    let mounts = fs::read_to_string(format!("/proc/{pid}/mountinfo"))?;
+    ensure!(read_only_root(&mounts), "its root is not read-only:\n{mounts}");
+    Ok(())
+}
+
+/// Whether the only mount is a read-only one at `/`.
+fn read_only_root(mounts: &str) -> bool {
+    let mut mounts = mounts.lines().map(|line| line.split(' ').skip(4));
+    let root = mounts.next().is_some_and(|mut fields| {
+        fields.next() == Some("/")
+            && fields
+                .next()
+                .is_some_and(|options| options.split(',').any(|option| option == "ro"))
+    });
+    root && mounts.next().is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::image::layout::tests::image;
+
+    #[test]
+    fn a_text_is_no_program_for_a_platform() {
+        let image = Image::read(&image(&[Platform::Amd64]).bytes).unwrap();
+        let error = Fixed::check(&image, &image.variants[0])
+            .err()
+            .unwrap()
+            .to_string();
+        assert_eq!(error, "usr/local/bin/ttl-controller is no program for amd64");
+    }
+
+    #[test]
+    fn a_root_is_read_only_when_its_one_mount_says_so() {
+        let read_only = "700 24 8:1 /tmp/root / ro,relatime - ext4 /dev/vda rw\n";
+        assert!(read_only_root(read_only));
+        assert!(!read_only_root(&read_only.replace("ro,", "rw,")));
+        let another = "701 700 0:5 / /tmp rw - tmpfs tmpfs rw\n";
+        assert!(!read_only_root(&format!("{read_only}{another}")));
+        assert!(!read_only_root(""));
+    }
+
+    #[test]
+    fn the_address_is_that_of_the_admin_server() {
+        let log = "not json\n{\"message\":\"serving\",\"address\":\"127.0.0.1:8080\"}\n";
+        assert_eq!(address(log).as_deref(), Some("127.0.0.1:8080"));
+        assert_eq!(address(""), None);
+    }
+}

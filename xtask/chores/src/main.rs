@@ -1,0 +1,58 @@
+//! The chores that need the controllers, a cluster or a large library. `cargo xtask <subcommand>` starts them.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a tool for a terminal: what it prints is its result"
+)]
+
+mod bench;
+mod charts;
+mod image;
+mod package;
+mod release;
+mod schema;
+mod screenshot;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(bin_name = "cargo xtask")]
+struct Args {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    Bench(bench::Args),
+    Charts(charts::Args),
+    Image(image::Args),
+    Release(release::Args),
+    Schema(schema::Args),
+    Screenshot(screenshot::Args),
+    VerifyImage(image::verify::Args),
+}
+
+fn main() -> ExitCode {
+    xtask::exit(match Args::parse().chore {
+        Chore::Bench(args) => bench::run(&args),
+        Chore::Charts(args) => charts::run(&args),
+        Chore::Image(args) => image::run(&args),
+        Chore::Release(args) => release::run(&args),
+        Chore::Schema(args) => schema::run(&args),
+        Chore::Screenshot(args) => screenshot::run(&args),
+        Chore::VerifyImage(args) => image::verify::run(&args),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        super::Args::command().debug_assert();
+    }
+}

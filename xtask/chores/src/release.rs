@@ -1,0 +1,219 @@
+//! `cargo xtask release`: what a tag releases.
+//!
+//! `ttl-controller-v0.2.0` is version 0.2.0 of ttl-controller alone: its crate, image and chart. The tag, the crate,
+//! the chart and the changelog must name the same version; each controller has its own.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use clap::Subcommand;
+use serde::Deserialize;
+
+use crate::package;
+use xtask::command::root;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    question: Question,
+}
+
+#[derive(Subcommand)]
+enum Question {
+    /// Whether tag, crate, chart and changelog name the same version; prints controller and version
+    Check(Tagged),
+    /// What changed, as the controller's changelog tells it
+    Notes(Tagged),
+}
+
+#[derive(clap::Args)]
+struct Tagged {
+    /// For example ttl-controller-v0.2.0
+    tag: String,
+}
+
+/// What is read of a chart.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Chart {
+    version: String,
+    app_version: String,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    match &args.question {
+        Question::Check(Tagged { tag }) => {
+            let (controller, version) = split(tag)?;
+            let package = package::find(&package::controllers()?, controller)?.clone();
+            check(root(), controller, version, &package.version)
+                .with_context(|| format!("{tag} cannot be released"))?;
+            // As the release workflow reads it.
+            println!("controller={controller}\nversion={version}");
+        }
+        Question::Notes(Tagged { tag }) => {
+            let (controller, version) = split(tag)?;
+            println!("{}", notes(root(), controller, version)?);
+        }
+    }
+    Ok(())
+}
+
+/// `ttl-controller-v0.2.0` → `ttl-controller`, `0.2.0`.
+fn split(tag: &str) -> Result<(&str, &str)> {
+    let parts = tag
+        .rsplit_once("-v")
+        .filter(|(_, version)| version.starts_with(|c: char| c.is_ascii_digit()));
+    parts.with_context(|| format!("{tag:?} is no tag of a release: <controller>-v<version>"))
+}
+
+fn check(root: &Path, controller: &str, version: &str, crate_version: &str) -> Result<()> {
+    ensure!(
+        !version.contains('+'),
+        "the tag of an image cannot hold the + of {version}"
+    );
+    ensure!(crate_version == version, "its crate has version {crate_version}");
+    let path = root.join("charts").join(controller).join("Chart.yaml");
+    let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
+    let chart: Chart =
+        serde_saphyr::from_str(&text).map_err(|error| anyhow::anyhow!("read {}: {error}", path.display()))?;
+    ensure!(
+        chart.version == version,
+        "its chart has version {}",
+        chart.version
+    );
+    ensure!(
+        chart.app_version == version,
+        "its chart installs version {}",
+        chart.app_version
+    );
+    notes(root, controller, version)?;
+    Ok(())
+}
+
+/// The section of `version` in the changelog, without its heading.
+fn notes(root: &Path, controller: &str, version: &str) -> Result<String> {
+    let path = root.join("crates").join(controller).join("CHANGELOG.md");
+    let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
+    let notes = section(&text, version).unwrap_or_default();
+    ensure!(
+        !notes.is_empty(),
+        "{} says nothing under `## {version}`",
+        path.display()
+    );
+    Ok(notes)
+}
+
+/// What stands below `## version`, behind which a date may stand.
+fn section(changelog: &str, version: &str) -> Option<String> {
+    let mut lines = changelog.lines();
+    lines.find(|line| {
+        let heading = line
+            .strip_prefix("## ")
+            .and_then(|heading| heading.split(' ').next());
+        heading == Some(version)
+    })?;
+    let body: Vec<_> = lines.take_while(|line| !line.starts_with("## ")).collect();
+    Some(body.join("\n").trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_names_a_controller_and_a_version() {
+        assert_eq!(
+            split("ttl-controller-v0.2.0").unwrap(),
+            ("ttl-controller", "0.2.0")
+        );
+        assert_eq!(
+            split("ttl-after-finished-controller-v1.0.0-rc.1").unwrap(),
+            ("ttl-after-finished-controller", "1.0.0-rc.1")
+        );
+        for wrong in [
+            "v0.2.0",
+            "ttl-controller",
+            "ttl-controller-0.2.0",
+            "ttl-controller-vnext",
+        ] {
+            assert!(split(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    /// A repository with a chart and a changelog of these versions.
+    fn repository(chart: &str, app: &str, changelog: &str) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        let charts = root.path().join("charts/ttl-controller");
+        let sources = root.path().join("crates/ttl-controller");
+        fs::create_dir_all(&charts).unwrap();
+        fs::create_dir_all(&sources).unwrap();
+        let chart =
+            format!("apiVersion: v2\nname: ttl-controller\nversion: {chart}\nappVersion: \"{app}\"\n");
+        fs::write(charts.join("Chart.yaml"), chart).unwrap();
+        let changelog =
+            format!("# Changelog\n\n## Unreleased\n\n- Next.\n\n## {changelog} - 2026-11-21\n\n- Works.\n");
+        fs::write(sources.join("CHANGELOG.md"), changelog).unwrap();
+        root
+    }
+
+    #[test]
+    fn what_a_tag_releases_has_one_version_everywhere() {
+        let check = |chart, app, changelog, crate_version| {
+            let root = repository(chart, app, changelog);
+            let outcome = check(root.path(), "ttl-controller", "0.2.0", crate_version);
+            outcome.map_err(|error| error.to_string().replace(&root.path().display().to_string(), ""))
+        };
+        assert_eq!(check("0.2.0", "0.2.0", "0.2.0", "0.2.0"), Ok(()));
+        let refused = |outcome: Result<(), String>| outcome.unwrap_err();
+        assert_eq!(
+            refused(check("0.2.0", "0.2.0", "0.2.0", "0.1.0")),
+            "its crate has version 0.1.0"
+        );
+        assert_eq!(
+            refused(check("0.1.0", "0.2.0", "0.2.0", "0.2.0")),
+            "its chart has version 0.1.0"
+        );
+        assert_eq!(
+            refused(check("0.2.0", "0.1.0", "0.2.0", "0.2.0")),
+            "its chart installs version 0.1.0"
+        );
+        assert_eq!(
+            refused(check("0.2.0", "0.2.0", "0.1.0", "0.2.0")),
+            "/crates/ttl-controller/CHANGELOG.md says nothing under `## 0.2.0`"
+        );
+    }
+
+    #[test]
+    fn a_version_that_an_image_cannot_have_is_not_released() {
+        let root = repository("0.2.0+1", "0.2.0+1", "0.2.0+1");
+        let refused = check(root.path(), "ttl-controller", "0.2.0+1", "0.2.0+1").unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "the tag of an image cannot hold the + of 0.2.0+1"
+        );
+    }
+
+    #[test]
+    fn every_controller_has_a_changelog_for_what_comes_next_or_is_there() {
+        for package in package::controllers().unwrap() {
+            let path = root().join("crates").join(&package.name).join("CHANGELOG.md");
+            let text =
+                fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            let sections = [section(&text, "Unreleased"), section(&text, &package.version)];
+            assert!(
+                sections.iter().flatten().any(|text| !text.is_empty()),
+                "{}",
+                package.name
+            );
+        }
+    }
+
+    #[test]
+    fn the_notes_are_the_section_of_the_version_alone() {
+        let text = "# Changelog\n\n## 0.2.0 - 2026-11-21\n\n### Fixed\n\n- This.\n\n## 0.1.0\n\n- That.\n";
+        assert_eq!(section(text, "0.2.0").as_deref(), Some("### Fixed\n\n- This."));
+        assert_eq!(section(text, "0.1.0").as_deref(), Some("- That."));
+        assert_eq!(section(text, "0.1"), None);
+    }
+}

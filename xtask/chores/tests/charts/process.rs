@@ -1,0 +1,97 @@
+//! What a pod of a chart runs, beside a real API server: the arguments and the environment of the Deployment, the file
+//! of the `ConfigMap`, the token of the `ServiceAccount`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use harness::Replica;
+use harness::chart::{Chart, NAMESPACE};
+use harness::rights::refused;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{ConfigMap, Container};
+use kube::Api;
+use tempfile::TempDir;
+use testkit::real::{AuditLevel, ControlPlane, Options, Process};
+
+use crate::support::{CHARTS, chart, helm, said};
+
+/// Where the pod finds its config.
+const MOUNTED: &str = "/etc/controller";
+pub(crate) const UID: &str = "the-uid-of-the-pod";
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a control plane: cargo xtask test"]
+async fn a_pod_of_each_chart_would_lead_and_be_ready_with_the_rights_that_it_has() {
+    let options = Options {
+        audit: Some(AuditLevel::Metadata),
+        ..Options::default()
+    };
+    let control_plane = ControlPlane::start(options).await.unwrap();
+    for name in CHARTS {
+        let kubeconfig = format!("--kubeconfig={}", control_plane.kubeconfig().display());
+        let set = "--set=config.kubeApiQps=75";
+        said(helm(&[
+            "install",
+            name,
+            &chart(name),
+            "-n",
+            NAMESPACE,
+            set,
+            &kubeconfig,
+        ]));
+        let token = Chart::of(name).installed(&control_plane).await;
+        let (replica, _mounted) = start(&control_plane, name, &token).await;
+        replica.until_leading().await;
+        replica.until_ready().await;
+        let (_, configuration) = replica.get("/configz").await;
+        assert!(configuration.contains("75"), "{configuration}");
+        let leases: Api<Lease> = Api::namespaced(control_plane.client(), NAMESPACE);
+        let holder = leases.get(name).await.unwrap().spec.unwrap().holder_identity;
+        assert_eq!(holder.as_deref(), Some(UID));
+        assert_eq!(replica.stop().await, Some(0));
+
+        assert_eq!(refused(&control_plane, name), []);
+    }
+}
+
+/// Starts what the container of the Deployment would; the folder is its config.
+pub(crate) async fn start(control_plane: &ControlPlane, name: &str, kubeconfig: &Path) -> (Replica, TempDir) {
+    let deployments: Api<Deployment> = Api::namespaced(control_plane.client(), NAMESPACE);
+    let deployment = deployments.get(name).await.unwrap();
+    let pod = deployment.spec.unwrap().template.spec.unwrap();
+    let container: Container = pod.containers.into_iter().next().unwrap();
+
+    let config_maps: Api<ConfigMap> = Api::namespaced(control_plane.client(), NAMESPACE);
+    let files = config_maps.get(name).await.unwrap().data.unwrap();
+    let mounted = tempfile::tempdir().unwrap();
+    for (file, text) in files {
+        fs::write(mounted.path().join(file), text).unwrap();
+    }
+    let mut args: Vec<String> = container.args.unwrap();
+    for arg in &mut args {
+        *arg = arg.replace(MOUNTED, &mounted.path().display().to_string());
+    }
+    args.push(format!("--kubeconfig={}", kubeconfig.display()));
+    args.push("--http-bind-address=127.0.0.1:0".to_owned());
+
+    let variables = container.env.unwrap();
+    let fields = variables.iter().map(|variable| {
+        let from = variable.value_from.as_ref().unwrap().field_ref.as_ref().unwrap();
+        assert_eq!(from.field_path, "metadata.uid");
+        (variable.name.as_str(), UID)
+    });
+    let process = Process::spawn(&binary(name), &args, &fields.collect::<Vec<_>>()).unwrap();
+    (Replica { process }, mounted)
+}
+
+/// A controller, built beside this test.
+fn binary(name: &str) -> PathBuf {
+    let binary = Path::new(env!("CARGO_BIN_EXE_chores")).with_file_name(name);
+    assert!(
+        binary.is_file(),
+        "`cargo build --workspace` builds {}",
+        binary.display()
+    );
+    binary
+}

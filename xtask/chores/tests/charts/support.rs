@@ -1,0 +1,95 @@
+//! Helm and kubectl, as they are typed.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use testkit::real::{ControlPlane, Options};
+
+pub(crate) const CHARTS: [&str; 5] = [
+    "disruption-controller",
+    "resourceclaim-controller",
+    "taint-eviction-controller",
+    "ttl-after-finished-controller",
+    "ttl-controller",
+];
+
+/// A real API server, which goes with it.
+pub(crate) struct Cluster {
+    _control_plane: ControlPlane,
+    /// Of its administrator.
+    pub(crate) kubeconfig: PathBuf,
+}
+
+impl Cluster {
+    pub(crate) async fn start() -> Self {
+        let control_plane = ControlPlane::start(Options::default()).await.unwrap();
+        Self {
+            kubeconfig: control_plane.kubeconfig().to_owned(),
+            _control_plane: control_plane,
+        }
+    }
+}
+
+/// The root of the workspace.
+pub(crate) fn root() -> &'static Path {
+    xtask::command::root()
+}
+
+/// The folder of a chart.
+pub(crate) fn chart(name: &str) -> String {
+    root().join("charts").join(name).display().to_string()
+}
+
+/// A file among the sources of the charts.
+pub(crate) fn source(path: &str) -> PathBuf {
+    root().join("xtask/charts").join(path)
+}
+
+/// The flag for values that switch everything on.
+pub(crate) fn everything() -> String {
+    format!("--values={}", source("everything.yaml").display())
+}
+
+/// What a command that succeeds prints.
+pub(crate) fn said(output: Output) -> String {
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success(),
+        "{errors}{}",
+        String::from_utf8_lossy(&output.stdout)
+    );
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// `helm` with these arguments, with nothing of the user's own.
+pub(crate) fn helm(args: &[&str]) -> Output {
+    let program = std::env::var_os("HELM").unwrap_or_else(|| OsString::from("helm"));
+    let home = tempfile::tempdir().unwrap();
+    let mut helm = Command::new(program);
+    for home_of in ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"] {
+        helm.env(home_of, home.path());
+    }
+    helm.args(args)
+        .output()
+        .expect("helm: `cargo xtask test` builds it")
+}
+
+/// `kubectl` with these arguments and this input.
+pub(crate) fn kubectl(kubeconfig: &Path, args: &[&str], input: &str) -> Output {
+    let mut kubectl = Command::new("kubectl");
+    kubectl.arg("--kubeconfig").arg(kubeconfig).args(args);
+    let piped = kubectl
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut running = piped.spawn().expect("kubectl is in the PATH");
+    let mut stdin = running.stdin.take().unwrap();
+    let input = input.to_owned();
+    let writer = std::thread::spawn(move || stdin.write_all(input.as_bytes()));
+    let output = running.wait_with_output().unwrap();
+    // It may end without reading all.
+    let _ = writer.join().unwrap();
+    output
+}
