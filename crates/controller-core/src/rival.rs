@@ -32,20 +32,6 @@ const WARN_EVERY: Duration = Duration::from_hours(1);
 /// Below this many objects, looking for old ones is not worth the time.
 const PRUNE_FROM: usize = 64;
 
-/// What to do about a value that somebody has replaced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// Write it again now.
-    Write,
-    /// Leave it for now.
-    BackOff {
-        /// How long from now until it may be written again; never zero.
-        wait: Duration,
-        /// True exactly once a contest: the moment to name the rival.
-        first: bool,
-    },
-}
-
 /// How long a contested object is left alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
@@ -139,23 +125,20 @@ impl<K: Clone + Ord> Contests<K> {
         record.is_some_and(|record| record.standing.is_some() && !record.is_settled(now))
     }
 
-    /// The caller is about to write again because somebody has replaced the value that it had written.
+    /// The caller would write again because somebody has replaced the value that it had written; [`Contests::wait`] tells
+    /// when it may. True exactly once a contest: the moment to name the rival.
     ///
     /// May be asked again and again about the same undoing, which counts once for each [`Contests::wrote`]. A write
     /// that had stood for so long that it was settled (see the table above) does not count.
-    pub fn undone(&mut self, pace: Pace, key: &K, now: Duration) -> Verdict {
+    pub fn undone(&mut self, pace: Pace, key: &K, now: Duration) -> bool {
         let Some(record) = self.records.get_mut(key) else {
-            return Verdict::Write;
+            return false;
         };
         if record.is_settled(now) {
             self.records.remove(key);
-            return Verdict::Write;
+            return false;
         }
-        let first = record.standing.take().is_some() && record.contest.strike(pace, now);
-        match self.wait(key, now) {
-            Some(wait) => Verdict::BackOff { wait, first },
-            None => Verdict::Write,
-        }
+        record.standing.take().is_some() && record.contest.strike(pace, now)
     }
 
     /// How long from now a contested object is left alone; never zero.
@@ -259,6 +242,13 @@ mod tests {
 
     const MIN: u64 = 60;
 
+    /// What a caller may do about a value that somebody has replaced.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Verdict {
+        Write,
+        BackOff { wait: Duration, first: bool },
+    }
+
     /// What is remembered of one object, with time in seconds.
     #[derive(Default)]
     struct Bench {
@@ -277,7 +267,11 @@ mod tests {
 
         fn undone_at(&mut self, pace: Pace, seconds: u64) -> Verdict {
             self.counted += u64::from(self.rivals.stands(&"node-1", at(seconds)));
-            self.rivals.undone(pace, &"node-1", at(seconds))
+            let first = self.rivals.undone(pace, &"node-1", at(seconds));
+            match self.rivals.wait(&"node-1", at(seconds)) {
+                Some(wait) => Verdict::BackOff { wait, first },
+                None => Verdict::Write,
+            }
         }
 
         /// Writes at `seconds` and is undone in the same second.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use controller_core::controller::{Context, Outcome};
 use controller_core::meta::ObjectKey;
-use controller_core::rival::{Pace, Verdict};
+use controller_core::rival::Pace;
 
 use crate::DisruptionController;
 use crate::events::{Event, Seen};
@@ -51,9 +51,9 @@ pub(crate) fn outcome(cx: &mut Context<'_, DisruptionController>, write: &Status
 
 /// Another writer has undone the status of a budget: it is named once.
 pub(crate) fn undone(cx: &mut Context<'_, DisruptionController>, key: &ObjectKey) {
-    let verdict = cx.memory.rivals.undone(Pace::default(), key, cx.now.uptime);
+    let is_first = cx.memory.rivals.undone(Pace::default(), key, cx.now.uptime);
     cx.out.record(Event::Undone);
-    let (Verdict::BackOff { first: true, .. }, Some(budget)) = (verdict, cx.memory.budget(key)) else {
+    let (true, Some(budget)) = (is_first, cx.memory.budget(key)) else {
         return;
     };
     let pdb = Arc::clone(&budget.pdb);

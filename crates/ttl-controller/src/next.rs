@@ -10,7 +10,7 @@ use controller_core::controller::{
 use controller_core::events::Recorder;
 use controller_core::informer::{Freshness, Store};
 use controller_core::meta::ObjectKey;
-use controller_core::rival::{Pace, Verdict};
+use controller_core::rival::Pace;
 use prometheus::Registry;
 
 use crate::decide::{Plan, plan};
@@ -100,9 +100,8 @@ impl Controller for TtlController {
                 cx.out.record(Event::Removed(cx.memory.written.len()));
             }
             Learnt::Noted(Note::Undone(node)) => {
-                let verdict = cx.memory.rivals.undone(Pace::default(), &node, cx.now.uptime);
                 cx.out.record(Event::Undone);
-                if let Verdict::BackOff { first: true, .. } = verdict {
+                if cx.memory.rivals.undone(Pace::default(), &node, cx.now.uptime) {
                     cx.memory.unnamed.insert(node);
                 }
             }

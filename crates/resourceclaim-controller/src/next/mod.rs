@@ -36,7 +36,7 @@ use controller_core::controller::{
 };
 use controller_core::events::Recorder;
 use controller_core::meta::{ObjectKey, Uid};
-use controller_core::rival::{Pace, Verdict};
+use controller_core::rival::Pace;
 use prometheus::Registry;
 
 use crate::decide::{ClaimantKind, Gates, UNSHOWN_TTL};
@@ -229,7 +229,7 @@ fn learn_note(cx: &mut Context<'_, ResourceClaimController>, note: Note) {
                 WriteKey::Recorded { .. } | WriteKey::Deleted { .. } => Pace::default(),
             };
             cx.out.record(Event::Undone);
-            if let Verdict::BackOff { first: true, .. } = memory.rivals.undone(pace, &contested.write, now) {
+            if memory.rivals.undone(pace, &contested.write, now) {
                 memory.unnamed.insert(contested);
             }
         }
