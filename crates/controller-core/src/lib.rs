@@ -1,24 +1,17 @@
-//! What the five controllers share, one contract a module:
+//! What the five controllers share.
 //!
-//! | module | contract | rules |
-//! |---|---|---|
-//! | [`clock`] | wall time and timers from one source | CORE-15 |
-//! | [`tasks`], [`shutdown`] | supervised tasks; drain, then abort | CORE-8, CORE-11 |
-//! | [`workqueue`] | `workqueue_*`; the token bucket | CORE-1, CORE-9 |
-//! | [`controller`] | a controller as a value, and the loop that runs it | CORE-1, CORE-2, CORE-4, CORE-5, CORE-14 |
-//! | [`informer`] | list/watch source → trimmed views → store, indexes, handlers | CORE-3, CORE-4 |
-//! | [`api`] | client, timeouts, client-side limits, error classes | CORE-5, CORE-13 |
-//! | [`leader`] | the lease rule and its runner; no write outside a term | CORE-6 |
-//! | [`rival`] | another writer that keeps undoing ours | CORE-17 |
-//! | [`events`] | best-effort recorder | CORE-7 |
-//! | [`tls_files`] | a certificate and its key, read again when their files change | CORE-8, CORE-13 |
-//! | [`admin`], [`readiness`] | `/metrics`, `/livez`, `/readyz`, …; readiness handles | CORE-8 |
-//! | [`metrics`], [`telemetry`] | registry and process metrics; logs | CORE-9, CORE-10 |
-//! | [`args`], [`config`] | one struct gives flags, environment, file and schema | CORE-18 |
-//! | [`runtime`] | assembles all of the above | CORE-11, CORE-12, CORE-14 |
-//! | [`error`], [`meta`], [`said`] | chain printer; object keys, uids, owner references; what was said lately | |
+//! | module | holds |
+//! |---|---|
+//! | [`controller`] | a controller as a value, and the loop that runs it: start here |
+//! | [`informer`] | list and watch, trimmed views, the store with its indexes and our own writes |
+//! | [`api`], [`leader`], [`rival`] | requests, limits and error classes; the Lease; writers that undo our writes |
+//! | [`events`], [`metrics`], [`telemetry`], [`workqueue`] | events; metrics; logs; `workqueue_*` and the token bucket |
+//! | [`admin`], [`readiness`], [`tls_files`] | `/metrics`, `/livez`, `/readyz` and their certificates |
+//! | [`args`], [`config`] | one struct gives flags, environment variables, file and schema |
+//! | [`runtime`], [`tasks`], [`shutdown`] | starts all of this, watches over its tasks, and ends it |
+//! | [`clock`], [`error`], [`meta`], [`said`] | time; error chains; names, uids and owners; what was said lately |
 //!
-//! The rules that this crate holds (`cargo xtask rules` checks the names):
+//! Its rules; `cargo xtask rules` checks the names:
 //!
 //! | rule | code | tests |
 //! |---|---|---|
