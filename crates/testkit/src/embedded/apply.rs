@@ -3,7 +3,6 @@
 
 use serde_json::Value;
 
-use super::body::FieldValidation;
 use super::failure::Failure;
 use super::managed_fields::Part;
 use super::managed_fields::apply::Application;
@@ -15,8 +14,7 @@ use super::write::{Ownership, Write};
 impl Write<'_> {
     /// Applies an object; says whether that created it.
     pub(super) fn apply(self, patch: Patch) -> Result<(Stored, bool), Failure> {
-        let wanted = patch.parsed.value;
-        let duplicates = patch.parsed.duplicates;
+        let wanted = patch.content;
         if !wanted.is_object() {
             return Err(PatchKind::Apply.misshapen(&wanted));
         }
@@ -40,13 +38,7 @@ impl Write<'_> {
         };
         let live = current.as_ref().map(|current| &current.object);
         let mut object = application.apply(live, &wanted)?;
-        if self.reading.validation == FieldValidation::Strict && !duplicates.is_empty() {
-            let list = duplicates.join(", ");
-            return Err(Failure::bad_request(format!(
-                "error strict decoding YAML: {list}"
-            )));
-        }
-        self.decode_patched(&mut object, &duplicates)?;
+        self.decode_patched(&mut object)?;
         if let Some(current) = current {
             self.check_identity(&object)?;
             return Ok((self.replace(current, object, Ownership::Applied)?, false));

@@ -4,8 +4,8 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 
 use super::access::User;
-use super::body::{self, Parsed, Reading};
 use super::course::Bent;
+use super::deletion::DeleteOptions;
 use super::failure::Failure;
 use super::options::Parameters;
 use super::patch::{Patch, PatchKind};
@@ -30,7 +30,6 @@ pub(super) struct Call {
     pub(super) content_type: String,
     pub(super) body: Bytes,
     pub(super) bent: Bent,
-    pub(super) reading: Reading,
 }
 
 impl Call {
@@ -64,11 +63,6 @@ impl Call {
             .is_some_and(|media| media.trim() == wanted)
     }
 
-    /// Whether the patch is a server-side apply.
-    pub(super) fn is_apply(&self) -> bool {
-        self.content_type.starts_with("application/apply-patch+")
-    }
-
     /// Refuses a body that is longer than the API server reads.
     pub(super) fn check_size(&self) -> Result<(), Failure> {
         if self.body.len() > BODY_LIMIT {
@@ -78,7 +72,7 @@ impl Call {
     }
 
     /// The object in the body of a create or an update.
-    pub(super) fn object(&self) -> Result<Parsed, Failure> {
+    pub(super) fn object(&self) -> Result<Value, Failure> {
         if !self.content_type.is_empty() && !self.has_content_type("application/json") {
             return Err(Failure::unsupported_body());
         }
@@ -89,29 +83,36 @@ impl Call {
                 self.resource.kind
             ))
         };
-        let mut parsed = body::json(&self.body).map_err(|error| unrecognized(&error.to_string()))?;
-        let is_text = |field: &str| parsed.value.get(field).is_none_or(Value::is_string);
-        match &parsed.value {
-            Value::Null => parsed.value = Value::Object(Map::new()),
-            Value::Object(_) if is_text("kind") && is_text("apiVersion") => {}
-            _ => return Err(unrecognized("json: cannot unmarshal")),
+        let object: Value =
+            serde_json::from_slice(&self.body).map_err(|error| unrecognized(&error.to_string()))?;
+        let is_text = |field: &str| object.get(field).is_none_or(Value::is_string);
+        match object {
+            Value::Null => Ok(Value::Object(Map::new())),
+            Value::Object(_) if is_text("kind") && is_text("apiVersion") => Ok(object),
+            _ => Err(unrecognized("json: cannot unmarshal")),
         }
-        Ok(parsed)
+    }
+
+    /// What a delete says in its body.
+    pub(super) fn delete_options(&self) -> Result<DeleteOptions, Failure> {
+        if self.body.is_empty() {
+            return Ok(DeleteOptions::default());
+        }
+        let options = serde_json::from_slice(&self.body).map_err(|error| {
+            Failure::bad_request(format!("couldn't get version/kind; json parse error: {error}"))
+        })?;
+        DeleteOptions::from_json(options)
     }
 
     /// The patch in the body.
     pub(super) fn patch(&self) -> Result<Patch, Failure> {
         let media = self.content_type.split(';').next().unwrap_or_default().trim();
         let kind = PatchKind::of(media).ok_or_else(Failure::unsupported_patch)?;
-        let parsed = if kind == PatchKind::Apply {
-            body::yaml(&self.body)
-        } else {
-            body::json(&self.body)
-        };
-        let parsed = parsed.map_err(|error| kind.unreadable(&error.to_string()))?;
+        let content =
+            serde_json::from_slice(&self.body).map_err(|error| kind.unreadable(&error.to_string()))?;
         Ok(Patch {
             kind,
-            parsed,
+            content,
             force: self.query.flag("force"),
         })
     }

@@ -29,7 +29,7 @@ impl Write<'_> {
     /// Evicts a pod. `eviction` is a `policy/v1` Eviction.
     pub(super) fn evict(mut self, eviction: &Value) -> Result<(), Failure> {
         self.check_eviction(eviction)?;
-        let mut options = DeleteOptions::from_json(&eviction["deleteOptions"])?;
+        let mut options = DeleteOptions::from_json(eviction["deleteOptions"].clone())?;
         options.dry_run |= self.dry_run;
         let pod = self.current()?;
         let may_ignore_budget = is_over(&pod.object) || text(&pod.object["status"], "phase") == "Pending";
@@ -144,7 +144,7 @@ impl Write<'_> {
         }
         budget["status"]["disruptedPods"][self.name] = json!(self.writer.now);
         self.servers_own(&POD_DISRUPTION_BUDGETS, &name, Part::Status)
-            .update(budget.into())?;
+            .update(budget)?;
         Ok(())
     }
 

@@ -26,7 +26,6 @@ mod access;
 mod actors;
 mod apply;
 mod binding;
-mod body;
 mod call;
 mod checks;
 mod clock;
@@ -64,12 +63,10 @@ mod server;
 mod signal;
 mod store;
 mod subresources;
-mod tokens;
 mod validation;
 mod view;
 mod watch;
 mod write;
-mod write_options;
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -77,7 +74,6 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use body::{Parsed, Reading};
 use clock::Clock;
 use deletion::DeleteOptions;
 use managed_fields::{Part, Writer};
@@ -86,7 +82,7 @@ use store::Store;
 use write::{Origin, Write};
 
 pub use access::User;
-pub use actors::{Acting, Actors, FINISH, KubeletOptions, STOPPED};
+pub use actors::{Acting, Actors, KubeletOptions};
 pub use door::Door;
 pub use failure::Failure;
 pub use faults::{Fault, Rule};
@@ -269,9 +265,7 @@ impl Server {
             .as_str()
             .unwrap_or("default")
             .to_owned();
-        let stored = self.writing(resource, &namespace, "", |write| {
-            write.create(Parsed::from(object))
-        })?;
+        let stored = self.writing(resource, &namespace, "", |write| write.create(object))?;
         Ok(write::served(resource, &stored))
     }
 
@@ -307,9 +301,7 @@ impl Server {
             .get(resource, namespace, name)
             .ok_or_else(|| Failure::not_found(resource, name))?;
         edit(&mut object);
-        let stored = self.writing(resource, namespace, name, |write| {
-            write.update(Parsed::from(object))
-        })?;
+        let stored = self.writing(resource, namespace, name, |write| write.update(object))?;
         Ok(write::served(resource, &stored))
     }
 
@@ -319,9 +311,6 @@ impl Server {
         self.writing(resource, namespace, name, |write| {
             write.delete(&DeleteOptions::at_once())
         })?;
-        if resource.is(&NAMESPACES) {
-            actors::end_namespaces(&self.shared);
-        }
         Ok(())
     }
 
@@ -393,7 +382,6 @@ impl Server {
                 origin: Origin::Test,
                 part: Part::Whole,
                 dry_run: false,
-                reading: &Reading::default(),
                 requester: None,
             })
         })

@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::extract::Query;
 use http::Uri;
 
-use super::failure::{Cause, Failure};
+use super::failure::Failure;
 use super::resource::Resource;
 use super::selector::{FieldSelector, LabelSelector};
 
@@ -64,12 +64,6 @@ impl Parameters {
         self.has(name) && value != "0" && !value.eq_ignore_ascii_case("false")
     }
 
-    /// All values of a parameter.
-    pub(super) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
-        let of_name = move |(key, _): &&(String, String)| key == name;
-        self.0.iter().filter(of_name).map(|(_, value)| value.as_str())
-    }
-
     pub(super) fn has(&self, name: &str) -> bool {
         self.0.iter().any(|(key, _)| key == name)
     }
@@ -91,7 +85,6 @@ impl Parameters {
 
 impl ListOptions {
     pub(super) fn parse(resource: &Resource, query: &Parameters, watch: bool) -> Result<Self, Failure> {
-        check_combination(query, watch)?;
         let version_match = match query.get("resourceVersionMatch") {
             "Exact" => Some(VersionMatch::Exact),
             "NotOlderThan" => Some(VersionMatch::NotOlderThan),
@@ -180,65 +173,4 @@ fn version(text: &str, single: bool) -> Result<Option<u64>, Failure> {
             Failure::bad_request(format!("invalid resource version: {message}"))
         }
     })
-}
-
-/// Refuses parameters that contradict each other, in the API server's words (apimachinery
-/// `apis/meta/internalversion/validation`).
-fn check_combination(query: &Parameters, watch: bool) -> Result<(), Failure> {
-    const MATCH: &str = "resourceVersionMatch";
-    let version = query.get("resourceVersion");
-    let matching = query.get(MATCH);
-    let initial_events = query.has("sendInitialEvents");
-    let mut causes = Vec::new();
-    let mut forbid = |field: &'static str, why: &str| causes.push(Cause::forbidden(field, why));
-    if watch && initial_events && matching != "NotOlderThan" {
-        forbid(
-            MATCH,
-            "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-        );
-    }
-    if !matching.is_empty() {
-        if watch && !initial_events {
-            forbid(
-                MATCH,
-                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-            );
-        }
-        if !watch && version.is_empty() {
-            forbid(
-                MATCH,
-                "resourceVersionMatch is forbidden unless resourceVersion is provided",
-            );
-        }
-        if !query.get("continue").is_empty() {
-            forbid(
-                MATCH,
-                "resourceVersionMatch is forbidden when continue is provided",
-            );
-        }
-        let supported: &[&str] = if watch {
-            &["NotOlderThan"]
-        } else {
-            &["Exact", "NotOlderThan", ""]
-        };
-        if !supported.contains(&matching) {
-            causes.push(Cause::not_supported(MATCH, &format!("\"{matching}\""), supported));
-        } else if matching == "Exact" && version == "0" {
-            causes.push(Cause::forbidden(
-                MATCH,
-                "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
-            ));
-        }
-    }
-    if initial_events && !watch {
-        causes.push(Cause::forbidden(
-            "sendInitialEvents",
-            "sendInitialEvents is forbidden for list",
-        ));
-    }
-    if causes.is_empty() {
-        Ok(())
-    } else {
-        Err(Failure::bad_options("ListOptions", &causes))
-    }
 }

@@ -2,14 +2,13 @@
 
 use serde_json::Value;
 
-use super::body::Parsed;
 use super::failure::Failure;
 
 /// A patch and how it is to be read.
 #[derive(Debug)]
 pub(super) struct Patch {
     pub(super) kind: PatchKind,
-    pub(super) parsed: Parsed,
+    pub(super) content: Value,
     /// Whether an apply takes what others own.
     pub(super) force: bool,
 }

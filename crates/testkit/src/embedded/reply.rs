@@ -17,28 +17,13 @@ pub type Body = UnsyncBoxBody<Bytes, io::Error>;
 
 /// JSON in one piece.
 pub(super) fn answer(code: StatusCode, body: Bytes) -> Response<Body> {
-    answer_as(code, "application/json", body)
-}
-
-/// JSON in one piece, of a media type that says more about it.
-pub(super) fn answer_as(code: StatusCode, media: &'static str, body: Bytes) -> Response<Body> {
-    respond(code, media, whole(body))
+    respond(code, "application/json", whole(body))
 }
 
 /// JSON frame by frame.
 pub(super) fn streamed(frames: impl Stream<Item = io::Result<Bytes>> + Send + 'static) -> Response<Body> {
     let body = StreamBody::new(frames.map_ok(Frame::data));
     respond(StatusCode::OK, "application/json", body.boxed_unsync())
-}
-
-/// Adds a `Warning` header for each text.
-pub(super) fn warning(mut response: Response<Body>, texts: &[String]) -> Response<Body> {
-    for text in texts {
-        if let Ok(value) = HeaderValue::from_str(&format!("299 - {text:?}")) {
-            response.headers_mut().append(header::WARNING, value);
-        }
-    }
-    response
 }
 
 /// A refusal, with `Retry-After` where it asks the client to wait.

@@ -1,6 +1,5 @@
 //! The record of what clients asked for.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
 use std::time::Duration;
@@ -114,32 +113,28 @@ impl Request {
             served: None,
             code: None,
         };
-        let follows = request.read_path(&decoded(uri.path()));
+        request.read_path(uri.path());
         request.verb = match *method {
             Method::POST => Verb::Create,
             Method::PUT => Verb::Update,
             Method::PATCH => Verb::Patch,
             Method::DELETE if request.name.is_empty() => Verb::DeleteCollection,
             Method::DELETE => Verb::Delete,
-            _ if follows || (watch && request.name.is_empty()) => Verb::Watch,
+            _ if watch && request.name.is_empty() => Verb::Watch,
             _ if request.name.is_empty() => Verb::List,
             _ => Verb::Get,
         };
         request
     }
 
-    /// Takes a path apart; true for the old form of a watch, `/api/v1/watch/…`.
-    fn read_path(&mut self, path: &str) -> bool {
+    /// Takes a path apart.
+    fn read_path(&mut self, path: &str) {
         let inner = path.strip_prefix('/').unwrap_or(path);
         let parts: Vec<&str> = inner.trim_end_matches('/').split('/').collect();
         let (group, version, rest) = match parts.as_slice() {
             ["api", version, rest @ ..] => ("", *version, rest),
             ["apis", group, version, rest @ ..] => (*group, *version, rest),
             _ => ("", "", &[] as &[&str]),
-        };
-        let (follows, rest) = match rest {
-            ["watch", rest @ ..] if !rest.is_empty() => (true, rest),
-            _ => (false, rest),
         };
         let (namespace, resource, name, subresource) = match *rest {
             ["namespaces", namespace, resource, name, subresource] if !is_of_namespace(resource) => {
@@ -162,30 +157,7 @@ impl Request {
         resource.clone_into(&mut self.resource);
         name.clone_into(&mut self.name);
         subresource.clone_into(&mut self.subresource);
-        follows
     }
-}
-
-/// A path without percent-encoding.
-fn decoded(path: &str) -> Cow<'_, str> {
-    if !path.contains('%') {
-        return Cow::Borrowed(path);
-    }
-    let mut bytes = Vec::with_capacity(path.len());
-    let mut rest = path.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let code = after
-            .get(..2)
-            .filter(|_| *first == b'%')
-            .and_then(|digits| std::str::from_utf8(digits).ok())
-            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        bytes.push(code.unwrap_or(*first));
-        rest = match code {
-            Some(_) => after.get(2..).unwrap_or_default(),
-            None => after,
-        };
-    }
-    Cow::Owned(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// Subresources of the namespace itself share the place of its resources.

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,14 +12,13 @@ use parking_lot::{Mutex, RwLock};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::Server;
-use super::access::{Access, Requester, review};
-use super::body::Reading;
+use super::access::{Access, Requester};
 use super::call::Call;
 use super::clock::Clock;
 use super::connections::{self, Connections, Since};
 use super::course::{self, After, Before, Bent, Course};
 use super::definitions::Definitions;
-use super::discovery::Visit;
+use super::discovery;
 use super::failure::Failure;
 use super::faults::Faults;
 use super::list::{self, Page};
@@ -31,14 +29,12 @@ use super::protobuf;
 use super::reply::{self, Body, answer, refused, streamed};
 use super::request::{Request, Verb};
 use super::resource::table::NAMESPACES;
-use super::resource::{Action, Resource, SERVED, Target};
+use super::resource::{Resource, SERVED, Target};
 use super::signal::Signal;
 use super::store::Store;
-use super::tokens::Tokens;
 use super::view::View;
 use super::watch::Watching;
 use super::write::{Origin, Write};
-use super::write_options;
 
 /// How long a request waits for a version that is yet to come.
 const VERSION_WAIT: Duration = Duration::from_secs(3);
@@ -64,10 +60,6 @@ pub(super) struct Shared {
     pub(super) connections: Signal<Connections>,
     pub(super) access: Mutex<Access>,
     pub(super) definitions: Mutex<Definitions>,
-    /// Tokens of service accounts.
-    pub(super) tokens: Mutex<Tokens>,
-    /// Whether the first deleted namespace is to start their controller.
-    pub(super) ends_namespaces: AtomicBool,
 }
 
 impl Drop for Shared {
@@ -99,8 +91,6 @@ impl Shared {
             connections: Signal::default(),
             access: Mutex::default(),
             definitions: Mutex::default(),
-            tokens: Mutex::default(),
-            ends_namespaces: AtomicBool::new(true),
         }
     }
 
@@ -221,12 +211,7 @@ impl Shared {
             Err(failure) => return refused(&failure),
         };
         if request.resource.is_empty() || request.version.is_empty() {
-            return Visit::of(head, &query).answer(&self.served.read());
-        }
-        if let Some(review) = review::asked_for(&request) {
-            return self
-                .review(review, &request, &user)
-                .unwrap_or_else(|failure| refused(&failure));
+            return discovery::answer(head.uri.path(), &self.served.read());
         }
         let (resource, target) = match self.route(&head.method, &request) {
             Ok(Some(routed)) => routed,
@@ -237,7 +222,6 @@ impl Shared {
             Ok(view) => view,
             Err(failure) => return refused(&failure),
         };
-        let reading = Reading::of(query.get("fieldValidation"));
         let call = Call {
             user,
             resource,
@@ -248,7 +232,6 @@ impl Shared {
             content_type: text(header::CONTENT_TYPE).to_owned(),
             body,
             bent,
-            reading,
         };
         if let Some(answer) = self.below(&call) {
             return answer.unwrap_or_else(|failure| refused(&failure));
@@ -336,10 +319,7 @@ impl Shared {
     }
 
     async fn watch(self: &Arc<Self>, call: Call) -> Result<Response<Body>, Failure> {
-        let mut options = ListOptions::parse(call.resource, &call.query, true)?;
-        if !call.request.name.is_empty() {
-            options.fields.name_is(&call.request.name);
-        }
+        let options = ListOptions::parse(call.resource, &call.query, true)?;
         if options.initial_events
             && let Err(failure) = self.reach(options.version.unwrap_or_default()).await
         {
@@ -351,7 +331,6 @@ impl Shared {
     }
 
     fn write_object(&self, call: &Call) -> Result<Response<Body>, Failure> {
-        write_options::check(&call.query, call.request.verb, call.is_apply())?;
         call.check_size()?;
         let (written, created) = match call.request.verb {
             Verb::Create => {
@@ -378,8 +357,7 @@ impl Shared {
         } else {
             StatusCode::OK
         };
-        let answer = answer(code, call.view.object(&written));
-        Ok(reply::warning(answer, &call.reading.take_warnings()))
+        Ok(answer(code, call.view.object(&written)))
     }
 
     pub(super) fn writing<T>(&self, call: &Call, write: impl FnOnce(Write<'_>) -> T) -> T {
@@ -399,12 +377,10 @@ impl Shared {
                 origin: Origin::Client,
                 part: match call.target {
                     Target::Status => Part::Status,
-                    Target::Action(Action::Finalize) => Part::Finalize,
                     _ if call.resource.has_status() => Part::WithoutStatus,
                     _ => Part::Whole,
                 },
                 dry_run: call.query.get("dryRun") == "All",
-                reading: &call.reading,
                 requester: Some(Requester::new(&self.access, &call.user, call.request.verb)),
             })
         })

@@ -275,6 +275,18 @@ impl Store {
         }
     }
 
+    /// The keys that start with `prefix`, in order.
+    pub(super) fn keys(&self, resource: &'static Resource, prefix: &str) -> Vec<Arc<str>> {
+        let mut keys = Vec::new();
+        let visited = self.visit(resource, prefix, None, self.version(), |key, _| {
+            keys.push(key.clone());
+            ControlFlow::Continue(())
+        });
+        // The present is never compacted.
+        debug_assert_eq!(visited, Ok(()));
+        keys
+    }
+
     fn next_version(&mut self, mut object: Value) -> Stored {
         self.version += 1;
         object["metadata"]["resourceVersion"] = json!(self.version.to_string());

@@ -1,5 +1,5 @@
-//! Requests for what is below an object, but for `/status` and `/finalize`, which are the object under
-//! rules of their own.
+//! Requests for what is below an object, but for `/status`, which is the object under
+//! rules of its own.
 
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
@@ -8,7 +8,6 @@ use super::call::Call;
 use super::failure::Failure;
 use super::object::text;
 use super::reply::{Body, answer};
-use super::request::Verb;
 use super::resource::{Action, Scale, Target};
 use super::scale;
 use super::server::Shared;
@@ -18,49 +17,31 @@ impl Shared {
     /// The answer to a request for a subresource with a form of its own; none to others.
     pub(super) fn below(&self, call: &Call) -> Option<Result<Response<Body>, Failure>> {
         match call.target {
-            Target::Object | Target::Status | Target::Action(Action::Finalize) => None,
+            Target::Object | Target::Status => None,
             Target::Scale(scale) => Some(self.scale(call, scale)),
             Target::Action(Action::Evict) => Some(self.evict(call)),
             Target::Action(Action::Bind) => Some(self.bind(call)),
-            Target::Action(Action::RequestToken) => Some(self.token(call)),
         }
     }
 
     fn evict(&self, call: &Call) -> Result<Response<Body>, Failure> {
-        let eviction = call.object()?.value;
+        let eviction = call.object()?;
         self.writing(call, |write| write.evict(&eviction))?;
         Ok(done())
     }
 
     fn bind(&self, call: &Call) -> Result<Response<Body>, Failure> {
-        let binding = call.object()?.value;
+        let binding = call.object()?;
         self.writing(call, |write| write.bind(&binding))?;
         Ok(done())
     }
 
-    fn token(&self, call: &Call) -> Result<Response<Body>, Failure> {
-        let issued = self.issue_token(call, &call.object()?.value)?;
-        Ok(answer(StatusCode::CREATED, issued.to_string().into()))
-    }
-
     fn scale(&self, call: &Call, scale: &Scale) -> Result<Response<Body>, Failure> {
-        let shown = match call.request.verb {
-            Verb::Update => {
-                let new = call.object()?.value;
-                self.writing(call, |write| write.update_scale(scale, &new))?
-            }
-            Verb::Patch => {
-                let patch = call.patch()?;
-                self.writing(call, |write| write.patch_scale(scale, patch))?
-            }
-            _ => {
-                let store = self.store.lock();
-                let stored = store
-                    .get(call.resource, &call.key())
-                    .ok_or_else(|| Failure::not_found(call.resource, &call.request.name))?;
-                scale::of(call.resource, scale, &served(call.resource, stored))?
-            }
-        };
+        let store = self.store.lock();
+        let stored = store
+            .get(call.resource, &call.key())
+            .ok_or_else(|| Failure::not_found(call.resource, &call.request.name))?;
+        let shown = scale::of(call.resource, scale, &served(call.resource, stored))?;
         Ok(answer(StatusCode::OK, shown.to_string().into()))
     }
 }

@@ -16,8 +16,6 @@ const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles
 const ROLE_BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings";
 const CLUSTER_ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
 const CLUSTER_ROLE_BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
-const ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
-pub(crate) const REVIEWS: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
 crate::scenarios![
@@ -39,9 +37,6 @@ crate::scenarios![
     paths_are_granted_with_what_is_below_them,
     a_binding_without_its_role_is_named_in_the_refusal,
     a_right_ends_with_its_binding,
-    a_review_tells_what_the_user_may_do,
-    a_review_of_nothing_is_refused,
-    a_review_tells_who_the_user_is,
 ];
 
 fn labelled(name: &str) -> Value {
@@ -232,7 +227,6 @@ async fn everybody_who_is_known_may_look_around(ground: Ground) {
         "/api",
         "/api/v1",
         "/apis",
-        "/apis/apps",
         "/apis/apps/v1",
         "/openapi/v3",
         "/version",
@@ -410,72 +404,6 @@ async fn a_right_ends_with_its_binding(ground: Ground) {
     )
     .await;
     becomes(&ground.alice, NODES, 403).await;
-}
-
-async fn a_review_tells_what_the_user_may_do(ground: Ground) {
-    grant_everywhere(&ground, "lister", json!([resources("", &["nodes"], &["list"])])).await;
-    becomes(&ground.alice, NODES, 200).await;
-    let review = async |client: &Client, spec: Value| {
-        let answer = post(client, ACCESS_REVIEWS, json!({ "spec": spec })).await;
-        assert_eq!(answer.code, 201, "{answer:?}");
-        assert_eq!(answer.body["spec"], spec);
-        assert_eq!(answer.body["kind"], "SelfSubjectAccessReview");
-        answer.body["status"].clone()
-    };
-    let nodes = |verb: &str| json!({ "resourceAttributes": { "verb": verb, "resource": "nodes" } });
-    assert_eq!(
-        review(&ground.alice, nodes("list")).await,
-        json!({
-            "allowed": true,
-            "reason": "RBAC: allowed by ClusterRoleBinding \"lister\" of ClusterRole \"lister\" to User \"alice\"",
-        })
-    );
-    assert_eq!(
-        review(&ground.alice, nodes("delete")).await,
-        json!({ "allowed": false })
-    );
-    assert_eq!(
-        review(&ground.admin, nodes("delete")).await,
-        json!({ "allowed": true })
-    );
-    let path = json!({ "nonResourceAttributes": { "verb": "get", "path": "/api" } });
-    let verdict = review(&ground.alice, path).await;
-    assert_eq!(
-        verdict["reason"],
-        "RBAC: allowed by ClusterRoleBinding \"system:discovery\" of ClusterRole \"system:discovery\" to Group \
-         \"system:authenticated\""
-    );
-}
-
-async fn a_review_of_nothing_is_refused(ground: Ground) {
-    let review = json!({
-        "kind": "SelfSubjectAccessReview", "apiVersion": "authorization.k8s.io/v1", "spec": {},
-    });
-    let answer = post(&ground.alice, ACCESS_REVIEWS, review).await;
-    assert_eq!(answer.code, 422);
-    assert_eq!(
-        answer.body["details"]["causes"],
-        json!([{
-            "reason": "FieldValueInvalid",
-            "field": "spec.resourceAttributes",
-            "message": "Invalid value: null: exactly one of nonResourceAttributes or resourceAttributes must be \
-                        specified",
-        }])
-    );
-}
-
-async fn a_review_tells_who_the_user_is(ground: Ground) {
-    let answer = post(&ground.alice, REVIEWS, json!({})).await;
-    assert_eq!(
-        (answer.code, &answer.body["kind"]),
-        (201, &json!("SelfSubjectReview"))
-    );
-    assert_eq!(
-        answer.body["status"]["userInfo"],
-        json!({ "username": "alice", "uid": "alice", "groups": ["dev", "system:authenticated"] })
-    );
-    let refused = post(&ground.anonymous, REVIEWS, json!({})).await;
-    assert_eq!(refused.code, 403);
 }
 
 #[tokio::test(start_paused = true)]

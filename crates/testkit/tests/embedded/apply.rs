@@ -7,8 +7,6 @@ use crate::http::*;
 
 crate::scenarios![
     an_apply_creates_what_is_not_there,
-    an_apply_may_be_written_in_yaml,
-    who_applies_must_say_who_it_is,
     an_applied_object_must_name_itself_and_its_type,
     what_the_schema_does_not_know_cannot_be_applied,
     the_same_apply_again_is_no_write,
@@ -81,53 +79,6 @@ async fn an_apply_creates_what_is_not_there(client: Client) {
         }])
     );
     assert_eq!(apply(&client, "new", "m1", json!({ "a": "c" })).await.code, 200);
-}
-
-async fn an_apply_may_be_written_in_yaml(client: Client) {
-    let text = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: yaml\n  labels: {x: 'y'}\ndata:\n  a: \"1\"\n  \
-                b: |\n    two\n    lines\n";
-    let uri = format!("{CONFIG_MAPS}/yaml?fieldManager=m1");
-    let created = patch_text(&client, &uri, APPLY, text).await;
-    assert_eq!(created.code, 201, "{created:?}");
-    assert_eq!(created.body["data"], json!({ "a": "1", "b": "two\nlines\n" }));
-    assert_eq!(created.body["metadata"]["labels"], json!({ "x": "y" }));
-    let broken = patch_text(&client, &uri, APPLY, "a: [").await;
-    assert_eq!((broken.code, &broken.body["reason"]), (400, &json!("BadRequest")));
-    assert!(
-        broken.body["message"]
-            .as_str()
-            .unwrap()
-            .starts_with("error decoding YAML: error converting YAML to JSON: yaml: "),
-        "{broken:?}"
-    );
-    let list = patch_text(&client, &uri, APPLY, "[1]").await;
-    assert_eq!(
-        list.body["message"],
-        "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal array into Go \
-         value of type map[string]interface {}"
-    );
-}
-
-async fn who_applies_must_say_who_it_is(client: Client) {
-    let anonymous = apply_with(&client, "anonymous", "", json!({})).await;
-    assert_eq!(
-        anonymous.body,
-        json!({
-            "kind": "Status",
-            "apiVersion": "v1",
-            "metadata": {},
-            "status": "Failure",
-            "message": "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for \
-                        apply patch",
-            "reason": "Invalid",
-            "details": { "group": "meta.k8s.io", "kind": "PatchOptions", "causes": [{
-                "reason": "FieldValueRequired",
-                "message": "Required value: is required for apply patch",
-                "field": "fieldManager",
-            }] },
-            "code": 422,
-        })
-    );
 }
 
 async fn an_applied_object_must_name_itself_and_its_type(client: Client) {

@@ -7,10 +7,6 @@ use serde_json::{Value, json};
 use crate::http::*;
 
 crate::scenarios![
-    options_that_contradict_themselves_are_refused,
-    options_of_the_wrong_type_are_refused,
-    options_come_from_the_query_where_there_is_no_body,
-    a_body_takes_the_place_of_the_query,
     kinds_are_told_apart_by_what_a_delete_answers,
     a_pod_that_runs_nowhere_goes_at_once,
     a_bound_pod_stays_for_its_grace_period,
@@ -26,7 +22,6 @@ crate::scenarios![
     an_orphaning_delete_leaves_a_finalizer,
     a_later_delete_changes_its_mind_about_dependents,
     a_finalizer_asks_for_what_the_options_leave_open,
-    the_older_option_is_answered_with_accepted,
     jobs_and_replication_controllers_keep_their_dependents_unless_told,
     events_have_no_dependents,
     the_end_counts_as_a_generation,
@@ -96,140 +91,6 @@ fn grace(object: &Value) -> (i64, Timestamp) {
 fn refusal(answer: &Answer) -> (u16, &str, &str) {
     let text = |field: &str| answer.body[field].as_str().unwrap_or_default();
     (answer.code, text("reason"), text("message"))
-}
-
-async fn options_that_contradict_themselves_are_refused(client: Client) {
-    let uri = config_map(&client, "opt-1", json!({})).await;
-    let unknown = delete(&client, &uri, json!({ "propagationPolicy": "Bogus" })).await;
-    assert_eq!(
-        unknown.body,
-        json!({
-            "kind": "Status",
-            "apiVersion": "v1",
-            "metadata": {},
-            "status": "Failure",
-            "message": "DeleteOptions.meta.k8s.io \"\" is invalid: propagationPolicy: Unsupported value: \
-                        \"Bogus\": supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\"",
-            "reason": "Invalid",
-            "details": { "group": "meta.k8s.io", "kind": "DeleteOptions", "causes": [{
-                "reason": "FieldValueNotSupported",
-                "message": "Unsupported value: \"Bogus\": supported values: \"Foreground\", \"Background\", \
-                            \"Orphan\", \"nil\"",
-                "field": "propagationPolicy",
-            }] },
-            "code": 422,
-        })
-    );
-    let both = json!({ "propagationPolicy": "Background", "orphanDependents": true });
-    assert_eq!(
-        refusal(&delete(&client, &uri, both).await),
-        (
-            422,
-            "Invalid",
-            "DeleteOptions.meta.k8s.io \"\" is invalid: propagationPolicy: Invalid value: \"Background\": \
-             orphanDependents and deletionPropagation cannot be both set"
-        )
-    );
-    let all = json!({ "propagationPolicy": "Bogus", "orphanDependents": false, "dryRun": ["All", "x"] });
-    let all = delete(&client, &uri, all).await;
-    assert_eq!(
-        refusal(&all),
-        (
-            422,
-            "Invalid",
-            "DeleteOptions.meta.k8s.io \"\" is invalid: [propagationPolicy: Invalid value: \"Bogus\": \
-             orphanDependents and deletionPropagation cannot be both set, propagationPolicy: Unsupported value: \
-             \"Bogus\": supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\", dryRun: \
-             Unsupported value: [\"All\",\"x\"]: supported values: \"All\"]"
-        )
-    );
-    assert_eq!(all.body["details"]["causes"].as_array().unwrap().len(), 3);
-    assert_eq!(code_of(&client, &uri).await, 200);
-}
-
-async fn options_of_the_wrong_type_are_refused(client: Client) {
-    let uri = config_map(&client, "opt-2", json!({})).await;
-    for (options, message) in [
-        (
-            json!({ "gracePeriodSeconds": "x" }),
-            "json: cannot unmarshal string into Go struct field DeleteOptions.gracePeriodSeconds of type int64",
-        ),
-        (
-            json!({ "gracePeriodSeconds": 1.5 }),
-            "json: cannot unmarshal number 1.5 into Go struct field DeleteOptions.gracePeriodSeconds of type int64",
-        ),
-        (
-            json!({ "propagationPolicy": 1 }),
-            "json: cannot unmarshal number into Go struct field DeleteOptions.propagationPolicy of type \
-             v1.DeletionPropagation",
-        ),
-        (
-            json!([1]),
-            "couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value of type \
-             struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \
-             \"json:\\\"kind,omitempty\\\"\" }",
-        ),
-    ] {
-        let answer = delete(&client, &uri, options).await;
-        assert_eq!(refusal(&answer), (400, "BadRequest", message));
-    }
-    let other = delete(&client, &uri, json!({ "kind": "Foo", "apiVersion": "v1" })).await;
-    assert_eq!(
-        refusal(&other),
-        (
-            400,
-            "BadRequest",
-            "no kind \"Foo\" is registered for version \"v1\" in scheme \"pkg/runtime/scheme.go:111\""
-        )
-    );
-    let text = http::Request::delete(&uri).header(http::header::CONTENT_TYPE, "text/plain");
-    let text = send(&client, text, b"{}".to_vec()).await;
-    assert_eq!(
-        (text.code, &text.body["reason"]),
-        (415, &json!("UnsupportedMediaType"))
-    );
-    let number = delete(&client, format!("{uri}?gracePeriodSeconds=x"), Value::Null).await;
-    assert_eq!(
-        refusal(&number),
-        (
-            400,
-            "BadRequest",
-            "strconv.ParseInt: parsing \"x\": invalid syntax"
-        )
-    );
-    assert_eq!(code_of(&client, &uri).await, 200);
-    for kind in ["DeleteOptions", ""] {
-        let options = json!({ "kind": kind, "apiVersion": "v1", "dryRun": ["All"], "bogus": 1 });
-        assert_eq!(delete(&client, &uri, options).await.code, 200);
-    }
-}
-
-async fn options_come_from_the_query_where_there_is_no_body(client: Client) {
-    let uri = config_map(&client, "query", json!({})).await;
-    let ask = async |query: &str| delete(&client, format!("{uri}?{query}"), Value::Null).await;
-    assert_eq!(ask("dryRun=All").await.code, 200);
-    assert_eq!(ask("dryRun=x").await.code, 422);
-    assert_eq!(ask("propagationPolicy=x").await.code, 422);
-    let other = ask("uid=other").await;
-    assert_eq!(
-        (other.code, &other.body["details"]["kind"]),
-        (409, &json!("ConfigMap"))
-    );
-    let stale = ask("resourceVersion=1").await;
-    assert_eq!((stale.code, &stale.body["reason"]), (409, &json!("Conflict")));
-    let marked = ask("propagationPolicy=Foreground").await.body;
-    assert_eq!(marked["metadata"]["finalizers"], json!(["foregroundDeletion"]));
-    assert_eq!(ask("orphanDependents=false").await.body["status"], "Success");
-    let pod = pod(&client, "query", "nowhere", &[]).await;
-    let shorter = delete(&client, format!("{pod}?gracePeriodSeconds=7"), Value::Null).await;
-    assert_eq!(grace(&shorter.body).0, 7);
-}
-
-async fn a_body_takes_the_place_of_the_query(client: Client) {
-    let uri = config_map(&client, "body", json!({})).await;
-    let query = format!("{uri}?dryRun=All&propagationPolicy=Foreground&uid=other");
-    assert_eq!(delete(&client, query, json!({})).await.code, 200);
-    assert_eq!(code_of(&client, &uri).await, 404);
 }
 
 async fn kinds_are_told_apart_by_what_a_delete_answers(client: Client) {
@@ -442,17 +303,12 @@ async fn a_foreground_delete_leaves_a_finalizer(client: Client) {
 }
 
 async fn an_orphaning_delete_leaves_a_finalizer(client: Client) {
-    for options in [
-        json!({ "propagationPolicy": "Orphan" }),
-        json!({ "orphanDependents": true }),
-    ] {
-        let uri = config_map(&client, "orphan", json!({ "finalizers": ["x/y"] })).await;
-        let waiting = delete(&client, &uri, options).await;
-        assert_eq!(waiting.code, 200);
-        assert_eq!(waiting.body["metadata"]["finalizers"], json!(["x/y", "orphan"]));
-        release(&client, &uri).await;
-        assert_eq!(code_of(&client, &uri).await, 404);
-    }
+    let uri = config_map(&client, "orphan", json!({ "finalizers": ["x/y"] })).await;
+    let waiting = delete(&client, &uri, json!({ "propagationPolicy": "Orphan" })).await;
+    assert_eq!(waiting.code, 200);
+    assert_eq!(waiting.body["metadata"]["finalizers"], json!(["x/y", "orphan"]));
+    release(&client, &uri).await;
+    assert_eq!(code_of(&client, &uri).await, 404);
 }
 
 async fn a_later_delete_changes_its_mind_about_dependents(client: Client) {
@@ -498,21 +354,6 @@ async fn a_finalizer_asks_for_what_the_options_leave_open(client: Client) {
     assert_eq!(gone.body["status"], "Success");
 }
 
-async fn the_older_option_is_answered_with_accepted(client: Client) {
-    let uri = config_map(&client, "accepted", json!({ "finalizers": ["x/y"] })).await;
-    let waiting = delete(&client, &uri, json!({ "orphanDependents": false })).await;
-    assert_eq!(
-        (waiting.code, &waiting.body["metadata"]["finalizers"]),
-        (202, &json!(["x/y"]))
-    );
-    release(&client, &uri).await;
-    let pod = pod(&client, "accepted", "nowhere", &[]).await;
-    let waiting = delete(&client, &pod, json!({ "orphanDependents": false })).await;
-    assert_eq!((waiting.code, grace(&waiting.body).0), (202, 30));
-    let gone = json!({ "orphanDependents": false, "gracePeriodSeconds": 0 });
-    assert_eq!(delete(&client, &pod, gone).await.code, 200);
-}
-
 fn job(name: &str) -> Value {
     json!({
         "metadata": { "name": name },
@@ -528,16 +369,8 @@ async fn jobs_and_replication_controllers_keep_their_dependents_unless_told(clie
     let uri = format!("{JOBS}/keeps");
     let waiting = delete(&client, &uri, Value::Null).await;
     assert_eq!(waiting.body["metadata"]["finalizers"], json!(["orphan"]));
-    assert_eq!(
-        waiting.headers["warning"],
-        "299 - \"child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to \
-         remove them or set propagationPolicy=Orphan to suppress this warning\""
-    );
     let gone = delete(&client, &uri, json!({ "propagationPolicy": "Background" })).await;
-    assert_eq!(
-        (&gone.body["status"], gone.headers.get("warning")),
-        (&json!("Success"), None)
-    );
+    assert_eq!(gone.body["status"], "Success");
     assert_eq!(code_of(&client, &uri).await, 404);
     let controller = json!({
         "metadata": { "name": "keeps" },
@@ -553,7 +386,6 @@ async fn jobs_and_replication_controllers_keep_their_dependents_unless_told(clie
     let uri = format!("{REPLICATION_CONTROLLERS}/keeps");
     let waiting = delete(&client, &uri, Value::Null).await;
     assert_eq!(waiting.body["metadata"]["finalizers"], json!(["orphan"]));
-    assert_eq!(waiting.headers.get("warning"), None);
     release(&client, &uri).await;
     assert_eq!(code_of(&client, &uri).await, 404);
 }
@@ -705,21 +537,8 @@ async fn a_dry_run_and_bad_options_spare_the_collection(client: Client) {
     let collection = labelled(&client, "spare", &["spare-1", "spare-2"]).await;
     let dry = delete(&client, &collection, json!({ "dryRun": ["All"] })).await;
     assert_eq!(names(&dry.body), ["spare-1", "spare-2"]);
-    let dry = format!("{collection}&dryRun=All&propagationPolicy=Foreground");
-    assert_eq!(delete(&client, dry, Value::Null).await.code, 200);
     let bad = delete(&client, &collection, json!({ "propagationPolicy": "x" })).await;
     assert_eq!(bad.code, 422);
-    let bad = format!("{collection}&resourceVersionMatch=Exact");
-    let bad = delete(&client, bad, Value::Null).await;
-    assert_eq!(
-        refusal(&bad),
-        (
-            422,
-            "Invalid",
-            "ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch is \
-             forbidden unless resourceVersion is provided"
-        )
-    );
     for selector in ["labelSelector=bad%20x", "fieldSelector=bad%3Dx"] {
         let bad = delete(&client, format!("{CONFIG_MAPS}?{selector}"), Value::Null).await;
         assert_eq!((bad.code, &bad.body["reason"]), (400, &json!("BadRequest")));

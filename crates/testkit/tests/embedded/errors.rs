@@ -11,7 +11,6 @@ crate::scenarios![
     paths_of_served_groups_answer_with_a_status,
     paths_of_no_group_answer_in_plain_text,
     slashes_too_many_are_mostly_forgiven,
-    names_in_paths_may_be_percent_encoded,
     a_status_subresource_is_only_read_and_written,
     methods_that_a_path_does_not_have_are_refused,
     a_body_in_an_unknown_format_is_refused,
@@ -21,7 +20,6 @@ crate::scenarios![
     an_update_names_the_object_of_its_path,
     a_patch_that_is_no_object_is_refused,
     a_body_of_more_than_three_mebibytes_is_refused,
-    options_of_writes_that_cannot_be_met_are_refused,
 ];
 
 async fn a(client: &Client, method: &str, uri: &str, content_type: &str, body: &str) -> Answer {
@@ -102,29 +100,6 @@ async fn slashes_too_many_are_mostly_forgiven(client: Client) {
     assert_eq!(get(&client, format!("{LEASES}/l/")).await.body, lease);
     let inside = get(&client, "/api/v1//nodes").await;
     assert_eq!((inside.code, &inside.body["reason"]), (404, &json!("NotFound")));
-}
-
-async fn names_in_paths_may_be_percent_encoded(client: Client) {
-    let node = create(&client, NODES, json!({ "metadata": { "name": "node-1.a" } })).await;
-    for name in ["node-1.a", "%6eode-1.a", "node%2D1%2Ea", "%6E%6f%64%65-1.a"] {
-        assert_eq!(get(&client, format!("{NODES}/{name}")).await.body, node, "{name}");
-    }
-    let label = json!({ "metadata": { "labels": { "a": "b" } } });
-    let labelled = patch(&client, format!("{NODES}/node%2d1.a"), MERGE, label).await;
-    assert_eq!(labelled.body["metadata"]["labels"], json!({ "a": "b" }));
-    let blank = get(&client, format!("{NODES}/no%20de")).await;
-    assert_eq!(
-        (blank.code, &blank.body["message"]),
-        (404, &json!("nodes \"no de\" not found"))
-    );
-    // An encoded slash still parts the path.
-    let slash = get(&client, format!("{NODES}/no%2Fde")).await;
-    assert_eq!(
-        slash.body["message"],
-        "the server could not find the requested resource"
-    );
-    let spelled = get(&client, "/api/v1/n%6Fdes/node-1.a").await;
-    assert_eq!(spelled.body["metadata"]["name"], "node-1.a");
 }
 
 fn is_not_allowed(answer: &Answer) -> bool {
@@ -425,94 +400,4 @@ async fn a_body_of_more_than_three_mebibytes_is_refused(client: Client) {
             )
         );
     }
-}
-
-async fn options_of_writes_that_cannot_be_met_are_refused(client: Client) {
-    create(&client, NODES, json!({ "metadata": { "name": "n" } })).await;
-    let long = "x".repeat(129);
-    let cases = [
-        (
-            format!("fieldManager={long}"),
-            "FieldValueTooLong",
-            "fieldManager: Too long: may not be more than 128 bytes",
-        ),
-        (
-            "fieldManager=a%0Ab".to_owned(),
-            "FieldValueInvalid",
-            "fieldManager: Invalid value: \"a\\nb\": invalid character U+000A (at position 1)",
-        ),
-        (
-            "dryRun=all".to_owned(),
-            "FieldValueNotSupported",
-            "dryRun: Unsupported value: [\"all\"]: supported values: \"All\"",
-        ),
-        (
-            "dryRun=".to_owned(),
-            "FieldValueNotSupported",
-            "dryRun: Unsupported value: [\"\"]: supported values: \"All\"",
-        ),
-        (
-            "dryRun=All&dryRun=None".to_owned(),
-            "FieldValueNotSupported",
-            "dryRun: Unsupported value: [\"All\",\"None\"]: supported values: \"All\"",
-        ),
-        (
-            "fieldValidation=strict".to_owned(),
-            "FieldValueNotSupported",
-            "fieldValidation: Unsupported value: \"strict\": supported values: \"\", \"Ignore\", \"Strict\", \"Warn\"",
-        ),
-    ];
-    let one = format!("{NODES}/n");
-    let body = json!({ "metadata": { "name": "n", "labels": { "changed": "yes" } } });
-    for (query, reason, why) in &cases {
-        let refusals = [
-            (
-                "CreateOptions",
-                post(&client, format!("{NODES}?{query}"), body.clone()).await,
-            ),
-            (
-                "UpdateOptions",
-                put(&client, format!("{one}?{query}"), body.clone()).await,
-            ),
-            (
-                "PatchOptions",
-                patch(&client, format!("{one}?{query}"), MERGE, body.clone()).await,
-            ),
-        ];
-        for (kind, refused) in refusals {
-            assert_eq!((refused.code, &refused.body["reason"]), (422, &json!("Invalid")));
-            assert_eq!(
-                refused.body["message"],
-                format!("{kind}.meta.k8s.io \"\" is invalid: {why}")
-            );
-            let (field, message) = why.split_once(": ").unwrap();
-            assert_eq!(
-                refused.body["details"],
-                json!({
-                    "group": "meta.k8s.io",
-                    "kind": kind,
-                    "causes": [{ "reason": reason, "message": message, "field": field }],
-                })
-            );
-        }
-    }
-    for force in ["true", "false"] {
-        let forced = patch(&client, format!("{one}?force={force}"), MERGE, body.clone()).await;
-        assert_eq!(
-            (forced.code, &forced.body["message"]),
-            (
-                422,
-                &json!(
-                    "PatchOptions.meta.k8s.io \"\" is invalid: force: Forbidden: may not be specified for non-apply \
-                     patch"
-                )
-            )
-        );
-    }
-    assert_eq!(get(&client, &one).await.body["metadata"].get("labels"), None);
-    let widest = format!(
-        "{one}?fieldManager={}&dryRun=All&dryRun=All&fieldValidation=Warn",
-        "x".repeat(128)
-    );
-    assert_eq!(patch(&client, widest, MERGE, body).await.code, 200);
 }

@@ -79,12 +79,6 @@ pub(crate) async fn post(client: &Client, uri: impl AsRef<str>, body: Value) -> 
     send(client, request, body.to_string().into_bytes()).await
 }
 
-/// Creates with a body that need not be what `Value` can hold.
-pub(crate) async fn post_text(client: &Client, uri: impl AsRef<str>, body: &str) -> Answer {
-    let request = Request::post(uri.as_ref()).header(header::CONTENT_TYPE, JSON);
-    send(client, request, body.as_bytes().to_vec()).await
-}
-
 pub(crate) async fn put(client: &Client, uri: impl AsRef<str>, body: Value) -> Answer {
     let request = Request::put(uri.as_ref()).header(header::CONTENT_TYPE, JSON);
     send(client, request, body.to_string().into_bytes()).await

@@ -412,19 +412,12 @@ async fn every_kind_is_selected_by_name_and_namespace(client: Client) {
 
 async fn every_kind_refuses_selection_by_a_field_that_it_does_not_offer(client: Client) {
     for kind in every_kind() {
-        let message = match kind.plural() {
-            "jobs" => "field label \"spec.nothing\" not supported for Job",
-            "nodes" | "pods" | "events" => "field label not supported: spec.nothing",
-            _ => {
-                "\"spec.nothing\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
-            }
-        };
         for query in ["", "watch=1&"] {
             let uri = format!("{}?{query}fieldSelector=spec.nothing%3Da", kind.uri);
             let refused = get(&client, uri).await;
             assert_eq!(
-                (refused.code, &refused.body["reason"], &refused.body["message"]),
-                (400, &json!("BadRequest"), &json!(message)),
+                (refused.code, &refused.body["reason"]),
+                (400, &json!("BadRequest")),
                 "{}",
                 kind.uri
             );

@@ -14,7 +14,6 @@ crate::scenarios![
     a_paged_list_shows_one_version_to_its_end,
     a_page_of_one_namespace_is_blind_to_the_others,
     versions_are_read_as_asked,
-    options_that_contradict_each_other_are_refused,
     a_client_can_ask_for_metadata_only,
 ];
 
@@ -242,57 +241,6 @@ async fn versions_are_read_as_asked(client: Client) {
             )
         )
     );
-}
-
-async fn options_that_contradict_each_other_are_refused(client: Client) {
-    for (query, field, why) in [
-        (
-            "resourceVersionMatch=Exact",
-            "resourceVersionMatch",
-            "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided",
-        ),
-        (
-            "resourceVersion=0&resourceVersionMatch=Exact",
-            "resourceVersionMatch",
-            "Forbidden: resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
-        ),
-        (
-            "resourceVersion=1&resourceVersionMatch=Foo",
-            "resourceVersionMatch",
-            "Unsupported value: \"Foo\": supported values: \"Exact\", \"NotOlderThan\", \"\"",
-        ),
-        (
-            "sendInitialEvents=true",
-            "sendInitialEvents",
-            "Forbidden: sendInitialEvents is forbidden for list",
-        ),
-        (
-            "watch=1&sendInitialEvents=true",
-            "resourceVersionMatch",
-            "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-        ),
-        (
-            "watch=1&resourceVersionMatch=NotOlderThan",
-            "resourceVersionMatch",
-            "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-        ),
-    ] {
-        let answer = get(&client, format!("{NODES}?{query}")).await;
-        assert_eq!(answer.code, 422, "{query}");
-        assert_eq!(
-            answer.body["message"],
-            format!("ListOptions.meta.k8s.io \"\" is invalid: {field}: {why}")
-        );
-        let details = &answer.body["details"];
-        assert_eq!(
-            (
-                &details["group"],
-                &details["kind"],
-                &details["causes"][0]["field"]
-            ),
-            (&json!("meta.k8s.io"), &json!("ListOptions"), &json!(field))
-        );
-    }
 }
 
 async fn a_client_can_ask_for_metadata_only(client: Client) {

@@ -15,7 +15,6 @@ crate::scenarios![
     a_page_goes_on_across_namespaces,
     a_token_goes_with_no_version,
     numbers_that_are_none_are_refused,
-    everything_wrong_with_the_options_is_said_at_once,
     a_list_is_never_older_than_the_write_before_it,
     a_list_at_an_exact_version_shows_what_was_deleted_since,
     a_list_not_older_than_a_version_shows_the_present,
@@ -195,17 +194,6 @@ async fn a_token_goes_with_no_version(client: Client) {
             &json!("specifying resource version is not allowed when using continue")
         )
     );
-    let matched = with("&resourceVersion=5&resourceVersionMatch=Exact").await;
-    assert_eq!(
-        (matched.code, &matched.body["message"]),
-        (
-            422,
-            &json!(
-                "ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch is \
-                 forbidden when continue is provided"
-            )
-        )
-    );
     let empty = get(&client, format!("{LEASES}?limit=1&continue=")).await;
     assert_eq!(names(&empty.body), ["a"]);
     let broken = get(&client, format!("{LEASES}?limit=1&continue=%21")).await;
@@ -258,77 +246,6 @@ async fn numbers_that_are_none_are_refused(client: Client) {
         get(&client, format!("{LEASES}?resourceVersion=01")).await.code,
         200
     );
-}
-
-async fn everything_wrong_with_the_options_is_said_at_once(client: Client) {
-    let forbidden = |why: &str| {
-        json!([
-            "FieldValueForbidden",
-            "resourceVersionMatch",
-            format!("Forbidden: {why}")
-        ])
-    };
-    let unsupported = |value: &str, supported: &str| {
-        let message = format!("Unsupported value: \"{value}\": supported values: {supported}");
-        json!(["FieldValueNotSupported", "resourceVersionMatch", message])
-    };
-    let unversioned = forbidden("resourceVersionMatch is forbidden unless resourceVersion is provided");
-    let continued = forbidden("resourceVersionMatch is forbidden when continue is provided");
-    let of_watch =
-        forbidden("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided");
-    let initial = forbidden("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
-    let of_list = "\"Exact\", \"NotOlderThan\", \"\"";
-    for (query, expected) in [
-        (
-            "resourceVersionMatch=Exact&continue=x",
-            json!([unversioned, continued]),
-        ),
-        (
-            "resourceVersionMatch=exact",
-            json!([unversioned, unsupported("exact", of_list)]),
-        ),
-        (
-            "resourceVersion=1&resourceVersionMatch=Exact&sendInitialEvents=false",
-            json!([[
-                "FieldValueForbidden",
-                "sendInitialEvents",
-                "Forbidden: sendInitialEvents is forbidden for list"
-            ]]),
-        ),
-        (
-            "watch=1&resourceVersion=1&resourceVersionMatch=Exact",
-            json!([of_watch, unsupported("Exact", "\"NotOlderThan\"")]),
-        ),
-        (
-            "watch=1&sendInitialEvents=true&resourceVersion=1&resourceVersionMatch=Exact",
-            json!([initial, unsupported("Exact", "\"NotOlderThan\"")]),
-        ),
-        ("watch=1&sendInitialEvents=false", json!([initial])),
-    ] {
-        let refused = get(&client, format!("{NODES}?{query}")).await;
-        assert_eq!((refused.code, &refused.body["reason"]), (422, &json!("Invalid")));
-        let causes = refused.body["details"]["causes"].as_array().unwrap();
-        let said: Vec<Value> = causes
-            .iter()
-            .map(|cause| json!([cause["reason"], cause["field"], cause["message"]]))
-            .collect();
-        assert_eq!(json!(said), expected, "{query}");
-        let all: Vec<String> = causes
-            .iter()
-            .map(|cause| {
-                let (field, message) = (cause["field"].as_str(), cause["message"].as_str());
-                format!("{}: {}", field.unwrap(), message.unwrap())
-            })
-            .collect();
-        let all = match all.as_slice() {
-            [one] => one.clone(),
-            more => format!("[{}]", more.join(", ")),
-        };
-        assert_eq!(
-            refused.body["message"],
-            format!("ListOptions.meta.k8s.io \"\" is invalid: {all}")
-        );
-    }
 }
 
 async fn a_list_is_never_older_than_the_write_before_it(client: Client) {

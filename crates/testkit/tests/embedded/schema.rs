@@ -1,4 +1,4 @@
-//! What objects may look like: field validation, types, defaults, generated values, the rules of kinds.
+//! What objects may look like: types, defaults, generated values, the rules of kinds.
 
 use kube::Client;
 use serde_json::{Value, json};
@@ -6,41 +6,24 @@ use serde_json::{Value, json};
 use crate::http::*;
 
 crate::scenarios![
-    unknown_fields_are_dropped_with_a_warning,
-    duplicate_fields_warn_and_the_last_one_counts,
-    strict_requests_refuse_unknown_fields,
-    strict_patches_refuse_what_they_bring,
-    ignored_fields_are_dropped_without_a_word,
-    an_unknown_field_validation_is_refused,
     values_of_the_wrong_type_are_refused,
     a_patch_to_a_wrong_type_is_refused,
     times_and_quantities_must_be_such,
     zero_values_are_left_out_or_written_as_the_type_says,
     empty_objects_show_what_is_always_written,
     a_pod_gets_its_defaults_and_its_creator_owns_them,
-    requests_are_taken_from_limits_and_make_the_quality_of_service,
-    volumes_and_probes_have_defaults,
-    workloads_have_one_replica_and_a_strategy,
-    a_replication_controller_selects_what_its_template_makes,
-    a_job_selects_its_own_pods,
-    a_job_with_completions_keeps_them,
     a_namespace_is_active_and_labelled_with_its_name,
     claims_ask_for_one_device,
-    bindings_name_the_group_of_their_role,
     a_status_cannot_be_created_with_the_object,
     names_follow_rfc_1123,
     labels_and_annotations_have_a_syntax,
     finalizers_and_owners_are_checked,
-    a_pod_needs_containers_with_name_and_image,
-    little_of_a_pod_can_change,
-    selectors_of_workloads_match_their_templates_and_do_not_change,
-    a_job_must_end_and_keeps_its_template,
-    a_budget_has_one_bound,
     claims_do_not_change,
-    roles_of_bindings_do_not_change,
-    taints_and_provider_ids_are_checked,
+    workloads_have_one_replica,
+    selectors_do_not_change,
+    numbers_are_not_negative,
+    taints_have_a_key_and_an_effect,
     leases_last_some_time,
-    immutable_config_maps_do_not_change,
 ];
 
 fn pod(name: &str) -> Value {
@@ -56,21 +39,6 @@ fn workload(name: &str) -> Value {
         "metadata": { "name": name },
         "spec": { "selector": { "matchLabels": { "a": "b" } }, "template": template() },
     })
-}
-
-fn job(name: &str) -> Value {
-    let mut template = template();
-    template["spec"]["restartPolicy"] = json!("Never");
-    json!({ "metadata": { "name": name }, "spec": { "template": template } })
-}
-
-fn warnings(answer: &Answer) -> Vec<&str> {
-    answer
-        .headers
-        .get_all("warning")
-        .iter()
-        .map(|value| value.to_str().unwrap())
-        .collect()
 }
 
 /// The fields that a refusal is about, with the reasons.
@@ -95,134 +63,6 @@ pub(crate) fn causes(answer: &Answer) -> Vec<(&str, &str)> {
 
 pub(crate) fn message(answer: &Answer) -> &str {
     answer.body["message"].as_str().unwrap_or_default()
-}
-
-async fn unknown_fields_are_dropped_with_a_warning(client: Client) {
-    let node = json!({ "metadata": { "name": "unknown" }, "spec": { "nope": 1, "providerID": "p" } });
-    let created = post(&client, NODES, node).await;
-    assert_eq!(
-        (created.code, warnings(&created)),
-        (201, vec!["299 - \"unknown field \\\"spec.nope\\\"\""])
-    );
-    assert_eq!(created.body["spec"].get("nope"), None);
-    let uri = format!("{NODES}/unknown");
-    for content_type in [MERGE, STRATEGIC] {
-        let patched = patch(&client, &uri, content_type, json!({ "status": {}, "extra": {} })).await;
-        assert_eq!(
-            (patched.code, warnings(&patched)),
-            (200, vec!["299 - \"unknown field \\\"extra\\\"\""])
-        );
-    }
-    let added = json!([{ "op": "add", "path": "/spec/more", "value": 1 }]);
-    let added = patch(&client, &uri, JSON_PATCH, added).await;
-    assert_eq!(
-        (added.code, warnings(&added)),
-        (200, vec!["299 - \"unknown field \\\"spec.more\\\"\""])
-    );
-    let mut update = created.body.clone();
-    update["metadata"]["resourceVersion"] = Value::Null;
-    update["spec"]["nope"] = json!(2);
-    let updated = put(&client, &uri, update).await;
-    assert_eq!(warnings(&updated), ["299 - \"unknown field \\\"spec.nope\\\"\""]);
-    assert_eq!(
-        updated.body["metadata"]["resourceVersion"],
-        created.body["metadata"]["resourceVersion"]
-    );
-}
-
-async fn duplicate_fields_warn_and_the_last_one_counts(client: Client) {
-    let text = r#"{"metadata":{"name":"twice"},"data":{"a":"1","a":"2"}}"#;
-    let created = post_text(&client, CONFIG_MAPS, text).await;
-    assert_eq!(
-        (created.code, warnings(&created), &created.body["data"]),
-        (
-            201,
-            vec!["299 - \"duplicate field \\\"data.a\\\"\""],
-            &json!({ "a": "2" })
-        )
-    );
-    let uri = format!("{CONFIG_MAPS}/twice");
-    for content_type in [MERGE, STRATEGIC] {
-        let patched = patch_text(&client, &uri, content_type, r#"{"data":{"b":"1","b":"2"}}"#).await;
-        assert_eq!(
-            (patched.code, warnings(&patched), &patched.body["data"]["b"]),
-            (200, vec!["299 - \"duplicate field \\\"data.b\\\"\""], &json!("2"))
-        );
-    }
-}
-
-async fn strict_requests_refuse_unknown_fields(client: Client) {
-    let strict = |uri: &str| format!("{uri}?fieldValidation=Strict");
-    let node = json!({ "metadata": { "name": "strict" }, "spec": { "nope": 1 } });
-    let refused = post(&client, strict(NODES), node.clone()).await;
-    assert_eq!(
-        refused.body,
-        json!({
-            "kind": "Status",
-            "apiVersion": "v1",
-            "metadata": {},
-            "status": "Failure",
-            "message": "Node in version \"v1\" cannot be handled as a Node: strict decoding error: unknown field \
-                        \"spec.nope\"",
-            "reason": "BadRequest",
-            "code": 400,
-        })
-    );
-    create(&client, NODES, json!({ "metadata": { "name": "strict" } })).await;
-    let refused = put(&client, strict(&format!("{NODES}/strict")), node).await;
-    assert_eq!(refused.code, 400);
-    let text = r#"{"metadata":{"name":"strict"},"data":{"a":"1","a":"2"}}"#;
-    let refused = post_text(&client, strict(CONFIG_MAPS), text).await;
-    assert_eq!(
-        message(&refused),
-        "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: strict decoding error: duplicate field \
-         \"data.a\""
-    );
-}
-
-async fn strict_patches_refuse_what_they_bring(client: Client) {
-    create(&client, NODES, json!({ "metadata": { "name": "strict" } })).await;
-    let uri = format!("{NODES}/strict?fieldValidation=Strict");
-    let unknown = json!({ "spec": { "nope": 1 } });
-    let operations = json!([{ "op": "add", "path": "/spec/nope", "value": 1 }]);
-    for (content_type, body) in [
-        (MERGE, &unknown),
-        (STRATEGIC, &unknown),
-        (JSON_PATCH, &operations),
-    ] {
-        let refused = patch(&client, &uri, content_type, body.clone()).await;
-        assert_eq!(causes(&refused), [("patch", "FieldValueInvalid")]);
-        assert!(
-            message(&refused).starts_with(" \"\" is invalid: patch: Invalid value: ")
-                && message(&refused).ends_with(": strict decoding error: unknown field \"spec.nope\""),
-            "{refused:?}"
-        );
-    }
-    let text = r#"{"spec":{"unschedulable":true,"unschedulable":false}}"#;
-    for content_type in [MERGE, STRATEGIC] {
-        let refused = patch_text(&client, &uri, content_type, text).await;
-        assert!(
-            message(&refused).ends_with(": strict decoding error: duplicate field \"spec.unschedulable\""),
-            "{refused:?}"
-        );
-    }
-}
-
-async fn ignored_fields_are_dropped_without_a_word(client: Client) {
-    let node = json!({ "metadata": { "name": "ignored" }, "spec": { "nope": 1 } });
-    let created = post(&client, format!("{NODES}?fieldValidation=Ignore"), node).await;
-    assert_eq!((created.code, warnings(&created).len()), (201, 0));
-    assert_eq!(created.body["spec"].get("nope"), None);
-}
-
-async fn an_unknown_field_validation_is_refused(client: Client) {
-    let refused = post(&client, format!("{NODES}?fieldValidation=Huh"), json!({})).await;
-    assert_eq!(
-        message(&refused),
-        "CreateOptions.meta.k8s.io \"\" is invalid: fieldValidation: Unsupported value: \"Huh\": supported values: \
-         \"\", \"Ignore\", \"Strict\", \"Warn\""
-    );
-    assert_eq!(causes(&refused), [("fieldValidation", "FieldValueNotSupported")]);
 }
 
 async fn values_of_the_wrong_type_are_refused(client: Client) {
@@ -450,181 +290,6 @@ async fn a_pod_gets_its_defaults_and_its_creator_owns_them(client: Client) {
     );
 }
 
-async fn requests_are_taken_from_limits_and_make_the_quality_of_service(client: Client) {
-    let class = async |name: &str, resources: Value| {
-        let mut object = pod(name);
-        object["spec"]["containers"][0]["resources"] = resources;
-        let object = create(&client, PODS, object).await;
-        (
-            object["status"]["qosClass"].as_str().unwrap().to_owned(),
-            object["spec"]["containers"][0]["resources"]["requests"].clone(),
-        )
-    };
-    let both = json!({ "cpu": "1", "memory": "1Gi" });
-    assert_eq!(
-        class("guaranteed", json!({ "limits": both })).await,
-        ("Guaranteed".to_owned(), both)
-    );
-    let cpu = json!({ "cpu": "1" });
-    assert_eq!(
-        class("burstable", json!({ "requests": cpu })).await,
-        ("Burstable".to_owned(), cpu)
-    );
-}
-
-async fn volumes_and_probes_have_defaults(client: Client) {
-    let mut object = pod("volumes");
-    object["spec"]["volumes"] = json!([
-        { "name": "a" },
-        { "name": "b", "hostPath": { "path": "/x" } },
-        { "name": "c", "configMap": { "name": "c" } },
-    ]);
-    object["spec"]["containers"][0]["livenessProbe"] = json!({ "httpGet": { "port": 80 } });
-    object["spec"]["containers"][0]["env"] =
-        json!([{ "name": "N", "valueFrom": { "fieldRef": { "fieldPath": "spec.nodeName" } } }]);
-    let object = create(&client, PODS, object).await;
-    assert_eq!(
-        object["spec"]["volumes"],
-        json!([
-            { "name": "a", "emptyDir": {} },
-            { "name": "b", "hostPath": { "path": "/x", "type": "" } },
-            { "name": "c", "configMap": { "name": "c", "defaultMode": 420 } },
-        ])
-    );
-    assert_eq!(
-        object["spec"]["containers"][0]["livenessProbe"],
-        json!({
-            "httpGet": { "path": "/", "port": 80, "scheme": "HTTP" },
-            "failureThreshold": 3,
-            "periodSeconds": 10,
-            "successThreshold": 1,
-            "timeoutSeconds": 1,
-        })
-    );
-    assert_eq!(
-        object["spec"]["containers"][0]["env"][0]["valueFrom"]["fieldRef"]["apiVersion"],
-        "v1"
-    );
-}
-
-async fn workloads_have_one_replica_and_a_strategy(client: Client) {
-    let deployment = create(&client, DEPLOYMENTS, workload("w")).await;
-    let spec = &deployment["spec"];
-    assert_eq!(
-        (
-            &spec["replicas"],
-            &spec["revisionHistoryLimit"],
-            &spec["progressDeadlineSeconds"]
-        ),
-        (&json!(1), &json!(10), &json!(600))
-    );
-    assert_eq!(
-        spec["strategy"],
-        json!({ "type": "RollingUpdate", "rollingUpdate": { "maxSurge": "25%", "maxUnavailable": "25%" } })
-    );
-    assert_eq!(
-        deployment["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]["f:strategy"],
-        json!({ "f:rollingUpdate": { ".": {}, "f:maxSurge": {}, "f:maxUnavailable": {} }, "f:type": {} })
-    );
-    let mut recreate = workload("recreate");
-    recreate["spec"]["strategy"] = json!({ "type": "Recreate" });
-    let recreate = create(&client, DEPLOYMENTS, recreate).await;
-    assert_eq!(recreate["spec"]["strategy"], json!({ "type": "Recreate" }));
-    let set = create(&client, REPLICA_SETS, workload("w")).await;
-    assert_eq!(set["spec"]["replicas"], 1);
-    let set = create(&client, STATEFUL_SETS, workload("w")).await;
-    assert_eq!(
-        (
-            &set["spec"]["replicas"],
-            &set["spec"]["serviceName"],
-            &set["spec"]["podManagementPolicy"],
-            &set["spec"]["updateStrategy"],
-            &set["spec"]["persistentVolumeClaimRetentionPolicy"],
-        ),
-        (
-            &json!(1),
-            &json!(""),
-            &json!("OrderedReady"),
-            &json!({ "type": "RollingUpdate", "rollingUpdate": { "partition": 0 } }),
-            &json!({ "whenDeleted": "Retain", "whenScaled": "Retain" }),
-        )
-    );
-    let set = create(&client, DAEMON_SETS, workload("w")).await;
-    assert_eq!(
-        set["spec"]["updateStrategy"],
-        json!({ "type": "RollingUpdate", "rollingUpdate": { "maxSurge": 0, "maxUnavailable": 1 } })
-    );
-    assert_eq!(
-        set["metadata"]["annotations"],
-        json!({ "deprecated.daemonset.template.generation": "1" })
-    );
-}
-
-async fn a_replication_controller_selects_what_its_template_makes(client: Client) {
-    let object = json!({ "metadata": { "name": "rc" }, "spec": { "template": template() } });
-    let object = create(&client, REPLICATION_CONTROLLERS, object).await;
-    assert_eq!(
-        (
-            &object["spec"]["selector"],
-            &object["metadata"]["labels"],
-            &object["spec"]["replicas"]
-        ),
-        (&json!({ "a": "b" }), &json!({ "a": "b" }), &json!(1))
-    );
-}
-
-async fn a_job_selects_its_own_pods(client: Client) {
-    let object = create(&client, JOBS, job("own")).await;
-    let uid = &object["metadata"]["uid"];
-    let labels = json!({
-        "a": "b",
-        "batch.kubernetes.io/controller-uid": uid,
-        "batch.kubernetes.io/job-name": "own",
-        "controller-uid": uid,
-        "job-name": "own",
-    });
-    assert_eq!(object["spec"]["template"]["metadata"]["labels"], labels);
-    assert_eq!(
-        object["spec"]["selector"],
-        json!({ "matchLabels": { "batch.kubernetes.io/controller-uid": uid } })
-    );
-    for (field, value) in [
-        ("backoffLimit", json!(6)),
-        ("completionMode", json!("NonIndexed")),
-        ("completions", json!(1)),
-        ("manualSelector", json!(false)),
-        ("parallelism", json!(1)),
-        ("podReplacementPolicy", json!("TerminatingOrFailed")),
-        ("suspend", json!(false)),
-    ] {
-        assert_eq!(object["spec"][field], value, "{field}");
-    }
-    // What is generated has no owner.
-    let owned = &object["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"];
-    assert_eq!(
-        (owned.get("f:selector"), &owned["f:template"]["f:metadata"]),
-        (None, &json!({ "f:labels": { ".": {}, "f:a": {} } }))
-    );
-    assert_eq!(object["status"], json!({}));
-}
-
-async fn a_job_with_completions_keeps_them(client: Client) {
-    let mut object = job("completions");
-    object["spec"]["completions"] = json!(3);
-    let object = create(&client, JOBS, object).await;
-    assert_eq!(
-        (&object["spec"]["completions"], &object["spec"]["parallelism"]),
-        (&json!(3), &json!(1))
-    );
-    let mut object = job("queue");
-    object["spec"]["parallelism"] = json!(2);
-    let object = create(&client, JOBS, object).await;
-    assert_eq!(
-        (object["spec"].get("completions"), &object["spec"]["parallelism"]),
-        (None, &json!(2))
-    );
-}
-
 async fn a_namespace_is_active_and_labelled_with_its_name(client: Client) {
     // Namespaces cannot be swept.
     let uri = format!("{NAMESPACES}?dryRun=All");
@@ -666,33 +331,6 @@ async fn claims_ask_for_one_device(client: Client) {
         } }])
     );
     assert_eq!(object["status"], json!({}));
-}
-
-fn binding(name: &str) -> Value {
-    json!({
-        "metadata": { "name": name },
-        "roleRef": { "kind": "ClusterRole", "name": "x" },
-        "subjects": [
-            { "kind": "User", "name": "u" },
-            { "kind": "ServiceAccount", "name": "s", "namespace": "default" },
-        ],
-    })
-}
-
-async fn bindings_name_the_group_of_their_role(client: Client) {
-    let group = "rbac.authorization.k8s.io";
-    let object = create(&client, ROLE_BINDINGS, binding("b")).await;
-    assert_eq!(
-        object["roleRef"],
-        json!({ "apiGroup": group, "kind": "ClusterRole", "name": "x" })
-    );
-    assert_eq!(
-        object["subjects"],
-        json!([
-            { "apiGroup": group, "kind": "User", "name": "u" },
-            { "kind": "ServiceAccount", "name": "s", "namespace": "default" },
-        ])
-    );
 }
 
 async fn a_status_cannot_be_created_with_the_object(client: Client) {
@@ -852,219 +490,6 @@ async fn finalizers_and_owners_are_checked(client: Client) {
     );
 }
 
-async fn a_pod_needs_containers_with_name_and_image(client: Client) {
-    let empty = post(&client, PODS, json!({ "metadata": { "name": "p" }, "spec": {} })).await;
-    assert_eq!(
-        message(&empty),
-        "Pod \"p\" is invalid: spec.containers: Required value"
-    );
-    let mut bare = pod("p");
-    bare["spec"]["containers"] = json!([{ "name": "C_" }, {}]);
-    assert_eq!(
-        causes(&post(&client, PODS, bare).await),
-        [
-            ("spec.containers[0].name", "FieldValueInvalid"),
-            ("spec.containers[0].image", "FieldValueRequired"),
-            ("spec.containers[1].name", "FieldValueRequired"),
-            ("spec.containers[1].image", "FieldValueRequired"),
-        ]
-    );
-    let mut tolerating = pod("p");
-    tolerating["spec"]["tolerations"] = json!([
-        { "key": "a", "operator": "Exists", "value": "x" },
-        { "operator": "Exists", "effect": "NoSchedule", "tolerationSeconds": 3 },
-    ]);
-    assert_eq!(
-        causes(&post(&client, PODS, tolerating).await),
-        [
-            ("spec.tolerations[0].operator", "FieldValueInvalid"),
-            ("spec.tolerations[1].effect", "FieldValueInvalid"),
-        ]
-    );
-    let mut deployment = workload("d");
-    deployment["spec"]["template"]["spec"]["containers"] = json!([]);
-    assert_eq!(
-        causes(&post(&client, DEPLOYMENTS, deployment).await),
-        [("spec.template.spec.containers", "FieldValueRequired")]
-    );
-}
-
-async fn little_of_a_pod_can_change(client: Client) {
-    let mut object = pod("fixed");
-    object["spec"]["tolerations"] = json!([{ "key": "a", "operator": "Exists" }]);
-    create(&client, PODS, object).await;
-    let uri = format!("{PODS}/fixed");
-    for change in [
-        json!({ "nodeName": "n1" }),
-        json!({ "restartPolicy": "Never" }),
-        json!({ "containers": [{ "name": "c", "args": ["x"] }] }),
-    ] {
-        let refused = patch(&client, &uri, STRATEGIC, json!({ "spec": change })).await;
-        assert_eq!(causes(&refused), [("spec", "FieldValueForbidden")]);
-        assert!(
-            message(&refused).starts_with(
-                "Pod \"fixed\" is invalid: spec: Forbidden: pod updates may not change fields other than \
-                 `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,\
-                 `spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` \
-                 (allow it to be set to 1 if it was previously negative)"
-            ),
-            "{refused:?}"
-        );
-    }
-    // Tolerations are replaced as a whole, and admission adds two that a patch must not lose.
-    let tolerations = get(&client, &uri).await.body["spec"]["tolerations"].clone();
-    let mut more = tolerations.as_array().unwrap().clone();
-    more.push(json!({ "key": "b", "operator": "Exists" }));
-    let allowed = json!({ "spec": {
-        "containers": [{ "name": "c", "image": "i:2" }],
-        "activeDeadlineSeconds": 5,
-        "tolerations": more,
-    } });
-    let changed = patch(&client, &uri, STRATEGIC, allowed).await;
-    assert_eq!(
-        (changed.code, &changed.body["metadata"]["generation"]),
-        (200, &json!(2))
-    );
-    let refused = patch(&client, &uri, STRATEGIC, json!({ "spec": { "tolerations": [] } })).await;
-    assert_eq!(
-        message(&refused),
-        "Pod \"fixed\" is invalid: spec.tolerations: Forbidden: existing toleration can not be modified except its \
-         tolerationSeconds"
-    );
-    let refused = patch(
-        &client,
-        &uri,
-        MERGE,
-        json!({ "spec": { "activeDeadlineSeconds": null } }),
-    )
-    .await;
-    assert_eq!(
-        message(&refused),
-        "Pod \"fixed\" is invalid: spec.activeDeadlineSeconds: Invalid value: null: must not update from a positive \
-         integer to nil value"
-    );
-    let second = json!({ "spec": { "containers": [{ "name": "d", "image": "x" }] } });
-    let refused = patch(&client, &uri, STRATEGIC, second).await;
-    assert_eq!(
-        message(&refused),
-        "Pod \"fixed\" is invalid: spec.containers: Forbidden: pod updates may not add or remove containers"
-    );
-}
-
-async fn selectors_of_workloads_match_their_templates_and_do_not_change(client: Client) {
-    let mut unmatched = workload("w");
-    unmatched["spec"]["replicas"] = json!(-1);
-    unmatched["spec"]["selector"] = json!({ "matchLabels": { "x": "y" } });
-    let unmatched = post(&client, DEPLOYMENTS, unmatched).await;
-    assert_eq!(
-        message(&unmatched),
-        "Deployment.apps \"w\" is invalid: [spec.replicas: Invalid value: -1: must be greater than or equal to 0, \
-         spec.template.metadata.labels: Invalid value: {\"a\":\"b\"}: `selector` does not match template `labels`]"
-    );
-    let mut none = workload("w");
-    none["spec"]["selector"] = Value::Null;
-    let none = post(&client, DEPLOYMENTS, none).await;
-    assert!(
-        causes(&none).contains(&("spec.selector", "FieldValueRequired")),
-        "{none:?}"
-    );
-    create(&client, DEPLOYMENTS, workload("w")).await;
-    let moved = json!({ "spec": {
-        "selector": { "matchLabels": { "a": "c" } },
-        "template": { "metadata": { "labels": { "a": "c" } } },
-    } });
-    let moved = patch(&client, format!("{DEPLOYMENTS}/w"), MERGE, moved).await;
-    assert_eq!(
-        message(&moved),
-        "Deployment.apps \"w\" is invalid: spec.selector: Invalid value: {\"matchLabels\":{\"a\":\"c\"}}: field is \
-         immutable"
-    );
-    create(&client, STATEFUL_SETS, workload("w")).await;
-    let renamed = json!({ "spec": { "serviceName": "other" } });
-    let renamed = patch(&client, format!("{STATEFUL_SETS}/w"), MERGE, renamed).await;
-    assert_eq!(causes(&renamed), [("spec", "FieldValueForbidden")]);
-}
-
-async fn a_job_must_end_and_keeps_its_template(client: Client) {
-    let mut endless = job("j");
-    endless["spec"]["backoffLimit"] = json!(-1);
-    endless["spec"]["template"]["spec"]["restartPolicy"] = Value::Null;
-    let endless = post(&client, JOBS, endless).await;
-    assert_eq!(
-        message(&endless),
-        "Job.batch \"j\" is invalid: [spec.backoffLimit: Invalid value: -1: must be greater than or equal to 0, \
-         spec.template.spec.restartPolicy: Required value: valid values: \"OnFailure\", \"Never\"]"
-    );
-    create(&client, JOBS, job("j")).await;
-    let uri = format!("{JOBS}/j");
-    let changed = json!({ "spec": { "completions": 5 } });
-    assert_eq!(
-        message(&patch(&client, &uri, MERGE, changed).await),
-        "Job.batch \"j\" is invalid: spec.completions: Invalid value: 5: field is immutable"
-    );
-    let changed = json!({ "spec": { "template": { "metadata": { "labels": { "q": "r" } } } } });
-    assert_eq!(
-        causes(&patch(&client, &uri, MERGE, changed.clone()).await),
-        [("spec.template", "FieldValueInvalid")]
-    );
-    let allowed = json!({ "spec": {
-        "parallelism": 2,
-        "suspend": true,
-        "ttlSecondsAfterFinished": 5,
-        "backoffLimit": 1,
-    } });
-    assert_eq!(patch(&client, &uri, MERGE, allowed).await.code, 200);
-    // A suspended job that has not started may still be rewritten.
-    assert_eq!(patch(&client, &uri, MERGE, changed).await.code, 200);
-}
-
-async fn a_budget_has_one_bound(client: Client) {
-    let with = async |spec: Value| {
-        post(
-            &client,
-            PDBS,
-            json!({ "metadata": { "name": "b" }, "spec": spec }),
-        )
-        .await
-    };
-    let both = with(json!({ "minAvailable": 1, "maxUnavailable": 1 })).await;
-    assert_eq!(causes(&both), [("spec", "FieldValueInvalid")]);
-    assert!(
-        message(&both).ends_with(": minAvailable and maxUnavailable cannot be both set"),
-        "{both:?}"
-    );
-    let invalid = "PodDisruptionBudget.policy \"b\" is invalid: spec.";
-    assert_eq!(
-        message(&with(json!({ "minAvailable": -1 })).await),
-        format!("{invalid}minAvailable: Invalid value: -1: must be greater than or equal to 0")
-    );
-    assert_eq!(
-        message(&with(json!({ "maxUnavailable": "101%" })).await),
-        format!("{invalid}maxUnavailable: Invalid value: \"101%\": must not be greater than 100%")
-    );
-    assert_eq!(
-        message(&with(json!({ "maxUnavailable": "x" })).await),
-        format!(
-            "{invalid}maxUnavailable: Invalid value: \"x\": a valid percent string must be a numeric string followed by \
-             an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
-        )
-    );
-    let expressions = json!({ "selector": { "matchExpressions": [
-        { "key": "a", "operator": "Huh" },
-        { "key": "a", "operator": "In" },
-        { "key": "b", "operator": "Exists", "values": ["x"] },
-    ] } });
-    assert_eq!(
-        causes(&with(expressions).await),
-        [
-            ("spec.selector.matchExpressions[0].operator", "FieldValueInvalid"),
-            ("spec.selector.matchExpressions[1].values", "FieldValueRequired"),
-            ("spec.selector.matchExpressions[2].values", "FieldValueForbidden"),
-        ]
-    );
-    assert_eq!(with(json!({})).await.code, 201);
-}
-
 async fn claims_do_not_change(client: Client) {
     create(&client, CLAIMS, claim("fixed")).await;
     let change = json!({ "spec": { "devices": { "requests": [
@@ -1079,54 +504,6 @@ async fn claims_do_not_change(client: Client) {
         message(&post(&client, CLAIMS, vague).await),
         "ResourceClaim.resource.k8s.io \"vague\" is invalid: spec.devices.requests[0]: Required value: exactly one of \
          `exactly` or `firstAvailable` is required"
-    );
-}
-
-async fn roles_of_bindings_do_not_change(client: Client) {
-    create(&client, ROLE_BINDINGS, binding("fixed")).await;
-    let other = json!({ "roleRef": { "name": "y" } });
-    let refused = patch(&client, format!("{ROLE_BINDINGS}/fixed"), MERGE, other).await;
-    assert_eq!(causes(&refused), [("roleRef", "FieldValueInvalid")]);
-    assert!(
-        message(&refused).ends_with(": cannot change roleRef"),
-        "{refused:?}"
-    );
-    let mut wrong = binding("wrong");
-    wrong["roleRef"] = json!({});
-    wrong["subjects"] = json!([{ "kind": "ServiceAccount", "name": "x" }, { "kind": "Foo", "name": "u" }]);
-    assert_eq!(
-        causes(&post(&client, ROLE_BINDINGS, wrong).await),
-        [
-            ("roleRef.kind", "FieldValueNotSupported"),
-            ("roleRef.name", "FieldValueRequired"),
-            ("subjects[1].kind", "FieldValueNotSupported"),
-        ]
-    );
-}
-
-async fn taints_and_provider_ids_are_checked(client: Client) {
-    let node = json!({ "metadata": { "name": "tainted" }, "spec": { "taints": [
-        { "key": "a", "effect": "Huh" },
-        { "key": "b b", "effect": "NoSchedule" },
-        { "key": "c" },
-    ] } });
-    let refused = post(&client, NODES, node).await;
-    assert_eq!(
-        causes(&refused),
-        [
-            ("metadata.taints[0].effect", "FieldValueNotSupported"),
-            ("metadata.taints[1].key", "FieldValueInvalid"),
-            ("metadata.taints[2].effect", "FieldValueRequired"),
-        ]
-    );
-    create(&client, NODES, json!({ "metadata": { "name": "provided" } })).await;
-    let uri = format!("{NODES}/provided");
-    let provider = |id: &str| json!({ "spec": { "providerID": id } });
-    assert_eq!(patch(&client, &uri, MERGE, provider("x")).await.code, 200);
-    assert_eq!(
-        message(&patch(&client, &uri, MERGE, provider("y")).await),
-        "Node \"provided\" is invalid: spec.providerID: Forbidden: node updates may not change providerID except from \
-         \"\" to valid"
     );
 }
 
@@ -1148,15 +525,55 @@ async fn leases_last_some_time(client: Client) {
     );
 }
 
-async fn immutable_config_maps_do_not_change(client: Client) {
-    let object = json!({ "metadata": { "name": "fixed" }, "immutable": true, "data": { "a": "b" } });
-    create(&client, CONFIG_MAPS, object).await;
-    let uri = format!("{CONFIG_MAPS}/fixed");
-    let refused = patch(&client, &uri, MERGE, json!({ "data": { "a": "c" } })).await;
+async fn workloads_have_one_replica(client: Client) {
+    for uri in [DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS] {
+        let created = create(&client, uri, workload("w")).await;
+        assert_eq!(created["spec"]["replicas"], 1, "{uri}");
+    }
+}
+
+async fn selectors_do_not_change(client: Client) {
+    create(&client, DEPLOYMENTS, workload("w")).await;
+    let moved = json!({ "spec": {
+        "selector": { "matchLabels": { "a": "c" } },
+        "template": { "metadata": { "labels": { "a": "c" } } },
+    } });
+    let moved = patch(&client, format!("{DEPLOYMENTS}/w"), MERGE, moved).await;
     assert_eq!(
-        message(&refused),
-        "ConfigMap \"fixed\" is invalid: data: Forbidden: field is immutable when `immutable` is set"
+        message(&moved),
+        "Deployment.apps \"w\" is invalid: spec.selector: Invalid value: {\"matchLabels\":{\"a\":\"c\"}}: field is \
+         immutable"
     );
-    let labelled = json!({ "metadata": { "labels": { "a": "b" } } });
-    assert_eq!(patch(&client, &uri, MERGE, labelled).await.code, 200);
+}
+
+async fn numbers_are_not_negative(client: Client) {
+    let mut below = workload("w");
+    below["spec"]["replicas"] = json!(-1);
+    assert_eq!(
+        message(&post(&client, DEPLOYMENTS, below).await),
+        "Deployment.apps \"w\" is invalid: spec.replicas: Invalid value: -1: must be greater than or equal to 0"
+    );
+    let below = json!({ "metadata": { "name": "b" }, "spec": { "minAvailable": -1 } });
+    assert_eq!(
+        message(&post(&client, PDBS, below).await),
+        "PodDisruptionBudget.policy \"b\" is invalid: spec.minAvailable: Invalid value: -1: must be greater than or \
+         equal to 0"
+    );
+}
+
+async fn taints_have_a_key_and_an_effect(client: Client) {
+    let node = json!({ "metadata": { "name": "tainted" }, "spec": { "taints": [
+        { "key": "a", "effect": "Huh" },
+        { "key": "b b", "effect": "NoSchedule" },
+        { "key": "c" },
+    ] } });
+    let refused = post(&client, NODES, node).await;
+    assert_eq!(
+        causes(&refused),
+        [
+            ("metadata.taints[0].effect", "FieldValueNotSupported"),
+            ("metadata.taints[1].key", "FieldValueInvalid"),
+            ("metadata.taints[2].effect", "FieldValueRequired"),
+        ]
+    );
 }

@@ -11,7 +11,6 @@ use crate::kinds::{pod_spec, remove};
 crate::scenarios![
     a_watch_of_one_name_tells_of_that_name_only,
     a_read_of_one_object_is_no_watch,
-    the_old_paths_of_a_watch_still_work,
     two_watches_tell_the_same_story,
     a_watch_from_any_version_tells_the_rest_of_the_story,
     a_changed_status_is_a_modification,
@@ -83,29 +82,6 @@ async fn a_read_of_one_object_is_no_watch(client: Client) {
     }
     let missing = get(&client, format!("{LEASES}/two?watch=true")).await;
     assert_eq!((missing.code, &missing.body["reason"]), (404, &json!("NotFound")));
-}
-
-async fn the_old_paths_of_a_watch_still_work(client: Client) {
-    let created = lease(&client, "one").await;
-    lease(&client, "two").await;
-    let old = "/apis/coordination.k8s.io/v1/watch/namespaces/default/leases";
-    let mut watch = Watch::open(&client, old).await;
-    assert_eq!(watch.event().await, json!({ "type": "ADDED", "object": created }));
-    assert_eq!(watch.line().await, "ADDED two");
-    let mut named = Watch::open(&client, format!("{old}/two?watch=false")).await;
-    assert_eq!(named.line().await, "ADDED two");
-    label(&client, "one", "1").await;
-    label(&client, "two", "1").await;
-    assert_eq!(named.line().await, "MODIFIED two");
-    let mut all = Watch::open(
-        &client,
-        format!(
-            "/apis/coordination.k8s.io/v1/watch/leases?resourceVersion={}",
-            version(&created)
-        ),
-    )
-    .await;
-    assert_eq!(all.line().await, "ADDED two");
 }
 
 async fn two_watches_tell_the_same_story(client: Client) {

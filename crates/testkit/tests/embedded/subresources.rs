@@ -1,4 +1,4 @@
-//! `/status`, `/scale`, `/binding`, `/finalize` and `/token`.
+//! `/status`, `/scale` and `/binding`.
 
 use kube::Client;
 use serde_json::{Value, json};
@@ -17,18 +17,10 @@ crate::scenarios![
     status_is_read_replaced_and_patched_only_where_there_is_one,
     the_scale_of_a_deployment_shows_its_replicas_and_selector,
     the_scale_of_every_workload_has_its_selector_as_text,
-    a_scale_write_changes_the_replicas_and_counts_as_a_change,
-    a_scale_write_must_not_be_stale_and_must_mean_this_object,
-    a_scale_must_be_a_scale_of_this_object_and_not_negative,
-    a_dry_run_of_a_scale_changes_nothing,
-    scale_is_read_replaced_and_patched_only_where_there_is_one,
+    scale_is_only_where_there_is_one,
     a_binding_assigns_a_pod_to_a_node,
     a_pod_that_cannot_be_bound_is_a_conflict,
     a_binding_must_mean_this_pod_and_a_node,
-    the_finalizers_of_a_namespace_are_written_apart,
-    a_deleted_namespace_waits_for_its_finalizers,
-    a_service_account_gets_a_token_for_an_hour,
-    a_token_request_must_mean_this_account_and_last_ten_minutes,
 ];
 
 /// The containers of a pod.
@@ -392,8 +384,6 @@ async fn the_scale_of_a_deployment_shows_its_replicas_and_selector(client: Clien
     expected["status"]["replicas"] = json!(1);
     expected["metadata"]["resourceVersion"] = status["metadata"]["resourceVersion"].clone();
     assert_eq!(get(&client, &uri).await.body, expected);
-    let none = patch(&client, &uri, MERGE, json!({ "spec": { "replicas": 0 } })).await;
-    assert_eq!(none.body["spec"], json!({}));
 }
 
 async fn the_scale_of_every_workload_has_its_selector_as_text(client: Client) {
@@ -427,199 +417,7 @@ async fn the_scale_of_every_workload_has_its_selector_as_text(client: Client) {
     }
 }
 
-async fn a_scale_write_changes_the_replicas_and_counts_as_a_change(client: Client) {
-    let created = create(&client, DEPLOYMENTS, deployment("d")).await;
-    let uri = format!("{DEPLOYMENTS}/d");
-    let mut watch = Watch::open(
-        &client,
-        format!("{DEPLOYMENTS}?watch=1&resourceVersion={}", version(&created)),
-    )
-    .await;
-    let to_three = json!({
-        "spec": { "replicas": 3 },
-        "status": { "replicas": 9 },
-        "metadata": { "labels": { "new": "1" } },
-    });
-    let scale = patch(
-        &client,
-        format!("{uri}/scale?fieldManager=scaler"),
-        MERGE,
-        to_three,
-    )
-    .await;
-    assert_eq!(scale.code, 200);
-    assert_eq!(
-        (
-            &scale.body["kind"],
-            &scale.body["spec"],
-            &scale.body["status"]["replicas"]
-        ),
-        (&json!("Scale"), &json!({ "replicas": 3 }), &json!(0))
-    );
-    let scaled = get(&client, &uri).await.body;
-    assert_eq!(scaled["spec"]["replicas"], 3);
-    assert_eq!(scaled["metadata"]["generation"], 2);
-    assert_eq!(scaled["metadata"]["labels"], json!({ "own": "1" }));
-    assert_eq!(version(&scaled), version(&scale.body));
-    assert_eq!(
-        watch.event().await,
-        json!({ "type": "MODIFIED", "object": scaled })
-    );
-    let entries = scaled["metadata"]["managedFields"].as_array().unwrap();
-    assert_eq!(
-        entries[0],
-        json!({
-            "manager": "scaler",
-            "operation": "Update",
-            "apiVersion": "apps/v1",
-            "fieldsType": "FieldsV1",
-            "fieldsV1": { "f:spec": { "f:replicas": {} } },
-            "subresource": "scale",
-        })
-    );
-    assert_eq!(entries[1]["fieldsV1"]["f:spec"].get("f:replicas"), None);
-    let same = patch(
-        &client,
-        format!("{uri}/scale"),
-        STRATEGIC,
-        json!({ "spec": { "replicas": 3 } }),
-    )
-    .await;
-    assert_eq!((same.code, version(&same.body)), (200, version(&scaled)));
-    let replaced = json!({ "metadata": { "name": "d" }, "spec": { "replicas": 4 } });
-    let replaced = put(&client, format!("{uri}/scale"), replaced).await;
-    assert_eq!(
-        (replaced.code, &replaced.body["spec"]["replicas"]),
-        (200, &json!(4))
-    );
-    assert_eq!(get(&client, &uri).await.body["metadata"]["generation"], 3);
-    let emptied = json!({ "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": { "name": "d" } });
-    let emptied = put(&client, format!("{uri}/scale"), emptied).await;
-    assert_eq!((emptied.code, &emptied.body["spec"]), (200, &json!({})));
-    assert_eq!(get(&client, &uri).await.body["spec"]["replicas"], 0);
-}
-
-async fn a_scale_write_must_not_be_stale_and_must_mean_this_object(client: Client) {
-    let created = create(&client, DEPLOYMENTS, deployment("d")).await;
-    let uid = created["metadata"]["uid"].as_str().unwrap();
-    let uri = format!("{DEPLOYMENTS}/d/scale");
-    let stale = json!({ "metadata": { "name": "d", "resourceVersion": "1" }, "spec": { "replicas": 3 } });
-    for stale in [
-        put(&client, &uri, stale.clone()).await,
-        patch(&client, &uri, MERGE, stale).await,
-    ] {
-        assert_eq!(stale.code, 409);
-        assert_eq!(
-            stale.body["message"],
-            "Operation cannot be fulfilled on deployments.apps \"d\": the object has been modified; please \
-             apply your changes to the latest version and try again"
-        );
-        assert_eq!(
-            stale.body["details"],
-            json!({ "name": "d", "group": "apps", "kind": "deployments" })
-        );
-    }
-    let other = json!({ "metadata": { "name": "d", "uid": "other" }, "spec": { "replicas": 3 } });
-    let replaced = put(&client, &uri, other.clone()).await;
-    assert_eq!(
-        (replaced.code, &replaced.body["message"]),
-        (
-            409,
-            &json!(format!(
-                "Operation cannot be fulfilled on deployments.apps \"d\": StorageError: invalid object, Code: 4, \
-                 Key: /registry/deployments/default/d, ResourceVersion: 0, AdditionalErrorMsg: Precondition \
-                 failed: UID in precondition: other, UID in object meta: {uid}"
-            ))
-        )
-    );
-    let patched = patch(&client, &uri, MERGE, other).await;
-    assert_eq!(
-        (patched.code, &patched.body["message"], &patched.body["details"]),
-        (
-            409,
-            &json!(format!(
-                "Operation cannot be fulfilled on deployments/scale.apps \"d\": Precondition failed: UID in \
-                 precondition: other, UID in object meta: {uid}"
-            )),
-            &json!({ "name": "d", "group": "apps", "kind": "deployments/scale" })
-        )
-    );
-    let right = json!({
-        "metadata": { "uid": uid, "resourceVersion": created["metadata"]["resourceVersion"] },
-        "spec": { "replicas": 3 },
-    });
-    assert_eq!(patch(&client, &uri, MERGE, right).await.code, 200);
-}
-
-async fn a_scale_must_be_a_scale_of_this_object_and_not_negative(client: Client) {
-    create(&client, DEPLOYMENTS, deployment("d")).await;
-    let uri = format!("{DEPLOYMENTS}/d/scale");
-    let negative = json!({ "metadata": { "name": "d" }, "spec": { "replicas": -1 } });
-    for negative in [
-        put(&client, &uri, negative.clone()).await,
-        patch(&client, &uri, MERGE, negative).await,
-    ] {
-        assert_eq!(negative.code, 422);
-        assert_eq!(
-            negative.body["message"],
-            "Scale.autoscaling \"d\" is invalid: spec.replicas: Invalid value: -1: must be greater than or equal \
-             to 0"
-        );
-        assert_eq!(
-            negative.body["details"],
-            json!({ "name": "d", "group": "autoscaling", "kind": "Scale", "causes": [{
-                "reason": "FieldValueInvalid",
-                "message": "Invalid value: -1: must be greater than or equal to 0",
-                "field": "spec.replicas",
-            }] })
-        );
-    }
-    for (body, message) in [
-        (
-            json!({ "metadata": { "name": "other" }, "spec": { "replicas": 1 } }),
-            "the name of the object (other) does not match the name on the URL (d)",
-        ),
-        (
-            json!({ "spec": { "replicas": 1 } }),
-            "the name of the object (d based on URL) was undeterminable: name must be provided",
-        ),
-        (
-            json!({ "metadata": { "name": "d", "namespace": "other" } }),
-            "the namespace of the provided object does not match the namespace sent on the request",
-        ),
-        (
-            json!({ "kind": "Deployment", "apiVersion": "apps/v1", "metadata": { "name": "d" } }),
-            "Deployment in version \"v1\" cannot be handled as a Scale: converting (v1.Deployment) to \
-             (autoscaling.Scale): unknown conversion",
-        ),
-    ] {
-        let refused = put(&client, &uri, body).await;
-        assert_eq!((refused.code, &refused.body["message"]), (400, &json!(message)));
-    }
-    let text = patch(&client, &uri, MERGE, json!({ "spec": { "replicas": "many" } })).await;
-    assert_eq!((text.code, &text.body["reason"]), (422, &json!("Invalid")));
-    assert_eq!(text.body["details"]["causes"][0]["field"], "patch");
-    let message = text.body["message"].as_str().unwrap();
-    assert!(
-        message.ends_with(
-            "json: cannot unmarshal string into Go struct field ScaleSpec.spec.replicas of type int32"
-        ),
-        "{message}"
-    );
-}
-
-async fn a_dry_run_of_a_scale_changes_nothing(client: Client) {
-    create(&client, DEPLOYMENTS, deployment("d")).await;
-    let tried = json!({ "spec": { "replicas": 7 } });
-    let tried = patch(&client, format!("{DEPLOYMENTS}/d/scale?dryRun=All"), MERGE, tried).await;
-    assert_eq!((tried.code, &tried.body["spec"]["replicas"]), (200, &json!(7)));
-    assert_eq!(
-        get(&client, format!("{DEPLOYMENTS}/d")).await.body["spec"]["replicas"],
-        2
-    );
-}
-
-async fn scale_is_read_replaced_and_patched_only_where_there_is_one(client: Client) {
+async fn scale_is_only_where_there_is_one(client: Client) {
     create(&client, DEPLOYMENTS, deployment("d")).await;
     let uri = format!("{DEPLOYMENTS}/d/scale");
     for refused in [
@@ -643,20 +441,14 @@ async fn scale_is_read_replaced_and_patched_only_where_there_is_one(client: Clie
             "{path}"
         );
     }
-    let uri = format!("{DEPLOYMENTS}/nope/scale");
-    for missing in [
-        get(&client, &uri).await,
-        put(&client, &uri, json!({ "metadata": { "name": "nope" } })).await,
-        patch(&client, &uri, MERGE, json!({})).await,
-    ] {
-        assert_eq!(
-            (missing.code, &missing.body["details"]),
-            (
-                404,
-                &json!({ "name": "nope", "group": "apps", "kind": "deployments" })
-            )
-        );
-    }
+    let missing = get(&client, format!("{DEPLOYMENTS}/nope/scale")).await;
+    assert_eq!(
+        (missing.code, &missing.body["details"]),
+        (
+            404,
+            &json!({ "name": "nope", "group": "apps", "kind": "deployments" })
+        )
+    );
 }
 
 fn binding(name: &str) -> Value {
@@ -803,165 +595,4 @@ async fn a_binding_must_mean_this_pod_and_a_node(client: Client) {
         (404, &json!("pods \"nope\" not found"))
     );
     assert_eq!(get(&client, &uri).await.code, 405);
-}
-
-async fn the_finalizers_of_a_namespace_are_written_apart(client: Client) {
-    let created = create(&client, NAMESPACES, json!({ "metadata": { "name": "apart" } })).await;
-    assert_eq!(created["spec"], json!({ "finalizers": ["kubernetes"] }));
-    assert_eq!(created["status"], json!({ "phase": "Active" }));
-    assert_eq!(
-        created["metadata"]["labels"],
-        json!({ "kubernetes.io/metadata.name": "apart" })
-    );
-    assert_eq!(
-        created["metadata"]["managedFields"][0]["fieldsV1"],
-        json!({ "f:metadata": { "f:labels": { ".": {}, "f:kubernetes.io/metadata.name": {} } } })
-    );
-    let uri = format!("{NAMESPACES}/apart");
-    let ours = json!({ "spec": { "finalizers": ["x/y"] }, "status": { "phase": "Terminating" } });
-    let main = patch(&client, &uri, MERGE, ours.clone()).await.body;
-    assert_eq!(
-        (&main["spec"], &main["status"]),
-        (&created["spec"], &created["status"])
-    );
-    let mut finalized = ours;
-    finalized["metadata"] = json!({ "name": "apart" });
-    let finalized = put(&client, format!("{uri}/finalize?fieldManager=f"), finalized).await;
-    assert_eq!(finalized.code, 200);
-    assert_eq!(finalized.body["spec"], json!({ "finalizers": ["x/y"] }));
-    assert_eq!(finalized.body["status"], json!({ "phase": "Active" }));
-    let entries = finalized.body["metadata"]["managedFields"].as_array().unwrap();
-    let entry = entries.iter().find(|entry| entry["manager"] == "f").unwrap();
-    assert_eq!(
-        (&entry["subresource"], &entry["fieldsV1"]),
-        (&json!("finalize"), &json!({ "f:spec": { "f:finalizers": {} } }))
-    );
-    for refused in [
-        get(&client, format!("{uri}/finalize")).await,
-        patch(&client, format!("{uri}/finalize"), MERGE, json!({})).await,
-        post(&client, format!("{uri}/finalize"), json!({})).await,
-    ] {
-        assert_eq!(refused.code, 405);
-    }
-    remove_namespace(&client, "apart").await;
-}
-
-async fn a_deleted_namespace_waits_for_its_finalizers(client: Client) {
-    create(&client, NAMESPACES, json!({ "metadata": { "name": "doomed" } })).await;
-    let uri = format!("{NAMESPACES}/doomed");
-    let doomed = delete(&client, &uri, Value::Null).await;
-    assert_eq!((doomed.code, &doomed.body["kind"]), (200, &json!("Namespace")));
-    assert_eq!(doomed.body["status"]["phase"], "Terminating");
-    assert!(doomed.body["metadata"]["deletionTimestamp"].is_string());
-    assert_eq!(doomed.body["metadata"].get("deletionGracePeriodSeconds"), None);
-    let done = json!({ "metadata": { "name": "doomed" }, "spec": {} });
-    let done = put(&client, format!("{uri}/finalize"), done).await;
-    assert_eq!(
-        (done.code, &done.body["status"]["phase"]),
-        (200, &json!("Terminating"))
-    );
-    assert_eq!(get(&client, &uri).await.code, 404);
-}
-
-/// Does what the namespace controller does, which no test server runs.
-async fn remove_namespace(client: &Client, name: &str) {
-    let uri = format!("{NAMESPACES}/{name}");
-    assert_eq!(delete(client, &uri, Value::Null).await.code, 200);
-    let done = put(
-        client,
-        format!("{uri}/finalize"),
-        json!({ "metadata": { "name": name } }),
-    )
-    .await;
-    assert_eq!(done.code, 200, "{done:?}");
-}
-
-fn token_request(metadata: &Value, spec: &Value) -> Value {
-    json!({
-        "apiVersion": "authentication.k8s.io/v1",
-        "kind": "TokenRequest",
-        "metadata": metadata,
-        "spec": spec,
-    })
-}
-
-async fn a_service_account_gets_a_token_for_an_hour(client: Client) {
-    let account = create(&client, SERVICE_ACCOUNTS, json!({ "metadata": { "name": "sa" } })).await;
-    let uri = format!("{SERVICE_ACCOUNTS}/sa/token");
-    let issued = post(&client, &uri, token_request(&json!({}), &json!({}))).await;
-    assert_eq!(issued.code, 201);
-    let issued = issued.body;
-    assert_eq!(
-        (&issued["kind"], &issued["apiVersion"]),
-        (&json!("TokenRequest"), &json!("authentication.k8s.io/v1"))
-    );
-    assert_eq!(
-        ["name", "namespace", "uid"].map(|field| &issued["metadata"][field]),
-        [&json!("sa"), &json!("default"), &account["metadata"]["uid"]]
-    );
-    assert_eq!(
-        issued["spec"],
-        json!({
-            "audiences": ["https://kubernetes.default.svc"],
-            "expirationSeconds": 3600,
-            "boundObjectRef": null,
-        })
-    );
-    let time = |value: &Value| value.as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
-    let lasts = time(&issued["status"]["expirationTimestamp"])
-        .duration_since(time(&issued["metadata"]["creationTimestamp"]));
-    assert_eq!(lasts.as_secs(), 3600);
-    let spec = json!({ "audiences": ["a"], "expirationSeconds": 7200 });
-    let other = post(&client, &uri, token_request(&json!({ "name": "sa" }), &spec))
-        .await
-        .body;
-    assert_eq!(
-        (&other["spec"]["audiences"], &other["spec"]["expirationSeconds"]),
-        (&json!(["a"]), &json!(7200))
-    );
-    assert!(other["status"]["token"].is_string());
-    assert_ne!(other["status"]["token"], issued["status"]["token"]);
-    assert_eq!(get(&client, &uri).await.code, 405);
-}
-
-async fn a_token_request_must_mean_this_account_and_last_ten_minutes(client: Client) {
-    let account = create(&client, SERVICE_ACCOUNTS, json!({ "metadata": { "name": "sa" } })).await;
-    let uid = account["metadata"]["uid"].as_str().unwrap();
-    let uri = format!("{SERVICE_ACCOUNTS}/sa/token");
-    let other_uid = format!(
-        "Operation cannot be fulfilled on TokenRequest.authentication.k8s.io \"sa\": the UID in the token request \
-         (x) does not match the UID of the service account ({uid})"
-    );
-    for (metadata, spec, code, message) in [
-        (
-            json!({ "name": "x" }),
-            json!({}),
-            422,
-            "TokenRequest.authentication.k8s.io \"sa\" is invalid: metadata.name: Invalid value: \"x\": must match \
-             the service account name if specified",
-        ),
-        (
-            json!({ "namespace": "x" }),
-            json!({}),
-            400,
-            "the namespace of the provided object does not match the namespace sent on the request",
-        ),
-        (json!({ "uid": "x" }), json!({}), 409, &other_uid),
-        (
-            json!({}),
-            json!({ "expirationSeconds": 599 }),
-            422,
-            "TokenRequest.authentication.k8s.io \"\" is invalid: spec.expirationSeconds: Invalid value: 599: may \
-             not specify a duration less than 10 minutes",
-        ),
-    ] {
-        let refused = post(&client, &uri, token_request(&metadata, &spec)).await;
-        assert_eq!((refused.code, &refused.body["message"]), (code, &json!(message)));
-    }
-    let missing = format!("{SERVICE_ACCOUNTS}/nope/token");
-    let missing = post(&client, missing, token_request(&json!({}), &json!({}))).await;
-    assert_eq!(
-        (missing.code, &missing.body["message"]),
-        (404, &json!("serviceaccounts \"nope\" not found"))
-    );
 }

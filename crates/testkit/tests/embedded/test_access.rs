@@ -7,10 +7,8 @@ use testkit::embedded::{
     NODES as NODES_RESOURCE, PODS as PODS_RESOURCE,
 };
 
-use crate::access::REVIEWS;
 use crate::http::*;
 use crate::server;
-use crate::twin::with_token;
 
 #[tokio::test(start_paused = true)]
 async fn a_test_writes_as_another_client_and_past_the_rules() {
@@ -106,41 +104,6 @@ async fn a_kind_of_the_tests_own_is_one_line() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_stands_for_its_service_account_until_it_expires() {
-    let server = server();
-    let client = server.client();
-    create(&client, SERVICE_ACCOUNTS, json!({ "metadata": { "name": "sa" } })).await;
-    let request = json!({ "spec": { "expirationSeconds": 600 } });
-    let issued = create(&client, &format!("{SERVICE_ACCOUNTS}/sa/token"), request).await;
-    let token = issued["status"]["token"].as_str().unwrap();
-    let who = async |token: &str| {
-        let review = post(&with_token(&server, token), REVIEWS, json!({})).await;
-        (review.code, review.body["status"]["userInfo"].clone())
-    };
-    let account = server
-        .get(&testkit::embedded::SERVICE_ACCOUNTS, "default", "sa")
-        .unwrap();
-    tokio::time::sleep(std::time::Duration::from_secs(599)).await;
-    let (code, user) = who(token).await;
-    assert_eq!(
-        (code, &user["username"]),
-        (201, &json!("system:serviceaccount:default:sa"))
-    );
-    assert_eq!(user["uid"], account["metadata"]["uid"]);
-    assert_eq!(
-        user["groups"],
-        json!([
-            "system:serviceaccounts",
-            "system:serviceaccounts:default",
-            "system:authenticated"
-        ])
-    );
-    assert_eq!(who("other").await.0, 401);
-    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-    assert_eq!(who(token).await.0, 401);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_definition_that_a_test_inserts_is_served() {
     let server = server();
     let client = server.client();
@@ -159,7 +122,7 @@ async fn a_definition_that_a_test_inserts_is_served() {
     let widget = json!({
         "kind": "Widget",
         "apiVersion": "example.com/v1",
-        "metadata": { "name": "w", "finalizers": ["x/y"] },
+        "metadata": { "name": "w" },
     });
     server.insert(widget).unwrap();
     let uri = "/apis/example.com/v1/widgets/w";
@@ -167,9 +130,6 @@ async fn a_definition_that_a_test_inserts_is_served() {
     server
         .delete(&CUSTOM_RESOURCE_DEFINITIONS, "", "widgets.example.com")
         .unwrap();
-    let waiting = get(&client, uri).await.body;
-    assert!(waiting["metadata"]["deletionTimestamp"].is_string());
-    patch(&client, uri, MERGE, json!({ "metadata": { "finalizers": null } })).await;
     assert_eq!(get(&client, uri).await.code, 404);
     assert_eq!(server.list(&CUSTOM_RESOURCE_DEFINITIONS), [] as [Value; 0]);
 }

@@ -91,7 +91,7 @@ const SWEPT: &[&str] = &[
 ];
 
 pub(crate) fn embedded_ground(setting: Setting) -> Ground {
-    let mut server = crate::server().without_namespace_controller();
+    let mut server = crate::server();
     match setting {
         Setting::Plain => {}
         Setting::PodGroups => server.serve(&embedded::POD_GROUPS),

@@ -533,9 +533,7 @@ async fn a_dry_run_changes_nothing(client: Client) {
         201
     );
     assert_eq!(
-        delete(&client, format!("{uri}?dryRun=All"), Value::Null)
-            .await
-            .code,
+        delete(&client, &uri, json!({ "dryRun": ["All"] })).await.code,
         200
     );
     assert_eq!(get(&client, &uri).await.body, node);

@@ -38,17 +38,13 @@ impl Attributes {
                 path: request.name.clone(),
             };
         }
-        let verb = match request.verb {
-            Verb::Watch if !request.name.is_empty() => Verb::Get,
-            verb => verb,
-        };
         let is_namespace = request.resource == "namespaces" && request.group.is_empty();
         let namespace = if is_namespace {
             &request.name
         } else {
             &request.namespace
         };
-        let name = match verb {
+        let name = match request.verb {
             Verb::List | Verb::Watch | Verb::DeleteCollection => selected_name(query.get("fieldSelector")),
             _ => &request.name,
         };
@@ -58,7 +54,7 @@ impl Attributes {
             format!("{}/{}", request.resource, request.subresource)
         };
         Self::Resource {
-            verb: verb.to_string(),
+            verb: request.verb.to_string(),
             group: request.group.clone(),
             resource,
             namespace: namespace.clone(),

@@ -5,7 +5,6 @@
 
 mod attributes;
 mod rbac;
-pub(super) mod review;
 mod user;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +20,6 @@ use super::request::{Request, Verb};
 use super::resource::table::RESOURCE_CLAIMS;
 use super::server::Shared;
 use super::store::Store;
-use super::tokens::ServiceAccount;
 use attributes::Attributes;
 pub use user::User;
 
@@ -43,14 +41,6 @@ pub(super) struct Requester<'a> {
     user: &'a User,
     /// What it does with the object, which the further right is for, too.
     pub(super) verb: Verb,
-}
-
-/// Whether a user may do something.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Verdict {
-    is_allowed: bool,
-    /// By which binding, or what is wrong with the user's bindings; often empty.
-    reason: String,
 }
 
 impl Access {
@@ -89,34 +79,15 @@ impl<'a> Requester<'a> {
 
 /// Refuses what `user` has no right to.
 fn authorize(access: &Mutex<Access>, store: &Store, user: &User, asked: &Attributes) -> Result<(), Failure> {
-    if !access.lock().is_enforced {
+    if !access.lock().is_enforced || user.may_all() {
         return Ok(());
     }
-    let verdict = judge(store, user, asked);
-    if !verdict.is_allowed {
-        return Err(asked.denied_to(user, &verdict.reason));
-    }
+    rbac::judge(store, user, asked).map_err(|reason| asked.denied_to(user, &reason))?;
     let rights = rbac::rights_to(store, user, asked);
     let mut access = access.lock();
     let exercised = access.exercised.entry(user.name.clone()).or_default();
     exercised.extend(rights);
     Ok(())
-}
-
-fn judge(store: &Store, user: &User, asked: &Attributes) -> Verdict {
-    if user.may_all() {
-        return Verdict::allowed();
-    }
-    rbac::judge(store, user, asked)
-}
-
-impl Verdict {
-    fn allowed() -> Self {
-        Self {
-            is_allowed: true,
-            reason: String::new(),
-        }
-    }
 }
 
 /// Users and their rights.
@@ -129,7 +100,7 @@ impl Server {
     }
 
     /// From now on requests are checked against the roles and bindings in the store. What every cluster
-    /// grants from the start (discovery, health, reviews of oneself) is granted here too.
+    /// grants from the start (discovery, health) is granted here too.
     pub fn enforce_rbac(&self) {
         self.shared.access.lock().is_enforced = true;
     }
@@ -181,27 +152,10 @@ impl Shared {
         match token {
             None => Ok(head.extensions.get().cloned().unwrap_or_else(User::anonymous)),
             Some(token) => self
-                .holder_of(token)
+                .access
+                .lock()
+                .authenticate(token)
                 .ok_or_else(|| Failure::new(401, "Unauthorized", "Unauthorized")),
         }
-    }
-
-    /// A user that the test let in, or the service account that the token was issued for.
-    fn holder_of(&self, token: &str) -> Option<User> {
-        let known = self.access.lock().authenticate(token);
-        known.or_else(|| {
-            let tokens = self.tokens.lock();
-            tokens
-                .resolve(token, self.clock.timestamp())
-                .map(ServiceAccount::user)
-        })
-    }
-
-    /// Whether `user` may do this; asking does not count as use.
-    fn judge(&self, user: &User, asked: &Attributes) -> Verdict {
-        if !self.access.lock().is_enforced {
-            return Verdict::allowed();
-        }
-        judge(&self.store.lock(), user, asked)
     }
 }

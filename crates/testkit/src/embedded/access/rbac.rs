@@ -8,7 +8,7 @@ use k8s_openapi::api::rbac::v1::{
 };
 use serde::de::DeserializeOwned;
 
-use super::{Attributes, User, Verdict};
+use super::{Attributes, User};
 use crate::embedded::resource::Resource;
 use crate::embedded::resource::table::{CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES};
 use crate::embedded::store::{Store, Stored};
@@ -16,80 +16,32 @@ use crate::embedded::store::{Store, Stored};
 const ALL: &str = "*";
 const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 
-/// A role that every cluster has and binds from the start, as far as it concerns ordinary users.
-struct Bootstrap {
-    /// Of the role and of its binding.
-    name: &'static str,
-    groups: &'static [&'static str],
-    verb: &'static str,
-    /// API group and resources.
-    resources: &'static [(&'static str, &'static [&'static str])],
-    paths: &'static [&'static str],
-}
-
-const BOOTSTRAP: &[Bootstrap] = &[
-    Bootstrap {
-        name: "system:basic-user",
-        groups: &["system:authenticated"],
-        verb: "create",
-        resources: &[
-            (
-                "authorization.k8s.io",
-                &["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
-            ),
-            ("authentication.k8s.io", &["selfsubjectreviews"]),
-        ],
-        paths: &[],
-    },
-    Bootstrap {
-        name: "system:discovery",
-        groups: &["system:authenticated"],
-        verb: "get",
-        resources: &[],
-        paths: &[
-            "/api",
-            "/api/*",
-            "/apis",
-            "/apis/*",
-            "/healthz",
-            "/livez",
-            "/openapi",
-            "/openapi/*",
-            "/readyz",
-            "/version",
-            "/version/",
-        ],
-    },
-    Bootstrap {
-        name: "system:public-info-viewer",
-        groups: &["system:authenticated", "system:unauthenticated"],
-        verb: "get",
-        resources: &[],
-        paths: &["/healthz", "/livez", "/readyz", "/version", "/version/"],
-    },
+/// What every cluster lets these groups look at from the start.
+const BOOTSTRAP: &[(&[&str], &[&str])] = &[
+    (
+        &["system:authenticated"],
+        &["/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*"],
+    ),
+    (
+        &["system:authenticated", "system:unauthenticated"],
+        &["/healthz", "/livez", "/readyz", "/version", "/version/"],
+    ),
 ];
 
 /// What one binding gives to a user.
 struct Grant {
-    /// Which binding, in the words of an audit log.
-    source: String,
     /// Where; empty for everywhere.
     namespace: String,
     /// The rules of its role, or that there is no such role.
     rules: Result<Vec<PolicyRule>, String>,
 }
 
-/// Whether `user` may do what is asked for.
-pub(super) fn judge(store: &Store, user: &User, asked: &Attributes) -> Verdict {
+/// Whether `user` may do what is asked for; the error says what is wrong with the user's bindings, if anything.
+pub(super) fn judge(store: &Store, user: &User, asked: &Attributes) -> Result<(), String> {
     let mut missing = BTreeSet::new();
     for grant in bootstrap(user).chain(grants(store, user, Some(asked.namespace()))) {
         match grant.rules {
-            Ok(rules) if rules.iter().any(|rule| allows(rule, asked)) => {
-                return Verdict {
-                    is_allowed: true,
-                    reason: format!("RBAC: allowed by {}", grant.source),
-                };
-            }
+            Ok(rules) if rules.iter().any(|rule| allows(rule, asked)) => return Ok(()),
             Ok(_) => {}
             Err(why) => {
                 missing.insert(why);
@@ -97,15 +49,11 @@ pub(super) fn judge(store: &Store, user: &User, asked: &Attributes) -> Verdict {
         }
     }
     let missing: Vec<String> = missing.into_iter().collect();
-    let reason = match missing.as_slice() {
+    Err(match missing.as_slice() {
         [] => String::new(),
         [one] => format!("RBAC: {one}"),
         more => format!("RBAC: [{}]", more.join(", ")),
-    };
-    Verdict {
-        is_allowed: false,
-        reason,
-    }
+    })
 }
 
 /// Everything that the store grants to `user`, one line a right.
@@ -136,45 +84,32 @@ fn rights_that(
 }
 
 fn bootstrap(user: &User) -> impl Iterator<Item = Grant> {
-    BOOTSTRAP.iter().filter_map(|role| {
-        let name = role.name;
-        let group = role.groups.iter().find(|group| user.is_in(group))?;
-        let texts = |texts: &[&str]| Some(texts.iter().map(ToString::to_string).collect());
-        let verbs = vec![role.verb.to_owned()];
-        let mut rules: Vec<PolicyRule> = role
-            .resources
-            .iter()
-            .map(|(group, resources)| PolicyRule {
-                verbs: verbs.clone(),
-                api_groups: texts(&[group]),
-                resources: texts(resources),
-                ..PolicyRule::default()
-            })
-            .collect();
-        rules.push(PolicyRule {
-            verbs,
-            non_resource_urls: texts(role.paths),
-            ..PolicyRule::default()
-        });
-        Some(Grant {
-            source: format!("ClusterRoleBinding \"{name}\" of ClusterRole \"{name}\" to Group \"{group}\""),
+    BOOTSTRAP
+        .iter()
+        .filter(|(groups, _)| groups.iter().any(|group| user.is_in(group)))
+        .map(|(_, paths)| Grant {
             namespace: String::new(),
-            rules: Ok(rules),
+            rules: Ok(vec![PolicyRule {
+                verbs: vec!["get".to_owned()],
+                non_resource_urls: Some(paths.iter().map(ToString::to_string).collect()),
+                ..PolicyRule::default()
+            }]),
         })
-    })
 }
 
 /// What bindings give to `user`: those of the cluster, and those of one namespace or, without one, of all.
 fn grants(store: &Store, user: &User, namespace: Option<&str>) -> impl Iterator<Item = Grant> {
     let mut grants = Vec::new();
     for binding in objects::<ClusterRoleBinding>(store, &CLUSTER_ROLE_BINDINGS, "") {
-        let subjects = binding.subjects.iter().flatten();
-        let Some(subject) = subjects.into_iter().find(|subject| is(user, subject, "")) else {
+        if !binding
+            .subjects
+            .iter()
+            .flatten()
+            .any(|subject| is(user, subject, ""))
+        {
             continue;
-        };
-        let name = binding.metadata.name.unwrap_or_default();
+        }
         grants.push(Grant {
-            source: source("ClusterRoleBinding", &name, &binding.role_ref, subject, ""),
             namespace: String::new(),
             rules: rules_of(store, &binding.role_ref, ""),
         });
@@ -186,13 +121,15 @@ fn grants(store: &Store, user: &User, namespace: Option<&str>) -> impl Iterator<
     };
     for binding in objects::<RoleBinding>(store, &ROLE_BINDINGS, &prefix) {
         let at = binding.metadata.namespace.unwrap_or_default();
-        let subjects = binding.subjects.iter().flatten();
-        let Some(subject) = subjects.into_iter().find(|subject| is(user, subject, &at)) else {
+        if !binding
+            .subjects
+            .iter()
+            .flatten()
+            .any(|subject| is(user, subject, &at))
+        {
             continue;
-        };
-        let name = format!("{}/{at}", binding.metadata.name.unwrap_or_default());
+        }
         grants.push(Grant {
-            source: source("RoleBinding", &name, &binding.role_ref, subject, &at),
             rules: rules_of(store, &binding.role_ref, &at),
             namespace: at,
         });
@@ -218,18 +155,6 @@ fn rules_of(store: &Store, role: &RoleRef, namespace: &str) -> Result<Vec<Policy
     found
         .map(Option::unwrap_or_default)
         .ok_or_else(|| format!("{kind}.{RBAC_GROUP} \"{name}\" not found"))
-}
-
-fn source(kind: &str, name: &str, role: &RoleRef, subject: &Subject, namespace: &str) -> String {
-    let mut who = subject.name.clone();
-    if subject.kind == "ServiceAccount" {
-        let namespace = subject.namespace.as_deref().unwrap_or(namespace);
-        who = format!("{who}/{namespace}");
-    }
-    format!(
-        "{kind} \"{name}\" of {} \"{}\" to {} \"{who}\"",
-        role.kind, role.name, subject.kind
-    )
 }
 
 /// Whether a binding in `namespace` means this user by this subject.

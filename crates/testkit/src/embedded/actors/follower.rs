@@ -1,7 +1,6 @@
 //! What happens to the objects of one resource, told to an actor.
 
 use std::collections::BTreeSet;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::embedded::resource::Resource;
@@ -49,19 +48,5 @@ impl Follower {
                 (key, stored)
             })
             .collect()
-    }
-}
-
-impl Store {
-    /// The keys that start with `prefix`, in order.
-    pub(super) fn keys(&self, resource: &'static Resource, prefix: &str) -> Vec<Arc<str>> {
-        let mut keys = Vec::new();
-        let visited = self.visit(resource, prefix, None, self.version(), |key, _| {
-            keys.push(key.clone());
-            ControlFlow::Continue(())
-        });
-        // The present is never compacted.
-        debug_assert_eq!(visited, Ok(()));
-        keys
     }
 }

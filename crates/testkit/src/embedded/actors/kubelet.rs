@@ -4,31 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::time::Instant;
 
 use super::Actor;
 use super::follower::Follower;
-use super::pod_status::{condition, end, is_terminal, run, set_condition};
-use super::stage::{Stage, Target, split};
+use super::pod_status::{end, is_terminal, run};
+use super::stage::{Stage, Target};
 use crate::embedded::deletion::DeleteOptions;
 use crate::embedded::object::text;
-use crate::embedded::resource::table::{LEASES, NODES, PODS};
+use crate::embedded::resource::table::{NODES, PODS};
 use crate::embedded::write::served;
-
-/// An annotation of a pod: the phase in which it is to end, `Succeeded` or `Failed`, whatever its restart policy.
-pub const FINISH: &str = "kubelet.testkit/finish";
-/// An annotation of a node, of any value: its kubelet does nothing, as if the machine were cut off.
-pub const STOPPED: &str = "kubelet.testkit/stopped";
-
-/// The namespace of the leases of nodes.
-const NODE_LEASES: &str = "kube-node-lease";
-/// How long the lease of a node is good for, in seconds.
-const LEASE_DURATION: i64 = 40;
-
-/// What heartbeats can be told to keep to.
-const SHORTEST_PERIOD: Duration = Duration::from_millis(1);
-const LONGEST_PERIOD: Duration = Duration::from_hours(365 * 24);
 
 /// How kubelets behave.
 #[derive(Clone, Debug)]
@@ -36,7 +22,6 @@ const LONGEST_PERIOD: Duration = Duration::from_hours(365 * 24);
 pub struct KubeletOptions {
     start_after: Duration,
     stop_within: Duration,
-    heartbeats: Option<Duration>,
 }
 
 impl Default for KubeletOptions {
@@ -46,12 +31,11 @@ impl Default for KubeletOptions {
 }
 
 impl KubeletOptions {
-    /// Pods run a second after they were bound and take their whole grace period to end; no heartbeats.
+    /// Pods run a second after they were bound and take their whole grace period to end.
     pub fn new() -> Self {
         Self {
             start_after: Duration::from_secs(1),
             stop_within: Duration::MAX,
-            heartbeats: None,
         }
     }
 
@@ -66,13 +50,6 @@ impl KubeletOptions {
         self.stop_within = delay;
         self
     }
-
-    /// Renews the lease and the `Ready` condition of every node in this period. Time that is paused goes on for
-    /// ever then.
-    pub fn heartbeats(mut self, period: Duration) -> Self {
-        self.heartbeats = Some(period.clamp(SHORTEST_PERIOD, LONGEST_PERIOD));
-        self
-    }
 }
 
 /// The kubelets of all nodes.
@@ -80,11 +57,10 @@ pub(super) struct Kubelet {
     options: KubeletOptions,
     nodes: Follower,
     pods: Follower,
-    /// Nodes whose kubelet works: name, address.
+    /// The nodes: name, address.
     working: BTreeMap<String, String>,
     tasks: BTreeMap<Arc<str>, Task>,
     due: BTreeSet<(Instant, Arc<str>)>,
-    next_beat: Option<Instant>,
     started: u32,
 }
 
@@ -99,10 +75,9 @@ struct Task {
     at: Instant,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Step {
     Start,
-    Finish(String),
     Stop,
 }
 
@@ -115,30 +90,23 @@ impl Kubelet {
             working: BTreeMap::new(),
             tasks: BTreeMap::new(),
             due: BTreeSet::new(),
-            next_beat: None,
             started: 0,
         }
     }
 
-    /// Follows which nodes have a kubelet that works; those that are new.
-    fn learn_nodes(&mut self, stage: &Stage) -> Vec<String> {
-        let mut new = Vec::new();
+    /// Follows which nodes there are.
+    fn learn_nodes(&mut self, stage: &Stage) {
         for (name, stored) in stage.look(&mut self.nodes) {
-            let works = stored
-                .map(|stored| served(&NODES, &stored))
-                .filter(|node| node["metadata"]["annotations"].get(STOPPED).is_none());
-            let Some(node) = works else {
+            let Some(node) = stored.map(|stored| served(&NODES, &stored)) else {
                 self.working.remove(&*name);
                 continue;
             };
             if self.working.insert(name.to_string(), address(&node)).is_none() {
-                new.push(name.to_string());
                 // What waited for the node is done when it would have been, or now.
                 let waiting = self.tasks.iter().filter(|(_, task)| *task.node == *name);
                 self.due.extend(waiting.map(|(key, task)| (task.at, key.clone())));
             }
         }
-        new
     }
 
     fn learn_pods(&mut self, stage: &Stage) {
@@ -172,16 +140,10 @@ impl Kubelet {
                 Step::Stop,
                 Duration::from_secs(grace).min(self.options.stop_within),
             )
-        } else if is_terminal(pod) {
+        } else if is_terminal(pod) || text(&pod["status"], "phase") == "Running" {
             return None;
-        } else if text(&pod["status"], "phase") != "Running" {
-            (Step::Start, self.options.start_after)
         } else {
-            let phase = text(&metadata["annotations"], FINISH);
-            if !matches!(phase, "Succeeded" | "Failed") {
-                return None;
-            }
-            (Step::Finish(phase.to_owned()), Duration::ZERO)
+            (Step::Start, self.options.start_after)
         };
         let uid = text(metadata, "uid");
         let since = old
@@ -215,41 +177,21 @@ impl Kubelet {
             uid: &task.uid,
         };
         // A write that fails met a pod that is gone or replaced.
-        let _ = match &task.step {
+        let _ = match task.step {
             Step::Start => {
                 self.started = self.started.wrapping_add(1);
                 let [_, a, b, c] = self.started.to_be_bytes();
                 let pod_ip = format!("10.{}.{b}.{c}", 128 | a);
                 stage.edit_status(target, |pod| run(pod, &host_ip, &pod_ip, &now))
             }
-            Step::Finish(phase) => stage.edit_status(target, |pod| end(pod, phase, &now)),
             Step::Stop => stage
                 .edit_status(target, |pod| {
                     if !is_terminal(pod) {
-                        end(pod, "Succeeded", &now);
+                        end(pod, &now);
                     }
                 })
                 .and_then(|()| stage.delete(target, DeleteOptions::at_once())),
         };
-    }
-
-    /// Renews what tells that nodes are alive, of all of them when it is time, else of the new ones.
-    fn beat(&mut self, stage: &Stage, new: Vec<String>) {
-        let Some(period) = self.options.heartbeats else {
-            return;
-        };
-        let now = stage.instant();
-        let nodes = if self.next_beat.is_none_or(|at| at <= now) {
-            self.next_beat = Some(now + period);
-            self.working.keys().cloned().collect()
-        } else {
-            new
-        };
-        for name in nodes {
-            if let Some(node) = stage.get(&NODES, &name) {
-                renew(stage, &name, text(&node["metadata"], "uid"));
-            }
-        }
     }
 }
 
@@ -259,9 +201,8 @@ impl Actor for Kubelet {
     }
 
     fn act(&mut self, stage: &Stage) -> Option<Instant> {
-        let new = self.learn_nodes(stage);
+        self.learn_nodes(stage);
         self.learn_pods(stage);
-        self.beat(stage, new);
         let now = stage.instant();
         while let Some((at, key)) = self.due.first().cloned()
             && at <= now
@@ -269,8 +210,7 @@ impl Actor for Kubelet {
             self.due.pop_first();
             self.do_task(stage, &key);
         }
-        let next_task = self.due.first().map(|(at, _)| *at);
-        next_task.into_iter().chain(self.next_beat).min()
+        self.due.first().map(|(at, _)| *at)
     }
 }
 
@@ -281,59 +221,4 @@ fn address(node: &Value) -> String {
         .next()
         .map_or("127.0.0.1", |address| text(address, "address"))
         .to_owned()
-}
-
-/// Says that a node is alive: by its lease and by its `Ready` condition.
-fn renew(stage: &Stage, name: &str, uid: &str) {
-    let now = stage.now();
-    let key = format!("{NODE_LEASES}/{name}");
-    let renew_time = json!(now.replace('Z', ".000000Z"));
-    // Leases come and go with their namespace, nodes with whoever deletes them.
-    let _ = match stage.get(&LEASES, &key) {
-        Some(lease) => {
-            let target = Target {
-                resource: &LEASES,
-                key: &key,
-                uid: text(&lease["metadata"], "uid"),
-            };
-            stage.edit(target, |lease| lease["spec"]["renewTime"] = renew_time)
-        }
-        None => stage
-            .create(&LEASES, split(&key).0, lease(name, uid, &renew_time))
-            .map(|_| ()),
-    };
-    let target = Target {
-        resource: &NODES,
-        key: name,
-        uid,
-    };
-    let _ = stage.edit_status(target, |node| {
-        let mut ready = condition(node, "Ready")
-            .filter(|ready| ready["status"] == "True")
-            .cloned()
-            .unwrap_or_else(|| {
-                json!({
-                    "type": "Ready",
-                    "status": "True",
-                    "reason": "KubeletReady",
-                    "message": "kubelet is posting ready status",
-                })
-            });
-        ready["lastHeartbeatTime"] = json!(now);
-        set_condition(node, ready, &now);
-    });
-}
-
-fn lease(node: &str, uid: &str, renew_time: &Value) -> Value {
-    json!({
-        "metadata": {
-            "name": node,
-            "ownerReferences": [{ "apiVersion": "v1", "kind": "Node", "name": node, "uid": uid }],
-        },
-        "spec": {
-            "holderIdentity": node,
-            "leaseDurationSeconds": LEASE_DURATION,
-            "renewTime": renew_time,
-        },
-    })
 }

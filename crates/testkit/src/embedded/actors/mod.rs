@@ -10,17 +10,14 @@
 mod follower;
 mod garbage_collector;
 mod kubelet;
-mod namespaces;
 mod pod_status;
 mod replica_sets;
 mod scheduler;
 mod stage;
 
 use std::fmt;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
-use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
@@ -28,7 +25,7 @@ use super::Server;
 use super::server::Shared;
 use stage::Stage;
 
-pub use kubelet::{FINISH, KubeletOptions, STOPPED};
+pub use kubelet::KubeletOptions;
 
 /// Which actors run.
 ///
@@ -109,25 +106,6 @@ impl Server {
             tasks.spawn(work(Arc::downgrade(&self.shared), actor));
         }
         Acting { _tasks: tasks }
-    }
-
-    /// Leaves deleted namespaces terminating, as an API server does whose controllers do not run. Otherwise they are
-    /// emptied and end; pods that are bound wait for their kubelet there too.
-    #[must_use]
-    pub fn without_namespace_controller(self) -> Self {
-        self.shared.ends_namespaces.store(false, Ordering::Relaxed);
-        self
-    }
-}
-
-/// Starts the controller of namespaces when the first of them is deleted. It ends with the server.
-pub(super) fn end_namespaces(shared: &Arc<Shared>) {
-    // A test that deletes one outside of a runtime has nothing that could run.
-    if let Ok(runtime) = Handle::try_current()
-        && shared.ends_namespaces.swap(false, Ordering::Relaxed)
-    {
-        let actor = Box::new(namespaces::Namespaces::default());
-        runtime.spawn(work(Arc::downgrade(shared), actor));
     }
 }
 

@@ -8,8 +8,9 @@ use tokio::time::Instant;
 
 use super::Actor;
 use super::follower::Follower;
-use super::pod_status::{is_terminal, set_condition};
+use super::pod_status::is_terminal;
 use super::stage::{Stage, Target};
+use crate::embedded::conditions;
 use crate::embedded::object::text;
 use crate::embedded::resource::table::{NODES, PODS};
 use crate::embedded::write::served;
@@ -129,12 +130,12 @@ impl Scheduler {
                 "reason": "Unschedulable",
                 "message": format!("0/{} nodes are available.", self.nodes.len()),
             });
-            let _ = stage.edit_status(target, |pod| set_condition(pod, refused, &now));
+            let _ = stage.edit_status(target, |pod| conditions::set(pod, refused, &now));
             return;
         };
         let bound = stage.set(target, |pod| {
             pod["spec"]["nodeName"] = json!(*name);
-            set_condition(pod, json!({ "type": "PodScheduled", "status": "True" }), &now);
+            conditions::set(pod, json!({ "type": "PodScheduled", "status": "True" }), &now);
         });
         if bound.is_ok() {
             self.waiting.remove(key);

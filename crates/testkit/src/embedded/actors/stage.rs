@@ -6,7 +6,6 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::follower::Follower;
-use crate::embedded::body::UNCHECKED;
 use crate::embedded::deletion::DeleteOptions;
 use crate::embedded::failure::Failure;
 use crate::embedded::managed_fields::{Part, Writer};
@@ -66,11 +65,6 @@ impl Stage {
         Some(served(resource, store.get(resource, key)?))
     }
 
-    /// The keys of the objects in a namespace.
-    pub(super) fn keys_in(&self, resource: &'static Resource, namespace: &str) -> Vec<Arc<str>> {
-        self.shared.store.lock().keys(resource, &format!("{namespace}/"))
-    }
-
     pub(super) fn create(
         &self,
         resource: &'static Resource,
@@ -78,7 +72,7 @@ impl Stage {
         object: Value,
     ) -> Result<Value, Failure> {
         let part = main_part(resource);
-        let stored = self.write(resource, namespace, "", part, |write| write.create(object.into()))?;
+        let stored = self.write(resource, namespace, "", part, |write| write.create(object))?;
         Ok(served(resource, &stored))
     }
 
@@ -94,15 +88,6 @@ impl Stage {
         change: impl FnOnce(&mut Value),
     ) -> Result<(), Failure> {
         self.update(target, Part::Status, change)
-    }
-
-    /// Changes what a namespace waits for.
-    pub(super) fn finalize(
-        &self,
-        target: Target<'_>,
-        change: impl FnOnce(&mut Value),
-    ) -> Result<(), Failure> {
-        self.update(target, Part::Finalize, change)
     }
 
     /// Changes an object as the API server itself does, without an owner for what it changed.
@@ -124,7 +109,7 @@ impl Stage {
         self.write_to(target, part, |write| {
             let mut object = incarnation(&write, target.uid)?;
             change(&mut object);
-            write.update(object.into())
+            write.update(object)
         })?;
         Ok(())
     }
@@ -163,7 +148,6 @@ impl Stage {
                 origin: Origin::Client,
                 part,
                 dry_run: false,
-                reading: &UNCHECKED,
                 requester: None,
             })
         })

@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json};
 
-use super::super::conditions;
 use super::super::object::{at, items, text};
 use super::super::resource::{Resource, Scale, Scope, Selector, Source, StatusRule};
 use super::super::schema::Types;
@@ -21,22 +20,13 @@ impl Defined {
     ///
     /// Resources are never freed: all others are static, and a test defines a handful.
     pub(super) fn of(definition: &Value, version: &Value, known: Option<Self>) -> Self {
-        let is_terminating = conditions::is_true(definition, "Terminating");
         let (spec, status) = (&definition["spec"], &definition["status"]);
-        let source = json!([
-            spec["group"],
-            spec["scope"],
-            status["acceptedNames"],
-            version,
-            is_terminating
-        ]);
+        let source = json!([spec["group"], spec["scope"], status["acceptedNames"], version]);
         if let Some(known) = known.filter(|known| known.source == source) {
             return known;
         }
         let mut resource = of_version(definition, version);
-        resource.source = Source::Definition {
-            terminating: is_terminating,
-        };
+        resource.source = Source::Definition;
         Self {
             resource: Box::leak(Box::new(resource)),
             is_served: version["served"] == json!(true),

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::clock::rfc3339;
 use super::failure::Failure;
 use super::object::{finalizers, remove, text};
-use super::resource::table::{NAMESPACES, PODS};
+use super::resource::table::PODS;
 use super::resource::{Dependents, Resource};
 use super::store::Stored;
 use super::write::{Current, Write, key};
@@ -46,17 +46,6 @@ impl Write<'_> {
     pub(super) fn delete(mut self, options: &DeleteOptions) -> Result<Deleted, Failure> {
         self.dry_run = options.dry_run;
         let current = self.current()?;
-        if self.resource.is(&NAMESPACES) {
-            return self.delete_namespace(current, options);
-        }
-        self.delete_object(current, options)
-    }
-
-    pub(super) fn delete_object(
-        mut self,
-        current: Current,
-        options: &DeleteOptions,
-    ) -> Result<Deleted, Failure> {
         self.check_preconditions(&current, options)?;
         let now = self.now();
         let grace = if self.resource.is(&PODS) {
@@ -79,16 +68,9 @@ impl Write<'_> {
                 seconds
             }
         };
-        match self.resource.on_delete {
-            // A kind with rules of its own counts nothing and has no grace period.
-            Some(prepare) if is_first => prepare(&mut object, self.writer.now),
-            Some(_) => {}
-            None => {
-                object["metadata"]["deletionGracePeriodSeconds"] = json!(seconds);
-                if is_first {
-                    self.count_generation(&mut object);
-                }
-            }
+        object["metadata"]["deletionGracePeriodSeconds"] = json!(seconds);
+        if is_first {
+            self.count_generation(&mut object);
         }
         let left = finalizers_after(self.resource, &object, options);
         set_finalizers(&mut object, left);
@@ -134,17 +116,11 @@ impl Write<'_> {
     }
 
     /// Whether an update that leaves `new` behind ends the object: it was only waiting for this.
-    pub(super) fn is_over(&self, old: &Value, new: &Value) -> bool {
+    pub(super) fn is_over(old: &Value, new: &Value) -> bool {
         let metadata = &old["metadata"];
-        let waits_for_namespace = || {
-            new["spec"]["finalizers"]
-                .as_array()
-                .is_some_and(|left| !left.is_empty())
-        };
         metadata.get("deletionTimestamp").is_some()
             && metadata["deletionGracePeriodSeconds"].as_i64().unwrap_or(0) == 0
             && finalizers(new).is_empty()
-            && !(self.resource.has_finalizers_in_spec() && waits_for_namespace())
     }
 
     /// The time of this write.
@@ -216,11 +192,11 @@ fn collector_finalizer(resource: &Resource, own: &[Value], options: &DeleteOptio
     if resource.dependents == Dependents::Unsupported {
         return None;
     }
-    match (options.orphan_dependents, options.propagation) {
-        (Some(true), _) | (None, Some(Propagation::Orphan)) => Some(ORPHAN),
-        (None, Some(Propagation::Foreground)) => Some(FOREGROUND),
-        (Some(false), _) | (None, Some(Propagation::Background)) => None,
-        (None, None) => {
+    match options.propagation {
+        Some(Propagation::Orphan) => Some(ORPHAN),
+        Some(Propagation::Foreground) => Some(FOREGROUND),
+        Some(Propagation::Background) => None,
+        None => {
             let asked = own.iter().find_map(|name| {
                 [ORPHAN, FOREGROUND]
                     .into_iter()

@@ -1,49 +1,28 @@
 //! Delete and deletecollection, from a call to its answer.
 
-use std::sync::Arc;
-
-use http::{HeaderValue, Response, StatusCode, header};
+use http::{Response, StatusCode};
 use serde_json::json;
 
 use super::{DeleteOptions, Deleted};
-use crate::embedded::actors;
 use crate::embedded::call::Call;
 use crate::embedded::failure::Failure;
 use crate::embedded::list::Page;
 use crate::embedded::options::ListOptions;
 use crate::embedded::reply::{Body, answer, streamed};
-use crate::embedded::resource::table::{JOBS, NAMESPACES};
 use crate::embedded::server::Shared;
 use crate::embedded::store::Stored;
 use crate::embedded::write::{Write, served};
 
-/// What a client is told that deletes a job without a word about its pods.
-const JOB_WARNING: &str = "299 - \"child pods are preserved by default when jobs are deleted; set \
-     propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning\"";
-
 impl Shared {
-    pub(in crate::embedded) fn delete(self: &Arc<Self>, call: &Call) -> Result<Response<Body>, Failure> {
-        let options = DeleteOptions::of(call)?;
+    pub(in crate::embedded) fn delete(&self, call: &Call) -> Result<Response<Body>, Failure> {
+        let options = call.delete_options()?;
         let deleted = self.writing(call, |write| write.delete(&options))?;
-        if call.resource.is(&NAMESPACES) {
-            actors::end_namespaces(self);
-        }
-        let response = match deleted {
-            Deleted::Gone(last) if call.resource.returned_when_deleted => {
-                answer(StatusCode::OK, call.view.object(&last))
+        Ok(match deleted {
+            Deleted::Gone(last) if !call.resource.returned_when_deleted => success(call, &last),
+            Deleted::Gone(stored) | Deleted::Waiting(stored) => {
+                answer(StatusCode::OK, call.view.object(&stored))
             }
-            Deleted::Gone(last) => success(call, &last),
-            Deleted::Waiting(stored) => {
-                // Only the old option is answered with what it amounts to.
-                let code = if options.orphan_dependents == Some(false) {
-                    StatusCode::ACCEPTED
-                } else {
-                    StatusCode::OK
-                };
-                answer(code, call.view.object(&stored))
-            }
-        };
-        Ok(warned(call, &options, response))
+        })
     }
 
     /// Deletes what a list with the same query shows, and answers with that list.
@@ -53,10 +32,10 @@ impl Shared {
             // It is read in pages, and those show the version that is asked for and no later one.
             list.limit = usize::MAX;
         }
-        let options = DeleteOptions::of(call)?;
+        let options = call.delete_options()?;
         let page = self.writing(call, |write| write.delete_listed(call, &list, &options))?;
         let frames = page.into_frames(call.view).map(Ok);
-        Ok(warned(call, &options, streamed(futures::stream::iter(frames))))
+        Ok(streamed(futures::stream::iter(frames)))
     }
 }
 
@@ -104,14 +83,4 @@ fn success(call: &Call, last: &Stored) -> Response<Body> {
         "details": details,
     });
     answer(StatusCode::OK, status.to_string().into())
-}
-
-fn warned(call: &Call, options: &DeleteOptions, mut response: Response<Body>) -> Response<Body> {
-    let is_silent = options.orphan_dependents.is_none() && options.propagation.is_none();
-    if call.resource.is(&JOBS) && is_silent {
-        response
-            .headers_mut()
-            .insert(header::WARNING, HeaderValue::from_static(JOB_WARNING));
-    }
-    response
 }

@@ -1,226 +1,121 @@
-//! Discovery documents: `APIGroupList`, `APIResourceList`, `APIGroupDiscoveryList`.
+//! `APIGroupList` and `APIResourceList`.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::Entry;
-use super::entries::Subresource;
+use crate::embedded::resource::table::NAMESPACES;
+use crate::embedded::resource::{Action, Resource, Target};
 
-/// The served groups, in the order in which they were first served, the core group first.
-pub(super) struct Groups<'a> {
-    entries: &'a [Entry],
-    /// Names, each with its versions, the preferred one first.
-    groups: Vec<(&'static str, Vec<&'static str>)>,
+/// What can be done with a stored resource.
+const VERBS: &[&str] = &[
+    "create",
+    "delete",
+    "deletecollection",
+    "get",
+    "list",
+    "patch",
+    "update",
+    "watch",
+];
+/// What can be done with a part of an object.
+const PART_VERBS: &[&str] = &["get", "patch", "update"];
+
+/// The served versions by group, the preferred one first.
+pub(super) fn versions(served: &[&'static Resource]) -> BTreeMap<&'static str, Vec<&'static str>> {
+    let mut groups = BTreeMap::<_, Vec<_>>::new();
+    for resource in served {
+        let versions = groups.entry(resource.group).or_default();
+        if !versions.contains(&resource.version) {
+            versions.push(resource.version);
+        }
+    }
+    for versions in groups.values_mut() {
+        versions.sort_by_key(|version| Reverse(stability(version)));
+    }
+    groups
 }
 
-impl<'a> Groups<'a> {
-    pub(super) fn of(entries: &'a [Entry]) -> Self {
-        let mut groups: Vec<(&'static str, Vec<&'static str>)> = vec![("", vec!["v1"])];
-        for resource in entries.iter().map(|entry| entry.resource) {
-            match groups.iter_mut().find(|(group, _)| *group == resource.group) {
-                None => groups.push((resource.group, vec![resource.version])),
-                Some((_, versions)) if !versions.contains(&resource.version) => {
-                    versions.push(resource.version);
-                }
-                Some(_) => {}
-            }
-        }
-        groups[1..].sort_unstable();
-        for (_, versions) in &mut groups {
-            versions.sort_by_key(|version| Reverse(stability(version)));
-        }
-        Self { entries, groups }
-    }
-
-    pub(super) fn has(&self, group: &str) -> bool {
-        self.named().any(|(name, _)| *name == group)
-    }
-
-    /// Every group and version, as `group/version` and, in the core group, `version`.
-    pub(super) fn paths(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
-        self.groups
-            .iter()
-            .flat_map(|(group, versions)| versions.iter().map(|version| (*group, *version)))
-    }
-
-    /// All groups but the core group.
-    fn named(&self) -> impl Iterator<Item = &(&'static str, Vec<&'static str>)> {
-        self.groups.iter().filter(|(group, _)| !group.is_empty())
-    }
-
-    /// `GET /apis`.
-    pub(super) fn list(&self) -> Value {
-        let groups: Vec<Value> = self
-            .named()
-            .map(|(group, versions)| group_of(group, versions))
-            .collect();
-        json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups })
-    }
-
-    /// `GET /apis/<group>`.
-    pub(super) fn group(&self, group: &str) -> Value {
-        let mut document = json!({ "kind": "APIGroup", "apiVersion": "v1" });
-        if let Some((name, versions)) = self.named().find(|(name, _)| *name == group)
-            && let (Some(document), Value::Object(fields)) =
-                (document.as_object_mut(), group_of(name, versions))
-        {
-            document.extend(fields);
-        }
-        document
-    }
-
-    /// `GET /apis/<group>/<version>` and `GET /api/<version>`; none where nothing is served.
-    pub(super) fn resources(&self, group: &str, version: &str) -> Option<Value> {
-        let resources: Vec<Value> = self
-            .within(group, version)
-            .flat_map(|entry| {
-                let parts = entry
-                    .subresources
-                    .iter()
-                    .map(|part| api_subresource(entry, *part));
-                std::iter::once(api_resource(entry)).chain(parts)
-            })
-            .collect();
-        if resources.is_empty() {
-            return None;
-        }
-        let mut document = json!({ "kind": "APIResourceList", "resources": resources });
-        // The core group says so in its older way.
-        if group.is_empty() {
-            document["groupVersion"] = json!(version);
-        } else {
-            document["apiVersion"] = json!("v1");
-            document["groupVersion"] = json!(format!("{group}/{version}"));
-        }
-        Some(document)
-    }
-
-    /// The aggregated form of the core group or of all others.
-    pub(super) fn aggregated(&self, core: bool) -> Value {
-        let groups = self.groups.iter().filter(|(group, _)| group.is_empty() == core);
-        let items: Vec<Value> = groups
-            .map(|(group, versions)| {
-                let versions: Vec<Value> = versions
-                    .iter()
-                    .map(|version| {
-                        let resources: Vec<Value> = self.within(group, version).map(discovered).collect();
-                        json!({ "version": version, "resources": resources, "freshness": "Current" })
-                    })
-                    .collect();
-                let metadata = if core { json!({}) } else { json!({ "name": group }) };
-                json!({ "metadata": metadata, "versions": versions })
-            })
-            .collect();
-        json!({
-            "kind": "APIGroupDiscoveryList",
-            "apiVersion": "apidiscovery.k8s.io/v2",
-            "metadata": {},
-            "items": items,
+/// `GET /apis`: all groups but the core group.
+pub(super) fn groups(served: &[&'static Resource]) -> Value {
+    let named = versions(served)
+        .into_iter()
+        .filter(|(group, _)| !group.is_empty());
+    let groups: Vec<Value> = named
+        .map(|(group, versions)| {
+            let versions: Vec<Value> = versions
+                .iter()
+                .map(|version| json!({ "groupVersion": format!("{group}/{version}"), "version": version }))
+                .collect();
+            json!({ "name": group, "preferredVersion": versions.first(), "versions": versions })
         })
-    }
-
-    fn within(&self, group: &str, version: &str) -> impl Iterator<Item = &'a Entry> {
-        self.entries
-            .iter()
-            .filter(move |entry| entry.resource.group == group && entry.resource.version == version)
-    }
-}
-
-/// `GET /api`.
-pub(super) fn core_versions(host: &str) -> Value {
-    json!({
-        "kind": "APIVersions",
-        "versions": ["v1"],
-        "serverAddressByClientCIDRs": [{ "clientCIDR": "0.0.0.0/0", "serverAddress": host }],
-    })
-}
-
-/// `GET /`.
-pub(super) fn index(groups: &Groups<'_>) -> Value {
-    let mut paths = vec!["/api".to_owned(), "/apis".to_owned()];
-    for (group, version) in groups.paths() {
-        if group.is_empty() {
-            paths.push(format!("/api/{version}"));
-        } else {
-            paths.extend([format!("/apis/{group}"), format!("/apis/{group}/{version}")]);
-        }
-    }
-    paths.extend(["/healthz", "/livez", "/openapi/v3", "/readyz", "/version"].map(str::to_owned));
-    paths.sort_unstable();
-    paths.dedup();
-    json!({ "paths": paths })
-}
-
-fn group_of(group: &str, versions: &[&str]) -> Value {
-    let versions: Vec<Value> = versions
-        .iter()
-        .map(|version| json!({ "groupVersion": format!("{group}/{version}"), "version": version }))
         .collect();
-    json!({ "name": group, "preferredVersion": versions.first(), "versions": versions })
+    json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups })
 }
 
-fn api_resource(entry: &Entry) -> Value {
-    let resource = entry.resource;
-    let mut document = json!({
+/// `GET /apis/<group>/<version>` and `GET /api/<version>`; none where nothing is served.
+pub(super) fn resources(served: &[&'static Resource], group: &str, version: &str) -> Option<Value> {
+    let mut within: Vec<&'static Resource> = served
+        .iter()
+        .copied()
+        .filter(|resource| resource.group == group && resource.version == version)
+        .collect();
+    within.sort_by_key(|resource| resource.plural);
+    let api_version = within.first()?.api_version();
+    let resources: Vec<Value> = within.into_iter().flat_map(with_parts).collect();
+    let mut document =
+        json!({ "kind": "APIResourceList", "groupVersion": api_version, "resources": resources });
+    // The core group leaves this out.
+    if !group.is_empty() {
+        document["apiVersion"] = json!("v1");
+    }
+    Some(document)
+}
+
+/// A resource, and its subresources in the order of their names.
+fn with_parts(resource: &'static Resource) -> Vec<Value> {
+    let verbs = VERBS
+        .iter()
+        // Namespaces are deleted one by one.
+        .filter(|verb| **verb != "deletecollection" || !resource.is(&NAMESPACES));
+    let mut own = json!({
         "name": resource.plural,
         "singularName": resource.kind.to_lowercase(),
         "namespaced": resource.is_namespaced(),
         "kind": resource.kind,
-        "verbs": entry.verbs,
+        "verbs": verbs.collect::<Vec<_>>(),
     });
-    set_names(&mut document, entry);
-    document
+    if !resource.short_names.is_empty() {
+        own["shortNames"] = json!(resource.short_names);
+    }
+    let mut names = resource.subresources();
+    names.sort_unstable();
+    let parts = names
+        .into_iter()
+        .filter_map(|name| Some(part(resource, name, resource.target(name)?)));
+    std::iter::once(own).chain(parts).collect()
 }
 
-fn api_subresource(entry: &Entry, part: Subresource) -> Value {
-    let resource = entry.resource;
+fn part(resource: &'static Resource, name: &str, target: Target) -> Value {
+    let (of, kind, verbs): (Option<(&str, &str)>, &str, &[&str]) = match target {
+        Target::Object | Target::Status => (None, resource.kind, PART_VERBS),
+        Target::Scale(_) => (Some(("autoscaling", "v1")), "Scale", PART_VERBS),
+        Target::Action(Action::Bind) => (None, "Binding", &["create"]),
+        Target::Action(Action::Evict) => (Some(("policy", "v1")), "Eviction", &["create"]),
+    };
     let mut document = json!({
-        "name": format!("{}/{}", resource.plural, part.name),
+        "name": format!("{}/{name}", resource.plural),
         "singularName": "",
         "namespaced": resource.is_namespaced(),
-        "kind": part.kind,
-        "verbs": part.verbs,
+        "kind": kind,
+        "verbs": verbs,
     });
-    if let Some((group, version)) = part.of {
+    if let Some((group, version)) = of {
         document["group"] = json!(group);
         document["version"] = json!(version);
     }
     document
-}
-
-fn discovered(entry: &Entry) -> Value {
-    let resource = entry.resource;
-    let mut document = json!({
-        "resource": resource.plural,
-        "responseKind": { "group": "", "version": "", "kind": resource.kind },
-        "scope": if resource.is_namespaced() { "Namespaced" } else { "Cluster" },
-        "singularResource": resource.kind.to_lowercase(),
-        "verbs": entry.verbs,
-    });
-    set_names(&mut document, entry);
-    let parts = entry.subresources.iter().map(|part| {
-        let (group, version) = part.of.unwrap_or_default();
-        json!({
-            "subresource": part.name,
-            "responseKind": { "group": group, "version": version, "kind": part.kind },
-            "verbs": part.verbs,
-        })
-    });
-    let parts: Vec<Value> = parts.collect();
-    if !parts.is_empty() {
-        document["subresources"] = json!(parts);
-    }
-    document
-}
-
-fn set_names(document: &mut Value, entry: &Entry) {
-    if !entry.resource.short_names.is_empty() {
-        document["shortNames"] = json!(entry.resource.short_names);
-    }
-    if !entry.categories.is_empty() {
-        document["categories"] = json!(entry.categories);
-    }
 }
 
 /// What orders versions: `v2` before `v1` before `v1beta2` before `v1alpha1` before anything else.

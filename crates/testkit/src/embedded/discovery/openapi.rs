@@ -1,60 +1,62 @@
-//! As much of `/openapi/v3` as makes `kubectl` leave the validation of fields to the server: each kind's
+//! As much of `/openapi/v3` as makes `kubectl apply` leave the validation of fields to the server: each kind's
 //! patch operation, with the parameter `fieldValidation`. There are no schemas, so `kubectl explain` fails.
 
 use serde_json::{Map, Value, json};
 
-use super::lists::Groups;
-use super::{Entry, RELEASE};
+use super::RELEASE;
+use super::lists::versions;
+use crate::embedded::resource::Resource;
 
 /// `GET /openapi/v3`.
-pub(super) fn index(groups: &Groups<'_>) -> Value {
-    let paths: Map<String, Value> = groups
-        .paths()
-        .map(|(group, version)| {
+pub(super) fn index(served: &[&'static Resource]) -> Value {
+    let mut paths = Map::new();
+    for (group, versions) in versions(served) {
+        for version in versions {
             let path = root(group, version);
             let url = format!("/openapi/v3/{path}");
-            (path, json!({ "serverRelativeURL": url }))
-        })
-        .collect();
+            paths.insert(path, json!({ "serverRelativeURL": url }));
+        }
+    }
     json!({ "paths": paths })
 }
 
 /// `GET /openapi/v3/<group and version>`; none where nothing is served.
-pub(super) fn document(entries: &[Entry], group: &str, version: &str) -> Option<Value> {
-    let paths: Map<String, Value> = entries
+pub(super) fn document(served: &[&'static Resource], group: &str, version: &str) -> Option<Value> {
+    let of_group = |resource: &&&Resource| resource.group == group && resource.version == version;
+    let paths: Map<String, Value> = served
         .iter()
-        .map(|entry| entry.resource)
-        .filter(|resource| resource.group == group && resource.version == version)
+        .filter(of_group)
         .map(|resource| {
             let namespace = if resource.is_namespaced() {
                 "namespaces/{namespace}/"
             } else {
                 ""
             };
-            let of_object = format!(
+            let path = format!(
                 "/{}/{namespace}{}/{{name}}",
                 root(group, version),
                 resource.plural
             );
             let kind = json!({ "group": group, "version": version, "kind": resource.kind });
+            let parameters = ["dryRun", "fieldManager", "fieldValidation"]
+                .map(|name| json!({ "name": name, "in": "query", "schema": { "type": "string" } }));
             let patch = json!({
-                "parameters": [parameter("dryRun"), parameter("fieldManager"), parameter("fieldValidation")],
+                "parameters": parameters,
                 "responses": {},
                 "x-kubernetes-action": "patch",
                 "x-kubernetes-group-version-kind": kind,
             });
-            (of_object, json!({ "patch": patch }))
+            (path, json!({ "patch": patch }))
         })
         .collect();
-    if paths.is_empty() {
-        return None;
-    }
-    Some(json!({
-        "openapi": "3.0.0",
-        "info": { "title": "Kubernetes", "version": RELEASE },
-        "paths": paths,
-        "components": { "schemas": {} },
-    }))
+    (!paths.is_empty()).then(|| {
+        json!({
+            "openapi": "3.0.0",
+            "info": { "title": "Kubernetes", "version": RELEASE },
+            "paths": paths,
+            "components": { "schemas": {} },
+        })
+    })
 }
 
 fn root(group: &str, version: &str) -> String {
@@ -63,8 +65,4 @@ fn root(group: &str, version: &str) -> String {
     } else {
         format!("apis/{group}/{version}")
     }
-}
-
-fn parameter(name: &str) -> Value {
-    json!({ "name": name, "in": "query", "schema": { "type": "string", "uniqueItems": true } })
 }

@@ -36,27 +36,11 @@ impl Cause {
         }
     }
 
-    pub(in crate::embedded) fn forbidden(field: &str, why: &str) -> Self {
-        Self::new("FieldValueForbidden", field, format!("Forbidden: {why}"))
-    }
-
-    pub(in crate::embedded) fn required(field: &str, why: &str) -> Self {
-        Self::new("FieldValueRequired", field, format!("Required value: {why}"))
-    }
-
     pub(in crate::embedded) fn invalid(field: &str, shown: &str, why: &str) -> Self {
         Self::new(
             "FieldValueInvalid",
             field,
             format!("Invalid value: {shown}: {why}"),
-        )
-    }
-
-    pub(in crate::embedded) fn too_long(field: &str, limit: usize) -> Self {
-        Self::new(
-            "FieldValueTooLong",
-            field,
-            format!("Too long: may not be more than {limit} bytes"),
         )
     }
 

@@ -14,11 +14,6 @@ impl Failure {
         Self::conflict(resource, resource.plural, name, MODIFIED)
     }
 
-    /// A precondition does not hold, in the words of the storage.
-    pub(in crate::embedded) fn storage_precondition(resource: &Resource, name: &str, cause: &str) -> Self {
-        Self::conflict(resource, resource.plural, name, cause)
-    }
-
     /// The uid of an update is not the object's.
     pub(in crate::embedded) fn wrong_uid(resource: &Resource, key: &str, wanted: &str, found: &str) -> Self {
         let what = format!("UID in precondition: {wanted}, UID in object meta: {found}");

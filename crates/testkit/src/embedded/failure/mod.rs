@@ -98,15 +98,6 @@ impl Failure {
         )
     }
 
-    /// A create of a custom resource whose definition is being deleted.
-    pub(super) fn definition_terminating(resource: &Resource, name: &str) -> Self {
-        let message = format!(
-            "{} \"{name}\" is forbidden: create not allowed while custom resource definition is terminating",
-            resource.qualified_plural()
-        );
-        Self::about(403, "Forbidden", resource, name, message)
-    }
-
     /// A clash of a create that asked for a generated name.
     pub(super) fn not_generated(resource: &Resource, name: &str) -> Self {
         let mut failure = Self::already_exists(resource, name);
@@ -120,24 +111,6 @@ impl Failure {
     #[must_use]
     pub(super) fn of_what_is_going(mut self) -> Self {
         self.message.insert_str(0, "object is being deleted: ");
-        self
-    }
-
-    /// What the API server's rules do not let anybody do.
-    pub(super) fn forbidden(resource: &Resource, name: &str, why: &str) -> Self {
-        let message = format!("{} \"{name}\" is forbidden: {why}", resource.qualified_plural());
-        Self::about(403, "Forbidden", resource, name, message)
-    }
-
-    /// Adds a cause to the details.
-    #[must_use]
-    pub(super) fn because(mut self, cause: &Cause) -> Self {
-        let details = self.details.get_or_insert_with(|| json!({}));
-        if let Some(causes) = details["causes"].as_array_mut() {
-            causes.push(cause.to_json());
-        } else {
-            details["causes"] = json!([cause.to_json()]);
-        }
         self
     }
 

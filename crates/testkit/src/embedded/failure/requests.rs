@@ -112,14 +112,6 @@ impl Failure {
         )
     }
 
-    /// The client takes no JSON where there is nothing else.
-    pub(in crate::embedded) fn no_other_form() -> Self {
-        let message = "406: Not Acceptable\n\nAvailable representations: application/json";
-        let mut failure = Self::new(406, "NotAcceptable", message);
-        failure.details = Some(json!({}));
-        failure
-    }
-
     /// The metadata of a list was asked for as that of an object, or the other way round.
     pub(in crate::embedded) fn not_of_this_shape(resource: &Resource, is_list: bool) -> Self {
         let package = match resource.group {

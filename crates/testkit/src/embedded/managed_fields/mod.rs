@@ -31,10 +31,6 @@ pub(super) enum Part {
     WithoutStatus,
     /// What the `status` subresource writes: `status` and metadata.
     Status,
-    /// What the `finalize` subresource writes: all but `status`.
-    Finalize,
-    /// What the `scale` subresource writes: the number of replicas.
-    Scale,
 }
 
 impl Part {
@@ -43,8 +39,6 @@ impl Part {
         match self {
             Self::Whole | Self::WithoutStatus => None,
             Self::Status => Some("status"),
-            Self::Finalize => Some("finalize"),
-            Self::Scale => Some("scale"),
         }
     }
 
@@ -52,7 +46,7 @@ impl Part {
     fn restrict(self, fields: &mut Fields) {
         match self {
             Self::Whole => {}
-            Self::WithoutStatus | Self::Finalize | Self::Scale => {
+            Self::WithoutStatus => {
                 fields.below.remove("f:status");
             }
             Self::Status => fields
@@ -174,8 +168,7 @@ fn give_to_writer(
                 && entry.api_version == api_version
                 && entry.subresource == subresource
         });
-        // The API server loses the time on the way from the scale to its object.
-        let time = (part != Part::Scale).then(|| writer.now.to_owned());
+        let time = Some(writer.now.to_owned());
         let fields = difference.changed.clone();
         match own {
             Some(own) => {

@@ -1,12 +1,10 @@
 //! All that the server knows about a kind; the kinds themselves are in [`table`].
 
-mod deletion;
 mod subresource;
 pub mod table;
 
 use serde_json::Value;
 
-pub use deletion::Dependents;
 pub(super) use subresource::Target;
 pub use subresource::{Action, Scale, Selector};
 
@@ -52,10 +50,6 @@ pub struct Resource {
     pub actions: &'static [(&'static str, Action)],
     /// What stands behind it.
     pub source: Source,
-    /// What the server sets on an object that a client creates, after it has a name.
-    pub on_create: Option<fn(&mut Value)>,
-    /// What the first delete of an object changes in it, given the time as RFC 3339.
-    pub on_delete: Option<fn(&mut Value, &str)>,
     /// What a delete that does not say so does about dependents.
     pub dependents: Dependents,
     /// Whether a delete is answered with the deleted object rather than a `Status`.
@@ -73,10 +67,7 @@ pub enum Source {
     /// The test, in place of a custom resource definition.
     Custom,
     /// A custom resource definition that the server stores.
-    Definition {
-        /// Whether it is being deleted.
-        terminating: bool,
-    },
+    Definition,
 }
 
 /// Where objects of a resource live.
@@ -97,6 +88,17 @@ pub enum StatusRule {
     SetByCreate,
     /// Only the subresource writes it.
     SubresourceOnly,
+}
+
+/// What a delete that does not say so does about dependents (`DefaultGarbageCollectionPolicy`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dependents {
+    /// They are deleted after the object.
+    Deleted,
+    /// They stay.
+    Orphaned,
+    /// There are none: the garbage collector leaves the kind alone.
+    Unsupported,
 }
 
 /// A second view of another resource's objects.
@@ -137,8 +139,6 @@ impl Resource {
             scale: None,
             actions: &[],
             source: Source::BuiltIn,
-            on_create: None,
-            on_delete: None,
             dependents: Dependents::Deleted,
             returned_when_deleted: false,
         }
@@ -246,17 +246,17 @@ impl Resource {
         self
     }
 
-    /// Has the server complete what clients create.
+    /// Sets what a delete that does not say so does about dependents.
     #[must_use]
-    pub const fn on_create(mut self, complete: fn(&mut Value)) -> Self {
-        self.on_create = Some(complete);
+    pub const fn dependents(mut self, rule: Dependents) -> Self {
+        self.dependents = rule;
         self
     }
 
-    /// Has the first delete of an object change it.
+    /// Answers deletes with the deleted object rather than a `Status`.
     #[must_use]
-    pub const fn on_delete(mut self, change: fn(&mut Value, &str)) -> Self {
-        self.on_delete = Some(change);
+    pub const fn returned_when_deleted(mut self) -> Self {
+        self.returned_when_deleted = true;
         self
     }
 
@@ -268,6 +268,11 @@ impl Resource {
         self.unconditional_update = false;
         self.status_keeps = USER_METADATA;
         self
+    }
+
+    /// Whether this is the same resource, in whatever version.
+    pub fn is(&self, other: &Self) -> bool {
+        (self.group, self.plural) == (other.group, other.plural)
     }
 
     /// `version` in the core group, else `group/version`.

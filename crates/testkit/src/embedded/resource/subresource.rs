@@ -47,10 +47,6 @@ pub enum Action {
     Evict,
     /// Assigns a pod to a node.
     Bind,
-    /// Writes the finalizers in the spec.
-    Finalize,
-    /// Issues a token of a service account.
-    RequestToken,
 }
 
 impl Target {
@@ -58,8 +54,8 @@ impl Target {
     pub(in super::super) fn takes(self, verb: Verb) -> bool {
         match self {
             Self::Object => true,
-            Self::Status | Self::Scale(_) => matches!(verb, Verb::Get | Verb::Update | Verb::Patch),
-            Self::Action(Action::Finalize) => verb == Verb::Update,
+            Self::Status => matches!(verb, Verb::Get | Verb::Update | Verb::Patch),
+            Self::Scale(_) => verb == Verb::Get,
             Self::Action(_) => verb == Verb::Create,
         }
     }
@@ -86,10 +82,5 @@ impl Resource {
         let scale = self.scale.map(|_| "scale");
         let actions = self.actions.iter().map(|(name, _)| *name);
         status.into_iter().chain(scale).chain(actions).collect()
-    }
-
-    /// Whether the finalizers in the spec count, which have a subresource of their own.
-    pub(in super::super) fn has_finalizers_in_spec(&self) -> bool {
-        self.actions.iter().any(|(_, action)| *action == Action::Finalize)
     }
 }

@@ -1,6 +1,5 @@
 //! The kinds that are served, those of the five controllers among them.
 
-use super::super::definitions;
 use super::{Action, Dependents, Resource, Selector, StatusRule, USER_METADATA};
 
 /// `v1` nodes.
@@ -67,7 +66,6 @@ pub static NAMESPACES: Resource = Resource::cluster("", "v1", "Namespace", "name
     .short(&["ns"])
     .returned_when_deleted()
     .status(StatusRule::SubresourceOnly)
-    .actions(&[("finalize", Action::Finalize)])
     .fields(&[("status.phase", "")]);
 
 /// `v1` pods.
@@ -92,7 +90,6 @@ pub static PODS: Resource = Resource::namespaced("", "v1", "Pod", "pods")
 /// `v1` serviceaccounts.
 pub static SERVICE_ACCOUNTS: Resource = Resource::namespaced("", "v1", "ServiceAccount", "serviceaccounts")
     .short(&["sa"])
-    .actions(&[("token", Action::RequestToken)])
     .returned_when_deleted();
 
 /// `v1` configmaps.
@@ -231,9 +228,7 @@ pub static CUSTOM_RESOURCE_DEFINITIONS: Resource = Resource::cluster(
 .short(&["crd", "crds"])
 .status(StatusRule::SubresourceOnly)
 .generation()
-.conditional_update()
-.on_create(definitions::complete)
-.on_delete(definitions::terminate);
+.conditional_update();
 
 /// What a server serves whose alpha APIs are enabled.
 pub static ALPHA: &[&Resource] = &[&POD_GROUPS];

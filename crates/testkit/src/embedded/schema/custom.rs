@@ -149,10 +149,7 @@ mod tests {
             "spec": { "size": "3", "extra": 1, "labels": { "a": "b" }, "free": { "x": { "y": null } }, "ports": [] },
             "status": {},
         });
-        assert_eq!(
-            decode(schema(), &mut object).unwrap(),
-            ["status", "metadata.nope", "spec.extra"]
-        );
+        decode(schema(), &mut object).unwrap();
         assert_eq!(
             object,
             json!({
@@ -188,7 +185,7 @@ mod tests {
             json!({ "metadata": { "name": "a" }, "spec": { "a": null, "b": [], "c": 0 }, "more": [1] });
         let before = object.clone();
         let free = Schema::of(None, "example.com/v1", "Bar");
-        assert_eq!(decode(free, &mut object), Ok(Vec::new()));
+        assert_eq!(decode(free, &mut object), Ok(()));
         assert_eq!(object, before);
     }
 }

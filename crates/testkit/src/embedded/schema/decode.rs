@@ -14,14 +14,13 @@ use super::{Field, Kind, Presence, Scalar, Schema, Struct};
 #[error("{0}")]
 pub(in crate::embedded) struct Misfit(String);
 
-/// Decodes `object` in place, defaults included, and returns the paths of the fields that it had too much.
-pub(in crate::embedded) fn decode(schema: Schema, object: &mut Value) -> Result<Vec<String>, Misfit> {
+/// Decodes `object` in place, defaults included, and drops the fields that its kind does not have.
+pub(in crate::embedded) fn decode(schema: Schema, object: &mut Value) -> Result<(), Misfit> {
     let mut decoder = Decoder {
         sets_defaults: true,
         ..Decoder::default()
     };
-    decoder.value(schema, object)?;
-    Ok(decoder.unknown)
+    decoder.value(schema, object)
 }
 
 /// Adds to an empty object what Go writes for one.
@@ -36,7 +35,6 @@ struct Decoder {
     path: String,
     /// The struct that is being decoded.
     within: &'static str,
-    unknown: Vec<String>,
     sets_defaults: bool,
 }
 
@@ -112,15 +110,7 @@ impl Decoder {
         fields: &mut Map<String, Value>,
     ) -> Result<(), Misfit> {
         if of.others.is_none() {
-            fields.retain(|name, _| {
-                let is_known = of.fields.contains_key(name);
-                if !is_known {
-                    let path = &self.path;
-                    let dot = if path.is_empty() { "" } else { "." };
-                    self.unknown.push(format!("{path}{dot}{name}"));
-                }
-                is_known
-            });
+            fields.retain(|name, _| of.fields.contains_key(name));
         }
         for (name, field) in &of.fields {
             let kind = schema.at(&field.kind);
@@ -395,13 +385,10 @@ mod tests {
     }
 
     #[test]
-    fn unknown_fields_go_and_are_named() {
+    fn unknown_fields_go() {
         let mut pod =
             json!({ "spec": { "containers": [{ "name": "c", "imag": 1 }], "nope": {} }, "extra": 1 });
-        assert_eq!(
-            decode(PODS.schema(), &mut pod).unwrap(),
-            ["extra", "spec.nope", "spec.containers[0].imag"]
-        );
+        decode(PODS.schema(), &mut pod).unwrap();
         assert_eq!((pod.get("extra"), pod["spec"].get("nope")), (None, None));
         assert_eq!(pod["spec"]["containers"][0].get("imag"), None);
     }

@@ -1,6 +1,6 @@
 //! What makes an object acceptable, and what of it can change.
 //!
-//! Not all that the API server checks: what a controller or a user of `kubectl` may trip over.
+//! Not all that the API server checks: what a controller may trip over in what it writes.
 
 mod claims;
 mod metadata;

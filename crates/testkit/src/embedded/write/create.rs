@@ -2,21 +2,20 @@
 
 use serde_json::{Value, json};
 
-use super::{Origin, Ownership, Write, key, served};
-use crate::embedded::body::Parsed;
+use super::{Ownership, Write, key, served};
 use crate::embedded::failure::Failure;
 use crate::embedded::managed_fields::{self, Part};
 use crate::embedded::object::{remove, requested_version, suffix, text, uid};
-use crate::embedded::resource::{Source, StatusRule};
+use crate::embedded::resource::StatusRule;
 use crate::embedded::store::Stored;
 
 /// Letters of a `generateName` that a generated name keeps: it has 63 with its suffix.
 const GENERATED_PREFIX_LIMIT: usize = 58;
 
 impl Write<'_> {
-    pub(in crate::embedded) fn create(self, body: Parsed) -> Result<Stored, Failure> {
-        let mut object = self.well_formed(body.value)?;
-        self.decode(&mut object, &body.duplicates)?;
+    pub(in crate::embedded) fn create(self, body: Value) -> Result<Stored, Failure> {
+        let mut object = self.well_formed(body)?;
+        self.decode(&mut object)?;
         if requested_version(&object["metadata"]).is_ok_and(|version| version != 0) {
             return Err(Failure::new(
                 500,
@@ -35,17 +34,12 @@ impl Write<'_> {
         ownership: Ownership,
     ) -> Result<Stored, Failure> {
         self.check_namespace(&object["metadata"])?;
-        self.check_lifecycle(&object["metadata"])?;
+        self.check_namespace_exists()?;
         for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
             remove(&mut object["metadata"], field);
         }
         if self.resource.status == StatusRule::SubresourceOnly && self.part != Part::Whole {
             remove(&mut object, "status");
-        }
-        if let Some(complete) = self.resource.on_create
-            && self.origin == Origin::Client
-        {
-            complete(&mut object);
         }
         if ownership == Ownership::Tracked {
             managed_fields::track(self.resource, None, &mut object, self.part, self.writer);
@@ -53,10 +47,6 @@ impl Write<'_> {
         let metadata = &mut object["metadata"];
         let generated = !text(metadata, "generateName").is_empty();
         let name = self.name_for(metadata)?;
-        if self.resource.source == (Source::Definition { terminating: true }) && self.origin == Origin::Client
-        {
-            return Err(Failure::definition_terminating(self.resource, &name));
-        }
         let key = key(self.resource, self.namespace, &name);
         if let Some(stored) = self.store.get(self.resource, &key) {
             let failure = if generated {
@@ -94,14 +84,14 @@ impl Write<'_> {
     }
 
     /// An update of what is not there: it comes anew, whatever version the client knew.
-    pub(in crate::embedded) fn create_by_update(self, mut body: Parsed) -> Result<Stored, Failure> {
-        body.value = self.well_formed(body.value)?;
-        self.check_identity(&body.value)?;
-        let uid = text(&body.value["metadata"], "uid");
+    pub(in crate::embedded) fn create_by_update(self, body: Value) -> Result<Stored, Failure> {
+        let mut body = self.well_formed(body)?;
+        self.check_identity(&body)?;
+        let uid = text(&body["metadata"], "uid");
         if !uid.is_empty() {
             return Err(Failure::wrong_uid(self.resource, &self.key(), uid, ""));
         }
-        remove(&mut body.value["metadata"], "resourceVersion");
+        remove(&mut body["metadata"], "resourceVersion");
         self.create(body)
     }
 

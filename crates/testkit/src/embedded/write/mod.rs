@@ -3,11 +3,11 @@
 mod create;
 mod update;
 
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::access::Requester;
-use super::body::Reading;
 use super::failure::Failure;
 use super::managed_fields::{Part, Writer};
 use super::object::remove;
@@ -28,8 +28,6 @@ pub(super) struct Write<'a> {
     /// Which part of the object it may change.
     pub(super) part: Part,
     pub(super) dry_run: bool,
-    /// How strictly it is read.
-    pub(super) reading: &'a Reading,
     /// Who needs a right of its own for some of what it changes; nobody past the doors.
     pub(super) requester: Option<Requester<'a>>,
 }
@@ -53,9 +51,11 @@ pub(super) enum Ownership {
 }
 
 /// What a delete insists on.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
 pub(super) struct Preconditions {
     pub(super) uid: Option<String>,
+    #[serde(rename = "resourceVersion")]
     pub(super) version: Option<String>,
 }
 
@@ -101,7 +101,6 @@ impl Write<'_> {
             origin: Origin::Client,
             part,
             dry_run: self.dry_run,
-            reading: self.reading,
             requester: None,
         }
     }

@@ -3,7 +3,6 @@
 use serde_json::{Value, json};
 
 use super::{Current, Origin, Ownership, Write, key};
-use crate::embedded::body::Parsed;
 use crate::embedded::failure::Failure;
 use crate::embedded::json_patch::json_patch;
 use crate::embedded::managed_fields::{self, Part};
@@ -27,9 +26,9 @@ const KEPT: &[&str] = &[
 ];
 
 impl Write<'_> {
-    pub(in crate::embedded) fn update(self, body: Parsed) -> Result<Stored, Failure> {
-        let mut object = self.well_formed(body.value)?;
-        self.decode(&mut object, &body.duplicates)?;
+    pub(in crate::embedded) fn update(self, body: Value) -> Result<Stored, Failure> {
+        let mut object = self.well_formed(body)?;
+        self.decode(&mut object)?;
         self.check_named(&object)?;
         let current = self.current()?;
         let uid = text(&object["metadata"], "uid");
@@ -48,11 +47,11 @@ impl Write<'_> {
         }
         let current = self.current()?;
         let mut object = current.object.clone();
-        self.apply_patch(patch.kind, &mut object, patch.parsed.value)?;
+        self.apply_patch(patch.kind, &mut object, patch.content)?;
         if object["metadata"].is_null() {
             object["metadata"] = json!({});
         }
-        self.decode_patched(&mut object, &patch.parsed.duplicates)?;
+        self.decode_patched(&mut object)?;
         self.check_identity(&object)?;
         Ok((self.replace(current, object, Ownership::Tracked)?, false))
     }
@@ -127,13 +126,10 @@ impl Write<'_> {
         }
         self.validate(Some(&old), &new, self.name)?;
         self.check_finalizers(&old, &new)?;
-        if self.resource.is(&NAMESPACES) {
-            namespaces::check(&new, self.name, self.part)?;
-        }
         if self.resource.generation && self.counts_as_change(&old, &new) {
             self.count_generation(&mut new);
         }
-        let is_over = self.is_over(&old, &new);
+        let is_over = Self::is_over(&old, &new);
         if new == old && !is_over {
             return Ok(current.stored);
         }
@@ -162,7 +158,7 @@ impl Write<'_> {
             keep(object, old, "apiVersion");
             match self.part {
                 Part::Whole => {}
-                Part::WithoutStatus | Part::Finalize | Part::Scale => keep(object, old, "status"),
+                Part::WithoutStatus => keep(object, old, "status"),
                 Part::Status => keep_all_but(object, old, &["metadata", "status"]),
             }
         }
@@ -172,9 +168,6 @@ impl Write<'_> {
             for field in self.resource.status_keeps {
                 keep(metadata, &old["metadata"], field);
             }
-        }
-        if self.resource.is(&NAMESPACES) {
-            namespaces::keep_spec(new, old, self.part);
         }
         if self.resource.is(&RESOURCE_CLAIMS) && self.part == Part::Status {
             validation::drop_deallocated_devices(old, new);
