@@ -3,16 +3,18 @@
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-use super::access::User;
+use super::access::{Requester, User};
 use super::course::Bent;
-use super::deletion::DeleteOptions;
 use super::failure::Failure;
+use super::managed_fields::{Part, Writer};
 use super::options::Parameters;
 use super::patch::{Patch, PatchKind};
 use super::request::Request;
 use super::resource::{Resource, Target};
+use super::shared::Shared;
 use super::view::View;
-use super::write;
+use super::write::deletion::DeleteOptions;
+use super::write::{self, Origin, Write};
 
 /// What a manager is called whose client sends neither `fieldManager` nor `User-Agent`.
 const UNKNOWN_MANAGER: &str = "unknown";
@@ -114,6 +116,33 @@ impl Call {
             kind,
             content,
             force: self.query.flag("force"),
+        })
+    }
+
+    /// Makes the write that it is, as the store lets it.
+    pub(super) fn writing<T>(&self, shared: &Shared, write: impl FnOnce(Write<'_>) -> T) -> T {
+        let now = shared.clock.now();
+        let at = shared.clock.instant();
+        shared.write(|store| {
+            write(Write {
+                store,
+                resource: self.resource,
+                namespace: &self.request.namespace,
+                name: &self.request.name,
+                writer: Writer {
+                    manager: self.manager(),
+                    now: &now,
+                },
+                at,
+                origin: Origin::Client,
+                part: match self.target {
+                    Target::Status => Part::Status,
+                    _ if self.resource.has_status() => Part::WithoutStatus,
+                    _ => Part::Whole,
+                },
+                dry_run: self.query.get("dryRun") == "All",
+                requester: Some(Requester::new(&shared.access, &self.user, self.request.verb)),
+            })
         })
     }
 }

@@ -11,7 +11,7 @@ use http_body_util::BodyExt;
 
 use super::access::User;
 use super::reply::Body;
-use super::server::Shared;
+use super::shared::Shared;
 
 /// A connection to a [`Server`](super::Server) in this process, to build a `kube::Client` on.
 ///

@@ -16,7 +16,7 @@ use tokio::time::sleep;
 
 use super::connections::Since;
 use super::door::Door;
-use super::server::Shared;
+use super::shared::Shared;
 
 /// How long to wait after the system refused a connection or a socket: it may be out of file descriptors.
 const RETRY: Duration = Duration::from_millis(50);

@@ -4,40 +4,33 @@
 //! client (codes, reasons, messages, versions, field ownership) was read off a real one. Nothing in it
 //! depends on real time or chance, so a run is the same every time.
 //!
-//! ```text
-//! door ── server ──┬─ request               what was asked, kept for the test
-//! loopback         ├─ access                who asks, and whether they may
-//!                  ├─ protobuf              bodies of typed clients, read into JSON
-//!                  ├─ discovery             what is served, and whether all is well
-//!                  ├─ faults, connections   what goes wrong
-//!                  ├─ reply                 answers and refusals
-//!                  ├─ write ── write_options, decode, patch, apply, prepare, validation, managed_fields
-//!                  ├─ deletion              how objects end
-//!                  ├─ list, watch ── options, selector, view
-//!                  ├─ subresources ── scale, eviction, binding, tokens
-//!                  ├─ definitions           custom resources
-//!                  └─ store                 objects as bytes, versions, history
-//! actors ── store                            what other components do, past the doors
-//! ```
+//! A file uses those of the layers below it, and of its own those that stand before it
+//! (`tests/layers.rs` checks that):
+//!
+//! | layer | files |
+//! |---|---|
+//! | forms: time, JSON, kinds | clock, signal, connections, syntax, object, conditions, label_selector, request, schema, resource |
+//! | words: refusals, options, answers | failure, reply, selector, options, protobuf, discovery |
+//! | objects: versions and history, how they are shown, merged and owned | store, view, list, scale, merge, json_patch, patch, managed_fields, seed |
+//! | rules: who may, what goes wrong, what a write does | access, faults, course, write, definitions |
+//! | state: what all requests share | shared |
+//! | requests: from one to its answer | watch, call, delete, subresources, server, door, loopback |
+//! | actors: what other components do, past the doors | actors |
+//! | the face: what a test sees | objects |
 //!
 //! Not like the real one: admission (default taints and the like) does not run.
 
 mod access;
 mod actors;
-mod apply;
-mod binding;
 mod call;
-mod checks;
 mod clock;
 mod conditions;
 mod connections;
 mod course;
-mod decode;
 mod definitions;
-mod deletion;
+mod delete;
 mod discovery;
 mod door;
-mod eviction;
 mod failure;
 mod faults;
 mod json_patch;
@@ -46,11 +39,10 @@ mod list;
 mod loopback;
 mod managed_fields;
 mod merge;
-mod namespaces;
 mod object;
+mod objects;
 mod options;
 mod patch;
-mod prepare;
 mod protobuf;
 mod reply;
 mod request;
@@ -60,26 +52,22 @@ mod schema;
 mod seed;
 mod selector;
 mod server;
+mod shared;
 mod signal;
 mod store;
 mod subresources;
-mod validation;
+mod syntax;
 mod view;
 mod watch;
 mod write;
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
-use serde_json::Value;
 
 use clock::Clock;
-use deletion::DeleteOptions;
-use managed_fields::{Part, Writer};
-use server::Shared;
+use shared::Shared;
 use store::Store;
-use write::{Origin, Write};
 
 pub use access::User;
 pub use actors::{Acting, Actors, KubeletOptions};
@@ -92,9 +80,6 @@ pub use request::{Request, Requests, Verb};
 pub use resource::Resource;
 pub use resource::table::*;
 pub use schema::Types;
-
-/// The field manager of writes that a test makes directly.
-const TEST_MANAGER: &str = "test";
 
 /// An API server. Clones are the same server.
 #[derive(Clone, Debug)]
@@ -161,7 +146,13 @@ impl Server {
     /// Calls `see` for each request at the moment when it is carried out: after the faults that hold it
     /// back, before its effect; not for those that a fault refuses. There is one observer, the last.
     pub fn observe(&self, see: impl Fn(&Self, &Request) + Send + Sync + 'static) {
-        *self.shared.observer.lock() = Some(server::Observer(Arc::new(see)));
+        let tell = move |shared: &Arc<Shared>, request: &Request| {
+            let server = Self {
+                shared: shared.clone(),
+            };
+            see(&server, request);
+        };
+        *self.shared.observer.lock() = Some(shared::Observer(Arc::new(tell)));
     }
 
     /// How long it has run: the scale of [`Request::arrived`].
@@ -178,6 +169,51 @@ impl Server {
     pub fn requests_since(&self, mark: Mark) -> Requests {
         let requests = self.shared.requests.lock();
         Requests::new(requests.get(mark.0..).unwrap_or_default().to_vec())
+    }
+}
+
+/// Users and their rights.
+impl Server {
+    /// Lets the holder of `token` in as `name`.
+    pub fn add_user(&self, name: &str, groups: &[&str], token: &str) -> User {
+        let user = User::new(name, groups);
+        self.shared.access.lock().admit(token, user.clone());
+        user
+    }
+
+    /// From now on requests are checked against the roles and bindings in the store. What every cluster
+    /// grants from the start (discovery, health) is granted here too.
+    pub fn enforce_rbac(&self) {
+        self.shared.access.lock().enforce();
+    }
+
+    /// Lets those who may write `/status` of a claim allocate and reserve it, as servers before 1.36 do and those
+    /// without the feature gate `DRAResourceClaimGranularStatusAuthorization`.
+    #[must_use]
+    pub fn without_granular_claim_status(self) -> Self {
+        self.shared.access.lock().make_claim_status_coarse();
+        self
+    }
+
+    /// A client that is `user` without having to prove it.
+    pub fn client_for(&self, user: &User) -> kube::Client {
+        kube::Client::new(self.door().as_user(user.clone()), "default")
+    }
+
+    /// The rights that roles grant to `user` and that none of its requests needed since they were first
+    /// enforced, one line each and in order, e.g. `patch nodes/status`,
+    /// `update leases.coordination.k8s.io "my-lease" in kube-system`, `get /metrics`.
+    pub fn unused_rights(&self, user: &User) -> Vec<String> {
+        let store = self.shared.store.lock();
+        self.shared.access.lock().unused(&store, user)
+    }
+}
+
+/// What other components do.
+impl Server {
+    /// Lets actors work until the result is dropped. Needs a tokio runtime.
+    pub fn run(&self, actors: Actors) -> Acting {
+        actors.act_on(&self.shared)
     }
 }
 
@@ -247,143 +283,5 @@ impl Server {
     /// Forgets all history: lists, pages and watches from older versions are answered 410.
     pub fn compact(&self) {
         self.shared.write(Store::compact);
-    }
-}
-
-/// Objects, past the doors. Writes count as those of a client named `test`; they are not recorded.
-impl Server {
-    /// The version of the last write.
-    pub fn version(&self) -> u64 {
-        self.shared.store.lock().version()
-    }
-
-    /// Creates an object, status included. `object` has `kind` and `apiVersion`; the namespace is
-    /// `default` unless it says otherwise, and created if it is missing.
-    pub fn insert(&self, object: Value) -> Result<Value, Failure> {
-        let resource = self.resource_of(&object)?;
-        let namespace = object["metadata"]["namespace"]
-            .as_str()
-            .unwrap_or("default")
-            .to_owned();
-        let stored = self.writing(resource, &namespace, "", |write| write.create(object))?;
-        Ok(write::served(resource, &stored))
-    }
-
-    /// Reads an object; `namespace` is ignored where there is none.
-    pub fn get(&self, resource: &'static Resource, namespace: &str, name: &str) -> Option<Value> {
-        let store = self.shared.store.lock();
-        let stored = store.get(resource, &write::key(resource, namespace, name))?;
-        Some(write::served(resource, stored))
-    }
-
-    /// All objects of a resource, in order of namespace and name.
-    pub fn list(&self, resource: &'static Resource) -> Vec<Value> {
-        let store = self.shared.store.lock();
-        let mut objects = Vec::new();
-        let visited = store.visit(resource, "", None, store.version(), |_, stored| {
-            objects.push(write::served(resource, stored));
-            ControlFlow::Continue(())
-        });
-        // The present is never compacted.
-        debug_assert_eq!(visited, Ok(()));
-        objects
-    }
-
-    /// Changes an object, status included, whatever its version.
-    pub fn edit(
-        &self,
-        resource: &'static Resource,
-        namespace: &str,
-        name: &str,
-        edit: impl FnOnce(&mut Value),
-    ) -> Result<Value, Failure> {
-        let mut object = self
-            .get(resource, namespace, name)
-            .ok_or_else(|| Failure::not_found(resource, name))?;
-        edit(&mut object);
-        let stored = self.writing(resource, namespace, name, |write| write.update(object))?;
-        Ok(write::served(resource, &stored))
-    }
-
-    /// Deletes an object with grace 0 and without thought of its dependents; one with finalizers stays
-    /// until they are gone.
-    pub fn delete(&self, resource: &'static Resource, namespace: &str, name: &str) -> Result<(), Failure> {
-        self.writing(resource, namespace, name, |write| {
-            write.delete(&DeleteOptions::at_once())
-        })?;
-        Ok(())
-    }
-
-    /// Adds the nodes `node-1` to `node-<count>`, ready, about 5 KB of JSON each.
-    pub fn seed_nodes(&self, count: usize) {
-        let (now, at) = (self.shared.clock.now(), self.shared.clock.instant());
-        self.shared.write(|store| {
-            for number in 1..=count {
-                let node = seed::node(number, store.next_identity(), &now);
-                store.put(&NODES, &format!("node-{number}"), node, at);
-            }
-        });
-    }
-
-    /// Adds `count` running pods, about 11 KB of JSON each, spread evenly over the nodes that
-    /// [`Self::seed_nodes`] made and over the namespaces `seed-0` to `seed-49`, twenty to a ReplicaSet.
-    /// 150,000 of them take 2 GB of memory and a few seconds.
-    pub fn seed_pods(&self, count: usize) {
-        let (now, at) = (self.shared.clock.now(), self.shared.clock.instant());
-        self.shared.write(|store| {
-            let pods = seed::Pods::new(store.count(&NODES), &now);
-            let first = store.count(&PODS) + 1;
-            for number in first..first + count {
-                let (namespace, name) = seed::Pods::place(number);
-                let writer = Writer {
-                    manager: TEST_MANAGER,
-                    now: &now,
-                };
-                let created = namespaces::create_missing(store, &namespace, writer, at);
-                debug_assert_eq!(created, Ok(()));
-                let identity = store.next_identity();
-                let key = write::key(&PODS, &namespace, &name);
-                store.put_rendered(&PODS, &key, at, |version| pods.pod(number, identity, version));
-            }
-        });
-    }
-
-    fn resource_of(&self, object: &Value) -> Result<&'static Resource, Failure> {
-        self.shared
-            .served
-            .read()
-            .iter()
-            .copied()
-            .find(|resource| {
-                object["kind"] == resource.kind && object["apiVersion"] == resource.api_version()
-            })
-            .ok_or_else(Failure::no_such_resource)
-    }
-
-    fn writing<T>(
-        &self,
-        resource: &'static Resource,
-        namespace: &str,
-        name: &str,
-        write: impl FnOnce(Write<'_>) -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
-        let (now, at) = (self.shared.clock.now(), self.shared.clock.instant());
-        self.shared.write(|store| {
-            write(Write {
-                store,
-                resource,
-                namespace,
-                name,
-                writer: Writer {
-                    manager: TEST_MANAGER,
-                    now: &now,
-                },
-                at,
-                origin: Origin::Test,
-                part: Part::Whole,
-                dry_run: false,
-                requester: None,
-            })
-        })
     }
 }

@@ -2,8 +2,6 @@
 
 use serde_json::{Map, Value, json};
 
-use super::failure::Failure;
-
 /// A text field, empty when it is absent.
 pub(super) fn text<'a>(object: &'a Value, field: &str) -> &'a str {
     object.get(field).and_then(Value::as_str).unwrap_or_default()
@@ -40,21 +38,6 @@ pub(super) fn finalizers(object: &Value) -> &[Value] {
         .as_array()
         .map(Vec::as_slice)
         .unwrap_or_default()
-}
-
-/// The resourceVersion that a write insists on, 0 for none.
-pub(super) fn requested_version(metadata: &Value) -> Result<u64, Failure> {
-    let version = text(metadata, "resourceVersion");
-    if version.is_empty() {
-        return Ok(0);
-    }
-    version.parse().map_err(|_| {
-        Failure::new(
-            500,
-            "",
-            format!("strconv.ParseUint: parsing \"{version}\": invalid syntax"),
-        )
-    })
 }
 
 /// Whether objects differ in more than these top-level fields.

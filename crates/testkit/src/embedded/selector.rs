@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::failure::Failure;
 use super::resource::Resource;
-use super::validation::syntax::{label_value, qualified_name};
+use super::syntax::{label_value, qualified_name};
 
 /// A parsed label selector; the empty one selects everything.
 #[derive(Clone, Debug, Default, PartialEq)]

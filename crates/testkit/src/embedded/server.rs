@@ -1,111 +1,37 @@
 //! From a request to its answer: faults, routing, and the verbs.
 
-use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt;
+use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode, header};
-use parking_lot::{Mutex, RwLock};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
-use super::Server;
-use super::access::{Access, Requester};
+use super::access::{Attributes, User, authorize};
 use super::call::Call;
-use super::clock::Clock;
-use super::connections::{self, Connections, Since};
+use super::connections::{self, Since};
 use super::course::{self, After, Before, Bent, Course};
-use super::definitions::Definitions;
 use super::discovery;
 use super::failure::Failure;
-use super::faults::Faults;
 use super::list::{self, Page};
-use super::managed_fields::{Part, Writer};
-use super::namespaces;
 use super::options::{self, ListOptions, Parameters};
 use super::protobuf;
 use super::reply::{self, Body, answer, refused, streamed};
 use super::request::{Request, Verb};
 use super::resource::table::NAMESPACES;
-use super::resource::{Resource, SERVED, Target};
-use super::signal::Signal;
+use super::resource::{Resource, Target};
+use super::shared::{Observer, Shared};
 use super::store::Store;
 use super::view::View;
 use super::watch::Watching;
-use super::write::{Origin, Write};
 
 /// How long a request waits for a version that is yet to come.
 const VERSION_WAIT: Duration = Duration::from_secs(3);
 
-/// Who is told of each request at the moment when it is carried out.
-#[derive(Clone)]
-pub(super) struct Observer(pub(super) Arc<Tell>);
-
-type Tell = dyn Fn(&Server, &Request) + Send + Sync;
-
-/// The state of a server.
-#[derive(Debug)]
-pub(super) struct Shared {
-    pub(super) clock: Clock,
-    pub(super) store: Mutex<Store>,
-    pub(super) served: RwLock<Vec<&'static Resource>>,
-    pub(super) requests: Mutex<Vec<Request>>,
-    pub(super) observer: Mutex<Option<Observer>>,
-    started: Instant,
-    pub(super) faults: Mutex<Faults>,
-    /// The version of the last write.
-    pub(super) written: Arc<Signal<u64>>,
-    pub(super) connections: Signal<Connections>,
-    pub(super) access: Mutex<Access>,
-    pub(super) definitions: Mutex<Definitions>,
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        // Who waits for the next write learns that there will be none.
-        self.written.wake();
-    }
-}
-
-impl fmt::Debug for Observer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Observer").finish_non_exhaustive()
-    }
-}
-
 impl Shared {
-    pub(super) fn new(clock: Clock) -> Self {
-        let mut store = Store::new();
-        namespaces::create_initial(&mut store, &clock.now(), clock.instant());
-        Self {
-            started: clock.instant(),
-            clock,
-            written: Arc::new(Signal::new(store.version())),
-            store: Mutex::new(store),
-            served: RwLock::new(SERVED.to_vec()),
-            requests: Mutex::default(),
-            observer: Mutex::default(),
-            faults: Mutex::default(),
-            connections: Signal::default(),
-            access: Mutex::default(),
-            definitions: Mutex::default(),
-        }
-    }
-
-    /// Changes the store and wakes those who wait for a change.
-    pub(super) fn write<T>(&self, change: impl FnOnce(&mut Store) -> T) -> T {
-        let mut store = self.store.lock();
-        let result = change(&mut store);
-        self.definitions
-            .lock()
-            .settle(&mut store, &self.served, &self.clock);
-        let version = store.version();
-        self.written.update(|written| *written = version);
-        result
-    }
-
     /// Answers a request; an error stands for a connection that failed.
     pub(super) async fn handle(self: Arc<Self>, request: http::Request<Bytes>) -> io::Result<Response<Body>> {
         let (mut head, body) = request.into_parts();
@@ -154,11 +80,6 @@ impl Shared {
         requests.len() - 1
     }
 
-    /// Time since the start.
-    pub(super) fn elapsed(&self) -> Duration {
-        self.clock.instant() - self.started
-    }
-
     /// Tells who wants to know that the request is carried out now.
     fn observe(self: &Arc<Self>, number: usize, request: &Request) {
         if let Some(request) = self.requests.lock().get_mut(number) {
@@ -166,8 +87,7 @@ impl Shared {
         }
         let observer = self.observer.lock().clone();
         if let Some(Observer(tell)) = observer {
-            let server = Server { shared: self.clone() };
-            tell(&server, request);
+            tell(self, request);
         }
     }
 
@@ -194,7 +114,7 @@ impl Shared {
 
     async fn serve(
         self: &Arc<Self>,
-        head: &http::request::Parts,
+        head: &Parts,
         request: Request,
         query: Parameters,
         body: Bytes,
@@ -335,11 +255,11 @@ impl Shared {
         let (written, created) = match call.request.verb {
             Verb::Create => {
                 let object = call.object()?;
-                (self.writing(call, |write| write.create(object))?, true)
+                (call.writing(self, |write| write.create(object))?, true)
             }
             Verb::Update => {
                 let object = call.object()?;
-                self.writing(call, |write| {
+                call.writing(self, |write| {
                     if write.update_creates() {
                         Ok((write.create_by_update(object)?, true))
                     } else {
@@ -349,7 +269,7 @@ impl Shared {
             }
             _ => {
                 let patch = call.patch()?;
-                self.writing(call, |write| write.patch(patch))?
+                call.writing(self, |write| write.patch(patch))?
             }
         };
         let code = if created {
@@ -358,32 +278,6 @@ impl Shared {
             StatusCode::OK
         };
         Ok(answer(code, call.view.object(&written)))
-    }
-
-    pub(super) fn writing<T>(&self, call: &Call, write: impl FnOnce(Write<'_>) -> T) -> T {
-        let now = self.clock.now();
-        let at = self.clock.instant();
-        self.write(|store| {
-            write(Write {
-                store,
-                resource: call.resource,
-                namespace: &call.request.namespace,
-                name: &call.request.name,
-                writer: Writer {
-                    manager: call.manager(),
-                    now: &now,
-                },
-                at,
-                origin: Origin::Client,
-                part: match call.target {
-                    Target::Status => Part::Status,
-                    _ if call.resource.has_status() => Part::WithoutStatus,
-                    _ => Part::Whole,
-                },
-                dry_run: call.query.get("dryRun") == "All",
-                requester: Some(Requester::new(&self.access, &call.user, call.request.verb)),
-            })
-        })
     }
 
     /// The latest version that a read is shown, which asks for at least the version `asked`.
@@ -407,5 +301,31 @@ impl Shared {
             return Ok(());
         }
         Err(Failure::version_too_large(version, self.store.lock().version()))
+    }
+
+    /// Who sends a request, if they may.
+    pub(super) fn admit(&self, head: &Parts, request: &Request, query: &Parameters) -> Result<User, Failure> {
+        let user = self.authenticate(head)?;
+        let asked = Attributes::of(&head.method, request, query);
+        authorize(&self.access, &self.store.lock(), &user, &asked)?;
+        Ok(user)
+    }
+
+    /// The holder of the token, else whom the door takes everybody for.
+    fn authenticate(&self, head: &Parts) -> Result<User, Failure> {
+        let token = head
+            .headers
+            .get(header::AUTHORIZATION)
+            .and_then(|value| value.to_str().ok()?.split_once(' '))
+            .filter(|(scheme, token)| scheme.eq_ignore_ascii_case("bearer") && !token.is_empty())
+            .map(|(_, token)| token);
+        match token {
+            None => Ok(head.extensions.get().cloned().unwrap_or_else(User::anonymous)),
+            Some(token) => self
+                .access
+                .lock()
+                .authenticate(token)
+                .ok_or_else(|| Failure::new(401, "Unauthorized", "Unauthorized")),
+        }
     }
 }

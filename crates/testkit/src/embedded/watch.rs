@@ -16,7 +16,7 @@ use super::course::Bent;
 use super::failure::Failure;
 use super::options::ListOptions;
 use super::resource::Resource;
-use super::server::Shared;
+use super::shared::Shared;
 use super::store::{Change, Stored};
 use super::view::{self, View};
 

@@ -9,18 +9,13 @@ mod user;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use http::header;
-use http::request::Parts;
 use parking_lot::Mutex;
 
-use super::Server;
-use super::failure::Failure;
-use super::options::Parameters;
-use super::request::{Request, Verb};
-use super::resource::table::RESOURCE_CLAIMS;
-use super::server::Shared;
-use super::store::Store;
-use attributes::Attributes;
+use crate::embedded::failure::Failure;
+use crate::embedded::request::Verb;
+use crate::embedded::resource::table::RESOURCE_CLAIMS;
+use crate::embedded::store::Store;
+pub(super) use attributes::Attributes;
 pub use user::User;
 
 /// The users of a server, and what they made use of.
@@ -47,6 +42,25 @@ impl Access {
     /// Lets the holder of `token` in as `user`.
     pub(super) fn admit(&mut self, token: &str, user: User) {
         self.users.insert(token.to_owned(), user);
+    }
+
+    /// From now on rights are looked at.
+    pub(super) fn enforce(&mut self) {
+        self.is_enforced = true;
+    }
+
+    /// Takes a right to write the status of a claim for one to allocate and reserve it, too.
+    pub(super) fn make_claim_status_coarse(&mut self) {
+        self.has_coarse_claim_status = true;
+    }
+
+    /// What was granted to `user` and not used.
+    pub(super) fn unused(&self, store: &Store, user: &User) -> Vec<String> {
+        let exercised = self.exercised.get(&user.name);
+        rbac::all_rights(store, user)
+            .into_iter()
+            .filter(|right| exercised.is_none_or(|rights| !rights.contains(right)))
+            .collect()
     }
 
     /// Who holds `token`.
@@ -78,7 +92,12 @@ impl<'a> Requester<'a> {
 }
 
 /// Refuses what `user` has no right to.
-fn authorize(access: &Mutex<Access>, store: &Store, user: &User, asked: &Attributes) -> Result<(), Failure> {
+pub(super) fn authorize(
+    access: &Mutex<Access>,
+    store: &Store,
+    user: &User,
+    asked: &Attributes,
+) -> Result<(), Failure> {
     if !access.lock().is_enforced || user.may_all() {
         return Ok(());
     }
@@ -88,74 +107,4 @@ fn authorize(access: &Mutex<Access>, store: &Store, user: &User, asked: &Attribu
     let exercised = access.exercised.entry(user.name.clone()).or_default();
     exercised.extend(rights);
     Ok(())
-}
-
-/// Users and their rights.
-impl Server {
-    /// Lets the holder of `token` in as `name`.
-    pub fn add_user(&self, name: &str, groups: &[&str], token: &str) -> User {
-        let user = User::new(name, groups);
-        self.shared.access.lock().admit(token, user.clone());
-        user
-    }
-
-    /// From now on requests are checked against the roles and bindings in the store. What every cluster
-    /// grants from the start (discovery, health) is granted here too.
-    pub fn enforce_rbac(&self) {
-        self.shared.access.lock().is_enforced = true;
-    }
-
-    /// Lets those who may write `/status` of a claim allocate and reserve it, as servers before 1.36 do and those
-    /// without the feature gate `DRAResourceClaimGranularStatusAuthorization`.
-    #[must_use]
-    pub fn without_granular_claim_status(self) -> Self {
-        self.shared.access.lock().has_coarse_claim_status = true;
-        self
-    }
-
-    /// A client that is `user` without having to prove it.
-    pub fn client_for(&self, user: &User) -> kube::Client {
-        kube::Client::new(self.door().as_user(user.clone()), "default")
-    }
-
-    /// The rights that roles grant to `user` and that none of its requests needed since they were first
-    /// enforced, one line each and in order, e.g. `patch nodes/status`,
-    /// `update leases.coordination.k8s.io "my-lease" in kube-system`, `get /metrics`.
-    pub fn unused_rights(&self, user: &User) -> Vec<String> {
-        let granted = rbac::all_rights(&self.shared.store.lock(), user);
-        let access = self.shared.access.lock();
-        let exercised = access.exercised.get(&user.name);
-        granted
-            .into_iter()
-            .filter(|right| exercised.is_none_or(|rights| !rights.contains(right)))
-            .collect()
-    }
-}
-
-impl Shared {
-    /// Who sends a request, if they may.
-    pub(super) fn admit(&self, head: &Parts, request: &Request, query: &Parameters) -> Result<User, Failure> {
-        let user = self.authenticate(head)?;
-        let asked = Attributes::of(&head.method, request, query);
-        authorize(&self.access, &self.store.lock(), &user, &asked)?;
-        Ok(user)
-    }
-
-    /// The holder of the token, else whom the door takes everybody for.
-    fn authenticate(&self, head: &Parts) -> Result<User, Failure> {
-        let token = head
-            .headers
-            .get(header::AUTHORIZATION)
-            .and_then(|value| value.to_str().ok()?.split_once(' '))
-            .filter(|(scheme, token)| scheme.eq_ignore_ascii_case("bearer") && !token.is_empty())
-            .map(|(_, token)| token);
-        match token {
-            None => Ok(head.extensions.get().cloned().unwrap_or_else(User::anonymous)),
-            Some(token) => self
-                .access
-                .lock()
-                .authenticate(token)
-                .ok_or_else(|| Failure::new(401, "Unauthorized", "Unauthorized")),
-        }
-    }
 }

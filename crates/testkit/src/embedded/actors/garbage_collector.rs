@@ -11,10 +11,10 @@ use tokio::time::Instant;
 use super::Actor;
 use super::follower::Follower;
 use super::stage::{Stage, Target, split};
-use crate::embedded::deletion::{DeleteOptions, FOREGROUND, ORPHAN, Propagation};
 use crate::embedded::object::remove;
 use crate::embedded::resource::{Dependents, Resource};
 use crate::embedded::store::Stored;
+use crate::embedded::write::deletion::{DeleteOptions, FOREGROUND, ORPHAN, Propagation};
 use crate::embedded::write::key;
 
 /// The graph of owners, kept up to date with the store.

@@ -11,9 +11,9 @@ use super::Actor;
 use super::follower::Follower;
 use super::pod_status::{end, is_terminal, run};
 use super::stage::{Stage, Target};
-use crate::embedded::deletion::DeleteOptions;
 use crate::embedded::object::text;
 use crate::embedded::resource::table::{NODES, PODS};
+use crate::embedded::write::deletion::DeleteOptions;
 use crate::embedded::write::served;
 
 /// How kubelets behave.

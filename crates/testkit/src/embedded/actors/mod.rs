@@ -21,8 +21,7 @@ use std::sync::{Arc, Weak};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
-use super::Server;
-use super::server::Shared;
+use crate::embedded::shared::Shared;
 use stage::Stage;
 
 pub use kubelet::KubeletOptions;
@@ -98,12 +97,12 @@ impl fmt::Debug for Actors {
     }
 }
 
-impl Server {
-    /// Lets actors work until the result is dropped. Needs a tokio runtime.
-    pub fn run(&self, actors: Actors) -> Acting {
+impl Actors {
+    /// Lets them work on a server until the result is dropped.
+    pub(super) fn act_on(self, shared: &Arc<Shared>) -> Acting {
         let mut tasks = JoinSet::new();
-        for actor in actors.actors {
-            tasks.spawn(work(Arc::downgrade(&self.shared), actor));
+        for actor in self.actors {
+            tasks.spawn(work(Arc::downgrade(shared), actor));
         }
         Acting { _tasks: tasks }
     }

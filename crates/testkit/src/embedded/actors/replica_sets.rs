@@ -10,9 +10,9 @@ use super::Actor;
 use super::follower::Follower;
 use super::pod_status::{is_ready, is_terminal};
 use super::stage::{Stage, Target, split};
-use crate::embedded::deletion::{DeleteOptions, Propagation};
 use crate::embedded::object::{remove, text};
 use crate::embedded::resource::table::{PODS, REPLICA_SETS};
+use crate::embedded::write::deletion::{DeleteOptions, Propagation};
 use crate::embedded::write::served;
 
 /// How many pods it creates at once, as upstream's `BurstReplicas`.

@@ -6,12 +6,12 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::follower::Follower;
-use crate::embedded::deletion::DeleteOptions;
 use crate::embedded::failure::Failure;
 use crate::embedded::managed_fields::{Part, Writer};
 use crate::embedded::resource::Resource;
-use crate::embedded::server::Shared;
+use crate::embedded::shared::Shared;
 use crate::embedded::store::Stored;
+use crate::embedded::write::deletion::DeleteOptions;
 use crate::embedded::write::{Origin, Write, served};
 
 /// The server, as one actor meets it.

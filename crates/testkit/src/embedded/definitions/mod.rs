@@ -12,14 +12,14 @@ use parking_lot::RwLock;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::clock::Clock;
-use super::conditions;
-use super::managed_fields::{Part, Writer};
-use super::object::{items, set_at, text};
-use super::resource::table::CUSTOM_RESOURCE_DEFINITIONS;
-use super::resource::{Resource, Source};
-use super::store::Store;
-use super::write::{Origin, SERVER_MANAGER, Write, served};
+use crate::embedded::clock::Clock;
+use crate::embedded::conditions;
+use crate::embedded::managed_fields::{Part, Writer};
+use crate::embedded::object::{items, set_at, text};
+use crate::embedded::resource::table::CUSTOM_RESOURCE_DEFINITIONS;
+use crate::embedded::resource::{Resource, Source};
+use crate::embedded::store::Store;
+use crate::embedded::write::{Origin, SERVER_MANAGER, Write, served};
 
 /// The definitions as far as they have been dealt with.
 #[derive(Debug, Default)]

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::super::object::{at, items, text};
-use super::super::resource::{Resource, Scale, Scope, Selector, Source, StatusRule};
-use super::super::schema::Types;
+use crate::embedded::object::{at, items, text};
+use crate::embedded::resource::{Resource, Scale, Scope, Selector, Source, StatusRule};
+use crate::embedded::schema::Types;
 
 /// A version of a definition as a resource.
 #[derive(Debug)]

@@ -10,9 +10,9 @@ use bytes::Bytes;
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
-use super::failure::Failure;
-use super::reply::{self, Body};
-use super::resource::Resource;
+use crate::embedded::failure::Failure;
+use crate::embedded::reply::{self, Body};
+use crate::embedded::resource::Resource;
 
 /// The release that the server speaks like.
 const RELEASE: &str = "v1.36.3";

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::resource::Resource;
+use crate::embedded::resource::Resource;
 
 pub(super) use cause::Cause;
 

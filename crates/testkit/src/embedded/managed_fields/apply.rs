@@ -7,12 +7,12 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::super::failure::Failure;
-use super::super::resource::Resource;
-use super::super::schema::{Parts, Schema};
 use super::compare::{below, element, fields_of};
 use super::fields::{Fields, shown};
 use super::{Entry, Operation, Part, UNOWNED, Writer, difference, put_entries, take_entries};
+use crate::embedded::failure::Failure;
+use crate::embedded::resource::Resource;
+use crate::embedded::schema::{Parts, Schema};
 
 /// Who owns what nobody has been seen to write.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::super::schema::{Parts, Schema};
 use super::fields::Fields;
+use crate::embedded::schema::{Parts, Schema};
 
 /// What differs between two objects.
 #[derive(Debug, Default)]

@@ -9,9 +9,9 @@ mod fields;
 
 use serde_json::{Value, json};
 
-use super::object::{keep, text};
-use super::resource::Resource;
-use super::schema::Schema;
+use crate::embedded::object::{keep, text};
+use crate::embedded::resource::Resource;
+use crate::embedded::schema::Schema;
 use compare::Difference;
 use fields::Fields;
 

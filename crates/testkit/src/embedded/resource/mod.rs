@@ -8,7 +8,7 @@ use serde_json::Value;
 pub(super) use subresource::Target;
 pub use subresource::{Action, Scale, Selector};
 
-use super::schema::{Schema, Types};
+use crate::embedded::schema::{Schema, Types};
 
 pub use table::{ALPHA, SERVED};
 

@@ -1,11 +1,11 @@
 //! What is served below an object: `/status`, `/scale`, and the actions.
 
-use super::super::request::Verb;
 use super::Resource;
+use crate::embedded::request::Verb;
 
 /// What a path below a resource stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Target {
+pub(in crate::embedded) enum Target {
     /// The object itself.
     Object,
     /// `/status`.
@@ -51,7 +51,7 @@ pub enum Action {
 
 impl Target {
     /// Whether the server has an answer to `verb`.
-    pub(in super::super) fn takes(self, verb: Verb) -> bool {
+    pub(in crate::embedded) fn takes(self, verb: Verb) -> bool {
         match self {
             Self::Object => true,
             Self::Status => matches!(verb, Verb::Get | Verb::Update | Verb::Patch),
@@ -63,7 +63,7 @@ impl Target {
 
 impl Resource {
     /// What the subresource of this name stands for; the empty name is the object itself.
-    pub(in super::super) fn target(&'static self, subresource: &str) -> Option<Target> {
+    pub(in crate::embedded) fn target(&'static self, subresource: &str) -> Option<Target> {
         match subresource {
             "" => Some(Target::Object),
             "status" => self.has_status().then_some(Target::Status),

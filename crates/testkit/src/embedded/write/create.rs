@@ -2,10 +2,11 @@
 
 use serde_json::{Value, json};
 
+use super::checks::requested_version;
 use super::{Ownership, Write, key, served};
 use crate::embedded::failure::Failure;
 use crate::embedded::managed_fields::{self, Part};
-use crate::embedded::object::{remove, requested_version, suffix, text, uid};
+use crate::embedded::object::{remove, suffix, text, uid};
 use crate::embedded::resource::StatusRule;
 use crate::embedded::store::Stored;
 

@@ -1,18 +1,27 @@
 //! What a create, an update, a patch and a delete do to an object.
 
+mod apply;
+mod binding;
+mod checks;
 mod create;
+mod decode;
+pub(super) mod deletion;
+mod eviction;
+pub(super) mod namespaces;
+mod prepare;
 mod update;
+mod validation;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::access::Requester;
-use super::failure::Failure;
-use super::managed_fields::{Part, Writer};
-use super::object::remove;
-use super::resource::Resource;
-use super::store::{Store, Stored};
+use crate::embedded::access::Requester;
+use crate::embedded::failure::Failure;
+use crate::embedded::managed_fields::{Part, Writer};
+use crate::embedded::object::remove;
+use crate::embedded::resource::Resource;
+use crate::embedded::store::{Store, Stored};
 
 /// One write on its way into the store.
 #[derive(Debug)]

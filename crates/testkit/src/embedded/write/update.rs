@@ -2,15 +2,17 @@
 
 use serde_json::{Value, json};
 
+use super::checks::requested_version;
 use super::{Current, Origin, Ownership, Write, key};
+use super::{namespaces, validation};
 use crate::embedded::failure::Failure;
 use crate::embedded::json_patch::json_patch;
 use crate::embedded::managed_fields::{self, Part};
-use crate::embedded::object::{differs_beside, keep, keep_all_but, requested_version, text};
+use crate::embedded::merge;
+use crate::embedded::object::{differs_beside, keep, keep_all_but, text};
 use crate::embedded::patch::{Patch, PatchKind};
 use crate::embedded::resource::table::{NAMESPACES, RESOURCE_CLAIMS};
 use crate::embedded::store::Stored;
-use crate::embedded::{merge, namespaces, validation};
 
 /// Fields of the metadata that an update cannot change.
 const KEPT: &[&str] = &[

@@ -2,15 +2,15 @@
 
 use serde_json::{Value, json};
 
-use super::conditions;
-use super::failure::Failure;
-use super::object::{items, set_at, text};
-use super::subresources::check_kind;
-use super::write::Write;
+use super::checks::check_kind;
+use crate::embedded::conditions;
+use crate::embedded::failure::Failure;
+use crate::embedded::object::{items, set_at, text};
+use crate::embedded::write::Write;
 
 impl Write<'_> {
     /// Binds a pod. `binding` is a `v1` Binding.
-    pub(super) fn bind(mut self, binding: &Value) -> Result<(), Failure> {
+    pub(in crate::embedded) fn bind(mut self, binding: &Value) -> Result<(), Failure> {
         let (metadata, target) = (&binding["metadata"], &binding["target"]);
         check_kind(binding, "Binding", "", &["v1"])?;
         self.check_namespace(metadata)?;

@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::super::failure::Cause;
-use super::super::object::{finalizers, text};
-use super::super::resource::Resource;
-use super::super::resource::table::CUSTOM_RESOURCE_DEFINITIONS;
 use super::Causes;
-use super::syntax::{label, label_value, path_segment, qualified_name, subdomain};
+use crate::embedded::failure::Cause;
+use crate::embedded::object::{finalizers, text};
+use crate::embedded::resource::Resource;
+use crate::embedded::resource::table::CUSTOM_RESOURCE_DEFINITIONS;
+use crate::embedded::syntax::{label, label_value, path_segment, qualified_name, subdomain};
 
 /// How large all annotations of an object may be.
 const ANNOTATIONS_SIZE: usize = 256 * 1024;

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::super::object::{items, text};
-use super::syntax::{label, subdomain};
 use super::{Causes, pod_groups};
+use crate::embedded::object::{items, text};
+use crate::embedded::syntax::{label, subdomain};
 
 /// The spec of a new pod: the claims and the group that it names.
 pub(super) fn check(spec: &Value, causes: &mut Causes) {

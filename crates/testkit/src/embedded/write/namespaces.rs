@@ -4,11 +4,11 @@
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::failure::Failure;
-use super::managed_fields::{Part, Writer};
-use super::resource::table::NAMESPACES;
-use super::store::Store;
-use super::write::{Origin, SERVER_MANAGER, Write};
+use crate::embedded::failure::Failure;
+use crate::embedded::managed_fields::{Part, Writer};
+use crate::embedded::resource::table::NAMESPACES;
+use crate::embedded::store::Store;
+use crate::embedded::write::{Origin, SERVER_MANAGER, Write};
 
 /// Those that every server starts with.
 const INITIAL: &[&str] = &["kube-system", "kube-public", "default", "kube-node-lease"];
@@ -18,7 +18,7 @@ const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 const CONTENT: &str = "kubernetes";
 
 /// Creates the namespaces that a server starts with, as kube-apiserver does.
-pub(super) fn create_initial(store: &mut Store, now: &str, at: Instant) {
+pub(in crate::embedded) fn create_initial(store: &mut Store, now: &str, at: Instant) {
     let writer = Writer {
         manager: SERVER_MANAGER,
         now,
@@ -30,7 +30,7 @@ pub(super) fn create_initial(store: &mut Store, now: &str, at: Instant) {
 }
 
 /// Creates a namespace unless there is one of this name.
-pub(super) fn create_missing(
+pub(in crate::embedded) fn create_missing(
     store: &mut Store,
     name: &str,
     writer: Writer<'_>,
@@ -56,13 +56,13 @@ pub(super) fn create_missing(
 }
 
 /// What is done to every written namespace before its owners are known: it is labelled with its name.
-pub(super) fn label(namespace: &mut Value) {
+pub(in crate::embedded) fn label(namespace: &mut Value) {
     let name = namespace["metadata"]["name"].clone();
     namespace["metadata"]["labels"][NAME_LABEL] = name;
 }
 
 /// What a new namespace gets that nobody owns.
-pub(super) fn activate(namespace: &mut Value) {
+pub(in crate::embedded) fn activate(namespace: &mut Value) {
     let finalizers = namespace["spec"]["finalizers"].as_array();
     let mut finalizers = finalizers.cloned().unwrap_or_default();
     if !finalizers.iter().any(|finalizer| finalizer == CONTENT) {
@@ -77,7 +77,7 @@ pub(super) fn activate(namespace: &mut Value) {
 impl Write<'_> {
     /// Objects are created in namespaces that exist. A test that inserts past the rules gets a missing namespace
     /// with the object.
-    pub(super) fn check_namespace_exists(&mut self) -> Result<(), Failure> {
+    pub(in crate::embedded) fn check_namespace_exists(&mut self) -> Result<(), Failure> {
         let is_there = || self.store.get(&NAMESPACES, self.namespace).is_some();
         match self.origin {
             _ if !self.resource.is_namespaced() || is_there() => Ok(()),

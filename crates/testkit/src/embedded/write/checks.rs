@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::failure::Failure;
-use super::object::{finalizers, text};
-use super::write::{Origin, Write};
+use crate::embedded::failure::Failure;
+use crate::embedded::object::{finalizers, text};
+use crate::embedded::write::{Origin, Write};
 
 impl Write<'_> {
     /// An object of this resource with metadata.
@@ -131,4 +131,38 @@ impl Write<'_> {
             &body,
         ))
     }
+}
+
+/// The body of a request for a subresource may leave out its kind, but not be of another.
+pub(super) fn check_kind(body: &Value, kind: &str, group: &str, versions: &[&str]) -> Result<(), Failure> {
+    let (found, api_version) = (text(body, "kind"), text(body, "apiVersion"));
+    let (found_group, found_version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+    let is_version = api_version.is_empty() || (found_group == group && versions.contains(&found_version));
+    if body.is_object() && is_version && (found.is_empty() || found == kind) {
+        return Ok(());
+    }
+    // Go's packages of internal types are called by the first part of their group.
+    let package = match group.split('.').next().unwrap_or_default() {
+        "" => "core",
+        package => package,
+    };
+    Err(Failure::bad_request(format!(
+        "{found} in version \"{found_version}\" cannot be handled as a {kind}: converting ({found_version}.{found}) to \
+         ({package}.{kind}): unknown conversion"
+    )))
+}
+
+/// The resourceVersion that a write insists on, 0 for none.
+pub(super) fn requested_version(metadata: &Value) -> Result<u64, Failure> {
+    let version = text(metadata, "resourceVersion");
+    if version.is_empty() {
+        return Ok(0);
+    }
+    version.parse().map_err(|_| {
+        Failure::new(
+            500,
+            "",
+            format!("strconv.ParseUint: parsing \"{version}\": invalid syntax"),
+        )
+    })
 }

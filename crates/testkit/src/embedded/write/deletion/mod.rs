@@ -2,29 +2,28 @@
 //! (apiserver `registry/rest/delete.go`, `registry/generic/registry/store.go`).
 
 mod options;
-mod verbs;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::clock::rfc3339;
-use super::failure::Failure;
-use super::object::{finalizers, remove, text};
-use super::resource::table::PODS;
-use super::resource::{Dependents, Resource};
-use super::store::Stored;
-use super::write::{Current, Write, key};
+use crate::embedded::clock::rfc3339;
+use crate::embedded::failure::Failure;
+use crate::embedded::object::{finalizers, remove, text};
+use crate::embedded::resource::table::PODS;
+use crate::embedded::resource::{Dependents, Resource};
+use crate::embedded::store::Stored;
+use crate::embedded::write::{Current, Write, key};
 
-pub(super) use options::{DeleteOptions, Propagation};
+pub(in crate::embedded) use options::{DeleteOptions, Propagation};
 
 /// The finalizer of an object whose dependents are to stay.
-pub(super) const ORPHAN: &str = "orphan";
+pub(in crate::embedded) const ORPHAN: &str = "orphan";
 /// The finalizer of an object whose dependents are deleted first.
-pub(super) const FOREGROUND: &str = "foregroundDeletion";
+pub(in crate::embedded) const FOREGROUND: &str = "foregroundDeletion";
 
 /// What is left after a delete.
 #[derive(Debug)]
-pub(super) enum Deleted {
+pub(in crate::embedded) enum Deleted {
     /// Nothing; the last state of the object.
     Gone(Stored),
     /// The object, which waits for its grace period or its finalizers.
@@ -43,7 +42,7 @@ enum Grace {
 }
 
 impl Write<'_> {
-    pub(super) fn delete(mut self, options: &DeleteOptions) -> Result<Deleted, Failure> {
+    pub(in crate::embedded) fn delete(mut self, options: &DeleteOptions) -> Result<Deleted, Failure> {
         self.dry_run = options.dry_run;
         let current = self.current()?;
         self.check_preconditions(&current, options)?;
@@ -94,7 +93,7 @@ impl Write<'_> {
         Ok(Deleted::Gone(self.remove(object)))
     }
 
-    pub(super) fn check_preconditions(
+    pub(in crate::embedded) fn check_preconditions(
         &self,
         current: &Current,
         options: &DeleteOptions,
@@ -116,7 +115,7 @@ impl Write<'_> {
     }
 
     /// Whether an update that leaves `new` behind ends the object: it was only waiting for this.
-    pub(super) fn is_over(old: &Value, new: &Value) -> bool {
+    pub(in crate::embedded) fn is_over(old: &Value, new: &Value) -> bool {
         let metadata = &old["metadata"];
         metadata.get("deletionTimestamp").is_some()
             && metadata["deletionGracePeriodSeconds"].as_i64().unwrap_or(0) == 0
@@ -124,7 +123,7 @@ impl Write<'_> {
     }
 
     /// The time of this write.
-    pub(super) fn now(&self) -> Timestamp {
+    pub(in crate::embedded) fn now(&self) -> Timestamp {
         self.writer.now.parse().unwrap_or_default()
     }
 }
@@ -208,7 +207,7 @@ fn collector_finalizer(resource: &Resource, own: &[Value], options: &DeleteOptio
 }
 
 /// Gives an object these finalizers.
-pub(super) fn set_finalizers(object: &mut Value, finalizers: Vec<Value>) {
+pub(in crate::embedded) fn set_finalizers(object: &mut Value, finalizers: Vec<Value>) {
     if finalizers.is_empty() {
         remove(&mut object["metadata"], "finalizers");
     } else {

@@ -7,16 +7,16 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::conditions;
-use super::deletion::DeleteOptions;
-use super::failure::Failure;
-use super::label_selector;
-use super::managed_fields::Part;
-use super::object::{at, items, text};
-use super::resource::table::POD_DISRUPTION_BUDGETS;
-use super::selector::LabelSelector;
-use super::subresources::check_kind;
-use super::write::{Current, Write, served};
+use super::checks::check_kind;
+use crate::embedded::conditions;
+use crate::embedded::failure::Failure;
+use crate::embedded::label_selector;
+use crate::embedded::managed_fields::Part;
+use crate::embedded::object::{at, items, text};
+use crate::embedded::resource::table::POD_DISRUPTION_BUDGETS;
+use crate::embedded::selector::LabelSelector;
+use crate::embedded::write::deletion::DeleteOptions;
+use crate::embedded::write::{Current, Write, served};
 
 /// Evictions that a disruption controller may have left unconfirmed.
 const MAX_DISRUPTED_PODS: usize = 2000;
@@ -27,7 +27,7 @@ const VIOLATION: &str = "Cannot evict pod as it would violate the pod's disrupti
 
 impl Write<'_> {
     /// Evicts a pod. `eviction` is a `policy/v1` Eviction.
-    pub(super) fn evict(mut self, eviction: &Value) -> Result<(), Failure> {
+    pub(in crate::embedded) fn evict(mut self, eviction: &Value) -> Result<(), Failure> {
         self.check_eviction(eviction)?;
         let mut options = DeleteOptions::from_json(eviction["deleteOptions"].clone())?;
         options.dry_run |= self.dry_run;

@@ -7,15 +7,14 @@ mod metadata;
 mod pod_groups;
 mod pods;
 mod specs;
-pub(super) mod syntax;
 
 use serde_json::Value;
 
-use super::failure::{Cause, Failure};
-use super::managed_fields::Part;
-use super::resource::Resource;
-use super::resource::table::{POD_GROUPS, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS};
-use super::write::{Origin, Write};
+use crate::embedded::failure::{Cause, Failure};
+use crate::embedded::managed_fields::Part;
+use crate::embedded::resource::Resource;
+use crate::embedded::resource::table::{POD_GROUPS, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS};
+use crate::embedded::write::{Origin, Write};
 
 pub(super) use claims::drop_deallocated_devices;
 pub(super) use metadata::causes_of_update;

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::super::object::{items, text};
-use super::super::resource::table::NAMESPACES;
-use super::super::write::{Write, served};
 use super::Causes;
-use super::syntax::{label, subdomain};
+use crate::embedded::object::{items, text};
+use crate::embedded::resource::table::NAMESPACES;
+use crate::embedded::syntax::{label, subdomain};
+use crate::embedded::write::{Write, served};
 
 /// What a namespace is labelled with whose claims may have access to devices in use.
 const ADMIN_ACCESS: &str = "resource.kubernetes.io/admin-access";

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::failure::Failure;
-use super::schema;
-use super::write::Write;
+use crate::embedded::failure::Failure;
+use crate::embedded::schema;
+use crate::embedded::write::Write;
 
 impl Write<'_> {
     /// Decodes the body of a create or an update. Fields that the kind does not have are dropped.

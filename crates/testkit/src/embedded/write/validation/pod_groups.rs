@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::super::object::{items, text};
 use super::Causes;
-use super::syntax::{label, subdomain};
+use crate::embedded::object::{items, text};
+use crate::embedded::syntax::{label, subdomain};
 
 /// How many claims a group may name.
 const CLAIMS_LIMIT: usize = 4;

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::super::object::text;
-use super::super::resource::Resource;
-use super::syntax::qualified_name;
 use super::{Causes, at, claims, pod_groups, pods};
+use crate::embedded::object::text;
+use crate::embedded::resource::Resource;
+use crate::embedded::syntax::qualified_name;
 
 /// Group, kind, field: what never changes once it is set.
 const IMMUTABLE: &[(&str, &str, &str)] = &[

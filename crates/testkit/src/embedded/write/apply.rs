@@ -3,13 +3,13 @@
 
 use serde_json::Value;
 
-use super::failure::Failure;
-use super::managed_fields::Part;
-use super::managed_fields::apply::Application;
-use super::object::{remove, text};
-use super::patch::{Patch, PatchKind};
-use super::store::Stored;
-use super::write::{Ownership, Write};
+use crate::embedded::failure::Failure;
+use crate::embedded::managed_fields::Part;
+use crate::embedded::managed_fields::apply::Application;
+use crate::embedded::object::{remove, text};
+use crate::embedded::patch::{Patch, PatchKind};
+use crate::embedded::store::Stored;
+use crate::embedded::write::{Ownership, Write};
 
 impl Write<'_> {
     /// Applies an object; says whether that created it.

@@ -3,20 +3,20 @@
 use http::{Response, StatusCode};
 use serde_json::json;
 
-use super::{DeleteOptions, Deleted};
-use crate::embedded::call::Call;
-use crate::embedded::failure::Failure;
-use crate::embedded::list::Page;
-use crate::embedded::options::ListOptions;
-use crate::embedded::reply::{Body, answer, streamed};
-use crate::embedded::server::Shared;
-use crate::embedded::store::Stored;
-use crate::embedded::write::{Write, served};
+use super::call::Call;
+use super::failure::Failure;
+use super::list::Page;
+use super::options::ListOptions;
+use super::reply::{Body, answer, streamed};
+use super::shared::Shared;
+use super::store::Stored;
+use super::write::deletion::{DeleteOptions, Deleted};
+use super::write::{Write, served};
 
 impl Shared {
-    pub(in crate::embedded) fn delete(&self, call: &Call) -> Result<Response<Body>, Failure> {
+    pub(super) fn delete(&self, call: &Call) -> Result<Response<Body>, Failure> {
         let options = call.delete_options()?;
-        let deleted = self.writing(call, |write| write.delete(&options))?;
+        let deleted = call.writing(self, |write| write.delete(&options))?;
         Ok(match deleted {
             Deleted::Gone(last) if !call.resource.returned_when_deleted => success(call, &last),
             Deleted::Gone(stored) | Deleted::Waiting(stored) => {
@@ -26,14 +26,14 @@ impl Shared {
     }
 
     /// Deletes what a list with the same query shows, and answers with that list.
-    pub(in crate::embedded) fn delete_collection(&self, call: &Call) -> Result<Response<Body>, Failure> {
+    pub(super) fn delete_collection(&self, call: &Call) -> Result<Response<Body>, Failure> {
         let mut list = ListOptions::parse(call.resource, &call.query, false)?;
         if list.limit == 0 {
             // It is read in pages, and those show the version that is asked for and no later one.
             list.limit = usize::MAX;
         }
         let options = call.delete_options()?;
-        let page = self.writing(call, |write| write.delete_listed(call, &list, &options))?;
+        let page = call.writing(self, |write| write.delete_listed(call, &list, &options))?;
         let frames = page.into_frames(call.view).map(Ok);
         Ok(streamed(futures::stream::iter(frames)))
     }

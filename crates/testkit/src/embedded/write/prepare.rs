@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::namespaces;
-use super::object::finalizers;
-use super::resource::{Resource, StatusRule};
-use super::write::{Origin, Write};
+use crate::embedded::object::finalizers;
+use crate::embedded::resource::{Resource, StatusRule};
+use crate::embedded::write::namespaces;
+use crate::embedded::write::{Origin, Write};
 
 impl Write<'_> {
     /// Sets status and the like of an object that has its name and uid.

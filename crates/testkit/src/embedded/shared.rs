@@ -1,0 +1,92 @@
+//! The state of a server, which its clones share.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::{Mutex, RwLock};
+use tokio::time::Instant;
+
+use super::access::Access;
+use super::clock::Clock;
+use super::connections::Connections;
+use super::definitions::Definitions;
+use super::faults::Faults;
+use super::request::Request;
+use super::resource::{Resource, SERVED};
+use super::signal::Signal;
+use super::store::Store;
+use super::write::namespaces;
+
+/// Who is told of each request at the moment when it is carried out.
+#[derive(Clone)]
+pub(super) struct Observer(pub(super) Arc<Tell>);
+
+type Tell = dyn Fn(&Arc<Shared>, &Request) + Send + Sync;
+
+/// The state of a server.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) clock: Clock,
+    pub(super) store: Mutex<Store>,
+    pub(super) served: RwLock<Vec<&'static Resource>>,
+    pub(super) requests: Mutex<Vec<Request>>,
+    pub(super) observer: Mutex<Option<Observer>>,
+    started: Instant,
+    pub(super) faults: Mutex<Faults>,
+    /// The version of the last write.
+    pub(super) written: Arc<Signal<u64>>,
+    pub(super) connections: Signal<Connections>,
+    pub(super) access: Mutex<Access>,
+    pub(super) definitions: Mutex<Definitions>,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // Who waits for the next write learns that there will be none.
+        self.written.wake();
+    }
+}
+
+impl fmt::Debug for Observer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Observer").finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    pub(super) fn new(clock: Clock) -> Self {
+        let mut store = Store::new();
+        namespaces::create_initial(&mut store, &clock.now(), clock.instant());
+        Self {
+            started: clock.instant(),
+            clock,
+            written: Arc::new(Signal::new(store.version())),
+            store: Mutex::new(store),
+            served: RwLock::new(SERVED.to_vec()),
+            requests: Mutex::default(),
+            observer: Mutex::default(),
+            faults: Mutex::default(),
+            connections: Signal::default(),
+            access: Mutex::default(),
+            definitions: Mutex::default(),
+        }
+    }
+
+    /// Changes the store and wakes those who wait for a change.
+    pub(super) fn write<T>(&self, change: impl FnOnce(&mut Store) -> T) -> T {
+        let mut store = self.store.lock();
+        let result = change(&mut store);
+        self.definitions
+            .lock()
+            .settle(&mut store, &self.served, &self.clock);
+        let version = store.version();
+        self.written.update(|written| *written = version);
+        result
+    }
+
+    /// Time since the start.
+    pub(super) fn elapsed(&self) -> Duration {
+        self.clock.instant() - self.started
+    }
+}
