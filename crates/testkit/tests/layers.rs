@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 fn order(head: &str) -> Vec<&str> {
     let rows = head.lines().filter_map(|line| line.strip_prefix("//! | "));
     rows.skip(1)
-        .filter_map(|row| Some(row.split_once(" | ")?.1.strip_suffix(" |")?))
-        .flat_map(|files| files.split(", "))
+        .filter_map(|row| row.split_once(" | ")?.1.strip_suffix(" |"))
+        .flat_map(|files| files.split(", ").map(|file| file.trim_matches('`')))
         .collect()
 }
 

@@ -11,6 +11,7 @@ use super::request::{Request, Verb};
 
 /// What goes wrong with a request.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Fault {
     /// It is refused with a `Status`, before it has any effect: an API server or a webhook that says no.
     Status {

@@ -293,42 +293,6 @@ mod tests {
         Value::Object(target)
     }
 
-    fn finalizers(target: &[&str], patch: &Value) -> Value {
-        merged(
-            json!({ "metadata": { "finalizers": target } }),
-            json!({ "metadata": patch }),
-        )["metadata"]["finalizers"]
-            .clone()
-    }
-
-    // The expected orders were read off kube-apiserver v1.36.3.
-    #[test]
-    fn a_set_puts_the_patch_first_and_keeps_the_rest() {
-        let patch = json!({ "finalizers": ["b/b", "x/y", "a/a"] });
-        assert_eq!(
-            finalizers(&["x/y", "z/w"], &patch),
-            json!(["b/b", "x/y", "a/a", "z/w"])
-        );
-    }
-
-    #[test]
-    fn an_element_order_directive_orders_the_list() {
-        let patch = json!({
-            "$setElementOrder/finalizers": ["z/w", "a/a", "n/n", "x/y"],
-            "finalizers": ["n/n"],
-        });
-        assert_eq!(
-            finalizers(&["x/y", "a/a", "z/w"], &patch),
-            json!(["z/w", "a/a", "n/n", "x/y"])
-        );
-    }
-
-    #[test]
-    fn items_are_deleted_from_a_primitive_list() {
-        let patch = json!({ "$deleteFromPrimitiveList/finalizers": ["b/b"] });
-        assert_eq!(finalizers(&["b/b", "x/y"], &patch), json!(["x/y"]));
-    }
-
     #[test]
     fn a_keyed_list_merges_deletes_and_replaces_items() {
         let node = json!({ "status": { "conditions": [
@@ -383,32 +347,5 @@ mod tests {
             labels(json!({ "a": null, "c": "3" })),
             json!({ "b": "2", "c": "3" })
         );
-    }
-
-    #[test]
-    fn a_patch_item_without_its_key_is_refused() {
-        let mut target = json!({ "metadata": { "ownerReferences": [{ "uid": "u1" }] } });
-        let patch = json!({ "metadata": { "ownerReferences": [{ "name": "nokey" }] } });
-        let (Value::Object(target), Value::Object(patch)) = (&mut target, patch) else {
-            panic!("objects");
-        };
-        let refused = strategic_merge_patch(NODES.schema(), target, patch).unwrap_err();
-        assert_eq!(
-            (refused.code, refused.message.as_str()),
-            (
-                500,
-                "map: {\"name\":\"nokey\"} does not contain declared merge key: uid"
-            )
-        );
-    }
-
-    #[test]
-    fn a_merge_patch_removes_nulls_and_replaces_lists() {
-        let mut target = json!({ "a": { "b": 1, "c": [1, 2] }, "d": "x" });
-        merge_patch(
-            &mut target,
-            json!({ "a": { "b": null, "c": [3], "e": { "f": null } }, "d": { "g": 1 } }),
-        );
-        assert_eq!(target, json!({ "a": { "c": [3], "e": {} }, "d": { "g": 1 } }));
     }
 }

@@ -1,6 +1,6 @@
 //! An API server in this process, for tests under paused time.
 //!
-//! It answers like kube-apiserver 1.36 for the kinds in [`resource`]; what it says where that matters to a
+//! It answers like kube-apiserver 1.36 for the kinds in [`SERVED`]; what it says where that matters to a
 //! client (codes, reasons, messages, versions, field ownership) was read off a real one. Nothing in it
 //! depends on real time or chance, so a run is the same every time.
 //!
@@ -9,9 +9,9 @@
 //!
 //! | layer | files |
 //! |---|---|
-//! | forms: time, JSON, kinds | clock, signal, connections, syntax, object, conditions, label_selector, request, schema, resource |
+//! | forms: time, JSON, kinds | clock, signal, connections, syntax, object, conditions, `label_selector`, request, schema, resource |
 //! | words: refusals, options, answers | failure, reply, selector, options, protobuf, discovery |
-//! | objects: versions and history, how they are shown, merged and owned | store, view, list, scale, merge, json_patch, patch, managed_fields, seed |
+//! | objects: versions and history, how they are shown, merged and owned | store, view, list, scale, merge, `json_patch`, patch, `managed_fields`, seed |
 //! | rules: who may, what goes wrong, what a write does | access, faults, course, write, definitions |
 //! | state: what all requests share | shared |
 //! | requests: from one to its answer | watch, call, delete, subresources, server, door, loopback |
@@ -46,7 +46,7 @@ mod patch;
 mod protobuf;
 mod reply;
 mod request;
-pub mod resource;
+mod resource;
 mod scale;
 mod schema;
 mod seed;
@@ -79,7 +79,6 @@ pub use reply::Body;
 pub use request::{Request, Requests, Verb};
 pub use resource::Resource;
 pub use resource::table::*;
-pub use schema::Types;
 
 /// An API server. Clones are the same server.
 #[derive(Clone, Debug)]
@@ -109,7 +108,7 @@ impl Server {
         }
     }
 
-    /// Serves one more resource, as a custom resource definition would.
+    /// Serves one of [`ALPHA`].
     pub fn serve(&self, resource: &'static Resource) {
         self.shared.served.write().push(resource);
     }

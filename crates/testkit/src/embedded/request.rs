@@ -9,6 +9,7 @@ use serde_json::Value;
 
 /// What a request does to its resource, in the words of RBAC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Verb {
     /// Read one object, or a path that is no resource.
     Get,
@@ -30,6 +31,7 @@ pub enum Verb {
 
 /// One request as it arrived, and what it was answered.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Request {
     /// What it does.
     pub verb: Verb,

@@ -49,7 +49,7 @@ pub(super) fn of(resource: &Resource, scale: &Scale, object: &Value) -> Result<V
         Selector::None => None,
         Selector::Text(path) => at(object, path).and_then(Value::as_str).map(str::to_owned),
         Selector::Labels(path) => at(object, path).map(label_selector::of_labels),
-        Selector::LabelSelector(path) => at(object, path).and_then(label_selector::to_text),
+        Selector::Expressions(path) => at(object, path).and_then(label_selector::to_text),
     };
     if let Some(selector) = selector.filter(|selector| !selector.is_empty()) {
         shown["status"]["selector"] = json!(selector);

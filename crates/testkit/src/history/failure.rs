@@ -4,6 +4,7 @@ use std::fmt;
 
 /// A seed that fails, shrunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Failure {
     /// The suite: the controller's name.
     pub suite: &'static str,

@@ -25,6 +25,7 @@ const QUIET: Duration = Duration::from_secs(30);
 
 /// What a history came to.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Run {
     /// What is compared with the run without faults, or what went against a rule.
     pub outcome: Result<State, Violation>,
@@ -34,6 +35,7 @@ pub struct Run {
 
 /// Something that must never be.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Violation {
     /// When, since the start.
     pub at: Duration,

@@ -8,6 +8,7 @@ use crate::embedded::{Fault, Request, Resource, Verb};
 
 /// One thing that goes wrong.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Trouble {
     /// The next requests of a kind meet a fault.
     Requests {
@@ -55,6 +56,7 @@ pub enum Trouble {
 
 /// Kinds of requests.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub enum Which {
     /// Writes to this resource.
     Writes(&'static Resource),
@@ -68,6 +70,7 @@ pub enum Which {
 
 /// When a process dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Moment {
     /// At the trouble's time.
     Now,

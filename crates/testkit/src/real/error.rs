@@ -11,6 +11,7 @@ use std::time::Duration;
 ///
 /// `Debug` prints the whole chain as text, logs with their line breaks: it is what a failed `unwrap` shows.
 #[derive(thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The binaries are not there.
     #[error(

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use kube::Client;
 use serde_json::{Value, json};
-use testkit::embedded::resource::Resource;
 use testkit::embedded::{
     Actors, CONFIG_MAPS as MAPS, KubeletOptions, LEASES as LEASES_RESOURCE,
-    NAMESPACES as NAMESPACES_RESOURCE, NODES as NODES_RESOURCE, PODS as PODS_RESOURCE, REPLICA_SETS, Server,
+    NAMESPACES as NAMESPACES_RESOURCE, NODES as NODES_RESOURCE, PODS as PODS_RESOURCE, REPLICA_SETS,
+    Resource, Server,
 };
 use tokio::time::sleep;
 

@@ -15,8 +15,6 @@ crate::scenarios![
     the_release_is_told,
     health_is_told_in_one_word,
     a_slash_at_the_end_changes_nothing,
-    paths_of_unknown_groups_are_no_pages,
-    paths_within_known_groups_are_no_resources,
     openapi_says_that_the_server_validates_fields,
 ];
 
@@ -247,46 +245,6 @@ async fn a_slash_at_the_end_changes_nothing(client: Client) {
         let with = get(&client, format!("{path}/")).await;
         assert_eq!(with.code, 200, "{path}");
         assert_eq!(with.body, get(&client, path).await.body);
-    }
-}
-
-async fn paths_of_unknown_groups_are_no_pages(client: Client) {
-    for path in [
-        "/nope",
-        "/apis/nope",
-        "/apis/nope/v1",
-        "/apis/nope/v1/foos",
-        "/healthz/nope",
-    ] {
-        let answer = get(&client, path).await;
-        assert_eq!(
-            (answer.code, answer.body),
-            (404, json!("404 page not found\n")),
-            "{path}"
-        );
-        assert_eq!(answer.headers["content-type"], "text/plain; charset=utf-8");
-    }
-}
-
-async fn paths_within_known_groups_are_no_resources(client: Client) {
-    for path in [
-        "/api/v2",
-        "/api/v2/nodes",
-        "/api/v1/foos",
-        "/api/v1/namespaces/default/foos/a",
-        "/apis/apps/v9",
-        "/apis/apps/v9/deployments",
-    ] {
-        let answer = get(&client, path).await;
-        assert_eq!(
-            answer.body,
-            json!({
-                "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": 404,
-                "message": "the server could not find the requested resource",
-                "reason": "NotFound", "details": {},
-            }),
-            "{path}"
-        );
     }
 }
 

@@ -41,7 +41,9 @@ async fn paths_of_served_groups_answer_with_a_status(client: Client) {
         "/api/v1/node",
         "/api/v1/Nodes",
         "/api/v1/leases",
+        "/api/v2",
         "/api/v2/nodes",
+        "/apis/apps/v9",
         "/apis/apps/v2/replicasets",
         "/apis/apps/v1/nodes",
         "/apis/coordination.k8s.io/v1/nothing/x",
@@ -82,6 +84,7 @@ async fn paths_of_no_group_answer_in_plain_text(client: Client) {
         "/nothing",
         "/apis/nothing.example.com",
         "/apis/nothing.example.com/v1",
+        "/healthz/nothing",
         "/apis/nothing.example.com/v1/namespaces/default/things/x",
         "//api/v1/nodes",
     ] {

@@ -403,6 +403,7 @@ async fn broken_label_selectors_are_refused_word_for_word(client: Client) {
                 "a===b",
                 "400 unable to parse requirement: found '=', expected: identifier",
             ),
+            ("a in ", "400 unable to parse requirement: found '' expected: '('"),
             (
                 "a in b",
                 "400 unable to parse requirement: found 'b' expected: '('",

@@ -1,11 +1,7 @@
-//! What a test does past the doors, kinds of its own included.
+//! What a test does past the doors.
 
 use serde_json::{Value, json};
-use testkit::embedded::resource::{Resource, StatusRule};
-use testkit::embedded::{
-    CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS as DEPLOYMENTS_RESOURCE, LEASES as LEASES_RESOURCE,
-    NODES as NODES_RESOURCE, PODS as PODS_RESOURCE,
-};
+use testkit::embedded::{CUSTOM_RESOURCE_DEFINITIONS, LEASES as LEASES_RESOURCE, NODES as NODES_RESOURCE};
 
 use crate::http::*;
 use crate::server;
@@ -68,41 +64,6 @@ async fn seeded_nodes_are_ready_and_of_realistic_size() {
     assert_eq!(edited["status"]["conditions"][3]["status"], "Unknown");
 }
 
-static WIDGETS: Resource = Resource::namespaced("example.com", "v1", "Widget", "widgets")
-    .status(StatusRule::SubresourceOnly)
-    .generation();
-
-#[tokio::test(start_paused = true)]
-async fn a_kind_of_the_tests_own_is_one_line() {
-    let server = server();
-    server.serve(&WIDGETS);
-    let client = server.client();
-    let uri = "/apis/example.com/v1/namespaces/default/widgets";
-    let widget = json!({
-        "metadata": { "name": "w", "finalizers": ["x/y"] },
-        "spec": { "size": 1 },
-        "status": { "ok": true },
-    });
-    let created = create(&client, uri, widget).await;
-    assert_eq!(created["metadata"]["generation"], 1);
-    assert_eq!(created.get("status"), None);
-    let uri = format!("{uri}/w");
-    let generation =
-        async |body: Value| patch(&client, &uri, MERGE, body).await.body["metadata"]["generation"].clone();
-    assert_eq!(
-        generation(json!({ "metadata": { "labels": { "a": "b" } } })).await,
-        1
-    );
-    assert_eq!(
-        generation(json!({ "spec": { "size": 2 }, "metadata": { "generation": 9 } })).await,
-        2
-    );
-    assert_eq!(
-        delete(&client, &uri, Value::Null).await.body["metadata"]["generation"],
-        3
-    );
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_definition_that_a_test_inserts_is_served() {
     let server = server();
@@ -132,11 +93,4 @@ async fn a_definition_that_a_test_inserts_is_served() {
         .unwrap();
     assert_eq!(get(&client, uri).await.code, 404);
     assert_eq!(server.list(&CUSTOM_RESOURCE_DEFINITIONS), [] as [Value; 0]);
-}
-
-#[test]
-fn a_resource_names_its_subresources() {
-    assert_eq!(PODS_RESOURCE.subresources(), ["status", "binding", "eviction"]);
-    assert_eq!(DEPLOYMENTS_RESOURCE.subresources(), ["status", "scale"]);
-    assert_eq!(LEASES_RESOURCE.subresources(), [""; 0]);
 }

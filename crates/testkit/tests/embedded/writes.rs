@@ -7,11 +7,8 @@ use crate::http::*;
 
 crate::scenarios![
     a_created_object_has_identity_and_an_owner_of_its_fields,
-    a_name_can_be_taken_once,
-    a_missing_object_is_named_with_its_resource,
     a_generated_name_has_five_letters_more,
     creates_without_a_usable_identity_are_refused,
-    an_update_must_not_be_stale,
     an_update_replaces_the_object_and_keeps_its_identity,
     a_patch_must_not_be_stale_and_must_mean_this_object,
     a_write_that_changes_nothing_is_no_write,
@@ -23,7 +20,6 @@ crate::scenarios![
     a_delete_honours_its_preconditions,
     a_deleted_object_waits_for_its_finalizers,
     a_dry_run_changes_nothing,
-    unknown_patch_types_paths_and_methods_are_refused,
     an_event_is_seen_in_both_of_its_groups,
 ];
 
@@ -54,48 +50,6 @@ async fn a_created_object_has_identity_and_an_owner_of_its_fields(client: Client
         }])
     );
     assert_eq!(get(&client, format!("{LEASES}/c1")).await.body, lease);
-}
-
-async fn a_name_can_be_taken_once(client: Client) {
-    create(&client, LEASES, json!({ "metadata": { "name": "once" } })).await;
-    let again = post(&client, LEASES, json!({ "metadata": { "name": "once" } })).await;
-    assert_eq!(again.code, 409);
-    assert_eq!(
-        again.body,
-        json!({
-            "kind": "Status",
-            "apiVersion": "v1",
-            "metadata": {},
-            "status": "Failure",
-            "message": "leases.coordination.k8s.io \"once\" already exists",
-            "reason": "AlreadyExists",
-            "details": { "name": "once", "group": "coordination.k8s.io", "kind": "leases" },
-            "code": 409,
-        })
-    );
-}
-
-async fn a_missing_object_is_named_with_its_resource(client: Client) {
-    let expected = json!({
-        "kind": "Status",
-        "apiVersion": "v1",
-        "metadata": {},
-        "status": "Failure",
-        "message": "nodes \"nope\" not found",
-        "reason": "NotFound",
-        "details": { "name": "nope", "kind": "nodes" },
-        "code": 404,
-    });
-    let uri = format!("{NODES}/nope");
-    assert_eq!(get(&client, &uri).await.body, expected);
-    assert_eq!(
-        put(&client, &uri, json!({ "metadata": { "name": "nope" } }))
-            .await
-            .body,
-        expected
-    );
-    assert_eq!(patch(&client, &uri, STRATEGIC, json!({})).await.body, expected);
-    assert_eq!(delete(&client, &uri, Value::Null).await.body, expected);
 }
 
 async fn a_generated_name_has_five_letters_more(client: Client) {
@@ -166,37 +120,6 @@ async fn creates_without_a_usable_identity_are_refused(client: Client) {
     )
     .await;
     assert_eq!((pod.code, &pod.body["reason"]), (400, &json!("BadRequest")));
-}
-
-async fn an_update_must_not_be_stale(client: Client) {
-    let lease = create(&client, LEASES, json!({ "metadata": { "name": "u1" } })).await;
-    let uri = format!("{LEASES}/u1");
-    let with_version =
-        |version: u64| json!({ "metadata": { "name": "u1", "resourceVersion": version.to_string() } });
-    let stale = put(&client, &uri, with_version(version(&lease) - 1)).await;
-    assert_eq!(stale.code, 409);
-    assert_eq!(
-        stale.body["message"],
-        "Operation cannot be fulfilled on leases.coordination.k8s.io \"u1\": the object has been modified; \
-         please apply your changes to the latest version and try again"
-    );
-    assert_eq!(stale.body["reason"], "Conflict");
-    assert_eq!(
-        stale.body["details"],
-        json!({ "name": "u1", "group": "coordination.k8s.io", "kind": "leases" })
-    );
-    let blind = put(&client, &uri, json!({ "metadata": { "name": "u1" } })).await;
-    assert_eq!(
-        (blind.code, &blind.body["message"]),
-        (
-            422,
-            &json!(
-                "leases.coordination.k8s.io \"u1\" is invalid: metadata.resourceVersion: Invalid value: 0: must \
-                 be specified for an update"
-            )
-        )
-    );
-    assert_eq!(put(&client, &uri, with_version(version(&lease))).await.code, 200);
 }
 
 async fn an_update_replaces_the_object_and_keeps_its_identity(client: Client) {
@@ -538,68 +461,6 @@ async fn a_dry_run_changes_nothing(client: Client) {
     );
     assert_eq!(get(&client, &uri).await.body, node);
     assert_eq!(get(&client, format!("{NODES}/dry-2")).await.code, 404);
-}
-
-async fn unknown_patch_types_paths_and_methods_are_refused(client: Client) {
-    create(&client, NODES, json!({ "metadata": { "name": "x" } })).await;
-    let uri = format!("{NODES}/x");
-    let unknown = patch(&client, &uri, JSON, json!({})).await;
-    assert_eq!(
-        (unknown.code, &unknown.body["reason"], &unknown.body["message"]),
-        (
-            415,
-            &json!("UnsupportedMediaType"),
-            &json!("415: Unsupported Media Type")
-        )
-    );
-    let list = patch(&client, &uri, MERGE, json!([1])).await;
-    assert_eq!((list.code, &list.body["reason"]), (400, &json!("BadRequest")));
-    let renamed = json!({ "metadata": { "name": "zzz" } });
-    let renamed = patch(&client, &uri, STRATEGIC, renamed).await;
-    assert_eq!(
-        (renamed.code, &renamed.body["message"]),
-        (
-            400,
-            &json!("the name of the object (zzz) does not match the name on the URL (x)")
-        )
-    );
-    for path in [
-        "/api/v1/foos",
-        "/api/v1/nodes/x/bogus",
-        "/api/v1/namespaces/default/nodes",
-        "/apis/coordination.k8s.io/v1/foos",
-    ] {
-        let missing = get(&client, path).await;
-        assert_eq!(
-            (missing.code, &missing.body["message"], &missing.body["details"]),
-            (
-                404,
-                &json!("the server could not find the requested resource"),
-                &json!({})
-            ),
-            "{path}"
-        );
-    }
-    let no_group = get(&client, "/apis/nope.example.com/v1/foos").await;
-    assert_eq!(
-        (no_group.code, no_group.body),
-        (404, json!("404 page not found\n"))
-    );
-    let collection = "/apis/coordination.k8s.io/v1/leases";
-    let wrong = [
-        post(&client, &uri, json!({})).await,
-        put(&client, NODES, json!({})).await,
-        post(&client, collection, json!({ "metadata": { "name": "l" } })).await,
-    ];
-    for answer in wrong {
-        assert_eq!(
-            (answer.code, &answer.body["message"]),
-            (
-                405,
-                &json!("the server does not allow this method on the requested resource")
-            )
-        );
-    }
 }
 
 async fn an_event_is_seen_in_both_of_its_groups(client: Client) {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::embedded::object::{at, items, text};
-use crate::embedded::resource::{Resource, Scale, Scope, Selector, Source, StatusRule};
+use crate::embedded::resource::{Resource, Scale, Scope, Selector, StatusRule};
 use crate::embedded::schema::Types;
 
 /// A version of a definition as a resource.
@@ -25,10 +25,8 @@ impl Defined {
         if let Some(known) = known.filter(|known| known.source == source) {
             return known;
         }
-        let mut resource = of_version(definition, version);
-        resource.source = Source::Definition;
         Self {
-            resource: Box::leak(Box::new(resource)),
+            resource: Box::leak(Box::new(of_version(definition, version))),
             is_served: version["served"] == json!(true),
             source,
         }

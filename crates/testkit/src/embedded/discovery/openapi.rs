@@ -32,7 +32,7 @@ pub(super) fn document(served: &[&'static Resource], group: &str, version: &str)
             } else {
                 ""
             };
-            let path = format!(
+            let uri = format!(
                 "/{}/{namespace}{}/{{name}}",
                 root(group, version),
                 resource.plural
@@ -46,7 +46,7 @@ pub(super) fn document(served: &[&'static Resource], group: &str, version: &str)
                 "x-kubernetes-action": "patch",
                 "x-kubernetes-group-version-kind": kind,
             });
-            (path, json!({ "patch": patch }))
+            (uri, json!({ "patch": patch }))
         })
         .collect();
     (!paths.is_empty()).then(|| {

@@ -17,6 +17,7 @@ pub(super) use cause::Cause;
 /// A refused request: an HTTP code and a `Status` body.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{message}")]
+#[non_exhaustive]
 pub struct Failure {
     /// HTTP status code.
     pub code: u16,

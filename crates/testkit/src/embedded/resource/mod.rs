@@ -1,18 +1,19 @@
 //! All that the server knows about a kind; the kinds themselves are in [`table`].
 
 mod subresource;
-pub mod table;
+pub(crate) mod table;
 
 use serde_json::Value;
 
 pub(super) use subresource::Target;
-pub use subresource::{Action, Scale, Selector};
+pub(crate) use subresource::{Action, Scale, Selector};
 
 use crate::embedded::schema::{Schema, Types};
 
-pub use table::{ALPHA, SERVED};
+pub(super) use table::SERVED;
 
-/// One served resource. A new kind is one `static` and one entry in [`SERVED`], both in `table.rs`.
+/// A resource: what the server knows about a kind, and by which a test names its objects. One that a custom resource
+/// definition brings can be named by [`Self::cluster`] or [`Self::namespaced`].
 #[derive(Debug)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a rule of its own")]
 pub struct Resource {
@@ -25,35 +26,35 @@ pub struct Resource {
     /// Plural name in paths, e.g. `nodes`.
     pub plural: &'static str,
     /// Other names by which `kubectl` knows it, e.g. `no`.
-    pub short_names: &'static [&'static str],
+    pub(crate) short_names: &'static [&'static str],
     /// Whether objects live in namespaces.
-    pub scope: Scope,
+    pub(crate) scope: Scope,
     /// What writes to the main resource do with `status`.
-    pub status: StatusRule,
+    pub(crate) status: StatusRule,
     /// Whether `metadata.generation` counts changes outside `metadata` and `status`.
-    pub generation: bool,
+    pub(crate) generation: bool,
     /// Whether an update may leave out `metadata.resourceVersion`.
-    pub unconditional_update: bool,
+    pub(crate) unconditional_update: bool,
     /// Whether an update of an object that is not there creates it.
-    pub create_on_update: bool,
+    pub(crate) create_on_update: bool,
     /// Selectable fields beside `metadata.name` and `metadata.namespace`: path, value when absent.
-    pub fields: &'static [(&'static str, &'static str)],
+    pub(crate) fields: &'static [(&'static str, &'static str)],
     /// The types of a custom resource that brings them.
-    pub types: Option<&'static Types>,
+    pub(crate) types: Option<&'static Types>,
     /// The resource whose storage this one shows under other field names.
-    pub alias: Option<Alias>,
+    pub(crate) alias: Option<Alias>,
     /// Fields of the metadata that a write of `/status` leaves alone.
-    pub status_keeps: &'static [&'static str],
+    pub(crate) status_keeps: &'static [&'static str],
     /// What `/scale` shows, where there is one.
-    pub scale: Option<Scale>,
+    pub(crate) scale: Option<Scale>,
     /// Subresources that do something, by name.
-    pub actions: &'static [(&'static str, Action)],
+    pub(crate) actions: &'static [(&'static str, Action)],
     /// What stands behind it.
-    pub source: Source,
+    pub(crate) source: Source,
     /// What a delete that does not say so does about dependents.
-    pub dependents: Dependents,
+    pub(crate) dependents: Dependents,
     /// Whether a delete is answered with the deleted object rather than a `Status`.
-    pub returned_when_deleted: bool,
+    pub(crate) returned_when_deleted: bool,
 }
 
 /// What stands behind a resource.
@@ -61,18 +62,16 @@ pub struct Resource {
 /// Objects of all but the built-in ones have no Go type: bodies must name their kind, nulls and empty lists
 /// are kept, and there is no strategic merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub(crate) enum Source {
     /// The API server itself.
     BuiltIn,
-    /// The test, in place of a custom resource definition.
-    Custom,
     /// A custom resource definition that the server stores.
     Definition,
 }
 
 /// Where objects of a resource live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub(crate) enum Scope {
     /// In the cluster as a whole.
     Cluster,
     /// In namespaces.
@@ -81,7 +80,7 @@ pub enum Scope {
 
 /// What writes to the main resource do with `status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StatusRule {
+pub(crate) enum StatusRule {
     /// There is no status subresource: `status` is a field like any other.
     Ordinary,
     /// A create keeps what it brings, later writes leave it alone.
@@ -92,7 +91,7 @@ pub enum StatusRule {
 
 /// What a delete that does not say so does about dependents (`DefaultGarbageCollectionPolicy`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dependents {
+pub(crate) enum Dependents {
     /// They are deleted after the object.
     Deleted,
     /// They stay.
@@ -103,11 +102,11 @@ pub enum Dependents {
 
 /// A second view of another resource's objects.
 #[derive(Clone, Copy, Debug)]
-pub struct Alias {
+pub(crate) struct Alias {
     /// The resource whose form is stored.
-    pub of: &'static Resource,
+    pub(crate) of: &'static Resource,
     /// Top-level fields: stored name, served name.
-    pub renames: &'static [(&'static str, &'static str)],
+    pub(crate) renames: &'static [(&'static str, &'static str)],
 }
 
 /// The metadata that clients write.
@@ -158,56 +157,49 @@ impl Resource {
 
     /// Adds the names that `kubectl` users abbreviate to.
     #[must_use]
-    pub const fn short(mut self, names: &'static [&'static str]) -> Self {
+    pub(crate) const fn short(mut self, names: &'static [&'static str]) -> Self {
         self.short_names = names;
         self
     }
 
     /// Sets what writes do with `status`.
     #[must_use]
-    pub const fn status(mut self, rule: StatusRule) -> Self {
+    pub(crate) const fn status(mut self, rule: StatusRule) -> Self {
         self.status = rule;
         self
     }
 
     /// Counts changes in `metadata.generation`.
     #[must_use]
-    pub const fn generation(mut self) -> Self {
+    pub(crate) const fn generation(mut self) -> Self {
         self.generation = true;
         self
     }
 
     /// Refuses updates without a resourceVersion.
     #[must_use]
-    pub const fn conditional_update(mut self) -> Self {
+    pub(crate) const fn conditional_update(mut self) -> Self {
         self.unconditional_update = false;
         self
     }
 
     /// Lets an update create what is not there.
     #[must_use]
-    pub const fn created_by_update(mut self) -> Self {
+    pub(crate) const fn created_by_update(mut self) -> Self {
         self.create_on_update = true;
         self
     }
 
     /// Adds selectable fields.
     #[must_use]
-    pub const fn fields(mut self, fields: &'static [(&'static str, &'static str)]) -> Self {
+    pub(crate) const fn fields(mut self, fields: &'static [(&'static str, &'static str)]) -> Self {
         self.fields = fields;
-        self
-    }
-
-    /// Gives a custom resource the types of its definition; see [`Types::of_custom_resource`].
-    #[must_use]
-    pub const fn types(mut self, types: &'static Types) -> Self {
-        self.types = Some(types);
         self
     }
 
     /// Shows the objects of `of` under other names of their top-level fields (stored, served).
     #[must_use]
-    pub const fn alias_of(
+    pub(crate) const fn alias_of(
         mut self,
         of: &'static Self,
         renames: &'static [(&'static str, &'static str)],
@@ -218,14 +210,14 @@ impl Resource {
 
     /// Keeps fields of the metadata from writes of `/status`.
     #[must_use]
-    pub const fn status_keeps(mut self, fields: &'static [&'static str]) -> Self {
+    pub(crate) const fn status_keeps(mut self, fields: &'static [&'static str]) -> Self {
         self.status_keeps = fields;
         self
     }
 
     /// Serves `/scale`; see [`Scale`] for the paths.
     #[must_use]
-    pub const fn scale(
+    pub(crate) const fn scale(
         mut self,
         replicas: &'static str,
         status_replicas: &'static str,
@@ -241,29 +233,29 @@ impl Resource {
 
     /// Serves subresources that do something.
     #[must_use]
-    pub const fn actions(mut self, actions: &'static [(&'static str, Action)]) -> Self {
+    pub(crate) const fn actions(mut self, actions: &'static [(&'static str, Action)]) -> Self {
         self.actions = actions;
         self
     }
 
     /// Sets what a delete that does not say so does about dependents.
     #[must_use]
-    pub const fn dependents(mut self, rule: Dependents) -> Self {
+    pub(crate) const fn dependents(mut self, rule: Dependents) -> Self {
         self.dependents = rule;
         self
     }
 
     /// Answers deletes with the deleted object rather than a `Status`.
     #[must_use]
-    pub const fn returned_when_deleted(mut self) -> Self {
+    pub(crate) const fn returned_when_deleted(mut self) -> Self {
         self.returned_when_deleted = true;
         self
     }
 
     /// Treats its objects as those of a custom resource definition; see [`Source`].
     #[must_use]
-    pub const fn custom(mut self) -> Self {
-        self.source = Source::Custom;
+    pub(crate) const fn custom(mut self) -> Self {
+        self.source = Source::Definition;
         self.generation = true;
         self.unconditional_update = false;
         self.status_keeps = USER_METADATA;
@@ -271,7 +263,7 @@ impl Resource {
     }
 
     /// Whether this is the same resource, in whatever version.
-    pub fn is(&self, other: &Self) -> bool {
+    pub(crate) fn is(&self, other: &Self) -> bool {
         (self.group, self.plural) == (other.group, other.plural)
     }
 
@@ -285,27 +277,27 @@ impl Resource {
     }
 
     /// `plural.group`, the name that error messages use.
-    pub fn qualified_plural(&self) -> String {
+    pub(crate) fn qualified_plural(&self) -> String {
         qualify(self.plural, self.group)
     }
 
     /// `Kind.group`, the name that validation messages use.
-    pub fn qualified_kind(&self) -> String {
+    pub(crate) fn qualified_kind(&self) -> String {
         qualify(self.kind, self.group)
     }
 
     /// Whether objects live in namespaces.
-    pub fn is_namespaced(&self) -> bool {
+    pub(crate) fn is_namespaced(&self) -> bool {
         self.scope == Scope::Namespaced
     }
 
     /// Whether its objects have no Go type.
-    pub fn is_custom(&self) -> bool {
+    pub(crate) fn is_custom(&self) -> bool {
         self.source != Source::BuiltIn
     }
 
     /// Whether there is a status subresource.
-    pub fn has_status(&self) -> bool {
+    pub(crate) fn has_status(&self) -> bool {
         self.status != StatusRule::Ordinary
     }
 

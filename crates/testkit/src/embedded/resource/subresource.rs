@@ -18,18 +18,18 @@ pub(in crate::embedded) enum Target {
 
 /// Where a kind keeps what its `/scale` shows. Paths are fields joined by dots, e.g. `spec.replicas`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Scale {
+pub(crate) struct Scale {
     /// The number that a scale sets.
-    pub replicas: &'static str,
+    pub(crate) replicas: &'static str,
     /// The number that there are.
-    pub status_replicas: &'static str,
+    pub(crate) status_replicas: &'static str,
     /// What selects the pods.
-    pub selector: Selector,
+    pub(crate) selector: Selector,
 }
 
 /// The form in which a kind keeps the selector of its pods, with its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Selector {
+pub(crate) enum Selector {
     /// The kind has none.
     None,
     /// Text as in a query.
@@ -37,12 +37,12 @@ pub enum Selector {
     /// A map of labels.
     Labels(&'static str),
     /// A `metav1.LabelSelector`.
-    LabelSelector(&'static str),
+    Expressions(&'static str),
 }
 
 /// A subresource that does something to its object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
+pub(crate) enum Action {
     /// Deletes a pod if its disruption budget allows that.
     Evict,
     /// Assigns a pod to a node.
@@ -77,7 +77,7 @@ impl Resource {
     }
 
     /// The names of all subresources.
-    pub fn subresources(&self) -> Vec<&'static str> {
+    pub(crate) fn subresources(&self) -> Vec<&'static str> {
         let status = self.has_status().then_some("status");
         let scale = self.scale.map(|_| "scale");
         let actions = self.actions.iter().map(|(name, _)| *name);

@@ -117,7 +117,7 @@ pub static DEPLOYMENTS: Resource = Resource::namespaced("apps", "v1", "Deploymen
     .scale(
         "spec.replicas",
         "status.replicas",
-        Selector::LabelSelector("spec.selector"),
+        Selector::Expressions("spec.selector"),
     )
     .generation();
 
@@ -128,7 +128,7 @@ pub static REPLICA_SETS: Resource = Resource::namespaced("apps", "v1", "ReplicaS
     .scale(
         "spec.replicas",
         "status.replicas",
-        Selector::LabelSelector("spec.selector"),
+        Selector::Expressions("spec.selector"),
     )
     .generation();
 
@@ -139,7 +139,7 @@ pub static STATEFUL_SETS: Resource = Resource::namespaced("apps", "v1", "Statefu
     .scale(
         "spec.replicas",
         "status.replicas",
-        Selector::LabelSelector("spec.selector"),
+        Selector::Expressions("spec.selector"),
     )
     .generation();
 

@@ -11,7 +11,7 @@ impl Types {
     /// metadata is typed whatever it says.
     ///
     /// A `Resource` borrows its types for ever, as it does all else: `Box::leak` them beside it.
-    pub fn of_custom_resource(schema: &Value) -> Self {
+    pub(crate) fn of_custom_resource(schema: &Value) -> Self {
         let mut types = Self::default();
         let declared = types.structure(schema, "");
         let root = whole_object(declared.fields, declared.others);

@@ -1,7 +1,7 @@
 //! What objects of a kind look like: which fields there are, how they merge, which are always written.
 //!
 //! The kinds of Kubernetes come from `kubernetes.txt`, which `cargo xtask schema` writes; custom resources
-//! bring theirs in their definition ([`Types::of_custom_resource`]) or have none.
+//! bring theirs in their definition or have none.
 
 mod custom;
 mod decode;
@@ -23,7 +23,7 @@ const OBJECT_META: &str = "meta.v1.ObjectMeta";
 
 /// Types that refer to each other.
 #[derive(Debug, Default)]
-pub struct Types {
+pub(crate) struct Types {
     structs: BTreeMap<String, Struct>,
     /// The type of a whole object, by `apiVersion kind`; custom resources have one, under an empty name.
     roots: BTreeMap<String, Kind>,
