@@ -6,7 +6,6 @@ use serde_json::Value;
 
 use super::failure::Failure;
 use super::resource::Resource;
-use super::syntax::{label_value, qualified_name};
 
 /// A parsed label selector; the empty one selects everything.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -132,7 +131,6 @@ impl<'a> Parser<'a> {
         if !is_word(key) {
             return Err(format!("found '{key}', expected: identifier"));
         }
-        check_key(key)?;
         let test = if absent {
             LabelTest::DoesNotExist
         } else if matches!(self.peek(), "" | ",") {
@@ -148,11 +146,6 @@ impl<'a> Parser<'a> {
                 }
             }
         };
-        let values: &[String] = match &test {
-            LabelTest::In(values) | LabelTest::NotIn(values) => values,
-            _ => &[],
-        };
-        check_values(key, values)?;
         Ok(LabelRequirement {
             key: key.to_owned(),
             test,
@@ -195,33 +188,6 @@ impl<'a> Parser<'a> {
                 other => return Err(format!("found '{other}', expected: ',' or ')'")),
             }
         }
-    }
-}
-
-/// Refuses a key that no label can have.
-fn check_key(key: &str) -> Result<(), String> {
-    let faults = qualified_name(key);
-    if faults.is_empty() {
-        return Ok(());
-    }
-    Err(format!("<nil>: Invalid value: {key:?}: {}", faults.join("; ")))
-}
-
-/// Refuses values that no label can have.
-fn check_values(key: &str, values: &[String]) -> Result<(), String> {
-    let faults: Vec<String> = values
-        .iter()
-        .enumerate()
-        .filter_map(|(place, value)| {
-            let faults = label_value(value);
-            let shown = format!("values[{place}][{key}]: Invalid value: {value:?}");
-            (!faults.is_empty()).then(|| format!("{shown}: {}", faults.join("; ")))
-        })
-        .collect();
-    match faults.as_slice() {
-        [] => Ok(()),
-        [one] => Err(one.clone()),
-        more => Err(format!("[{}]", more.join(", "))),
     }
 }
 

@@ -138,7 +138,7 @@ impl Shared {
             Ok(None) => return reply::no_such_page(),
             Err(failure) => return refused(&failure),
         };
-        let view = match View::accepted(resource, text(header::ACCEPT), request.verb) {
+        let view = match View::accepted(resource, text(header::ACCEPT)) {
             Ok(view) => view,
             Err(failure) => return refused(&failure),
         };
@@ -222,14 +222,12 @@ impl Shared {
         let stored = store
             .get_at(call.resource, &call.key(), latest)
             .ok_or_else(|| Failure::not_found(call.resource, &call.request.name))?;
-        call.view.fits(false)?;
         Ok(answer(StatusCode::OK, call.view.object(stored)))
     }
 
     async fn list(&self, call: Call) -> Result<Response<Body>, Failure> {
         let options = ListOptions::parse(call.resource, &call.query, false)?;
         self.reach(list::awaited_version(&options)).await?;
-        call.view.fits(true)?;
         let store = self.store.lock();
         let latest = self.latest(&store, &call, options.version);
         let page = Page::read(&store, call.resource, &call.prefix(), &options, call.view, latest)?;

@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 
 use super::failure::Failure;
 use super::options::ListOptions;
-use super::request::Verb;
 use super::resource::Resource;
 use super::store::Stored;
 
@@ -18,8 +17,6 @@ use super::store::Stored;
 pub(super) struct View {
     resource: &'static Resource,
     metadata_only: bool,
-    /// Whether metadata was asked for as that of a list.
-    as_list: bool,
 }
 
 #[derive(Deserialize)]
@@ -41,22 +38,18 @@ struct Labels {
 
 impl View {
     /// Reads an `Accept` header: the first media type in it that the server can write.
-    pub(super) fn accepted(resource: &'static Resource, accept: &str, verb: Verb) -> Result<Self, Failure> {
-        let streams = matches!(verb, Verb::List | Verb::Watch);
-        let mut is_known = false;
+    pub(super) fn accepted(resource: &'static Resource, accept: &str) -> Result<Self, Failure> {
         for clause in accept.split(',') {
             let mut parts = clause.split(';').map(str::trim);
             if !matches!(parts.next(), Some("application/json" | "*/*" | "")) {
                 continue;
             }
-            is_known = true;
             let parameters: Vec<(&str, &str)> = parts.filter_map(|part| part.split_once('=')).collect();
             let value = |name: &str| {
                 let found = parameters.iter().find(|(key, _)| *key == name);
                 found.map_or("", |(_, value)| value)
             };
-            let asked = value("as");
-            let metadata_only = match (asked, value("g"), value("v")) {
+            let metadata_only = match (value("as"), value("g"), value("v")) {
                 ("", "", "") => false,
                 ("PartialObjectMetadata" | "PartialObjectMetadataList", "meta.k8s.io", "v1") => true,
                 _ => continue,
@@ -64,22 +57,9 @@ impl View {
             return Ok(Self {
                 resource,
                 metadata_only,
-                as_list: asked == "PartialObjectMetadataList",
             });
         }
-        Err(if is_known {
-            Failure::not_transformable()
-        } else {
-            Failure::not_acceptable(streams)
-        })
-    }
-
-    /// Refuses to show a list as an object and an object as a list.
-    pub(super) fn fits(self, is_list: bool) -> Result<(), Failure> {
-        if self.metadata_only && self.as_list != is_list {
-            return Err(Failure::not_of_this_shape(self.resource.stored(), is_list));
-        }
-        Ok(())
+        Err(Failure::not_acceptable())
     }
 
     /// The object with its `kind` and `apiVersion`.

@@ -85,10 +85,7 @@ async fn an_applied_object_must_name_itself_and_its_type(client: Client) {
     let refusal = async |object: Value| {
         let uri = format!("{CONFIG_MAPS}/named?fieldManager=m");
         let refused = patch(&client, uri, APPLY, object).await;
-        assert_eq!(
-            (refused.code, &refused.body["reason"]),
-            (400, &json!("BadRequest"))
-        );
+        refused.is(400, "BadRequest");
         refused.body["message"].as_str().unwrap().to_owned()
     };
     assert_eq!(
@@ -142,15 +139,10 @@ async fn what_the_schema_does_not_know_cannot_be_applied(client: Client) {
         "metadata": { "name": "typed", "finalizers": ["x/c", "x/c"] },
     });
     let twice = patch(&client, &uri, APPLY, twice).await;
-    assert_eq!(
-        (twice.code, &twice.body["message"]),
-        (
-            500,
-            &json!(
-                "failed to create typed patch object (/typed; /v1, Kind=Node): .metadata.finalizers: duplicate \
-                 entries for key [=\"x/c\"]"
-            )
-        )
+    twice.says(
+        500,
+        "failed to create typed patch object (/typed; /v1, Kind=Node): .metadata.finalizers: duplicate \
+                 entries for key [=\"x/c\"]",
     );
     let wrong = json!({
         "apiVersion": "v1",
@@ -225,12 +217,9 @@ async fn what_another_manager_owns_is_a_conflict(client: Client) {
 async fn several_conflicts_are_listed(client: Client) {
     apply(&client, "both", "m1", json!({ "a": "1", "b": "1", "c": "1" })).await;
     let refused = apply(&client, "both", "m2", json!({ "a": "2", "b": "2", "c": "1" })).await;
-    assert_eq!(
-        (refused.code, &refused.body["message"]),
-        (
-            409,
-            &json!("Apply failed with 2 conflicts: conflicts with \"m1\":\n- .data.a\n- .data.b")
-        )
+    refused.says(
+        409,
+        "Apply failed with 2 conflicts: conflicts with \"m1\":\n- .data.a\n- .data.b",
     );
     let fields: Vec<&Value> = refused.body["details"]["causes"]
         .as_array()
@@ -303,12 +292,9 @@ async fn an_update_takes_fields_from_appliers_and_is_in_their_way(client: Client
         json!([["m1", "Apply", in_data(&["b"])], ["u", "Update", in_data(&["a"])]])
     );
     let refused = apply(&client, "updated", "m1", json!({ "a": "1", "b": "1" })).await;
-    assert_eq!(
-        (refused.code, &refused.body["message"]),
-        (
-            409,
-            &json!("Apply failed with 1 conflict: conflict with \"u\" using v1: .data.a")
-        )
+    refused.says(
+        409,
+        "Apply failed with 1 conflict: conflict with \"u\" using v1: .data.a",
     );
     let query = "fieldManager=m1&force=true";
     let taken = apply_with(&client, "updated", query, json!({ "a": "1", "b": "1" }))
@@ -346,15 +332,10 @@ async fn an_applied_object_may_insist_on_uid_and_version(client: Client) {
         })
     };
     let nobody = patch(&client, uri("ghost"), APPLY, object("ghost", "uid", "u1")).await;
-    assert_eq!(
-        (nobody.code, &nobody.body["message"]),
-        (
-            409,
-            &json!(
-                "Operation cannot be fulfilled on configmaps \"ghost\": uid mismatch: the provided object specified \
-                 uid u1, and no existing object was found"
-            )
-        )
+    nobody.says(
+        409,
+        "Operation cannot be fulfilled on configmaps \"ghost\": uid mismatch: the provided object specified \
+                 uid u1, and no existing object was found",
     );
     let created = patch(
         &client,
@@ -371,7 +352,7 @@ async fn an_applied_object_may_insist_on_uid_and_version(client: Client) {
         object("insist", "resourceVersion", "1"),
     )
     .await;
-    assert_eq!((stale.code, &stale.body["reason"]), (409, &json!("Conflict")));
+    stale.is(409, "Conflict");
     let other = patch(&client, uri("insist"), APPLY, object("insist", "uid", "u1")).await;
     assert_eq!(
         (other.code, &other.body["details"]["causes"][0]),
@@ -394,10 +375,7 @@ async fn managed_fields_cannot_be_applied(client: Client) {
     });
     let uri = format!("{CONFIG_MAPS}/fields?fieldManager=m1");
     let refused = patch(&client, uri, APPLY, object).await;
-    assert_eq!(
-        (refused.code, &refused.body["message"]),
-        (400, &json!("metadata.managedFields must be nil"))
-    );
+    refused.says(400, "metadata.managedFields must be nil");
 }
 
 async fn a_dry_run_of_an_apply_changes_nothing(client: Client) {

@@ -207,10 +207,7 @@ async fn an_object_of_a_definition_is_created_as_it_was_sent(client: Client) {
     let uri = format!("{WIDGETS}/created");
     assert_eq!(get(&client, &uri).await.body, created);
     let again = post(&client, WIDGETS, widget("created")).await;
-    assert_eq!(
-        (again.code, &again.body["message"]),
-        (409, &json!("widgets.example.com \"created\" already exists"))
-    );
+    again.says(409, "widgets.example.com \"created\" already exists");
     let deleted = delete(&client, &uri, Value::Null).await;
     assert_eq!(
         deleted.body["details"],
@@ -228,10 +225,7 @@ async fn an_object_must_say_its_kind_and_version(client: Client) {
     define_widgets(&client).await;
     let nameless = json!({ "metadata": { "name": "kindless" } });
     let kindless = post(&client, WIDGETS, nameless).await;
-    assert_eq!(
-        (kindless.code, &kindless.body["reason"]),
-        (400, &json!("BadRequest"))
-    );
+    kindless.is(400, "BadRequest");
     let message = kindless.body["message"].as_str().unwrap();
     assert!(
         message.starts_with(
@@ -246,27 +240,16 @@ async fn an_object_must_say_its_kind_and_version(client: Client) {
         let mut other = widget("kindless");
         other["apiVersion"] = api_version;
         let other = post(&client, WIDGETS, other).await;
-        assert_eq!(
-            (other.code, &other.body["message"]),
-            (
-                400,
-                &json!(format!(
+        other.says(400, &format!(
                     "the API version in the data ({named}) does not match the expected API version (example.com/v1)"
-                ))
-            )
-        );
+                ));
     }
     let mut other = widget("kindless");
     other["kind"] = json!("Gadget");
     let other = post(&client, WIDGETS, other).await;
-    assert_eq!(
-        (other.code, &other.body["message"]),
-        (
-            422,
-            &json!(
-                "Gadget.example.com \"kindless\" is invalid: kind: Invalid value: \"Gadget\": must be Widget"
-            )
-        )
+    other.says(
+        422,
+        "Gadget.example.com \"kindless\" is invalid: kind: Invalid value: \"Gadget\": must be Widget",
     );
 }
 
@@ -317,45 +300,30 @@ async fn an_update_must_say_its_version_and_a_strategic_patch_is_unknown(client:
     let created = create(&client, WIDGETS, widget("update")).await;
     let uri = format!("{WIDGETS}/update");
     let blind = put(&client, &uri, widget("update")).await;
-    assert_eq!(
-        (blind.code, &blind.body["message"]),
-        (
-            422,
-            &json!(
-                "widgets.example.com \"update\" is invalid: metadata.resourceVersion: Invalid value: 0: must be \
-                 specified for an update"
-            )
-        )
+    blind.says(
+        422,
+        "widgets.example.com \"update\" is invalid: metadata.resourceVersion: Invalid value: 0: must be \
+                 specified for an update",
     );
     let mut stale = widget("update");
     stale["metadata"]["resourceVersion"] = json!("1");
     let stale = put(&client, &uri, stale).await;
-    assert_eq!((stale.code, &stale.body["reason"]), (409, &json!("Conflict")));
+    stale.is(409, "Conflict");
     let mut right = created.clone();
     right["spec"]["replicas"] = json!(5);
     let right = put(&client, &uri, right).await;
     assert_eq!((right.code, &right.body["spec"]["replicas"]), (200, &json!(5)));
     let strategic = patch(&client, &uri, STRATEGIC, json!({ "spec": { "replicas": 1 } })).await;
-    assert_eq!(
-        (strategic.code, &strategic.body["message"]),
-        (
-            415,
-            &json!(
-                "the body of the request was in an unknown format - accepted media types include: \
-                 application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
-            )
-        )
+    strategic.says(
+        415,
+        "the body of the request was in an unknown format - accepted media types include: \
+                 application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
     );
     let other = patch(&client, &uri, MERGE, json!({ "metadata": { "uid": "other" } })).await;
-    assert_eq!(
-        (other.code, &other.body["message"]),
-        (
-            422,
-            &json!(
-                "Widget.example.com \"update\" is invalid: metadata.uid: Invalid value: \"other\": field is \
-                 immutable"
-            )
-        )
+    other.says(
+        422,
+        "Widget.example.com \"update\" is invalid: metadata.uid: Invalid value: \"other\": field is \
+                 immutable",
     );
     delete(&client, &uri, Value::Null).await;
 }
@@ -418,7 +386,7 @@ async fn a_status_write_leaves_all_but_the_status(client: Client) {
     let mut blind = widget("status");
     blind["status"] = json!({ "phase": "Bad" });
     let blind = put(&client, format!("{uri}/status"), blind).await;
-    assert_eq!((blind.code, &blind.body["reason"]), (422, &json!("Invalid")));
+    blind.is(422, "Invalid");
     let mut right = written.clone();
     right.as_object_mut().unwrap().remove("status");
     right["spec"] = json!({});
@@ -428,7 +396,7 @@ async fn a_status_write_leaves_all_but_the_status(client: Client) {
     assert_eq!(right.body["spec"], created["spec"]);
     let other = json!({ "metadata": { "uid": "other", "resourceVersion": "1" } });
     let both = patch(&client, format!("{uri}/status"), MERGE, other).await;
-    assert_eq!((both.code, &both.body["reason"]), (409, &json!("Conflict")));
+    both.is(409, "Conflict");
     let other = json!({ "metadata": { "uid": "other" } });
     let other = patch(&client, format!("{uri}/status"), MERGE, other).await;
     assert_eq!((other.code, &other.body), (200, &right.body));

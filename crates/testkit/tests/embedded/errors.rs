@@ -102,7 +102,7 @@ async fn slashes_too_many_are_mostly_forgiven(client: Client) {
     assert_eq!(names(&get(&client, format!("{LEASES}/")).await.body), ["l"]);
     assert_eq!(get(&client, format!("{LEASES}/l/")).await.body, lease);
     let inside = get(&client, "/api/v1//nodes").await;
-    assert_eq!((inside.code, &inside.body["reason"]), (404, &json!("NotFound")));
+    inside.is(404, "NotFound");
 }
 
 fn is_not_allowed(answer: &Answer) -> bool {
@@ -194,10 +194,7 @@ async fn a_body_that_is_no_object_is_refused(client: Client) {
     for (method, uri) in [("POST", LEASES.to_owned()), ("PUT", format!("{LEASES}/l"))] {
         for body in ["", "{", "[]", "[1]", "\"x\"", "1", "{} {}", "{\"kind\":1}"] {
             let refused = a(&client, method, &uri, JSON, body).await;
-            assert_eq!(
-                (refused.code, &refused.body["reason"]),
-                (400, &json!("BadRequest"))
-            );
+            refused.is(400, "BadRequest");
             let message = refused.body["message"].as_str().unwrap();
             assert!(
                 message.starts_with(
@@ -225,10 +222,7 @@ async fn a_body_of_another_kind_is_refused(client: Client) {
     ] {
         let body = json!({ "kind": kind, "apiVersion": api_version, "metadata": { "name": "n" } });
         let refused = post(&client, NODES, body).await;
-        assert_eq!(
-            (refused.code, &refused.body["reason"]),
-            (400, &json!("BadRequest"))
-        );
+        refused.is(400, "BadRequest");
         let version = api_version.split('/').next_back().unwrap();
         let message = refused.body["message"].as_str().unwrap();
         assert!(
@@ -284,15 +278,12 @@ async fn fields_of_the_wrong_type_are_refused(client: Client) {
         ),
     ] {
         let refused = post(&client, NODES, json!({ "metadata": metadata })).await;
-        assert_eq!(
-            (refused.code, &refused.body["message"]),
-            (
-                400,
-                &json!(format!(
-                    "Node in version \"v1\" cannot be handled as a Node: json: cannot unmarshal {found} into Go \
+        refused.says(
+            400,
+            &format!(
+                "Node in version \"v1\" cannot be handled as a Node: json: cannot unmarshal {found} into Go \
                      struct field {field} of type {wanted}"
-                ))
-            )
+            ),
         );
     }
 }
@@ -312,37 +303,24 @@ async fn an_update_names_the_object_of_its_path(client: Client) {
             renamed(&|metadata| metadata["name"] = json!("other")),
         )
         .await;
-        assert_eq!(
-            (other.code, &other.body["message"]),
-            (
-                400,
-                &json!("the name of the object (other) does not match the name on the URL (mine)")
-            )
+        other.says(
+            400,
+            "the name of the object (other) does not match the name on the URL (mine)",
         );
         let nameless = renamed(&|metadata| {
             metadata.as_object_mut().unwrap().remove("name");
         });
         let nameless = put(&client, &uri, nameless).await;
-        assert_eq!(
-            (nameless.code, &nameless.body["message"]),
-            (
-                400,
-                &json!(
-                    "the name of the object (mine based on URL) was undeterminable: name must be provided"
-                )
-            )
+        nameless.says(
+            400,
+            "the name of the object (mine based on URL) was undeterminable: name must be provided",
         );
         if kind.uri != NODES {
             let elsewhere = renamed(&|metadata| metadata["namespace"] = json!("other"));
             let elsewhere = put(&client, &uri, elsewhere).await;
-            assert_eq!(
-                (elsewhere.code, &elsewhere.body["message"]),
-                (
-                    400,
-                    &json!(
-                        "the namespace of the provided object does not match the namespace sent on the request"
-                    )
-                )
+            elsewhere.says(
+                400,
+                "the namespace of the provided object does not match the namespace sent on the request",
             );
         }
         assert_eq!(get(&client, &uri).await.body, created);
@@ -355,10 +333,7 @@ async fn a_patch_that_is_no_object_is_refused(client: Client) {
     for content_type in [MERGE, STRATEGIC] {
         for body in ["", "{", "{} {}", "[]", "\"x\""] {
             let refused = a(&client, "PATCH", &uri, content_type, body).await;
-            assert_eq!(
-                (refused.code, &refused.body["reason"]),
-                (400, &json!("BadRequest"))
-            );
+            refused.is(400, "BadRequest");
             let message = refused.body["message"].as_str().unwrap();
             assert!(
                 content_type == STRATEGIC || message.starts_with("error decoding patch: "),

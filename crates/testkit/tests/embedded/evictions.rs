@@ -402,17 +402,11 @@ async fn an_eviction_honours_the_preconditions_of_its_delete(client: Client) {
         )
     );
     let stale = post(&client, &uri, with(json!({ "resourceVersion": "1" }))).await;
-    assert_eq!(
-        (stale.code, &stale.body["message"]),
-        (
-            409,
-            &json!(format!(
+    stale.says(409, &format!(
                 "Operation cannot be fulfilled on Pod \"exact\": the ResourceVersion in the precondition (1) does \
                  not match the ResourceVersion in record ({}). The object might have been modified",
                 version(&running)
-            ))
-        )
-    );
+            ));
     assert_eq!(get(&client, format!("{PODS}/exact")).await.body, running);
     let right = json!({ "uid": uid, "resourceVersion": running["metadata"]["resourceVersion"] });
     assert_eq!(post(&client, &uri, with(right)).await.body, success());
@@ -462,12 +456,9 @@ async fn an_eviction_can_only_be_created(client: Client) {
         patch(&client, &uri, MERGE, json!({})).await,
         delete(&client, &uri, Value::Null).await,
     ] {
-        assert_eq!(
-            (refused.code, &refused.body["message"]),
-            (
-                405,
-                &json!("the server does not allow this method on the requested resource")
-            )
+        refused.says(
+            405,
+            "the server does not allow this method on the requested resource",
         );
     }
     let missing = post(&client, "/api/v1/nodes/x/eviction", eviction("x")).await;

@@ -51,6 +51,22 @@ pub(crate) struct Answer {
     pub(crate) body: Value,
 }
 
+impl Answer {
+    /// Fails unless it has this code and this message.
+    #[track_caller]
+    pub(crate) fn says(&self, code: u16, message: &str) {
+        let said = self.body["message"].as_str().unwrap_or_default();
+        assert_eq!((self.code, said), (code, message));
+    }
+
+    /// Fails unless it has this code and this reason.
+    #[track_caller]
+    pub(crate) fn is(&self, code: u16, reason: &str) {
+        let given = self.body["reason"].as_str().unwrap_or_default();
+        assert_eq!((self.code, given), (code, reason), "{self:?}");
+    }
+}
+
 pub(crate) async fn send(client: &Client, request: http::request::Builder, body: Vec<u8>) -> Answer {
     let response = client
         .send(request.body(Body::from(body)).unwrap())

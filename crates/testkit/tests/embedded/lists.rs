@@ -125,14 +125,11 @@ async fn a_paged_list_shows_one_version_to_its_end(client: Client) {
         .body;
     assert_eq!(names(&now), ["page-1", "page-2", "page-4", "page-5"]);
     let bad = get(&client, format!("{uri}&continue=garbage")).await;
-    assert_eq!((bad.code, &bad.body["reason"]), (400, &json!("BadRequest")));
+    bad.is(400, "BadRequest");
     let both = get(&client, format!("{uri}&continue={token}&resourceVersion=1")).await;
-    assert_eq!(
-        (both.code, &both.body["message"]),
-        (
-            400,
-            &json!("specifying resource version is not allowed when using continue")
-        )
+    both.says(
+        400,
+        "specifying resource version is not allowed when using continue",
     );
 }
 
@@ -196,7 +193,7 @@ async fn versions_are_read_as_asked(client: Client) {
     ]
     .map(|uri| get(&client, uri));
     for future in futures::future::join_all(futures).await {
-        assert_eq!((future.code, &future.body["reason"]), (504, &json!("Timeout")));
+        future.is(504, "Timeout");
         assert_eq!(
             future.body["details"],
             json!({
@@ -212,15 +209,10 @@ async fn versions_are_read_as_asked(client: Client) {
         );
     }
     let bad = get(&client, format!("{LEASES}?resourceVersion=abc")).await;
-    assert_eq!(
-        (bad.code, &bad.body["message"]),
-        (
-            400,
-            &json!(
-                "invalid resource version: resourceVersion: Invalid value: \"abc\": strconv.ParseUint: parsing \
-                 \"abc\": invalid syntax"
-            )
-        )
+    bad.says(
+        400,
+        "invalid resource version: resourceVersion: Invalid value: \"abc\": strconv.ParseUint: parsing \
+                 \"abc\": invalid syntax",
     );
 }
 
@@ -284,14 +276,14 @@ async fn lists_of_a_compacted_version_are_gone() {
         ),
     )
     .await;
-    assert_eq!((exact.code, &exact.body["reason"]), (410, &json!("Expired")));
+    exact.is(410, "Expired");
     assert_eq!(
         exact.body["message"],
         "The resourceVersion for the provided list is too old."
     );
     let token = page["metadata"]["continue"].as_str().unwrap();
     let next = get(&client, format!("{uri}&continue={token}")).await;
-    assert_eq!((next.code, &next.body["reason"]), (410, &json!("Expired")));
+    next.is(410, "Expired");
     assert!(
         next.body["message"]
             .as_str()

@@ -10,7 +10,6 @@ use crate::kinds::{every_kind, pod_spec, remove};
 crate::scenarios![
     every_kind_shows_its_metadata_alone,
     writes_answer_with_metadata_alone,
-    a_list_is_no_object_and_an_object_no_list,
     metadata_is_listed_page_by_page,
     a_change_of_what_is_left_out_is_still_an_event,
     refusals_are_whole_whatever_was_asked_for,
@@ -83,36 +82,6 @@ async fn writes_answer_with_metadata_alone(client: Client) {
         (&gone.body["kind"], &gone.body["status"]),
         (&json!("Status"), &json!("Success"))
     );
-}
-
-async fn a_list_is_no_object_and_an_object_no_list(client: Client) {
-    for kind in every_kind() {
-        create(&client, kind.uri, kind.object("shape")).await;
-        let package = match kind.api_version.split_once('/') {
-            None => "core",
-            Some((group, _)) => group.split('.').next().unwrap(),
-        };
-        let list = get_as(&client, kind.uri, METADATA).await;
-        assert_eq!((list.code, &list.body["reason"]), (406, &json!("NotAcceptable")));
-        assert_eq!(
-            list.body["message"],
-            format!(
-                "you requested PartialObjectMetadata, but the requested object is a list (*{package}.{}List)",
-                kind.name
-            )
-        );
-        let one = get_as(&client, format!("{}/shape", kind.uri), METADATA_LIST).await;
-        assert_eq!(
-            (one.code, &one.body["message"]),
-            (
-                406,
-                &json!(format!(
-                    "you requested PartialObjectMetadataList, but the requested object is not a list (*{package}.{})",
-                    kind.name
-                ))
-            )
-        );
-    }
 }
 
 async fn metadata_is_listed_page_by_page(client: Client) {
@@ -224,24 +193,4 @@ async fn only_known_forms_can_be_asked_for(client: Client) {
     }
     let both = format!("{METADATA},application/json");
     assert_eq!(get_as(&client, &uri, &both).await.body, partial(&node));
-    for (uri, streams) in [
-        (uri.as_str(), ""),
-        (
-            NODES,
-            ", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch",
-        ),
-    ] {
-        for accept in ["text/plain", "garbage", "application/xml"] {
-            let refused = get_as(&client, uri, accept).await;
-            assert_eq!(
-                (refused.code, &refused.body["message"]),
-                (
-                    406,
-                    &json!(format!(
-                        "406: Not Acceptable\n\nAvailable representations: {KNOWN}{streams}"
-                    ))
-                )
-            );
-        }
-    }
 }

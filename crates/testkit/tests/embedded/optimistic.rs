@@ -108,10 +108,7 @@ async fn an_update_of_anything_else_that_is_missing_is_refused(client: Client) {
             let mut object = kind.object("nobody");
             object["metadata"]["resourceVersion"] = version;
             let refused = put(&client, format!("{}/nobody", kind.uri), object).await;
-            assert_eq!(
-                (refused.code, &refused.body["message"]),
-                (404, &json!(format!("{} \"nobody\" not found", kind.qualified)))
-            );
+            refused.says(404, &format!("{} \"nobody\" not found", kind.qualified));
         }
     }
 }
@@ -124,7 +121,7 @@ async fn a_lease_that_was_deleted_comes_back_for_who_still_updates_it(client: Cl
     held["spec"] = json!({ "holderIdentity": "me" });
     // It insists on the object that it knew.
     let refused = put(&client, &uri, held.clone()).await;
-    assert_eq!((refused.code, &refused.body["reason"]), (409, &json!("Conflict")));
+    refused.is(409, "Conflict");
     let uid = held["metadata"]["uid"].as_str().unwrap().to_owned();
     let message = refused.body["message"].as_str().unwrap();
     let suffix = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: ");
@@ -153,26 +150,23 @@ async fn an_update_meant_for_an_object_that_is_gone_does_not_hit_its_successor(c
         .remove("resourceVersion");
     late["metadata"]["labels"] = json!({ "late": "yes" });
     let updated = put(&client, &uri, late).await;
-    assert_eq!((updated.code, &updated.body["reason"]), (409, &json!("Conflict")));
+    updated.is(409, "Conflict");
     let label = metadata(json!({ "uid": first["metadata"]["uid"], "labels": { "late": "yes" } }));
     for content_type in [MERGE, STRATEGIC] {
         for uri in [uri.clone(), format!("{uri}/status")] {
             let patched = patch(&client, uri, content_type, label.clone()).await;
-            assert_eq!(
-                (patched.code, &patched.body["message"]),
-                (
-                    422,
-                    &json!(format!(
-                        "Pod \"p\" is invalid: metadata.uid: Invalid value: {}: field is immutable",
-                        first["metadata"]["uid"]
-                    ))
-                )
+            patched.says(
+                422,
+                &format!(
+                    "Pod \"p\" is invalid: metadata.uid: Invalid value: {}: field is immutable",
+                    first["metadata"]["uid"]
+                ),
             );
         }
     }
     let by_uid = json!({ "preconditions": { "uid": first["metadata"]["uid"] }, "gracePeriodSeconds": 0 });
     let deleted = delete(&client, &uri, by_uid).await;
-    assert_eq!((deleted.code, &deleted.body["reason"]), (409, &json!("Conflict")));
+    deleted.is(409, "Conflict");
     assert_eq!(get(&client, &uri).await.body, second);
 }
 
@@ -189,12 +183,12 @@ async fn a_status_is_written_under_the_same_conditions(client: Client) {
         let label = metadata(json!({ "labels": { "a": "b" } }));
         patch(&client, format!("{}/st", kind.uri), MERGE, label).await;
         let stale = put(&client, &uri, created.clone()).await;
-        assert_eq!((stale.code, &stale.body["reason"]), (409, &json!("Conflict")));
+        stale.is(409, "Conflict");
         let named = metadata(
             json!({ "resourceVersion": created["metadata"]["resourceVersion"], "annotations": { "a": "b" } }),
         );
         let stale = patch(&client, &uri, STRATEGIC, named).await;
-        assert_eq!((stale.code, &stale.body["reason"]), (409, &json!("Conflict")));
+        stale.is(409, "Conflict");
         let fresh = get(&client, &uri).await.body;
         let written = put(&client, &uri, fresh.clone()).await;
         assert_eq!(written.code, 200, "{written:?}");
@@ -250,7 +244,7 @@ async fn a_tried_update_conflicts_like_a_real_one(client: Client) {
     let second = patch(&client, &uri, MERGE, label).await.body;
     let dry = format!("{uri}?dryRun=All");
     let stale = put(&client, &dry, first.clone()).await;
-    assert_eq!((stale.code, &stale.body["reason"]), (409, &json!("Conflict")));
+    stale.is(409, "Conflict");
     let old = metadata(json!({ "resourceVersion": first["metadata"]["resourceVersion"], "labels": null }));
     assert_eq!(patch(&client, &dry, MERGE, old).await.code, 409);
     let stale = json!({ "preconditions": { "resourceVersion": first["metadata"]["resourceVersion"] } });
@@ -277,10 +271,7 @@ async fn an_object_being_deleted_can_still_be_written(client: Client) {
     assert_eq!(written.body["metadata"]["deletionTimestamp"], deleted_at);
     assert_eq!(written.body["metadata"]["labels"], json!({ "a": "b" }));
     let taken = post(&client, NODES, metadata(json!({ "name": "n" }))).await;
-    assert_eq!(
-        (taken.code, &taken.body["reason"]),
-        (409, &json!("AlreadyExists"))
-    );
+    taken.is(409, "AlreadyExists");
     let mut released = written.body;
     released["metadata"]["finalizers"] = json!([]);
     assert_eq!(put(&client, &uri, released).await.code, 200);

@@ -187,17 +187,14 @@ async fn a_token_goes_with_no_version(client: Client) {
     assert_eq!(names(&with("&resourceVersion=0").await.body), ["b"]);
     assert_eq!(names(&with("&resourceVersion=").await.body), ["b"]);
     let versioned = with("&resourceVersion=5").await;
-    assert_eq!(
-        (versioned.code, &versioned.body["message"]),
-        (
-            400,
-            &json!("specifying resource version is not allowed when using continue")
-        )
+    versioned.says(
+        400,
+        "specifying resource version is not allowed when using continue",
     );
     let empty = get(&client, format!("{LEASES}?limit=1&continue=")).await;
     assert_eq!(names(&empty.body), ["a"]);
     let broken = get(&client, format!("{LEASES}?limit=1&continue=%21")).await;
-    assert_eq!((broken.code, &broken.body["reason"]), (400, &json!("BadRequest")));
+    broken.is(400, "BadRequest");
     assert!(
         broken.body["message"]
             .as_str()
@@ -315,10 +312,7 @@ async fn a_list_of_a_namespace_that_nobody_made_is_empty(client: Client) {
     assert_eq!((list.code, &list.body["items"]), (200, &json!([])));
     assert_eq!(list.body["kind"], "LeaseList");
     let one = get(&client, format!("{nowhere}/x")).await;
-    assert_eq!(
-        (one.code, &one.body["message"]),
-        (404, &json!("leases.coordination.k8s.io \"x\" not found"))
-    );
+    one.says(404, "leases.coordination.k8s.io \"x\" not found");
 }
 
 async fn lists_are_in_order_of_namespace_and_name(client: Client) {

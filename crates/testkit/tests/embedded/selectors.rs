@@ -19,7 +19,6 @@ crate::scenarios![
     label_selectors_take_blanks_and_empty_values,
     label_terms_about_an_absent_label,
     broken_label_selectors_are_refused_word_for_word,
-    labels_that_cannot_exist_are_refused,
     label_and_field_selectors_apply_together,
     a_selector_that_is_repeated_counts_once,
 ];
@@ -419,68 +418,6 @@ async fn broken_label_selectors_are_refused_word_for_word(client: Client) {
         ],
     )
     .await;
-}
-
-async fn labels_that_cannot_exist_are_refused(client: Client) {
-    const NAME: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with \
-                        an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for \
-                        validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
-    const VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', \
-                         and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or \
-                         '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
-    const PREFIX: &str = "prefix part a lowercase RFC 1123 subdomain must consist of lower case alphanumeric \
-                          characters, '-' or '.', and must start and end with an alphanumeric character (e.g. \
-                          'example.com', regex used for validation is \
-                          '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
-    let (long_name, long_prefix) = ("a".repeat(64), "a".repeat(254));
-    for (selector, at, value, why) in [
-        ("-a=b", "<nil>", "-a", NAME),
-        ("*", "<nil>", "*", NAME),
-        // The key is looked at first.
-        ("_a foo b", "<nil>", "_a", NAME),
-        ("/b=x", "<nil>", "/b", "prefix part must be non-empty"),
-        ("A.B/c", "<nil>", "A.B/c", PREFIX),
-        ("a_b/c", "<nil>", "a_b/c", PREFIX),
-        (".a/c", "<nil>", ".a/c", PREFIX),
-        (
-            long_name.as_str(),
-            "<nil>",
-            &long_name,
-            "name part must be no more than 63 bytes",
-        ),
-        (
-            &format!("{long_prefix}/c"),
-            "<nil>",
-            &format!("{long_prefix}/c"),
-            "prefix part must be no more than 253 bytes",
-        ),
-        (
-            &format!("a={long_name}"),
-            "values[0][a]",
-            &long_name,
-            "must be no more than 63 bytes",
-        ),
-        ("a=-x", "values[0][a]", "-x", VALUE),
-        ("a=x/y", "values[0][a]", "x/y", VALUE),
-        ("a!=x;", "values[0][a]", "x;", VALUE),
-        // Values of a set are looked at in order, not as they were written.
-        ("a in (x,_)", "values[0][a]", "_", VALUE),
-    ] {
-        let refused = selected(&client, LEASES, "labelSelector", selector).await;
-        assert_eq!(
-            refused,
-            format!("400 unable to parse requirement: {at}: Invalid value: \"{value}\": {why}"),
-            "{selector}"
-        );
-    }
-    let several = selected(&client, LEASES, "labelSelector", "a in (-,b,_)").await;
-    assert_eq!(
-        several,
-        format!(
-            "400 unable to parse requirement: [values[0][a]: Invalid value: \"-\": {VALUE}, values[1][a]: Invalid \
-             value: \"_\": {VALUE}]"
-        )
-    );
 }
 
 async fn label_and_field_selectors_apply_together(client: Client) {

@@ -244,12 +244,9 @@ async fn a_status_update_must_name_its_object_and_its_version_where_the_object_m
     create(&client, PODS, pod("p")).await;
     let uri = format!("{PODS}/p/status");
     let nameless = put(&client, &uri, json!({ "status": { "phase": "Running" } })).await;
-    assert_eq!(
-        (nameless.code, &nameless.body["message"]),
-        (
-            400,
-            &json!("the name of the object (p based on URL) was undeterminable: name must be provided")
-        )
+    nameless.says(
+        400,
+        "the name of the object (p based on URL) was undeterminable: name must be provided",
     );
     let blind = json!({ "metadata": { "name": "p" }, "status": { "phase": "Running" } });
     let blind = put(&client, &uri, blind).await;
@@ -260,34 +257,23 @@ async fn a_status_update_must_name_its_object_and_its_version_where_the_object_m
     assert_eq!(blind.body["metadata"].get("labels"), None);
     let stale = json!({ "metadata": { "name": "p", "resourceVersion": "1" } });
     let stale = put(&client, &uri, stale).await;
-    assert_eq!((stale.code, &stale.body["reason"]), (409, &json!("Conflict")));
+    stale.is(409, "Conflict");
     let other = json!({ "metadata": { "name": "p", "uid": "other" } });
     let other = put(&client, &uri, other).await;
-    assert_eq!(
-        (other.code, &other.body["message"]),
-        (
-            409,
-            &json!(format!(
+    other.says(409, &format!(
                 "Operation cannot be fulfilled on pods \"p\": StorageError: invalid object, Code: 4, Key: \
                  /registry/pods/default/p, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in \
                  precondition: other, UID in object meta: {}",
                 blind.body["metadata"]["uid"].as_str().unwrap()
-            ))
-        )
-    );
+            ));
     let budget = json!({ "metadata": { "name": "b" }, "spec": { "minAvailable": 1, "selector": {} } });
     create(&client, PDBS, budget).await;
     let blind = json!({ "metadata": { "name": "b" } });
     let blind = put(&client, format!("{PDBS}/b/status"), blind).await;
-    assert_eq!(
-        (blind.code, &blind.body["message"]),
-        (
-            422,
-            &json!(
-                "poddisruptionbudgets.policy \"b\" is invalid: metadata.resourceVersion: Invalid value: 0: must \
-                 be specified for an update"
-            )
-        )
+    blind.says(
+        422,
+        "poddisruptionbudgets.policy \"b\" is invalid: metadata.resourceVersion: Invalid value: 0: must \
+                 be specified for an update",
     );
 }
 
@@ -297,19 +283,16 @@ async fn a_status_patch_of_another_uid_is_invalid_and_a_stale_one_a_conflict(cli
     let other = json!({ "metadata": { "uid": "other" }, "status": { "phase": "Failed" } });
     for content_type in [MERGE, STRATEGIC] {
         let other = patch(&client, &uri, content_type, other.clone()).await;
-        assert_eq!(
-            (other.code, &other.body["message"]),
-            (
-                422,
-                &json!("Pod \"p\" is invalid: metadata.uid: Invalid value: \"other\": field is immutable")
-            )
+        other.says(
+            422,
+            "Pod \"p\" is invalid: metadata.uid: Invalid value: \"other\": field is immutable",
         );
         assert_eq!(other.body["details"]["causes"][0]["field"], "metadata.uid");
     }
     let both =
         json!({ "metadata": { "uid": "other", "resourceVersion": "1" }, "status": { "phase": "Failed" } });
     let both = patch(&client, &uri, STRATEGIC, both).await;
-    assert_eq!((both.code, &both.body["reason"]), (409, &json!("Conflict")));
+    both.is(409, "Conflict");
     assert_eq!(get(&client, &uri).await.body["status"]["phase"], "Pending");
 }
 
@@ -341,10 +324,7 @@ async fn status_is_read_replaced_and_patched_only_where_there_is_one(client: Cli
         post(&client, &uri, json!({})).await,
         delete(&client, &uri, Value::Null).await,
     ] {
-        assert_eq!(
-            (refused.code, &refused.body["message"]),
-            (405, &json!(NO_SUCH_METHOD))
-        );
+        refused.says(405, NO_SUCH_METHOD);
     }
     for path in [
         "/api/v1/namespaces/default/configmaps/x/status",
@@ -424,10 +404,7 @@ async fn scale_is_only_where_there_is_one(client: Client) {
         post(&client, &uri, json!({})).await,
         delete(&client, &uri, Value::Null).await,
     ] {
-        assert_eq!(
-            (refused.code, &refused.body["message"]),
-            (405, &json!(NO_SUCH_METHOD))
-        );
+        refused.says(405, NO_SUCH_METHOD);
     }
     for path in [
         "/apis/apps/v1/namespaces/default/daemonsets/x/scale",
@@ -535,14 +512,9 @@ async fn a_pod_that_cannot_be_bound_is_a_conflict(client: Client) {
         ),
     ] {
         let refused = post(&client, format!("{PODS}/{name}/binding"), binding(name)).await;
-        assert_eq!(
-            (refused.code, &refused.body["message"]),
-            (
-                409,
-                &json!(format!(
-                    "Operation cannot be fulfilled on pods/binding \"{name}\": {why}"
-                ))
-            )
+        refused.says(
+            409,
+            &format!("Operation cannot be fulfilled on pods/binding \"{name}\": {why}"),
         );
     }
     release(&client, &format!("{PODS}/doomed")).await;
@@ -579,20 +551,12 @@ async fn a_binding_must_mean_this_pod_and_a_node(client: Client) {
         other["metadata"][field] = json!("1");
         let other = post(&client, &uri, other).await;
         let found = metadata[field].as_str().unwrap();
-        assert_eq!(
-            (other.code, &other.body["message"]),
-            (
-                409,
-                &json!(format!(
-                    "{storage}{called} in precondition: 1, {called} in object meta: {found}"
-                ))
-            )
+        other.says(
+            409,
+            &format!("{storage}{called} in precondition: 1, {called} in object meta: {found}"),
         );
     }
     let missing = post(&client, format!("{PODS}/nope/binding"), binding("nope")).await;
-    assert_eq!(
-        (missing.code, &missing.body["message"]),
-        (404, &json!("pods \"nope\" not found"))
-    );
+    missing.says(404, "pods \"nope\" not found");
     assert_eq!(get(&client, &uri).await.code, 405);
 }

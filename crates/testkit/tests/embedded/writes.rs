@@ -97,21 +97,12 @@ async fn creates_without_a_usable_identity_are_refused(client: Client) {
     );
     let versioned = json!({ "metadata": { "name": "v", "resourceVersion": "4" } });
     let versioned = post(&client, NODES, versioned).await;
-    assert_eq!(
-        (versioned.code, &versioned.body["message"]),
-        (
-            500,
-            &json!("resourceVersion should not be set on objects to be created")
-        )
-    );
+    versioned.says(500, "resourceVersion should not be set on objects to be created");
     let elsewhere = json!({ "metadata": { "name": "l", "namespace": "other" } });
     let elsewhere = post(&client, LEASES, elsewhere).await;
-    assert_eq!(
-        (elsewhere.code, &elsewhere.body["message"]),
-        (
-            400,
-            &json!("the namespace of the provided object does not match the namespace sent on the request")
-        )
+    elsewhere.says(
+        400,
+        "the namespace of the provided object does not match the namespace sent on the request",
     );
     let pod = post(
         &client,
@@ -119,7 +110,7 @@ async fn creates_without_a_usable_identity_are_refused(client: Client) {
         json!({ "kind": "Pod", "apiVersion": "v1", "metadata": { "name": "p" } }),
     )
     .await;
-    assert_eq!((pod.code, &pod.body["reason"]), (400, &json!("BadRequest")));
+    pod.is(400, "BadRequest");
 }
 
 async fn an_update_replaces_the_object_and_keeps_its_identity(client: Client) {
@@ -138,7 +129,7 @@ async fn an_update_replaces_the_object_and_keeps_its_identity(client: Client) {
     assert!(version(&updated) > version(&node));
     let other = json!({ "metadata": { "name": "u2", "uid": "other" } });
     let other = put(&client, &uri, other).await;
-    assert_eq!((other.code, &other.body["reason"]), (409, &json!("Conflict")));
+    other.is(409, "Conflict");
     assert!(
         other.body["message"]
             .as_str()
@@ -147,12 +138,9 @@ async fn an_update_replaces_the_object_and_keeps_its_identity(client: Client) {
         "{other:?}"
     );
     let renamed = put(&client, &uri, json!({ "metadata": { "name": "u3" } })).await;
-    assert_eq!(
-        (renamed.code, &renamed.body["message"]),
-        (
-            400,
-            &json!("the name of the object (u3) does not match the name on the URL (u2)")
-        )
+    renamed.says(
+        400,
+        "the name of the object (u3) does not match the name on the URL (u2)",
     );
 }
 
@@ -173,7 +161,7 @@ async fn a_patch_must_not_be_stale_and_must_mean_this_object(client: Client) {
         json!({ "metadata": { "uid": "other", "resourceVersion": version.to_string() } }),
     ] {
         let other = patch(&client, &uri, STRATEGIC, other).await;
-        assert_eq!((other.code, &other.body["reason"]), (422, &json!("Invalid")));
+        other.is(422, "Invalid");
         assert_eq!(
             other.body["message"],
             "Node \"p1\" is invalid: metadata.uid: Invalid value: \"other\": field is immutable"
@@ -375,15 +363,12 @@ async fn a_delete_honours_its_preconditions(client: Client) {
     );
     let stale = json!({ "preconditions": { "resourceVersion": "1" } });
     let stale = delete(&client, &uri, stale).await;
-    assert_eq!(
-        (stale.code, &stale.body["message"]),
-        (
-            409,
-            &json!(format!(
-                "Operation cannot be fulfilled on Node \"d1\": the ResourceVersion in the precondition (1) does \
+    stale.says(
+        409,
+        &format!(
+            "Operation cannot be fulfilled on Node \"d1\": the ResourceVersion in the precondition (1) does \
                  not match the ResourceVersion in record ({version}). The object might have been modified"
-            ))
-        )
+        ),
     );
     let right = json!({ "preconditions": { "uid": uid, "resourceVersion": version.to_string() } });
     let right = delete(&client, &uri, right).await;
@@ -414,15 +399,10 @@ async fn a_deleted_object_waits_for_its_finalizers(client: Client) {
     assert_eq!(delete(&client, &uri, Value::Null).await.body, waiting);
     let more = json!({ "metadata": { "finalizers": ["new/one"] } });
     let more = patch(&client, &uri, MERGE, more).await;
-    assert_eq!(
-        (more.code, &more.body["message"]),
-        (
-            422,
-            &json!(
-                "Node \"fin\" is invalid: metadata.finalizers: Forbidden: no new finalizers can be added if the \
-                 object is being deleted, found new finalizers []string{\"new/one\"}"
-            )
-        )
+    more.says(
+        422,
+        "Node \"fin\" is invalid: metadata.finalizers: Forbidden: no new finalizers can be added if the \
+                 object is being deleted, found new finalizers []string{\"new/one\"}",
     );
     let alive = json!({ "metadata": { "deletionTimestamp": null } });
     assert_eq!(patch(&client, &uri, MERGE, alive).await.body, waiting);
@@ -509,8 +489,5 @@ async fn an_event_is_seen_in_both_of_its_groups(client: Client) {
     assert_eq!((names(&old), names(&new)), (vec!["ev"], vec!["ev"]));
     assert_eq!(new["items"][0]["note"], "hello");
     let unknown = get(&client, list(CORE_EVENTS, "regarding.name")).await;
-    assert_eq!(
-        (unknown.code, &unknown.body["message"]),
-        (400, &json!("field label not supported: regarding.name"))
-    );
+    unknown.says(400, "field label not supported: regarding.name");
 }

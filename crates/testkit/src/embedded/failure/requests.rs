@@ -90,44 +90,9 @@ impl Failure {
         )
     }
 
-    /// No media type of the `Accept` header can be written; lists and watches can also be streamed.
-    pub(in crate::embedded) fn not_acceptable(streams: bool) -> Self {
-        let streamed = if streams {
-            ", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
-        } else {
-            ""
-        };
-        let message = format!("406: Not Acceptable\n\nAvailable representations: {MEDIA_TYPES}{streamed}");
-        let mut failure = Self::new(406, "NotAcceptable", message);
-        failure.details = Some(json!({}));
-        failure
-    }
-
-    /// The media type is known, what it asks to be transformed into is not.
-    pub(in crate::embedded) fn not_transformable() -> Self {
-        Self::new(
-            406,
-            "NotAcceptable",
-            format!("only the following media types are accepted: {MEDIA_TYPES}"),
-        )
-    }
-
-    /// The metadata of a list was asked for as that of an object, or the other way round.
-    pub(in crate::embedded) fn not_of_this_shape(resource: &Resource, is_list: bool) -> Self {
-        let package = match resource.group {
-            "" => "core",
-            group => group.split('.').next().unwrap_or_default(),
-        };
-        let kind = resource.kind;
-        let message = if is_list {
-            format!(
-                "you requested PartialObjectMetadata, but the requested object is a list (*{package}.{kind}List)"
-            )
-        } else {
-            format!(
-                "you requested PartialObjectMetadataList, but the requested object is not a list (*{package}.{kind})"
-            )
-        };
+    /// No media type of the `Accept` header can be written.
+    pub(in crate::embedded) fn not_acceptable() -> Self {
+        let message = format!("only the following media types are accepted: {MEDIA_TYPES}");
         Self::new(406, "NotAcceptable", message)
     }
 }
