@@ -21,6 +21,7 @@ pub mod scripted;
 pub mod sim;
 pub mod surface;
 pub mod upgrades;
+pub mod world;
 
 use std::time::Duration;
 
@@ -106,10 +107,10 @@ impl<C: ControllerConfig + Default + Send + 'static> Start<C> {
         }
     }
 
-    /// With this configuration.
+    /// With another configuration.
     #[must_use]
-    pub fn config(mut self, config: C) -> Self {
-        self.config = config;
+    pub fn configured(mut self, configure: impl FnOnce(&mut C)) -> Self {
+        configure(&mut self.config);
         self
     }
 

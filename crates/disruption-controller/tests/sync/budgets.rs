@@ -4,7 +4,8 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use testkit::embedded::POD_DISRUPTION_BUDGETS;
 
-use crate::world::{World, numbers};
+use crate::budget::numbers;
+use crate::world::World;
 
 #[tokio::test(start_paused = true)]
 async fn a_budget_follows_its_pods_one_by_one() {

@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde_json::json;
 use testkit::embedded::{Fault, Verb};
 
-use crate::world::{World, numbers};
+use crate::budget::numbers;
+use crate::world::World;
 
 #[tokio::test(start_paused = true)]
 async fn an_entry_of_a_pod_that_stays_expires_after_two_minutes() {

@@ -4,7 +4,8 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use testkit::embedded::{Fault, Request, Verb};
 
-use crate::world::{World, numbers};
+use crate::budget::numbers;
+use crate::world::World;
 
 fn reads_a_scale(request: &Request) -> bool {
     request.subresource == "scale"

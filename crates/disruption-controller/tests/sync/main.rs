@@ -24,6 +24,8 @@
     reason = "a test"
 )]
 
+#[path = "../support/budget.rs"]
+mod budget;
 mod budgets;
 mod disrupted;
 mod explain;

@@ -2,7 +2,8 @@
 
 use serde_json::json;
 
-use crate::world::{World, numbers};
+use crate::budget::numbers;
+use crate::world::World;
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_is_relabelled_out_and_in_is_counted_where_it_is() {

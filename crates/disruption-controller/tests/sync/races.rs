@@ -6,7 +6,8 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use testkit::embedded::{Fault, Request, Verb};
 
-use crate::world::{World, numbers, process};
+use crate::budget::numbers;
+use crate::world::{World, process};
 
 fn writes_a_status(request: &Request) -> bool {
     request.verb == Verb::Patch && request.resource == "poddisruptionbudgets"

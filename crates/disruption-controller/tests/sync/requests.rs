@@ -2,7 +2,8 @@
 
 use serde_json::json;
 
-use crate::world::{World, numbers};
+use crate::budget::numbers;
+use crate::world::World;
 
 #[tokio::test(start_paused = true)]
 async fn one_status_write_is_one_patch_with_every_number() {

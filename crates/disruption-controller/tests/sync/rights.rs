@@ -4,7 +4,8 @@ use harness::chart::Chart;
 use harness::rights;
 use serde_json::json;
 
-use crate::world::{World, numbers, process};
+use crate::budget::numbers;
+use crate::world::{World, process};
 
 #[tokio::test(start_paused = true)]
 async fn the_rights_of_the_chart_suffice_and_are_used() {

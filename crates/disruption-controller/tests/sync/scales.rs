@@ -1,10 +1,12 @@
 //! Controllers of every kind, and their scales.
 
+use harness::world::owner;
 use rstest::rstest;
 use serde_json::{Value, json};
 use testkit::embedded::{DEPLOYMENTS, Fault, REPLICA_SETS};
 
-use crate::world::{World, numbers, owner};
+use crate::budget::numbers;
+use crate::world::World;
 
 #[rstest]
 #[case::replica_set(|world: &World| world.replica_set("web", 4, None))]

@@ -1,9 +1,9 @@
 //! Restarts, changes of leader, dry run.
 
-use disruption_controller::config::Config;
 use serde_json::json;
 
-use crate::world::{World, numbers, process};
+use crate::budget::numbers;
+use crate::world::{World, process};
 
 #[tokio::test(start_paused = true)]
 async fn only_the_leader_writes_and_its_successor_goes_on() {
@@ -64,9 +64,7 @@ async fn a_dry_run_writes_nothing_at_all() {
         pod["status"]["conditions"] =
             json!([{ "type": "DisruptionTarget", "status": "True", "lastTransitionTime": since }]);
     });
-    let mut config = Config::default();
-    config.common.dry_run = true;
-    let controller = world.start_with(process().config(config));
+    let controller = world.start_with(process().configured(|config| config.common.dry_run = true));
     world.pass(600).await;
     assert_eq!(world.all_writes(), Vec::<String>::new());
     assert_eq!(world.numbers("web"), numbers(0, 0, 0, 0));

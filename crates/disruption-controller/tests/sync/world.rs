@@ -1,59 +1,38 @@
 //! Budgets, pods and workloads on the embedded API server, and our loop beside them. Time is tokio's, paused.
 
-use std::time::Duration;
+use std::ops::Deref;
 
-use controller_core::clock::Clock;
 use disruption_controller::DisruptionController;
 use disruption_controller::config::Config;
-use harness::{Running, Start};
-use jiff::{SignedDuration, Timestamp};
+use harness::Start;
+use harness::world::owner;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::EvictParams;
 use serde_json::{Value, json};
 use testkit::embedded::{
     CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, EVENTS, Mark, POD_DISRUPTION_BUDGETS, PODS, REPLICA_SETS,
-    REPLICATION_CONTROLLERS, Requests, Resource, STATEFUL_SETS, Server, Verb,
+    REPLICATION_CONTROLLERS, Resource, STATEFUL_SETS,
 };
 
-const START: &str = "2026-01-01T00:00:00Z";
-const AGENT: &str = "disruption-controller/test";
+use crate::budget::{self, Numbers};
+
 /// The custom resource of these tests, with a `/scale`.
 pub(crate) static WIDGETS: Resource = Resource::namespaced("example.com", "v1", "Widget", "widgets");
 
-pub(crate) struct World {
-    pub(crate) server: Server,
-    pub(crate) clock: Clock,
-}
+pub(crate) struct World(harness::world::World<Config>);
 
-/// The numbers of a budget's status.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Numbers {
-    pub(crate) allowed: i64,
-    pub(crate) current: i64,
-    pub(crate) desired: i64,
-    pub(crate) expected: i64,
+impl Deref for World {
+    type Target = harness::world::World<Config>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
 }
 
 impl World {
     pub(crate) fn new() -> Self {
-        let start = START.parse().unwrap();
-        Self {
-            server: Server::starting_at(start),
-            clock: Clock::starting_at(start),
-        }
-    }
-
-    pub(crate) fn start(&self) -> Running {
-        self.start_with(process())
-    }
-
-    pub(crate) fn start_with(&self, start: Start<Config>) -> Running {
-        start.start(self.server.client_as(AGENT), &self.clock)
-    }
-
-    pub(crate) fn insert(&self, object: Value) -> Value {
-        self.server.insert(object).unwrap()
+        Self(harness::world::World::new(process))
     }
 
     /// A budget for the pods with the label `app: web`.
@@ -115,14 +94,6 @@ impl World {
         self.edit(pod, |pod| pod["metadata"]["labels"]["app"] = json!(app));
     }
 
-    /// Gives it a deletionTimestamp; nobody lets it end.
-    pub(crate) fn terminate(&self, pod: &str) {
-        self.edit(pod, |pod| {
-            pod["metadata"]["finalizers"] = json!(["example.com/hold"]);
-        });
-        self.server.delete(&PODS, "default", pod).unwrap();
-    }
-
     pub(crate) fn delete(&self, pod: &str) {
         self.server.delete(&PODS, "default", pod).unwrap();
     }
@@ -149,36 +120,12 @@ impl World {
 
     /// Serves widgets, with a `/scale` or without.
     pub(crate) fn define_widgets(&self, scale: bool) {
-        let mut subresources = json!({ "status": {} });
-        if scale {
-            subresources["scale"] =
-                json!({ "specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas" });
-        }
-        self.insert(json!({
-            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-            "metadata": { "name": "widgets.example.com" },
-            "spec": {
-                "group": "example.com", "scope": "Namespaced",
-                "names": { "plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList" },
-                "versions": [{
-                    "name": "v1", "served": true, "storage": true, "subresources": subresources,
-                    "schema": { "openAPIV3Schema": {
-                        "type": "object", "x-kubernetes-preserve-unknown-fields": true,
-                    } },
-                }],
-            },
-        }));
+        self.insert(widgets(scale));
     }
 
     /// Takes the `/scale` of widgets away, or gives it.
     pub(crate) fn give_scale(&self, give: bool) {
-        let scale = give.then(
-            || json!({ "specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas" }),
-        );
-        let edit = |definition: &mut Value| {
-            let subresources = &mut definition["spec"]["versions"][0]["subresources"];
-            subresources["scale"] = scale.unwrap_or_default();
-        };
+        let edit = |definition: &mut Value| definition["spec"] = widgets(give)["spec"].take();
         self.server
             .edit(&CUSTOM_RESOURCE_DEFINITIONS, "", "widgets.example.com", edit)
             .unwrap();
@@ -217,14 +164,7 @@ impl World {
     }
 
     pub(crate) fn numbers(&self, pdb: &str) -> Numbers {
-        let status = self.status(pdb);
-        let number = |field: &str| status[field].as_i64().unwrap_or_default();
-        Numbers {
-            allowed: number("disruptionsAllowed"),
-            current: number("currentHealthy"),
-            desired: number("desiredHealthy"),
-            expected: number("expectedPods"),
-        }
+        Numbers::of(&self.status(pdb))
     }
 
     pub(crate) fn allowed(&self, pdb: &str) -> i64 {
@@ -233,26 +173,7 @@ impl World {
 
     /// Status, reason and message of the condition `DisruptionAllowed`.
     pub(crate) fn condition(&self, pdb: &str) -> String {
-        let status = self.status(pdb);
-        let mut conditions = status["conditions"].as_array().into_iter().flatten();
-        let ours = conditions.find(|condition| condition["type"] == "DisruptionAllowed");
-        let Some(ours) = ours else { return String::new() };
-        let text = ["status", "reason", "message"].map(|field| ours[field].as_str().unwrap_or_default());
-        text.join(" ").trim_end().to_owned()
-    }
-
-    /// So many seconds from now, as the API server writes times.
-    pub(crate) fn seconds(&self, seconds: i64) -> String {
-        let time = self.clock.now().checked_add(SignedDuration::from_secs(seconds));
-        rfc3339(time.unwrap())
-    }
-
-    pub(crate) async fn pass(&self, seconds: u64) {
-        self.pass_millis(seconds * 1000).await;
-    }
-
-    pub(crate) async fn pass_millis(&self, millis: u64) {
-        self.clock.sleep(Duration::from_millis(millis)).await;
+        budget::condition(&self.status(pdb))
     }
 
     /// Lets everything happen that is due at once or is collected.
@@ -260,53 +181,18 @@ impl World {
         self.pass_millis(250).await;
     }
 
-    fn ours(&self, since: Mark) -> Requests {
-        let requests = self.server.requests_since(since);
-        requests.only(|request| request.user_agent == AGENT && request.resource != "events")
-    }
-
-    /// Our requests since `mark` that are no lists, watches or events, as `verb path body`.
-    pub(crate) fn requests_since(&self, mark: Mark) -> Vec<String> {
-        self.ours(mark)
-            .only(|request| !matches!(request.verb, Verb::List | Verb::Watch))
-            .lines()
-    }
-
     /// The codes of our status writes since `mark`.
     pub(crate) fn status_writes(&self, mark: Mark) -> Vec<Option<u16>> {
-        let writes = self.ours(mark).to("poddisruptionbudgets").writes();
+        let writes = self.sent_since(mark).to("poddisruptionbudgets").writes();
         writes.iter().map(|request| request.code).collect()
     }
 
     /// How many scales we have read since `mark`.
     pub(crate) fn scale_reads(&self, mark: Mark) -> usize {
-        let scales = self.ours(mark).only(|request| request.subresource == "scale");
+        let scales = self
+            .sent_since(mark)
+            .only(|request| request.subresource == "scale");
         scales.len()
-    }
-
-    /// Every write of ours, events included.
-    pub(crate) fn all_writes(&self) -> Vec<String> {
-        let ours = self.server.requests();
-        ours.only(|request| request.user_agent == AGENT).writes().lines()
-    }
-
-    /// Object, type, reason and note of every event, in order of time.
-    pub(crate) fn events(&self) -> Vec<String> {
-        let text = |event: &Value, field: &str| event[field].as_str().unwrap_or_default().to_owned();
-        let events = self.server.list(&EVENTS);
-        let mut events: Vec<_> = events
-            .iter()
-            .map(|event| {
-                let object = text(&event["regarding"], "name");
-                let [type_, reason, note] = ["type", "reason", "note"].map(|field| text(event, field));
-                (
-                    text(event, "eventTime"),
-                    format!("{object} {type_} {reason} {note}"),
-                )
-            })
-            .collect();
-        events.sort();
-        events.into_iter().map(|(_, line)| line).collect()
     }
 
     /// How often events of this reason were published, repeats included.
@@ -318,25 +204,31 @@ impl World {
     }
 }
 
-pub(crate) fn numbers(allowed: i64, current: i64, desired: i64, expected: i64) -> Numbers {
-    Numbers {
-        allowed,
-        current,
-        desired,
-        expected,
-    }
-}
-
 /// Our process, without client-side limits: they are not what these tests are about.
 pub(crate) fn process() -> Start<Config> {
     Start::of::<DisruptionController>().limits(0.0, 0)
 }
 
-/// A reference to `object` as its controller.
-pub(crate) fn owner(object: &Value) -> Value {
+/// The definition of [`WIDGETS`], with a `/scale` or without.
+pub(crate) fn widgets(scale: bool) -> Value {
+    let mut subresources = json!({ "status": {} });
+    if scale {
+        subresources["scale"] =
+            json!({ "specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas" });
+    }
     json!({
-        "apiVersion": object["apiVersion"], "kind": object["kind"], "name": object["metadata"]["name"],
-        "uid": object["metadata"]["uid"], "controller": true,
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": { "name": "widgets.example.com" },
+        "spec": {
+            "group": "example.com", "scope": "Namespaced",
+            "names": { "plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList" },
+            "versions": [{
+                "name": "v1", "served": true, "storage": true, "subresources": subresources,
+                "schema": { "openAPIV3Schema": {
+                    "type": "object", "x-kubernetes-preserve-unknown-fields": true,
+                } },
+            }],
+        },
     })
 }
 
@@ -360,8 +252,4 @@ fn resource(object: &Value) -> &'static Resource {
 
 fn name(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap()
-}
-
-fn rfc3339(time: Timestamp) -> String {
-    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

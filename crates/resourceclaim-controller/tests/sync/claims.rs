@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use harness::world::text;
 use serde_json::{Value, json};
 use testkit::embedded::{Fault, Request, Verb};
 
-use crate::world::{FINALIZER, World, made, own, request, text};
+use crate::world::{FINALIZER, World, made, own, request};
 
 #[tokio::test(start_paused = true)]
 async fn the_requests_of_one_pods_life() {

@@ -1,9 +1,10 @@
 //! Claims of `PodGroups`.
 
+use harness::world::text;
 use serde_json::{Value, json};
 use testkit::embedded::POD_GROUPS;
 
-use crate::world::{World, gated, made, own, text};
+use crate::world::{World, gated, made, own};
 
 const ON: &str = "DRAWorkloadResourceClaims=true";
 

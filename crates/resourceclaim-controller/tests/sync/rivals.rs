@@ -1,13 +1,14 @@
 //! Another writer that keeps undoing ours (CORE-17).
 
 use controller_core::rival::manager_of;
+use harness::world::text;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use testkit::embedded::{PODS, RESOURCE_CLAIMS};
 
-use crate::world::{FINALIZER, World, made, request, text};
+use crate::world::{FINALIZER, World, made, request};
 
 const RECORD: &str = "patch pods/status 200";
 const WRITE_STATUS: &str = "patch resourceclaims/status 200";

@@ -1,7 +1,5 @@
 //! Restarts, changes of leader, dry run.
 
-use resourceclaim_controller::config::Config;
-
 use crate::world::{World, made, own, process};
 
 #[tokio::test(start_paused = true)]
@@ -91,9 +89,7 @@ async fn a_dry_run_writes_nothing_at_all() {
     world.bind("bound");
     world.allocate("shared", &[]);
     let before = world.all_writes();
-    let mut config = Config::default();
-    config.common.dry_run = true;
-    let controller = world.start_with(process().config(config));
+    let controller = world.start_with(process().configured(|config| config.common.dry_run = true));
     world.pass(600).await;
     assert_eq!(world.all_writes(), before);
     for (action, count) in [

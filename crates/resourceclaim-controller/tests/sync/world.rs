@@ -2,34 +2,36 @@
 //! kubelet. Time is tokio's, paused.
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::time::Duration;
 
-use controller_core::clock::Clock;
+use harness::sabotage::{between, send};
+use harness::world::{each, text};
 use harness::{Running, Start};
+use http::{Method, Response};
+use kube::client::Body;
 use resourceclaim_controller::ResourceClaimController;
 use resourceclaim_controller::config::Config;
 use serde_json::{Value, json};
 use testkit::embedded::{
-    EVENTS, Fault, Mark, POD_GROUPS, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Request, Requests,
-    Server, Verb,
+    Mark, POD_GROUPS, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Request, Requests,
 };
 
-const START: &str = "2026-01-01T00:00:00Z";
-const AGENT: &str = "resourceclaim-controller/test";
 pub(crate) const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 
-pub(crate) struct World {
-    pub(crate) server: Server,
-    pub(crate) clock: Clock,
+pub(crate) struct World(harness::world::World<Config>);
+
+impl Deref for World {
+    type Target = harness::world::World<Config>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
 }
 
 impl World {
     pub(crate) fn new() -> Self {
-        let start = START.parse().unwrap();
-        Self {
-            server: Server::starting_at(start),
-            clock: Clock::starting_at(start),
-        }
+        Self(harness::world::World::new(process))
     }
 
     /// With `PodGroups`.
@@ -39,50 +41,36 @@ impl World {
         world
     }
 
-    pub(crate) fn start(&self) -> Running {
-        self.start_with(process())
-    }
-
-    pub(crate) fn start_with(&self, start: Start<Config>) -> Running {
-        start.start(self.server.client_as(AGENT), &self.clock)
-    }
-
     /// Our process, to which the answers to creates come so much later than they are carried out.
     pub(crate) fn start_with_late_answers(&self, late: Duration) -> Running {
-        let (server, clock) = (self.server.client_as(AGENT), self.clock.clone());
-        let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
-            let (server, clock) = (server.clone(), clock.clone());
+        let clock = self.clock.clone();
+        let client = between(self.client(), move |client, head, body| {
+            let clock = clock.clone();
             async move {
-                let creates = request.method() == http::Method::POST;
-                let answer = server.send(request).await;
+                let creates = head.method == Method::POST;
+                let answer = send(&client, head, body).await;
                 if creates {
                     clock.sleep(late).await;
                 }
                 answer
             }
         });
-        process().start(kube::Client::new(service, "default"), &self.clock)
+        process().start(client, &self.clock)
     }
 
     /// Our process, to which the API server is of another version.
     pub(crate) fn start_on(&self, version: &Value, start: Start<Config>) -> Running {
-        let server = self.server.client_as(AGENT);
         let version = version.to_string().into_bytes();
-        let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
-            let (server, version) = (server.clone(), version.clone());
+        let client = between(self.client(), move |client, head, body| {
+            let version = version.clone();
             async move {
-                if request.uri().path() == "/version" {
-                    return Ok(http::Response::new(kube::client::Body::from(version)));
+                if head.uri.path() == "/version" {
+                    return Ok(Response::new(Body::from(version)));
                 }
-                let answer = server.send(request).await?;
-                Ok::<_, kube::Error>(answer)
+                send(&client, head, body).await
             }
         });
-        start.start(kube::Client::new(service, "default"), &self.clock)
-    }
-
-    pub(crate) fn insert(&self, object: Value) -> Value {
-        self.server.insert(object).unwrap()
+        start.start(client, &self.clock)
     }
 
     pub(crate) fn template(&self, name: &str) {
@@ -118,7 +106,7 @@ impl World {
             "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name }, "spec": spec,
             "status": { "phase": "Pending" },
         }));
-        pod["metadata"]["uid"].as_str().unwrap().to_owned()
+        text(&pod["metadata"]["uid"])
     }
 
     pub(crate) fn edit_pod(&self, name: &str, edit: impl FnOnce(&mut Value)) {
@@ -142,8 +130,7 @@ impl World {
     }
 
     pub(crate) fn consumer(&self, pod: &str) -> Value {
-        let uid = self.server.get(&PODS, "default", pod).unwrap()["metadata"]["uid"].clone();
-        json!({ "resource": "pods", "name": pod, "uid": uid })
+        json!({ "resource": "pods", "name": pod, "uid": self.uid_of(&PODS, pod) })
     }
 
     /// As the scheduler: binds the pod.
@@ -169,14 +156,6 @@ impl World {
         self.server.delete(&PODS, "default", pod).unwrap();
     }
 
-    /// Gives the pod a deletionTimestamp; nobody lets it end.
-    pub(crate) fn terminate(&self, pod: &str) {
-        self.edit_pod(pod, |pod| {
-            pod["metadata"]["finalizers"] = json!(["example.com/hold"]);
-        });
-        self.server.delete(&PODS, "default", pod).unwrap();
-    }
-
     pub(crate) fn delete_claim(&self, name: &str) {
         self.server.delete(&RESOURCE_CLAIMS, "default", name).unwrap();
     }
@@ -197,10 +176,8 @@ impl World {
     /// Which claims the pod's status names, by entry.
     pub(crate) fn claims_of(&self, pod: &str) -> BTreeMap<String, String> {
         let pod = self.server.get(&PODS, "default", pod).unwrap();
-        let statuses = pod["status"]["resourceClaimStatuses"].as_array().cloned();
-        let statuses = statuses.unwrap_or_default();
+        let statuses = each(&pod["status"]["resourceClaimStatuses"]);
         statuses
-            .iter()
             .map(|status| (text(&status["name"]), text(&status["resourceClaimName"])))
             .collect()
     }
@@ -213,12 +190,8 @@ impl World {
     /// For whom the claim is reserved, by name.
     pub(crate) fn reserved(&self, claim: &str) -> Vec<String> {
         let claim = self.get_claim(claim).unwrap();
-        let reserved = claim["status"]["reservedFor"].as_array().cloned();
-        reserved
-            .unwrap_or_default()
-            .iter()
-            .map(|consumer| text(&consumer["name"]))
-            .collect()
+        let reserved = each(&claim["status"]["reservedFor"]);
+        reserved.map(|consumer| text(&consumer["name"])).collect()
     }
 
     pub(crate) fn is_allocated(&self, claim: &str) -> bool {
@@ -229,47 +202,19 @@ impl World {
         self.get_claim(claim).unwrap()["metadata"]["finalizers"].is_array()
     }
 
-    pub(crate) async fn pass(&self, seconds: u64) {
-        self.pass_millis(seconds * 1000).await;
+    /// Our requests since `mark` that are no lists, watches, events or leases, and ask for an object.
+    fn asked_since(&self, mark: Mark) -> Requests {
+        let is_asked = |request: &Request| !matches!(&*request.resource, "leases" | "");
+        self.sent_since(mark).only(is_asked)
     }
 
-    pub(crate) async fn pass_millis(&self, millis: u64) {
-        self.clock.sleep(Duration::from_millis(millis)).await;
-    }
-
-    /// Lets everything happen that is due at once.
-    pub(crate) async fn settle(&self) {
-        self.pass_millis(100).await;
-    }
-
-    /// The watches of `resource` lag this far behind.
-    pub(crate) fn lag(&self, resource: &'static str, seconds: u64) {
-        let fault = Fault::WatchLags(Duration::from_secs(seconds));
-        let matches = move |request: &Request| request.resource == resource;
-        self.server.fail_next(usize::MAX, matches, fault);
-    }
-
-    fn ours(&self, since: Mark) -> Requests {
-        let requests = self.server.requests_since(since);
-        requests.only(|request| request.user_agent.starts_with("resourceclaim-controller/"))
-    }
-
-    /// Our requests since `mark` that are no lists, watches, events or leases, as `verb path body`.
+    /// The same as `verb path body`.
     pub(crate) fn requests_since(&self, mark: Mark) -> Vec<String> {
-        self.ours(mark)
-            .only(|request| {
-                !matches!(request.verb, Verb::List | Verb::Watch)
-                    && !matches!(&*request.resource, "events" | "leases" | "")
-            })
-            .lines()
+        self.asked_since(mark).lines()
     }
 
-    /// Verb, resource and code of each of our requests since `mark`, in order, as above.
+    /// Verb, resource and code of each of them, in order.
     pub(crate) fn calls_since(&self, mark: Mark) -> Vec<String> {
-        let ours = self.ours(mark).only(|request| {
-            !matches!(request.verb, Verb::List | Verb::Watch)
-                && !matches!(&*request.resource, "events" | "leases" | "")
-        });
         let line = |request: &Request| {
             let code = request
                 .code
@@ -280,31 +225,7 @@ impl World {
             };
             format!("{} {what} {code}", request.verb)
         };
-        ours.iter().map(line).collect()
-    }
-
-    /// Every write of ours, events included.
-    pub(crate) fn all_writes(&self) -> Vec<String> {
-        let ours = self.server.requests();
-        ours.only(|request| request.user_agent == AGENT).writes().lines()
-    }
-
-    /// Object, type, reason and note of every event, in order of time.
-    pub(crate) fn events(&self) -> Vec<String> {
-        let events = self.server.list(&EVENTS);
-        let mut events: Vec<_> = events
-            .iter()
-            .map(|event| {
-                let object = text(&event["regarding"]["name"]);
-                let [type_, reason, note] = ["type", "reason", "note"].map(|field| text(&event[field]));
-                (
-                    text(&event["eventTime"]),
-                    format!("{object} {type_} {reason} {note}"),
-                )
-            })
-            .collect();
-        events.sort();
-        events.into_iter().map(|(_, line)| line).collect()
+        self.asked_since(mark).iter().map(line).collect()
     }
 
     pub(crate) fn delete_template(&self, name: &str) {
@@ -321,10 +242,7 @@ pub(crate) fn process() -> Start<Config> {
 
 /// Our process with these gates.
 pub(crate) fn gated(gates: &str) -> Start<Config> {
-    process().config(Config {
-        feature_gates: Some(gates.to_owned()),
-        ..Config::default()
-    })
+    process().configured(|config| config.feature_gates = Some(gates.to_owned()))
 }
 
 /// An entry whose claim is made from a template.
@@ -339,8 +257,4 @@ pub(crate) fn own(name: &str, claim: &str) -> Value {
 
 pub(crate) fn request() -> Value {
     json!({ "name": "r", "exactly": { "deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1 } })
-}
-
-pub(crate) fn text(value: &Value) -> String {
-    value.as_str().unwrap_or_default().to_owned()
 }

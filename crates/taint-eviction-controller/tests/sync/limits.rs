@@ -1,11 +1,9 @@
 //! Evictions that wait for the client-side limits.
 
 use controller_core::clock::Clock;
-use harness::Start;
-use taint_eviction_controller::TaintEvictionController;
 use testkit::embedded::{Fault, Request, Verb};
 
-use crate::world::{For, World};
+use crate::world::{For, World, process};
 
 /// When the watch of the nodes tells the controller what has changed, after the API server did it.
 const WATCH_LAG: std::time::Duration = std::time::Duration::from_millis(50);
@@ -16,8 +14,7 @@ fn deletes_a_pod(request: &Request) -> bool {
 
 /// With the limits of the command line, and 600 pods that are to go at once: the permits decide who goes when.
 fn start(world: &World, clock: &Clock) -> harness::Running {
-    let start = Start::of::<TaintEvictionController>().limits(50.0, 100);
-    start.start(world.server.client_as("taint-eviction-controller/test"), clock)
+    process().limits(50.0, 100).start(world.client(), clock)
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,6 @@
 //! Who goes first.
 
-use crate::world::{For, World, configured};
+use crate::world::{For, World, process};
 
 #[tokio::test(start_paused = true)]
 async fn the_earliest_deadline_goes_first() {
@@ -8,7 +8,7 @@ async fn the_earliest_deadline_goes_first() {
     world.pod("third", "n", For::Seconds(12));
     world.pod("first", "m", For::Seconds(10));
     world.pod("second", "n", For::Seconds(11));
-    let start = configured(|config| {
+    let start = process().configured(|config| {
         config.max_concurrent_evictions = 1;
         config.eviction_qps = 0.2;
     });
@@ -26,7 +26,7 @@ async fn the_earliest_deadline_goes_first() {
 async fn evictions_run_side_by_side_up_to_the_limit() {
     let world = World::with_nodes(["n"]);
     world.pods(100, "n", For::No);
-    let _controller = world.start_with(configured(|config| config.max_concurrent_evictions = 10));
+    let _controller = world.start_with(process().configured(|config| config.max_concurrent_evictions = 10));
     world.pass(10).await;
     world.server.fail_next(
         usize::MAX,
@@ -45,7 +45,7 @@ async fn evictions_run_side_by_side_up_to_the_limit() {
 async fn evictions_are_paced() {
     let world = World::with_nodes(["n"]);
     world.pods(100, "n", For::No);
-    let _controller = world.start_with(configured(|config| config.eviction_qps = 2.0));
+    let _controller = world.start_with(process().configured(|config| config.eviction_qps = 2.0));
     world.pass(10).await;
     world.taint("n");
     world.pass_millis(10_100).await;

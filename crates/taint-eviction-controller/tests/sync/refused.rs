@@ -34,7 +34,7 @@ async fn refused_deletes_are_retried_until_they_pass() {
     assert_eq!(world.alive(), 0);
     assert_eq!(controller.metric(OVERDUE), 0);
     // Two of each pod: that it goes, and that it does not.
-    let events = world.events("n-0007");
+    let events = world.events_of("n-0007");
     assert_eq!(events.len(), 2, "{events:?}");
     assert_eq!(world.repeated_events(), 0);
     assert_eq!(

@@ -142,7 +142,7 @@ async fn a_pod_that_is_being_deleted_is_not_touched() {
     world.taint("n");
     world.pass(1000).await;
     assert_eq!(world.requests_since(mark), Vec::<String>::new());
-    assert_eq!(world.events("p"), Vec::<String>::new());
+    assert_eq!(world.events_of("p"), Vec::<String>::new());
 }
 
 #[tokio::test(start_paused = true)]

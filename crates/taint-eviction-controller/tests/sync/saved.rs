@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use testkit::embedded::{Fault, Verb};
 
-use crate::world::{For, World, configured};
+use crate::world::{For, World, process};
 
 #[tokio::test(start_paused = true)]
 async fn a_taint_that_is_removed_in_time_saves_the_pod() {
@@ -33,7 +33,7 @@ async fn a_taint_that_is_removed_in_time_saves_the_pod() {
 async fn a_taint_that_is_removed_saves_the_pods_that_are_queued() {
     let world = World::with_nodes(["n"]);
     world.pods(100, "n", For::No);
-    let _controller = world.start_with(configured(|config| config.eviction_qps = 10.0));
+    let _controller = world.start_with(process().configured(|config| config.eviction_qps = 10.0));
     world.pass(10).await;
     world.taint("n");
     world.pass(2).await;
@@ -120,20 +120,20 @@ async fn events_tell_who_was_to_go_and_who_stays() {
     world.untaint("n");
     world.pass(10).await;
     assert_eq!(
-        world.events("goes"),
+        world.events_of("goes"),
         [
             "Normal TaintManagerEviction Marking for deletion Pod default/goes: taint k=v:NoExecute of node n, \
           deadline 2026-01-01T00:00:15Z"
         ]
     );
     assert_eq!(
-        world.events("stays"),
+        world.events_of("stays"),
         [
             "Normal TaintManagerEviction Cancelling deletion of Pod default/stays: taint k=v:NoExecute of node n, \
           deadline 2026-01-01T00:01:00Z"
         ]
     );
-    assert_eq!(world.events("was-never-to-go"), Vec::<String>::new());
+    assert_eq!(world.events_of("was-never-to-go"), Vec::<String>::new());
     let events = world.server.list(&testkit::embedded::EVENTS);
     assert!(
         events.iter().any(|event| event["regarding"]["uid"] == uid),
@@ -159,5 +159,5 @@ async fn no_event_says_that_a_pod_is_spared_which_its_user_deletes() {
         controller.metric("taint_eviction_controller_cancelled_evictions_total"),
         0
     );
-    assert_eq!(world.events("p"), Vec::<String>::new());
+    assert_eq!(world.events_of("p"), Vec::<String>::new());
 }

@@ -2,7 +2,7 @@
 
 use rstest::rstest;
 
-use crate::world::{For, World, configured, process};
+use crate::world::{For, World, process};
 
 #[tokio::test(start_paused = true)]
 async fn a_restart_keeps_the_deadline() {
@@ -89,7 +89,7 @@ async fn a_standby_evicts_nobody_and_knows_when_it_saw_the_taint_first() {
 async fn a_dry_run_writes_nothing_at_all() {
     let world = World::with_nodes(["n"]);
     world.pods(3, "n", For::Seconds(10));
-    let controller = world.start_with(configured(|config| config.common.dry_run = true));
+    let controller = world.start_with(process().configured(|config| config.common.dry_run = true));
     world.taint("n");
     world.pass(600).await;
     assert_eq!(world.all_writes(), Vec::<String>::new());

@@ -2,7 +2,7 @@
 
 use testkit::embedded::{JOBS, Verb};
 
-use crate::world::World;
+use crate::world::{World, process};
 
 #[tokio::test(start_paused = true)]
 async fn a_job_is_deleted_when_its_ttl_has_passed_and_no_sooner() {
@@ -147,11 +147,8 @@ async fn a_deletion_is_told_in_an_event_with_its_finish_and_lag() {
     world.pass(20).await;
     assert_eq!(
         world.events(),
-        [(
-            "TTLExpired".to_owned(),
-            "finished at 2026-01-01T00:00:00Z, expired at 2026-01-01T00:00:10Z, deleted 0.000 s later"
-                .to_owned()
-        )]
+        ["job Normal TTLExpired \
+          finished at 2026-01-01T00:00:00Z, expired at 2026-01-01T00:00:10Z, deleted 0.000 s later"]
     );
 }
 
@@ -167,7 +164,11 @@ async fn a_finish_without_a_time_gets_one_warning_and_no_retries() {
     world.set_ttl("job", 5);
     world.pass(3600).await;
     assert!(world.lives("job"));
-    let reasons: Vec<String> = world.events().into_iter().map(|(reason, _)| reason).collect();
+    let events = world.events();
+    let reasons: Vec<_> = events
+        .iter()
+        .filter_map(|event| event.split(' ').nth(2))
+        .collect();
     assert_eq!(reasons, ["FinishTimeUnknown"]);
     assert_eq!(controller.metric("workqueue_retries_total"), 0);
     world.finish("job", 0);
@@ -181,9 +182,7 @@ async fn ten_thousand_pending_jobs_go_each_at_its_time() {
     for number in 0..10_000 {
         world.finished_job(&format!("job-{number}"), 100 + number % 100, 0);
     }
-    let limits =
-        harness::Start::of::<ttl_after_finished_controller::TtlAfterFinishedController>().limits(0.0, 0);
-    let controller = world.start_with(limits);
+    let controller = world.start_with(process().limits(0.0, 0));
     world.pass(99).await;
     assert_eq!(
         controller.metric("ttl_after_finished_controller_jobs_pending"),

@@ -1,10 +1,8 @@
 //! What `/metrics` shows.
 
-use harness::Start;
 use testkit::embedded::{Fault, Verb};
-use ttl_after_finished_controller::TtlAfterFinishedController;
 
-use crate::world::World;
+use crate::world::{World, process};
 
 #[tokio::test(start_paused = true)]
 async fn the_metrics() {
@@ -15,8 +13,7 @@ async fn the_metrics() {
     world
         .server
         .fail_next(1, |request| request.verb == Verb::Delete, fault);
-    let start = Start::of::<TtlAfterFinishedController>().elected_as("us");
-    let controller = world.start_with(start);
+    let controller = world.start_with(process().elected_as("us"));
     world.pass(20).await;
     insta::assert_snapshot!(controller.families());
     assert_eq!(

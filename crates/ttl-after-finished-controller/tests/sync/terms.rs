@@ -1,10 +1,6 @@
 //! Standbys, changes of leader, restarts, dry run.
 
-use harness::Start;
-use ttl_after_finished_controller::TtlAfterFinishedController;
-use ttl_after_finished_controller::config::Config;
-
-use crate::world::World;
+use crate::world::{World, process};
 
 #[tokio::test(start_paused = true)]
 async fn a_restart_keeps_the_time() {
@@ -25,10 +21,9 @@ async fn only_the_leader_deletes_and_its_successor_goes_on() {
     let world = World::new();
     world.finished_job("early", 60, 0);
     world.finished_job("late", 120, 0);
-    let elected = |identity: &str| Start::of::<TtlAfterFinishedController>().elected_as(identity);
-    let first = world.start_with(elected("first"));
+    let first = world.start_with(process().elected_as("first"));
     world.pass(10).await;
-    let second = world.start_with(elected("second"));
+    let second = world.start_with(process().elected_as("second"));
     world.pass(60).await;
     assert!(!world.lives("early"));
     assert_eq!(second.metric("ttl_after_finished_controller_jobs_pending"), 0);
@@ -47,9 +42,7 @@ async fn a_dry_run_writes_nothing_at_all() {
     world.edit("undated", |job| {
         job["status"]["conditions"] = serde_json::json!([{ "type": "Failed", "status": "True" }]);
     });
-    let mut config = Config::default();
-    config.common.dry_run = true;
-    let controller = world.start_with(Start::of::<TtlAfterFinishedController>().config(config));
+    let controller = world.start_with(process().configured(|config| config.common.dry_run = true));
     world.pass(600).await;
     assert!(world.lives("job"));
     assert_eq!(world.all_writes(), Vec::<String>::new());

@@ -1,6 +1,8 @@
 //! Which requests are made, and no others.
 
-use testkit::embedded::Verb;
+use std::time::Duration;
+
+use testkit::embedded::{Fault, Verb};
 
 use crate::world::{World, writes_of};
 
@@ -115,7 +117,7 @@ async fn a_node_deleted_before_its_write_is_done() {
     let controller = world.start();
     world.pass(10).await;
     // The patch is on its way when the node goes.
-    world.delay_next_write(std::time::Duration::from_secs(5));
+    world.fail_writes(1, Fault::Delay(Duration::from_secs(5)));
     world.annotate(1, "7");
     world.pass(1).await;
     world.delete([1]);

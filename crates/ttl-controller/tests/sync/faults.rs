@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use testkit::embedded::Verb;
+use testkit::embedded::{Fault, Verb};
 
-use crate::world::{World, writes_of};
+use crate::world::{World, process, writes_of};
 
 #[tokio::test(start_paused = true)]
 async fn an_outage_of_a_minute_in_a_roll_out_loses_nothing_and_writes_nothing_twice() {
     let world = World::with_nodes(101, None);
-    let _controller = world.start_slow();
+    // So that a roll-out takes its time.
+    let _controller = world.start_with(process().limits(10.0, 1));
     world.until_writes(20).await;
     world.server.down();
     world.pass(60).await;
@@ -79,7 +80,15 @@ async fn a_429_is_waited_out_as_long_as_it_says() {
     let world = World::with_nodes(3, Some("0"));
     let _controller = world.start();
     world.pass(10).await;
-    world.throttle_next_writes(1, 20);
+    let retry_after = Duration::from_secs(20);
+    let status = Fault::Status {
+        code: 429,
+        reason: "TooManyRequests".into(),
+        retry_after: Some(retry_after),
+    };
+    world.fail_writes(1, status);
+    // As API Priority and Fairness answers it.
+    world.fail_writes(1, Fault::Throttled { retry_after });
     world.annotate(1, "7");
     let start = world.clock.instant();
     world.until_writes(3).await;
@@ -95,7 +104,7 @@ async fn a_429_is_waited_out_as_long_as_it_says() {
 #[tokio::test(start_paused = true)]
 async fn a_5xx_is_retried_and_nothing_is_forgotten() {
     let world = World::with_nodes(50, None);
-    world.refuse_next_writes(120, 500);
+    world.fail_writes(120, Fault::status(500, "InternalError"));
     let _controller = world.start();
     world.pass(3600).await;
     assert_eq!(world.carried(), [("0".to_owned(), 50)].into());
@@ -107,7 +116,7 @@ async fn a_write_whose_answer_is_lost_is_read_before_it_is_repeated() {
     let world = World::with_nodes(3, Some("0"));
     let _controller = world.start();
     world.pass(10).await;
-    world.lose_the_answer_of_the_next_write();
+    world.fail_writes(1, Fault::DropAfterEffect);
     world.annotate(1, "7");
     world.pass(600).await;
     assert_eq!(world.carried(), [("0".to_owned(), 3)].into());
@@ -119,7 +128,7 @@ async fn a_write_that_never_arrived_is_made_again() {
     let world = World::with_nodes(3, Some("0"));
     let _controller = world.start();
     world.pass(10).await;
-    world.lose_the_next_write();
+    world.fail_writes(1, Fault::DropBefore);
     world.annotate(1, "7");
     world.pass(600).await;
     assert_eq!(world.carried(), [("0".to_owned(), 3)].into());
@@ -144,7 +153,7 @@ async fn a_rival_gets_three_writes_and_then_ever_longer_peace() {
     }
     // Three at once, then 1, 2, 4, 8, … minutes apart.
     assert_eq!(per_ten_minutes, [6, 1, 0, 1, 0, 0]);
-    assert_eq!(world.events(), 1);
+    assert_eq!(world.events().len(), 1);
     assert!(
         world
             .writes()

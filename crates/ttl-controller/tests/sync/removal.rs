@@ -1,12 +1,14 @@
 //! `--remove`.
 
-use crate::world::World;
+use testkit::embedded::Fault;
+
+use crate::world::{World, removal};
 
 #[tokio::test(start_paused = true)]
 async fn removal_takes_the_annotation_off_every_node_and_ends() {
     let world = World::with_nodes(700, Some("30"));
     world.annotate(1, "soon");
-    let mut removal = world.start_removal();
+    let mut removal = world.start_with(removal());
     removal.ended().await.unwrap();
     assert_eq!(world.carried(), [("none".to_owned(), 700)].into());
     assert_eq!(world.writes().len(), 700);
@@ -19,15 +21,15 @@ async fn removal_takes_the_annotation_off_every_node_and_ends() {
 #[tokio::test(start_paused = true)]
 async fn removal_where_there_is_nothing_writes_nothing() {
     let world = World::with_nodes(3, None);
-    world.start_removal().ended().await.unwrap();
+    world.start_with(removal()).ended().await.unwrap();
     assert_eq!(world.writes(), Vec::<String>::new());
 }
 
 #[tokio::test(start_paused = true)]
 async fn removal_goes_on_after_failures() {
     let world = World::with_nodes(30, Some("0"));
-    world.refuse_next_writes(40, 503);
-    world.start_removal().ended().await.unwrap();
+    world.fail_writes(40, Fault::status(503, "InternalError"));
+    world.start_with(removal()).ended().await.unwrap();
     assert_eq!(world.carried(), [("none".to_owned(), 30)].into());
 }
 
@@ -47,7 +49,8 @@ async fn removal_gives_up_when_another_writer_puts_it_back() {
 #[tokio::test(start_paused = true)]
 async fn a_dry_removal_writes_nothing() {
     let world = World::with_nodes(3, Some("0"));
-    world.start_dry_removal().ended().await.unwrap();
+    let dry = removal().configured(|config| config.common.dry_run = true);
+    world.start_with(dry).ended().await.unwrap();
     assert_eq!(world.all_writes(), Vec::<String>::new());
     assert_eq!(world.carried(), [("0".to_owned(), 3)].into());
 }

@@ -1,12 +1,16 @@
 //! Standbys, changes of leader, dry run.
 
-use crate::world::{World, writes_of};
+use std::time::Duration;
+
+use testkit::embedded::Fault;
+
+use crate::world::{World, process, writes_of};
 
 #[tokio::test(start_paused = true)]
 async fn a_standby_writes_nothing_until_it_leads() {
     let world = World::with_nodes(3, None);
     world.lease_held_by("somebody-else");
-    let standby = world.start_with_election("us");
+    let standby = world.start_with(process().elected_as("us"));
     world.pass(10).await;
     assert_eq!(world.writes(), Vec::<String>::new());
     assert_eq!(standby.metric("informer_objects"), 3);
@@ -18,7 +22,7 @@ async fn a_standby_writes_nothing_until_it_leads() {
 #[tokio::test(start_paused = true)]
 async fn a_change_of_leader_inside_the_overlap_writes_nothing() {
     let world = World::with_nodes(120, None);
-    let first = world.start_with_election("first");
+    let first = world.start_with(process().elected_as("first"));
     world.pass(20).await;
     world.delete(95..120);
     world.pass(20).await;
@@ -26,7 +30,7 @@ async fn a_change_of_leader_inside_the_overlap_writes_nothing() {
     let written = world.writes().len();
 
     // Started at 95 nodes: its own count alone would say step 0.
-    let _second = world.start_with_election("second");
+    let _second = world.start_with(process().elected_as("second"));
     world.pass(20).await;
     first.stop().await;
     world.pass(60).await;
@@ -37,7 +41,7 @@ async fn a_change_of_leader_inside_the_overlap_writes_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_stolen_lease_stops_the_writes_of_a_roll_out() {
     let world = World::with_nodes(1000, None);
-    let _controller = world.start_with_election("us");
+    let _controller = world.start_with(process().elected_as("us"));
     world.until_writes(150).await;
     world.steal_lease("thief");
     world.pass(10).await;
@@ -51,7 +55,7 @@ async fn a_stolen_lease_stops_the_writes_of_a_roll_out() {
 #[tokio::test(start_paused = true)]
 async fn a_dry_run_writes_nothing_at_all() {
     let world = World::with_nodes(120, None);
-    let controller = world.start_dry();
+    let controller = world.start_with(process().configured(|config| config.common.dry_run = true));
     world.pass(600).await;
     world.annotate(1, "soon");
     world.pass(600).await;
@@ -64,7 +68,7 @@ async fn a_stopped_controller_finishes_the_write_under_way() {
     let world = World::with_nodes(3, Some("0"));
     let controller = world.start();
     world.pass(10).await;
-    world.delay_next_write(std::time::Duration::from_secs(5));
+    world.fail_writes(1, Fault::Delay(Duration::from_secs(5)));
     world.annotate(1, "7");
     world.pass(1).await;
     controller.stop().await;

@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use harness::world::{each, text};
 use serde_json::Value;
+
+use crate::budget::Numbers;
 
 /// What there is, as somebody sees it.
 #[derive(Clone, Debug, Default)]
@@ -40,23 +43,13 @@ pub(super) struct Owner {
 /// What a read of a `/scale` says: uid and replicas, or that there is no such object.
 pub(super) type Answer = Option<(String, i64)>;
 
-/// The numbers of a status.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Numbers {
-    pub(super) allowed: i64,
-    pub(super) current: i64,
-    pub(super) desired: i64,
-    pub(super) expected: i64,
-}
-
 /// What one controller adds to the expected pods: so many, by the uid of whom they are counted for, or nothing.
 type Share = Option<(String, i64)>;
 
 impl Pod {
     pub(super) fn of(pod: &Value) -> Self {
         let metadata = &pod["metadata"];
-        let conditions = pod["status"]["conditions"].as_array();
-        let mut conditions = conditions.into_iter().flatten();
+        let mut conditions = each(&pod["status"]["conditions"]);
         Self {
             uid: text(&metadata["uid"]),
             labels: serde_json::from_value(metadata["labels"].clone()).unwrap_or_default(),
@@ -83,11 +76,8 @@ impl Workload {
 
 impl Owner {
     fn of(object: &Value) -> Option<Self> {
-        let owners = object["metadata"]["ownerReferences"].as_array();
-        let owner = owners
-            .into_iter()
-            .flatten()
-            .find(|owner| owner["controller"] == true)?;
+        let mut owners = each(&object["metadata"]["ownerReferences"]);
+        let owner = owners.find(|owner| owner["controller"] == true)?;
         Some(Self {
             kind: text(&owner["kind"]),
             name: text(&owner["name"]),
@@ -261,12 +251,11 @@ pub(super) fn matches(selector: &Value, labels: &BTreeMap<String, String>) -> bo
         return false;
     }
     let pairs = selector["matchLabels"].as_object();
-    let expressions = selector["matchExpressions"].as_array();
+    let mut expressions = each(&selector["matchExpressions"]);
     let has_pair = |(key, value): (&String, &Value)| labels.get(key).is_some_and(|held| value == held);
     let meets = |expression: &Value| {
         let held = labels.get(expression["key"].as_str().unwrap_or_default());
-        let values = expression["values"].as_array();
-        let listed = held.is_some_and(|held| values.into_iter().flatten().any(|value| value == held));
+        let listed = held.is_some_and(|held| each(&expression["values"]).any(|value| value == held));
         match expression["operator"].as_str() {
             Some("In") => listed,
             Some("NotIn") => !listed,
@@ -275,9 +264,5 @@ pub(super) fn matches(selector: &Value, labels: &BTreeMap<String, String>) -> bo
             _ => false,
         }
     };
-    pairs.into_iter().flatten().all(has_pair) && expressions.into_iter().flatten().all(meets)
-}
-
-pub(super) fn text(value: &Value) -> String {
-    value.as_str().unwrap_or_default().to_owned()
+    pairs.into_iter().flatten().all(has_pair) && expressions.all(meets)
 }

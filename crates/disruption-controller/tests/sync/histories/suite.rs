@@ -7,6 +7,7 @@ use std::time::Duration;
 use controller_core::clock::Clock;
 use disruption_controller::DisruptionController;
 use disruption_controller::config::Config;
+use harness::world::{each, stays, text};
 use harness::{Run, Start};
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -16,10 +17,11 @@ use testkit::embedded::{
 };
 use testkit::history::{At, Draw, Life, State, Suite};
 
-use super::ledger::{Answer, Numbers, Owner, Pod, Sight, Workload, approved, text};
+use super::ledger::{Answer, Owner, Pod, Sight, Workload, approved};
 use super::steps::{self, Action, WORKLOADS};
 use super::tap::{Notes, tapped};
 use super::world::{self, World};
+use crate::budget::{Numbers, condition_of};
 
 /// How long a pod that somebody wanted to go may stay (DIS-15).
 const STALE_AFTER: Duration = Duration::from_mins(2);
@@ -111,10 +113,8 @@ impl Suite for Budgets {
         for pdb in server.list(&POD_DISRUPTION_BUDGETS) {
             says_it_all(&sight, &pdb).map_err(|why| format!("{}: {why}", pdb["metadata"]["name"]))?;
         }
-        let wanted = server.list(&PODS).into_iter().find(|pod| {
-            let is_left_alone = pod["metadata"].get("deletionTimestamp").is_none();
-            is_left_alone && wanted_since(pod).is_some()
-        });
+        let mut pods = server.list(&PODS).into_iter();
+        let wanted = pods.find(|pod| stays(Some(pod)) && wanted_since(pod).is_some());
         match wanted {
             Some(pod) => Err(format!("{} is still a DisruptionTarget", pod["metadata"]["name"])),
             None => Ok(()),
@@ -125,10 +125,10 @@ impl Suite for Budgets {
         let budgets = server.list(&POD_DISRUPTION_BUDGETS).into_iter();
         budgets
             .map(|pdb| {
-                let condition = condition(&pdb);
+                let condition = condition_of(&pdb["status"]);
                 let says = ["status", "reason", "message"].map(|field| text(&condition[field]));
                 // The other numbers of one that cannot be computed are those of some time before.
-                let numbers = (says[1] != "SyncFailed").then(|| written(&pdb));
+                let numbers = (says[1] != "SyncFailed").then(|| Numbers::of(&pdb["status"]));
                 let told = format!("{numbers:?} {}", says.join(" "));
                 (text(&pdb["metadata"]["name"]), told)
             })
@@ -173,7 +173,7 @@ fn permits_reset(server: &Server, request: &Request) -> Result<(), String> {
 
 /// Since when somebody wants the pod to go.
 fn wanted_since(pod: &Value) -> Option<Timestamp> {
-    let mut conditions = pod["status"]["conditions"].as_array()?.iter();
+    let mut conditions = each(&pod["status"]["conditions"]);
     let target = conditions.find(|condition| condition["type"] == "DisruptionTarget")?;
     let since = target["lastTransitionTime"].as_str()?.parse().unwrap();
     (target["status"] == "True").then_some(since)
@@ -207,7 +207,7 @@ fn says_it_all(sight: &Sight, pdb: &Value) -> Result<(), String> {
         return Err("there is one truth alone".to_owned());
     };
     let status = &pdb["status"];
-    let condition = condition(pdb);
+    let condition = condition_of(&pdb["status"]);
     // One that cannot be computed keeps what it remembers.
     if numbers.is_some() && approved(pdb).next().is_some() {
         return Err(format!(
@@ -227,7 +227,7 @@ fn says_it_all(sight: &Sight, pdb: &Value) -> Result<(), String> {
     if condition["reason"] != reason || condition["status"] != boolean(reason == "SufficientPods") {
         return Err(format!("it should say {reason}: {condition}"));
     }
-    let written = written(pdb);
+    let written = Numbers::of(&pdb["status"]);
     match numbers {
         Some(numbers) if written != numbers => Err(format!("it should be {numbers:?}, and is {written:?}")),
         None if written.allowed != 0 => Err(format!("it should allow nothing: {written:?}")),
@@ -247,23 +247,6 @@ fn message(sight: &Sight, pdb: &Value) -> String {
             format!("found no controllers for pod {first:?} and {} more", others.len())
         }
     }
-}
-
-fn written(pdb: &Value) -> Numbers {
-    let number = |field: &str| pdb["status"][field].as_i64().unwrap_or_default();
-    Numbers {
-        allowed: number("disruptionsAllowed"),
-        current: number("currentHealthy"),
-        desired: number("desiredHealthy"),
-        expected: number("expectedPods"),
-    }
-}
-
-fn condition(pdb: &Value) -> Value {
-    let conditions = pdb["status"]["conditions"].as_array();
-    let mut conditions = conditions.into_iter().flatten();
-    let ours = conditions.find(|condition| condition["type"] == "DisruptionAllowed");
-    ours.cloned().unwrap_or_default()
 }
 
 const fn boolean(truth: bool) -> &'static str {

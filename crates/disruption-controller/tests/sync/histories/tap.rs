@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controller_core::clock::Clock;
+use harness::world::text;
 use http::{Method, Request, Response};
 use http_body_util::BodyExt;
 use jiff::Timestamp;
@@ -15,7 +16,8 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::ledger::{Answer, Numbers, Owner, Pod, Sight, Workload, approved, text};
+use super::ledger::{Answer, Owner, Pod, Sight, Workload, approved};
+use crate::budget::Numbers;
 
 /// How long an answer about a `/scale` may be used: two seconds, those that the slowest read beside it may take, and
 /// some room.

@@ -3,23 +3,22 @@
 
 use std::collections::BTreeMap;
 
+use harness::sim::START;
+use harness::world::{owner, remove, stays, terminate, text};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::EvictParams;
 use serde_json::{Value, json};
 use testkit::embedded::{
-    CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, POD_DISRUPTION_BUDGETS, PODS, REPLICA_SETS,
-    REPLICATION_CONTROLLERS, Resource, STATEFUL_SETS, Server,
+    DEPLOYMENTS, POD_DISRUPTION_BUDGETS, PODS, REPLICA_SETS, REPLICATION_CONTROLLERS, Resource,
+    STATEFUL_SETS, Server,
 };
 use tokio::task::JoinSet;
 
-use super::ledger::{matches, text};
+use super::ledger::matches;
 use super::steps::{Action, Amount, Labels, Made, WORKLOADS};
-use crate::world::{WIDGETS, owner};
-
-/// The wall clock at the start of every history: 2026-01-01T00:00:00Z.
-const START: Timestamp = Timestamp::constant(1_767_225_600, 0);
+use crate::world::{WIDGETS, widgets};
 
 /// What the steps asked for.
 #[derive(Default)]
@@ -50,7 +49,7 @@ impl World {
     /// Takes one step. What it is about may be gone: that an object is missing is no failure.
     pub(super) fn take(&mut self, server: &Server, action: &Action) {
         match action {
-            Action::DefineWidgets => drop(server.insert(definition())),
+            Action::DefineWidgets => drop(server.insert(widgets(true))),
             Action::Workload { workload, replicas } => self.make_workload(server, *workload, *replicas),
             Action::Scale { workload, replicas } => {
                 let scale = |object: &mut Value| object["spec"]["replicas"] = json!(replicas);
@@ -81,7 +80,7 @@ impl World {
             }
             Action::DeletePod(pod) => {
                 self.pods.remove(&pod_name(*pod));
-                delete_pod(server, &pod_name(*pod));
+                remove(server, &PODS, &pod_name(*pod));
             }
             Action::Budget {
                 budget,
@@ -156,8 +155,7 @@ impl World {
         for name in names {
             let wanted = &self.pods[&name];
             let is_there = server.get(&PODS, "default", &name).is_some_and(|pod| {
-                let terminating = pod["metadata"].get("deletionTimestamp").is_some();
-                pod["metadata"]["uid"] == wanted.uid && terminating == wanted.terminating
+                pod["metadata"]["uid"] == wanted.uid && stays(Some(&pod)) != wanted.terminating
             });
             if !is_there {
                 self.bring(server, &name);
@@ -169,7 +167,7 @@ impl World {
         let Some(wanted) = self.pods.get_mut(name) else {
             return;
         };
-        delete_pod(server, name);
+        remove(server, &PODS, name);
         let made = &wanted.made;
         let mut pod = json!({
             "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name, "labels": labels(made.labels) },
@@ -235,21 +233,6 @@ fn ready(ready: bool) -> Value {
     json!({ "type": "Ready", "status": if ready { "True" } else { "False" } })
 }
 
-/// Nothing ends its deletion.
-fn terminate(server: &Server, name: &str) {
-    let _ = server.edit(&PODS, "default", name, |pod| {
-        pod["metadata"]["finalizers"] = json!(["example.com/hold"]);
-    });
-    let _ = server.delete(&PODS, "default", name);
-}
-
-fn delete_pod(server: &Server, name: &str) {
-    let _ = server.edit(&PODS, "default", name, |pod| {
-        pod["metadata"]["finalizers"] = Value::Null;
-    });
-    let _ = server.delete(&PODS, "default", name);
-}
-
 fn make_budget(server: &Server, name: &str, amount: &Amount, selector: &Value) {
     let _ = server.delete(&POD_DISRUPTION_BUDGETS, "default", name);
     let mut pdb = json!({
@@ -275,7 +258,7 @@ fn approve(server: &Server, name: &str) {
     let has = serde_json::from_value(pod["metadata"]["labels"].clone()).unwrap();
     let mut budgets = server.list(&POD_DISRUPTION_BUDGETS);
     budgets.retain(|pdb| matches(&pdb["spec"]["selector"], &has));
-    let ([pdb], false) = (&*budgets, pod["metadata"].get("deletionTimestamp").is_some()) else {
+    let ([pdb], true) = (&*budgets, stays(Some(&pod))) else {
         return;
     };
     let allowed = pdb["status"]["disruptionsAllowed"].as_i64().unwrap_or_default();
@@ -306,22 +289,4 @@ fn approve(server: &Server, name: &str) {
         conditions.push(target);
     };
     server.edit(&PODS, "default", name, mark).unwrap();
-}
-
-fn definition() -> Value {
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": CUSTOM_RESOURCE_DEFINITIONS.kind,
-        "metadata": { "name": "widgets.example.com" },
-        "spec": {
-            "group": "example.com", "scope": "Namespaced",
-            "names": { "plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList" },
-            "versions": [{
-                "name": "v1", "served": true, "storage": true,
-                "subresources": { "status": {}, "scale": {
-                    "specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas",
-                } },
-                "schema": { "openAPIV3Schema": { "type": "object", "x-kubernetes-preserve-unknown-fields": true } },
-            }],
-        },
-    })
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use harness::world::{each, text};
 use serde_json::Value;
 use testkit::embedded::{PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Server};
 
@@ -324,12 +325,4 @@ impl Ledger {
             .map(|(_, since)| now.saturating_sub(*since));
         claim.deleting || unchanged.is_some_and(|unchanged| unchanged >= IDLE_FINALIZER_AGE)
     }
-}
-
-pub(super) fn each(list: &Value) -> impl Iterator<Item = &Value> {
-    list.as_array().into_iter().flatten()
-}
-
-pub(super) fn text(value: &Value) -> String {
-    value.as_str().unwrap_or_default().to_owned()
 }

@@ -12,6 +12,7 @@ use controller_core::runtime::App;
 use futures::FutureExt;
 use harness::Run;
 use harness::sabotage::{Answer, between, edited, found, never_refused, refusal, send};
+use harness::world::{each, text};
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
@@ -22,7 +23,6 @@ use resourceclaim_controller::config::Config;
 use resourceclaim_controller::view::{ClaimSource, Entry, PodView, PodWire};
 use serde_json::{Value, json};
 
-use super::ledger::{each, text};
 use super::suite::Claims;
 
 /// The characters after the base of a claim's name.

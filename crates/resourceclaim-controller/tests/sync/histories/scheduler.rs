@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use harness::world::text;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use testkit::embedded::{PODS, RESOURCE_CLAIMS, Server};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::ledger::{Claim, Ledger, Pod, text};
+use super::ledger::{Claim, Ledger, Pod};
 use super::steps::Pace;
 use crate::world::{FINALIZER, request};
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use harness::world::{each, text};
 use harness::{Run, Start};
 use parking_lot::Mutex;
 use resourceclaim_controller::ResourceClaimController;
@@ -12,7 +13,7 @@ use serde_json::Value;
 use testkit::embedded::{PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Request, Resource, Server, Verb};
 use testkit::history::{At, Draw, History, Life, State, Suite};
 
-use super::ledger::{Claim, Ledger, Pod, Sight, each, text};
+use super::ledger::{Claim, Ledger, Pod, Sight};
 use super::steps::{self, Action};
 use super::world::{self, World};
 

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use harness::world::{remove, terminate, text};
 use parking_lot::Mutex;
 use resourceclaim_controller::decide::claim_name;
 use serde_json::{Value, json};
@@ -11,7 +12,7 @@ use testkit::embedded::{PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Server}
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::ledger::{Ledger, Pod, Sight, text};
+use super::ledger::{Ledger, Pod, Sight};
 use super::scheduler::Scheduler;
 use super::steps::{Action, Made, SHARED, Source, TEMPLATES};
 use crate::world::request;
@@ -40,14 +41,14 @@ impl World {
                 let _ = server.delete(&RESOURCE_CLAIMS, "default", &shared_name(*shared));
             }
             Action::Pod { pod, made } => {
-                remove(server, &pod_name(*pod));
+                remove(server, &PODS, &pod_name(*pod));
                 make_pod(server, &pod_name(*pod), made);
             }
             Action::Schedule { pod, pace } => self.scheduler.wants(server, ledger, &pod_name(*pod), *pace),
             Action::SchedulerDies => self.scheduler.dies(server, ledger),
             Action::Finish(pod) => finish(server, &pod_name(*pod), None),
             Action::Delete { pod, grace } => self.delete(server, &pod_name(*pod), *grace),
-            Action::ForceDelete(pod) => remove(server, &pod_name(*pod)),
+            Action::ForceDelete(pod) => remove(server, &PODS, &pod_name(*pod)),
             Action::DeleteClaim { pod, entry } => delete_claim(server, &pod_name(*pod), *entry),
             Action::CollectGarbage => collect_garbage(server),
         }
@@ -68,16 +69,14 @@ impl World {
         let Some(pod) = pod(server, name).filter(|pod| !pod.deleting) else {
             return;
         };
-        let hold = |pod: &mut Value| pod["metadata"]["finalizers"] = json!(["example.com/hold"]);
-        server.edit(&PODS, "default", name, hold).unwrap();
-        server.delete(&PODS, "default", name).unwrap();
+        terminate(server, name);
         let server = server.clone();
         self.ends.spawn(async move {
             sleep(grace).await;
             finish(&server, &pod.name, Some(&pod.uid));
             sleep(KUBELET_PAUSE).await;
             if self::pod(&server, &pod.name).is_some_and(|left| left.uid == pod.uid) {
-                remove(&server, &pod.name);
+                remove(&server, &PODS, &pod.name);
             }
         });
     }
@@ -180,14 +179,6 @@ fn finish(server: &Server, name: &str, uid: Option<&str>) {
         let end = |pod: &mut Value| pod["status"]["phase"] = json!("Succeeded");
         server.edit(&PODS, "default", name, end).unwrap();
     }
-}
-
-/// The pod is gone at once.
-fn remove(server: &Server, name: &str) {
-    let _ = server.edit(&PODS, "default", name, |pod| {
-        pod["metadata"]["finalizers"] = Value::Null;
-    });
-    let _ = server.delete(&PODS, "default", name);
 }
 
 fn delete_claim(server: &Server, name: &str, entry: usize) {

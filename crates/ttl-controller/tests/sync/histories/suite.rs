@@ -12,7 +12,7 @@ use testkit::history::{At, Draw, History, Life, State, Suite};
 use ttl_controller::TtlController;
 use ttl_controller::config::Config;
 
-use crate::world::{TTL, name};
+use crate::world::{TTL, carried_by, name, node};
 
 /// The counts at which both of the first two steps may stand.
 const OVERLAP: Range<usize> = 90..101;
@@ -107,7 +107,7 @@ impl Suite for Nodes {
     }
 
     fn settled(&self, server: &Server, actions: &[At<Action>]) -> Result<(), String> {
-        let carried = carried(server);
+        let carried = carried_by(server);
         let may_carry = may_carry(carried.len(), actions);
         let first = carried.values().next().cloned().unwrap_or_default();
         for (node, ttl) in &carried {
@@ -123,7 +123,7 @@ impl Suite for Nodes {
 
     /// Inside the overlap the step depends on what was seen, and when; `settled` says what is certain then.
     fn state(&self, server: &Server) -> State {
-        let mut state = carried(server);
+        let mut state = carried_by(server);
         if OVERLAP.contains(&state.len()) {
             for ttl in state
                 .values_mut()
@@ -209,27 +209,9 @@ fn may_carry(count: usize, actions: &[At<Action>]) -> &'static [&'static str] {
     }
 }
 
-/// What each node carries.
-fn carried(server: &Server) -> State {
-    let nodes = server.list(&NODES).into_iter();
-    let pairs = nodes.map(|node| {
-        let text = |value: &serde_json::Value| value.as_str().unwrap_or("none").to_owned();
-        (
-            text(&node["metadata"]["name"]),
-            text(&node["metadata"]["annotations"][TTL]),
-        )
-    });
-    pairs.collect()
-}
-
 fn add(server: &Server, number: usize, ttl: Option<&str>) {
-    let annotations: BTreeMap<_, _> = ttl.map(|ttl| (TTL, ttl)).into_iter().collect();
-    let node = json!({
-        "apiVersion": "v1", "kind": "Node",
-        "metadata": {"name": name(number), "annotations": annotations},
-    });
     // It is there already where a shrunk history never deleted it.
-    let _ = server.insert(node);
+    let _ = server.insert(node(number, ttl));
 }
 
 fn delete(server: &Server, number: usize) {

@@ -1,0 +1,47 @@
+//! What the status of a budget says, beside the embedded API server and the real one.
+
+use serde_json::Value;
+
+/// The numbers of a budget's status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Numbers {
+    pub(crate) allowed: i64,
+    pub(crate) current: i64,
+    pub(crate) desired: i64,
+    pub(crate) expected: i64,
+}
+
+impl Numbers {
+    pub(crate) fn of(status: &Value) -> Self {
+        let number = |field: &str| status[field].as_i64().unwrap_or_default();
+        numbers(
+            number("disruptionsAllowed"),
+            number("currentHealthy"),
+            number("desiredHealthy"),
+            number("expectedPods"),
+        )
+    }
+}
+
+pub(crate) fn numbers(allowed: i64, current: i64, desired: i64, expected: i64) -> Numbers {
+    Numbers {
+        allowed,
+        current,
+        desired,
+        expected,
+    }
+}
+
+/// The condition `DisruptionAllowed`; null where there is none.
+pub(crate) fn condition_of(status: &Value) -> &Value {
+    let conditions = status["conditions"].as_array().into_iter().flatten();
+    let mut ours = conditions.filter(|condition| condition["type"] == "DisruptionAllowed");
+    ours.next().unwrap_or(&Value::Null)
+}
+
+/// Status, reason and message of it.
+pub(crate) fn condition(status: &Value) -> String {
+    let ours = condition_of(status);
+    let text = ["status", "reason", "message"].map(|field| ours[field].as_str().unwrap_or_default());
+    text.join(" ").trim_end().to_owned()
+}
