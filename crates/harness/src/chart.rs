@@ -4,14 +4,11 @@
 
 use std::path::{Path, PathBuf};
 
-use kube::Api;
-use kube::api::{DynamicObject, PostParams};
-use kube::core::{GroupVersionKind, TypeMeta};
-use kube::discovery::ApiResource;
 use serde_json::{Value, json};
 use testkit::embedded::{Server, User};
 use testkit::real::ControlPlane;
 
+use crate::cluster::create;
 use crate::rights::{Right, until_in_force};
 
 /// Where the charts are rendered into: the Lease and the service account live there.
@@ -138,17 +135,4 @@ pub fn account(controller: &str) -> String {
 
 fn gives_rights(object: &Value) -> bool {
     KINDS.iter().any(|kind| object["kind"] == *kind)
-}
-
-async fn create(control_plane: &ControlPlane, object: Value) {
-    let object: DynamicObject = serde_json::from_value(object).unwrap();
-    let TypeMeta { api_version, kind } = object.types.clone().unwrap();
-    let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
-    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &kind));
-    let client = control_plane.client();
-    let api: Api<DynamicObject> = match &object.metadata.namespace {
-        Some(namespace) => Api::namespaced_with(client, namespace, &resource),
-        None => Api::all_with(client, &resource),
-    };
-    api.create(&PostParams::default(), &object).await.unwrap();
 }

@@ -13,6 +13,7 @@
 
 pub mod audit;
 pub mod chart;
+pub mod cluster;
 pub mod history;
 mod replica;
 pub mod rights;

@@ -90,6 +90,13 @@ impl Replica {
             .sum()
     }
 
+    /// Waits until that sum is `wanted`.
+    pub async fn until_metric(&self, name: &str, labels: &str, wanted: u64) {
+        let what = format!("{name} is {wanted}");
+        let is = async || (self.metric(name, labels).await == wanted).then_some(());
+        eventually(SOON, &what, is).await.unwrap();
+    }
+
     /// Waits until its caches are full.
     pub async fn until_ready(&self) {
         let full = async || (self.get("/readyz").await.0 == 200).then_some(());

@@ -1,11 +1,13 @@
 //! `kubectl drain` beside kube-controller-manager's loop of `ReplicaSets`, which makes a new pod for each that goes.
 
+use harness::cluster::{ended_well, kubectl};
 use rstest::rstest;
 use serde_json::json;
 
+use crate::budget::numbers;
 use crate::record::{Moment, Record};
 use crate::stage::Stage;
-use crate::support::{Cluster, ended_well, kubectl, numbers};
+use crate::support::Cluster;
 
 /// How many pods there are, and how many of them must be healthy.
 const PODS: usize = 8;
@@ -55,7 +57,7 @@ async fn live_drains_honour_the_budget_at_every_moment(#[case] drained: &[&str])
     }
     let lowest = moments.iter().map(Moment::healthy).min();
     assert_eq!(lowest, Some(DESIRED), "the budget was used to the full");
-    let evicted = cluster.requests().into_iter();
+    let evicted = cluster.all_requests().into_iter();
     let evicted = evicted.filter(|asked| asked.is("create", "pods/eviction") && asked.code == 201);
     assert_eq!(evicted.count(), PODS / 2 * drained.len());
     assert_eq!(replica.stop().await, Some(0));

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use harness::cluster::kubectl;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::budget::numbers;
 use crate::record::Record;
 use crate::stage::Stage;
-use crate::support::{AT_ONCE, Cluster, after, kubectl, numbers};
+use crate::support::{AT_ONCE, Cluster, after};
 
 /// How long a custom resource's scale may be old: it is read again every 30 s.
 const REREAD: Duration = Duration::from_secs(35);
@@ -136,7 +138,7 @@ async fn live_custom_resources_count_by_their_scale_whenever_they_are_defined() 
     cluster.until_condition("gadget", unserved).await;
     cluster.define("Gadget", true).await;
     let gadget = cluster.custom("Gadget", "gadget", 3).await;
-    cluster.delete("Pod", "early").await;
+    cluster.force_delete("Pod", "early").await;
     cluster.some_pods("gadget", 3, Some(&gadget)).await;
     cluster.until("gadget", numbers(1, 3, 2, 3)).await;
     cluster.until_condition("gadget", "True SufficientPods").await;

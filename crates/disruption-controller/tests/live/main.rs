@@ -21,6 +21,8 @@
     reason = "a test"
 )]
 
+#[path = "../support/budget.rs"]
+mod budget;
 mod drains;
 mod kinds;
 mod overlaps;

@@ -2,7 +2,8 @@
 
 use serde_json::json;
 
-use crate::support::{Cluster, numbers};
+use crate::budget::numbers;
+use crate::support::Cluster;
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
@@ -50,8 +51,8 @@ async fn live_every_budget_over_a_pod_is_true_and_the_overlap_is_told() {
         }
     }
     // One goes: the other two know nothing of it.
-    cluster.delete("PodDisruptionBudget", "red").await;
-    cluster.delete("Pod", "three-1").await;
+    cluster.force_delete("PodDisruptionBudget", "red").await;
+    cluster.force_delete("Pod", "three-1").await;
     for pdb in ["green", "blue"] {
         cluster.until(pdb, numbers(1, 2, 1, 2)).await;
     }
@@ -80,7 +81,7 @@ async fn live_a_pod_that_is_relabelled_moves_from_budget_to_budget() {
     // Each answers for those that it has now.
     assert_eq!(cluster.evict("here-2").await, 429);
     assert_eq!(cluster.evict("here-1").await, 201);
-    cluster.delete("Pod", "here-1").await;
+    cluster.force_delete("Pod", "here-1").await;
     cluster.until("there", numbers(0, 1, 1, 1)).await;
     cluster.relabel("here-0", "here").await;
     cluster.until("here", numbers(1, 2, 1, 2)).await;

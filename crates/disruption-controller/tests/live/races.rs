@@ -9,8 +9,9 @@ use parking_lot::Mutex;
 use serde_json::json;
 use testkit::real::eventually;
 
+use crate::budget::{Numbers, numbers};
 use crate::record::{Moment, Record};
-use crate::support::{Cluster, Numbers, SOON, numbers, writes_a_status};
+use crate::support::{Cluster, SOON, writes_a_status};
 
 const TRIES: usize = 1000;
 /// Pods that are evicted, one after the other; who goes has a successor.
@@ -84,7 +85,7 @@ async fn live_an_eviction_that_races_a_status_write_is_never_overwritten() {
     let approved = approved.into_inner();
     assert_eq!(found.approved, approved);
     assert!(approved >= 100, "only {approved} evictions were approved");
-    let conflicts = cluster.requests().into_iter();
+    let conflicts = cluster.all_requests().into_iter();
     let conflicts = conflicts
         .filter(|asked| writes_a_status(asked) && asked.code == 409)
         .count();

@@ -17,7 +17,8 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 use testkit::real::eventually;
 
-use crate::support::{Cluster, Numbers, SOON};
+use crate::budget::Numbers;
+use crate::support::{Cluster, SOON};
 
 /// What marks the end, and counts for nothing.
 const END: &str = "end";

@@ -3,7 +3,8 @@
 use serde_json::json;
 use testkit::real::{Stop, eventually};
 
-use crate::support::{Cluster, QUICK_LEASE, SOON, numbers, writes_a_status};
+use crate::budget::numbers;
+use crate::support::{Cluster, QUICK_LEASE, SOON, writes_a_status};
 
 const SAME_POD: [&str; 1] = ["--leader-elect-identity=uid-of-the-pod"];
 
@@ -24,10 +25,10 @@ async fn live_what_happens_between_two_containers_is_made_up_for() {
     killed.process.wait_exit(SOON).await.unwrap();
     // One is approved to go and goes, one is not ready any more, one is new.
     assert_eq!(cluster.evict("stays-0").await, 201);
-    cluster.delete("Pod", "stays-0").await;
+    cluster.force_delete("Pod", "stays-0").await;
     cluster.ready("stays-1", false).await;
     cluster.pod("stays", "new", None).await;
-    cluster.delete("PodDisruptionBudget", "deleted").await;
+    cluster.force_delete("PodDisruptionBudget", "deleted").await;
     cluster.pdb("made", "minAvailable", json!(2)).await;
     cluster.some_pods("made", 3, None).await;
     assert_eq!(cluster.status("stays").await["disruptionsAllowed"], 2);
@@ -38,7 +39,7 @@ async fn live_what_happens_between_two_containers_is_made_up_for() {
     assert!(cluster.status("stays").await["disruptedPods"].is_null());
     // It says nothing new of what it finds to be true.
     let writes = cluster
-        .requests()
+        .all_requests()
         .into_iter()
         .filter(|asked| writes_a_status(asked) && asked.code == 200);
     let writes = writes.count();
@@ -48,7 +49,7 @@ async fn live_what_happens_between_two_containers_is_made_up_for() {
     cluster.until("stays", numbers(1, 2, 1, 4)).await;
     assert_eq!(again.stop().await, Some(0));
     let since = cluster
-        .requests()
+        .all_requests()
         .into_iter()
         .filter(|asked| writes_a_status(asked) && asked.code == 200);
     assert_eq!(since.count(), writes + 1);

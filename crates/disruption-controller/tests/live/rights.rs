@@ -3,7 +3,8 @@
 use harness::rights::{beyond, refused, until_all_used};
 use serde_json::json;
 
-use crate::support::{CHART, Cluster, NAME, numbers};
+use crate::budget::numbers;
+use crate::support::{CHART, Cluster, NAME};
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]

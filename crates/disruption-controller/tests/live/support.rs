@@ -1,165 +1,58 @@
 //! Budgets, pods and workloads, and our binary as a process beside them.
 
-use std::path::{Path, PathBuf};
+use std::ops::{Deref, DerefMut};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use controller_core::clock::{Clock, saturating_add};
 use harness::audit::{self, Asked};
 use harness::chart::Chart;
+use harness::cluster::{self, until};
+use harness::world::{owner, text};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
-use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
-use kube::core::GroupVersionKind;
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
-use testkit::real::{AuditLevel, ControlPlane, Options, Process, eventually};
+use testkit::real::eventually;
 
-pub(crate) use harness::{QUICK_LEASE, Replica, SOON};
+use crate::budget::{Numbers, condition};
+
+pub(crate) use harness::{QUICK_LEASE, SOON};
 
 pub(crate) const NAME: &str = "disruption-controller";
 pub(crate) const CHART: Chart = Chart::of(NAME);
 /// How long after its cause a status may be written that is to follow at once, on a busy machine.
 pub(crate) const AT_ONCE: Duration = Duration::from_secs(5);
 
-pub(crate) struct Cluster {
-    pub(crate) control_plane: ControlPlane,
-    /// Of the service account.
-    kubeconfig: PathBuf,
-}
+pub(crate) struct Cluster(cluster::Cluster);
 
-/// The numbers of a budget's status.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Numbers {
-    pub(crate) allowed: i64,
-    pub(crate) current: i64,
-    pub(crate) desired: i64,
-    pub(crate) expected: i64,
-}
+impl Deref for Cluster {
+    type Target = cluster::Cluster;
 
-/// The binary under test; `DISRUPTION_CONTROLLER_BINARY` names another build of it.
-pub(crate) fn binary() -> PathBuf {
-    std::env::var_os("DISRUPTION_CONTROLLER_BINARY").map_or_else(
-        || PathBuf::from(env!("CARGO_BIN_EXE_disruption-controller")),
-        PathBuf::from,
-    )
-}
-
-/// `kubectl`; none where there is none.
-#[allow(clippy::print_stdout, reason = "for who runs the test")]
-pub(crate) fn kubectl() -> Option<PathBuf> {
-    let folders = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&folders)
-        .map(|folder| folder.join("kubectl"))
-        .find(|program| program.is_file());
-    let ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
-    assert!(found.is_some() || !ci, "with CI=true kubectl must be on the PATH");
-    if found.is_none() {
-        println!("left out: there is no kubectl on the PATH");
+    fn deref(&self) -> &Self::Target {
+        &self.0
     }
-    found
+}
+
+impl DerefMut for Cluster {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
+}
+
+pub(crate) fn binary() -> PathBuf {
+    cluster::binary(env!("CARGO_BIN_EXE_disruption-controller"))
 }
 
 impl Cluster {
     pub(crate) async fn new() -> Self {
-        let options = Options {
-            audit: Some(AuditLevel::Metadata),
-            ..Options::default()
-        };
-        let control_plane = ControlPlane::start(options).await.unwrap();
-        let kubeconfig = CHART.install(&control_plane).await;
-        Self {
-            control_plane,
-            kubeconfig,
-        }
-    }
-
-    /// Our binary, running on the rights of the service account.
-    pub(crate) fn start(&self, args: &[&str]) -> Replica {
-        Replica::start(&binary(), &self.kubeconfig, args)
-    }
-
-    /// The same, leading and with full caches.
-    pub(crate) async fn start_leading(&self, args: &[&str]) -> Replica {
-        let replica = self.start(args);
-        replica.until_ready().await;
-        replica.until_leading().await;
-        replica
-    }
-
-    /// What `explain` prints.
-    pub(crate) async fn explain(&self, pdb: &str) -> String {
-        let kubeconfig = format!("--kubeconfig={}", self.kubeconfig.display());
-        let pdb = format!("default/{pdb}");
-        let mut explain = Process::spawn(&binary(), &["explain", &pdb, &kubeconfig], &[]).unwrap();
-        ended_well(&mut explain).await
-    }
-
-    /// Starts `kubectl` with these arguments.
-    pub(crate) fn spawn_kubectl(&self, kubectl: &Path, args: &[&str]) -> Process {
-        let kubeconfig = format!("--kubeconfig={}", self.control_plane.kubeconfig().display());
-        let all = [&[&*kubeconfig], args].concat();
-        Process::spawn(kubectl, &all, &[("HOME", "/nonexistent")]).unwrap()
-    }
-
-    /// Runs it to its end; what it printed.
-    pub(crate) async fn kubectl(&self, kubectl: &Path, args: &[&str]) -> String {
-        ended_well(&mut self.spawn_kubectl(kubectl, args)).await
+        Self(cluster::Cluster::new(CHART, binary()).await)
     }
 
     pub(crate) fn pods(&self) -> Api<Pod> {
         Api::default_namespaced(self.control_plane.client())
-    }
-
-    /// The objects of a kind, in the namespace `default` where it has namespaces.
-    pub(crate) fn api(&self, kind: &str) -> Api<DynamicObject> {
-        let client = self.control_plane.client();
-        let resource = resource(kind);
-        match kind {
-            "Node" | "CustomResourceDefinition" => Api::all_with(client, &resource),
-            _ => Api::default_namespaced_with(client, &resource),
-        }
-    }
-
-    /// Makes an object; it has a `kind`.
-    pub(crate) async fn create(&self, object: Value) -> Value {
-        let kind = object["kind"].as_str().unwrap().to_owned();
-        let object = serde_json::from_value(with_version(object)).unwrap();
-        let created = self.api(&kind).create(&PostParams::default(), &object).await;
-        serde_json::to_value(created.unwrap()).unwrap()
-    }
-
-    pub(crate) async fn get(&self, kind: &str, name: &str) -> Value {
-        let found = self.api(kind).get(name).await.unwrap();
-        serde_json::to_value(found).unwrap()
-    }
-
-    /// All of a kind.
-    pub(crate) async fn all(&self, kind: &str) -> Vec<Value> {
-        let all = self.api(kind).list(&ListParams::default()).await.unwrap();
-        let values = all.into_iter().map(serde_json::to_value);
-        values.map(Result::unwrap).collect()
-    }
-
-    pub(crate) async fn merge(&self, kind: &str, name: &str, patch: Value) {
-        let api = self.api(kind);
-        let patched = api
-            .patch(name, &PatchParams::default(), &Patch::Merge(patch))
-            .await;
-        patched.unwrap();
-    }
-
-    /// A merge patch of the status.
-    pub(crate) async fn merge_status(&self, kind: &str, name: &str, status: Value) {
-        let patch = Patch::Merge(json!({ "status": status }));
-        let api = self.api(kind);
-        let patched = api.patch_status(name, &PatchParams::default(), &patch).await;
-        patched.unwrap();
-    }
-
-    pub(crate) async fn delete(&self, kind: &str, name: &str) {
-        let at_once = DeleteParams::default().grace_period(0);
-        self.api(kind).delete(name, &at_once).await.unwrap();
     }
 
     /// A budget for the pods with the label `app: app`, of the same name.
@@ -241,7 +134,7 @@ impl Cluster {
 
     /// Has the API server serve a kind of `example.com/v1`.
     pub(crate) async fn define(&self, kind: &str, scales: bool) {
-        let plural = resource(kind).plural;
+        let plural = format!("{}s", kind.to_lowercase());
         let mut subresources = json!({});
         if scales {
             subresources["scale"] =
@@ -308,35 +201,23 @@ impl Cluster {
 
     /// Waits so long until the status has these numbers.
     pub(crate) async fn until_late(&self, pdb: &str, numbers: Numbers, within: Duration) {
-        let mut seen = Value::Null;
-        let there = async || {
-            seen = self.status(pdb).await;
-            (Numbers::of(&seen) == numbers).then_some(())
-        };
-        let in_time = eventually(within, "the status", there).await;
-        assert!(in_time.is_ok(), "{pdb} is not {numbers:?} but {seen:#}");
+        let what = format!("{pdb} is {numbers:?}");
+        let is = |status: &Value| Numbers::of(status) == numbers;
+        until(within, &what, async || self.status(pdb).await, is).await;
     }
 
     /// Waits until the condition `DisruptionAllowed` has this status, reason and message.
-    pub(crate) async fn until_condition(&self, pdb: &str, condition: &str) {
-        let mut seen = Value::Null;
-        let there = async || {
-            seen = self.status(pdb).await;
-            (self::condition(&seen) == condition).then_some(())
-        };
-        let in_time = eventually(SOON, "the condition", there).await;
-        assert!(in_time.is_ok(), "{pdb} is not {condition:?} but {seen:#}");
+    pub(crate) async fn until_condition(&self, pdb: &str, wanted: &str) {
+        let what = format!("{pdb} is {wanted:?}");
+        let is = |status: &Value| condition(status) == wanted;
+        until(SOON, &what, async || self.status(pdb).await, is).await;
     }
 
     /// Waits until an event says so: object, type, reason and message begin with `line`.
     pub(crate) async fn until_event(&self, line: &str) {
-        let mut seen = Vec::new();
-        let there = async || {
-            seen = self.events().await;
-            seen.iter().any(|event| event.starts_with(line)).then_some(())
-        };
-        let in_time = eventually(SOON, "the event", there).await;
-        assert!(in_time.is_ok(), "none is {line:?}: {seen:#?}");
+        let what = format!("an event is {line:?}");
+        let is = |events: &Vec<String>| events.iter().any(|event| event.starts_with(line));
+        until(SOON, &what, async || self.events().await, is).await;
     }
 
     /// Object, type, reason and message of each event, as `kubectl get events` has them.
@@ -344,18 +225,18 @@ impl Cluster {
         let events = self.all("Event").await;
         let line = |event: &Value| {
             let parts = [
-                &event["involvedObject"]["name"],
+                &event["regarding"]["name"],
                 &event["type"],
                 &event["reason"],
-                &event["message"],
+                &event["note"],
             ];
-            parts.map(|part| part.as_str().unwrap_or_default()).join(" ")
+            parts.map(text).join(" ")
         };
         events.iter().map(line).collect()
     }
 
-    /// What the audit log holds, in order of the answers.
-    pub(crate) fn requests(&self) -> Vec<Asked> {
+    /// What the audit log holds of everybody, in order of the answers.
+    pub(crate) fn all_requests(&self) -> Vec<Asked> {
         audit::requests(&self.control_plane)
     }
 
@@ -364,7 +245,7 @@ impl Cluster {
     /// The audit log may trail what a read shows.
     pub(crate) async fn patched(&self, resource: &str, name: &str, ours: bool, since: Timestamp) -> Asked {
         let logged = async || {
-            let newest_first = self.requests().into_iter().rev();
+            let newest_first = self.all_requests().into_iter().rev();
             let mut these = newest_first.filter(|asked| asked.is("patch", resource) && asked.name == name);
             these.find(|asked| asked.is_by(NAME) == ours && asked.answered >= since)
         };
@@ -376,36 +257,6 @@ impl Cluster {
 /// Whether we wrote the status of a budget.
 pub(crate) fn writes_a_status(asked: &Asked) -> bool {
     asked.is_by(NAME) && asked.is("patch", "poddisruptionbudgets/status")
-}
-
-impl Numbers {
-    pub(crate) fn of(status: &Value) -> Self {
-        let number = |field: &str| status[field].as_i64().unwrap_or_default();
-        numbers(
-            number("disruptionsAllowed"),
-            number("currentHealthy"),
-            number("desiredHealthy"),
-            number("expectedPods"),
-        )
-    }
-}
-
-pub(crate) fn numbers(allowed: i64, current: i64, desired: i64, expected: i64) -> Numbers {
-    Numbers {
-        allowed,
-        current,
-        desired,
-        expected,
-    }
-}
-
-/// Status, reason and message of the condition `DisruptionAllowed`.
-pub(crate) fn condition(status: &Value) -> String {
-    let mut conditions = status["conditions"].as_array().into_iter().flatten();
-    let ours = conditions.find(|condition| condition["type"] == "DisruptionAllowed");
-    let Some(ours) = ours else { return String::new() };
-    let text = ["status", "reason", "message"].map(|field| ours[field].as_str().unwrap_or_default());
-    text.join(" ").trim_end().to_owned()
 }
 
 /// What the kubelet says of a pod that runs.
@@ -420,46 +271,8 @@ pub(crate) async fn set_ready(pods: &Api<Pod>, pod: &str, ready: bool) -> kube::
     Ok(())
 }
 
-/// A reference to `object` as its controller.
-fn owner(object: &Value) -> Value {
-    json!({
-        "apiVersion": object["apiVersion"], "kind": object["kind"], "name": object["metadata"]["name"],
-        "uid": object["metadata"]["uid"], "controller": true,
-    })
-}
-
-fn resource(kind: &str) -> ApiResource {
-    let (group, version) = match kind {
-        "Deployment" | "ReplicaSet" | "StatefulSet" => ("apps", "v1"),
-        "PodDisruptionBudget" => ("policy", "v1"),
-        "CustomResourceDefinition" => ("apiextensions.k8s.io", "v1"),
-        "Widget" | "Gadget" | "Sprocket" => ("example.com", "v1"),
-        _ => ("", "v1"),
-    };
-    let plural = format!("{}s", kind.to_lowercase());
-    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), &plural)
-}
-
-fn with_version(mut object: Value) -> Value {
-    let kind = object["kind"].as_str().unwrap();
-    object["apiVersion"] = json!(resource(kind).api_version);
-    object
-}
-
-/// Waits until a process has ended well; what it printed.
-pub(crate) async fn ended_well(process: &mut Process) -> String {
-    let ended = process.wait_exit(SOON * 3).await.unwrap();
-    assert_eq!(ended.code(), Some(0), "{}", process.log());
-    process.log()
-}
-
 pub(crate) fn now() -> Timestamp {
     Clock::system().now()
-}
-
-/// As the API server writes times.
-pub(crate) fn rfc3339(time: Timestamp) -> String {
-    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 pub(crate) fn after(time: Timestamp, span: Duration) -> Timestamp {

@@ -3,11 +3,13 @@
 
 use std::time::Duration;
 
+use harness::world::rfc3339;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use testkit::real::eventually;
 
-use crate::support::{Cluster, SOON, after, now, numbers, rfc3339};
+use crate::budget::numbers;
+use crate::support::{Cluster, SOON, after, now};
 
 const TWO_MINUTES: Duration = Duration::from_mins(2);
 /// How long a test waits for the end of them.
@@ -112,7 +114,7 @@ async fn live_an_eviction_that_was_approved_before_a_restart_has_its_two_minutes
     assert_eq!(replica.stop().await, Some(0));
 
     assert_eq!(cluster.evict("web-0").await, 201);
-    cluster.delete("Pod", "web-0").await;
+    cluster.force_delete("Pod", "web-0").await;
     cluster.pod("web", "web-0", None).await;
     let replica = cluster.start_leading(&[]).await;
     cluster.until("web", numbers(1, 2, 1, 3)).await;

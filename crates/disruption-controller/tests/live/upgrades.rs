@@ -9,8 +9,9 @@ use futures::{StreamExt, stream};
 use harness::upgrades;
 use serde_json::json;
 
+use crate::budget::numbers;
 use crate::stage::is_ready;
-use crate::support::{CHART, Cluster, binary, numbers};
+use crate::support::{CHART, Cluster, binary};
 
 const BUDGETS: usize = 100;
 /// Between two pods that change, each of which makes a status change.

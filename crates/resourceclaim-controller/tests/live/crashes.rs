@@ -43,7 +43,7 @@ async fn live_each_entry_has_one_claim_however_often_the_process_is_killed() {
     let kills = async {
         let mut lives = 0;
         while clock.now() < end {
-            let mut replica = cluster.spawn(&SAME_POD);
+            let mut replica = cluster.start(&SAME_POD);
             clock.sleep(LIFE).await;
             replica.process.kill().unwrap();
             replica.process.wait_exit(LIFE * 10).await.unwrap();
@@ -56,7 +56,7 @@ async fn live_each_entry_has_one_claim_however_often_the_process_is_killed() {
     let before = cluster.all("ResourceClaim").await.len();
     assert!(before > 0, "none of them did anything");
 
-    let replica = cluster.start(&SAME_POD).await;
+    let replica = cluster.start_leading(&SAME_POD).await;
     let all_run = async || {
         let all = cluster.all("Pod").await;
         let runs = |pod: &&Value| pod["status"]["phase"] == "Running";

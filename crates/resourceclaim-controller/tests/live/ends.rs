@@ -24,7 +24,7 @@ async fn live_a_claim_goes_with_its_pod_however_that_ends() {
         .merge_status("Pod", "fails", json!({"phase": "Failed"}))
         .await;
     cluster.delete("Pod", "deleted").await;
-    cluster.force_delete("forced").await;
+    cluster.force_delete("Pod", "forced").await;
     for claim in claims {
         cluster.until_gone("ResourceClaim", &claim).await;
     }
@@ -88,7 +88,7 @@ async fn live_a_pod_of_the_same_name_gets_a_claim_of_its_own() {
             cluster.delete("Pod", "again").await;
             cluster.until_gone("Pod", "again").await;
         } else {
-            cluster.force_delete("again").await;
+            cluster.force_delete("Pod", "again").await;
         }
         cluster.create(pod("again", &entries)).await;
     }

@@ -62,7 +62,7 @@ async fn live_a_group_gets_a_claim_for_all_of_its_pods() {
     cluster.finish("two").await;
     cluster.delete("PodGroup", "gang").await;
     for pod in ["one", "two"] {
-        cluster.force_delete(pod).await;
+        cluster.force_delete("Pod", pod).await;
     }
     cluster.until_gone("PodGroup", "gang").await;
     cluster.until_gone("ResourceClaim", &claim).await;
@@ -107,7 +107,7 @@ async fn live_a_claim_that_a_group_names_is_free_when_the_group_is_gone() {
 async fn live_without_groups_on_the_server_one_line_says_so_and_the_rest_works() {
     let cluster = Cluster::new().await;
     cluster.template().await;
-    let replica = cluster.start(&[GROUPS]).await;
+    let replica = cluster.start_leading(&[GROUPS]).await;
     cluster.pod("alone", &[made("gpu")]).await;
     cluster.until_running("alone").await;
     let line = "DRAWorkloadResourceClaims=true is ignored: the API server does not serve \
@@ -126,7 +126,7 @@ async fn live_with_the_gate_off_groups_are_left_alone_and_the_rest_works() {
     })
     .await;
     cluster.template().await;
-    let replica = cluster.start(&[]).await;
+    let replica = cluster.start_leading(&[]).await;
     cluster.create(group("gang", &[made("gpu")])).await;
     cluster.pod("alone", &[made("gpu")]).await;
     cluster.until_running("alone").await;

@@ -24,7 +24,7 @@ async fn live_the_scheduler_meets_no_conflict_because_of_us() {
     })
     .await;
     cluster.template().await;
-    let replica = cluster.start(&[]).await;
+    let replica = cluster.start_leading(&[]).await;
     let pods = long_or_short(300, 100);
     let create = stream::iter(0..pods).for_each_concurrent(16, async |number| {
         cluster.pod(&format!("p-{number}"), &["a", "b"].map(made)).await;

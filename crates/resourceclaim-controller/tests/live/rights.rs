@@ -44,9 +44,9 @@ async fn use_all_rights(setup: Setup) {
     cluster.template().await;
     cluster.claim("shared").await;
     let flags: &[&str] = if setup.groups { &[GROUPS] } else { &[] };
-    let replica = cluster.start(flags).await;
+    let replica = cluster.start_leading(flags).await;
     // It watches the lease.
-    let standby = cluster.spawn(flags);
+    let standby = cluster.start(flags);
     reserve_and_release(&cluster).await;
     // Consumers that no cache has: they are asked for.
     reserve_for_nobody(&cluster, json!({"resource": "pods"})).await;
@@ -152,7 +152,7 @@ async fn live_without_the_right_to_bind_nothing_is_reserved_until_it_is_given() 
     cluster.template().await;
     cluster.claim("shared").await;
     grant(&cluster.control_plane, NAME, rules_without_binding()).await;
-    let replica = cluster.start(&[]).await;
+    let replica = cluster.start_leading(&[]).await;
     cluster
         .pod("placed", &[made("gpu"), named("user", "shared")])
         .await;

@@ -22,7 +22,7 @@ const PEACE: Duration = Duration::from_secs(10);
 async fn live_the_built_in_loop_beside_ours_starts_no_war_about_statuses() {
     let cluster = Cluster::new().await;
     cluster.template().await;
-    let replica = cluster.start(&[]).await;
+    let replica = cluster.start_leading(&[]).await;
     let built_in = built_in(&cluster).await;
     gated_pods(&cluster, &["a", "b"]).await;
     let begun = peace(&cluster).await;
@@ -52,7 +52,7 @@ async fn live_the_built_in_loop_beside_ours_starts_no_war_about_statuses() {
 async fn live_the_built_in_loop_beside_ours_starts_no_war_about_pods_that_are_done() {
     let cluster = Cluster::new().await;
     cluster.template().await;
-    let replica = cluster.start(&[]).await;
+    let replica = cluster.start_leading(&[]).await;
     let built_in = built_in(&cluster).await;
     gated_pods(&cluster, &["a"]).await;
     let begun = peace(&cluster).await;

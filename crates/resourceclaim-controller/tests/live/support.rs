@@ -1,16 +1,14 @@
 //! A node with devices, pods that claim them, and our binary as a process beside kube-scheduler.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::ops::Deref;
 
-use harness::audit::{self, Asked};
 use harness::chart::Chart;
+use harness::cluster::{self, audited, until};
 use harness::rights::grant;
-use kube::Api;
-use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
-use kube::core::GroupVersionKind;
+use harness::world::{each, text};
 use serde_json::{Value, json};
-use testkit::real::{AuditLevel, ControlPlane, Options, Process, eventually};
+use testkit::real::Process;
 
 use crate::kubelet::Kubelet;
 
@@ -34,9 +32,7 @@ pub(crate) const GROUPS: &str = "--feature-gates=DRAWorkloadResourceClaims=true"
 const BUILT_IN: &str = "RESOURCECLAIM_CONTROLLER_BUILT_IN";
 
 pub(crate) struct Cluster {
-    pub(crate) control_plane: ControlPlane,
-    /// Of the service account.
-    pub(crate) kubeconfig: PathBuf,
+    cluster: cluster::Cluster,
     pub(crate) kubelet: Kubelet,
     setup: Setup,
     _scheduler: Process,
@@ -91,12 +87,12 @@ pub(crate) fn rules_without_binding() -> Value {
     rules
 }
 
-/// The binary under test; `RESOURCECLAIM_CONTROLLER_BINARY` names another build of it.
-fn binary() -> PathBuf {
-    std::env::var_os("RESOURCECLAIM_CONTROLLER_BINARY").map_or_else(
-        || PathBuf::from(env!("CARGO_BIN_EXE_resourceclaim-controller")),
-        PathBuf::from,
-    )
+impl Deref for Cluster {
+    type Target = cluster::Cluster;
+
+    fn deref(&self) -> &Self::Target {
+        &self.cluster
+    }
 }
 
 impl Cluster {
@@ -106,10 +102,7 @@ impl Cluster {
 
     /// A node with devices, a scheduler, and the garbage collector.
     pub(crate) async fn with(setup: Setup) -> Self {
-        let mut options = Options {
-            audit: Some(AuditLevel::Metadata),
-            ..Options::default()
-        };
+        let mut options = audited();
         if setup.groups {
             options.alpha_apis = vec!["scheduling.k8s.io/v1alpha2"];
             options.feature_gates = vec![
@@ -123,10 +116,11 @@ impl Cluster {
                 .feature_gates
                 .push("DRAResourceClaimGranularStatusAuthorization=false");
         }
-        let control_plane = ControlPlane::start(options).await.unwrap();
-        let kubeconfig = setup.chart().install(&control_plane).await;
+        let binary = cluster::binary(env!("CARGO_BIN_EXE_resourceclaim-controller"));
+        let cluster = cluster::Cluster::with(options, setup.chart(), binary).await;
+        let control_plane = &cluster.control_plane;
         if !setup.granular {
-            grant(&control_plane, NAME, rules_without_binding()).await;
+            grant(control_plane, NAME, rules_without_binding()).await;
         }
         let mut controllers = vec!["garbage-collector-controller"];
         if setup.groups {
@@ -134,10 +128,9 @@ impl Cluster {
         }
         let manager = control_plane.start_controller_manager(&controllers, &[]).unwrap();
         let scheduler = control_plane.start_scheduler(&[]).unwrap();
-        let kubelet = Kubelet::start(&control_plane);
+        let kubelet = Kubelet::start(control_plane);
         let cluster = Self {
-            control_plane,
-            kubeconfig,
+            cluster,
             kubelet,
             setup,
             _scheduler: scheduler,
@@ -182,98 +175,16 @@ impl Cluster {
         self.merge("Namespace", "default", admins).await;
     }
 
-    /// Our binary on the rights of the service account.
-    pub(crate) fn spawn(&self, args: &[&str]) -> Replica {
-        Replica::start(&binary(), &self.kubeconfig, args)
-    }
-
-    /// The same, leading and with full caches.
-    pub(crate) async fn start(&self, args: &[&str]) -> Replica {
-        let replica = self.spawn(args);
-        replica.until_ready().await;
-        replica.until_leading().await;
-        replica
-    }
-
     /// What scenarios are about that hold for the loop of kube-controller-manager too, or ought to.
     pub(crate) async fn controller(&self) -> Controller {
         if std::env::var_os(BUILT_IN).is_none() {
             let gates: &[&str] = if self.setup.groups { &[GROUPS] } else { &[] };
-            return Controller::Ours(self.start(gates).await);
+            return Controller::Ours(self.start_leading(gates).await);
         }
         let process = self.control_plane.start_controller_manager(&[NAME], &[]);
         Controller::BuiltIn {
             _process: process.unwrap(),
         }
-    }
-
-    /// What `explain` prints.
-    pub(crate) async fn explain(&self, object: &str) -> String {
-        let kubeconfig = format!("--kubeconfig={}", self.kubeconfig.display());
-        let object = format!("default/{object}");
-        let mut explain = Process::spawn(&binary(), &["explain", &object, &kubeconfig], &[]).unwrap();
-        let ended = explain.wait_exit(SOON).await.unwrap();
-        assert_eq!(ended.code(), Some(0), "{}", explain.log());
-        explain.log()
-    }
-
-    /// The objects of a kind, in the namespace `default` where it has namespaces.
-    pub(crate) fn api(&self, kind: &str) -> Api<DynamicObject> {
-        let client = self.control_plane.client();
-        let resource = resource(kind);
-        match kind {
-            "Node" | "DeviceClass" | "ResourceSlice" | "Namespace" => Api::all_with(client, &resource),
-            _ => Api::default_namespaced_with(client, &resource),
-        }
-    }
-
-    /// Makes an object; it has a `kind`.
-    pub(crate) async fn create(&self, mut object: Value) -> Value {
-        let kind = object["kind"].as_str().unwrap().to_owned();
-        object["apiVersion"] = json!(resource(&kind).api_version);
-        let object = serde_json::from_value(object).unwrap();
-        let created = self.api(&kind).create(&PostParams::default(), &object).await;
-        serde_json::to_value(created.unwrap()).unwrap()
-    }
-
-    pub(crate) async fn find(&self, kind: &str, name: &str) -> Option<Value> {
-        let found = self.api(kind).get_opt(name).await.unwrap()?;
-        Some(serde_json::to_value(found).unwrap())
-    }
-
-    pub(crate) async fn get(&self, kind: &str, name: &str) -> Value {
-        let found = self.find(kind, name).await;
-        found.unwrap_or_else(|| panic!("{kind} {name} is not there"))
-    }
-
-    /// All of a kind.
-    pub(crate) async fn all(&self, kind: &str) -> Vec<Value> {
-        let all = self.api(kind).list(&ListParams::default()).await.unwrap();
-        let values = all.into_iter().map(serde_json::to_value);
-        values.map(Result::unwrap).collect()
-    }
-
-    pub(crate) async fn merge(&self, kind: &str, name: &str, patch: Value) {
-        let (api, params) = (self.api(kind), PatchParams::default());
-        api.patch(name, &params, &Patch::Merge(patch)).await.unwrap();
-    }
-
-    /// A merge patch of the status.
-    pub(crate) async fn merge_status(&self, kind: &str, name: &str, status: Value) {
-        let (api, params) = (self.api(kind), PatchParams::default());
-        let patch = Patch::Merge(json!({"status": status}));
-        api.patch_status(name, &params, &patch).await.unwrap();
-    }
-
-    pub(crate) async fn delete(&self, kind: &str, name: &str) {
-        let params = DeleteParams::default();
-        self.api(kind).delete(name, &params).await.unwrap();
-    }
-
-    /// As `kubectl delete --force` does.
-    pub(crate) async fn force_delete(&self, pod: &str) {
-        let params = DeleteParams::default().grace_period(0);
-        self.api("Pod").delete(pod, &params).await.unwrap();
     }
 
     /// A template for one device.
@@ -326,23 +237,15 @@ impl Cluster {
         what: &str,
         is: impl Fn(&Value) -> bool,
     ) -> Value {
-        let mut seen = None;
-        let there = async || {
-            seen = self.find(kind, name).await;
-            seen.clone().filter(&is)
-        };
-        let found = eventually(SOON, what, there).await.ok();
-        found.unwrap_or_else(|| panic!("{kind} {name} is never such that {what}: {seen:#?}"))
+        let what = format!("{kind} {name} is such that {what}");
+        let found = async || self.find(kind, name).await;
+        let found = until(SOON, &what, found, |found| found.as_ref().is_some_and(&is)).await;
+        found.unwrap()
     }
 
     pub(crate) async fn until_gone(&self, kind: &str, name: &str) {
-        let mut seen = None;
-        let gone = async || {
-            seen = self.find(kind, name).await;
-            seen.is_none().then_some(())
-        };
-        let in_time = eventually(SOON, "it is gone", gone).await;
-        assert!(in_time.is_ok(), "{kind} {name} stays: {seen:#?}");
+        let what = format!("{kind} {name} is gone");
+        until(SOON, &what, async || self.find(kind, name).await, Option::is_none).await;
     }
 
     /// The claims that a pod says were made for its entries; waits until there are `count`.
@@ -357,11 +260,6 @@ impl Cluster {
         let claims = self.all("ResourceClaim").await;
         let stays = |claim: &&Value| claim["metadata"]["deletionTimestamp"].is_null();
         claims.iter().filter(stays).count()
-    }
-
-    /// What the audit log holds of our requests, in order of the answers.
-    pub(crate) fn requests(&self) -> Vec<Asked> {
-        audit::requests_of(&self.control_plane, NAME)
     }
 }
 
@@ -403,9 +301,7 @@ pub(crate) fn named(name: &str, claim: &str) -> Value {
 
 /// The claims in the status of a pod or a group, by entry.
 pub(crate) fn claims_of(object: &Value) -> BTreeMap<String, String> {
-    let statuses = object["status"]["resourceClaimStatuses"].as_array();
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let statuses = statuses.into_iter().flatten();
+    let statuses = each(&object["status"]["resourceClaimStatuses"]);
     statuses
         .map(|status| (text(&status["name"]), text(&status["resourceClaimName"])))
         .collect()
@@ -413,9 +309,8 @@ pub(crate) fn claims_of(object: &Value) -> BTreeMap<String, String> {
 
 /// The uids that a claim is reserved for.
 pub(crate) fn reserved_for(claim: &Value) -> Vec<&str> {
-    let reserved = claim["status"]["reservedFor"].as_array();
-    let uids = reserved.into_iter().flatten();
-    uids.filter_map(|consumer| consumer["uid"].as_str()).collect()
+    let reserved = each(&claim["status"]["reservedFor"]);
+    reserved.filter_map(|consumer| consumer["uid"].as_str()).collect()
 }
 
 /// Its finalizer stays for five minutes.
@@ -425,20 +320,4 @@ pub(crate) fn is_free(claim: &Value) -> bool {
 
 pub(crate) fn uid(object: &Value) -> &str {
     object["metadata"]["uid"].as_str().unwrap()
-}
-
-fn resource(kind: &str) -> ApiResource {
-    let (group, version, plural) = match kind {
-        "ResourceClaim" => ("resource.k8s.io", "v1", "resourceclaims"),
-        "ResourceClaimTemplate" => ("resource.k8s.io", "v1", "resourceclaimtemplates"),
-        "ResourceSlice" => ("resource.k8s.io", "v1", "resourceslices"),
-        "DeviceClass" => ("resource.k8s.io", "v1", "deviceclasses"),
-        "PodGroup" => ("scheduling.k8s.io", "v1alpha2", "podgroups"),
-        "Pod" => ("", "v1", "pods"),
-        "Node" => ("", "v1", "nodes"),
-        "Namespace" => ("", "v1", "namespaces"),
-        "Event" => ("events.k8s.io", "v1", "events"),
-        other => panic!("{other} is not known"),
-    };
-    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural)
 }

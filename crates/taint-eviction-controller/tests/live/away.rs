@@ -20,7 +20,7 @@ async fn live_an_outage_longer_than_the_toleration_kills_nobody_if_the_nodes_com
     for node in NODES {
         cluster.pods(50, node, node, For::Seconds(TOLERATED)).await;
     }
-    let replica = cluster.start_leading(200, &[]).await;
+    let replica = cluster.start_leading(&[]).await;
     let tainted = whole(now());
     for node in NODES {
         cluster.taint_added(node, tainted).await;

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use testkit::real::eventually;
-
-use crate::support::{Cluster, For, NAMESPACE, SOON, deletions, now, overdue, seconds_after, until};
+use crate::support::{Cluster, For, NAMESPACE, OVERDUE, deletions, now, overdue, seconds_after, until};
 
 /// Where a `ValidatingAdmissionPolicy` keeps all pods: it refuses as a webhook does, and needs no server.
 const KEPT: &str = "kept";
@@ -21,16 +19,13 @@ async fn live_deletes_that_are_refused_for_a_minute_are_made_up_for_within_ten_s
     for namespace in [NAMESPACE, KEPT] {
         cluster.pods_in(namespace, 50, "p", "n", For::No).await;
     }
-    let replica = cluster.start_leading(100, &[]).await;
+    let replica = cluster.start_leading(&[]).await;
     cluster.let_delete(false).await;
     cluster.keep(KEPT).await;
 
     cluster.taint("n").await;
     let began = now();
-    let all_overdue = async || (overdue(&replica).await == 100).then_some(());
-    eventually(SOON, "100 evictions are overdue", all_overdue)
-        .await
-        .unwrap();
+    replica.until_metric(OVERDUE, "", 100).await;
     while now() < seconds_after(began, REFUSED_FOR) {
         until(seconds_after(now(), 1)).await;
         assert_eq!(overdue(&replica).await, 100);
@@ -52,8 +47,7 @@ async fn live_deletes_that_are_refused_for_a_minute_are_made_up_for_within_ten_s
     cluster.release(KEPT).await;
     cluster.let_delete(true).await;
     cluster.until_evicted(100, MADE_UP_WITHIN).await;
-    let none_overdue = async || (overdue(&replica).await == 0).then_some(());
-    eventually(SOON, "none is overdue", none_overdue).await.unwrap();
+    replica.until_metric(OVERDUE, "", 0).await;
     assert_eq!(deletions(&replica).await, 100);
     let requests = cluster.requests();
     let marks = requests.iter().filter(|asked| asked.is("patch", "pods/status"));

@@ -25,7 +25,7 @@ async fn live_intolerant_pods_go_at_once_others_when_their_tolerations_end() {
         cluster.pods(3, &format!("endless-{node}"), node, For::Ever).await;
     }
     cluster.pods(3, "elsewhere", "other", For::No).await;
-    let replica = cluster.start_leading(30, &[]).await;
+    let replica = cluster.start_leading(&[]).await;
 
     for node in NODES {
         cluster.taint(node).await;
@@ -95,7 +95,7 @@ async fn live_a_taint_that_is_removed_after_two_seconds_spares_those_who_still_w
     let cluster = Cluster::with_nodes(["n"]).await;
     cluster.pods(1, "intolerant", "n", For::No).await;
     cluster.pods(5, "five", "n", For::Seconds(5)).await;
-    let replica = cluster.start_leading(6, &[]).await;
+    let replica = cluster.start_leading(&[]).await;
 
     cluster.taint("n").await;
     cluster.until_evicted(1, SOON).await;

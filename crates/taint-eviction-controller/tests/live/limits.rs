@@ -15,7 +15,7 @@ const LOOKED_FOR: u64 = 20;
 async fn live_no_delete_is_sent_once_the_watch_shows_that_the_taint_is_gone() {
     let cluster = Cluster::with_nodes(["n"]).await;
     cluster.pods(600, "p", "n", For::No).await;
-    let replica = cluster.start_leading(600, &[]).await;
+    let replica = cluster.start_leading(&[]).await;
     cluster.taint("n").await;
     let tainted = now();
     let begun = async || (cluster.evicted().await.len() > 20).then_some(());

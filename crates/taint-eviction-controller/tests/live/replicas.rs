@@ -22,7 +22,7 @@ async fn live_a_controller_that_is_killed_at_10_s_and_started_at_15_s_evicts_at_
     for node in NODES {
         cluster.pods(5, node, node, For::Seconds(20)).await;
     }
-    let mut killed = cluster.start_leading(15, &SAME_POD).await;
+    let mut killed = cluster.start_leading(&SAME_POD).await;
 
     let mut tainted = Vec::new();
     for node in NODES {
@@ -58,7 +58,7 @@ async fn live_a_standby_that_takes_over_at_10_s_evicts_at_20_s() {
     for node in STAMPED.into_iter().chain(UNSTAMPED) {
         cluster.pods(5, node, node, For::Seconds(20)).await;
     }
-    let leader = cluster.start_leading(20, &[]).await;
+    let leader = cluster.start_leading(&[]).await;
     let standby = cluster.start(&[]);
     until_knowing(&standby, 20).await;
 

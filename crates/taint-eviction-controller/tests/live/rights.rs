@@ -10,7 +10,7 @@ async fn live_the_rights_of_the_chart_are_enough_and_none_is_unused() {
     let cluster = Cluster::with_nodes(["n"]).await;
     cluster.pods(1, "goes", "n", For::No).await;
     cluster.pods(1, "stays", "n", For::Seconds(300)).await;
-    let replica = cluster.start_leading(2, &[]).await;
+    let replica = cluster.start_leading(&[]).await;
     // It watches the lease.
     let standby = cluster.start(&[]);
     until_knowing(&standby, 2).await;

@@ -1,35 +1,43 @@
 //! Nodes and pods, and our binary as a process beside them.
 
 use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use controller_core::clock::{Clock, saturating_add};
-use futures::{StreamExt, TryStreamExt, stream};
-use harness::audit::{self, Asked};
+use harness::audit;
 use harness::chart::{Chart, account};
+use harness::cluster::{self, kubectl};
 use harness::rights::grant;
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::admissionregistration::v1::{
-    ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
-};
-use k8s_openapi::api::core::v1::{Event, Namespace, Node, Pod};
-use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::Api;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::ListParams;
 use serde_json::{Value, json};
-use testkit::real::{AuditLevel, ControlPlane, Options, Process, client, eventually};
+use testkit::real::eventually;
 
 pub(crate) use harness::{Replica, SOON};
 
 pub(crate) const NAME: &str = "taint-eviction-controller";
 pub(crate) const CHART: Chart = Chart::of(NAME);
 pub(crate) const NAMESPACE: &str = "default";
+pub(crate) const OVERDUE: &str = "taint_eviction_controller_overdue_evictions";
 
-pub(crate) struct Cluster {
-    pub(crate) control_plane: ControlPlane,
-    /// Of the service account.
-    kubeconfig: PathBuf,
+pub(crate) struct Cluster(cluster::Cluster);
+
+impl Deref for Cluster {
+    type Target = cluster::Cluster;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl DerefMut for Cluster {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
 }
 
 /// How long a pod tolerates the taint `k`.
@@ -40,69 +48,16 @@ pub(crate) enum For {
     Ever,
 }
 
-/// The binary under test; `TAINT_EVICTION_CONTROLLER_BINARY` names another build of it.
 pub(crate) fn binary() -> PathBuf {
-    std::env::var_os("TAINT_EVICTION_CONTROLLER_BINARY").map_or_else(
-        || PathBuf::from(env!("CARGO_BIN_EXE_taint-eviction-controller")),
-        PathBuf::from,
-    )
+    cluster::binary(env!("CARGO_BIN_EXE_taint-eviction-controller"))
 }
 
 impl Cluster {
     pub(crate) async fn with_nodes<const N: usize>(names: [&str; N]) -> Self {
-        let options = Options {
-            audit: Some(AuditLevel::Metadata),
-            ..Options::default()
-        };
-        let control_plane = ControlPlane::start(options).await.unwrap();
-        let kubeconfig = CHART.install(&control_plane).await;
-        let cluster = Self {
-            control_plane,
-            kubeconfig,
-        };
-        for name in names {
-            let node = json!({"metadata": {"name": name}});
-            let node = serde_json::from_value(node).unwrap();
-            let nodes = cluster.nodes();
-            nodes.create(&PostParams::default(), &node).await.unwrap();
-        }
+        let cluster = Self(cluster::Cluster::new(CHART, binary()).await);
+        let node = |name| json!({"kind": "Node", "metadata": {"name": name}});
+        cluster.create_all(names.map(node)).await;
         cluster
-    }
-
-    /// Our binary, running on the rights of the service account.
-    pub(crate) fn start(&self, args: &[&str]) -> Replica {
-        Replica::start(&binary(), &self.kubeconfig, args)
-    }
-
-    /// The same, leading and with a cache that holds `pods` pods.
-    pub(crate) async fn start_leading(&self, pods: u64, args: &[&str]) -> Replica {
-        let replica = self.start(args);
-        until_knowing(&replica, pods).await;
-        replica.until_leading().await;
-        replica
-    }
-
-    /// What `explain` prints.
-    pub(crate) async fn explain(&self, pod: &str) -> String {
-        let kubeconfig = format!("--kubeconfig={}", self.kubeconfig.display());
-        let pod = format!("{NAMESPACE}/{pod}");
-        let mut explain = Process::spawn(&binary(), &["explain", &pod, &kubeconfig], &[]).unwrap();
-        let ended = explain.wait_exit(SOON).await.unwrap();
-        assert_eq!(ended.code(), Some(0), "{}", explain.log());
-        explain.log()
-    }
-
-    /// A client with the rights of the service account.
-    pub(crate) async fn client(&self) -> kube::Client {
-        client(&self.kubeconfig).await.unwrap()
-    }
-
-    fn nodes(&self) -> Api<Node> {
-        Api::all(self.control_plane.client())
-    }
-
-    fn pods_api(&self, namespace: &str) -> Api<Pod> {
-        Api::namespaced(self.control_plane.client(), namespace)
     }
 
     /// Makes `count` pods: `prefix-0` and so on.
@@ -125,19 +80,13 @@ impl Cluster {
             }
             For::Ever => json!([{"key": "k", "operator": "Exists", "effect": "NoExecute"}]),
         };
-        let (pods, tolerations) = (&self.pods_api(namespace), &tolerations);
-        stream::iter(0..count)
-            .map(Ok)
-            .try_for_each_concurrent(16, |number| async move {
-                let pod = json!({
-                    "metadata": {"name": format!("{prefix}-{number}")},
-                    "spec": {"nodeName": node, "tolerations": tolerations, "containers": [{"name": "c", "image": "i"}]},
-                });
-                let pod = serde_json::from_value(pod).unwrap();
-                pods.create(&PostParams::default(), &pod).await.map(drop)
+        let pod = |number| {
+            json!({
+                "kind": "Pod", "metadata": {"namespace": namespace, "name": format!("{prefix}-{number}")},
+                "spec": {"nodeName": node, "tolerations": tolerations, "containers": [{"name": "c", "image": "i"}]},
             })
-            .await
-            .unwrap();
+        };
+        self.create_all((0..count).map(pod)).await;
     }
 
     /// Gives the node the taint `k:NoExecute` as `kubectl taint` does: without a time.
@@ -157,9 +106,8 @@ impl Cluster {
     }
 
     async fn set_taints(&self, node: &str, taints: Value) {
-        let patch = Patch::Merge(json!({"spec": {"taints": taints}}));
-        let nodes = self.nodes();
-        nodes.patch(node, &PatchParams::default(), &patch).await.unwrap();
+        self.merge("Node", node, json!({"spec": {"taints": taints}}))
+            .await;
     }
 
     /// The pods that have been deleted.
@@ -172,8 +120,8 @@ impl Cluster {
 
     pub(crate) async fn until_evicted(&self, count: usize, within: Duration) {
         let what = format!("{count} pods are evicted");
-        let evicted = async || (self.evicted().await.len() == count).then_some(());
-        eventually(within, &what, evicted).await.unwrap();
+        let evicted = async || self.evicted().await.len();
+        cluster::until(within, &what, evicted, |evicted| *evicted == count).await;
     }
 
     /// Type, reason and message of each event that `kubectl describe pod` shows: it asks for those of the name and
@@ -183,7 +131,7 @@ impl Cluster {
     }
 
     pub(crate) async fn described_in(&self, namespace: &str, pod: &str) -> Vec<String> {
-        let found = self.pods_api(namespace).get(pod).await.unwrap();
+        let found = self.api_in(namespace, "Pod").get(pod).await.unwrap();
         let uid = found.metadata.uid.unwrap();
         let fields = format!(
             "involvedObject.kind=Pod,involvedObject.namespace={namespace},involvedObject.name={pod},involvedObject.uid={uid}"
@@ -199,21 +147,7 @@ impl Cluster {
 
     /// What `kubectl describe pod` prints, its columns one space apart; `None` where there is no `kubectl`.
     pub(crate) async fn kubectl_describes(&self, pod: &str) -> Option<String> {
-        let folders = std::env::var_os("PATH").unwrap_or_default();
-        let kubectl = std::env::split_paths(&folders)
-            .map(|folder| folder.join("kubectl"))
-            .find(|program| program.is_file());
-        let Some(kubectl) = kubectl else {
-            let ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
-            assert!(!ci, "with CI=true kubectl must be on the PATH");
-            return None;
-        };
-        let kubeconfig = format!("--kubeconfig={}", self.control_plane.kubeconfig().display());
-        let args = ["describe", "pod", pod, &kubeconfig];
-        let mut describe = Process::spawn(&kubectl, &args, &[("HOME", "/nonexistent")]).unwrap();
-        let ended = describe.wait_exit(SOON).await.unwrap();
-        assert_eq!(ended.code(), Some(0), "{}", describe.log());
-        let log = describe.log();
+        let log = self.kubectl(&kubectl()?, &["describe", "pod", pod]).await;
         let lines = log
             .lines()
             .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
@@ -222,63 +156,29 @@ impl Cluster {
 
     /// Makes a namespace in which the service account may delete pods, whatever its rights elsewhere.
     pub(crate) async fn namespace_with_delete(&self, name: &str) {
-        let client = self.control_plane.client();
-        let namespaces: Api<Namespace> = Api::all(client.clone());
-        create(&namespaces, json!({"metadata": {"name": name}})).await;
-        let role = json!({"metadata": {"name": NAME}, "rules": [
-            {"apiGroups": [""], "resources": ["pods"], "verbs": ["delete"]},
-        ]});
-        create::<Role>(&Api::namespaced(client.clone(), name), role).await;
-        let binding = json!({
-            "metadata": {"name": NAME},
+        let in_it = json!({"namespace": name, "name": NAME});
+        let rules = json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["delete"]}]);
+        self.create(json!({"kind": "Namespace", "metadata": {"name": name}}))
+            .await;
+        self.create(json!({"kind": "Role", "metadata": in_it, "rules": rules}))
+            .await;
+        self.create(json!({
+            "kind": "RoleBinding", "metadata": in_it,
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": NAME},
             "subjects": [{"kind": "ServiceAccount", "namespace": "kube-system", "name": account(NAME)}],
-        });
-        create::<RoleBinding>(&Api::namespaced(client, name), binding).await;
+        }))
+        .await;
     }
 
     /// Has admission refuse every delete of a pod in `namespace`, and waits until it does.
     pub(crate) async fn keep(&self, namespace: &str) {
-        let policy = json!({
-            "metadata": {"name": namespace},
-            "spec": {
-                "matchConstraints": {
-                    "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
-                    "resourceRules": [{
-                        "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["DELETE"],
-                    }],
-                },
-                "validations": [{"expression": "false", "message": "pods are kept"}],
-            },
-        });
-        let client = self.control_plane.client();
-        create::<ValidatingAdmissionPolicy>(&Api::all(client.clone()), policy).await;
-        let binding = json!({
-            "metadata": {"name": namespace},
-            "spec": {"policyName": namespace, "validationActions": ["Deny"]},
-        });
-        create::<ValidatingAdmissionPolicyBinding>(&Api::all(client), binding).await;
-        self.until_kept(namespace, true).await;
+        let validation = json!({"expression": "false", "message": "pods are kept"});
+        self.refuse_deletes(namespace, "Pod", validation, "p-0").await;
     }
 
     /// Ends that.
     pub(crate) async fn release(&self, namespace: &str) {
-        let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(self.control_plane.client());
-        bindings
-            .delete(namespace, &DeleteParams::default())
-            .await
-            .unwrap();
-        self.until_kept(namespace, false).await;
-    }
-
-    async fn until_kept(&self, namespace: &str, kept: bool) {
-        let pods = self.pods_api(namespace);
-        let trial = DeleteParams::default().dry_run();
-        eventually(SOON, "the change of policy counts", async || {
-            (pods.delete("p-0", &trial).await.is_err() == kept).then_some(())
-        })
-        .await
-        .unwrap();
+        self.allow_deletes(namespace, "Pod", "p-0").await;
     }
 
     /// Grants or takes the right to delete pods, and waits until it counts.
@@ -288,11 +188,6 @@ impl Cluster {
             rules[1]["verbs"] = json!(["get", "list", "watch"]);
         }
         grant(&self.control_plane, NAME, rules).await;
-    }
-
-    /// What the audit log holds of our requests that were answered, in order.
-    pub(crate) fn requests(&self) -> Vec<Asked> {
-        audit::requests_of(&self.control_plane, NAME)
     }
 
     /// When we deleted each pod; there are `count`.
@@ -318,14 +213,6 @@ impl Cluster {
     }
 }
 
-async fn create<K>(api: &Api<K>, object: Value)
-where
-    K: Clone + std::fmt::Debug + serde::Serialize + serde::de::DeserializeOwned,
-{
-    let object = serde_json::from_value(object).unwrap();
-    api.create(&PostParams::default(), &object).await.unwrap();
-}
-
 /// When each pod was deleted.
 pub(crate) struct Deletes(BTreeMap<String, Timestamp>);
 
@@ -341,12 +228,9 @@ impl Deletes {
 }
 
 pub(crate) async fn until_knowing(replica: &Replica, pods: u64) {
-    let what = format!("the cache holds {pods} pods");
-    let knows = async || {
-        let known = replica.metric("informer_objects", "resource=\"pods\"").await;
-        (known == pods).then_some(())
-    };
-    eventually(SOON, &what, knows).await.unwrap();
+    replica
+        .until_metric("informer_objects", "resource=\"pods\"", pods)
+        .await;
 }
 
 pub(crate) async fn pending(replica: &Replica) -> u64 {
@@ -356,9 +240,7 @@ pub(crate) async fn pending(replica: &Replica) -> u64 {
 }
 
 pub(crate) async fn overdue(replica: &Replica) -> u64 {
-    replica
-        .metric("taint_eviction_controller_overdue_evictions", "")
-        .await
+    replica.metric(OVERDUE, "").await
 }
 
 pub(crate) async fn deletions(replica: &Replica) -> u64 {
@@ -375,8 +257,13 @@ pub(crate) async fn cancelled(replica: &Replica) -> u64 {
 
 pub(crate) async fn until_pending(replica: &Replica, count: u64, within: Duration) {
     let what = format!("{count} evictions are pending");
-    let settled = async || (pending(replica).await == count).then_some(());
-    eventually(within, &what, settled).await.unwrap();
+    cluster::until(
+        within,
+        &what,
+        async || pending(replica).await,
+        |pending| *pending == count,
+    )
+    .await;
 }
 
 pub(crate) fn now() -> Timestamp {

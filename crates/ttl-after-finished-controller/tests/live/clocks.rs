@@ -4,7 +4,6 @@
 use controller_core::clock::Clock;
 use harness::Start;
 use jiff::SignedDuration;
-use testkit::real::client;
 use ttl_after_finished_controller::TtlAfterFinishedController;
 
 use crate::support::{Cluster, Finish};
@@ -21,7 +20,7 @@ async fn live_a_clock_that_is_an_hour_fast_or_slow_deletes_nothing_early() {
     cluster.finish("ahead", Finish::Complete, 0).await;
     for (name, ahead, finished_ago) in [("slow", -HOUR, HOUR.as_secs()), ("fast", HOUR, 0)] {
         let clock = Clock::starting_at(Clock::system().now() + ahead);
-        let client = client(cluster.kubeconfig()).await.unwrap();
+        let client = cluster.client().await;
         let controller = Start::of::<TtlAfterFinishedController>().start(client, &clock);
         cluster.job(name, Some(5)).await;
         let finish = cluster.finish(name, Finish::Complete, finished_ago).await;

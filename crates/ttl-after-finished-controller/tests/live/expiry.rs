@@ -18,7 +18,7 @@ const fn seconds(seconds: i64) -> SignedDuration {
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_jobs_are_deleted_when_their_ttl_has_passed_and_no_others() {
     let cluster = Cluster::new().await;
-    let replica = cluster.lead(&[]).await;
+    let replica = cluster.start_leading(&[]).await;
     cluster.job("without-ttl", None).await;
     cluster.job("unfinished", Some(0)).await;
     cluster.job("failed", Some(0)).await;
@@ -67,7 +67,11 @@ async fn live_finalizers_hold_the_job_and_its_pods_go_first() {
         .unwrap();
     let job = cluster.job("job", Some(0)).await;
     cluster
-        .patch("job", json!({"metadata": {"finalizers": ["example.com/hold"]}}))
+        .merge(
+            "Job",
+            "job",
+            json!({"metadata": {"finalizers": ["example.com/hold"]}}),
+        )
         .await;
     let pods: Api<Pod> = Api::default_namespaced(cluster.control_plane.client());
     let pod = json!({
@@ -75,7 +79,7 @@ async fn live_finalizers_hold_the_job_and_its_pods_go_first() {
             "name": "pod",
             "finalizers": ["example.com/hold"],
             "ownerReferences": [{
-                "apiVersion": "batch/v1", "kind": "Job", "name": "job", "uid": job.metadata.uid,
+                "apiVersion": "batch/v1", "kind": "Job", "name": "job", "uid": job["metadata"]["uid"],
                 "controller": true, "blockOwnerDeletion": true,
             }],
         },
@@ -84,7 +88,7 @@ async fn live_finalizers_hold_the_job_and_its_pods_go_first() {
     let pod = serde_json::from_value(pod).unwrap();
     pods.create(&PostParams::default(), &pod).await.unwrap();
     cluster.finish("job", Finish::Complete, 0).await;
-    let replica = cluster.lead(&[]).await;
+    let replica = cluster.start_leading(&[]).await;
 
     eventually(SOON, "the pod is being deleted", async || {
         let pod = pods.get("pod").await.unwrap();
@@ -92,7 +96,7 @@ async fn live_finalizers_hold_the_job_and_its_pods_go_first() {
     })
     .await
     .unwrap();
-    let finalizers = async || cluster.jobs().get("job").await.unwrap().metadata.finalizers;
+    let finalizers = async || cluster.api("Job").get("job").await.unwrap().metadata.finalizers;
     assert_eq!(
         finalizers().await,
         Some(vec![
@@ -117,8 +121,8 @@ async fn live_finalizers_hold_the_job_and_its_pods_go_first() {
     assert_eq!(deletes.await, 1, "one delete, however long the finalizers take");
 
     cluster
-        .patch("job", json!({"metadata": {"finalizers": null}}))
+        .merge("Job", "job", json!({"metadata": {"finalizers": null}}))
         .await;
-    assert!(cluster.jobs().get_opt("job").await.unwrap().is_none());
+    assert!(cluster.api("Job").get_opt("job").await.unwrap().is_none());
     assert_eq!(replica.stop().await, Some(0));
 }

@@ -1,9 +1,8 @@
 //! The time counts from the finish, whoever leads.
 
 use jiff::SignedDuration;
-use testkit::real::eventually;
 
-use crate::support::{Cluster, QUICK_LEASE, SOON};
+use crate::support::{Cluster, QUICK_LEASE};
 
 const TTL: i32 = 8;
 const TTL_PASSES: SignedDuration = SignedDuration::from_secs(TTL as i64);
@@ -12,26 +11,22 @@ const TTL_PASSES: SignedDuration = SignedDuration::from_secs(TTL as i64);
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_a_restart_and_a_killed_leader_keep_the_time() {
     let cluster = Cluster::new().await;
-    let first = cluster.lead(&QUICK_LEASE).await;
+    let first = cluster.start_leading(&QUICK_LEASE).await;
     let finish = cluster.finished_job("restart", TTL).await;
-    eventually(SOON, "the Job waits for its expiry", async || {
-        let pending = first.metric("ttl_after_finished_controller_jobs_pending", "");
-        (pending.await == 1).then_some(())
-    })
-    .await
-    .unwrap();
+    // The Job waits for its expiry.
+    first
+        .until_metric("ttl_after_finished_controller_jobs_pending", "", 1)
+        .await;
     assert_eq!(first.stop().await, Some(0));
-    let mut second = cluster.lead(&QUICK_LEASE).await;
+    let mut second = cluster.start_leading(&QUICK_LEASE).await;
     cluster.until_deleted_at("restart", finish + TTL_PASSES).await;
 
     let standby = cluster.start(&QUICK_LEASE);
     let finish = cluster.finished_job("hand-over", TTL).await;
-    eventually(SOON, "the standby knows the Job", async || {
-        let known = standby.metric("informer_objects", "resource=\"jobs\"");
-        (known.await == 1).then_some(())
-    })
-    .await
-    .unwrap();
+    // It knows the Job.
+    standby
+        .until_metric("informer_objects", "resource=\"jobs\"", 1)
+        .await;
     assert!(second.leads().await && !standby.leads().await);
     second.process.kill().unwrap();
     cluster.until_deleted_at("hand-over", finish + TTL_PASSES).await;

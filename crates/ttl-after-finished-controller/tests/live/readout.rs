@@ -2,7 +2,6 @@
 
 use jiff::SignedDuration;
 use serde_json::json;
-use testkit::real::eventually;
 
 use crate::support::{Cluster, Finish, SOON};
 
@@ -21,14 +20,10 @@ async fn live_explain_tells_each_state_and_a_dry_run_deletes_nothing() {
         "startTime": expired,
         "conditions": [{"type": "FailureTarget", "status": "True"}, {"type": "Failed", "status": "True"}],
     });
-    cluster.set_status("undated", undated).await;
-    let versions = cluster.versions().await;
+    cluster.merge_status("Job", "undated", undated).await;
+    let versions = cluster.versions("Job").await;
 
-    let told = async |job: &str| {
-        let (code, words) = cluster.explain(&format!("default/{job}")).await;
-        assert_eq!(code, Some(0), "{words}");
-        words
-    };
+    let told = async |job: &str| cluster.explain(job).await;
     assert_eq!(
         told("without-ttl").await,
         "Job default/without-ttl: ttlSecondsAfterFinished not set\nwould leave it: it has no ttl\n"
@@ -58,24 +53,21 @@ async fn live_explain_tells_each_state_and_a_dry_run_deletes_nothing() {
         "Job default/undated: ttlSecondsAfterFinished 10 s\n\
          would leave it: its finished condition has no lastTransitionTime\n"
     );
-    let (code, words) = cluster.explain("default/nobody").await;
+    let mut nobody = cluster.start(&["explain", "default/nobody"]);
+    let code = nobody.process.wait_exit(SOON).await.unwrap().code();
     assert_eq!(
-        (code, words.as_str()),
+        (code, &*nobody.process.log()),
         (Some(1), "ttl-after-finished-controller: no Job default/nobody\n")
     );
 
     let dry = cluster.start(&["--dry-run"]);
-    eventually(SOON, "the delete is planned", async || {
-        let planned = dry.metric("controller_planned_writes_total", "action=\"delete\"");
-        (planned.await == 1).then_some(())
-    })
-    .await
-    .unwrap();
+    dry.until_metric("controller_planned_writes_total", "action=\"delete\"", 1)
+        .await;
     assert_eq!(dry.stop().await, Some(0));
-    assert_eq!(cluster.versions().await, versions);
+    assert_eq!(cluster.versions("Job").await, versions);
     assert_eq!(cluster.lease_holder().await, None);
 
-    let replica = cluster.lead(&[]).await;
+    let replica = cluster.start_leading(&[]).await;
     cluster.until_deleted("expired").await;
     assert_eq!(
         told("expired").await,

@@ -22,7 +22,7 @@ async fn live_deletes_without_the_right_for_a_minute_are_made_up_for_within_ten_
         {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["get", "list", "watch"]},
     ]);
     grant(&cluster.control_plane, NAME, without_delete).await;
-    let replica = cluster.lead(&[]).await;
+    let replica = cluster.start_leading(&[]).await;
     all_expire_and_none_is_deleted(&cluster, &replica).await;
 
     grant(&cluster.control_plane, NAME, CHART.rules()).await;
@@ -36,7 +36,7 @@ async fn live_deletes_without_the_right_for_a_minute_are_made_up_for_within_ten_
 async fn live_deletes_that_admission_refuses_for_a_minute_are_made_up_for_within_ten_seconds() {
     let cluster = Cluster::new().await;
     cluster.keep_jobs().await;
-    let replica = cluster.lead(&[]).await;
+    let replica = cluster.start_leading(&[]).await;
     all_expire_and_none_is_deleted(&cluster, &replica).await;
     // Between its expiry and its delete.
     cluster.set_ttl("job-0", Some(3600)).await;

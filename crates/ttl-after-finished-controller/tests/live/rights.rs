@@ -1,19 +1,14 @@
 //! The rights that the chart gives.
 
 use harness::rights::{beyond, refused, until_all_used};
-use testkit::real::{AuditLevel, Options};
 
 use crate::support::{CHART, Cluster, NAME};
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_the_rights_of_the_chart_are_enough_and_none_is_unused() {
-    let options = Options {
-        audit: Some(AuditLevel::Metadata),
-        ..Options::default()
-    };
-    let cluster = Cluster::with(options).await;
-    let replica = cluster.lead(&[]).await;
+    let cluster = Cluster::new().await;
+    let replica = cluster.start_leading(&[]).await;
     // A standby watches the lease.
     let standby = cluster.start(&[]);
     let expiry = cluster.finished_job("gone", 0).await;

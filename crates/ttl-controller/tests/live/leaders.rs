@@ -15,11 +15,10 @@ async fn leader_and_standby(cluster: &Cluster, args: &[&str]) -> (Replica, Repli
     let leader = cluster.start(args);
     leader.until_leading().await;
     let standby = cluster.start(args);
-    let synced =
-        async || (standby.metric("informer_objects", "resource=\"nodes\"").await >= 10).then_some(());
-    eventually(SOON, "the standby's cache is warm", synced)
-        .await
-        .unwrap();
+    // Its cache is warm.
+    standby
+        .until_metric("informer_objects", "resource=\"nodes\"", 10)
+        .await;
     assert!(!standby.leads().await);
     (leader, standby)
 }
@@ -41,13 +40,7 @@ async fn live_a_stopped_leader_hands_over_at_once() {
     println!("gap after SIGTERM, lease of 15 s: {gap:?}");
     assert!(gap < Duration::from_secs(2), "took {gap:?}");
     assert_eq!(leader.process.wait_exit(SOON).await.unwrap().code(), Some(0));
-    let lease = cluster
-        .leases()
-        .get("ttl-controller")
-        .await
-        .unwrap()
-        .spec
-        .unwrap();
+    let lease = cluster.lease().await.unwrap();
     assert_eq!(lease.lease_duration_seconds, Some(15));
     assert_eq!(standby.stop().await, Some(0));
     assert_eq!(cluster.lease_holder().await, None);
@@ -115,15 +108,7 @@ async fn live_a_client_go_replica_and_ours_share_one_lease() {
     theirs.kill().unwrap();
     theirs.wait_exit(SOON).await.unwrap();
     ours.until_leading().await;
-    let transitions = cluster
-        .leases()
-        .get("ttl-controller")
-        .await
-        .unwrap()
-        .spec
-        .unwrap()
-        .lease_transitions;
-    assert_eq!(transitions, Some(1));
+    assert_eq!(cluster.lease().await.unwrap().lease_transitions, Some(1));
 
     let mut verbose = election.to_vec();
     verbose.push("--v=2");
@@ -164,12 +149,7 @@ async fn live_kills_of_the_leader_lose_nothing_and_write_nothing_wrong() {
             _ => cluster.add(89..101, None).await,
         }
         let moment = Duration::from_millis(rand::rng().random_range(0..400));
-        let began = Clock::system().instant();
-        eventually(SOON, "a random moment", async || {
-            (began.elapsed() >= moment).then_some(())
-        })
-        .await
-        .unwrap();
+        Clock::system().sleep(moment).await;
         let mut leading = 0;
         for (number, replica) in replicas.iter().enumerate() {
             if replica.leads().await {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use harness::rights::{beyond, grant, refused, until_all_used};
 use rstest::rstest;
 use serde_json::json;
-use testkit::real::{AuditLevel, ControlPlane, Options, Process, eventually};
+use testkit::real::{ControlPlane, Options, Process, eventually};
 
 use crate::support::{CHART, Cluster, NAME, SOON, binary, start};
 
@@ -89,11 +89,7 @@ async fn an_unreachable_api_server_is_waited_for() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_the_rights_of_the_chart_are_enough_and_none_is_unused() {
-    let options = Options {
-        audit: Some(AuditLevel::Metadata),
-        ..Options::default()
-    };
-    let cluster = Cluster::with(options).await;
+    let cluster = Cluster::new().await;
     cluster.add(0..120, None).await;
     let replica = cluster.start(&[]);
     cluster.until_all_carry(120, "15", SOON).await;

@@ -1,0 +1,335 @@
+//! A real control plane, and the binary of a controller as a process beside it.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use futures::{StreamExt, stream};
+use k8s_openapi::api::admissionregistration::v1::{
+    ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
+};
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use kube::Api;
+use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::core::GroupVersionKind;
+use serde_json::{Value, json};
+use testkit::embedded::{ALPHA, NODES, Resource, SERVED};
+use testkit::real::{AuditLevel, ControlPlane, Options, Process, client, eventually};
+
+use crate::SOON;
+use crate::audit::{self, Asked};
+use crate::chart::{Chart, NAMESPACE};
+use crate::replica::Replica;
+
+/// How many objects are made at a time.
+const MADE_AT_ONCE: usize = 16;
+
+/// A control plane, with an account that has the rights of the chart.
+pub struct Cluster {
+    /// The control plane.
+    pub control_plane: ControlPlane,
+    /// Of the account.
+    pub kubeconfig: PathBuf,
+    chart: Chart,
+    binary: PathBuf,
+}
+
+impl Cluster {
+    /// With `binary` to be started on the rights of `chart`, and an audit log.
+    pub async fn new(chart: Chart, binary: PathBuf) -> Self {
+        Self::with(audited(), chart, binary).await
+    }
+
+    /// The same with other options.
+    pub async fn with(options: Options, chart: Chart, binary: PathBuf) -> Self {
+        let control_plane = ControlPlane::start(options).await.unwrap();
+        let kubeconfig = chart.install(&control_plane).await;
+        Self {
+            control_plane,
+            kubeconfig,
+            chart,
+            binary,
+        }
+    }
+
+    /// Starts the binary with these flags.
+    pub fn start(&self, args: &[&str]) -> Replica {
+        Replica::start(&self.binary, &self.kubeconfig, args)
+    }
+
+    /// The same, with full caches and leading.
+    pub async fn start_leading(&self, args: &[&str]) -> Replica {
+        let replica = self.start(args);
+        replica.until_ready().await;
+        replica.until_leading().await;
+        replica
+    }
+
+    /// What `explain` prints of an object in the namespace `default`.
+    pub async fn explain(&self, name: &str) -> String {
+        let kubeconfig = format!("--kubeconfig={}", self.kubeconfig.display());
+        let object = format!("default/{name}");
+        let mut explain = Process::spawn(&self.binary, &["explain", &object, &kubeconfig], &[]).unwrap();
+        ended_well(&mut explain).await
+    }
+
+    /// A client with the rights of the account.
+    pub async fn client(&self) -> kube::Client {
+        client(&self.kubeconfig).await.unwrap()
+    }
+
+    /// What the audit log holds of the account's requests, in order of the answers.
+    pub fn requests(&self) -> Vec<Asked> {
+        audit::requests_of(&self.control_plane, self.chart.controller())
+    }
+
+    /// What the Lease says, if there is one.
+    pub async fn lease(&self) -> Option<LeaseSpec> {
+        let leases: Api<Lease> = Api::namespaced(self.control_plane.client(), NAMESPACE);
+        leases.get_opt(self.chart.controller()).await.unwrap()?.spec
+    }
+
+    /// Who holds the Lease, if anybody does.
+    pub async fn lease_holder(&self) -> Option<String> {
+        self.lease()
+            .await?
+            .holder_identity
+            .filter(|holder| !holder.is_empty())
+    }
+
+    /// Starts `kubectl` with these arguments.
+    pub fn spawn_kubectl(&self, kubectl: &Path, args: &[&str]) -> Process {
+        let kubeconfig = format!("--kubeconfig={}", self.control_plane.kubeconfig().display());
+        let all = [&[&*kubeconfig], args].concat();
+        Process::spawn(kubectl, &all, &[("HOME", "/nonexistent")]).unwrap()
+    }
+
+    /// Runs it to its end; what it printed.
+    pub async fn kubectl(&self, kubectl: &Path, args: &[&str]) -> String {
+        ended_well(&mut self.spawn_kubectl(kubectl, args)).await
+    }
+
+    /// The objects of a kind, in the namespace `default` where it has namespaces.
+    pub fn api(&self, kind: &str) -> Api<DynamicObject> {
+        self.api_in("default", kind)
+    }
+
+    /// The objects of a kind, in this namespace where it has namespaces.
+    pub fn api_in(&self, namespace: &str, kind: &str) -> Api<DynamicObject> {
+        api(&self.control_plane, namespace, kind)
+    }
+
+    /// Makes an object; it has a `kind`.
+    pub async fn create(&self, object: Value) -> Value {
+        create(&self.control_plane, object).await
+    }
+
+    /// Makes many.
+    pub async fn create_all(&self, objects: impl IntoIterator<Item = Value>) {
+        let making = stream::iter(objects).map(|object| self.create(object));
+        making.buffer_unordered(MADE_AT_ONCE).for_each(async |_| {}).await;
+    }
+
+    /// An object, if it is there.
+    pub async fn find(&self, kind: &str, name: &str) -> Option<Value> {
+        let found = self.api(kind).get_opt(name).await.unwrap()?;
+        Some(serde_json::to_value(found).unwrap())
+    }
+
+    /// An object that is there.
+    pub async fn get(&self, kind: &str, name: &str) -> Value {
+        let found = self.find(kind, name).await;
+        found.unwrap_or_else(|| panic!("{kind} {name} is not there"))
+    }
+
+    /// All of a kind.
+    pub async fn all(&self, kind: &str) -> Vec<Value> {
+        let all = self.api(kind).list(&ListParams::default()).await.unwrap();
+        let values = all.into_iter().map(serde_json::to_value);
+        values.map(Result::unwrap).collect()
+    }
+
+    /// The resourceVersion of each of a kind: equal maps mean that nothing was written between.
+    pub async fn versions(&self, kind: &str) -> BTreeMap<String, String> {
+        let all = self
+            .api(kind)
+            .list_metadata(&ListParams::default())
+            .await
+            .unwrap();
+        let metadata = all.into_iter().map(|object| object.metadata);
+        metadata
+            .map(|metadata| (metadata.name.unwrap(), metadata.resource_version.unwrap()))
+            .collect()
+    }
+
+    /// Merges `patch` into an object.
+    pub async fn merge(&self, kind: &str, name: &str, patch: Value) {
+        let (api, params) = (self.api(kind), PatchParams::default());
+        api.patch(name, &params, &Patch::Merge(patch)).await.unwrap();
+    }
+
+    /// Merges `status` into the status of an object.
+    pub async fn merge_status(&self, kind: &str, name: &str, status: Value) {
+        let (api, params) = (self.api(kind), PatchParams::default());
+        let patch = Patch::Merge(json!({"status": status}));
+        api.patch_status(name, &params, &patch).await.unwrap();
+    }
+
+    /// Deletes an object.
+    pub async fn delete(&self, kind: &str, name: &str) {
+        let params = DeleteParams::default();
+        self.api(kind).delete(name, &params).await.unwrap();
+    }
+
+    /// As `kubectl delete --force` does.
+    pub async fn force_delete(&self, kind: &str, name: &str) {
+        let params = DeleteParams::default().grace_period(0);
+        self.api(kind).delete(name, &params).await.unwrap();
+    }
+
+    /// Has admission refuse every delete of a kind in a namespace, as `validation` words it. Waits until that counts:
+    /// it does for `probe`, an object of them.
+    pub async fn refuse_deletes(&self, namespace: &str, kind: &str, validation: Value, probe: &str) {
+        let ApiResource {
+            group,
+            version,
+            plural,
+            ..
+        } = resource(kind);
+        let policy = json!({
+            "metadata": {"name": namespace},
+            "spec": {
+                "matchConstraints": {
+                    "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+                    "resourceRules": [{
+                        "apiGroups": [group], "apiVersions": [version], "resources": [plural],
+                        "operations": ["DELETE"],
+                    }],
+                },
+                "validations": [validation],
+            },
+        });
+        let policies: Api<ValidatingAdmissionPolicy> = Api::all(self.control_plane.client());
+        let policy = serde_json::from_value(policy).unwrap();
+        policies.create(&PostParams::default(), &policy).await.unwrap();
+        let binding = json!({
+            "metadata": {"name": namespace},
+            "spec": {"policyName": namespace, "validationActions": ["Deny"]},
+        });
+        let binding = serde_json::from_value(binding).unwrap();
+        self.bindings()
+            .create(&PostParams::default(), &binding)
+            .await
+            .unwrap();
+        self.until_refused(namespace, kind, probe, true).await;
+    }
+
+    /// Ends that.
+    pub async fn allow_deletes(&self, namespace: &str, kind: &str, probe: &str) {
+        let params = DeleteParams::default();
+        self.bindings().delete(namespace, &params).await.unwrap();
+        self.until_refused(namespace, kind, probe, false).await;
+    }
+
+    fn bindings(&self) -> Api<ValidatingAdmissionPolicyBinding> {
+        Api::all(self.control_plane.client())
+    }
+
+    async fn until_refused(&self, namespace: &str, kind: &str, probe: &str, refused: bool) {
+        let (api, trial) = (self.api_in(namespace, kind), DeleteParams::default().dry_run());
+        let counts = async || (api.delete(probe, &trial).await.is_err() == refused).then_some(());
+        eventually(SOON, "the change of policy counts", counts)
+            .await
+            .unwrap();
+    }
+}
+
+/// A control plane with an audit log.
+pub fn audited() -> Options {
+    Options {
+        audit: Some(AuditLevel::Metadata),
+        ..Options::default()
+    }
+}
+
+/// The binary under test: the one that was `built`, unless a variable of its name, such as `TTL_CONTROLLER_BINARY`,
+/// names another build of it.
+pub fn binary(built: &str) -> PathBuf {
+    let (_, name) = built.rsplit_once('/').unwrap();
+    let variable = format!("{}_BINARY", name.to_uppercase().replace('-', "_"));
+    std::env::var_os(variable).unwrap_or_else(|| built.into()).into()
+}
+
+/// `kubectl`; none where there is none.
+pub fn kubectl() -> Option<PathBuf> {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&folders)
+        .map(|folder| folder.join("kubectl"))
+        .find(|program| program.is_file());
+    let ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
+    assert!(found.is_some() || !ci, "with CI=true kubectl must be on the PATH");
+    if found.is_none() {
+        println!("left out: there is no kubectl on the PATH");
+    }
+    found
+}
+
+/// Waits until what `look` sees is as `is` says, and returns it. Fails with what it saw last.
+pub async fn until<T: Debug>(
+    within: Duration,
+    what: &str,
+    look: impl AsyncFn() -> T,
+    is: impl Fn(&T) -> bool,
+) -> T {
+    let mut seen = None;
+    let there = async || {
+        let found = seen.insert(look().await);
+        is(found).then_some(())
+    };
+    if let Err(error) = eventually(within, what, there).await {
+        panic!("{error}; last seen: {seen:#?}");
+    }
+    seen.unwrap()
+}
+
+/// Waits until a process has ended well; what it printed.
+pub async fn ended_well(process: &mut Process) -> String {
+    let ended = process.wait_exit(SOON * 3).await.unwrap();
+    assert_eq!(ended.code(), Some(0), "{}", process.log());
+    process.log()
+}
+
+/// Makes an object; it has a `kind`, and `default` is its namespace where it names none.
+pub(crate) async fn create(control_plane: &ControlPlane, mut object: Value) -> Value {
+    let kind = object["kind"].as_str().unwrap().to_owned();
+    let namespace = object["metadata"]["namespace"].as_str().unwrap_or("default");
+    let api = api(control_plane, namespace, &kind);
+    object["apiVersion"] = json!(resource(&kind).api_version);
+    let object = serde_json::from_value(object).unwrap();
+    let created = api.create(&PostParams::default(), &object).await;
+    serde_json::to_value(created.unwrap()).unwrap()
+}
+
+fn api(control_plane: &ControlPlane, namespace: &str, kind: &str) -> Api<DynamicObject> {
+    let (client, resource) = (control_plane.client(), resource(kind));
+    match served(kind) {
+        Some(served) if served.scope == NODES.scope => Api::all_with(client, &resource),
+        _ => Api::namespaced_with(client, namespace, &resource),
+    }
+}
+
+/// Those that the embedded server knows; any other is a custom resource of `example.com/v1`.
+fn resource(kind: &str) -> ApiResource {
+    let (group, version, plural) = match served(kind) {
+        Some(served) => (served.group, served.version, served.plural.to_owned()),
+        None => ("example.com", "v1", format!("{}s", kind.to_lowercase())),
+    };
+    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), &plural)
+}
+
+fn served(kind: &str) -> Option<&'static Resource> {
+    let mut known = SERVED.iter().chain(ALPHA).copied();
+    // Events: those of `events.k8s.io`.
+    known.rfind(|resource| resource.kind == kind)
+}
