@@ -31,8 +31,8 @@ pub struct Cluster {
     pub control_plane: ControlPlane,
     /// Of the account.
     pub kubeconfig: PathBuf,
-    chart: Chart,
-    binary: PathBuf,
+    pub(crate) chart: Chart,
+    pub(crate) binary: PathBuf,
 }
 
 impl Cluster {

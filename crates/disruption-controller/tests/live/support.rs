@@ -1,7 +1,6 @@
 //! Budgets, pods and workloads, and our binary as a process beside them.
 
 use std::ops::{Deref, DerefMut};
-use std::path::PathBuf;
 use std::time::Duration;
 
 use controller_core::clock::{Clock, saturating_add};
@@ -42,13 +41,10 @@ impl DerefMut for Cluster {
     }
 }
 
-pub(crate) fn binary() -> PathBuf {
-    cluster::binary(env!("CARGO_BIN_EXE_disruption-controller"))
-}
-
 impl Cluster {
     pub(crate) async fn new() -> Self {
-        Self(cluster::Cluster::new(CHART, binary()).await)
+        let binary = cluster::binary(env!("CARGO_BIN_EXE_disruption-controller"));
+        Self(cluster::Cluster::new(CHART, binary).await)
     }
 
     pub(crate) fn pods(&self) -> Api<Pod> {

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::budget::numbers;
 use crate::stage::is_ready;
-use crate::support::{CHART, Cluster, binary};
+use crate::support::Cluster;
 
 const BUDGETS: usize = 100;
 /// Between two pods that change, each of which makes a status change.
@@ -28,7 +28,7 @@ async fn live_rolling_upgrades_hand_over_without_a_write_by_two() {
             cluster.some_pods(&app, 2, None).await;
         })
         .await;
-    upgrades::assert_handed_over(&cluster.control_plane, CHART, &binary(), restless(&cluster)).await;
+    upgrades::assert_handed_over(&cluster, restless(&cluster)).await;
 
     let last = cluster.start_leading(&[]).await;
     for (app, ready) in ready_pods(&cluster).await {

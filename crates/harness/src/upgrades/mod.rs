@@ -18,15 +18,12 @@ mod report;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::num::NonZeroUsize;
-use std::path::Path;
 
 use controller_core::clock::Clock;
 use jiff::Timestamp;
-use k8s_openapi::api::coordination::v1::Lease;
-use kube::Api;
-use testkit::real::{ControlPlane, eventually};
+use testkit::real::eventually;
 
-use crate::chart::{Chart, NAMESPACE};
+use crate::cluster::Cluster;
 use crate::replica::{Replica, SOON};
 use evidence::{LeaseLog, Write, credential, writes};
 use handovers::{handovers, terms};
@@ -37,37 +34,28 @@ const UPGRADES: usize = 2;
 /// Asks for another number, and for the bars to be judged: on a machine with much else to do they say little.
 const VARIABLE: &str = "UPGRADES";
 
-/// Upgrades the controller of `chart` under a load that has it write all the time. Prints what that took.
+/// Upgrades the controller under a load that has it write all the time. Prints what that took.
 ///
 /// Fails when a replica writes while it does not hold the Lease, when a leader that is stopped does not give it up,
-/// and, where `$UPGRADES` is set, when nobody writes for too long. The rights are those of
-/// the chart, which is installed.
-pub async fn assert_handed_over(
-    control_plane: &ControlPlane,
-    chart: Chart,
-    binary: &Path,
-    load: impl Future<Output = Infallible>,
-) {
+/// and, where `$UPGRADES` is set, when nobody writes for too long.
+pub async fn assert_handed_over(cluster: &Cluster, load: impl Future<Output = Infallible>) {
     let asked = std::env::var(VARIABLE).ok();
     let asked: Option<NonZeroUsize> = asked.map(|count| count.parse().unwrap());
     let count = asked.map_or(UPGRADES, NonZeroUsize::get);
-    let upgraded = upgrade(control_plane, chart, binary, count);
     let report = tokio::select! {
-        report = upgraded => report,
+        report = upgrade(cluster, count) => report,
         never = load => match never {},
     };
-    println!("{}, {report}", chart.controller());
+    println!("{}, {report}", cluster.chart.controller());
     if asked.is_some() {
         report.assert_short();
     }
 }
 
-async fn upgrade(control_plane: &ControlPlane, chart: Chart, binary: &Path, count: usize) -> Report {
-    let lease = LeaseLog::start(control_plane, chart.controller());
+async fn upgrade(cluster: &Cluster, count: usize) -> Report {
+    let lease = LeaseLog::start(&cluster.control_plane, cluster.chart.controller());
     let mut deployment = Deployment {
-        control_plane,
-        chart,
-        binary,
+        cluster,
         pods: Vec::new(),
         names: BTreeMap::new(),
     };
@@ -94,9 +82,7 @@ async fn upgrade(control_plane: &ControlPlane, chart: Chart, binary: &Path, coun
 
 /// The replicas that run.
 struct Deployment<'a> {
-    control_plane: &'a ControlPlane,
-    chart: Chart,
-    binary: &'a Path,
+    cluster: &'a Cluster,
     pods: Vec<Pod>,
     /// Of all that were ever started, by their tokens' names in the audit log.
     names: BTreeMap<String, String>,
@@ -124,22 +110,24 @@ struct Stop {
 impl Deployment<'_> {
     /// Starts a replica and waits until it is ready.
     async fn add(&mut self) {
-        let kubeconfig = self.chart.token(self.control_plane).await;
+        let Cluster {
+            control_plane,
+            chart,
+            binary,
+            ..
+        } = self.cluster;
+        let kubeconfig = chart.token(control_plane).await;
         let name = format!("replica-{}", self.names.len());
         self.names.insert(credential(&kubeconfig).await, name.clone());
         let identity = format!("--leader-elect-identity={name}");
-        let replica = Replica::start(self.binary, &kubeconfig, &[&identity]);
+        let replica = Replica::start(binary, &kubeconfig, &[&identity]);
         replica.until_ready().await;
         self.pods.push(Pod { name, replica });
     }
 
     /// Who leads; waits while nobody does.
     async fn holder(&self) -> String {
-        let leases: Api<Lease> = Api::namespaced(self.control_plane.client(), NAMESPACE);
-        let held = async || {
-            let lease = leases.get_opt(self.chart.controller()).await.unwrap()?;
-            lease.spec?.holder_identity.filter(|holder| !holder.is_empty())
-        };
+        let held = async || self.cluster.lease_holder().await;
         eventually(SOON, "somebody leads", held).await.unwrap()
     }
 
@@ -172,7 +160,7 @@ impl Deployment<'_> {
     async fn writes_to_the_end(&self) -> Vec<Write> {
         let leader = self.holder().await;
         let written = async || {
-            let writes = writes(self.control_plane, &self.names);
+            let writes = writes(&self.cluster.control_plane, &self.names);
             let last_has = writes.iter().any(|write| write.by == leader && write.accepted);
             last_has.then_some(writes)
         };

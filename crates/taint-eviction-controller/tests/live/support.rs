@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
-use std::path::PathBuf;
 use std::time::Duration;
 
 use controller_core::clock::{Clock, saturating_add};
@@ -48,13 +47,10 @@ pub(crate) enum For {
     Ever,
 }
 
-pub(crate) fn binary() -> PathBuf {
-    cluster::binary(env!("CARGO_BIN_EXE_taint-eviction-controller"))
-}
-
 impl Cluster {
     pub(crate) async fn with_nodes<const N: usize>(names: [&str; N]) -> Self {
-        let cluster = Self(cluster::Cluster::new(CHART, binary()).await);
+        let binary = cluster::binary(env!("CARGO_BIN_EXE_taint-eviction-controller"));
+        let cluster = Self(cluster::Cluster::new(CHART, binary).await);
         let node = |name| json!({"kind": "Node", "metadata": {"name": name}});
         cluster.create_all(names.map(node)).await;
         cluster

@@ -11,7 +11,7 @@ use kube::api::{ListParams, PostParams};
 use serde_json::json;
 use testkit::real::eventually;
 
-use crate::support::{CHART, Cluster, SOON, binary};
+use crate::support::{Cluster, SOON};
 
 /// Always tainted: a pod that is made there goes at once.
 const TAINTED: &str = "tainted";
@@ -26,7 +26,7 @@ const PACE: Duration = Duration::from_millis(60);
 async fn live_rolling_upgrades_hand_over_without_a_write_by_two() {
     let cluster = Cluster::with_nodes([TAINTED, "a", "b", "c", "d"]).await;
     cluster.taint(TAINTED).await;
-    upgrades::assert_handed_over(&cluster.control_plane, CHART, &binary(), restless(&cluster)).await;
+    upgrades::assert_handed_over(&cluster, restless(&cluster)).await;
 
     for node in NODES {
         cluster.taint(node).await;

@@ -63,7 +63,7 @@ impl World {
     pub(crate) fn add(&self, numbers: impl IntoIterator<Item = usize>, ttl: Option<&str>) {
         for number in numbers {
             let mut node = node(number, ttl);
-            node["status"]["conditions"] = json!([ready(self.seconds(0))]);
+            node["status"]["conditions"] = json!([ready(&self.seconds(0))]);
             self.insert(node);
         }
     }
@@ -83,7 +83,7 @@ impl World {
     }
 
     pub(crate) fn heartbeat(&self, number: usize) {
-        let beat = ready(self.seconds(0));
+        let beat = ready(&self.seconds(0));
         let edit = |node: &mut Value| node["status"]["conditions"] = json!([beat]);
         self.server.edit(&NODES, "", &name(number), edit).unwrap();
     }
@@ -158,7 +158,7 @@ pub(crate) fn node(number: usize, ttl: Option<&str>) -> Value {
     })
 }
 
-fn ready(heartbeat: String) -> Value {
+fn ready(heartbeat: &str) -> Value {
     json!({"type": "Ready", "status": "True", "lastHeartbeatTime": heartbeat})
 }
 
