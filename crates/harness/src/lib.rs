@@ -68,7 +68,9 @@ pub fn long_or_short<T>(all: T, some: T) -> T {
 }
 
 /// A controller's `run`.
-pub type Run<C> = fn(C, Env) -> BoxFuture<'static, Result<(), Failure>>;
+pub type Run<C> = fn(C, Env) -> Ran;
+/// How it ends.
+pub type Ran = BoxFuture<'static, Result<(), Failure>>;
 
 /// What the binary of `A` runs.
 pub fn run_of<A: App + 'static>() -> Run<A::Config> {

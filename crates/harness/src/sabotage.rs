@@ -2,15 +2,18 @@
 //!
 //! A bug stands between the controller and what is around it, so that all of the controller is what runs otherwise:
 //! [`between`] and [`edited`] change what it asks for and what it is answered, a source such as [`Hoarding`] what its
-//! informers are told.
+//! informers are told. Those that every controller can have are whole: [`forgets_to_retry`], [`leads_always`],
+//! [`keeps_what_a_relist_lacks`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use controller_core::informer::{BoxSource, Observed, Source, SourceEvent, View, Wire};
+use controller_core::leader::Leadership;
 use controller_core::meta::ObjectKey;
-use controller_core::runtime::Env;
+use controller_core::runtime::{App, Env};
+use futures::FutureExt;
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use kube::Client;
@@ -18,6 +21,8 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use testkit::history::{Failure, Shrink, Suite, first_failure};
 use tower::BoxError;
+
+use crate::Ran;
 
 /// Within so many seeds each bug must show.
 const SEEDS: u64 = 200;
@@ -37,24 +42,56 @@ pub struct Hoarding<S: Source> {
     end: Option<SourceEvent<S::View>>,
 }
 
-/// The failure of a suite with a bug, with the troubles that it takes. `seed` is the first that shows the bug: those
-/// before it would cost time only. Where histories are drawn otherwise since, one of those after it must show it.
-pub fn found(suite: &impl Suite, seed: u64) -> Failure {
-    shrunk(suite, seed, Shrink::Troubles)
+/// The failure of a suite with a bug, with the troubles that it takes; it says `what`. `seed` is the first that shows the
+/// bug: those before it would cost time only. Where histories are drawn otherwise since, one of those after it must show
+/// it.
+pub fn found(suite: &impl Suite, seed: u64, what: &str) -> Failure {
+    shrunk(suite, seed, what, Shrink::Troubles)
 }
 
-/// The same with the steps that it takes.
-pub fn found_and_shrunk(suite: &impl Suite, seed: u64) -> Failure {
-    shrunk(suite, seed, Shrink::Everything)
+/// The same of a bug that does no harm where nothing else goes wrong.
+pub fn found_in_trouble(suite: &impl Suite, seed: u64, what: &str) -> Failure {
+    let failure = found(suite, seed, what);
+    assert!(!failure.troubles.is_empty(), "{failure}");
+    failure
 }
 
-fn shrunk(suite: &impl Suite, seed: u64, shrink: Shrink) -> Failure {
+/// The same with the steps that it takes, too, which are fewer than half of all.
+pub fn found_and_shrunk(suite: &impl Suite, seed: u64, what: &str) -> Failure {
+    let failure = shrunk(suite, seed, what, Shrink::Everything);
+    assert!(!failure.troubles.is_empty(), "{failure}");
+    assert!(failure.timeline.len() < failure.drawn / 2, "{failure}");
+    failure
+}
+
+fn shrunk(suite: &impl Suite, seed: u64, what: &str, shrink: Shrink) -> Failure {
     let Some(failure) = first_failure(suite, seed..seed + SEEDS, shrink) else {
         panic!("no history shows the bug");
     };
     println!("{failure}");
     assert!(failure.troubles.len() <= MOST_TROUBLES, "{failure}");
+    assert!(failure.what.contains(what), "{failure}");
     failure
+}
+
+/// A change that fails is not tried again.
+pub fn forgets_to_retry<A: App + 'static>(config: A::Config, mut env: Env) -> Ran {
+    env.client = gone_where_refused(env.client);
+    A::run(config, env).boxed()
+}
+
+/// Whoever runs writes.
+pub fn leads_always<A: App + 'static>(config: A::Config, mut env: Env) -> Ran {
+    env.leadership = Leadership::always();
+    A::run(config, env).boxed()
+}
+
+/// A relist is added to what is known, instead of taking its place: what was deleted meanwhile stays.
+pub fn keeps_what_a_relist_lacks<A: App + 'static, W: Wire>(config: A::Config, env: Env) -> Ran
+where
+    Observed<W::View>: Clone,
+{
+    A::run(config, hoarding::<W>(env)).boxed()
 }
 
 /// What `env` is with [`Hoarding`] between the objects of one kind and their informer.
@@ -103,21 +140,9 @@ pub fn edited(client: Client, edit: fn(&Parts, &mut Value)) -> Client {
     })
 }
 
-/// A client to which every change and every delete succeeds, so that none is tried again.
-pub fn never_refused(client: Client) -> Client {
-    between(client, |client, head, body| async move {
-        let is_change = matches!(head.method, Method::PATCH | Method::DELETE);
-        match send(&client, head, body).await {
-            Ok(answer) if answer.status().is_success() => Ok(answer),
-            _ if is_change => Ok(Response::new(Body::from(b"{}".to_vec()))),
-            answer => answer,
-        }
-    })
-}
-
 /// A client to which the object of every change and delete that fails is gone, so that none is tried again: a loop that
 /// knows its own writes reads the object where the answer to a change does not fit it.
-pub fn gone_where_refused(client: Client) -> Client {
+fn gone_where_refused(client: Client) -> Client {
     between(client, |client, head, body| async move {
         let is_change = matches!(head.method, Method::PATCH | Method::DELETE);
         match send(&client, head, body).await {

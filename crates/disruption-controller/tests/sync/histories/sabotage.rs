@@ -1,13 +1,14 @@
 //! Bugs put in on purpose: the histories must find them, and shrink them to what matters.
 
-use controller_core::leader::Leadership;
 use controller_core::runtime::App;
 use disruption_controller::DisruptionController;
 use disruption_controller::config::Config;
 use disruption_controller::view::PodWire;
 use futures::FutureExt;
 use harness::Run;
-use harness::sabotage::{edited, found, gone_where_refused, hoarding};
+use harness::sabotage::{
+    edited, forgets_to_retry, found, found_in_trouble, keeps_what_a_relist_lacks, leads_always,
+};
 use serde_json::Value;
 
 use super::suite::Budgets;
@@ -19,12 +20,6 @@ const WRITES_OVER_EVERY_VERSION: Run<Config> = |config, mut env| {
             metadata.remove("resourceVersion");
         }
     });
-    DisruptionController::run(config, env).boxed()
-};
-
-/// A write that fails is not tried again.
-const FORGETS_TO_RETRY: Run<Config> = |config, mut env| {
-    env.client = gone_where_refused(env.client);
     DisruptionController::run(config, env).boxed()
 };
 
@@ -50,55 +45,36 @@ const FORGETS_APPROVED_EVICTIONS: Run<Config> = |config, mut env| {
     DisruptionController::run(config, env).boxed()
 };
 
-/// Whoever runs writes.
-const LEADS_ALWAYS: Run<Config> = |config, mut env| {
-    env.leadership = Leadership::always();
-    DisruptionController::run(config, env).boxed()
-};
-
-/// A relist is added to what is known of the pods.
-const KEEPS_PODS_THAT_A_RELIST_LACKS: Run<Config> =
-    |config, env| DisruptionController::run(config, hoarding::<PodWire>(env)).boxed();
-
 #[test]
 fn a_patch_without_the_version_is_found() {
-    let failure = found(&Budgets::new(WRITES_OVER_EVERY_VERSION), 6);
-    assert!(
-        failure.what.contains("it overwrites the approved eviction of"),
-        "{failure}"
-    );
+    let suite = Budgets::new(WRITES_OVER_EVERY_VERSION);
+    found(&suite, 6, "it overwrites the approved eviction of");
 }
 
 #[test]
 fn a_forgotten_retry_is_found() {
-    let failure = found(&Budgets::new(FORGETS_TO_RETRY), 4);
-    assert!(!failure.troubles.is_empty(), "{failure}");
-    assert!(failure.what.contains("after the last fault"), "{failure}");
+    let suite = Budgets::new(forgets_to_retry::<DisruptionController>);
+    found_in_trouble(&suite, 4, "after the last fault");
 }
 
 #[test]
 fn a_fail_safe_that_keeps_the_old_number_is_found() {
-    let failure = found(&Budgets::new(FAILS_AS_IT_WAS), 3);
-    assert!(failure.what.contains("what was delivered allows 0"), "{failure}");
+    found(&Budgets::new(FAILS_AS_IT_WAS), 3, "what was delivered allows 0");
 }
 
 #[test]
 fn an_approved_eviction_that_is_forgotten_is_found() {
-    let failure = found(&Budgets::new(FORGETS_APPROVED_EVICTIONS), 6);
-    assert!(failure.what.contains("was approved to go"), "{failure}");
+    found(&Budgets::new(FORGETS_APPROVED_EVICTIONS), 6, "was approved to go");
 }
 
 #[test]
 fn a_write_without_the_lease_is_found() {
-    let failure = found(&Budgets::new(LEADS_ALWAYS), 0);
-    assert!(
-        failure.what.contains("writes while the lease is held by"),
-        "{failure}"
-    );
+    let suite = Budgets::new(leads_always::<DisruptionController>);
+    found(&suite, 0, "writes while the lease is held by");
 }
 
 #[test]
 fn a_delete_that_is_missed_in_a_relist_is_found() {
-    let failure = found(&Budgets::new(KEEPS_PODS_THAT_A_RELIST_LACKS), 37);
-    assert!(!failure.troubles.is_empty(), "{failure}");
+    let suite = Budgets::new(keeps_what_a_relist_lacks::<DisruptionController, PodWire>);
+    found_in_trouble(&suite, 37, "");
 }

@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use controller_core::clock::Clock;
 use controller_core::informer::{BoxSource, Source, SourceEvent, WatcherSource};
-use controller_core::leader::Leadership;
 use controller_core::meta::ObjectKey;
 use controller_core::runtime::App;
 use futures::FutureExt;
 use harness::Run;
-use harness::sabotage::{Answer, between, edited, found, never_refused, refusal, send};
+use harness::sabotage::{
+    Answer, between, edited, forgets_to_retry, found, found_in_trouble, leads_always, refusal, send,
+};
 use harness::world::{each, text};
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
@@ -74,18 +75,6 @@ const TAKES_THE_CACHE_FOR_THE_TRUTH: Run<Config> = |config, mut env| {
     ResourceClaimController::run(config, env).boxed()
 };
 
-/// A change that fails is not tried again.
-const FORGETS_TO_RETRY: Run<Config> = |config, mut env| {
-    env.client = never_refused(env.client);
-    ResourceClaimController::run(config, env).boxed()
-};
-
-/// Whoever runs writes.
-const LEADS_ALWAYS: Run<Config> = |config, mut env| {
-    env.leadership = Leadership::always();
-    ResourceClaimController::run(config, env).boxed()
-};
-
 /// A pod that only ceases to be kept counts as deleted.
 const TAKES_THE_FILTER_FOR_A_DELETION: Run<Config> = |config, env| {
     let env = env.over_source::<PodWire>(|source| {
@@ -99,55 +88,56 @@ const TAKES_THE_FILTER_FOR_A_DELETION: Run<Config> = |config, env| {
 
 #[test]
 fn random_names_are_found() {
-    let failure = found(&Claims::new(NAMES_AT_RANDOM), 366);
-    assert!(!failure.troubles.is_empty(), "{failure}");
-    assert!(failure.what.contains("already"), "{failure}");
+    found_in_trouble(&Claims::new(NAMES_AT_RANDOM), 366, "already");
 }
 
 #[test]
 fn a_status_of_new_claims_alone_is_found() {
-    let failure = found(&Claims::new(RECORDS_WHAT_IS_NEW), 4);
-    assert!(failure.what.contains("it forgets that"), "{failure}");
+    found(&Claims::new(RECORDS_WHAT_IS_NEW), 4, "it forgets that");
 }
 
 #[test]
 fn a_clean_up_without_the_version_is_found() {
-    let failure = found(&Claims::new(GIVES_BACK_EVERY_VERSION), 69);
-    assert!(failure.what.contains("loses its reservation"), "{failure}");
-}
-
-#[test]
-fn a_reservation_for_a_pod_that_is_done_is_found() {
-    let failure = found(&Claims::new(RESERVES_FOR_WHO_IS_DONE), 0);
-    assert!(failure.what.contains("was taken off"), "{failure}");
-}
-
-#[test]
-fn a_missing_read_of_an_unknown_pod_is_found() {
-    let failure = found(&Claims::new(TAKES_THE_CACHE_FOR_THE_TRUTH), 0);
-    assert!(failure.what.contains("loses its reservation"), "{failure}");
-}
-
-#[test]
-fn a_forgotten_retry_is_found() {
-    let failure = found(&Claims::new(FORGETS_TO_RETRY), 7);
-    assert!(!failure.troubles.is_empty(), "{failure}");
-    assert!(failure.what.contains("after the last fault"), "{failure}");
-}
-
-#[test]
-fn a_write_without_the_lease_is_found() {
-    let failure = found(&Claims::new(LEADS_ALWAYS), 0);
-    assert!(
-        failure.what.contains("writes while the lease is held by"),
-        "{failure}"
+    found(
+        &Claims::new(GIVES_BACK_EVERY_VERSION),
+        69,
+        "loses its reservation",
     );
 }
 
 #[test]
+fn a_reservation_for_a_pod_that_is_done_is_found() {
+    found(&Claims::new(RESERVES_FOR_WHO_IS_DONE), 0, "was taken off");
+}
+
+#[test]
+fn a_missing_read_of_an_unknown_pod_is_found() {
+    found(
+        &Claims::new(TAKES_THE_CACHE_FOR_THE_TRUTH),
+        0,
+        "loses its reservation",
+    );
+}
+
+#[test]
+fn a_forgotten_retry_is_found() {
+    let suite = Claims::new(forgets_to_retry::<ResourceClaimController>);
+    found_in_trouble(&suite, 89, "after the last fault");
+}
+
+#[test]
+fn a_write_without_the_lease_is_found() {
+    let suite = Claims::new(leads_always::<ResourceClaimController>);
+    found(&suite, 0, "writes while the lease is held by");
+}
+
+#[test]
 fn a_deletion_that_was_none_is_found() {
-    let failure = found(&Claims::new(TAKES_THE_FILTER_FOR_A_DELETION), 0);
-    assert!(failure.what.contains("loses its reservation"), "{failure}");
+    found(
+        &Claims::new(TAKES_THE_FILTER_FOR_A_DELETION),
+        0,
+        "loses its reservation",
+    );
 }
 
 fn parsed(body: &[u8]) -> Value {

@@ -3,7 +3,9 @@
 use controller_core::runtime::App;
 use futures::FutureExt;
 use harness::Run;
-use harness::sabotage::{between, edited, found, gone_where_refused, hoarding, refusal, send};
+use harness::sabotage::{
+    between, edited, forgets_to_retry, found, found_in_trouble, hoarding, refusal, send,
+};
 use http::{Method, StatusCode};
 use serde_json::json;
 use taint_eviction_controller::TaintEvictionController;
@@ -33,30 +35,22 @@ const DELETES_BY_NAME: Run<Config> = |config, mut env| {
     TaintEvictionController::run(config, env).boxed()
 };
 
-/// A write that fails is not tried again.
-const FORGETS_TO_RETRY: Run<Config> = |config, mut env| {
-    env.client = gone_where_refused(env.client);
-    TaintEvictionController::run(config, env).boxed()
-};
-
 #[test]
 fn a_taint_removal_that_is_missed_after_a_relist_is_found() {
-    let failure = found(&Pods::new(KEEPS_TAINTS_THAT_A_RELIST_LACKS), 20);
-    assert!(!failure.troubles.is_empty(), "{failure}");
+    found_in_trouble(&Pods::new(KEEPS_TAINTS_THAT_A_RELIST_LACKS), 20, "");
 }
 
 #[test]
 fn a_delete_without_the_uid_is_found() {
-    let failure = found(&Pods::new(DELETES_BY_NAME), 1);
-    assert!(
-        failure.what.contains("it may hit another pod of the name"),
-        "{failure}"
+    found(
+        &Pods::new(DELETES_BY_NAME),
+        1,
+        "it may hit another pod of the name",
     );
 }
 
 #[test]
 fn a_forgotten_retry_is_found() {
-    let failure = found(&Pods::new(FORGETS_TO_RETRY), 4);
-    assert!(!failure.troubles.is_empty(), "{failure}");
-    assert!(failure.what.contains("is still there"), "{failure}");
+    let suite = Pods::new(forgets_to_retry::<TaintEvictionController>);
+    found_in_trouble(&suite, 4, "is still there");
 }

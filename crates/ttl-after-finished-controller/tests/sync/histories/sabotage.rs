@@ -8,7 +8,7 @@ use controller_core::meta::Uid;
 use controller_core::runtime::{App, Env, Failure as Failed};
 use futures::FutureExt;
 use harness::Run;
-use harness::sabotage::{between, edited, found, never_refused};
+use harness::sabotage::{between, edited, forgets_to_retry, found, found_in_trouble};
 use http::{Method, Response};
 use kube::Client;
 use kube::client::Body;
@@ -26,16 +26,9 @@ const SKIPS_THE_FRESH_READ: Run<Config> = |config, env| believing(config, env, T
 /// The shortest ttl that a Job ever had counts.
 const IGNORES_A_RAISE: Run<Config> = |config, env| believing(config, env, Ttl::Shortest).boxed();
 
-/// A delete that fails is not tried again.
-const FORGETS_TO_RETRY: Run<Config> = |config, mut env| {
-    env.client = never_refused(env.client);
-    TtlAfterFinishedController::run(config, env).boxed()
-};
-
 #[test]
 fn a_skipped_fresh_read_is_found() {
-    let failure = found(&Jobs::new(SKIPS_THE_FRESH_READ), 55);
-    assert!(!failure.troubles.is_empty(), "{failure}");
+    let failure = found_in_trouble(&Jobs::new(SKIPS_THE_FRESH_READ), 55, "");
     assert!(
         ["it expires in", "it has no ttl", "it has not finished"]
             .iter()
@@ -46,15 +39,13 @@ fn a_skipped_fresh_read_is_found() {
 
 #[test]
 fn an_ignored_raise_of_the_ttl_is_found() {
-    let failure = found(&Jobs::new(IGNORES_A_RAISE), 5);
-    assert!(failure.what.contains("it expires in"), "{failure}");
+    found(&Jobs::new(IGNORES_A_RAISE), 5, "it expires in");
 }
 
 #[test]
 fn a_forgotten_retry_is_found() {
-    let failure = found(&Jobs::new(FORGETS_TO_RETRY), 4);
-    assert!(!failure.troubles.is_empty(), "{failure}");
-    assert!(failure.what.contains("is still there"), "{failure}");
+    let suite = Jobs::new(forgets_to_retry::<TtlAfterFinishedController>);
+    found_in_trouble(&suite, 4, "is still there");
 }
 
 /// Which of the ttls that a Job had counts.
