@@ -9,29 +9,19 @@
     reason = "a test: it fails by panicking and prints what it measures"
 )]
 
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use controller_core::clock::Clock;
-use harness::Replica;
+use harness::beside::{Beside, REST, shown};
 use serde_json::{Value, json};
-use testkit::embedded::{Loopback, POD_DISRUPTION_BUDGETS, PODS, Server};
-use testkit::real::{Usage, eventually};
+use testkit::embedded::{POD_DISRUPTION_BUDGETS, PODS, Server};
+use testkit::real::eventually;
 
+/// The build under test.
+const BINARY: &str = "DISRUPTION_CONTROLLER_BINARY";
+/// Each test has its own limits, and none on requests.
+const ARGS: [&str; 1] = ["--kube-api-qps=0"];
 /// How long the controller has for anything, however busy the machine is.
 const WITHIN: Duration = Duration::from_mins(5);
-/// After the work, before memory is read.
-const REST: Duration = Duration::from_secs(10);
-
-/// The binary beside an embedded server.
-struct Beside {
-    server: Server,
-    clock: Clock,
-    replica: Replica,
-    _door: Loopback,
-    _directory: tempfile::TempDir,
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "nightly: takes 1.5 GiB of memory, and a release build in $DISRUPTION_CONTROLLER_BINARY"]
 async fn a_thousand_budgets_over_fifty_thousand_pods_take_little_memory() {
@@ -42,7 +32,7 @@ async fn a_thousand_budgets_over_fifty_thousand_pods_take_little_memory() {
     /// What waiting may cost: the admin server is asked now and then.
     const CPU_AT_REST: Duration = Duration::from_millis(500);
 
-    let beside = Beside::start(|server| {
+    let beside = Beside::start(BINARY, &ARGS, |server| {
         server.seed_nodes(5_000);
         server.seed_pods(50_000);
         // Pods come in sets of twenty, the sets in turns to the namespaces: every pod has one budget.
@@ -56,19 +46,16 @@ async fn a_thousand_budgets_over_fifty_thousand_pods_take_little_memory() {
         }
     })
     .await;
-    beside
-        .until_all("every budget allows disruptions", |status| {
-            status["expectedPods"].as_i64() >= Some(40) && status["disruptionsAllowed"].as_i64() >= Some(22)
-        })
-        .await;
-    beside.rest().await;
-    let before = beside.usage();
+    until_all(&beside, "every budget allows disruptions", |status| {
+        status["expectedPods"].as_i64() >= Some(40) && status["disruptionsAllowed"].as_i64() >= Some(22)
+    })
+    .await;
+    let before = beside.usage_at_rest().await;
     println!("50,000 pods and {BUDGETS} budgets: {}", shown(before));
     assert!(before.rss < MEMORY, "{}", shown(before));
     assert!(before.cpu < CPU, "{}", shown(before));
 
-    beside.rest().await;
-    let at_rest = beside.usage().cpu.saturating_sub(before.cpu);
+    let at_rest = beside.usage_at_rest().await.cpu.saturating_sub(before.cpu);
     assert!(at_rest < CPU_AT_REST, "{at_rest:?} of CPU in {REST:?} of waiting");
     assert_eq!(beside.replica.stop().await, Some(0));
 }
@@ -84,7 +71,7 @@ async fn a_change_costs_little_beside_budgets_that_no_index_finds() {
     /// Each change is looked up among 500 selectors and changes the numbers of 20 to 22 budgets.
     const A_CHANGE: Duration = Duration::from_micros(400);
 
-    let beside = Beside::start(|server| {
+    let beside = Beside::start(BINARY, &ARGS, |server| {
         for number in 0..PODS_OF_BUDGETS {
             let app = format!("app-{}", number % 250);
             let pod = json!({
@@ -111,9 +98,8 @@ async fn a_change_costs_little_beside_budgets_that_no_index_finds() {
     })
     .await;
     let selects = |status: &Value| status["observedGeneration"] == 1;
-    beside.until_all("every budget is computed", selects).await;
-    beside.rest().await;
-    let before = beside.usage();
+    until_all(&beside, "every budget is computed", selects).await;
+    let before = beside.usage_at_rest().await;
     println!("{PODS_OF_BUDGETS} pods of {BUDGETS} budgets: {}", shown(before));
 
     for number in 0..CHANGES {
@@ -124,69 +110,28 @@ async fn a_change_costs_little_beside_budgets_that_no_index_finds() {
             .unwrap();
     }
     let left = i64::try_from(PODS_OF_BUDGETS - CHANGES).unwrap();
-    beside
-        .until_all("the budgets of all have the changes", |status| {
-            status["expectedPods"] != PODS_OF_BUDGETS || status["currentHealthy"] == left
-        })
-        .await;
-    beside.rest().await;
-    let after = beside.usage();
+    until_all(&beside, "the budgets of all have the changes", |status| {
+        status["expectedPods"] != PODS_OF_BUDGETS || status["currentHealthy"] == left
+    })
+    .await;
+    let after = beside.usage_at_rest().await;
     let a_change = after.cpu.saturating_sub(before.cpu) / u32::try_from(CHANGES).unwrap();
     println!("{CHANGES} changes: {}, {a_change:.1?} a change", shown(after));
     assert!(a_change < A_CHANGE, "{a_change:?}");
     assert_eq!(beside.replica.stop().await, Some(0));
 }
 
-impl Beside {
-    async fn start(seed: impl FnOnce(&Server)) -> Self {
-        let clock = Clock::system();
-        let wall = clock.clone();
-        let server = Server::new(move || wall.now());
-        seed(&server);
-        let directory = tempfile::tempdir().unwrap();
-        let kubeconfig = directory.path().join("kubeconfig");
-        let door = server.listen(0).await.unwrap();
-        door.kubeconfig_file(&kubeconfig).unwrap();
-        let replica = start(&kubeconfig);
-        Self {
-            server,
-            clock,
-            replica,
-            _door: door,
-            _directory: directory,
-        }
-    }
-
-    /// Waits until the status of every budget is as `is` says.
-    async fn until_all(&self, what: &str, is: impl Fn(&Value) -> bool) {
-        let began = self.clock.instant();
-        eventually(WITHIN, what, async || {
-            let pdbs = self.server.list(&POD_DISRUPTION_BUDGETS);
-            let mut all = pdbs.iter();
-            all.all(|pdb| is(&pdb["status"])).then_some(())
-        })
-        .await
-        .unwrap();
-        println!("{what} after {:.1?}", began.elapsed());
-    }
-
-    async fn rest(&self) {
-        let began = self.clock.instant();
-        eventually(REST * 2, "memory has settled", async || {
-            (began.elapsed() >= REST).then_some(())
-        })
-        .await
-        .unwrap();
-    }
-
-    fn usage(&self) -> Usage {
-        self.replica.process.usage().unwrap()
-    }
-}
-
-fn start(kubeconfig: &Path) -> Replica {
-    let binary = PathBuf::from(std::env::var_os("DISRUPTION_CONTROLLER_BINARY").unwrap());
-    Replica::start(&binary, kubeconfig, &["--kube-api-qps=0"])
+/// Waits until the status of every budget is as `is` says.
+async fn until_all(beside: &Beside, what: &str, is: impl Fn(&Value) -> bool) {
+    let began = beside.clock.instant();
+    eventually(WITHIN, what, async || {
+        let pdbs = beside.server.list(&POD_DISRUPTION_BUDGETS);
+        let mut all = pdbs.iter();
+        all.all(|pdb| is(&pdb["status"])).then_some(())
+    })
+    .await
+    .unwrap();
+    println!("{what} after {:.1?}", began.elapsed());
 }
 
 fn insert_pdb(server: &Server, namespace: &str, name: &str, selector: &Value, min_available: i64) {
@@ -200,13 +145,4 @@ fn insert_pdb(server: &Server, namespace: &str, name: &str, selector: &Value, mi
 
 fn pod_name(number: usize) -> String {
     format!("pod-{number:05}")
-}
-
-fn shown(usage: Usage) -> String {
-    format!(
-        "RSS {} MiB, peak {} MiB, {:.1?} of CPU",
-        usage.rss >> 20,
-        usage.peak_rss >> 20,
-        usage.cpu
-    )
 }

@@ -12,6 +12,7 @@
 )]
 
 pub mod audit;
+pub mod beside;
 pub mod chart;
 pub mod cluster;
 pub mod history;

@@ -9,14 +9,12 @@
     reason = "a test: it fails by panicking and prints what it measures"
 )]
 
-use std::path::PathBuf;
 use std::time::Duration;
 
-use controller_core::clock::Clock;
-use harness::Replica;
+use harness::beside::{Beside, REST, shown};
 use serde_json::json;
-use testkit::embedded::{NODES, Server};
-use testkit::real::{Usage, eventually};
+use testkit::embedded::NODES;
+use testkit::real::eventually;
 
 const NODE_COUNT: usize = 5_000;
 const POD_COUNT: usize = 150_000;
@@ -26,8 +24,6 @@ const PENDING: u64 = 50_010;
 
 const SYNCED_WITHIN: Duration = Duration::from_mins(5);
 const JUDGED_WITHIN: Duration = Duration::from_mins(2);
-/// After the work, before memory is read.
-const REST: Duration = Duration::from_secs(10);
 const MEMORY: u64 = 100 << 20;
 /// What judging may have cost beside reading and decoding 1.7 GB.
 const CPU_AT_REST: Duration = Duration::from_millis(500);
@@ -35,18 +31,18 @@ const CPU_AT_REST: Duration = Duration::from_millis(500);
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "nightly: takes 3 GiB of memory, and a release build in $TAINT_EVICTION_CONTROLLER_BINARY"]
 async fn fifty_thousand_of_150_000_pods_wait_for_eviction_in_little_memory() {
-    let clock = Clock::system();
-    let wall = clock.clone();
-    let server = Server::new(move || wall.now());
-    server.seed_nodes(NODE_COUNT);
-    server.seed_pods(POD_COUNT);
-    let directory = tempfile::tempdir().unwrap();
-    let kubeconfig = directory.path().join("kubeconfig");
-    let door = server.listen(0).await.unwrap();
-    door.kubeconfig_file(&kubeconfig).unwrap();
+    let beside = Beside::start("TAINT_EVICTION_CONTROLLER_BINARY", &[], |server| {
+        server.seed_nodes(NODE_COUNT);
+        server.seed_pods(POD_COUNT);
+    })
+    .await;
+    let Beside {
+        server,
+        clock,
+        replica,
+        ..
+    } = &beside;
 
-    let binary = PathBuf::from(std::env::var_os("TAINT_EVICTION_CONTROLLER_BINARY").unwrap());
-    let replica = Replica::start(&binary, &kubeconfig, &[]);
     let began = clock.instant();
     eventually(SYNCED_WITHIN, "all pods are known", async || {
         let known = replica.metric("informer_objects", "resource=\"pods\"");
@@ -77,31 +73,11 @@ async fn fifty_thousand_of_150_000_pods_wait_for_eviction_in_little_memory() {
     .unwrap();
     println!("{PENDING} evictions pending after {:.1?}", began.elapsed());
 
-    rest(&clock).await;
-    let before = replica.process.usage().unwrap();
-    rest(&clock).await;
-    let after = replica.process.usage().unwrap();
+    let before = beside.usage_at_rest().await;
+    let after = beside.usage_at_rest().await;
     println!("at rest: {}", shown(after));
     assert!(after.rss < MEMORY, "{}", shown(after));
     let at_rest = after.cpu.saturating_sub(before.cpu);
     assert!(at_rest < CPU_AT_REST, "{at_rest:?} of CPU in {REST:?} of waiting");
-    assert_eq!(replica.stop().await, Some(0));
-}
-
-async fn rest(clock: &Clock) {
-    let began = clock.instant();
-    eventually(REST * 2, "memory has settled", async || {
-        (began.elapsed() >= REST).then_some(())
-    })
-    .await
-    .unwrap();
-}
-
-fn shown(usage: Usage) -> String {
-    format!(
-        "RSS {} MiB, peak {} MiB, {:.1?} of CPU",
-        usage.rss >> 20,
-        usage.peak_rss >> 20,
-        usage.cpu
-    )
+    assert_eq!(beside.replica.stop().await, Some(0));
 }
