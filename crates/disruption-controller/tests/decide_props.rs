@@ -11,11 +11,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::informer::{Observed, Wire};
 use controller_core::meta::{ObjectKey, OwnerRef, Uid};
 use disruption_controller::decide::{Builtin, Decision, Demand, Scale, Scales, decide, demand, scale_of};
 use disruption_controller::memory::Memory;
 use disruption_controller::view::{PdbView, PdbWire, PodView, PodWire, WorkloadView};
+use harness::sim::decoded;
 use jiff::{SignedDuration, Timestamp};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -161,11 +161,6 @@ struct Held {
     entries: BTreeMap<usize, (Timestamp, Option<u64>)>,
 }
 
-fn read<W: Wire>(object: &Value) -> W::View {
-    let found = Observed::read::<W>(object.to_string().as_bytes());
-    found.unwrap().unwrap().view
-}
-
 fn pod_key(name: usize) -> ObjectKey {
     ObjectKey::namespaced("ns", format!("p{name}"))
 }
@@ -208,7 +203,7 @@ impl World {
         if pod.deleting {
             object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
         }
-        Arc::new(read::<PodWire>(&object))
+        Arc::new(decoded::<PodWire>(&object))
     }
 
     fn pdb_view(&mut self, name: usize, spec: &Pdb) -> PdbView {
@@ -217,7 +212,7 @@ impl World {
             Amount::Pods(pods) => json!(pods),
             Amount::Percent(percent) => json!(format!("{percent}%")),
         };
-        read::<PdbWire>(&json!({
+        decoded::<PdbWire>(&json!({
             "metadata": { "namespace": "ns", "name": format!("b{name}"), "uid": format!("b{name}"),
                 "resourceVersion": version.to_string(), "generation": version },
             "spec": { "selector": spec.selector.wire(), spec.field: amount },

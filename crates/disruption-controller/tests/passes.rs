@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use controller_core::api::{Call, CallFailed, Outcome, Verb};
 use controller_core::clock::saturating_add;
-use controller_core::controller::{Accepted, Ask, Completed, Effect, Limit, Loop, Now, Observed};
-use controller_core::informer::{self, Freshness, Wire};
+use controller_core::controller::{Accepted, Ask, Completed, Effect, Loop, Now, Observed};
+use controller_core::informer::Freshness;
 use controller_core::meta::{ObjectKey, Uid};
 use disruption_controller::config::Config;
 use disruption_controller::decide::Builtin;
@@ -16,7 +16,7 @@ use disruption_controller::discovery::Kind;
 use disruption_controller::requests::{Answer, Question, Write};
 use disruption_controller::view::{Amount, PdbView, PdbWire, PodView, PodWire};
 use disruption_controller::{DisruptionController, Stores};
-use harness::sim::{Resource, START};
+use harness::sim::{NOW, Resource, START, Unlimited, Watch, decoded};
 use prometheus::Registry;
 use serde_json::{Value, json};
 
@@ -24,27 +24,12 @@ const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 const NOTHING: [String; 0] = [];
 
-struct Unlimited;
-
-impl Limit for Unlimited {
-    fn take(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    fn give_back(&self) {}
-}
-
 struct Rig {
     pods: Resource<PodView>,
     pdbs: Resource<PdbView>,
     event_loop: Loop<DisruptionController>,
     now: Now,
     in_flight: Vec<Effect<DisruptionController>>,
-}
-
-fn decoded<W: Wire>(object: &Value) -> W::View {
-    let found = informer::Observed::read::<W>(object.to_string().as_bytes());
-    found.unwrap().unwrap().view
 }
 
 /// Of the widget of this name, if one is named.
@@ -67,10 +52,7 @@ fn pdb_key() -> ObjectKey {
 impl Rig {
     /// A budget of all pods, and these pods.
     fn new(spec: &Value, pods: impl IntoIterator<Item = PodView>) -> Self {
-        let now = Now {
-            wall: START,
-            uptime: Duration::ZERO,
-        };
+        let now = NOW;
         let (mut all, mut pdbs) = (Resource::new(), Resource::new());
         for pod in pods {
             let uid = pod.uid.clone();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::api::{Call, CallFailed, Outcome, Verb};
+use controller_core::api::CallFailed;
 use controller_core::controller::{Accepted, Ask, Completed, Loop, Now};
 use controller_core::informer::Interner;
 use controller_core::meta::{ObjectKey, OwnerRef, Uid};
@@ -17,7 +17,7 @@ use disruption_controller::requests::{Answer, Question, Reset, StatusWrite, Writ
 use disruption_controller::selector::{Labels, Selector};
 use disruption_controller::view::{Amount, DisruptionTarget, PdbView, PodView, Status, WorkloadView};
 use disruption_controller::{DisruptionController, Stores};
-use harness::sim::{self, Model, Object, Resource};
+use harness::sim::{self, Model, Object, Resource, Watch};
 use jiff::Timestamp;
 use prometheus::Registry;
 use proptest::prelude::*;
@@ -133,27 +133,6 @@ fn any_action() -> impl Strategy<Value = Action> {
         3 => (pods(), any::<bool>()).prop_map(|(pod, deletes)| Action::Evict { pod, deletes }),
         1 => (0..BUDGETS, number()).prop_map(|(budget, allowed)| Action::Overwrite(budget, allowed)),
     ]
-}
-
-fn failed(outcome: Outcome, code: u16) -> CallFailed {
-    CallFailed::Answered {
-        call: Call {
-            verb: Verb::Patch,
-            resource: "model",
-            target: String::new(),
-        },
-        outcome,
-        code: Some(code),
-        message: "refused by the model".to_owned(),
-    }
-}
-
-fn accepted(uid: Uid, version: u64) -> Accepted {
-    Accepted {
-        uid: Some(uid),
-        version: Some(version),
-        deleting: false,
-    }
 }
 
 impl Cluster {
@@ -280,10 +259,10 @@ impl Cluster {
             .filter(|held| held.uid == status.pdb.uid)
             .ok_or_else(sim::gone)?;
         if held.view.version != status.pdb.version {
-            return Err(failed(Outcome::Conflict, 409));
+            return Err(sim::conflict());
         }
         let version = self.edit_pdb(&status.pdb.key, |pdb| *pdb = status.applied_to(pdb, None));
-        Ok(accepted(held.uid, version.unwrap()))
+        Ok(sim::accepted(held.uid, version.unwrap()))
     }
 
     fn write_reset(&mut self, reset: &Reset) -> Result<Accepted, CallFailed> {
@@ -292,7 +271,7 @@ impl Cluster {
             return Err(sim::gone());
         }
         if view.target.as_ref() != Some(&reset.target) {
-            return Err(failed(Outcome::Conflict, 409));
+            return Err(sim::conflict());
         }
         let (uid, view) = (
             uid.clone(),
@@ -301,7 +280,7 @@ impl Cluster {
                 ..view.clone()
             },
         );
-        Ok(accepted(uid.clone(), self.pods.put(view, uid)))
+        Ok(sim::accepted(uid.clone(), self.pods.put(view, uid)))
     }
 
     fn read(&self, question: &Question) -> Result<Answer, CallFailed> {
@@ -324,7 +303,7 @@ impl Cluster {
                 let replicas = number.and_then(|number| self.wants(number));
                 let scale = number.zip(replicas);
                 let scale = scale.map(|(number, replicas)| Answer::Scale(uid_of(number), replicas));
-                scale.ok_or_else(|| failed(Outcome::Gone, 404))
+                scale.ok_or_else(sim::gone)
             }
             Question::Pdbs(_) | Question::Pods(_) | Question::Workloads(..) => {
                 unreachable!("only explain lists")
@@ -470,24 +449,12 @@ impl Model for Cluster {
         }
     }
 
-    fn deliver(&mut self, which: usize, event_loop: &mut Loop<DisruptionController>, now: Now) -> bool {
-        match which {
-            0 => self.pods.deliver(event_loop, now),
-            1 => self.pdbs.deliver(event_loop, now),
-            _ => self.replica_sets.deliver(event_loop, now),
-        }
-    }
-
-    fn begin_list(&mut self, which: usize) {
-        match which {
-            0 => self.pods.begin_list(),
-            1 => self.pdbs.begin_list(),
-            _ => self.replica_sets.begin_list(),
-        }
-    }
-
-    fn resources(&self) -> &'static [&'static str] {
-        &["pods", "poddisruptionbudgets", "replicasets"]
+    fn watches(&mut self) -> Vec<(&'static str, &mut dyn Watch<DisruptionController>)> {
+        vec![
+            ("pods", &mut self.pods),
+            ("poddisruptionbudgets", &mut self.pdbs),
+            ("replicasets", &mut self.replica_sets),
+        ]
     }
 
     fn keys(&self) -> Vec<Key> {

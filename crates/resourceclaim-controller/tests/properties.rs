@@ -15,7 +15,7 @@ use std::sync::Arc;
 use controller_core::controller::{Ask, Completed, Loop, Now};
 use controller_core::informer::View;
 use controller_core::meta::{ObjectKey, OwnerRef};
-use harness::sim::{self, Model, Resource};
+use harness::sim::{self, Model, Resource, Watch};
 use prometheus::Registry;
 use proptest::prelude::*;
 use resourceclaim_controller::config::Config;
@@ -170,24 +170,12 @@ impl Model for Cluster {
         answer
     }
 
-    fn deliver(&mut self, which: usize, event_loop: &mut Loop<ResourceClaimController>, now: Now) -> bool {
-        match which {
-            0 => self.pods.deliver(event_loop, now),
-            1 => self.claims.deliver(event_loop, now),
-            _ => self.templates.deliver(event_loop, now),
-        }
-    }
-
-    fn begin_list(&mut self, which: usize) {
-        match which {
-            0 => self.pods.begin_list(),
-            1 => self.claims.begin_list(),
-            _ => self.templates.begin_list(),
-        }
-    }
-
-    fn resources(&self) -> &'static [&'static str] {
-        &["pods", "resourceclaims", "resourceclaimtemplates"]
+    fn watches(&mut self) -> Vec<(&'static str, &mut dyn Watch<ResourceClaimController>)> {
+        vec![
+            ("pods", &mut self.pods),
+            ("resourceclaims", &mut self.claims),
+            ("resourceclaimtemplates", &mut self.templates),
+        ]
     }
 
     fn keys(&self) -> Vec<Key> {

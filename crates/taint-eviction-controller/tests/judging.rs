@@ -2,32 +2,15 @@
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use controller_core::controller::{Limit, Loop, Now, Observed};
+use controller_core::controller::{Loop, Observed};
 use controller_core::meta::{ObjectKey, Uid};
-use harness::sim::{Resource, START};
+use harness::sim::{NOW, NoPermits, Resource, START, Watch};
 use prometheus::Registry;
 use taint_eviction_controller::config::Config;
 use taint_eviction_controller::next::Key;
 use taint_eviction_controller::view::{NodeView, PodView, Taint};
 use taint_eviction_controller::{Stores, TaintEvictionController};
-
-const NOW: Now = Now {
-    wall: START,
-    uptime: Duration::ZERO,
-};
-
-/// Judging sends nothing.
-struct NoPermits;
-
-impl Limit for NoPermits {
-    fn take(&self) -> Duration {
-        Duration::MAX
-    }
-
-    fn give_back(&self) {}
-}
 
 fn pod(name: &str) -> PodView {
     PodView {
@@ -63,6 +46,7 @@ fn nodes_are_judged_before_pods() {
     let mut event_loop = Loop::new(Arc::new(controller), stores, [None, None, None], false);
     nodes.deliver(&mut event_loop, NOW);
     event_loop.observe(Observed::Synced, NOW);
+    // Judging sends nothing.
     event_loop.poll(NOW, &NoPermits);
     // The pods come first, and their node changes after that.
     for name in ["p", "q"] {

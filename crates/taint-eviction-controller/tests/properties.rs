@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use controller_core::controller::{Accepted, Ask, Completed, Loop, Now};
 use controller_core::meta::{ObjectKey, Uid};
-use harness::sim::{self, Model, Object, Resource};
+use harness::sim::{self, Model, Object, Resource, Watch};
 use jiff::Timestamp;
 use prometheus::Registry;
 use proptest::prelude::*;
@@ -132,12 +132,8 @@ impl Cluster {
     fn edit(&mut self, key: &ObjectKey, edit: impl FnOnce(&mut PodView)) -> Option<Accepted> {
         let Object { mut view, uid, .. } = self.pods.objects().get(key)?.clone();
         edit(&mut view);
-        let version = Some(self.pods.put(view, uid.clone()));
-        Some(Accepted {
-            uid: Some(uid),
-            version,
-            deleting: false,
-        })
+        let version = self.pods.put(view, uid.clone());
+        Some(sim::accepted(uid, version))
     }
 
     fn is_deleting(&self, key: &ObjectKey) -> bool {
@@ -256,22 +252,8 @@ impl Model for Cluster {
         }
     }
 
-    fn deliver(&mut self, which: usize, event_loop: &mut Loop<TaintEvictionController>, now: Now) -> bool {
-        match which {
-            0 => self.pods.deliver(event_loop, now),
-            _ => self.nodes.deliver(event_loop, now),
-        }
-    }
-
-    fn begin_list(&mut self, which: usize) {
-        match which {
-            0 => self.pods.begin_list(),
-            _ => self.nodes.begin_list(),
-        }
-    }
-
-    fn resources(&self) -> &'static [&'static str] {
-        &["pods", "nodes"]
+    fn watches(&mut self) -> Vec<(&'static str, &mut dyn Watch<TaintEvictionController>)> {
+        vec![("pods", &mut self.pods), ("nodes", &mut self.nodes)]
     }
 
     fn keys(&self) -> Vec<Key> {

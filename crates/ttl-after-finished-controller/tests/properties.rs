@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use controller_core::api::{Call, CallFailed, Outcome, Verb};
+use controller_core::api::CallFailed;
 use controller_core::controller::{Accepted, Ask, Completed, Loop, Now};
 use controller_core::informer::{Observed, Store};
 use controller_core::meta::{ObjectKey, Uid};
-use harness::sim::{self, Model, Op, Resource};
+use harness::sim::{self, Model, Op, Resource, Watch};
 use jiff::SignedDuration;
 use prometheus::Registry;
 use proptest::prelude::*;
@@ -125,7 +125,7 @@ impl Cluster {
             .filter(|job| job.view.uid == deletion.uid);
         let job = job.ok_or_else(sim::gone)?.clone();
         if *deletion.version != *job.version.to_string() {
-            return Err(conflict());
+            return Err(sim::conflict());
         }
         let judgement = judge(&job.view, now.wall);
         assert!(
@@ -146,20 +146,6 @@ impl Cluster {
             version,
             deleting: true,
         })
-    }
-}
-
-/// A precondition does not hold.
-fn conflict() -> CallFailed {
-    CallFailed::Answered {
-        call: Call {
-            verb: Verb::Delete,
-            resource: "jobs.batch",
-            target: String::new(),
-        },
-        outcome: Outcome::Conflict,
-        code: Some(409),
-        message: "the ResourceVersion in the precondition does not match".to_owned(),
     }
 }
 
@@ -205,16 +191,8 @@ impl Model for Cluster {
         }
     }
 
-    fn deliver(&mut self, _: usize, event_loop: &mut Loop<TtlAfterFinishedController>, now: Now) -> bool {
-        self.watched.deliver(event_loop, now)
-    }
-
-    fn begin_list(&mut self, _: usize) {
-        self.watched.begin_list();
-    }
-
-    fn resources(&self) -> &'static [&'static str] {
-        &["jobs"]
+    fn watches(&mut self) -> Vec<(&'static str, &mut dyn Watch<TtlAfterFinishedController>)> {
+        vec![("jobs", &mut self.watched)]
     }
 
     fn keys(&self) -> Vec<ObjectKey> {

@@ -2,31 +2,14 @@
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use controller_core::controller::{Limit, Loop, Now, Observed};
+use controller_core::controller::{Loop, Observed};
 use controller_core::meta::{ObjectKey, Uid};
-use harness::sim::{Resource, START};
+use harness::sim::{NOW, NoPermits, Resource, START, Watch};
 use prometheus::Registry;
 use ttl_after_finished_controller::TtlAfterFinishedController;
 use ttl_after_finished_controller::config::Config;
 use ttl_after_finished_controller::view::{Finish, JobView};
-
-const NOW: Now = Now {
-    wall: START,
-    uptime: Duration::ZERO,
-};
-
-/// A Job that waits needs no request.
-struct NoPermits;
-
-impl Limit for NoPermits {
-    fn take(&self) -> Duration {
-        Duration::MAX
-    }
-
-    fn give_back(&self) {}
-}
 
 /// A controller and the API server's Jobs.
 struct World {
@@ -60,7 +43,7 @@ impl World {
         self.jobs.deliver(&mut self.event_loop, NOW);
     }
 
-    /// What is woken is judged.
+    /// What is woken is judged: a Job that waits needs no request.
     fn judge(&mut self) {
         self.event_loop.poll(NOW, &NoPermits);
     }

@@ -4,7 +4,7 @@
 use controller_core::controller::{Accepted, Ask, Completed, Loop, Now};
 use controller_core::informer::{Page, Store};
 use controller_core::meta::{ObjectKey, Uid};
-use harness::sim::{self, Model, Op, Resource};
+use harness::sim::{self, Model, Op, Resource, Watch};
 use prometheus::Registry;
 use proptest::prelude::*;
 use ttl_controller::TtlController;
@@ -81,11 +81,7 @@ impl Cluster {
             let key = node.clone();
             self.nodes.put(NodeView { key, annotation }, held.uid.clone())
         };
-        Some(Accepted {
-            uid: Some(held.uid),
-            version: Some(version),
-            deleting: false,
-        })
+        Some(sim::accepted(held.uid, version))
     }
 }
 
@@ -146,16 +142,8 @@ impl Model for Cluster {
         }
     }
 
-    fn deliver(&mut self, _: usize, event_loop: &mut Loop<TtlController>, now: Now) -> bool {
-        self.nodes.deliver(event_loop, now)
-    }
-
-    fn begin_list(&mut self, _: usize) {
-        self.nodes.begin_list();
-    }
-
-    fn resources(&self) -> &'static [&'static str] {
-        &["nodes"]
+    fn watches(&mut self) -> Vec<(&'static str, &mut dyn Watch<TtlController>)> {
+        vec![("nodes", &mut self.nodes)]
     }
 
     fn keys(&self) -> Vec<Key> {

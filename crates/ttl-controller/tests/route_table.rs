@@ -4,22 +4,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::api::limits::{Limits, Permits};
-use controller_core::clock::Clock;
-use controller_core::controller::{Loop, Now, Observed};
+use controller_core::controller::{Loop, Observed};
 use controller_core::meta::{ObjectKey, Uid};
-use harness::sim::{Resource, START};
+use harness::sim::{NOW, Resource, Unlimited, Watch};
 use prometheus::Registry;
 use rstest::rstest;
 use ttl_controller::TtlController;
 use ttl_controller::config::Config;
 use ttl_controller::next::Key;
 use ttl_controller::view::{Annotation, NodeView};
-
-const NOW: Now = Now {
-    wall: START,
-    uptime: Duration::ZERO,
-};
 
 fn node(number: usize, annotation: Annotation) -> NodeView {
     NodeView {
@@ -42,9 +35,7 @@ fn woken(others: usize, old: Option<Annotation>, new: Option<Annotation>) -> (bo
     nodes.deliver(&mut event_loop, NOW);
     event_loop.observe(Observed::Synced, NOW);
     event_loop.observe(Observed::Leading(true), NOW);
-    let clock = Clock::system();
-    let unlimited = Permits::new(Limits { qps: 0.0, burst: 0 }, &clock);
-    while event_loop.poll(NOW, &unlimited).again == Some(Duration::ZERO) {}
+    while event_loop.poll(NOW, &Unlimited).again == Some(Duration::ZERO) {}
     match new {
         Some(new) => {
             nodes.put(node(1, new), Uid::default());
@@ -64,8 +55,7 @@ fn woken(others: usize, old: Option<Annotation>, new: Option<Annotation>) -> (bo
 #[case::a_removed_value_is_looked_at(5, Some(Annotation::Seconds(0)), Some(Annotation::Missing), (true, false))]
 #[case::a_heartbeat_wakes_nothing(5, Some(Annotation::Seconds(0)), Some(Annotation::Seconds(0)), (false, false))]
 #[case::nothing_is_nothing(5, None, None, (false, false))]
-#[tokio::test(start_paused = true)]
-async fn a_change_wakes(
+fn a_change_wakes(
     #[case] others: usize,
     #[case] old: Option<Annotation>,
     #[case] new: Option<Annotation>,
@@ -74,8 +64,8 @@ async fn a_change_wakes(
     assert_eq!(woken(others, old, new), expected);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_node_that_went_is_counted() {
+#[test]
+fn a_node_that_went_is_counted() {
     // 90 nodes carry 15, which is step 1; 89 are step 0.
     let mut nodes = Resource::new();
     for number in 0..90 {

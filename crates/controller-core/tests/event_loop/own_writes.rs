@@ -11,7 +11,7 @@ use controller_core::controller::{
 };
 use controller_core::informer::{self, Freshness};
 use controller_core::meta::{ObjectKey, Uid};
-use harness::sim::{Resource, START, observed};
+use harness::sim::{NOW, Resource, Watch, observed};
 
 use crate::dimmer::{Dimmer, Lamp};
 use crate::rig::{MS, Permits, SECOND, failed};
@@ -42,10 +42,7 @@ fn started(lamps: &mut Resource<Lamp>, now: Now) -> Loop<Dimmer> {
 impl World {
     /// One lamp that does not shine, and is to shine so.
     fn with_lamp(wanted: u8) -> Self {
-        let now = Now {
-            wall: START,
-            uptime: Duration::ZERO,
-        };
+        let now = NOW;
         let mut lamps = Resource::new();
         let key = lamp();
         let shines = 0;

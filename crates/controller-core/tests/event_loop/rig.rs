@@ -10,7 +10,7 @@ use controller_core::controller::{
     Accepted, Ask, Asking, Completed, Effect, Limit, Loop, Now, Observed, Polled, Queue, Step, Told, Wake,
 };
 use controller_core::workqueue::{QueueMetrics, TokenBucket};
-use harness::sim::START;
+use harness::sim::NOW;
 
 use crate::scripted::{ASKING, Q, Said, Scripted, Seen, Text, W};
 
@@ -102,10 +102,7 @@ impl Setup {
         };
         Rig {
             event_loop: Loop::new(Arc::new(controller), (), self.metrics, self.dry_run),
-            now: Now {
-                wall: START,
-                uptime: Duration::ZERO,
-            },
+            now: NOW,
             limit: self.limit,
             again: None,
             said,

@@ -3,7 +3,7 @@
 use controller_core::controller::{Accepted, Ask, Completed, Loop, Now};
 use controller_core::informer::{Observed, Store};
 use controller_core::meta::{ObjectKey, Uid};
-use harness::sim::{self, Model, Op, Resource};
+use harness::sim::{self, Model, Op, Resource, Watch};
 use proptest::prelude::*;
 
 use crate::dimmer::{Dimmer, Lamp, Question};
@@ -120,16 +120,8 @@ impl Model for Room {
         }
     }
 
-    fn deliver(&mut self, _: usize, event_loop: &mut Loop<Dimmer>, now: Now) -> bool {
-        self.lamps.deliver(event_loop, now)
-    }
-
-    fn begin_list(&mut self, _: usize) {
-        self.lamps.begin_list();
-    }
-
-    fn resources(&self) -> &'static [&'static str] {
-        &["configmaps"]
+    fn watches(&mut self) -> Vec<(&'static str, &mut dyn Watch<Dimmer>)> {
+        vec![("configmaps", &mut self.lamps)]
     }
 
     fn keys(&self) -> Vec<ObjectKey> {

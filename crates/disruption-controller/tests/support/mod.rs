@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::informer::{Observed, Wire};
 use controller_core::meta::{ObjectKey, OwnerRef, Uid};
 use disruption_controller::decide::{
     Builtin, Decision, Demand, Reading, Scale, Scales, Situation, Write, decide, demand, scale_of,
 };
 use disruption_controller::memory::Memory;
 use disruption_controller::view::{PdbView, PdbWire, PodView, PodWire, WorkloadView};
+use harness::sim;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -38,12 +38,7 @@ pub(crate) fn pdb(spec: &Value) -> PdbView {
 }
 
 pub(crate) fn decoded(pdb: &Value) -> PdbView {
-    read::<PdbWire>(pdb)
-}
-
-fn read<W: Wire>(object: &Value) -> W::View {
-    let found = Observed::read::<W>(object.to_string().as_bytes());
-    found.unwrap().unwrap().view
+    sim::decoded::<PdbWire>(pdb)
 }
 
 /// A ready pod with the label `foo: bar`, with more of its metadata.
@@ -55,7 +50,7 @@ pub(crate) fn pod(name: &str, metadata: &Value) -> PodView {
     for (field, value) in metadata.as_object().unwrap() {
         object["metadata"][field] = value.clone();
     }
-    read::<PodWire>(&object)
+    sim::decoded::<PodWire>(&object)
 }
 
 pub(crate) fn owner(api_version: &str, kind: &str, name: &str, uid: &str) -> Arc<OwnerRef> {

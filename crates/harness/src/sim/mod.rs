@@ -16,15 +16,44 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use controller_core::api::{Call, CallFailed, Outcome, Verb};
-use controller_core::controller::{self, Ask, Completed, Controller, Loop, Now};
+use controller_core::controller::{self, Accepted, Ask, Completed, Controller, Limit, Loop, Now};
+use controller_core::meta::Uid;
 use jiff::Timestamp;
 use proptest::prelude::*;
 
-pub use self::resource::{Object, Resource, observed};
+pub use self::resource::{Object, Resource, Watch, decoded, observed};
 pub use self::run::run;
 
 /// The wall clock at the start of every run: 2026-01-01T00:00:00Z.
 pub const START: Timestamp = Timestamp::constant(1_767_225_600, 0);
+
+/// That, as the loop tells it.
+pub const NOW: Now = Now {
+    wall: START,
+    uptime: Duration::ZERO,
+};
+
+/// As many permits as are wanted: what the limit is worth is tried on the loop alone.
+pub struct Unlimited;
+
+/// No permit ever: for what is to be done without a request.
+pub struct NoPermits;
+
+impl Limit for Unlimited {
+    fn take(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn give_back(&self) {}
+}
+
+impl Limit for NoPermits {
+    fn take(&self) -> Duration {
+        Duration::MAX
+    }
+
+    fn give_back(&self) {}
+}
 
 /// A world around a controller.
 pub trait Model {
@@ -48,14 +77,8 @@ pub trait Model {
     /// A request arrives at the API server.
     fn arrive(&mut self, ask: &Ask<Self::Controller>, now: Now) -> Completed<AnswerOf<Self>>;
 
-    /// The watch of the resource of this number tells the next thing; whether there was one.
-    fn deliver(&mut self, resource: usize, event_loop: &mut Loop<Self::Controller>, now: Now) -> bool;
-
-    /// The watch of the resource of this number breaks.
-    fn begin_list(&mut self, resource: usize);
-
-    /// The resources that are watched.
-    fn resources(&self) -> &'static [&'static str];
+    /// The resources that are watched, each by its plural name.
+    fn watches(&mut self) -> Vec<(&'static str, &mut dyn Watch<Self::Controller>)>;
 
     /// Every key that there may be something to do for.
     fn keys(&self) -> Vec<KeyOf<Self>>;
@@ -143,10 +166,29 @@ fn call() -> Call {
 
 /// The API server says that the object does not exist, or is another one.
 pub fn gone() -> CallFailed {
+    failed(Outcome::Gone, Some(404))
+}
+
+/// The API server says that the object is not the one that was judged.
+pub fn conflict() -> CallFailed {
+    failed(Outcome::Conflict, Some(409))
+}
+
+/// A request that came to this; with the code of the answer, if there was one.
+pub fn failed(outcome: Outcome, code: Option<u16>) -> CallFailed {
     CallFailed::Answered {
         call: call(),
-        outcome: Outcome::Gone,
-        code: Some(404),
-        message: "not found".to_owned(),
+        outcome,
+        code,
+        message: "failed by the test".to_owned(),
+    }
+}
+
+/// The object of a write as the answer has it, which is not being deleted.
+pub fn accepted(uid: Uid, version: u64) -> Accepted {
+    Accepted {
+        uid: Some(uid),
+        version: Some(version),
+        deleting: false,
     }
 }

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use controller_core::controller::{Loop, Now, Watches};
-use controller_core::informer::{self, SourceEvent, Store, View, Writer};
+use controller_core::controller::{Controller, Loop, Now, Watches};
+use controller_core::informer::{self, SourceEvent, Store, View, Wire, Writer};
 use controller_core::meta::{ObjectKey, Uid};
+use serde_json::Value;
 
 /// One resource: what the API server has, what the watch has still to tell, and the cache.
 #[derive(Debug)]
@@ -105,9 +106,19 @@ impl<V: View + Clone> Resource<V> {
             .chain([done])
             .collect()
     }
+}
 
-    /// The watch has broken: what it had still to tell is lost, and a list is asked for.
-    pub fn begin_list(&mut self) {
+/// The watch of a resource that a controller follows.
+pub trait Watch<C: Controller> {
+    /// It has broken: what it had still to tell is lost, and a list is asked for.
+    fn begin_list(&mut self);
+
+    /// The loop hears of the next thing; whether there was one.
+    fn deliver(&mut self, event_loop: &mut Loop<C>, now: Now) -> bool;
+}
+
+impl<C: Watches<V>, V: View + Clone> Watch<C> for Resource<V> {
+    fn begin_list(&mut self) {
         if self.list.is_none() {
             let mut items = self.listed();
             let rest = items.split_off(1);
@@ -119,8 +130,7 @@ impl<V: View + Clone> Resource<V> {
         }
     }
 
-    /// The loop hears of the next thing; whether there was one.
-    pub fn deliver<C: Watches<V>>(&mut self, event_loop: &mut Loop<C>, now: Now) -> bool {
+    fn deliver(&mut self, event_loop: &mut Loop<C>, now: Now) -> bool {
         let events = match self.list.take() {
             Some(items) => items,
             None => self.pending.pop_front().into_iter().collect(),
@@ -150,4 +160,10 @@ pub fn observed<V: Clone>(object: &Object<V>) -> informer::Observed<V> {
         uid: object.uid.clone(),
         version: Some(object.version.to_string().into()),
     }
+}
+
+/// The view of an object that the API server has so.
+pub fn decoded<W: Wire>(object: &Value) -> W::View {
+    let found = informer::Observed::read::<W>(object.to_string().as_bytes());
+    found.unwrap().unwrap().view
 }

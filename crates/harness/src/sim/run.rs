@@ -7,11 +7,11 @@ use std::time::Duration;
 use controller_core::api::{CallFailed, Outcome};
 use controller_core::clock::saturating_add;
 use controller_core::controller::{
-    Ask, Completed, Controller, Effect, Limit, Loop, Now, Observed, Step, Told, Wake,
+    Ask, Completed, Controller, Effect, Loop, Now, Observed, Step, Told, Wake,
 };
 use controller_core::leader::LeaseLost;
 
-use super::{AnswerOf, KeyOf, Model, Op, START, call};
+use super::{AnswerOf, KeyOf, Model, NOW, Op, Unlimited, call, failed};
 
 /// So many passes may end without progress.
 const MOST_REPEATS: usize = 20;
@@ -47,28 +47,13 @@ struct Flying<M: Model> {
     answer: Option<Completed<AnswerOf<M>>>,
 }
 
-/// As many permits as are wanted: what the limit is worth is tried on the loop alone.
-struct Unlimited;
-
-impl Limit for Unlimited {
-    fn take(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    fn give_back(&self) {}
-}
-
 impl<M: Model> Sim<M> {
     fn new(mut model: M) -> Self {
-        let now = Now {
-            wall: START,
-            uptime: Duration::ZERO,
-        };
-        let event_loop = started(&mut model, now);
+        let event_loop = started(&mut model, NOW);
         let mut sim = Self {
             model,
             event_loop,
-            now,
+            now: NOW,
             leading: false,
             in_flight: Vec::new(),
             away: BTreeSet::new(),
@@ -83,11 +68,13 @@ impl<M: Model> Sim<M> {
         match op {
             Op::Act(action) => self.model.act(action, self.now),
             Op::Deliver(which) => {
-                self.deliver(which % self.model.resources().len());
+                let count = self.model.watches().len();
+                self.deliver(which % count);
             }
             Op::BeginList(which) => {
-                let which = which % self.model.resources().len();
-                self.model.begin_list(which);
+                let mut watches = self.model.watches();
+                let which = which % watches.len();
+                watches[which].1.begin_list();
                 self.away.insert(which);
                 self.watching(which, false);
             }
@@ -135,7 +122,8 @@ impl<M: Model> Sim<M> {
 
     fn deliver(&mut self, which: usize) -> bool {
         let before = self.steps();
-        let heard = self.model.deliver(which, &mut self.event_loop, self.now);
+        let watch = &mut self.model.watches()[which].1;
+        let heard = watch.deliver(&mut self.event_loop, self.now);
         self.assert_woken(&before);
         if self.away.remove(&which) {
             self.watching(which, true);
@@ -144,7 +132,7 @@ impl<M: Model> Sim<M> {
     }
 
     fn watching(&mut self, which: usize, stands: bool) {
-        let resource = self.model.resources()[which];
+        let resource = self.model.watches()[which].0;
         self.event_loop
             .observe(Observed::Watching(resource, stands), self.now);
     }
@@ -171,12 +159,7 @@ impl<M: Model> Sim<M> {
         let Some(id) = flying.id.take_if(|_| fate_unknown || !arrived) else {
             return;
         };
-        let failed = CallFailed::Answered {
-            call: call(),
-            outcome: Outcome::Retry { fate_unknown },
-            code: None,
-            message: "failed by the test".to_owned(),
-        };
+        let failed = failed(Outcome::Retry { fate_unknown }, None);
         let completed = match &flying.ask {
             Ask::Question(_) => Completed::Read(Err(failed), None),
             Ask::Write(_) => Completed::Wrote(Err(failed)),
@@ -229,7 +212,7 @@ impl<M: Model> Sim<M> {
                 self.turn();
             }
             let mut heard = false;
-            for which in 0..self.model.resources().len() {
+            for which in 0..self.model.watches().len() {
                 heard |= self.deliver(which);
             }
             if heard || self.model.come_to_rest() {
@@ -351,8 +334,8 @@ fn started<M: Model>(model: &mut M, now: Now) -> Loop<M::Controller> {
     let queues = controller.queues().len();
     let stores = model.restart();
     let mut event_loop = Loop::new(controller, stores, (0..queues).map(|_| None), false);
-    for (which, resource) in model.resources().iter().enumerate() {
-        model.deliver(which, &mut event_loop, now);
+    for (resource, watch) in model.watches() {
+        watch.deliver(&mut event_loop, now);
         event_loop.observe(Observed::Watching(resource, true), now);
     }
     event_loop.observe(Observed::Synced, now);

@@ -5,12 +5,12 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::api::{CallFailed, Outcome};
+use controller_core::api::Outcome;
 use controller_core::clock::saturating_add;
 use controller_core::controller::{Ask, Completed, Effect, Limit, Loop, Now, Observed, Watches};
 use controller_core::informer::{self, Removed, SourceEvent, View, Writer};
 use controller_core::meta::ObjectKey;
-use harness::sim::{self, START};
+use harness::sim::{self, NOW};
 use prometheus::Registry;
 use resourceclaim_controller::config::Config;
 use resourceclaim_controller::decide::Gates;
@@ -96,10 +96,7 @@ impl Process {
             pods_seen: 0,
             claims_seen: 0,
             in_flight: Vec::new(),
-            now: Now {
-                wall: START,
-                uptime: Duration::ZERO,
-            },
+            now: NOW,
             permit: Cell::default(),
         };
         process.list_pods(server);
@@ -283,15 +280,7 @@ fn tell<V: View>(
 }
 
 fn lost(ask: &Ask<Controller>) -> Completed<Answer> {
-    let CallFailed::Answered { call, message, .. } = sim::gone() else {
-        panic!("an answer")
-    };
-    let failed = CallFailed::Answered {
-        call,
-        outcome: Outcome::Retry { fate_unknown: true },
-        code: None,
-        message,
-    };
+    let failed = sim::failed(Outcome::Retry { fate_unknown: true }, None);
     match ask {
         Ask::Question(_) => Completed::Read(Err(failed), None),
         Ask::Write(_) => Completed::Wrote(Err(failed)),

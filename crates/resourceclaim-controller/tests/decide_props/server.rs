@@ -71,18 +71,6 @@ fn accepted(claim: &ClaimView) -> Accepted {
     }
 }
 
-fn refused(outcome: Outcome) -> CallFailed {
-    let CallFailed::Answered { call, message, .. } = sim::gone() else {
-        panic!("an answer")
-    };
-    CallFailed::Answered {
-        call,
-        outcome,
-        code: Some(409),
-        message,
-    }
-}
-
 /// The claim as a list shows it.
 pub(crate) fn observed_claim(claim: &ClaimView) -> Observed<ClaimView> {
     Observed {
@@ -292,7 +280,7 @@ impl Server {
     fn create(&mut self, create: &Create) -> Answered {
         let key = create.claim();
         if self.claims.contains_key(&key) {
-            return Err(refused(Outcome::AlreadyExists));
+            return Err(sim::failed(Outcome::AlreadyExists, Some(409)));
         }
         if self.is_prompt && self.is_live(&create.claimant, &create.uid) {
             let before = self.made_for(&create.uid, &create.entry);
@@ -339,7 +327,7 @@ impl Server {
         if claim.uid != *uid {
             Err(sim::gone())
         } else if claim.version != *version {
-            Err(refused(Outcome::Conflict))
+            Err(sim::conflict())
         } else {
             Ok(Arc::clone(claim))
         }
