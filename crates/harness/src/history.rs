@@ -1,6 +1,9 @@
-//! The tests that every suite of fault histories has.
+//! What suites of fault histories share: their tests, and what becomes of objects that a controller deletes at a time.
 
-use testkit::history::{Shrink, Suite, first_failure, report, seeds_to_run};
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use testkit::history::{Shrink, State, Suite, first_failure, report, seeds_to_run};
 
 /// How many seeds a run of the tests tries; `$FAULT_SEEDS` asks for others.
 const SEEDS: u64 = 50;
@@ -63,4 +66,51 @@ pub fn tell(suite: &impl Suite) {
         failed.extend(report.failure.map(|failure| failure.seed));
     }
     assert_eq!(failed, Vec::<u64>::new(), "these seeds fail");
+}
+
+/// Whether the API server refuses a write because the object is not the one that was judged: `judged` has its uid, its
+/// resourceVersion or neither.
+pub fn is_refused(object: &Value, judged: &Value) -> bool {
+    let differs = |field: &str| !judged[field].is_null() && judged[field] != object["metadata"][field];
+    differs("uid") || differs("resourceVersion")
+}
+
+/// What the rules make of an object in the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It was never due.
+    Lives,
+    /// It is due for good.
+    Goes,
+    /// It was due, for so many milliseconds at most, when it was saved: a controller that was held up, or that did not
+    /// see, finds it saved.
+    MayGo(i64),
+}
+
+/// By name what the rules make of each object, and whether it lives.
+pub type Ends = BTreeMap<String, (Fate, bool)>;
+
+/// Fails with the first object that should not be there, or should be.
+pub fn settled(ends: &Ends) -> Result<(), String> {
+    for (name, end) in ends {
+        match end {
+            (Fate::Goes, true) => return Err(format!("{name} is still there")),
+            (Fate::Lives, false) => return Err(format!("{name} is gone")),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// What is the same in the end without faults: what saved an object too late, or just in time, depends on what held the
+/// controller up.
+pub fn state(ends: Ends) -> State {
+    let told = |end| match end {
+        (Fate::MayGo(_), _) => "lives or is gone",
+        (_, true) => "lives",
+        (_, false) => "is gone",
+    };
+    ends.into_iter()
+        .map(|(name, end)| (name, told(end).to_owned()))
+        .collect()
 }

@@ -7,8 +7,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
+use controller_core::clock::Clock;
 use controller_core::informer::{BoxSource, Observed, Source, SourceEvent, View, Wire};
 use controller_core::leader::Leadership;
 use controller_core::meta::ObjectKey;
@@ -127,6 +129,22 @@ where
 /// Sends a request.
 pub async fn send(client: &Client, head: Parts, body: Vec<u8>) -> Answer {
     client.send(Request::from_parts(head, Body::from(body))).await
+}
+
+/// A client to which the answers to those requests that `which` names come so much later than they are carried out.
+pub fn answered_late(client: Client, clock: &Clock, late: Duration, which: fn(&Parts) -> bool) -> Client {
+    let clock = clock.clone();
+    between(client, move |client, head, body| {
+        let clock = clock.clone();
+        async move {
+            let is_late = which(&head);
+            let answer = send(&client, head, body).await;
+            if is_late {
+                clock.sleep(late).await;
+            }
+            answer
+        }
+    })
 }
 
 /// A client whose requests have their bodies changed before they are sent.

@@ -32,7 +32,7 @@ pub(crate) const GROUPS: &str = "--feature-gates=DRAWorkloadResourceClaims=true"
 const BUILT_IN: &str = "RESOURCECLAIM_CONTROLLER_BUILT_IN";
 
 pub(crate) struct Cluster {
-    cluster: cluster::Cluster,
+    common: cluster::Cluster,
     pub(crate) kubelet: Kubelet,
     setup: Setup,
     _scheduler: Process,
@@ -91,7 +91,7 @@ impl Deref for Cluster {
     type Target = cluster::Cluster;
 
     fn deref(&self) -> &Self::Target {
-        &self.cluster
+        &self.common
     }
 }
 
@@ -117,8 +117,8 @@ impl Cluster {
                 .push("DRAResourceClaimGranularStatusAuthorization=false");
         }
         let binary = cluster::binary(env!("CARGO_BIN_EXE_resourceclaim-controller"));
-        let cluster = cluster::Cluster::with(options, setup.chart(), binary).await;
-        let control_plane = &cluster.control_plane;
+        let common = cluster::Cluster::with(options, setup.chart(), binary).await;
+        let control_plane = &common.control_plane;
         if !setup.granular {
             grant(control_plane, NAME, rules_without_binding()).await;
         }
@@ -130,7 +130,7 @@ impl Cluster {
         let scheduler = control_plane.start_scheduler(&[]).unwrap();
         let kubelet = Kubelet::start(control_plane);
         let cluster = Self {
-            cluster,
+            common,
             kubelet,
             setup,
             _scheduler: scheduler,

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::time::Duration;
 
-use harness::sabotage::{between, send};
+use harness::sabotage::{answered_late, between, send};
 use harness::world::{each, text};
 use harness::{Running, Start};
+use http::request::Parts;
 use http::{Method, Response};
 use kube::client::Body;
 use resourceclaim_controller::ResourceClaimController;
@@ -43,18 +44,8 @@ impl World {
 
     /// Our process, to which the answers to creates come so much later than they are carried out.
     pub(crate) fn start_with_late_answers(&self, late: Duration) -> Running {
-        let clock = self.clock.clone();
-        let client = between(self.client(), move |client, head, body| {
-            let clock = clock.clone();
-            async move {
-                let creates = head.method == Method::POST;
-                let answer = send(&client, head, body).await;
-                if creates {
-                    clock.sleep(late).await;
-                }
-                answer
-            }
-        });
+        let is_create = |head: &Parts| head.method == Method::POST;
+        let client = answered_late(self.client(), &self.clock, late, is_create);
         process().start(client, &self.clock)
     }
 

@@ -5,9 +5,7 @@ use std::time::Duration;
 use controller_core::api::Caller;
 use controller_core::controller::{self, Sender};
 use controller_core::meta::ObjectKey;
-use http::Request;
-use kube::Client;
-use kube::client::Body;
+use harness::sabotage::answered_late;
 use ttl_after_finished_controller::explain::explain;
 
 use crate::world::World;
@@ -78,16 +76,12 @@ async fn an_answer_that_is_long_in_coming_says_nothing_about_our_clock() {
     let world = World::new();
     world.finished_job("job", 10, 0);
     world.pass(60).await;
-    let (server, clock) = (world.server.client(), world.clock.clone());
-    let slow = tower::service_fn(move |request: Request<Body>| {
-        let (server, clock) = (server.clone(), clock.clone());
-        async move {
-            let answer = server.send(request).await;
-            clock.sleep(Duration::from_secs(3)).await;
-            answer
-        }
-    });
-    let client = Client::new(slow, "default");
+    let client = answered_late(
+        world.server.client(),
+        &world.clock,
+        Duration::from_secs(3),
+        |_| true,
+    );
     let sender = Sender::new(client, Caller::new(world.clock.clone()));
     let job = ObjectKey::namespaced("default", "job");
     let explanation = controller::explain(sender, |pass, _| explain(pass, &job)).await;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use controller_core::clock::Clock;
 use disruption_controller::DisruptionController;
 use disruption_controller::config::Config;
+use harness::history::is_refused;
 use harness::world::{each, stays, text};
 use harness::{Run, Start};
 use jiff::Timestamp;
@@ -49,7 +50,7 @@ impl Budgets {
         let Some(pdb) = server.get(&POD_DISRUPTION_BUDGETS, "default", &request.name) else {
             return Ok(());
         };
-        if is_refused(&pdb, &request.body) {
+        if is_refused(&pdb, &request.body["metadata"]) {
             return Ok(());
         }
         let sent = self.notes.lock().get(&request.body.to_string()).cloned();
@@ -148,20 +149,12 @@ impl Suite for Budgets {
     }
 }
 
-/// Whether the API server refuses the write because the object is not the one that was read.
-fn is_refused(object: &Value, write: &Value) -> bool {
-    ["uid", "resourceVersion"].into_iter().any(|field| {
-        let expected = &write["metadata"][field];
-        !expected.is_null() && *expected != object["metadata"][field]
-    })
-}
-
 /// Only a condition that is stale is reset, and nothing else of the pod.
 fn permits_reset(server: &Server, request: &Request) -> Result<(), String> {
     let Some(pod) = server.get(&PODS, "default", &request.name) else {
         return Ok(());
     };
-    if is_refused(&pod, &request.body) {
+    if is_refused(&pod, &request.body["metadata"]) {
         return Ok(());
     }
     let stale_from = wanted_since(&pod).map(|since| since.checked_add(STALE_AFTER).unwrap());

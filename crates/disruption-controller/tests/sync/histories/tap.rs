@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controller_core::clock::Clock;
+use harness::sabotage::{between, send};
 use harness::world::text;
-use http::{Method, Request, Response};
+use http::{Method, Response};
 use http_body_util::BodyExt;
 use jiff::Timestamp;
 use kube::Client;
-use kube::client::Body;
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -70,21 +70,17 @@ enum Subject {
 
 /// `client`, listened in on; `clock` is the process's.
 pub(super) fn tapped(client: Client, clock: Clock, notes: &Notes) -> Client {
-    let namespace = client.default_namespace().to_owned();
     let (tap, notes) = (Arc::new(Mutex::new(Tap::new(clock))), Arc::clone(notes));
-    let service = tower::service_fn(move |request: Request<Body>| {
-        let (client, tap, notes) = (client.clone(), Arc::clone(&tap), Arc::clone(&notes));
+    between(client, move |client, head, body| {
+        let (tap, notes) = (Arc::clone(&tap), Arc::clone(&notes));
         async move {
-            let (head, body) = request.into_parts();
-            let body = body.collect_bytes().await?;
             let subject = Subject::of(&head.method, &head.uri);
             if let (Subject::Written, Ok(write)) = (&subject, serde_json::from_slice::<Value>(&body)) {
                 let name = head.uri.path().rsplit('/').nth(1).unwrap_or_default();
                 let sent = tap.lock().judge(name, &write);
                 notes.lock().insert(write.to_string(), sent);
             }
-            let answer = client.send(Request::from_parts(head, Body::from(body))).await?;
-            let (head, body) = answer.into_parts();
+            let (head, body) = send(&client, head, body).await?.into_parts();
             let code = head.status.as_u16();
             let mut arrived = Vec::new();
             let body = body.map_frame(move |frame| {
@@ -94,10 +90,9 @@ pub(super) fn tapped(client: Client, clock: Clock, notes: &Notes) -> Client {
                 }
                 frame
             });
-            Ok::<_, kube::Error>(Response::from_parts(head, body))
+            Ok(Response::from_parts(head, body))
         }
-    });
-    Client::new(service, namespace)
+    })
 }
 
 impl Subject {

@@ -3,6 +3,8 @@
 //!
 //! Times are in milliseconds since the start.
 
+use harness::history::Fate;
+
 /// The two taints that count as one (TE-5).
 pub(super) const FAILED: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
 /// `--catch-up-grace`.
@@ -69,18 +71,6 @@ pub(super) struct Eyes {
     pub(super) listed: i64,
     /// Whether it may judge by tolerations that the pod no longer has.
     pub(super) lags: bool,
-}
-
-/// What the rules make of a pod in the end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
-    /// Nothing condemned it for long enough.
-    Lives,
-    /// It is condemned for good.
-    Goes,
-    /// It was due, for so long at most, when the taint was removed: a controller that was held up, or that did
-    /// not see, finds it saved.
-    MayGo(i64),
 }
 
 impl Eyes {

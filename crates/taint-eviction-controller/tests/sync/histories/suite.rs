@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use harness::history::{Ends, Fate};
 use harness::{Run, Start};
 use parking_lot::Mutex;
 use taint_eviction_controller::TaintEvictionController;
@@ -10,7 +11,7 @@ use taint_eviction_controller::config::Config;
 use testkit::embedded::{NODES, PODS, Request, Requests, Resource, Server, Verb};
 use testkit::history::{self, At, Draw, History, State, Suite};
 
-use super::ledger::{Eyes, Fate, Ledger, Life, millis};
+use super::ledger::{Eyes, Ledger, Life, millis};
 use super::steps::{self, Action};
 use super::world::{self, lives};
 
@@ -33,6 +34,16 @@ impl Pods {
             run,
             ledger: Arc::default(),
         }
+    }
+
+    /// Of the pods that nobody else deleted.
+    fn ends(&self, server: &Server) -> Ends {
+        let ledger = self.ledger.lock();
+        let end = |life: &Life| (ledger.fate(life), lives(server, life));
+        ledger
+            .standing()
+            .map(|life| (life.name.clone(), end(life)))
+            .collect()
     }
 }
 
@@ -64,29 +75,11 @@ impl Suite for Pods {
     }
 
     fn settled(&self, server: &Server, _: &[At<Action>]) -> Result<(), String> {
-        let ledger = self.ledger.lock();
-        for life in ledger.standing() {
-            match ledger.fate(life) {
-                Fate::Goes if lives(server, life) => return Err(format!("{} is still there", life.name)),
-                Fate::Lives if !lives(server, life) => return Err(format!("{} is gone", life.name)),
-                _ => {}
-            }
-        }
-        Ok(())
+        harness::history::settled(&self.ends(server))
     }
 
-    /// What a taint was removed too late for, or just in time, depends on what held the controller up.
     fn state(&self, server: &Server) -> State {
-        let ledger = self.ledger.lock();
-        let end = |life: &Life| match ledger.fate(life) {
-            Fate::MayGo(_) => "lives or is gone",
-            _ if lives(server, life) => "lives",
-            _ => "is gone",
-        };
-        let ends = ledger
-            .standing()
-            .map(|life| (life.name.clone(), end(life).to_owned()));
-        ends.collect()
+        harness::history::state(self.ends(server))
     }
 
     fn permits(&self, server: &Server, request: &Request) -> Result<(), String> {
@@ -133,14 +126,13 @@ impl Suite for Pods {
         if !history.troubles.is_empty() {
             return Ok(());
         }
-        let ledger = self.ledger.lock();
-        for life in ledger.standing() {
-            match ledger.fate(life) {
-                Fate::MayGo(overdue) if overdue > PROMPTLY && lives(server, life) => {
-                    return Err(format!("{} was due for {overdue} ms and lives", life.name));
+        for (name, end) in self.ends(server) {
+            match end {
+                (Fate::MayGo(overdue), true) if overdue > PROMPTLY => {
+                    return Err(format!("{name} was due for {overdue} ms and lives"));
                 }
-                Fate::MayGo(overdue) if overdue < -PROMPTLY && !lives(server, life) => {
-                    return Err(format!("{} went {} ms early", life.name, -overdue));
+                (Fate::MayGo(overdue), false) if overdue < -PROMPTLY => {
+                    return Err(format!("{name} went {} ms early", -overdue));
                 }
                 _ => {}
             }

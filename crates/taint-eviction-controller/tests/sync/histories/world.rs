@@ -1,14 +1,13 @@
 //! Takes the steps of a history: what the server shows, and what the ledger keeps.
 
-use jiff::{SignedDuration, Timestamp};
+use harness::sim::START;
+use harness::world::{stays, text};
+use jiff::SignedDuration;
 use serde_json::{Value, json};
 use testkit::embedded::{NODES, PODS, Server};
 
 use super::ledger::{FAILED, Ledger, Life, Told, Toleration, millis};
 use super::steps::Action;
-
-/// The wall clock at the start of every history: 2026-01-01T00:00:00Z.
-const START: Timestamp = Timestamp::constant(1_767_225_600, 0);
 
 /// Takes one step. The ledger does not depend on what the controller did before.
 pub(super) fn take(server: &Server, ledger: &mut Ledger, action: &Action) {
@@ -86,9 +85,7 @@ pub(super) fn take(server: &Server, ledger: &mut Ledger, action: &Action) {
 /// Whether just this pod is there; no kubelet ends those that are being deleted.
 pub(super) fn lives(server: &Server, life: &Life) -> bool {
     let pod = server.get(&PODS, "default", &life.name);
-    pod.is_some_and(|pod| {
-        pod["metadata"]["uid"] == life.uid && pod["metadata"].get("deletionTimestamp").is_none()
-    })
+    pod.is_some_and(|pod| pod["metadata"]["uid"] == life.uid && stays(Some(&pod)))
 }
 
 fn node_name(node: usize) -> String {
@@ -126,7 +123,7 @@ fn bind(
         "status": { "conditions": [scheduled] },
     });
     let pod = server.insert(pod).unwrap();
-    let uid = pod["metadata"]["uid"].as_str().unwrap().to_owned();
+    let uid = text(&pod["metadata"]["uid"]);
     let from = millis(server.elapsed());
     ledger.pods.push(Life {
         name: name.to_owned(),

@@ -1,5 +1,6 @@
 //! What has happened to each Job, whoever deleted it when: the steps of a history, written down as they are taken.
 
+use harness::history::Fate;
 use testkit::embedded::Server;
 
 /// What comes later than this, in milliseconds since the start, no history lives to see.
@@ -26,18 +27,6 @@ pub(super) struct Told {
     pub(super) ttl: Option<i32>,
     /// In seconds since the start.
     pub(super) finished: Option<i64>,
-}
-
-/// What the rules make of a Job in the end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
-    /// It never expired.
-    Lives,
-    /// It has expired for good.
-    Goes,
-    /// It had expired, for so many milliseconds at most, and then its ttl was changed: a controller that was
-    /// held up finds it saved.
-    MayGo(i64),
 }
 
 impl Told {

@@ -4,6 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use harness::history::{self, Ends, Fate, is_refused};
+use harness::sim::START;
+use harness::world::{remove, stays};
 use harness::{Run, Start};
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
@@ -13,10 +16,8 @@ use testkit::history::{At, Draw, History, Life, State, Suite};
 use ttl_after_finished_controller::TtlAfterFinishedController;
 use ttl_after_finished_controller::config::Config;
 
-use super::ledger::{Fate, Ledger};
+use super::ledger::Ledger;
 
-/// The wall clock at the start of every history: 2026-01-01T00:00:00Z.
-const START: Timestamp = Timestamp::constant(1_767_225_600, 0);
 /// Without faults an expired Job is deleted within this time, in milliseconds.
 const PROMPTLY: i64 = 400;
 const TTLS: [Option<i32>; 7] = [
@@ -43,6 +44,16 @@ impl Jobs {
             run,
             ledger: Arc::default(),
         }
+    }
+
+    /// Of the Jobs that nobody deleted.
+    fn ends(&self, server: &Server) -> Ends {
+        let ledger = self.ledger.lock();
+        let end = |life: &super::ledger::Life| (life.fate(), lives(server, &life.name));
+        ledger
+            .standing()
+            .map(|life| (life.name.clone(), end(life)))
+            .collect()
     }
 }
 
@@ -120,9 +131,7 @@ impl Suite for Jobs {
         match *action {
             Action::Create { job, ttl, held } => {
                 let name = name(job);
-                edit(server, &name, |old| old["metadata"]["finalizers"] = Value::Null);
-                // There is none where it has gone already.
-                let _ = server.delete(&JOBS, "default", &name);
+                remove(server, &JOBS, &name);
                 ledger.ended(&name);
                 server.insert(manifest(&name, ttl, held)).unwrap();
                 ledger.created(server, &name, ttl);
@@ -165,31 +174,11 @@ impl Suite for Jobs {
     }
 
     fn settled(&self, server: &Server, _: &[At<Action>]) -> Result<(), String> {
-        let ledger = self.ledger.lock();
-        for life in ledger.standing() {
-            match life.fate() {
-                Fate::Goes if lives(server, &life.name) => {
-                    return Err(format!("{} is still there", life.name));
-                }
-                Fate::Lives if !lives(server, &life.name) => return Err(format!("{} is gone", life.name)),
-                _ => {}
-            }
-        }
-        Ok(())
+        history::settled(&self.ends(server))
     }
 
-    /// What a change of the ttl came too late for, or just in time, depends on what held the controller up.
     fn state(&self, server: &Server) -> State {
-        let ledger = self.ledger.lock();
-        let end = |life: &super::ledger::Life| match life.fate() {
-            Fate::MayGo(_) => "lives or is gone",
-            _ if lives(server, &life.name) => "lives",
-            _ => "is gone",
-        };
-        let ends = ledger
-            .standing()
-            .map(|life| (life.name.clone(), end(life).to_owned()));
-        ends.collect()
+        history::state(self.ends(server))
     }
 
     fn permits(&self, server: &Server, request: &Request) -> Result<(), String> {
@@ -207,9 +196,7 @@ impl Suite for Jobs {
         let Some(job) = server.get(&JOBS, &request.namespace, &request.name) else {
             return Ok(());
         };
-        let fails =
-            |field: &str| !preconditions[field].is_null() && preconditions[field] != job["metadata"][field];
-        if fails("uid") || fails("resourceVersion") {
+        if is_refused(&job, preconditions) {
             return Ok(());
         }
         let Some(ttl) = job["spec"]["ttlSecondsAfterFinished"].as_i64() else {
@@ -232,11 +219,9 @@ impl Suite for Jobs {
         if !history.troubles.is_empty() {
             return Ok(());
         }
-        let ledger = self.ledger.lock();
-        let missed = ledger.standing().find(|life| {
-            matches!(life.fate(), Fate::MayGo(overdue) if overdue > PROMPTLY) && lives(server, &life.name)
-        });
-        missed.map_or(Ok(()), |life| Err(format!("{} had expired and lives", life.name)))
+        let mut ends = self.ends(server).into_iter();
+        let missed = ends.find(|(_, end)| matches!(end, (Fate::MayGo(overdue), true) if *overdue > PROMPTLY));
+        missed.map_or(Ok(()), |(name, _)| Err(format!("{name} had expired and lives")))
     }
 }
 
@@ -280,8 +265,7 @@ fn edit(server: &Server, name: &str, edit: impl FnOnce(&mut Value)) {
 }
 
 fn lives(server: &Server, name: &str) -> bool {
-    let job = server.get(&JOBS, "default", name);
-    job.is_some_and(|job| job["metadata"].get("deletionTimestamp").is_none())
+    stays(server.get(&JOBS, "default", name).as_ref())
 }
 
 impl fmt::Display for Action {
