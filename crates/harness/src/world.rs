@@ -6,7 +6,7 @@ use controller_core::clock::Clock;
 use controller_core::config::ControllerConfig;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use testkit::embedded::{EVENTS, Fault, LEASES, Mark, PODS, Requests, Resource, Server, Verb};
+use testkit::embedded::{EVENTS, Fault, LEASES, Mark, PODS, Request, Requests, Resource, Server, Verb};
 
 use crate::sim::START;
 use crate::{NAMESPACE, Running, Start};
@@ -90,6 +90,12 @@ impl<C: ControllerConfig + Default + Send + 'static> World<C> {
         let fault = Fault::WatchLags(Duration::from_secs(seconds));
         self.server
             .fail_next(usize::MAX, move |request| request.resource == resource, fault);
+    }
+
+    /// The next requests of this kind meet this.
+    pub fn fail_next(&self, count: usize, verb: Verb, resource: &'static str, fault: Fault) {
+        let is_such = move |request: &Request| request.verb == verb && request.resource == resource;
+        self.server.fail_next(count, is_such, fault);
     }
 
     /// Makes an object.

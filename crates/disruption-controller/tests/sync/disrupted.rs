@@ -1,7 +1,5 @@
 //! Evictions that were approved.
 
-use std::time::Duration;
-
 use serde_json::json;
 use testkit::embedded::{Fault, Verb};
 
@@ -66,9 +64,10 @@ async fn an_entry_is_not_about_the_next_pod_of_its_name() {
     let _controller = world.start();
     world.settle().await;
     // The entry cannot be dropped before the name is taken again.
-    world.server.fail_next(
+    world.fail_next(
         usize::MAX,
-        |request| request.verb == Verb::Patch && request.resource == "poddisruptionbudgets",
+        Verb::Patch,
+        "poddisruptionbudgets",
         Fault::status(500, "InternalError"),
     );
     let entries = json!({ "web-0": world.seconds(0) });
@@ -90,11 +89,7 @@ async fn an_entry_is_about_the_next_pod_of_its_name_if_only_the_watch_is_behind(
     let world = World::new();
     world.pods(3, None);
     world.pdb("web", "minAvailable", &json!(1));
-    world.server.fail_next(
-        usize::MAX,
-        |request| request.resource == "pods",
-        Fault::WatchLags(Duration::from_secs(3)),
-    );
+    world.lag("pods", 3);
     let _controller = world.start();
     world.pass(5).await;
     world.delete("web-0");

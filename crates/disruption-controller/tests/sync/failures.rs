@@ -11,10 +11,6 @@ fn reads_a_scale(request: &Request) -> bool {
     request.subresource == "scale"
 }
 
-fn writes_a_status(request: &Request) -> bool {
-    request.verb == Verb::Patch && request.resource == "poddisruptionbudgets"
-}
-
 fn with_widget() -> World {
     let world = World::new();
     world.define_widgets(true);
@@ -191,7 +187,7 @@ async fn a_status_that_cannot_be_written_is_written_when_it_can(#[case] fault: F
     let world = World::new();
     world.pods(3, None);
     world.pdb("web", "minAvailable", &json!(1));
-    world.server.fail_next(5, writes_a_status, fault);
+    world.fail_next(5, Verb::Patch, "poddisruptionbudgets", fault);
     let _controller = world.start();
     world.pass(15).await;
     assert_eq!(world.numbers("web"), numbers(2, 3, 1, 3));

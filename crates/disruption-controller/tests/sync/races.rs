@@ -4,14 +4,10 @@ use std::time::Duration;
 
 use rstest::rstest;
 use serde_json::{Value, json};
-use testkit::embedded::{Fault, Request, Verb};
+use testkit::embedded::{Fault, Verb};
 
 use crate::budget::numbers;
 use crate::world::{World, process};
-
-fn writes_a_status(request: &Request) -> bool {
-    request.verb == Verb::Patch && request.resource == "poddisruptionbudgets"
-}
 
 #[tokio::test(start_paused = true)]
 async fn an_eviction_that_races_a_status_write_is_never_overwritten() {
@@ -24,9 +20,12 @@ async fn an_eviction_that_races_a_status_write_is_never_overwritten() {
     world.settle().await;
     assert_eq!(world.allowed("web"), 2);
     let mark = world.server.mark();
-    world
-        .server
-        .fail_next(1, writes_a_status, Fault::Delay(Duration::from_millis(500)));
+    world.fail_next(
+        1,
+        Verb::Patch,
+        "poddisruptionbudgets",
+        Fault::Delay(Duration::from_millis(500)),
+    );
     // Our write of 1 is held back; meanwhile the two others are evicted on the 2 that stands.
     world.delete("moe");
     world.pass_millis(100).await;
@@ -49,7 +48,7 @@ async fn two_drains_at_once_never_go_below_the_budget(#[case] fault: Fault) {
     world.pdb("web", "minAvailable", &json!("75%"));
     let _controller = world.start();
     world.settle().await;
-    world.server.fail_next(100, writes_a_status, fault);
+    world.fail_next(100, Verb::Patch, "poddisruptionbudgets", fault);
     let mut evicted = 0;
     for round in 0..50 {
         for pod in [round % 20, (round + 7) % 20] {
@@ -73,11 +72,7 @@ async fn the_watch_may_lag_behind_our_own_writes() {
     let world = World::new();
     world.pods(5, None);
     world.pdb("web", "minAvailable", &json!(1));
-    world.server.fail_next(
-        usize::MAX,
-        |request| request.resource == "poddisruptionbudgets",
-        Fault::WatchLags(Duration::from_secs(3)),
-    );
+    world.lag("poddisruptionbudgets", 3);
     let _controller = world.start();
     world.pass(5).await;
     let mark = world.server.mark();

@@ -337,11 +337,7 @@ async fn a_replica_set_whose_deployment_is_gone_counts_itself() {
 #[tokio::test(start_paused = true)]
 async fn a_watch_of_deployments_that_lags_does_not_make_a_deployment_gone() {
     let world = World::new();
-    world.server.fail_next(
-        usize::MAX,
-        |request| request.resource == "deployments",
-        Fault::WatchLags(std::time::Duration::from_secs(20)),
-    );
+    world.lag("deployments", 20);
     world.pdb("web", "maxUnavailable", &json!(1));
     let _controller = world.start();
     world.pass(5).await;

@@ -115,11 +115,7 @@ async fn a_reset_that_fails_is_tried_again() {
     let world = World::new();
     world.pod("p", None);
     let _controller = world.start();
-    world.server.fail_next(
-        3,
-        |request| request.verb == Verb::Patch && request.resource == "pods",
-        Fault::status(500, "InternalError"),
-    );
+    world.fail_next(3, Verb::Patch, "pods", Fault::status(500, "InternalError"));
     target(&world, "p", 0, "EvictionByEvictionAPI");
     world.pass(125).await;
     assert_eq!(condition(&world, "p")["status"], "False");
@@ -131,9 +127,10 @@ async fn a_pod_that_changes_while_it_is_reset_is_looked_at_again() {
     world.pod("p", None);
     let _controller = world.start();
     target(&world, "p", 0, "EvictionByEvictionAPI");
-    world.server.fail_next(
+    world.fail_next(
         1,
-        |request| request.verb == Verb::Patch && request.resource == "pods",
+        Verb::Patch,
+        "pods",
         Fault::Delay(std::time::Duration::from_secs(3)),
     );
     world.pass(121).await;

@@ -256,11 +256,7 @@ async fn a_claim_that_the_watch_has_not_shown_is_not_made_twice() {
     let _controller = world.start();
     world.settle().await;
     world.pod("p");
-    world.server.fail_next(
-        1,
-        |request| request.resource == "pods" && request.verb == Verb::Patch,
-        Fault::status(500, "InternalError"),
-    );
+    world.fail_next(1, Verb::Patch, "pods", Fault::status(500, "InternalError"));
     let mark = world.server.mark();
     world.pass(1).await;
     world.edit_pod("p", |pod| pod["spec"]["nodeName"] = json!("n"));

@@ -19,11 +19,7 @@ async fn the_metrics() {
     world.pod("p");
     // With a Lease and a failure, so that every family has a series.
     let fault = Fault::status(500, "InternalError");
-    world.server.fail_next(
-        1,
-        |request| request.verb == Verb::Create && request.resource == "resourceclaims",
-        fault,
-    );
+    world.fail_next(1, Verb::Create, "resourceclaims", fault);
     let controller = world.start_with(process().elected_as("us"));
     world.settle().await;
     world.schedule("p");

@@ -59,9 +59,10 @@ async fn a_server_that_refuses_for_a_while_delays_and_loses_nothing() {
     world.template("t");
     let _controller = world.start();
     world.settle().await;
-    world.server.fail_next(
+    world.fail_next(
         40,
-        |request| request.verb == Verb::Create && request.resource == "resourceclaims",
+        Verb::Create,
+        "resourceclaims",
         Fault::Throttled {
             retry_after: std::time::Duration::from_secs(1),
         },

@@ -184,11 +184,7 @@ async fn reservations_stay_as_long_as_the_api_server_does_not_say_that_the_pod_i
     world.pod("gone");
     world.allocate("shared", &["gone"]);
     world.force_delete("gone");
-    world.server.fail_next(
-        5,
-        |request| request.verb == Verb::Get && request.resource == "pods",
-        Fault::status(500, "InternalError"),
-    );
+    world.fail_next(5, Verb::Get, "pods", Fault::status(500, "InternalError"));
     let _controller = world.start();
     world.pass_millis(20).await;
     assert_eq!(world.reserved("shared"), ["gone"]);
@@ -444,9 +440,10 @@ async fn a_write_that_races_the_scheduler_is_judged_again() {
     let _controller = world.start();
     world.settle().await;
     let mark = world.server.mark();
-    world.server.fail_next(
+    world.fail_next(
         1,
-        |request| request.verb == Verb::Patch && request.resource == "resourceclaims",
+        Verb::Patch,
+        "resourceclaims",
         Fault::Delay(std::time::Duration::from_millis(500)),
     );
     world.finish("done");

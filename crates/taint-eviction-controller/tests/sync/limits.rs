@@ -8,10 +8,6 @@ use crate::world::{For, World, process};
 /// When the watch of the nodes tells the controller what has changed, after the API server did it.
 const WATCH_LAG: std::time::Duration = std::time::Duration::from_millis(50);
 
-fn deletes_a_pod(request: &Request) -> bool {
-    request.verb == Verb::Delete && request.resource == "pods"
-}
-
 /// With the limits of the command line, and 600 pods that are to go at once: the permits decide who goes when.
 fn start(world: &World, clock: &Clock) -> harness::Running {
     process().limits(50.0, 100).start(world.client(), clock)
@@ -59,7 +55,7 @@ async fn a_delete_that_waits_for_a_slow_api_server_does_not_hold_up_the_others()
     let _controller = start(&world, &world.clock);
     world.pass(10).await;
     let slow = Fault::Delay(std::time::Duration::from_secs(20));
-    world.server.fail_next(1, deletes_a_pod, slow);
+    world.fail_next(1, Verb::Delete, "pods", slow);
     world.taint("n");
     world.pass(10).await;
     assert_eq!(world.alive(), 1);

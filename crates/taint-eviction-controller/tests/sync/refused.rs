@@ -1,14 +1,10 @@
 //! Deletes that fail.
 
-use testkit::embedded::{Fault, Request, Verb};
+use testkit::embedded::{Fault, Verb};
 
 use crate::world::{For, World};
 
 const OVERDUE: &str = "taint_eviction_controller_overdue_evictions";
-
-fn deletes_a_pod(request: &Request) -> bool {
-    request.verb == Verb::Delete && request.resource == "pods"
-}
 
 #[tokio::test(start_paused = true)]
 async fn refused_deletes_are_retried_until_they_pass() {
@@ -16,9 +12,7 @@ async fn refused_deletes_are_retried_until_they_pass() {
     world.pods(200, "n", For::No);
     let controller = world.start();
     world.pass(10).await;
-    world
-        .server
-        .fail_next(usize::MAX, deletes_a_pod, Fault::status(403, "Forbidden"));
+    world.fail_next(usize::MAX, Verb::Delete, "pods", Fault::status(403, "Forbidden"));
     world.taint("n");
     world.pass(1).await;
     assert_eq!(controller.metric(OVERDUE), 200);
@@ -49,9 +43,7 @@ async fn the_condition_is_written_once_however_often_the_delete_fails() {
     let world = World::with_nodes(["n"]);
     world.pod("p", "n", For::No);
     let _controller = world.start();
-    world
-        .server
-        .fail_next(20, deletes_a_pod, Fault::status(500, "InternalError"));
+    world.fail_next(20, Verb::Delete, "pods", Fault::status(500, "InternalError"));
     world.taint("n");
     world.pass(600).await;
     assert!(!world.lives("p"));
@@ -68,9 +60,12 @@ async fn an_eviction_that_fails_stops_when_the_taint_goes() {
     let world = World::with_nodes(["n"]);
     world.pod("p", "n", For::No);
     let controller = world.start();
-    world
-        .server
-        .fail_next(usize::MAX, deletes_a_pod, Fault::status(500, "InternalError"));
+    world.fail_next(
+        usize::MAX,
+        Verb::Delete,
+        "pods",
+        Fault::status(500, "InternalError"),
+    );
     world.taint("n");
     world.pass(30).await;
     assert_eq!(controller.metric(OVERDUE), 1);
@@ -89,9 +84,7 @@ async fn a_429_is_waited_out_as_long_as_it_says() {
     let _controller = world.start();
     world.pass(10).await;
     let retry_after = std::time::Duration::from_secs(20);
-    world
-        .server
-        .fail_next(1, deletes_a_pod, Fault::Throttled { retry_after });
+    world.fail_next(1, Verb::Delete, "pods", Fault::Throttled { retry_after });
     world.taint("n");
     world.pass(19).await;
     assert_eq!(world.deletes().len(), 1);
@@ -104,7 +97,7 @@ async fn a_lost_answer_of_a_delete_harms_nobody() {
     let world = World::with_nodes(["n"]);
     world.pod("p", "n", For::No);
     let _controller = world.start();
-    world.server.fail_next(1, deletes_a_pod, Fault::DropAfterEffect);
+    world.fail_next(1, Verb::Delete, "pods", Fault::DropAfterEffect);
     world.taint("n");
     world.pass(600).await;
     assert!(!world.lives("p"));

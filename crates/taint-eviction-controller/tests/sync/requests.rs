@@ -3,13 +3,9 @@
 use std::time::Duration;
 
 use serde_json::json;
-use testkit::embedded::{Fault, Request, Verb};
+use testkit::embedded::{Fault, Verb};
 
 use crate::world::{For, World};
-
-fn reads_a_node(request: &Request) -> bool {
-    request.verb == Verb::Get && request.resource == "nodes"
-}
 
 #[tokio::test(start_paused = true)]
 async fn an_eviction_is_one_read_of_the_node_a_condition_and_a_delete() {
@@ -85,9 +81,7 @@ async fn the_cache_decides_when_the_node_cannot_be_read_within_a_second() {
     world.pods(3, "n", For::No);
     let _controller = world.start();
     world.pass(10).await;
-    world
-        .server
-        .fail_next(100, reads_a_node, Fault::Delay(Duration::from_secs(20)));
+    world.fail_next(100, Verb::Get, "nodes", Fault::Delay(Duration::from_secs(20)));
     world.taint("n");
     world.pass_millis(900).await;
     assert_eq!(world.alive(), 3);

@@ -53,9 +53,10 @@ async fn a_taint_that_is_gone_before_the_watch_tells_saves_the_pod() {
     world.taint("n");
     world.pass(10).await;
     // The watch of the nodes is broken and does not come back; the rest of the API server answers.
-    world.server.fail_next(
+    world.fail_next(
         usize::MAX,
-        |request| request.verb == Verb::Watch && request.resource == "nodes",
+        Verb::Watch,
+        "nodes",
         Fault::Delay(Duration::from_hours(1)),
     );
     world.server.close_watches();

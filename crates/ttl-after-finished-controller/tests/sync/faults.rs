@@ -35,9 +35,7 @@ async fn a_ttl_raised_between_the_fresh_read_and_the_delete_saves_the_job() {
     let world = World::new();
     world.finished_job("job", 10, 0);
     let _controller = world.start();
-    world
-        .server
-        .fail_next(1, deletes, Fault::Delay(Duration::from_secs(5)));
+    world.fail_next(1, Verb::Delete, "jobs", Fault::Delay(Duration::from_secs(5)));
     world.pass(12).await;
     let mark = world.server.mark();
     world.set_ttl("job", 100);
@@ -57,9 +55,7 @@ async fn a_job_replaced_between_the_fresh_read_and_the_delete_lives() {
     let world = World::new();
     world.finished_job("job", 10, 0);
     let _controller = world.start();
-    world
-        .server
-        .fail_next(1, deletes, Fault::Delay(Duration::from_secs(5)));
+    world.fail_next(1, Verb::Delete, "jobs", Fault::Delay(Duration::from_secs(5)));
     world.pass(12).await;
     world
         .server
@@ -76,9 +72,12 @@ async fn deletes_that_are_refused_for_a_minute_are_made_up_for_within_ten_second
     for number in 0..20 {
         world.finished_job(&format!("job-{number}"), 10, 0);
     }
-    world
-        .server
-        .fail_next(usize::MAX, deletes, Fault::status(500, "InternalError"));
+    world.fail_next(
+        usize::MAX,
+        Verb::Delete,
+        "jobs",
+        Fault::status(500, "InternalError"),
+    );
     let _controller = world.start();
     world.pass(70).await;
     assert!((0..20).all(|number| world.lives(&format!("job-{number}"))));
@@ -91,7 +90,7 @@ async fn deletes_that_are_refused_for_a_minute_are_made_up_for_within_ten_second
 async fn a_delete_whose_answer_is_lost_is_not_repeated_once_it_took_effect() {
     let world = World::new();
     world.finished_job("job", 10, 0);
-    world.server.fail_next(1, deletes, Fault::DropAfterEffect);
+    world.fail_next(1, Verb::Delete, "jobs", Fault::DropAfterEffect);
     let _controller = world.start();
     world.pass(60).await;
     assert!(!world.lives("job"));
@@ -102,7 +101,7 @@ async fn a_delete_whose_answer_is_lost_is_not_repeated_once_it_took_effect() {
 async fn a_delete_that_never_arrived_is_made_again() {
     let world = World::new();
     world.finished_job("job", 10, 0);
-    world.server.fail_next(1, deletes, Fault::DropBefore);
+    world.fail_next(1, Verb::Delete, "jobs", Fault::DropBefore);
     let _controller = world.start();
     world.pass(60).await;
     assert!(!world.lives("job"));
