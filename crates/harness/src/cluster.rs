@@ -36,20 +36,20 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// With `binary` to be started on the rights of `chart`, and an audit log.
-    pub async fn new(chart: Chart, binary: PathBuf) -> Self {
-        Self::with(audited(), chart, binary).await
+    /// With an audit log, for the binary that was `built`, to be started on the rights of `chart`.
+    pub async fn new(chart: Chart, built: &str) -> Self {
+        Self::with(audited(), chart, built).await
     }
 
     /// The same with other options.
-    pub async fn with(options: Options, chart: Chart, binary: PathBuf) -> Self {
+    pub async fn with(options: Options, chart: Chart, built: &str) -> Self {
         let control_plane = ControlPlane::start(options).await.unwrap();
         let kubeconfig = chart.install(&control_plane).await;
         Self {
             control_plane,
             kubeconfig,
             chart,
-            binary,
+            binary: binary(built),
         }
     }
 

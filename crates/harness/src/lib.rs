@@ -2,7 +2,7 @@
 //!
 //! [`Start`] runs it inside the test: what `main` puts together, on a client and a clock of the test.
 //! [`Replica`] runs its binary beside a real API server. Both panic where the process could not even start: a
-//! test fails by panicking.
+//! test fails by panicking. What is around them is [`world::World`] and [`cluster::Cluster`].
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -66,6 +66,18 @@ pub fn long_or_short<T>(all: T, some: T) -> T {
     } else {
         some
     }
+}
+
+/// The sum of a metric of whole numbers over the series whose labels hold `labels`, by what `/metrics` answers.
+fn sum_of(metrics: &str, name: &str, labels: &str) -> u64 {
+    let is_series = |line: &&str| {
+        let rest = line.strip_prefix(name);
+        rest.is_some_and(|rest| rest.starts_with(['{', ' ']) && rest.contains(labels))
+    };
+    let series = metrics.lines().filter(is_series);
+    series
+        .map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap())
+        .sum()
 }
 
 /// A controller's `run`.
@@ -216,20 +228,7 @@ impl<C: ControllerConfig + Default + Send + 'static> Start<C> {
 impl Running {
     /// The sum of a metric of whole numbers over its series; 0 where there is none.
     pub fn metric(&self, name: &str) -> u64 {
-        let text = self.scrape();
-        let values = text.lines().filter(|line| {
-            line.strip_prefix(name)
-                .is_some_and(|rest| rest.starts_with(['{', ' ']))
-        });
-        values
-            .map(|line| {
-                line.rsplit(' ')
-                    .next()
-                    .unwrap_or_default()
-                    .parse::<u64>()
-                    .unwrap()
-            })
-            .sum()
+        sum_of(&self.scrape(), name, "")
     }
 
     /// What `/metrics` answers.

@@ -8,6 +8,8 @@ use testkit::real::{Process, eventually};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use crate::sum_of;
+
 /// Within which a condition must hold that nothing but a busy machine delays.
 pub const SOON: Duration = Duration::from_secs(30);
 /// Lease times that make a test short.
@@ -79,15 +81,7 @@ impl Replica {
 
     /// The sum of a metric of whole numbers over the series whose labels hold `labels`; 0 where there is none.
     pub async fn metric(&self, name: &str, labels: &str) -> u64 {
-        let (_, text) = self.get("/metrics").await;
-        text.lines()
-            .filter(|line| {
-                line.strip_prefix(name)
-                    .is_some_and(|rest| rest.starts_with(['{', ' ']))
-            })
-            .filter(|line| line.contains(labels))
-            .map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap())
-            .sum()
+        sum_of(&self.get("/metrics").await.1, name, labels)
     }
 
     /// Waits until that sum is `wanted`.

@@ -21,6 +21,7 @@ use crate::budget::{Numbers, condition};
 pub(crate) use harness::{QUICK_LEASE, SOON};
 
 pub(crate) const NAME: &str = "disruption-controller";
+const BUILT: &str = env!("CARGO_BIN_EXE_disruption-controller");
 pub(crate) const CHART: Chart = Chart::of(NAME);
 /// How long after its cause a status may be written that is to follow at once, on a busy machine.
 pub(crate) const AT_ONCE: Duration = Duration::from_secs(5);
@@ -43,8 +44,7 @@ impl DerefMut for Cluster {
 
 impl Cluster {
     pub(crate) async fn new() -> Self {
-        let binary = cluster::binary(env!("CARGO_BIN_EXE_disruption-controller"));
-        Self(cluster::Cluster::new(CHART, binary).await)
+        Self(cluster::Cluster::new(CHART, BUILT).await)
     }
 
     pub(crate) fn pods(&self) -> Api<Pod> {

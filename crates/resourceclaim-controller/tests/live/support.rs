@@ -15,6 +15,7 @@ use crate::kubelet::Kubelet;
 pub(crate) use harness::{Replica, SOON};
 
 pub(crate) const NAME: &str = "resourceclaim-controller";
+const BUILT: &str = env!("CARGO_BIN_EXE_resourceclaim-controller");
 pub(crate) const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 pub(crate) const CLAIM_OF: &str = "resource.kubernetes.io/pod-claim-name";
 /// The one class of devices, and what pods call them that ask for a number of them.
@@ -116,8 +117,7 @@ impl Cluster {
                 .feature_gates
                 .push("DRAResourceClaimGranularStatusAuthorization=false");
         }
-        let binary = cluster::binary(env!("CARGO_BIN_EXE_resourceclaim-controller"));
-        let common = cluster::Cluster::with(options, setup.chart(), binary).await;
+        let common = cluster::Cluster::with(options, setup.chart(), BUILT).await;
         let control_plane = &common.control_plane;
         if !setup.granular {
             grant(control_plane, NAME, rules_without_binding()).await;

@@ -19,6 +19,7 @@ use testkit::real::eventually;
 pub(crate) use harness::{Replica, SOON};
 
 pub(crate) const NAME: &str = "taint-eviction-controller";
+const BUILT: &str = env!("CARGO_BIN_EXE_taint-eviction-controller");
 pub(crate) const CHART: Chart = Chart::of(NAME);
 pub(crate) const NAMESPACE: &str = "default";
 pub(crate) const OVERDUE: &str = "taint_eviction_controller_overdue_evictions";
@@ -49,8 +50,7 @@ pub(crate) enum For {
 
 impl Cluster {
     pub(crate) async fn with_nodes<const N: usize>(names: [&str; N]) -> Self {
-        let binary = cluster::binary(env!("CARGO_BIN_EXE_taint-eviction-controller"));
-        let cluster = Self(cluster::Cluster::new(CHART, binary).await);
+        let cluster = Self(cluster::Cluster::new(CHART, BUILT).await);
         let node = |name| json!({"kind": "Node", "metadata": {"name": name}});
         cluster.create_all(names.map(node)).await;
         cluster

@@ -19,6 +19,7 @@ use testkit::real::eventually;
 pub(crate) use harness::{QUICK_LEASE, Replica, SOON};
 
 pub(crate) const NAME: &str = "ttl-after-finished-controller";
+const BUILT: &str = env!("CARGO_BIN_EXE_ttl-after-finished-controller");
 pub(crate) const CHART: Chart = Chart::of(NAME);
 /// What shows that Jobs are kept.
 const PROBE: &str = "probe";
@@ -44,8 +45,7 @@ impl Deref for Cluster {
 
 impl Cluster {
     pub(crate) async fn new() -> Self {
-        let binary = cluster::binary(env!("CARGO_BIN_EXE_ttl-after-finished-controller"));
-        Self(cluster::Cluster::new(CHART, binary).await)
+        Self(cluster::Cluster::new(CHART, BUILT).await)
     }
 
     /// Makes an unfinished Job.

@@ -11,12 +11,13 @@ use kube::api::ListParams;
 use serde_json::json;
 
 pub(crate) const NAME: &str = "ttl-controller";
+const BUILT: &str = env!("CARGO_BIN_EXE_ttl-controller");
 pub(crate) const CHART: Chart = Chart::of(NAME);
 pub(crate) const TTL: &str = "node.alpha.kubernetes.io/ttl";
 pub(crate) use harness::{QUICK_LEASE, Replica, SOON};
 
 pub(crate) fn binary() -> PathBuf {
-    cluster::binary(env!("CARGO_BIN_EXE_ttl-controller"))
+    cluster::binary(BUILT)
 }
 
 /// Our binary, running on the rights of `kubeconfig`.
@@ -48,7 +49,7 @@ impl DerefMut for Cluster {
 
 impl Cluster {
     pub(crate) async fn new() -> Self {
-        Self(cluster::Cluster::new(CHART, binary()).await)
+        Self(cluster::Cluster::new(CHART, BUILT).await)
     }
 
     /// Makes the nodes numbered `numbers`, with `ttl` if given.
