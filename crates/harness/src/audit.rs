@@ -7,6 +7,7 @@ use serde_json::Value;
 use testkit::real::ControlPlane;
 
 use crate::chart::user;
+use crate::objects::text;
 
 /// A request that was answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +58,6 @@ impl Asked {
 
 impl From<&Value> for Asked {
     fn from(event: &Value) -> Self {
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let time = |value: &Value| text(value).parse().unwrap();
         let object = &event["objectRef"];
         let resource = match object["subresource"].as_str() {

@@ -16,6 +16,7 @@ pub mod beside;
 pub mod chart;
 pub mod cluster;
 pub mod history;
+pub mod objects;
 mod replica;
 pub mod rights;
 pub mod sabotage;

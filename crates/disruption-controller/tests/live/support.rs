@@ -7,7 +7,7 @@ use controller_core::clock::{Clock, saturating_add};
 use harness::audit::{self, Asked};
 use harness::chart::Chart;
 use harness::cluster::{self, until};
-use harness::world::{owner, text};
+use harness::objects::{owner, text};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;

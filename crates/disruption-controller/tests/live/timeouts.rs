@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use harness::world::rfc3339;
+use harness::objects::rfc3339;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use testkit::real::eventually;

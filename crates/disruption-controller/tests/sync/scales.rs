@@ -1,6 +1,6 @@
 //! Controllers of every kind, and their scales.
 
-use harness::world::owner;
+use harness::objects::owner;
 use rstest::rstest;
 use serde_json::{Value, json};
 use testkit::embedded::{DEPLOYMENTS, Fault, REPLICA_SETS};

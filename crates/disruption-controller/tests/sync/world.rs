@@ -5,7 +5,7 @@ use std::ops::Deref;
 use disruption_controller::DisruptionController;
 use disruption_controller::config::Config;
 use harness::Start;
-use harness::world::owner;
+use harness::objects::owner;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::EvictParams;

@@ -17,6 +17,7 @@ use testkit::real::{ControlPlane, client, eventually};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
 use crate::chart::NAMESPACE;
+use crate::objects::text;
 use crate::replica::SOON;
 
 /// Under which the API server notes which token a request had.
@@ -117,7 +118,6 @@ pub(super) async fn credential(kubeconfig: &Path) -> String {
 pub(super) fn writes(control_plane: &ControlPlane, names: &BTreeMap<String, String>) -> Vec<Write> {
     let events = control_plane.audit_events().unwrap();
     let write = |event: &Value| {
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let is = |value: &Value, among: &[&str]| among.contains(&value.as_str().unwrap_or_default());
         let by = names.get(event["user"]["extra"][CREDENTIAL][0].as_str()?)?;
         let counts = is(&event["verb"], &WRITES) && !is(&event["objectRef"]["resource"], &ASIDE);

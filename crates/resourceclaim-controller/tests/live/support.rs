@@ -5,8 +5,8 @@ use std::ops::Deref;
 
 use harness::chart::Chart;
 use harness::cluster::{self, audited, until};
+use harness::objects::{each, text};
 use harness::rights::grant;
-use harness::world::{each, text};
 use serde_json::{Value, json};
 use testkit::real::Process;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use harness::world::text;
+use harness::objects::text;
 use serde_json::{Value, json};
 use testkit::embedded::{Fault, Request, Verb};
 

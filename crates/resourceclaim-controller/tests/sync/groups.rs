@@ -1,6 +1,6 @@
 //! Claims of `PodGroups`.
 
-use harness::world::text;
+use harness::objects::text;
 use serde_json::{Value, json};
 use testkit::embedded::POD_GROUPS;
 

@@ -1,7 +1,7 @@
 //! Another writer that keeps undoing ours (CORE-17).
 
 use controller_core::rival::manager_of;
-use harness::world::text;
+use harness::objects::text;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{Patch, PatchParams};

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::time::Duration;
 
+use harness::objects::{each, text};
 use harness::sabotage::{answered_late, between, send};
-use harness::world::{each, text};
 use harness::{Running, Start};
 use http::request::Parts;
 use http::{Method, Response};

@@ -3,7 +3,7 @@
 use std::ops::Deref;
 
 use harness::Start;
-use harness::world::stays;
+use harness::objects::stays;
 use serde_json::{Value, json};
 use taint_eviction_controller::TaintEvictionController;
 use taint_eviction_controller::config::Config;

@@ -3,7 +3,7 @@
 use std::ops::Deref;
 
 use harness::Start;
-use harness::world::stays;
+use harness::objects::stays;
 use serde_json::{Value, json};
 use testkit::embedded::{JOBS, Mark, Verb};
 use ttl_after_finished_controller::TtlAfterFinishedController;

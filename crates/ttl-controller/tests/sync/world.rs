@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::time::Duration;
 
 use controller_core::rival::manager_of;
-use harness::world::text;
+use harness::objects::text;
 use harness::{Running, Start};
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;

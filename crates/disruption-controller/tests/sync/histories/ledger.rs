@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use harness::world::{each, text};
+use harness::objects::{each, text};
 use serde_json::Value;
 
 use crate::budget::Numbers;

@@ -8,7 +8,7 @@ use controller_core::clock::Clock;
 use disruption_controller::DisruptionController;
 use disruption_controller::config::Config;
 use harness::history::is_refused;
-use harness::world::{each, stays, text};
+use harness::objects::{each, stays, text};
 use harness::{Run, Start};
 use jiff::Timestamp;
 use parking_lot::Mutex;

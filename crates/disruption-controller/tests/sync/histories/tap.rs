@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controller_core::clock::Clock;
+use harness::objects::text;
 use harness::sabotage::{between, send};
-use harness::world::text;
 use http::{Method, Response};
 use http_body_util::BodyExt;
 use jiff::Timestamp;

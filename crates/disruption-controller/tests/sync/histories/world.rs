@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use harness::objects::{owner, remove, stays, terminate, text};
 use harness::sim::START;
-use harness::world::{owner, remove, stays, terminate, text};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;

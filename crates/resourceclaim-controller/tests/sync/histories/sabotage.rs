@@ -10,10 +10,10 @@ use controller_core::meta::ObjectKey;
 use controller_core::runtime::App;
 use futures::FutureExt;
 use harness::Run;
+use harness::objects::{each, text};
 use harness::sabotage::{
     Answer, between, edited, forgets_to_retry, found, found_in_trouble, leads_always, refusal, send,
 };
-use harness::world::{each, text};
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use harness::world::text;
+use harness::objects::text;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use testkit::embedded::{PODS, RESOURCE_CLAIMS, Server};

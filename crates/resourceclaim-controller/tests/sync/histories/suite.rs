@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use harness::world::{each, text};
+use harness::objects::{each, text};
 use harness::{Run, Start};
 use parking_lot::Mutex;
 use resourceclaim_controller::ResourceClaimController;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use harness::world::{remove, terminate, text};
+use harness::objects::{remove, terminate, text};
 use parking_lot::Mutex;
 use resourceclaim_controller::decide::claim_name;
 use serde_json::{Value, json};

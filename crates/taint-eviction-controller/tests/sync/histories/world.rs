@@ -1,7 +1,7 @@
 //! Takes the steps of a history: what the server shows, and what the ledger keeps.
 
+use harness::objects::{stays, text};
 use harness::sim::START;
-use harness::world::{stays, text};
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 use testkit::embedded::{NODES, PODS, Server};

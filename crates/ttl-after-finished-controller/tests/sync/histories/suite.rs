@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use harness::history::{self, Ends, Fate, is_refused};
+use harness::objects::{remove, stays};
 use harness::sim::START;
-use harness::world::{remove, stays};
 use harness::{Run, Start};
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
