@@ -14,7 +14,7 @@ use kube::Api;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
-use testkit::embedded::{ALPHA, NODES, Resource, SERVED};
+use testkit::embedded::{ALPHA, Resource, SERVED};
 use testkit::real::{AuditLevel, ControlPlane, Options, Process, client, eventually};
 
 use crate::SOON;
@@ -314,7 +314,7 @@ pub(crate) async fn create(control_plane: &ControlPlane, mut object: Value) -> V
 fn api(control_plane: &ControlPlane, namespace: &str, kind: &str) -> Api<DynamicObject> {
     let (client, resource) = (control_plane.client(), resource(kind));
     match served(kind) {
-        Some(served) if served.scope == NODES.scope => Api::all_with(client, &resource),
+        Some(served) if !served.is_namespaced() => Api::all_with(client, &resource),
         _ => Api::namespaced_with(client, namespace, &resource),
     }
 }

@@ -287,7 +287,7 @@ impl Resource {
     }
 
     /// Whether objects live in namespaces.
-    pub(crate) fn is_namespaced(&self) -> bool {
+    pub fn is_namespaced(&self) -> bool {
         self.scope == Scope::Namespaced
     }
 
