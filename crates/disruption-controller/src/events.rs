@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::events::{Event as Published, EventType, Recorder, reference};
+use controller_core::events::{Event as Published, Recorder, reference};
 use controller_core::meta::{ObjectKey, Uid};
 use k8s_openapi::api::core::v1::ObjectReference;
 
@@ -74,13 +74,13 @@ impl Seen {
 impl Event {
     /// Tells it.
     pub fn record(self, numbers: &Numbers, recorder: &Recorder) {
-        let (regarding, type_, reason, note) = match self {
+        let (regarding, reason, note) = match self {
             Self::Undone => return numbers.rival_writes.inc(),
             Self::Written(lag) => return numbers.lag.observe(lag.as_secs_f64()),
             Self::ScaleRead(code) => return numbers.scale_read(code),
             Self::NoPods(pdb) => {
-                let note = "No matching pods found".to_owned();
-                (on_pdb(&pdb), EventType::Normal, "NoPods", note)
+                let note = "No matching pods found";
+                return recorder.publish(Published::normal(on_pdb(&pdb), "NoPods", "Compute", note));
             }
             Self::Unmanaged(pdb, pods) => {
                 let note = format!(
@@ -88,19 +88,18 @@ impl Event {
                      many of them there should be, so they do not count as expected. To account for them, set \
                      \".spec.minAvailable\" to an integer."
                 );
-                (on_pdb(&pdb), EventType::Warning, "UnmanagedPods", note)
+                (on_pdb(&pdb), "UnmanagedPods", note)
             }
             Self::CannotCompute(pdb, cause) => {
                 let note = format!("Failed to calculate the number of expected pods: {cause}");
                 tracing::warn!(pdb = %pdb.key, "{note}");
-                let reason = "CalculateExpectedPodCountFailed";
-                (on_pdb(&pdb), EventType::Warning, reason, note)
+                (on_pdb(&pdb), "CalculateExpectedPodCountFailed", note)
             }
             Self::NotDeleted(pdb, name, uid) => {
                 let note = format!("Pod was expected by PDB {} to be deleted but it wasn't", pdb.key);
                 let namespace = pdb.key.namespace.clone();
                 let pod = reference("v1", "Pod", &ObjectKey { namespace, name }, &uid);
-                (pod, EventType::Warning, "NotDeleted", note)
+                (pod, "NotDeleted", note)
             }
             Self::Overlap(pod, pdbs) => {
                 let note = format!(
@@ -109,9 +108,8 @@ impl Event {
                     pdbs.join(", ")
                 );
                 tracing::warn!(pod = %pod.key, "{note}");
-                let reason = "MultiplePodDisruptionBudgets";
                 let pod = reference("v1", "Pod", &pod.key, &pod.uid);
-                (pod, EventType::Warning, reason, note)
+                (pod, "MultiplePodDisruptionBudgets", note)
             }
             Self::Rival(pdb, manager) => {
                 let note = format!(
@@ -119,17 +117,10 @@ impl Event {
                      PodDisruptionBudgets; writes to them back off. Does the built-in disruption controller still run?"
                 );
                 tracing::warn!(pdb = %pdb.key, manager, "rival: {note}");
-                (on_pdb(&pdb), EventType::Warning, "RivalWriter", note)
+                (on_pdb(&pdb), "RivalWriter", note)
             }
         };
-        recorder.publish(Published {
-            regarding,
-            related: None,
-            type_,
-            reason,
-            action: "Compute",
-            note,
-        });
+        recorder.publish(Published::warning(regarding, reason, "Compute", note));
     }
 }
 

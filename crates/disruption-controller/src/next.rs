@@ -80,11 +80,9 @@ impl Controller for DisruptionController {
 
     fn queues(&self) -> Vec<Queue> {
         let queues = QUEUES.map(|name| Queue {
-            name: Some(name),
-            workers: self.concurrent_syncs,
             reads_hold_workers: false,
             retry: Retry::RateLimited(RetryLimit::up_to(RETRY_LAST)),
-            ..Queue::FIFO
+            ..Queue::fifo(name, self.concurrent_syncs)
         });
         queues.to_vec()
     }

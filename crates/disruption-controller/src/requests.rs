@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controller_core::api::Verb;
-use controller_core::controller::{self, Asking, Description, Object, Request};
+use controller_core::controller::{self, Asking, Description, Object, Request, requests_to};
 use controller_core::informer::Page;
 use controller_core::meta::{ObjectKey, OwnerRef, Uid};
 use derive_where::derive_where;
@@ -240,7 +240,6 @@ struct ScaleMetadata {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
 struct ScaleSpec {
     /// Left out when it is 0.
     replicas: Option<i64>,
@@ -248,19 +247,17 @@ struct ScaleSpec {
 
 impl controller::Write for Write {
     fn request(&self) -> Request {
-        let (resource, path, body) = match self {
-            Self::Status(write) => {
-                let path = PodDisruptionBudget::url_path(&(), write.status.pdb.key.namespace.as_deref());
-                ("poddisruptionbudgets.policy/status", path, status(&write.status))
-            }
-            Self::Reset(reset) => {
-                let path = Pod::url_path(&(), reset.pod.namespace.as_deref());
-                ("pods/status", path, condition(reset))
-            }
-        };
         let key = self.object().key;
+        let namespace = key.namespace.as_deref();
+        let (resource, requests, body) = match self {
+            Self::Status(write) => {
+                let requests = requests_to::<PodDisruptionBudget>(namespace);
+                ("poddisruptionbudgets.policy/status", requests, status(&write.status))
+            }
+            Self::Reset(reset) => ("pods/status", requests_to::<Pod>(namespace), condition(reset)),
+        };
         let (params, body) = (PatchParams::default(), Patch::Strategic(body));
-        let http = Http::new(path).patch_subresource("status", &key.name, &params, &body);
+        let http = requests.patch_subresource("status", &key.name, &params, &body);
         Request::new(Verb::Patch, resource, &key, http)
     }
 
@@ -269,29 +266,25 @@ impl controller::Write for Write {
             Self::Status(write) => ("poddisruptionbudgets", &write.status.pdb.key),
             Self::Reset(reset) => ("pods", &reset.pod),
         };
-        Object {
-            resource,
-            key: key.clone(),
-        }
+        Object::new(resource, key)
     }
 
     fn describe(&self) -> Description {
-        let (action, text) = match self {
-            Self::Status(write) => (
-                "update-status",
-                format!("status written: {}", told(&write.status)),
-            ),
-            Self::Reset(reset) => (
-                "reset-condition",
-                format!("condition reset: DisruptionTarget since {}", reset.target.since),
-            ),
-        };
-        Description { action, text }
+        match self {
+            Self::Status(write) => {
+                let text = format!("status written: {}", told(&write.status));
+                Description::new("update-status", text)
+            }
+            Self::Reset(reset) => {
+                let text = format!("condition reset: DisruptionTarget since {}", reset.target.since);
+                Description::new("reset-condition", text)
+            }
+        }
     }
 }
 
 fn list<K: Resource<DynamicType = ()>>(resource: &'static str, namespace: &str) -> Request {
-    let http = Http::new(K::url_path(&(), Some(namespace))).list(&ListParams::default());
+    let http = requests_to::<K>(Some(namespace)).list(&ListParams::default());
     Request::new(Verb::List, resource, &format!("in {namespace}"), http)
 }
 

@@ -8,9 +8,8 @@
 
 use std::sync::Arc;
 
-use controller_core::events::{Event as Published, EventType, Recorder, reference};
+use controller_core::events::{Event as Published, Recorder, reference};
 use controller_core::meta::{ObjectKey, Uid};
-use k8s_openapi::api::core::v1::ObjectReference;
 use prometheus::IntCounter;
 
 use crate::decide::{ClaimantKind, RESERVED_FOR_MAX_SIZE};
@@ -71,7 +70,7 @@ impl Event {
                 tracing::warn!(%key, "{note}");
                 let claimant = reference(api_version, kind, &key, &uid);
                 let (reason, action) = ("FailedResourceClaimCreation", "CreateResourceClaim");
-                recorder.publish(warning(claimant, reason, action, note));
+                recorder.publish(Published::warning(claimant, reason, action, note));
             }
             Self::Full {
                 claim: (claim, uid),
@@ -86,7 +85,7 @@ impl Event {
                 let claim = reference("resource.k8s.io/v1", "ResourceClaim", &claim, &uid);
                 recorder.publish(Published {
                     related: Some(reference("v1", "Pod", &pod, &pod_uid)),
-                    ..warning(claim, "ResourceClaimFull", "ReserveResourceClaim", note)
+                    ..Published::warning(claim, "ResourceClaimFull", "ReserveResourceClaim", note)
                 });
             }
             Self::Undone => rival_writes.inc(),
@@ -124,21 +123,5 @@ fn record_rival(Contested { write, object, uid }: &Contested, manager: &str, rec
     );
     tracing::warn!(%object, manager, "rival: {note}");
     let object = reference(api_version, kind, object, uid);
-    recorder.publish(warning(object, "RivalWriter", action, note));
-}
-
-fn warning(
-    regarding: ObjectReference,
-    reason: &'static str,
-    action: &'static str,
-    note: String,
-) -> Published {
-    Published {
-        regarding,
-        related: None,
-        type_: EventType::Warning,
-        reason,
-        action,
-        note,
-    }
+    recorder.publish(Published::warning(object, "RivalWriter", action, note));
 }

@@ -67,7 +67,6 @@ struct ManagerWire {
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
 struct PodStatusWire {
     phase: Option<String>,
     conditions: Option<Vec<ConditionWire>>,
@@ -107,7 +106,6 @@ struct PdbStatusWire {
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
 struct WorkloadSpecWire {
     replicas: Option<i64>,
 }

@@ -124,10 +124,8 @@ impl Controller for ResourceClaimController {
 
     fn queues(&self) -> Vec<Queue> {
         vec![Queue {
-            name: Some(QUEUE),
-            workers: self.concurrent_syncs,
             retry: Retry::RateLimited(RetryLimit::up_to(RETRY_LAST)),
-            ..Queue::FIFO
+            ..Queue::fifo(QUEUE, self.concurrent_syncs)
         }]
     }
 

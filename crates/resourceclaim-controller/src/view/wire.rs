@@ -144,14 +144,13 @@ struct ConsumerWire {
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
 struct TemplateSpec {
+    #[serde(default)]
     metadata: TemplateMetadata,
     spec: Option<Box<RawValue>>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
 struct TemplateMetadata {
     labels: Option<BTreeMap<String, String>>,
     annotations: Option<BTreeMap<String, String>>,
