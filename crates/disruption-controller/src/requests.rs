@@ -252,7 +252,11 @@ impl controller::Write for Write {
         let (resource, requests, body) = match self {
             Self::Status(write) => {
                 let requests = requests_to::<PodDisruptionBudget>(namespace);
-                ("poddisruptionbudgets.policy/status", requests, status(&write.status))
+                (
+                    "poddisruptionbudgets.policy/status",
+                    requests,
+                    status(&write.status),
+                )
             }
             Self::Reset(reset) => ("pods/status", requests_to::<Pod>(namespace), condition(reset)),
         };

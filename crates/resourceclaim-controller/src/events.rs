@@ -12,9 +12,10 @@ use controller_core::events::{Event as Published, Recorder, reference};
 use controller_core::meta::{ObjectKey, Uid};
 use prometheus::IntCounter;
 
-use crate::decide::{ClaimantKind, RESERVED_FOR_MAX_SIZE};
+use crate::decide::RESERVED_FOR_MAX_SIZE;
 use crate::memory::{Contested, WriteKey};
 use crate::metrics::Creates;
+use crate::view::ClaimantKind;
 
 /// What there is to tell.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -42,7 +42,8 @@ use crate::config::Config;
 use crate::decide::{Gates, Known};
 use crate::metrics::Creates;
 use crate::view::{
-    ClaimView, ClaimWire, PodGroupView, PodGroupWire, PodView, PodWire, TemplateView, TemplateWire, beside,
+    ClaimView, ClaimWire, ClaimantKind, ClaimantView, PodGroupWire, PodWire, TemplateView, TemplateWire,
+    beside,
 };
 
 /// Name of the binary, the Lease and the chart.
@@ -62,13 +63,13 @@ pub struct ResourceClaimController {
 #[derive(Debug)]
 pub struct Stores {
     /// The pods that use claims.
-    pub pods: Store<PodView>,
+    pub pods: Store<ClaimantView>,
     /// The claims.
     pub claims: Store<ClaimView>,
     /// The templates.
     pub templates: Store<TemplateView>,
     /// The groups, where they count.
-    pub groups: Option<Store<PodGroupView>>,
+    pub groups: Option<Store<ClaimantView>>,
 }
 
 impl ResourceClaimController {
@@ -119,14 +120,23 @@ impl App for ResourceClaimController {
 }
 
 impl Stores {
-    /// The group of this name, where groups count.
-    pub(crate) fn group(&self, key: &ObjectKey) -> Option<Arc<PodGroupView>> {
-        self.groups.as_ref()?.get(key)
+    /// The pods, or the groups where they count.
+    pub(crate) const fn of(&self, kind: ClaimantKind) -> Option<&Store<ClaimantView>> {
+        match kind {
+            ClaimantKind::Pod => Some(&self.pods),
+            ClaimantKind::PodGroup => self.groups.as_ref(),
+        }
+    }
+
+    /// The pod of this name, or the group, where groups count.
+    pub(crate) fn claimant(&self, kind: ClaimantKind, key: &ObjectKey) -> Option<Arc<ClaimantView>> {
+        self.of(kind)?.get(key)
     }
 
     /// The group of the pod, where groups count.
-    pub(crate) fn group_of(&self, pod: &PodView) -> Option<Arc<PodGroupView>> {
-        self.group(&beside(&pod.key, pod.group.as_ref()?))
+    pub(crate) fn group_of(&self, pod: &ClaimantView) -> Option<Arc<ClaimantView>> {
+        let group = beside(&pod.key, pod.group.as_ref()?);
+        self.claimant(ClaimantKind::PodGroup, &group)
     }
 }
 

@@ -3,7 +3,7 @@
 //! | rule | function | test |
 //! |---|---|---|
 //! | RC-14 | `Memory::departed`, `observe_gone` | `tests/sync/reservations.rs::a_deleted_pod_gives_its_claims_back_without_a_read`, `tests/sync/reservations.rs::a_pod_that_the_api_server_says_is_gone_gets_no_reservation_when_the_cache_shows_it` |
-//! | RC-16 | `wake_pod`, `wake_users`, `wake_claims` | `tests/sync/claims.rs::what_no_rule_reads_wakes_nothing` |
+//! | RC-16 | `wake`, `wake_users`, `wake_claims` | `tests/sync/claims.rs::what_no_rule_reads_wakes_nothing` |
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,13 +14,12 @@ use controller_core::meta::{ObjectKey, Uid};
 use controller_core::rival::Contests;
 
 use crate::decide::{
-    ClaimantKind, Departed, Gates, Quiet, RESERVED_FOR_MAX_SIZE, Reserve, group_needs_work, group_of,
-    pod_needs_work, wants_claims,
+    Claimant, Departed, Gates, Quiet, RESERVED_FOR_MAX_SIZE, Reserve, group_of, needs_work, wants_claims,
 };
 use crate::next::Key;
 use crate::requests::Write;
-use crate::route::{self, PodWakes, Users};
-use crate::view::{ClaimStatus, ClaimView, PodGroupView, PodIndex, PodView, TemplateView, beside};
+use crate::route::{self, ClaimantWakes, Users};
+use crate::view::{ClaimStatus, ClaimView, ClaimantIndex, ClaimantKind, ClaimantView, TemplateView, beside};
 use crate::{ResourceClaimController, Stores};
 
 type Cx<'a> = Context<'a, ResourceClaimController>;
@@ -119,38 +118,41 @@ impl Memory {
         self.departed.deleted(uid, |uid| !claims.by_index(uid).is_empty());
     }
 
-    /// The object of this uid is gone, and its statuses with it.
-    fn forget_recorded(&mut self, kind: ClaimantKind, uid: &Uid, statuses: &[ClaimStatus]) {
-        for status in statuses {
-            if let Some(key) = WriteKey::recorded(kind, uid, status) {
+    /// The pod or the group is gone, and its statuses with it.
+    fn forget_recorded(&mut self, gone: &ClaimantView) {
+        for status in &gone.statuses {
+            if let Some(key) = WriteKey::recorded(gone.kind, &gone.uid, status) {
                 self.rivals.forget(&key);
             }
         }
-        self.unnamed.retain(|contested| contested.uid != *uid);
+        self.unnamed.retain(|contested| contested.uid != gone.uid);
     }
 }
 
-impl Watches<PodView> for ResourceClaimController {
-    fn changed(&self, cx: &mut Context<'_, Self>, change: Change<'_, PodView>) {
-        let (Change::Added(pod) | Change::Updated { new: pod, .. } | Change::Deleted(pod)) = &change;
+impl Watches<ClaimantView> for ResourceClaimController {
+    fn changed(&self, cx: &mut Context<'_, Self>, change: Change<'_, ClaimantView>) {
+        let (Change::Added(claimant) | Change::Updated { new: claimant, .. } | Change::Deleted(claimant)) =
+            &change;
         let is_gone = matches!(change, Change::Deleted(_));
-        if is_gone && route::is_deleted(pod) {
-            cx.memory.departed(&pod.uid, &cx.stores.claims);
+        if is_gone && route::is_deleted(claimant) {
+            cx.memory.departed(&claimant.uid, &cx.stores.claims);
         }
         if is_gone {
-            cx.memory
-                .forget_recorded(ClaimantKind::Pod, &pod.uid, &pod.statuses);
+            cx.memory.forget_recorded(claimant);
         }
-        if is_gone || !wants_claims(pod) {
-            cx.memory.failing.remove(&pod.uid);
+        if is_gone || !wants_claims(claimant) {
+            cx.memory.failing.remove(&claimant.uid);
         }
         if !cx.leading {
             return;
         }
-        match route::pod_wakes(&change) {
-            PodWakes::Pod => wake_pod(cx, pod, self.gates, Wake::Now),
-            PodWakes::Claims => wake_claims(cx, &pod.key, &pod.uid, &pod.claims()),
-            PodWakes::Nobody => {}
+        match route::claimant_wakes(&change) {
+            ClaimantWakes::Claimant => wake_changed(cx, claimant, self.gates),
+            ClaimantWakes::Claims => wake_claims(cx, &claimant.key, &claimant.uid, &claimant.claims()),
+            ClaimantWakes::Nobody => {}
+        }
+        if claimant.kind == ClaimantKind::PodGroup {
+            wake_members(cx, &claimant.key, self.gates);
         }
     }
 }
@@ -191,38 +193,12 @@ impl Watches<TemplateView> for ResourceClaimController {
         if !cx.leading {
             return;
         }
-        let stores = cx.stores;
-        let index = PodIndex::Template(template.key.clone());
-        for pod in stores.pods.by_index(&index) {
-            wake_pod(cx, &pod, self.gates, Wake::Afresh);
+        let index = ClaimantIndex::Template(template.key.clone());
+        for store in [&cx.stores.pods].into_iter().chain(&cx.stores.groups) {
+            for claimant in store.by_index(&index) {
+                wake(cx, &claimant, self.gates, Wake::Afresh);
+            }
         }
-        for group in stores.groups.iter().flat_map(|groups| groups.by_index(&index)) {
-            wake_group(cx, &group.key, self.gates);
-        }
-    }
-}
-
-impl Watches<PodGroupView> for ResourceClaimController {
-    fn changed(&self, cx: &mut Context<'_, Self>, change: Change<'_, PodGroupView>) {
-        let (Change::Added(group) | Change::Updated { new: group, .. } | Change::Deleted(group)) = &change;
-        let is_gone = matches!(change, Change::Deleted(_));
-        if is_gone {
-            cx.memory.departed(&group.uid, &cx.stores.claims);
-            cx.memory
-                .forget_recorded(ClaimantKind::PodGroup, &group.uid, &group.statuses);
-        }
-        if is_gone || group.deleting {
-            cx.memory.failing.remove(&group.uid);
-        }
-        if !cx.leading {
-            return;
-        }
-        if is_gone {
-            wake_claims(cx, &group.key, &group.uid, &group.claims());
-        } else {
-            wake_group(cx, &group.key, self.gates);
-        }
-        wake_members(cx, &group.key, self.gates);
     }
 }
 
@@ -256,28 +232,38 @@ fn wake_all(cx: &mut Cx<'_>, gates: Gates) {
     for claim in stores.claims.snapshot() {
         cx.out.wake(Key::Claim(claim.key.clone()));
     }
-    for group in stores.groups.iter().flat_map(Store::snapshot) {
-        wake_group(cx, &group.key, gates);
-    }
-    for pod in stores.pods.snapshot() {
-        wake_pod(cx, &pod, gates, Wake::Now);
-    }
-}
-
-/// Wakes the pod if it needs work.
-fn wake_pod(cx: &mut Cx<'_>, pod: &PodView, gates: Gates, wake: Wake) {
-    let group = cx.stores.group_of(pod);
-    if pod_needs_work(pod, group_of(pod, group.as_deref(), gates), cx.stores, gates) {
-        cx.out.wake_at(Key::Pod(pod.key.clone()), wake);
+    for claimant in stores
+        .groups
+        .iter()
+        .chain([&stores.pods])
+        .flat_map(Store::snapshot)
+    {
+        wake_changed(cx, &claimant, gates);
     }
 }
 
-/// Wakes the group of this name if it needs work; what failed before counts no more.
-fn wake_group(cx: &mut Cx<'_>, key: &ObjectKey, gates: Gates) {
-    let group = cx.stores.group(key);
-    if group.is_some_and(|group| group_needs_work(&group, cx.stores, gates)) {
-        cx.out.wake_at(Key::PodGroup(key.clone()), Wake::Afresh);
+/// Wakes the pod or the group if it needs work.
+fn wake(cx: &mut Cx<'_>, view: &ClaimantView, gates: Gates, when: Wake) {
+    let group = cx.stores.group_of(view);
+    let group = group_of(view, group.as_deref(), gates);
+    if needs_work(&Claimant { view, group }, cx.stores, gates) {
+        let key = view.key.clone();
+        let key = match view.kind {
+            ClaimantKind::Pod => Key::Pod(key),
+            ClaimantKind::PodGroup => Key::PodGroup(key),
+        };
+        cx.out.wake_at(key, when);
     }
+}
+
+/// Wakes the pod or the group if it needs work, for something about it has changed; what failed for a group before counts
+/// no more.
+fn wake_changed(cx: &mut Cx<'_>, claimant: &ClaimantView, gates: Gates) {
+    let when = match claimant.kind {
+        ClaimantKind::Pod => Wake::Now,
+        ClaimantKind::PodGroup => Wake::Afresh,
+    };
+    wake(cx, claimant, gates, when);
 }
 
 /// Wakes those of the pods and groups that use the claim that need work.
@@ -289,24 +275,26 @@ fn wake_users(cx: &mut Cx<'_>, claim: &ClaimView, users: &Users, gates: Gates) {
         && pod.uid == owner.uid
         && users.include(&pod.uid)
     {
-        wake_pod(cx, &pod, gates, Wake::Now);
+        wake_changed(cx, &pod, gates);
     }
-    let index = PodIndex::Claim(claim.key.clone());
+    let index = ClaimantIndex::Claim(claim.key.clone());
     for pod in stores.pods.by_index(&index) {
         if users.include(&pod.uid) {
-            wake_pod(cx, &pod, gates, Wake::Now);
+            wake_changed(cx, &pod, gates);
         }
     }
     let (Some(groups), Users::All) = (&stores.groups, users) else {
         return;
     };
     for group in groups.by_index(&index) {
-        wake_group(cx, &group.key, gates);
+        wake_changed(cx, &group, gates);
     }
     if let Some(owner) = claim.owning_group() {
-        let group = beside(&claim.key, &owner.name);
-        wake_group(cx, &group, gates);
-        wake_members(cx, &group, gates);
+        let key = beside(&claim.key, &owner.name);
+        if let Some(group) = groups.get(&key) {
+            wake_changed(cx, &group, gates);
+        }
+        wake_members(cx, &key, gates);
     }
 }
 
@@ -323,7 +311,7 @@ fn wake_claims(cx: &mut Cx<'_>, claimant: &ObjectKey, uid: &Uid, named: &[Arc<st
 /// Wakes the pods of a group that need work.
 fn wake_members(cx: &mut Cx<'_>, group: &ObjectKey, gates: Gates) {
     let stores: &Stores = cx.stores;
-    for pod in stores.pods.by_index(&PodIndex::Group(group.clone())) {
-        wake_pod(cx, &pod, gates, Wake::Now);
+    for pod in stores.pods.by_index(&ClaimantIndex::Group(group.clone())) {
+        wake_changed(cx, &pod, gates);
     }
 }

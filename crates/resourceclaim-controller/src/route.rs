@@ -2,20 +2,20 @@
 //!
 //! | rule | function | test |
 //! |---|---|---|
-//! | RC-16 | `pod_wakes`, `claim_wakes`, `users` | `tests/route_table.rs::a_pod_wakes_itself_until_it_is_done_and_its_claims_then`, `tests/route_table.rs::a_claim_wakes_the_pods_whose_answer_changed` |
+//! | RC-16 | `claimant_wakes`, `claim_wakes`, `users` | `tests/route_table.rs::a_pod_wakes_itself_until_it_is_done_and_its_claims_then`, `tests/route_table.rs::a_claim_wakes_the_pods_whose_answer_changed` |
 //! | RC-14 | `is_deleted` | `tests/route_table.rs::a_pod_that_only_ceases_to_be_kept_is_not_deleted` |
 
 use controller_core::informer::Change;
 use controller_core::meta::Uid;
 
 use crate::decide::RESERVED_FOR_MAX_SIZE;
-use crate::view::{ClaimView, PodView};
+use crate::view::{ClaimView, ClaimantKind, ClaimantView};
 
-/// Whom a change of a pod wakes.
+/// Whom a change of a pod or a group wakes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PodWakes {
-    /// The pod itself, if an entry needs work.
-    Pod,
+pub enum ClaimantWakes {
+    /// The pod or the group itself, if an entry needs work.
+    Claimant,
     /// Its claims: it needs them no more.
     Claims,
     /// Nobody.
@@ -33,26 +33,26 @@ pub enum Users {
     Of(Vec<Uid>),
 }
 
-/// Whom a change of a pod wakes. Everything in its view concerns a rule.
-pub fn pod_wakes(change: &Change<'_, PodView>) -> PodWakes {
+/// Whom a change of a pod or a group wakes. Everything in its view concerns a rule.
+pub fn claimant_wakes(change: &Change<'_, ClaimantView>) -> ClaimantWakes {
     match change {
-        Change::Deleted(_) => PodWakes::Claims,
-        Change::Added(new) if new.is_done() => PodWakes::Claims,
+        Change::Deleted(_) => ClaimantWakes::Claims,
+        Change::Added(new) if new.is_done() => ClaimantWakes::Claims,
         Change::Updated { old, new } if new.is_done() => {
             if old.is_done() && old.claims() == new.claims() {
-                PodWakes::Nobody
+                ClaimantWakes::Nobody
             } else {
-                PodWakes::Claims
+                ClaimantWakes::Claims
             }
         }
-        Change::Added(_) | Change::Updated { .. } => PodWakes::Pod,
+        Change::Added(_) | Change::Updated { .. } => ClaimantWakes::Claimant,
     }
 }
 
-/// Whether a pod that the informer shows no more is certainly deleted: one that has no entries may just have lost the
-/// claim for its extended resources, and with it our interest. Entries never change.
-pub fn is_deleted(last: &PodView) -> bool {
-    !last.entries.is_empty()
+/// Whether what the informer shows no more is certainly deleted: a pod that has no entries may just have lost the claim
+/// for its extended resources, and with it our interest. Entries never change.
+pub fn is_deleted(last: &ClaimantView) -> bool {
+    last.kind == ClaimantKind::PodGroup || !last.entries.is_empty()
 }
 
 /// Whether a change of a claim wakes the claim: not when another field than those we read has changed.

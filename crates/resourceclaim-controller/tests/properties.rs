@@ -22,7 +22,7 @@ use resourceclaim_controller::config::Config;
 use resourceclaim_controller::decide::{Gates, wants_claims};
 use resourceclaim_controller::next::Key;
 use resourceclaim_controller::requests::Answer;
-use resourceclaim_controller::view::{ClaimView, ConsumerKind, PodView, TemplateView};
+use resourceclaim_controller::view::{ClaimView, ClaimantView, ConsumerKind, TemplateView};
 use resourceclaim_controller::{ResourceClaimController, Stores};
 
 use self::server::{Event, Server, is_made, key};
@@ -31,7 +31,7 @@ const PODS: usize = 3;
 
 struct Cluster {
     server: Server,
-    pods: Resource<PodView>,
+    pods: Resource<ClaimantView>,
     pods_seen: usize,
     claims: Resource<ClaimView>,
     claims_seen: usize,

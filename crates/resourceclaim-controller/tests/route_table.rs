@@ -6,14 +6,15 @@ use std::sync::Arc;
 use controller_core::informer::Change;
 use controller_core::meta::{ObjectKey, OwnerRef, Uid};
 use jiff::Timestamp;
-use resourceclaim_controller::route::{PodWakes, Users, claim_wakes, is_deleted, pod_wakes, users};
+use resourceclaim_controller::route::{ClaimantWakes, Users, claim_wakes, claimant_wakes, is_deleted, users};
 use resourceclaim_controller::view::{
-    ClaimSource, ClaimStatus, ClaimView, Consumer, ConsumerKind, Entry, Origin, PodView,
+    ClaimSource, ClaimStatus, ClaimView, ClaimantKind, ClaimantView, Consumer, ConsumerKind, Entry, Origin,
 };
 use rstest::rstest;
 
-fn pod() -> PodView {
-    PodView {
+fn pod() -> ClaimantView {
+    ClaimantView {
+        kind: ClaimantKind::Pod,
         key: ObjectKey::namespaced("ns", "p"),
         uid: Uid::from("uid"),
         node: None,
@@ -29,30 +30,30 @@ fn pod() -> PodView {
     }
 }
 
-fn pod_with(edit: fn(&mut PodView)) -> Arc<PodView> {
+fn pod_with(edit: fn(&mut ClaimantView)) -> Arc<ClaimantView> {
     let mut pod = pod();
     edit(&mut pod);
     Arc::new(pod)
 }
 
-fn done(pod: &mut PodView) {
+fn done(pod: &mut ClaimantView) {
     pod.over = true;
 }
 
-fn unscheduled(pod: &mut PodView) {
+fn unscheduled(pod: &mut ClaimantView) {
     pod.deleting = true;
 }
 
-fn bound(pod: &mut PodView) {
+fn bound(pod: &mut ClaimantView) {
     pod.node = Some("n".into());
 }
 
-fn leaving(pod: &mut PodView) {
+fn leaving(pod: &mut ClaimantView) {
     bound(pod);
     pod.deleting = true;
 }
 
-fn recorded(pod: &mut PodView) {
+fn recorded(pod: &mut ClaimantView) {
     done(pod);
     pod.statuses = Box::new([ClaimStatus {
         entry: "gpu".into(),
@@ -60,27 +61,27 @@ fn recorded(pod: &mut PodView) {
     }]);
 }
 
-fn extended(pod: &mut PodView) {
+fn extended(pod: &mut ClaimantView) {
     done(pod);
     pod.extended = Some("x".into());
 }
 
-fn as_made(_: &mut PodView) {}
+fn as_made(_: &mut ClaimantView) {}
 
 #[rstest]
-#[case::a_new_one(None, as_made, PodWakes::Pod)]
-#[case::a_new_one_that_is_done(None, done, PodWakes::Claims)]
-#[case::it_is_bound(Some(as_made as fn(&mut PodView)), bound, PodWakes::Pod)]
-#[case::it_is_being_deleted_on_its_node(Some(bound as fn(&mut PodView)), leaving, PodWakes::Pod)]
-#[case::it_is_deleted_before_it_was_scheduled(Some(as_made as fn(&mut PodView)), unscheduled, PodWakes::Claims)]
-#[case::it_is_done(Some(bound as fn(&mut PodView)), done, PodWakes::Claims)]
-#[case::it_is_done_still(Some(done as fn(&mut PodView)), done, PodWakes::Nobody)]
-#[case::it_is_done_still_and_another_claim_is_told(Some(done as fn(&mut PodView)), recorded, PodWakes::Claims)]
-#[case::it_is_done_still_and_an_extended_claim_is_told(Some(done as fn(&mut PodView)), extended, PodWakes::Claims)]
+#[case::a_new_one(None, as_made, ClaimantWakes::Claimant)]
+#[case::a_new_one_that_is_done(None, done, ClaimantWakes::Claims)]
+#[case::it_is_bound(Some(as_made as fn(&mut ClaimantView)), bound, ClaimantWakes::Claimant)]
+#[case::it_is_being_deleted_on_its_node(Some(bound as fn(&mut ClaimantView)), leaving, ClaimantWakes::Claimant)]
+#[case::it_is_deleted_before_it_was_scheduled(Some(as_made as fn(&mut ClaimantView)), unscheduled, ClaimantWakes::Claims)]
+#[case::it_is_done(Some(bound as fn(&mut ClaimantView)), done, ClaimantWakes::Claims)]
+#[case::it_is_done_still(Some(done as fn(&mut ClaimantView)), done, ClaimantWakes::Nobody)]
+#[case::it_is_done_still_and_another_claim_is_told(Some(done as fn(&mut ClaimantView)), recorded, ClaimantWakes::Claims)]
+#[case::it_is_done_still_and_an_extended_claim_is_told(Some(done as fn(&mut ClaimantView)), extended, ClaimantWakes::Claims)]
 fn a_pod_wakes_itself_until_it_is_done_and_its_claims_then(
-    #[case] old: Option<fn(&mut PodView)>,
-    #[case] new: fn(&mut PodView),
-    #[case] expected: PodWakes,
+    #[case] old: Option<fn(&mut ClaimantView)>,
+    #[case] new: fn(&mut ClaimantView),
+    #[case] expected: ClaimantWakes,
 ) {
     let new = pod_with(new);
     let old = old.map(pod_with);
@@ -88,15 +89,15 @@ fn a_pod_wakes_itself_until_it_is_done_and_its_claims_then(
         None => Change::Added(&new),
         Some(old) => Change::Updated { old, new: &new },
     };
-    assert_eq!(pod_wakes(&change), expected);
-    assert_eq!(pod_wakes(&Change::Deleted(&new)), PodWakes::Claims);
+    assert_eq!(claimant_wakes(&change), expected);
+    assert_eq!(claimant_wakes(&Change::Deleted(&new)), ClaimantWakes::Claims);
 }
 
 #[test]
 fn a_pod_that_only_ceases_to_be_kept_is_not_deleted() {
     assert!(is_deleted(&pod()));
     // Without entries it is kept for its extended resources alone, which may be taken from its status.
-    let extended = PodView {
+    let extended = ClaimantView {
         entries: Arc::default(),
         extended: Some("x".into()),
         ..pod()

@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use controller_core::meta::Uid;
 
-use super::{ClaimantKind, Gates, IDLE_FINALIZER_AGE};
-use crate::view::{ClaimView, Consumer, ConsumerKind, PodGroupView, PodView};
+use super::{Gates, IDLE_FINALIZER_AGE};
+use crate::view::{ClaimView, ClaimantKind, ClaimantView, Consumer, ConsumerKind};
 
 /// A pod or a group, as far as its claims are concerned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Being {
     /// `metadata.uid`.
     pub uid: Uid,
-    /// Whether it needs its claims no more (RC-10); a group needs them as long as it is there.
+    /// Whether it needs its claims no more (RC-10).
     pub done: bool,
 }
 
@@ -93,19 +93,11 @@ pub enum Step {
 }
 
 impl Being {
-    /// A pod.
-    pub fn pod(pod: &PodView) -> Self {
+    /// What it is of this pod or group.
+    pub fn of(claimant: &ClaimantView) -> Self {
         Self {
-            uid: pod.uid.clone(),
-            done: pod.is_done(),
-        }
-    }
-
-    /// A group.
-    pub fn group(group: &PodGroupView) -> Self {
-        Self {
-            uid: group.uid.clone(),
-            done: false,
+            uid: claimant.uid.clone(),
+            done: claimant.is_done(),
         }
     }
 }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use controller_core::meta::{ObjectKey, Uid};
 
-use super::{
-    Claimant, ClaimantKind, Gates, Group, Known, Reservation, base_name, claim_name, reservation, shares,
+use super::{Claimant, Gates, Group, Known, Reservation, base_name, claim_name, reservation, shares};
+use crate::view::{
+    ClaimSource, ClaimStatus, ClaimView, ClaimantKind, ClaimantView, Entry, TemplateView, beside,
 };
-use crate::view::{ClaimSource, ClaimStatus, ClaimView, Entry, PodGroupView, PodView, TemplateView, beside};
 
 /// How many names of an entry are tried to find the one that is recorded.
 const NAMES_TRIED: u32 = 10_000;
@@ -109,7 +109,7 @@ pub fn recorded(claimant: &Claimant<'_>, entry: &Entry) -> Recorded {
         ClaimSource::Claim(name) => Recorded::Users(Arc::clone(name)),
         ClaimSource::Unknown => Recorded::Unknown,
         ClaimSource::Template(_) => {
-            let mut statuses = claimant.statuses.iter();
+            let mut statuses = claimant.view.statuses.iter();
             match statuses.find(|status| status.entry == entry.name) {
                 None => Recorded::NotYet,
                 Some(ClaimStatus { claim: None, .. }) => Recorded::NotNeeded,
@@ -128,13 +128,13 @@ pub fn is_for(claimant: &Claimant<'_>, claim: &ClaimView) -> bool {
         Group::Known(group) => Some(&group.key.name),
         Group::Missing(name) => Some(name),
     };
-    claim.is_controlled_by(claimant.uid)
+    claim.is_controlled_by(&claimant.view.uid)
         || group.is_some_and(|group| claim.owning_group().is_some_and(|owner| owner.name == *group))
 }
 
-/// Whether a pod wants claims: it may run, and is not on its way out.
-pub const fn wants_claims(pod: &PodView) -> bool {
-    !pod.deleting && !pod.is_done()
+/// Whether a pod or a group wants claims: it may run, and is not on its way out.
+pub fn wants_claims(claimant: &ClaimantView) -> bool {
+    !claimant.deleting && !claimant.is_done()
 }
 
 /// What becomes of `entry`; `seen` once [`Answer::Ask`] was answered.
@@ -156,7 +156,7 @@ pub fn answer(
     let found = match seen {
         Seen::Found(found) => found,
         Seen::Unasked => {
-            cached = known.claim(&beside(claimant.key, &name));
+            cached = known.claim(&beside(&claimant.view.key, &name));
             cached.as_deref()
         }
     };
@@ -199,19 +199,19 @@ fn make(
         }
         Group::Known(_) | Group::None => {}
     }
-    if let Some(name) = made_for(claimant.uid) {
+    if let Some(name) = made_for(&claimant.view.uid) {
         return Answer::Adopt(name);
     }
-    let Some(template) = known.template(&beside(claimant.key, name)) else {
+    let Some(template) = known.template(&beside(&claimant.view.key, name)) else {
         return Answer::Failed(Failure::TemplateMissing(Arc::clone(name)));
     };
     if let Some(failure) = disabled(&template, name, gates) {
         return Answer::Failed(failure);
     }
     let mut create = Create {
-        kind: claimant.kind,
-        claimant: claimant.key.clone(),
-        uid: claimant.uid.clone(),
+        kind: claimant.view.kind,
+        claimant: claimant.view.key.clone(),
+        uid: claimant.view.uid.clone(),
         entry: Arc::clone(&entry.name),
         template,
         n: 0,
@@ -268,12 +268,12 @@ impl Create {
 }
 
 fn name_of(claimant: &Claimant<'_>, entry: &Entry, n: u32) -> String {
-    claim_name(&claimant.key.name, claimant.uid, &entry.name, n)
+    claim_name(&claimant.view.key.name, &claimant.view.uid, &entry.name, n)
 }
 
 /// The how manieth claim of the entry has this name; none if it is none of our names.
 fn number_of(claimant: &Claimant<'_>, entry: &Entry, name: &str) -> Option<u32> {
-    let is_ours = name.starts_with(&base_name(&claimant.key.name, &entry.name));
+    let is_ours = name.starts_with(&base_name(&claimant.view.key.name, &entry.name));
     let mut numbers = 0..if is_ours { NAMES_TRIED } else { 0 };
     numbers.find(|n| name_of(claimant, entry, *n) == name)
 }
@@ -282,8 +282,9 @@ fn number_of(claimant: &Claimant<'_>, entry: &Entry, name: &str) -> Option<u32> 
 /// entries that have one, and what is recorded of the others stays (RC-5).
 pub fn statuses(claimant: &Claimant<'_>, names: &[(Arc<str>, Arc<str>)]) -> Option<Vec<ClaimStatus>> {
     let of_template = |entry: &&Entry| matches!(entry.source, ClaimSource::Template(_));
-    let wanted = claimant.entries.iter().filter(of_template).filter_map(|entry| {
-        let held = claimant.statuses.iter().find(|status| status.entry == entry.name);
+    let view = claimant.view;
+    let wanted = view.entries.iter().filter(of_template).filter_map(|entry| {
+        let held = view.statuses.iter().find(|status| status.entry == entry.name);
         let made = names.iter().find(|(of, _)| *of == entry.name);
         match made {
             Some((_, name)) => Some(ClaimStatus {
@@ -294,29 +295,20 @@ pub fn statuses(claimant: &Claimant<'_>, names: &[(Arc<str>, Arc<str>)]) -> Opti
         }
     });
     let wanted: Vec<_> = wanted.collect();
-    let differs = wanted.iter().any(|status| !claimant.statuses.contains(status));
+    let differs = wanted.iter().any(|status| !view.statuses.contains(status));
     differs.then_some(wanted)
 }
 
-/// Whether a sync of `pod` would do or tell anything (RC-16).
-pub fn pod_needs_work(pod: &PodView, group: Group<'_>, known: &impl Known, gates: Gates) -> bool {
-    let claimant = Claimant::pod(pod, group);
-    let needs = |entry: &Entry| match answer(&claimant, entry, known, gates, Seen::Unasked) {
+/// Whether a sync of the pod (RC-16) or of the group (RC-17) would do or tell anything.
+pub fn needs_work(claimant: &Claimant<'_>, known: &impl Known, gates: Gates) -> bool {
+    let view = claimant.view;
+    let needs = |entry: &Entry| match answer(claimant, entry, known, gates, Seen::Unasked) {
         Answer::NotNeeded | Answer::OfGroup => false,
         Answer::Adopt(_) | Answer::Ask(_) | Answer::Create(_) | Answer::Failed(_) => true,
         Answer::Users(name) | Answer::Keep(name) => known
-            .claim(&beside(&pod.key, &name))
-            .is_some_and(|claim| reservation(pod, &claimant, entry, &claim, gates) != Reservation::Nothing),
+            .claim(&beside(&view.key, &name))
+            .is_some_and(|claim| reservation(claimant, entry, &claim, gates) != Reservation::Nothing),
     };
-    wants_claims(pod) && pod.entries.iter().any(needs)
-}
-
-/// Whether a sync of `group` would do or tell anything (RC-17).
-pub fn group_needs_work(group: &PodGroupView, known: &impl Known, gates: Gates) -> bool {
-    let claimant = Claimant::group(group);
-    let needs = |entry: &Entry| match answer(&claimant, entry, known, gates, Seen::Unasked) {
-        Answer::NotNeeded | Answer::OfGroup | Answer::Users(_) | Answer::Keep(_) => false,
-        Answer::Adopt(_) | Answer::Ask(_) | Answer::Create(_) | Answer::Failed(_) => true,
-    };
-    gates.workload_claims && !group.deleting && group.entries.iter().any(needs)
+    let counts = gates.workload_claims || view.kind == ClaimantKind::Pod;
+    counts && wants_claims(view) && view.entries.iter().any(needs)
 }

@@ -10,12 +10,12 @@
 //! | RC-7 | `Gates` | `tests/decide_table/entries.rs::a_template_that_asks_for_what_is_off_is_refused` |
 //! | RC-8 | `reservation` | `tests/decide_table/reservations.rs::a_pod_on_a_node_gets_its_allocated_claims_reserved` |
 //! | RC-9 | `standing` | `tests/decide_table/reservations.rs::a_reservation_goes_only_with_its_consumer` |
-//! | RC-10 | `PodView::is_done` | `tests/decide_table/reservations.rs::a_pod_is_done_when_nothing_of_it_runs_or_will` |
+//! | RC-10 | `ClaimantView::is_done` | `tests/decide_table/reservations.rs::a_pod_is_done_when_nothing_of_it_runs_or_will` |
 //! | RC-11 | `next_step`, `Quiet` | `tests/decide_table/giving_back.rs::a_claim_that_nobody_uses_is_given_back` |
 //! | RC-12 | `next_step` | `tests/decide_table/giving_back.rs::a_claim_that_is_being_deleted_is_let_go` |
 //! | RC-13 | `owner`, `next_step` | `tests/decide_table/giving_back.rs::the_claim_of_a_pod_that_is_done_is_deleted` |
 //! | RC-14 | `Departed` | `tests/decide_table/memory.rs::deleted_pods_are_remembered_while_a_claim_refers_to_them` |
-//! | RC-15 | `PodView::claims`, `next_step` | `tests/decide_table/giving_back.rs::an_extended_resource_claim_is_given_back_like_any_other` |
+//! | RC-15 | `ClaimantView::claims`, `next_step` | `tests/decide_table/giving_back.rs::an_extended_resource_claim_is_given_back_like_any_other` |
 //! | RC-17 | `group_of`, `binds_to`, `answer` | `tests/decide_table/groups.rs::a_pod_shares_the_claims_of_its_group` |
 //!
 //! A sync asks [`answer`] for each entry, makes what is to be made, hands the names to [`statuses`], and asks
@@ -39,14 +39,13 @@ pub use self::claim::{
 };
 pub use self::departed::Departed;
 pub use self::entries::{
-    Answer, Create, Failure, Recorded, Seen, answer, group_needs_work, is_for, pod_needs_work, recorded,
-    statuses, wants_claims,
+    Answer, Create, Failure, Recorded, Seen, answer, is_for, needs_work, recorded, statuses, wants_claims,
 };
 pub use self::names::{base_name, claim_name};
 pub use self::quiet::Quiet;
 pub use self::reserve::{Reservation, Reserve, reservation};
 use crate::view::{
-    ClaimSource, ClaimStatus, ClaimView, Consumer, ConsumerKind, Entry, PodGroupView, PodView, TemplateView,
+    ClaimSource, ClaimView, ClaimantKind, ClaimantView, Consumer, ConsumerKind, Entry, TemplateView,
 };
 
 /// The field manager of the statuses. Source: `controller.go`, `fieldManager`.
@@ -87,28 +86,11 @@ pub trait Known {
     fn template(&self, key: &ObjectKey) -> Option<Arc<TemplateView>>;
 }
 
-/// What claims are made for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ClaimantKind {
-    /// A pod.
-    Pod,
-    /// A `PodGroup`.
-    PodGroup,
-}
-
 /// A pod or a `PodGroup` that wants claims.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claimant<'a> {
-    /// Which of the two.
-    pub kind: ClaimantKind,
-    /// Namespace and name.
-    pub key: &'a ObjectKey,
-    /// `metadata.uid`.
-    pub uid: &'a Uid,
-    /// `spec.resourceClaims`.
-    pub entries: &'a [Entry],
-    /// `status.resourceClaimStatuses`.
-    pub statuses: &'a [ClaimStatus],
+    /// Itself.
+    pub view: &'a ClaimantView,
     /// The group of a pod.
     pub group: Group<'a>,
 }
@@ -119,7 +101,7 @@ pub enum Group<'a> {
     /// It has none, or groups do not count.
     None,
     /// This one.
-    Known(&'a PodGroupView),
+    Known(&'a ClaimantView),
     /// One that is not there (yet).
     Missing(&'a Arc<str>),
 }
@@ -134,44 +116,8 @@ impl Default for Gates {
     }
 }
 
-impl<'a> Claimant<'a> {
-    /// A pod, with its group as [`group_of`] tells it.
-    pub fn pod(pod: &'a PodView, group: Group<'a>) -> Self {
-        Self {
-            kind: ClaimantKind::Pod,
-            key: &pod.key,
-            uid: &pod.uid,
-            entries: &pod.entries,
-            statuses: &pod.statuses,
-            group,
-        }
-    }
-
-    /// A group.
-    pub fn group(group: &'a PodGroupView) -> Self {
-        Self {
-            kind: ClaimantKind::PodGroup,
-            key: &group.key,
-            uid: &group.uid,
-            entries: &group.entries,
-            statuses: &group.statuses,
-            group: Group::None,
-        }
-    }
-}
-
-impl ClaimantKind {
-    /// `apiVersion` and `kind`.
-    pub const fn type_meta(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Pod => ("v1", "Pod"),
-            Self::PodGroup => ("scheduling.k8s.io/v1alpha2", "PodGroup"),
-        }
-    }
-}
-
 /// The group of `pod`, where groups count; `found` is the group of its name, if there is one.
-pub fn group_of<'a>(pod: &'a PodView, found: Option<&'a PodGroupView>, gates: Gates) -> Group<'a> {
+pub fn group_of<'a>(pod: &'a ClaimantView, found: Option<&'a ClaimantView>, gates: Gates) -> Group<'a> {
     match (&pod.group, found) {
         (Some(_), Some(group)) if gates.workload_claims => Group::Known(group),
         (Some(name), None) if gates.workload_claims => Group::Missing(name),
@@ -182,24 +128,22 @@ pub fn group_of<'a>(pod: &'a PodView, found: Option<&'a PodGroupView>, gates: Ga
 /// For whom the claim of `entry` is reserved: the group where it has the same entry, else the pod. Nothing while the
 /// group is missing.
 pub fn binds_to(claimant: &Claimant<'_>, entry: &Entry) -> Option<Consumer> {
-    let consumer = |kind, key: &ObjectKey, uid: &Uid| {
-        Some(Consumer {
-            kind,
-            name: Arc::clone(&key.name),
-            uid: uid.clone(),
-        })
+    let view = match claimant.group {
+        Group::Missing(_) => return None,
+        Group::Known(group) if shares(group, entry) => group,
+        Group::Known(_) | Group::None => claimant.view,
     };
-    match (claimant.kind, claimant.group) {
-        (ClaimantKind::PodGroup, _) => consumer(ConsumerKind::PodGroup, claimant.key, claimant.uid),
-        (ClaimantKind::Pod, Group::Missing(_)) => None,
-        (ClaimantKind::Pod, Group::Known(group)) if shares(group, entry) => {
-            consumer(ConsumerKind::PodGroup, &group.key, &group.uid)
-        }
-        (ClaimantKind::Pod, _) => consumer(ConsumerKind::Pod, claimant.key, claimant.uid),
-    }
+    Some(Consumer {
+        kind: match view.kind {
+            ClaimantKind::Pod => ConsumerKind::Pod,
+            ClaimantKind::PodGroup => ConsumerKind::PodGroup,
+        },
+        name: Arc::clone(&view.key.name),
+        uid: view.uid.clone(),
+    })
 }
 
 /// Whether the group has the same entry, by name and by source.
-fn shares(group: &PodGroupView, entry: &Entry) -> bool {
+fn shares(group: &ClaimantView, entry: &Entry) -> bool {
     entry.source != ClaimSource::Unknown && group.entries.contains(entry)
 }

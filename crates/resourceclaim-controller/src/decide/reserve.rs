@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use controller_core::meta::{ObjectKey, Uid};
 
-use super::{Claimant, ClaimantKind, Gates, RESERVED_FOR_MAX_SIZE, binds_to, is_for};
-use crate::view::{ClaimSource, ClaimView, Consumer, ConsumerKind, Entry, PodView};
+use super::{Claimant, Gates, RESERVED_FOR_MAX_SIZE, binds_to, is_for, wants_claims};
+use crate::view::{ClaimSource, ClaimView, ClaimantView, Consumer, ConsumerKind, Entry};
 
 /// What is to be done for one entry of a pod that is on a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,24 +31,17 @@ pub struct Reserve {
     pub consumer: Consumer,
 }
 
-/// Whether `claim` is to be reserved for `entry` of `pod`: only for a pod that is on a node and needs it, and not one
-/// that is being deleted, which the API server would refuse.
-pub fn reservation(
-    pod: &PodView,
-    claimant: &Claimant<'_>,
-    entry: &Entry,
-    claim: &ClaimView,
-    gates: Gates,
-) -> Reservation {
-    debug_assert_eq!(claimant.kind, ClaimantKind::Pod, "groups need no node");
+/// Whether `claim` is to be reserved for `entry` of the pod: only for one that is on a node and needs it, and not one
+/// that is being deleted, which the API server would refuse. A group is on no node.
+pub fn reservation(claimant: &Claimant<'_>, entry: &Entry, claim: &ClaimView, gates: Gates) -> Reservation {
+    let pod = claimant.view;
     let may_use = match entry.source {
         ClaimSource::Claim(_) => true,
         ClaimSource::Template(_) => is_for(claimant, claim),
         ClaimSource::Unknown => false,
     };
     let wanted = pod.node.is_some()
-        && !pod.is_done()
-        && !pod.deleting
+        && wants_claims(pod)
         && may_use
         && claim.allocated
         && claim.deleting.is_none()
@@ -66,7 +59,7 @@ pub fn reservation(
 }
 
 /// Whether `claim` is reserved for the pod, or for its group, of which the pod knows the name alone.
-fn is_reserved_for(pod: &PodView, claim: &ClaimView, gates: Gates) -> bool {
+fn is_reserved_for(pod: &ClaimantView, claim: &ClaimView, gates: Gates) -> bool {
     claim.reserved.iter().any(|consumer| {
         let of_group = gates.workload_claims
             && consumer.kind == ConsumerKind::PodGroup

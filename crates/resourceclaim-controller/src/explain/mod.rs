@@ -12,10 +12,10 @@ use controller_core::meta::{ObjectKey, Uid};
 use controller_core::runtime::Failure;
 
 use crate::ResourceClaimController;
-use crate::decide::{ClaimantKind, Gates, Known, Sight, claimant_kind};
+use crate::decide::{Gates, Known, Sight, claimant_kind};
 use crate::gates::{self, Answers};
 use crate::requests::{Answer, Question};
-use crate::view::{ClaimView, Consumer, PodGroupView, PodView, TemplateView, beside};
+use crate::view::{ClaimView, ClaimantKind, ClaimantView, Consumer, TemplateView, beside};
 
 /// What is there to explain, as the API server has it.
 #[derive(Clone, Copy)]
@@ -25,11 +25,11 @@ struct Found<'a> {
     /// The gates of the flags, as far as the API server goes along.
     gates: Gates,
     /// The pod of the name that was asked for.
-    pod: Option<&'a PodView>,
+    pod: Option<&'a ClaimantView>,
     /// The claim of that name.
     claim: Option<&'a ClaimView>,
     /// The group of the pod.
-    group: Option<&'a PodGroupView>,
+    group: Option<&'a ClaimantView>,
     /// The claims of the namespace of the pod.
     claims: &'a [ClaimView],
     /// The templates there.
@@ -44,7 +44,7 @@ impl<'a> Found<'a> {
         let mut found = Self {
             pass: answers.pass,
             gates: answers.gates(asked)?,
-            pod: pod.and_then(Answer::pod).map(|pod| &pod.view),
+            pod: pod.and_then(Answer::claimant).map(|pod| &pod.view),
             claim: claim.and_then(Answer::claim).map(|claim| &claim.view),
             group: None,
             claims: &[],
@@ -53,7 +53,7 @@ impl<'a> Found<'a> {
         if let Some(pod) = found.pod {
             found.ask_beside(answers, pod)?;
         }
-        let of_pod = found.pod.into_iter().flat_map(PodView::claims);
+        let of_pod = found.pod.into_iter().flat_map(ClaimantView::claims);
         let of_pod = of_pod.filter_map(|name| found.claim(&beside(key, &name)));
         let claims = of_pod.chain(found.claim.cloned().map(Arc::new));
         let consumers = claims.flat_map(|claim| {
@@ -69,7 +69,7 @@ impl<'a> Found<'a> {
     }
 
     /// What there is in the namespace of the pod, and its group.
-    fn ask_beside(&mut self, answers: &mut Answers<'a>, pod: &PodView) -> Result<(), CallFailed> {
+    fn ask_beside(&mut self, answers: &mut Answers<'a>, pod: &ClaimantView) -> Result<(), CallFailed> {
         let namespace = &pod.key.namespace;
         if let Some(Answer::Claims(claims)) = answers.get(Question::Claims(namespace.clone()))? {
             self.claims = claims;
@@ -79,7 +79,7 @@ impl<'a> Found<'a> {
         }
         if let (Some(group), true) = (&pod.group, self.gates.workload_claims) {
             let question = Question::Claimant(ClaimantKind::PodGroup, beside(&pod.key, group));
-            let group = answers.get(question)?.and_then(Answer::group);
+            let group = answers.get(question)?.and_then(Answer::claimant);
             self.group = group.map(|group| &group.view);
         }
         Ok(())

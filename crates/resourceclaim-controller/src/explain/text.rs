@@ -11,13 +11,13 @@ use crate::decide::{
     Reservation, Seen, Standing, Step, answer, group_of, next_step, owner, recorded, reservation, standing,
     wants_claims,
 };
-use crate::view::{ClaimSource, ClaimView, Consumer, Entry, Origin, PodView, beside};
+use crate::view::{ClaimSource, ClaimView, ClaimantView, Consumer, Entry, Origin, beside};
 
 /// Of how many users of a claim each is told.
 const TOLD: usize = 20;
 
 /// A pod and its claims.
-pub(super) struct Pod<'a>(pub(super) &'a Found<'a>, pub(super) &'a PodView);
+pub(super) struct Pod<'a>(pub(super) &'a Found<'a>, pub(super) &'a ClaimantView);
 
 /// A claim and its users.
 pub(super) struct Claim<'a>(pub(super) &'a Found<'a>, pub(super) &'a ClaimView);
@@ -69,7 +69,10 @@ impl fmt::Display for Pod<'_> {
 impl Pod<'_> {
     fn write_entry(&self, f: &mut fmt::Formatter<'_>, entry: &Entry) -> fmt::Result {
         let Self(found, pod) = self;
-        let claimant = Claimant::pod(pod, group_of(pod, found.group, found.gates));
+        let claimant = Claimant {
+            view: pod,
+            group: group_of(pod, found.group, found.gates),
+        };
         let source = match &entry.source {
             ClaimSource::Claim(name) => format!("ResourceClaim {name}"),
             ClaimSource::Template(name) => format!("a claim from ResourceClaimTemplate {name}"),
@@ -118,7 +121,7 @@ impl Pod<'_> {
             return writeln!(f, "  {name} is not there; its user has to make it");
         };
         writeln!(f, "  {name}: {}", State(&claim))?;
-        match reservation(pod, &claimant, entry, &claim, found.gates) {
+        match reservation(&claimant, entry, &claim, found.gates) {
             Reservation::Nothing => Ok(()),
             Reservation::Full => writeln!(
                 f,

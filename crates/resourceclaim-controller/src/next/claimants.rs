@@ -11,13 +11,13 @@ use controller_core::meta::ObjectKey;
 
 use super::{Key, Next, Note, SIDE_BY_SIDE, Turn};
 use crate::decide::{
-    Answer as Entitled, Claimant, ClaimantKind, Create, Reservation, Reserve, Seen, answer, group_of,
-    reservation, statuses, wants_claims,
+    Answer as Entitled, Claimant, Create, Group, Reservation, Reserve, Seen, answer, group_of, reservation,
+    statuses, wants_claims,
 };
 use crate::error::{self, EntryError};
 use crate::memory::{Failing, WriteKey};
 use crate::requests::{Answer, Question, Record, Write};
-use crate::view::{ClaimSource, ClaimView, Entry, PodGroupView, PodView, beside};
+use crate::view::{ClaimSource, ClaimView, ClaimantKind, ClaimantView, Entry, beside};
 
 /// How many names of a claim are tried in one pass.
 const NAMES_A_PASS: usize = 8;
@@ -45,31 +45,40 @@ enum Settling {
 
 impl<'a> Turn<'a> {
     pub(super) fn of_pod(self, key: &ObjectKey) -> Result<Next, Next> {
-        let stores = self.look.stores;
-        let wants_claims = |pod: &Arc<PodView>| wants_claims(pod) && !self.has_departed(&pod.uid);
-        let Some(pod) = stores.pods.get(key).filter(wants_claims) else {
+        let Some(pod) = self.wanting(ClaimantKind::Pod, key) else {
             return Ok(Step::Done(vec![]));
         };
-        let group = stores.group_of(&pod);
-        let claimant = Claimant::pod(&pod, group_of(&pod, group.as_deref(), self.gates));
+        let group = self.look.stores.group_of(&pod);
+        let claimant = Claimant {
+            view: &pod,
+            group: group_of(&pod, group.as_deref(), self.gates),
+        };
         let mut settled = self.settle(&claimant)?;
         self.record(&claimant, &mut settled)?;
         let told = settled.failures.len();
-        self.reserve_all(&pod, &claimant, &mut settled)?;
+        self.reserve_all(&claimant, &mut settled)?;
         self.tell(&claimant, &settled.failures[..told])?;
         Ok(settled.end(Key::Pod(key.clone())))
     }
 
     pub(super) fn of_group(self, key: &ObjectKey) -> Result<Next, Next> {
-        let wants_claims = |group: &Arc<PodGroupView>| !group.deleting && !self.has_departed(&group.uid);
-        let Some(group) = self.look.stores.group(key).filter(wants_claims) else {
+        let Some(group) = self.wanting(ClaimantKind::PodGroup, key) else {
             return Ok(Step::Done(vec![]));
         };
-        let claimant = Claimant::group(&group);
+        let claimant = Claimant {
+            view: &group,
+            group: Group::None,
+        };
         let mut settled = self.settle(&claimant)?;
         self.tell(&claimant, &settled.failures)?;
         self.record(&claimant, &mut settled)?;
         Ok(settled.end(Key::PodGroup(key.clone())))
+    }
+
+    /// The pod or the group of this name, if it wants claims.
+    fn wanting(self, kind: ClaimantKind, key: &ObjectKey) -> Option<Arc<ClaimantView>> {
+        let claimant = self.look.stores.claimant(kind, key)?;
+        (wants_claims(&claimant) && !self.has_departed(&claimant.uid)).then_some(claimant)
     }
 
     /// Every entry gets its claim, or a reason why not (RC-6).
@@ -77,7 +86,7 @@ impl<'a> Turn<'a> {
         self.check_recorded(claimant)?;
         let mut settled = Settled::default();
         let (mut questions, mut creates) = (Vec::new(), Vec::new());
-        for entry in claimant.entries {
+        for entry in &*claimant.view.entries {
             let name = Arc::clone(&entry.name);
             match self.settle_entry(claimant, entry) {
                 Settling::None => {}
@@ -112,7 +121,7 @@ impl<'a> Turn<'a> {
             let answered = answer(claimant, entry, self.look.stores, self.gates, Seen::Unasked);
             matches!(answered, Entitled::Ask(_))
         };
-        if claimant.entries.iter().any(seems_gone) {
+        if claimant.view.entries.iter().any(seems_gone) {
             self.read_claimant(claimant)
         } else {
             Ok(())
@@ -121,13 +130,8 @@ impl<'a> Turn<'a> {
 
     /// Whether nobody knows what became of our last write to the pod or the group.
     fn is_unknown(self, claimant: &Claimant<'_>) -> bool {
-        let stores = self.look.stores;
-        let freshness = match (claimant.kind, &stores.groups) {
-            (ClaimantKind::Pod, _) => stores.pods.freshness(claimant.key),
-            (ClaimantKind::PodGroup, Some(groups)) => groups.freshness(claimant.key),
-            (ClaimantKind::PodGroup, None) => Freshness::Synced,
-        };
-        freshness == Freshness::Unknown
+        let store = self.look.stores.of(claimant.view.kind);
+        store.is_some_and(|store| store.freshness(&claimant.view.key) == Freshness::Unknown)
     }
 
     /// Goes on when the API server has told of the pod or the group as it is now, and it is the one that the cache has.
@@ -135,8 +139,7 @@ impl<'a> Turn<'a> {
         let question = question_about(claimant);
         let is_same = match self.look.pass.answer(&question).map(|reply| &reply.value) {
             None => return Err(Step::Read(vec![question])),
-            Some(Ok(Answer::Pod(found))) => found.uid == *claimant.uid && wants_claims(&found.view),
-            Some(Ok(Answer::Group(found))) => found.uid == *claimant.uid && !found.view.deleting,
+            Some(Ok(Answer::Claimant(found))) => found.uid == claimant.view.uid && wants_claims(&found.view),
             Some(_) => false,
         };
         if is_same { Ok(()) } else { Err(Step::Done(vec![])) }
@@ -146,7 +149,7 @@ impl<'a> Turn<'a> {
         let entitled = |seen| answer(claimant, entry, self.look.stores, self.gates, seen);
         let mut answered = entitled(Seen::Unasked);
         if let Entitled::Ask(name) = &answered {
-            answered = match self.look_for(beside(claimant.key, name)) {
+            answered = match self.look_for(beside(&claimant.view.key, name)) {
                 Ok(found) => entitled(Seen::Found(found)),
                 Err(settling) => return settling,
             };
@@ -200,12 +203,13 @@ impl<'a> Turn<'a> {
         let Some(statuses) = statuses(claimant, &settled.names) else {
             return Ok(());
         };
+        let ClaimantView { key, uid, .. } = claimant.view;
         let changed = statuses.iter();
-        let changed = changed.filter(|status| !claimant.statuses.contains(status));
+        let changed = changed.filter(|status| !claimant.view.statuses.contains(status));
         let write = Write::Record(Record {
-            kind: claimant.kind,
-            key: claimant.key.clone(),
-            uid: claimant.uid.clone(),
+            kind: claimant.view.kind,
+            key: key.clone(),
+            uid: uid.clone(),
             changed: changed.cloned().collect(),
             statuses,
         });
@@ -213,7 +217,7 @@ impl<'a> Turn<'a> {
             return Ok(());
         }
         let keys = write.keys().into_iter();
-        let waits = keys.map(|key| self.contested(key, claimant.key, claimant.uid));
+        let waits = keys.map(|write| self.contested(write, key, uid));
         let waits: Vec<_> = waits.collect::<Result<_, _>>()?;
         if waits.is_empty() || waits.contains(&None) {
             return Err(Step::Write(vec![write]));
@@ -228,7 +232,7 @@ impl<'a> Turn<'a> {
         let failing: Failing = news
             .map(|(entry, error)| (Arc::clone(entry), error.to_string()))
             .collect();
-        let is_new = match self.look.memory.failing.get(claimant.uid) {
+        let is_new = match self.look.memory.failing.get(&claimant.view.uid) {
             // What failed only for a moment is no end of what was told.
             Some(_) if failing.is_empty() => failures.is_empty(),
             Some(told) => *told != failing,
@@ -238,17 +242,17 @@ impl<'a> Turn<'a> {
             return Ok(());
         }
         Err(Step::Note(Note::Failing {
-            kind: claimant.kind,
-            claimant: (claimant.key.clone(), claimant.uid.clone()),
+            kind: claimant.view.kind,
+            claimant: (claimant.view.key.clone(), claimant.view.uid.clone()),
             failing,
         }))
     }
 
     /// Reserves the claims of a pod that is on a node (RC-8).
-    fn reserve_all(self, pod: &PodView, claimant: &Claimant<'_>, settled: &mut Settled) -> Result<(), Next> {
+    fn reserve_all(self, claimant: &Claimant<'_>, settled: &mut Settled) -> Result<(), Next> {
         let mut writes = Vec::new();
-        for entry in claimant.entries {
-            let Some(reserve) = self.reserve(pod, claimant, entry, settled)? else {
+        for entry in &*claimant.view.entries {
+            let Some(reserve) = self.reserve(claimant, entry, settled)? else {
                 continue;
             };
             let write = Write::Reserve(reserve.clone());
@@ -275,7 +279,6 @@ impl<'a> Turn<'a> {
     /// The reservation that the entry lacks.
     fn reserve(
         self,
-        pod: &PodView,
         claimant: &Claimant<'_>,
         entry: &Entry,
         settled: &Settled,
@@ -285,9 +288,10 @@ impl<'a> Turn<'a> {
             ClaimSource::Claim(name) => Some(name),
             ClaimSource::Template(_) | ClaimSource::Unknown => made.next().map(|(_, name)| name),
         };
-        let claim = name.and_then(|name| self.look.stores.claims.get(&beside(claimant.key, name)));
+        let pod = claimant.view;
+        let claim = name.and_then(|name| self.look.stores.claims.get(&beside(&pod.key, name)));
         let Some(claim) = claim else { return Ok(None) };
-        match reservation(pod, claimant, entry, &claim, self.gates) {
+        match reservation(claimant, entry, &claim, self.gates) {
             Reservation::Nothing => Ok(None),
             Reservation::Full if self.look.memory.full.contains(&claim.uid) => Ok(None),
             Reservation::Full => Err(Step::Note(Note::Full {
@@ -301,7 +305,7 @@ impl<'a> Turn<'a> {
 }
 
 fn question_about(claimant: &Claimant<'_>) -> Question {
-    Question::Claimant(claimant.kind, claimant.key.clone())
+    Question::Claimant(claimant.view.kind, claimant.view.key.clone())
 }
 
 impl Settled {

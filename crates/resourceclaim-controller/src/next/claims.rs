@@ -9,12 +9,12 @@ use controller_core::meta::{ObjectKey, Uid};
 
 use super::{Key, Next, SIDE_BY_SIDE, Turn};
 use crate::decide::{
-    Being, ClaimantKind, Evidence, Next as GiveBack, Ownership, Sight, Standing, Step as Giving,
-    claimant_kind, next_step, owner, standing,
+    Being, Evidence, Next as GiveBack, Ownership, Sight, Standing, Step as Giving, claimant_kind, next_step,
+    owner, standing,
 };
 use crate::memory::WriteKey;
 use crate::requests::{Answer, Question, Write};
-use crate::view::{ClaimView, Consumer, beside};
+use crate::view::{ClaimView, ClaimantKind, Consumer, beside};
 
 impl Turn<'_> {
     pub(super) fn of_claim(self, key: &ObjectKey) -> Result<Next, Next> {
@@ -112,11 +112,8 @@ impl Turn<'_> {
     }
 
     fn cached(self, kind: ClaimantKind, key: &ObjectKey) -> Sight {
-        let stores = self.look.stores;
-        Sight::Cached(match kind {
-            ClaimantKind::Pod => stores.pods.get(key).map(|pod| Being::pod(&pod)),
-            ClaimantKind::PodGroup => stores.group(key).map(|group| Being::group(&group)),
-        })
+        let cached = self.look.stores.claimant(kind, key);
+        Sight::Cached(cached.map(|claimant| Being::of(&claimant)))
     }
 
     /// What the API server has under the name that the object of this uid had. Where it does not say, everything stays,

@@ -39,10 +39,11 @@ use controller_core::meta::{ObjectKey, Uid};
 use controller_core::rival::Pace;
 use prometheus::Registry;
 
-use crate::decide::{ClaimantKind, Gates, UNSHOWN_TTL};
+use crate::decide::{Gates, UNSHOWN_TTL};
 use crate::events::Event;
 use crate::memory::{self, Contested, Failing, Memory, WriteKey};
 use crate::requests::{Answer, Question, Write};
+use crate::view::ClaimantKind;
 use crate::{NAME, ResourceClaimController, Stores, metrics};
 
 /// Name of the queue in the metrics, as upstream has it.
@@ -188,13 +189,12 @@ impl Controller for ResourceClaimController {
     }
 
     fn reads(&self, stores: &Stores, question: &Question, reading: &mut Reading<'_, '_, Self>) {
-        match (question, &stores.groups) {
-            (Question::Claim(key), _) => reading.object(&stores.claims, key, Answer::claim),
-            (Question::Claimant(ClaimantKind::Pod, key), _) => {
-                reading.object(&stores.pods, key, Answer::pod);
-            }
-            (Question::Claimant(ClaimantKind::PodGroup, key), Some(groups)) => {
-                reading.object(groups, key, Answer::group);
+        match question {
+            Question::Claim(key) => reading.object(&stores.claims, key, Answer::claim),
+            Question::Claimant(kind, key) => {
+                if let Some(store) = stores.of(*kind) {
+                    reading.object(store, key, Answer::claimant);
+                }
             }
             _ => {}
         }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use controller_core::controller::{Accepted, Mutation};
 use controller_core::meta::{OwnerRef, Uid};
 
-use crate::decide::{ClaimantKind, Create, Step};
+use crate::decide::{Create, Step};
 use crate::requests::{Record, Write};
-use crate::view::{ClaimStatus, ClaimView, EXTENDED_ANNOTATION, Origin, PodGroupView, PodView};
+use crate::view::{ClaimStatus, ClaimView, ClaimantView, EXTENDED_ANNOTATION, Origin};
 use crate::{ResourceClaimController, Stores};
 
 pub(super) fn shows(
@@ -26,18 +26,11 @@ pub(super) fn shows(
             kind, key, statuses, ..
         }) => {
             let statuses: Box<[ClaimStatus]> = statuses.as_slice().into();
-            match (kind, &stores.groups) {
-                (ClaimantKind::Pod, _) => mutation.patch(&stores.pods, key, move |pod| PodView {
+            if let Some(store) = stores.of(*kind) {
+                mutation.patch(store, key, move |claimant| ClaimantView {
                     statuses: statuses.clone(),
-                    ..pod.clone()
-                }),
-                (ClaimantKind::PodGroup, Some(groups)) => {
-                    mutation.patch(groups, key, move |group| PodGroupView {
-                        statuses: statuses.clone(),
-                        ..group.clone()
-                    });
-                }
-                (ClaimantKind::PodGroup, None) => {}
+                    ..claimant.clone()
+                });
             }
         }
         Write::Reserve(reserve) => {

@@ -3,16 +3,16 @@
 mod questions;
 mod writes;
 
+use controller_core::controller::requests_to;
 use controller_core::meta::ObjectKey;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::resource::v1::ResourceClaim;
 use k8s_openapi::api::scheduling::v1alpha2::PodGroup;
-use kube::Resource;
 use kube::core::Request as Http;
 
 pub use self::questions::{Answer, Question};
 pub use self::writes::{Record, Write};
-use crate::decide::ClaimantKind;
+use crate::view::ClaimantKind;
 
 /// What claims are called in messages.
 const CLAIMS: &str = "resourceclaims.resource.k8s.io";
@@ -21,17 +21,14 @@ const CLAIMS_STATUS: &str = "resourceclaims.resource.k8s.io/status";
 const TEMPLATES: &str = "resourceclaimtemplates.resource.k8s.io";
 
 fn claims_in(namespace: Option<&str>) -> Http {
-    Http::new(ResourceClaim::url_path(&(), namespace))
+    requests_to::<ResourceClaim>(namespace)
 }
 
 /// The requests for objects of this kind, and what they are called in messages.
 fn claimants(kind: ClaimantKind, key: &ObjectKey) -> (Http, &'static str) {
     let namespace = key.namespace.as_deref();
     match kind {
-        ClaimantKind::Pod => (Http::new(Pod::url_path(&(), namespace)), "pods"),
-        ClaimantKind::PodGroup => (
-            Http::new(PodGroup::url_path(&(), namespace)),
-            "podgroups.scheduling.k8s.io",
-        ),
+        ClaimantKind::Pod => (requests_to::<Pod>(namespace), "pods"),
+        ClaimantKind::PodGroup => (requests_to::<PodGroup>(namespace), "podgroups.scheduling.k8s.io"),
     }
 }

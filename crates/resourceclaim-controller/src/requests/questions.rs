@@ -7,24 +7,23 @@
 use std::sync::Arc;
 
 use controller_core::api::Verb;
-use controller_core::controller::{self, Request};
-use controller_core::informer::{Interner, Observed, Page, Wire};
+use controller_core::controller::{self, Request, requests_to};
+use controller_core::informer::{Observed, Page};
 use controller_core::meta::{ObjectKey, Uid};
 use controller_core::rival::manager_of;
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIResourceList, ManagedFieldsEntry};
 use k8s_openapi::apimachinery::pkg::version::Info;
-use kube::Resource;
 use kube::api::{GetParams, ListParams};
 use kube::core::{PartialObjectMeta, Request as Http};
 use serde_json::{from_slice, json};
 
 use super::{CLAIMS, TEMPLATES, claimants, claims_in};
 use crate::NAME;
-use crate::decide::{Being, ClaimantKind};
+use crate::decide::Being;
 use crate::memory::{Contested, WriteKey};
 use crate::view::{
-    ClaimView, ClaimWire, PodGroupView, PodGroupWire, PodView, PodWire, TemplateView, TemplateWire,
+    ClaimView, ClaimWire, ClaimantKind, ClaimantView, PodGroupWire, PodWire, TemplateView, TemplateWire,
 };
 
 /// Where the API server lists what it serves of the group of `PodGroup`.
@@ -57,10 +56,8 @@ pub enum Question {
 pub enum Answer {
     /// The claim.
     Claim(Observed<ClaimView>),
-    /// The pod.
-    Pod(Observed<PodView>),
-    /// The group.
-    Group(Observed<PodGroupView>),
+    /// The pod or the group.
+    Claimant(Observed<ClaimantView>),
     /// Who has the name.
     Being(Being),
     /// A field manager, where the API server tells.
@@ -104,22 +101,21 @@ impl controller::Question for Question {
             Self::Served => get_path(GROUP_PATH, "scheduling.k8s.io/v1alpha2"),
             Self::Claims(namespace) => list(claims_in(namespace.as_deref()), CLAIMS, namespace),
             Self::Templates(namespace) => {
-                let path = ResourceClaimTemplate::url_path(&(), namespace.as_deref());
-                list(Http::new(path), TEMPLATES, namespace)
+                let http = requests_to::<ResourceClaimTemplate>(namespace.as_deref());
+                list(http, TEMPLATES, namespace)
             }
         }
     }
 
     fn read(&self, body: &[u8]) -> serde_json::Result<Answer> {
-        let pod = || Ok(from_slice::<PodWire>(body)?.into_fresh(&Interner::new()));
+        let claimant = |kind: &ClaimantKind| match kind {
+            ClaimantKind::Pod => Observed::read_any::<PodWire>(body),
+            ClaimantKind::PodGroup => Observed::read_any::<PodGroupWire>(body),
+        };
         Ok(match self {
-            Self::Claim(_) => Answer::Claim(kept::<ClaimWire>(body)?),
-            Self::Claimant(ClaimantKind::Pod, _) => Answer::Pod(pod()?),
-            Self::Claimant(ClaimantKind::PodGroup, _) => Answer::Group(kept::<PodGroupWire>(body)?),
-            Self::Being(ClaimantKind::Pod, ..) => Answer::Being(Being::pod(&pod()?.view)),
-            Self::Being(ClaimantKind::PodGroup, ..) => {
-                Answer::Being(Being::group(&kept::<PodGroupWire>(body)?.view))
-            }
+            Self::Claim(_) => Answer::Claim(Observed::read_any::<ClaimWire>(body)?),
+            Self::Claimant(kind, _) => Answer::Claimant(claimant(kind)?),
+            Self::Being(kind, ..) => Answer::Being(Being::of(&claimant(kind)?.view)),
             Self::Rival(contested) => {
                 let written: PartialObjectMeta = from_slice(body)?;
                 let written = written.metadata.managed_fields.unwrap_or_default();
@@ -146,18 +142,10 @@ impl Answer {
         }
     }
 
-    /// The pod.
-    pub const fn pod(&self) -> Option<&Observed<PodView>> {
+    /// The pod or the group.
+    pub const fn claimant(&self) -> Option<&Observed<ClaimantView>> {
         match self {
-            Self::Pod(pod) => Some(pod),
-            _ => None,
-        }
-    }
-
-    /// The group.
-    pub const fn group(&self) -> Option<&Observed<PodGroupView>> {
-        match self {
-            Self::Group(group) => Some(group),
+            Self::Claimant(claimant) => Some(claimant),
             _ => None,
         }
     }
@@ -186,11 +174,6 @@ fn manager(write: &WriteKey, mut written: Vec<ManagedFieldsEntry>) -> Option<Str
         // Who made the claim.
         WriteKey::Deleted { .. } => manager_of(&written, &["f:metadata", "f:ownerReferences"]),
     }
-}
-
-/// All claims and groups are kept.
-fn kept<W: Wire>(body: &[u8]) -> serde_json::Result<Observed<W::View>> {
-    Observed::read::<W>(body)?.ok_or_else(|| serde::de::Error::custom("an object that is not kept"))
 }
 
 fn views<V>(page: Page<V>) -> Vec<V> {

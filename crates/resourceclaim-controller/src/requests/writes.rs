@@ -24,10 +24,11 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::{CLAIMS, CLAIMS_STATUS, claimants, claims_in};
-use crate::decide::{ClaimantKind, Create, FIELD_MANAGER, Reserve, Step};
+use crate::decide::{Create, FIELD_MANAGER, Reserve, Step};
 use crate::memory::WriteKey;
 use crate::view::{
-    ClaimStatus, ClaimView, Consumer, ConsumerKind, ENTRY_ANNOTATION, FINALIZER, SCHEDULING_GROUP,
+    ClaimStatus, ClaimView, ClaimantKind, Consumer, ConsumerKind, ENTRY_ANNOTATION, FINALIZER,
+    SCHEDULING_GROUP,
 };
 
 /// A write. Equal ones are the same attempt.

@@ -3,7 +3,7 @@
 //!
 //! | rule | code | test |
 //! |---|---|---|
-//! | RC-16 | `PodWire`, `PodView` | `src/view/wire.rs::pods_without_claims_are_not_kept`, `src/view/wire.rs::equal_lists_of_entries_are_one` |
+//! | RC-16 | `PodWire`, `ClaimantView` | `src/view/wire.rs::pods_without_claims_are_not_kept`, `src/view/wire.rs::equal_lists_of_entries_are_one` |
 
 mod wire;
 
@@ -28,42 +28,38 @@ pub const EXTENDED_ANNOTATION: &str = "resource.kubernetes.io/extended-resource-
 /// The group of `PodGroup`.
 pub const SCHEDULING_GROUP: &str = "scheduling.k8s.io";
 
-/// What the store keeps of a pod that uses claims.
+/// What the store keeps of a pod that uses claims, or of a `PodGroup`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PodView {
+pub struct ClaimantView {
+    /// Which of the two.
+    pub kind: ClaimantKind,
     /// Namespace and name.
     pub key: ObjectKey,
     /// `metadata.uid`.
     pub uid: Uid,
-    /// `spec.nodeName`, when it is bound to a node.
+    /// `spec.nodeName` of a pod, when it is bound to a node.
     pub node: Option<Arc<str>>,
     /// `spec.resourceClaims`; equal lists are one.
     pub entries: Arc<Vec<Entry>>,
     /// `status.resourceClaimStatuses`.
     pub statuses: Box<[ClaimStatus]>,
-    /// `status.extendedResourceClaimStatus.resourceClaimName`.
+    /// `status.extendedResourceClaimStatus.resourceClaimName` of a pod.
     pub extended: Option<Arc<str>>,
-    /// `spec.schedulingGroup.podGroupName`.
+    /// `spec.schedulingGroup.podGroupName` of a pod.
     pub group: Option<Arc<str>>,
-    /// Whether its phase is `Succeeded` or `Failed`.
+    /// Whether it is a pod whose phase is `Succeeded` or `Failed`.
     pub over: bool,
     /// Whether it has a deletionTimestamp.
     pub deleting: bool,
 }
 
-/// What the store keeps of a `PodGroup`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PodGroupView {
-    /// Namespace and name.
-    pub key: ObjectKey,
-    /// `metadata.uid`.
-    pub uid: Uid,
-    /// `spec.resourceClaims`.
-    pub entries: Arc<Vec<Entry>>,
-    /// `status.resourceClaimStatuses`.
-    pub statuses: Box<[ClaimStatus]>,
-    /// Whether it has a deletionTimestamp.
-    pub deleting: bool,
+/// What claims are made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ClaimantKind {
+    /// A pod.
+    Pod,
+    /// A `PodGroup`.
+    PodGroup,
 }
 
 /// An entry of `spec.resourceClaims`.
@@ -172,33 +168,46 @@ pub struct TemplateView {
     pub prioritized_list: bool,
 }
 
-/// What pods are found by, beside their key.
+/// What pods and groups are found by, beside their key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum PodIndex {
+pub enum ClaimantIndex {
     /// A claim that it names, or that its status names.
     Claim(ObjectKey),
     /// A template that it names.
     Template(ObjectKey),
-    /// Its `PodGroup`.
+    /// The `PodGroup` of a pod.
     Group(ObjectKey),
 }
 
-impl PodView {
-    /// Whether none of its containers runs or ever will (RC-10).
-    pub const fn is_done(&self) -> bool {
-        self.over || (self.deleting && self.node.is_none())
-    }
-
-    /// The claims that its spec or its status name, each once.
-    pub fn claims(&self) -> Vec<Arc<str>> {
-        claims(&self.entries, &self.statuses, self.extended.as_ref())
+impl ClaimantKind {
+    /// `apiVersion` and `kind`.
+    pub const fn type_meta(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Pod => ("v1", "Pod"),
+            Self::PodGroup => ("scheduling.k8s.io/v1alpha2", "PodGroup"),
+        }
     }
 }
 
-impl PodGroupView {
+impl ClaimantView {
+    /// Whether none of the containers of the pod runs or ever will (RC-10); a group needs its claims as long as it is
+    /// there.
+    pub fn is_done(&self) -> bool {
+        self.over || (self.kind == ClaimantKind::Pod && self.deleting && self.node.is_none())
+    }
+
     /// The claims that its spec or its status name, each once.
     pub fn claims(&self) -> Vec<Arc<str>> {
-        claims(&self.entries, &self.statuses, None)
+        let own = self.entries.iter().filter_map(|entry| match &entry.source {
+            ClaimSource::Claim(name) => Some(name),
+            ClaimSource::Template(_) | ClaimSource::Unknown => None,
+        });
+        let made = self.statuses.iter().filter_map(|status| status.claim.as_ref());
+        let names = own.chain(made).chain(&self.extended);
+        let mut names: Vec<_> = names.map(Arc::clone).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
     }
 }
 
@@ -267,29 +276,6 @@ impl PartialEq for TemplateView {
 
 impl Eq for TemplateView {}
 
-/// The names of all claims, each once.
-fn claims(entries: &[Entry], statuses: &[ClaimStatus], extended: Option<&Arc<str>>) -> Vec<Arc<str>> {
-    let own = entries.iter().filter_map(|entry| match &entry.source {
-        ClaimSource::Claim(name) => Some(name),
-        ClaimSource::Template(_) | ClaimSource::Unknown => None,
-    });
-    let made = statuses.iter().filter_map(|status| status.claim.as_ref());
-    let mut names: Vec<_> = own.chain(made).chain(extended).map(Arc::clone).collect();
-    names.sort_unstable();
-    names.dedup();
-    names
-}
-
-/// By what the pod or the group of this key is found that names these claims, and has these entries.
-fn index(key: &ObjectKey, claims: &[Arc<str>], entries: &[Entry], out: &mut Vec<PodIndex>) {
-    let claims = claims.iter();
-    out.extend(claims.map(|name| PodIndex::Claim(beside(key, name))));
-    out.extend(entries.iter().filter_map(|entry| match &entry.source {
-        ClaimSource::Template(name) => Some(PodIndex::Template(beside(key, name))),
-        ClaimSource::Claim(_) | ClaimSource::Unknown => None,
-    }));
-}
-
 /// The object of this name beside `key`.
 pub fn beside(key: &ObjectKey, name: &Arc<str>) -> ObjectKey {
     ObjectKey {
@@ -298,30 +284,23 @@ pub fn beside(key: &ObjectKey, name: &Arc<str>) -> ObjectKey {
     }
 }
 
-impl View for PodView {
-    type Index = PodIndex;
+impl View for ClaimantView {
+    type Index = ClaimantIndex;
 
     fn key(&self) -> &ObjectKey {
         &self.key
     }
 
-    fn index(&self, out: &mut Vec<PodIndex>) {
-        index(&self.key, &self.claims(), &self.entries, out);
+    fn index(&self, out: &mut Vec<ClaimantIndex>) {
+        let beside = |name| beside(&self.key, name);
+        let claims = self.claims();
+        out.extend(claims.iter().map(|name| ClaimantIndex::Claim(beside(name))));
+        out.extend(self.entries.iter().filter_map(|entry| match &entry.source {
+            ClaimSource::Template(name) => Some(ClaimantIndex::Template(beside(name))),
+            ClaimSource::Claim(_) | ClaimSource::Unknown => None,
+        }));
         let groups = self.group.iter();
-        out.extend(groups.map(|name| PodIndex::Group(beside(&self.key, name))));
-    }
-}
-
-impl View for PodGroupView {
-    /// Never [`PodIndex::Group`].
-    type Index = PodIndex;
-
-    fn key(&self) -> &ObjectKey {
-        &self.key
-    }
-
-    fn index(&self, out: &mut Vec<PodIndex>) {
-        index(&self.key, &self.claims(), &self.entries, out);
+        out.extend(groups.map(|name| ClaimantIndex::Group(beside(name))));
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use controller_core::informer::{DecodeError, Identity, Interner, Observed, OwnerWire, Wire};
+use controller_core::informer::{DecodeError, Identity, Interner, OwnerWire, Wire};
 use controller_core::meta::{OwnerRef, Uid};
 use jiff::Timestamp;
 use serde::de::IgnoredAny;
@@ -11,8 +11,8 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::{
-    ClaimSource, ClaimStatus, ClaimView, Consumer, ConsumerKind, ENTRY_ANNOTATION, EXTENDED_ANNOTATION,
-    Entry, FINALIZER, Origin, PodGroupView, PodView, SCHEDULING_GROUP, TemplateView,
+    ClaimSource, ClaimStatus, ClaimView, ClaimantKind, ClaimantView, Consumer, ConsumerKind,
+    ENTRY_ANNOTATION, EXTENDED_ANNOTATION, Entry, FINALIZER, Origin, SCHEDULING_GROUP, TemplateView,
 };
 
 /// What is decoded of a pod.
@@ -47,10 +47,6 @@ pub struct TemplateWire {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Metadata {
-    namespace: Option<String>,
-    name: String,
-    uid: String,
-    resource_version: String,
     annotations: Option<BTreeMap<String, String>>,
     finalizers: Option<Vec<String>>,
     owner_references: Option<Vec<OwnerWire>>,
@@ -164,12 +160,6 @@ fn deletion<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timesta
 }
 
 impl Metadata {
-    fn identity(&self, interner: &Interner) -> Identity {
-        let namespace = self.namespace.as_deref();
-        let version = Some(self.resource_version.as_str());
-        Identity::of(namespace, &self.name, &self.uid, version, interner)
-    }
-
     fn controller(&self, interner: &Interner) -> Option<Arc<OwnerRef>> {
         let owners = self.owner_references.as_deref();
         OwnerWire::controller(owners?, interner).map(Arc::new)
@@ -262,21 +252,23 @@ impl ConsumerWire {
     }
 }
 
-impl PodWire {
-    /// The pod as a read of it alone decodes it, whether it has claims or not.
-    pub fn into_fresh(self, interner: &Interner) -> Observed<PodView> {
-        let identity = self.metadata.identity(interner);
-        let (uid, version) = (identity.uid.clone(), identity.version.clone());
-        let view = self.view(identity, interner);
-        Observed { view, uid, version }
+impl Wire for PodWire {
+    type View = ClaimantView;
+
+    /// A pod without claims concerns no rule (RC-16).
+    fn is_kept(&self) -> bool {
+        let entries = self.spec.resource_claims.as_ref();
+        entries.is_some_and(|entries| !entries.is_empty())
+            || self.status.extended_resource_claim_status.is_some()
     }
 
-    fn view(mut self, pod: Identity, interner: &Interner) -> PodView {
+    fn into_view(mut self, pod: Identity, interner: &Interner) -> Result<ClaimantView, DecodeError> {
         let node = self.spec.node_name.take().filter(|node| !node.is_empty());
         let group = self.spec.scheduling_group.take();
         let group = group.and_then(|group| group.pod_group_name);
         let extended = self.status.extended_resource_claim_status.take();
-        PodView {
+        Ok(ClaimantView {
+            kind: ClaimantKind::Pod,
             key: pod.key,
             uid: pod.uid,
             node: node.map(|node| interner.intern(&node)),
@@ -286,36 +278,21 @@ impl PodWire {
             group: group.map(|group| interner.intern(&group)),
             over: matches!(self.status.phase.as_deref(), Some("Succeeded" | "Failed")),
             deleting: self.metadata.deletion_timestamp.is_some(),
-        }
-    }
-}
-
-impl Wire for PodWire {
-    type View = PodView;
-
-    /// A pod without claims concerns no rule (RC-16).
-    fn is_kept(&self) -> bool {
-        let entries = self.spec.resource_claims.as_ref();
-        entries.is_some_and(|entries| !entries.is_empty())
-            || self.status.extended_resource_claim_status.is_some()
-    }
-
-    fn into_view(self, pod: Identity, interner: &Interner) -> Result<PodView, DecodeError> {
-        Ok(self.view(pod, interner))
+        })
     }
 }
 
 impl Wire for PodGroupWire {
-    type View = PodGroupView;
+    type View = ClaimantView;
 
-    fn into_view(self, group: Identity, interner: &Interner) -> Result<PodGroupView, DecodeError> {
-        let group = self.0.view(group, interner);
-        Ok(PodGroupView {
-            key: group.key,
-            uid: group.uid,
-            entries: group.entries,
-            statuses: group.statuses,
-            deleting: group.deleting,
+    fn into_view(self, group: Identity, interner: &Interner) -> Result<ClaimantView, DecodeError> {
+        Ok(ClaimantView {
+            kind: ClaimantKind::PodGroup,
+            node: None,
+            extended: None,
+            group: None,
+            over: false,
+            ..self.0.into_view(group, interner)?
         })
     }
 }
@@ -377,19 +354,21 @@ mod tests {
 
     use super::*;
 
-    fn view<W: Wire>(object: &Value) -> W::View {
+    fn view<W: Wire>(object: &Value, interner: &Interner) -> W::View {
         let wire: W = serde_json::from_value(object.clone()).unwrap();
-        let metadata: Metadata = serde_json::from_value(object["metadata"].clone()).unwrap_or_default();
-        let interner = Interner::new();
-        wire.into_view(metadata.identity(&interner), &interner).unwrap()
+        let metadata = &object["metadata"];
+        let of = |field: &str| metadata[field].as_str();
+        let (name, uid) = (of("name").unwrap_or_default(), of("uid").unwrap_or_default());
+        let identity = Identity::of(of("namespace"), name, uid, of("resourceVersion"), interner);
+        wire.into_view(identity, interner).unwrap()
     }
 
-    fn pod(pod: &Value) -> PodView {
-        view::<PodWire>(pod)
+    fn pod(pod: &Value) -> ClaimantView {
+        view::<PodWire>(pod, &Interner::new())
     }
 
     fn claim(claim: &Value) -> ClaimView {
-        view::<ClaimWire>(claim)
+        view::<ClaimWire>(claim, &Interner::new())
     }
 
     #[rstest]
@@ -452,11 +431,10 @@ mod tests {
     fn equal_lists_of_entries_are_one() {
         let interner = Interner::new();
         let entries = |template: &str| {
-            let wire: PodWire = serde_json::from_value(json!({ "spec": { "resourceClaims": [
+            let pod = json!({ "spec": { "resourceClaims": [
                 { "name": "a", "resourceClaimTemplateName": template },
-            ] } }))
-            .unwrap();
-            wire.into_fresh(&interner).view.entries
+            ] } });
+            view::<PodWire>(&pod, &interner).entries
         };
         assert!(Arc::ptr_eq(&entries("t"), &entries("t")));
         assert!(!Arc::ptr_eq(&entries("t"), &entries("u")));
@@ -520,7 +498,7 @@ mod tests {
         } }"#;
         let wire: TemplateWire = serde_json::from_str(json).unwrap();
         let interner = Interner::new();
-        let identity = Metadata::default().identity(&interner);
+        let identity = Identity::of(Some("ns"), "t", "", None, &interner);
         let view = wire.into_view(identity, &interner).unwrap();
         assert_eq!(
             view.spec.get(),

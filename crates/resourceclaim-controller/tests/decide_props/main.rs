@@ -26,7 +26,8 @@ use resourceclaim_controller::decide::{
     reservation, statuses, wants_claims,
 };
 use resourceclaim_controller::view::{
-    ClaimSource, ClaimStatus, ClaimView, Consumer, ConsumerKind, Entry, PodView, TemplateView,
+    ClaimSource, ClaimStatus, ClaimView, ClaimantKind, ClaimantView, Consumer, ConsumerKind, Entry,
+    TemplateView,
 };
 
 use self::process::{Luck, Process};
@@ -297,7 +298,7 @@ enum Held {
 }
 
 /// A pod with these entries, whether their claims are made, and what is recorded of them.
-fn recording(entries: &[(bool, Held)]) -> PodView {
+fn recording(entries: &[(bool, Held)]) -> ClaimantView {
     let entry = |(number, (made, _)): (usize, &(bool, _))| Entry {
         name: number.to_string().into(),
         source: if *made {
@@ -315,7 +316,8 @@ fn recording(entries: &[(bool, Held)]) -> PodView {
         let entry = number.to_string().into();
         Some(ClaimStatus { entry, claim })
     };
-    PodView {
+    ClaimantView {
+        kind: ClaimantKind::Pod,
         key: key("pod"),
         uid: "pod".into(),
         node: None,
@@ -360,12 +362,12 @@ proptest! {
     ) {
         let uid = Uid::from(uid.as_str());
         let taken: Vec<_> = { taken.iter() }.map(|n| key(&claim_name(&pod, &uid, &entry, *n))).collect();
-        let mut pod = PodView { key: key(&pod), uid, ..recording(&[(true, Held::Nothing)]) };
+        let mut pod = ClaimantView { key: key(&pod), uid, ..recording(&[(true, Held::Nothing)]) };
         Arc::make_mut(&mut pod.entries)[0].name = entry.as_str().into();
         let mut before = Vec::new();
         for _ in 0..8 {
             let known = Taken(&taken);
-            let claimant = Claimant::pod(&pod, Group::None);
+            let claimant = Claimant { view: &pod, group: Group::None };
             let seen = if before.is_empty() { Seen::Unasked } else { Seen::Found(None) };
             let answered = answer(&claimant, &pod.entries[0], &known, Gates::default(), seen);
             let Answer::Create(create) = answered else { panic!("{answered:?}") };
@@ -384,7 +386,7 @@ proptest! {
         others in prop_oneof![0..3_usize, 250..260_usize]
     ) {
         let node = (!bound).then(|| "node".into());
-        let pod = PodView { over, deleting: pod_deleting, node, ..recording(&[(true, Held::Nothing)]) };
+        let pod = ClaimantView { over, deleting: pod_deleting, node, ..recording(&[(true, Held::Nothing)]) };
         let consumer = |number: usize| Consumer {
             kind: ConsumerKind::Pod,
             name: number.to_string().into(),
@@ -399,8 +401,8 @@ proptest! {
         if ours {
             claim.owner = Some(Arc::new(server::owned_by(&pod.key, &pod.uid)));
         }
-        let claimant = Claimant::pod(&pod, Group::None);
-        let judged = reservation(&pod, &claimant, &pod.entries[0], &claim, Gates::default());
+        let claimant = Claimant { view: &pod, group: Group::None };
+        let judged = reservation(&claimant, &pod.entries[0], &claim, Gates::default());
         let wanted = ours && allocated && !deleting && pod.node.is_some() && !over && !pod_deleting
             && !(held && others > 0);
         prop_assert_eq!(judged != Reservation::Nothing, wanted);
@@ -417,7 +419,7 @@ proptest! {
         made in vec(prop::option::of(0..4_u8), 6)
     ) {
         let pod = recording(&entries);
-        let claimant = Claimant::pod(&pod, Group::None);
+        let claimant = Claimant { view: &pod, group: Group::None };
         let made = { pod.entries.iter().zip(&made) }.filter_map(|(entry, claim)| {
             let claim = claim.filter(|_| is_made(entry))?;
             Some((Arc::clone(&entry.name), claim.to_string().into()))
@@ -442,8 +444,8 @@ proptest! {
             prop_assert_eq!(of(&after, &entry.name)?, expected);
         }
         prop_assert_eq!(written.is_some(), after != *pod.statuses);
-        let again = PodView { statuses: after.into(), ..pod.clone() };
-        prop_assert_eq!(statuses(&Claimant::pod(&again, Group::None), &made), None);
+        let again = ClaimantView { statuses: after.into(), ..pod.clone() };
+        prop_assert_eq!(statuses(&Claimant { view: &again, group: Group::None }, &made), None);
     }
 
     /// A pod has one claim for each entry, a live pod keeps its reservations and its claims, and what is written is allowed:

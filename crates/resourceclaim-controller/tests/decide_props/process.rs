@@ -15,7 +15,7 @@ use prometheus::Registry;
 use resourceclaim_controller::config::Config;
 use resourceclaim_controller::decide::Gates;
 use resourceclaim_controller::requests::{Answer, Write};
-use resourceclaim_controller::view::{ClaimView, PodView, TemplateView};
+use resourceclaim_controller::view::{ClaimView, ClaimantView, TemplateView};
 use resourceclaim_controller::{ResourceClaimController, Stores};
 
 use crate::server::{Event, Server, observed_claim};
@@ -29,7 +29,7 @@ const SOON: Duration = Duration::from_secs(1);
 
 pub(crate) struct Process {
     event_loop: Loop<Controller>,
-    pods: Writer<PodView>,
+    pods: Writer<ClaimantView>,
     claims: Writer<ClaimView>,
     templates: Writer<TemplateView>,
     pods_seen: usize,

@@ -11,12 +11,10 @@ use controller_core::meta::{ObjectKey, OwnerRef, Uid};
 use harness::sim;
 use jiff::Timestamp;
 use resourceclaim_controller::ResourceClaimController;
-use resourceclaim_controller::decide::{
-    Being, ClaimantKind, Create, RESERVED_FOR_MAX_SIZE, Reserve, Step, claim_name,
-};
+use resourceclaim_controller::decide::{Being, Create, RESERVED_FOR_MAX_SIZE, Reserve, Step, claim_name};
 use resourceclaim_controller::requests::{Answer, Question, Record, Write};
 use resourceclaim_controller::view::{
-    ClaimSource, ClaimView, Consumer, ConsumerKind, Entry, Origin, PodView, TemplateView,
+    ClaimSource, ClaimView, ClaimantKind, ClaimantView, Consumer, ConsumerKind, Entry, Origin, TemplateView,
 };
 use serde_json::value::RawValue;
 
@@ -36,10 +34,10 @@ pub(crate) struct Event<V> {
 
 #[derive(Default)]
 pub(crate) struct Server {
-    pub pods: BTreeMap<ObjectKey, Arc<PodView>>,
+    pub pods: BTreeMap<ObjectKey, Arc<ClaimantView>>,
     pub claims: BTreeMap<ObjectKey, Arc<ClaimView>>,
     pub templates: BTreeMap<ObjectKey, Arc<TemplateView>>,
-    pub pod_events: Vec<Event<PodView>>,
+    pub pod_events: Vec<Event<ClaimantView>>,
     pub claim_events: Vec<Event<ClaimView>>,
     pub version: u64,
     /// The version of each pod.
@@ -160,7 +158,7 @@ impl Server {
         self.version
     }
 
-    fn put_pod(&mut self, pod: PodView) {
+    fn put_pod(&mut self, pod: ClaimantView) {
         let version = self.next();
         self.versions.insert(pod.key.clone(), version);
         self.pod_events.push(Event {
@@ -257,8 +255,8 @@ impl Server {
     }
 
     /// The pod as a list shows it.
-    pub(crate) fn observed_pod(&self, key: &ObjectKey) -> Option<Observed<PodView>> {
-        let view = PodView::clone(self.pods.get(key)?);
+    pub(crate) fn observed_pod(&self, key: &ObjectKey) -> Option<Observed<ClaimantView>> {
+        let view = ClaimantView::clone(self.pods.get(key)?);
         let version = self.versions.get(key).map(|version| version.to_string().into());
         Some(Observed {
             uid: view.uid.clone(),
@@ -270,8 +268,8 @@ impl Server {
     fn read(&self, question: &Question) -> Option<Answer> {
         Some(match question {
             Question::Claim(key) => Answer::Claim(observed_claim(self.claims.get(key)?)),
-            Question::Claimant(ClaimantKind::Pod, key) => Answer::Pod(self.observed_pod(key)?),
-            Question::Being(ClaimantKind::Pod, key, _) => Answer::Being(Being::pod(self.pods.get(key)?)),
+            Question::Claimant(ClaimantKind::Pod, key) => Answer::Claimant(self.observed_pod(key)?),
+            Question::Being(ClaimantKind::Pod, key, _) => Answer::Being(Being::of(self.pods.get(key)?)),
             Question::Rival(_) => Answer::Manager(None),
             other => panic!("{other:?}"),
         })
@@ -303,7 +301,7 @@ impl Server {
         let Record {
             key, uid, statuses, ..
         } = record;
-        let mut pod = PodView::clone(self.pods.get(key).ok_or_else(sim::gone)?);
+        let mut pod = ClaimantView::clone(self.pods.get(key).ok_or_else(sim::gone)?);
         if pod.uid != *uid {
             return Err(sim::gone());
         }
@@ -443,7 +441,8 @@ impl Server {
             return;
         }
         let uid = format!("{}-{}", name.name, self.version);
-        self.put_pod(PodView {
+        self.put_pod(ClaimantView {
+            kind: ClaimantKind::Pod,
             key: name.clone(),
             uid: uid.as_str().into(),
             node: None,
@@ -456,9 +455,9 @@ impl Server {
         });
     }
 
-    pub(crate) fn change_pod(&mut self, name: &ObjectKey, change: impl FnOnce(&mut PodView)) {
+    pub(crate) fn change_pod(&mut self, name: &ObjectKey, change: impl FnOnce(&mut ClaimantView)) {
         if let Some(pod) = self.pods.get(name) {
-            let mut pod = PodView::clone(pod);
+            let mut pod = ClaimantView::clone(pod);
             change(&mut pod);
             self.put_pod(pod);
         }

@@ -5,7 +5,7 @@ use resourceclaim_controller::decide::{
     Answer, Claimant, Failure, Gates, Group, Recorded, Seen, answer, base_name, claim_name, recorded,
     statuses, wants_claims,
 };
-use resourceclaim_controller::view::{ClaimView, Entry, PodView};
+use resourceclaim_controller::view::{ClaimView, ClaimantView, Entry};
 use rstest::rstest;
 use std::sync::Arc;
 
@@ -29,7 +29,13 @@ fn an_entry_names_its_claim(#[case] entry: Entry, #[case] result: Recorded) {
         [status("b", Some("pod-b-x")), status("c", None)],
     );
     assert_eq!(
-        recorded(&Claimant::pod(&pod, Group::None), &pod.entries[0]),
+        recorded(
+            &Claimant {
+                view: &pod,
+                group: Group::None
+            },
+            &pod.entries[0]
+        ),
         result
     );
 }
@@ -156,7 +162,7 @@ fn a_recorded_claim_of_another_owner_is_left_alone() {
 #[case::over(over(pod()), false)]
 #[case::on_its_way_out(deleting(on_node(pod())), false)]
 #[case::deleted_before_it_was_scheduled(deleting(pod()), false)]
-fn only_a_pod_that_may_run_wants_claims(#[case] pod: PodView, #[case] wants: bool) {
+fn only_a_pod_that_may_run_wants_claims(#[case] pod: ClaimantView, #[case] wants: bool) {
     assert_eq!(wants_claims(&pod), wants);
     assert_eq!(World::of([]).pod_needs_work(&pod), wants);
 }
@@ -230,7 +236,15 @@ fn all_claims_of_a_pod_are_recorded_at_once() {
         pod_with(entries.into_iter().chain([users("e", "shared")])),
         [status("b", Some("b-1")), status("c", None)],
     );
-    let written = |of: &[(&str, &str)]| statuses(&Claimant::pod(&pod, Group::None), &names(of));
+    let written = |of: &[(&str, &str)]| {
+        statuses(
+            &Claimant {
+                view: &pod,
+                group: Group::None,
+            },
+            &names(of),
+        )
+    };
     // A new one comes to those that stand there already, also to one that could not be looked at.
     assert_eq!(
         written(&[("a", "a-1")]),
@@ -255,7 +269,13 @@ fn all_claims_of_a_pod_are_recorded_at_once() {
     // Not in the order of the spec is no reason to write.
     let twisted = recording(pod.clone(), [status("c", None), status("b", Some("b-1"))]);
     assert_eq!(
-        statuses(&Claimant::pod(&twisted, Group::None), &names(&[("b", "b-1")])),
+        statuses(
+            &Claimant {
+                view: &twisted,
+                group: Group::None
+            },
+            &names(&[("b", "b-1")])
+        ),
         None
     );
     // What the user names is not recorded.
@@ -268,7 +288,10 @@ fn all_claims_of_a_pod_are_recorded_at_once() {
 fn one_failing_entry_does_not_stop_the_others() {
     let pod = pod_with([templated("no", "missing"), templated("gpu", "t"), unknown("what")]);
     let world = World::of([]);
-    let claimant = Claimant::pod(&pod, Group::None);
+    let claimant = Claimant {
+        view: &pod,
+        group: Group::None,
+    };
     let answers = pod
         .entries
         .iter()
@@ -289,7 +312,7 @@ fn one_failing_entry_does_not_stop_the_others() {
 #[rstest]
 #[case::nothing_is_there(World::of([]), &pod())]
 #[case::the_name_is_another_ones(World::of([claim(GPU[0])]), &pod())]
-fn a_missing_template_stops_nothing_but_a_new_claim(#[case] world: World, #[case] pod: &PodView) {
+fn a_missing_template_stops_nothing_but_a_new_claim(#[case] world: World, #[case] pod: &ClaimantView) {
     let world = world.without_template();
     let missing = Answer::Failed(Failure::TemplateMissing("t".into()));
     assert_eq!(world.answer(pod), missing);

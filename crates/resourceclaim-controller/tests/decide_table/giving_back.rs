@@ -5,7 +5,7 @@ use resourceclaim_controller::decide::{
     Being, Evidence, Gates, IDLE_FINALIZER_AGE, Next, Ownership, Sight, Standing, Step, next_step, owner,
     standing,
 };
-use resourceclaim_controller::view::{ClaimView, Origin, PodView};
+use resourceclaim_controller::view::{ClaimView, ClaimantView, Origin};
 use rstest::rstest;
 use std::sync::Arc;
 use std::time::Duration;
@@ -237,12 +237,12 @@ fn a_claim_goes_with_its_pod_when_that_is_done_or_replaced(
 
 #[test]
 fn an_extended_resource_claim_is_given_back_like_any_other() {
-    let pod = PodView {
+    let pod = ClaimantView {
         extended: Some("extended".into()),
         ..over(on_node(pod_with([])))
     };
     assert_eq!(pod.claims(), ["extended".into()] as [Arc<str>; 1]);
-    let both = PodView {
+    let both = ClaimantView {
         extended: Some("extended".into()),
         ..recording(
             pod_with([users("a", "shared"), templated("gpu", "t"), unknown("c")]),
@@ -257,7 +257,7 @@ fn an_extended_resource_claim_is_given_back_like_any_other() {
         ..made("extended", "")
     };
     let held = reserved(allocated(of_scheduler.clone()), [&a_pod("pod")]);
-    let sight = Sight::Cached(Some(Being::pod(&pod)));
+    let sight = Sight::Cached(Some(Being::of(&pod)));
     let judged = standing(&held.reserved[0], false, &sight, Gates::default());
     assert_eq!(judged, Standing::Done);
     assert_eq!(owner(&held, false, &sight), Ownership::Over);
@@ -265,6 +265,6 @@ fn an_extended_resource_claim_is_given_back_like_any_other() {
     let expected = [release(&["pod"], true, true), Step::Delete, Step::RemoveFinalizer];
     assert_eq!((steps.as_slice(), after), (&expected[..], None));
     // The scheduler makes it and reserves it: a pod is not synced for it.
-    let runs = PodView { over: false, ..pod };
+    let runs = ClaimantView { over: false, ..pod };
     assert!(!World::of([of_scheduler]).pod_needs_work(&runs));
 }

@@ -1,10 +1,10 @@
 //! `PodGroups` (RC-17).
 
 use resourceclaim_controller::decide::{
-    Answer, Claimant, Failure, Gates, Group, Reservation, Seen, answer, binds_to, group_needs_work, group_of,
-    is_for, pod_needs_work, reservation, statuses,
+    Answer, Claimant, Failure, Gates, Group, Reservation, Seen, answer, binds_to, group_of, is_for,
+    needs_work, reservation, statuses,
 };
-use resourceclaim_controller::view::{ClaimView, PodGroupView};
+use resourceclaim_controller::view::{ClaimView, ClaimantView};
 use std::sync::Arc;
 
 use crate::support::{
@@ -24,7 +24,14 @@ fn a_pod_shares_the_claims_of_its_group() {
     assert_eq!(world(vec![]).answer_in(&pod, known), Answer::OfGroup);
     let no_template = world(vec![]).without_template();
     assert_eq!(no_template.answer_in(&pod, known), Answer::OfGroup);
-    assert!(!pod_needs_work(&pod, known, &no_template, no_template.gates));
+    assert!(!needs_work(
+        &Claimant {
+            view: &pod,
+            group: known
+        },
+        &no_template,
+        no_template.gates
+    ));
     // An own one is not one, and neither is that of a group of the same name.
     assert_eq!(
         world(vec![made("x", "gpu")]).answer_in(&pod, known),
@@ -39,13 +46,30 @@ fn a_pod_shares_the_claims_of_its_group() {
     // It takes that of its group, and keeps it.
     let shared = world(vec![made_for_group("x", "gpu")]);
     assert_eq!(shared.answer_in(&pod, known), adopt("x"));
-    assert!(pod_needs_work(&pod, known, &shared, shared.gates));
+    assert!(needs_work(
+        &Claimant {
+            view: &pod,
+            group: known
+        },
+        &shared,
+        shared.gates
+    ));
     let recording_it = in_group(pod_recording("x"), "group");
     assert_eq!(shared.answer_in(&recording_it, known), Answer::Keep("x".into()));
-    assert!(!pod_needs_work(&recording_it, known, &shared, shared.gates));
+    assert!(!needs_work(
+        &Claimant {
+            view: &recording_it,
+            group: known
+        },
+        &shared,
+        shared.gates
+    ));
     // Gone, it waits for another one.
     let asked = answer(
-        &Claimant::pod(&recording_it, known),
+        &Claimant {
+            view: &recording_it,
+            group: known,
+        },
         &recording_it.entries[0],
         &world(vec![]),
         shared.gates,
@@ -56,28 +80,40 @@ fn a_pod_shares_the_claims_of_its_group() {
     // An entry of its own, and one of the same name that is another.
     for entry in [templated("nic", "t"), templated("gpu", "t2"), users("gpu", "t")] {
         let pod = in_group(pod_with([entry.clone()]), "group");
-        let claimant = Claimant::pod(&pod, known);
+        let claimant = Claimant {
+            view: &pod,
+            group: known,
+        };
         assert_eq!(binds_to(&claimant, &entry), Some(a_pod("pod")), "{entry:?}");
     }
     let nic = in_group(pod_with([templated("nic", "t")]), "group");
     assert_eq!(creates(world(vec![]).answer_in(&nic, known)), "ns/pod-nic-lthjf");
     // It is reserved for the group, once.
     let on_node = on_node(recording_it);
-    let claimant = Claimant::pod(&on_node, known);
+    let claimant = Claimant {
+        view: &on_node,
+        group: known,
+    };
     let entry = &on_node.entries[0];
     assert_eq!(binds_to(&claimant, entry), Some(a_group("group")));
     let claim = allocated(made_for_group("x", "gpu"));
-    let judged = |claim: &ClaimView| reservation(&on_node, &claimant, entry, claim, shared.gates);
+    let judged = |claim: &ClaimView| reservation(&claimant, entry, claim, shared.gates);
     assert_eq!(judged(&claim), reserve_for(a_group("group"), "x"));
     let of_group = reserved(claim, [&a_group("group")]);
     assert_eq!(judged(&of_group), Reservation::Nothing);
     // Also the user's, where the group names it.
     let net = in_group(pod_with([users("net", "shared")]), "group");
-    let claimant = Claimant::pod(&net, known);
+    let claimant = Claimant {
+        view: &net,
+        group: known,
+    };
     assert_eq!(binds_to(&claimant, &net.entries[0]), Some(a_group("group")));
     // What nobody knows is nobody's.
     let what = in_group(pod_with([unknown("what")]), "group");
-    let claimant = Claimant::pod(&what, known);
+    let claimant = Claimant {
+        view: &what,
+        group: known,
+    };
     assert_eq!(binds_to(&claimant, &what.entries[0]), Some(a_pod("pod")));
 }
 
@@ -90,12 +126,21 @@ fn a_pod_waits_for_its_group() {
     let failure = Failure::GroupMissing("group".into());
     assert!(failure.waits());
     assert_eq!(world.answer_in(&pod, missing), Answer::Failed(failure));
-    assert!(pod_needs_work(&pod, missing, &world, world.gates));
+    assert!(needs_work(
+        &Claimant {
+            view: &pod,
+            group: missing
+        },
+        &world,
+        world.gates
+    ));
     let pod = on_node(in_group(pod_with([users("gpu", "shared")]), "group"));
-    let claimant = Claimant::pod(&pod, missing);
+    let claimant = Claimant {
+        view: &pod,
+        group: missing,
+    };
     assert_eq!(binds_to(&claimant, &pod.entries[0]), None);
     let judged = reservation(
-        &pod,
         &claimant,
         &pod.entries[0],
         &allocated(claim("shared")),
@@ -121,24 +166,43 @@ fn groups_count_where_the_feature_is_on() {
     let shared = made_for_group("of-group", "gpu");
     let world = World::of([shared.clone()]);
     assert_eq!(creates(world.answer(&member)), "ns/pod-gpu-wbbp8");
-    let of_group = Claimant::pod(&member, Group::Known(&group));
+    let of_group = Claimant {
+        view: &member,
+        group: Group::Known(&group),
+    };
     assert!(is_for(&of_group, &shared));
-    assert!(!is_for(&Claimant::pod(&member, Group::None), &shared));
+    assert!(!is_for(
+        &Claimant {
+            view: &member,
+            group: Group::None
+        },
+        &shared
+    ));
     let own = on_node(in_group(pod_recording("x"), "group"));
     let reserved_for_group = reserved(allocated(made("x", "gpu")), [&a_group("group")]);
     assert_eq!(
         world.reservation(&own, &reserved_for_group),
         reserve_for(a_pod("pod"), "x")
     );
-    assert!(!group_needs_work(&group, &world, off));
+    assert!(!needs_work(
+        &Claimant {
+            view: &group,
+            group: Group::None
+        },
+        &world,
+        off
+    ));
 }
 
 #[test]
 fn a_group_gets_claims_like_a_pod() {
     let group = group_with([templated("gpu", "t")]);
     let world = |claims: Vec<ClaimView>| World::of(claims).with_groups();
-    let asked = |world: &World, group: &PodGroupView| {
-        let claimant = Claimant::group(group);
+    let asked = |world: &World, group: &ClaimantView| {
+        let claimant = Claimant {
+            view: group,
+            group: Group::None,
+        };
         answer(&claimant, &group.entries[0], world, world.gates, Seen::Unasked)
     };
     let create = create_of(asked(&world(vec![]), &group));
@@ -149,7 +213,13 @@ fn a_group_gets_claims_like_a_pod() {
     );
     assert!(create.is_met_by(&made_for_group("group-gpu-lnvln", "gpu")));
     assert_eq!(
-        binds_to(&Claimant::group(&group), &group.entries[0]),
+        binds_to(
+            &Claimant {
+                view: &group,
+                group: Group::None
+            },
+            &group.entries[0]
+        ),
         Some(a_group("group"))
     );
     let missing = Answer::Failed(Failure::TemplateMissing("t".into()));
@@ -158,17 +228,27 @@ fn a_group_gets_claims_like_a_pod() {
     }
     let orphan = world(vec![made_for_group("orphan", "gpu")]);
     assert_eq!(asked(&orphan, &group), Answer::Adopt("orphan".into()));
-    let recorded = |name: &str| PodGroupView {
+    let recorded = |name: &str| ClaimantView {
         statuses: [status("gpu", Some(name))].into(),
         ..group.clone()
     };
     assert_eq!(recorded("x").claims(), ["x".into()] as [Arc<str>; 1]);
     let there = world(vec![made_for_group("x", "gpu")]);
     assert_eq!(asked(&there, &recorded("x")), Answer::Keep("x".into()));
-    assert!(!group_needs_work(&recorded("x"), &there, there.gates));
+    assert!(!needs_work(
+        &Claimant {
+            view: &recorded("x"),
+            group: Group::None
+        },
+        &there,
+        there.gates
+    ));
     let gone = recorded("group-gpu-lnvln");
     let again = answer(
-        &Claimant::group(&gone),
+        &Claimant {
+            view: &gone,
+            group: Group::None,
+        },
         &gone.entries[0],
         &there,
         there.gates,
@@ -177,18 +257,21 @@ fn a_group_gets_claims_like_a_pod() {
     assert_eq!(again, Answer::Adopt("x".into()));
     let none = world(vec![]);
     let again = answer(
-        &Claimant::group(&gone),
+        &Claimant {
+            view: &gone,
+            group: Group::None,
+        },
         &gone.entries[0],
         &none,
         none.gates,
         Seen::Found(None),
     );
     assert_eq!(creates(again), "ns/group-gpu-nv77c");
-    for (group, needs_work) in [
+    for (group, needed) in [
         (group.clone(), true),
         (recorded("x"), true),
         (
-            PodGroupView {
+            ClaimantView {
                 deleting: true,
                 ..group.clone()
             },
@@ -199,11 +282,24 @@ fn a_group_gets_claims_like_a_pod() {
         (group_with([unknown("a")]), true),
     ] {
         assert_eq!(
-            group_needs_work(&group, &none, none.gates),
-            needs_work,
+            needs_work(
+                &Claimant {
+                    view: &group,
+                    group: Group::None
+                },
+                &none,
+                none.gates
+            ),
+            needed,
             "{group:?}"
         );
     }
-    let new = statuses(&Claimant::group(&group), &[("gpu".into(), "x".into())]);
+    let new = statuses(
+        &Claimant {
+            view: &group,
+            group: Group::None,
+        },
+        &[("gpu".into(), "x".into())],
+    );
     assert_eq!(new, Some(vec![status("gpu", Some("x"))]));
 }

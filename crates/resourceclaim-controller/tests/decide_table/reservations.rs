@@ -3,7 +3,7 @@
 use resourceclaim_controller::decide::{
     Being, Gates, RESERVED_FOR_MAX_SIZE, Reservation, Sight, Standing, claimant_kind, standing,
 };
-use resourceclaim_controller::view::{ClaimView, Consumer, ConsumerKind, PodView};
+use resourceclaim_controller::view::{ClaimView, ClaimantView, Consumer, ConsumerKind};
 use rstest::rstest;
 
 use crate::support::{
@@ -23,20 +23,20 @@ use crate::support::{
 #[case::allocated_by_another_than_the_scheduler(
     on_node(pod()), ClaimView { finalizer: false, ..allocated(made("x", "gpu")) }
 )]
-fn a_pod_on_a_node_gets_its_allocated_claims_reserved(#[case] pod: PodView, #[case] claim: ClaimView) {
+fn a_pod_on_a_node_gets_its_allocated_claims_reserved(#[case] pod: ClaimantView, #[case] claim: ClaimView) {
     let world = World::of([claim.clone()]);
     let write = reserve_for(a_pod("pod"), "x");
     assert_eq!(world.reservation(&pod, &claim), write);
     let pod = recording(pod, [status("gpu", Some("x"))]);
     assert!(world.pod_needs_work(&pod));
-    let nothing = |pod: &PodView, claim: ClaimView| {
+    let nothing = |pod: &ClaimantView, claim: ClaimView| {
         let world = World::of([claim.clone()]);
         assert_eq!(world.reservation(pod, &claim), Reservation::Nothing);
         assert!(!world.pod_needs_work(pod));
     };
     // There is no node yet: the scheduler does it. Or no allocation.
     nothing(
-        &PodView {
+        &ClaimantView {
             node: None,
             ..pod.clone()
         },
@@ -148,7 +148,7 @@ fn groups_keep_their_reservations_while_groups_do_not_count() {
         assert_eq!(judged(&sight, off), Standing::Holds, "{sight:?}");
         assert_eq!(judged(&sight, on), counted, "{sight:?}");
     }
-    assert_eq!(Being::group(&group_with([])), being("group", false));
+    assert_eq!(Being::of(&group_with([])), being("group", false));
     let known = [ConsumerKind::Pod, ConsumerKind::PodGroup, ConsumerKind::Other].map(|kind| {
         (
             claimant_kind(kind, off).is_some(),
@@ -168,7 +168,7 @@ fn groups_keep_their_reservations_while_groups_do_not_count() {
 #[case::deleted_on_its_node(deleting(on_node(pod())), false)]
 #[case::deleted_before_it_was_scheduled(deleting(pod()), true)]
 #[case::deleted_and_over(deleting(over(on_node(pod()))), true)]
-fn a_pod_is_done_when_nothing_of_it_runs_or_will(#[case] pod: PodView, #[case] done: bool) {
+fn a_pod_is_done_when_nothing_of_it_runs_or_will(#[case] pod: ClaimantView, #[case] done: bool) {
     assert_eq!(pod.is_done(), done);
-    assert_eq!(Being::pod(&pod), being("pod", done));
+    assert_eq!(Being::of(&pod), being("pod", done));
 }

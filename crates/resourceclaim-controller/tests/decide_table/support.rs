@@ -3,11 +3,11 @@
 use controller_core::meta::{ObjectKey, OwnerRef, Uid};
 use jiff::Timestamp;
 use resourceclaim_controller::decide::{
-    Answer, Being, Claimant, Create, Gates, Group, Known, Reservation, Reserve, Seen, answer, pod_needs_work,
+    Answer, Being, Claimant, Create, Gates, Group, Known, Reservation, Reserve, Seen, answer, needs_work,
     reservation,
 };
 use resourceclaim_controller::view::{
-    ClaimSource, ClaimStatus, ClaimView, Consumer, ConsumerKind, Entry, Origin, PodGroupView, PodView,
+    ClaimSource, ClaimStatus, ClaimView, ClaimantKind, ClaimantView, Consumer, ConsumerKind, Entry, Origin,
     TemplateView,
 };
 use serde_json::value::RawValue;
@@ -64,13 +64,13 @@ impl World {
     }
 
     /// What becomes of the first entry of `pod`.
-    pub(crate) fn answer(&self, pod: &PodView) -> Answer {
+    pub(crate) fn answer(&self, pod: &ClaimantView) -> Answer {
         self.answer_in(pod, Group::None)
     }
 
-    pub(crate) fn answer_in(&self, pod: &PodView, group: Group<'_>) -> Answer {
+    pub(crate) fn answer_in(&self, pod: &ClaimantView, group: Group<'_>) -> Answer {
         answer(
-            &Claimant::pod(pod, group),
+            &Claimant { view: pod, group },
             &pod.entries[0],
             self,
             self.gates,
@@ -79,9 +79,12 @@ impl World {
     }
 
     /// What becomes of the first entry of `pod` when a live read of the recorded claim has found this.
-    pub(crate) fn answer_seeing(&self, pod: &PodView, found: Option<&ClaimView>) -> Answer {
+    pub(crate) fn answer_seeing(&self, pod: &ClaimantView, found: Option<&ClaimView>) -> Answer {
         answer(
-            &Claimant::pod(pod, Group::None),
+            &Claimant {
+                view: pod,
+                group: Group::None,
+            },
             &pod.entries[0],
             self,
             self.gates,
@@ -89,13 +92,20 @@ impl World {
         )
     }
 
-    pub(crate) fn pod_needs_work(&self, pod: &PodView) -> bool {
-        pod_needs_work(pod, Group::None, self, self.gates)
+    pub(crate) fn pod_needs_work(&self, pod: &ClaimantView) -> bool {
+        let claimant = Claimant {
+            view: pod,
+            group: Group::None,
+        };
+        needs_work(&claimant, self, self.gates)
     }
 
-    pub(crate) fn reservation(&self, pod: &PodView, claim: &ClaimView) -> Reservation {
-        let claimant = Claimant::pod(pod, Group::None);
-        reservation(pod, &claimant, &pod.entries[0], claim, self.gates)
+    pub(crate) fn reservation(&self, pod: &ClaimantView, claim: &ClaimView) -> Reservation {
+        let claimant = Claimant {
+            view: pod,
+            group: Group::None,
+        };
+        reservation(&claimant, &pod.entries[0], claim, self.gates)
     }
 }
 
@@ -132,12 +142,13 @@ pub(crate) fn status(entry: &str, claim: Option<&str>) -> ClaimStatus {
 }
 
 /// The pod `ns/pod` of the uid `pod`, with the entry `gpu` from the template `t`.
-pub(crate) fn pod() -> PodView {
+pub(crate) fn pod() -> ClaimantView {
     pod_with([templated("gpu", "t")])
 }
 
-pub(crate) fn pod_with(entries: impl IntoIterator<Item = Entry>) -> PodView {
-    PodView {
+pub(crate) fn pod_with(entries: impl IntoIterator<Item = Entry>) -> ClaimantView {
+    ClaimantView {
+        kind: ClaimantKind::Pod,
         key: key("pod"),
         uid: "pod".into(),
         node: None,
@@ -150,51 +161,50 @@ pub(crate) fn pod_with(entries: impl IntoIterator<Item = Entry>) -> PodView {
     }
 }
 
-pub(crate) fn recording(pod: PodView, statuses: impl IntoIterator<Item = ClaimStatus>) -> PodView {
-    PodView {
+pub(crate) fn recording(pod: ClaimantView, statuses: impl IntoIterator<Item = ClaimStatus>) -> ClaimantView {
+    ClaimantView {
         statuses: statuses.into_iter().collect(),
         ..pod
     }
 }
 
 /// The pod `ns/pod` with this claim recorded for its entry.
-pub(crate) fn pod_recording(claim: &str) -> PodView {
+pub(crate) fn pod_recording(claim: &str) -> ClaimantView {
     recording(pod(), [status("gpu", Some(claim))])
 }
 
-pub(crate) fn on_node(pod: PodView) -> PodView {
-    PodView {
+pub(crate) fn on_node(pod: ClaimantView) -> ClaimantView {
+    ClaimantView {
         node: Some("node".into()),
         ..pod
     }
 }
 
-pub(crate) fn over(pod: PodView) -> PodView {
-    PodView { over: true, ..pod }
+pub(crate) fn over(pod: ClaimantView) -> ClaimantView {
+    ClaimantView { over: true, ..pod }
 }
 
-pub(crate) fn deleting(pod: PodView) -> PodView {
-    PodView {
+pub(crate) fn deleting(pod: ClaimantView) -> ClaimantView {
+    ClaimantView {
         deleting: true,
         ..pod
     }
 }
 
-pub(crate) fn in_group(pod: PodView, group: &str) -> PodView {
-    PodView {
+pub(crate) fn in_group(pod: ClaimantView, group: &str) -> ClaimantView {
+    ClaimantView {
         group: Some(group.into()),
         ..pod
     }
 }
 
 /// The group `ns/group` of the uid `group`.
-pub(crate) fn group_with(entries: impl IntoIterator<Item = Entry>) -> PodGroupView {
-    PodGroupView {
+pub(crate) fn group_with(entries: impl IntoIterator<Item = Entry>) -> ClaimantView {
+    ClaimantView {
+        kind: ClaimantKind::PodGroup,
         key: key("group"),
         uid: "group".into(),
-        entries: Arc::new(entries.into_iter().collect()),
-        statuses: Box::default(),
-        deleting: false,
+        ..pod_with(entries)
     }
 }
 

@@ -1,6 +1,6 @@
 //! When a sync of a pod would do or tell anything (RC-16).
 
-use resourceclaim_controller::view::PodView;
+use resourceclaim_controller::view::ClaimantView;
 use rstest::rstest;
 
 use crate::support::{
@@ -25,7 +25,7 @@ use crate::support::{
 )]
 #[case::the_scheduler_reserves_it(pod_recording("x"), World::of([allocated(made("x", "gpu"))]), false)]
 fn a_pod_is_synced_when_that_does_or_tells_anything(
-    #[case] pod: PodView,
+    #[case] pod: ClaimantView,
     #[case] world: World,
     #[case] needs_work: bool,
 ) {

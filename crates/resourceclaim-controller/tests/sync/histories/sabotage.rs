@@ -21,7 +21,7 @@ use kube::Client;
 use parking_lot::Mutex;
 use resourceclaim_controller::ResourceClaimController;
 use resourceclaim_controller::config::Config;
-use resourceclaim_controller::view::{ClaimSource, Entry, PodView, PodWire};
+use resourceclaim_controller::view::{ClaimSource, ClaimantView, Entry, PodWire};
 use serde_json::{Value, json};
 
 use super::suite::Claims;
@@ -251,13 +251,13 @@ fn renaming(client: Client, clock: Clock) -> Client {
 /// A source of pods of which every one that goes looks as if it had an entry: such a pod goes for good.
 struct Hasty {
     source: WatcherSource<PodWire>,
-    known: BTreeMap<ObjectKey, PodView>,
+    known: BTreeMap<ObjectKey, ClaimantView>,
 }
 
 impl Source for Hasty {
-    type View = PodView;
+    type View = ClaimantView;
 
-    async fn next(&mut self) -> SourceEvent<PodView> {
+    async fn next(&mut self) -> SourceEvent<ClaimantView> {
         let mut event = self.source.next().await;
         match &mut event {
             SourceEvent::InitItem(pod) | SourceEvent::Applied(pod) => {
@@ -269,7 +269,7 @@ impl Source for Hasty {
                     name: "any".into(),
                     source: ClaimSource::Unknown,
                 };
-                removed.view = removed.view.take().or(known).map(|pod| PodView {
+                removed.view = removed.view.take().or(known).map(|pod| ClaimantView {
                     entries: Arc::new(vec![entry]),
                     ..pod
                 });
