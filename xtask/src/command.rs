@@ -61,6 +61,13 @@ pub fn cargo<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Command {
     command
 }
 
+/// `git args`, not yet run.
+pub fn git<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Command {
+    let mut command = Command::new("git");
+    command.args(args).current_dir(root());
+    command
+}
+
 /// `cargo xtask chore` of the crate `chores`, not yet run.
 pub fn chore(name: &str) -> Command {
     cargo(["run", "--quiet", "--package", "chores", "--", name])

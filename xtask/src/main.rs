@@ -14,6 +14,7 @@ mod helm;
 mod rules;
 mod test;
 mod tour;
+mod words;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

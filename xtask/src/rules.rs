@@ -20,7 +20,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 
 use crate::command::{self, root};
-use crate::guide;
+use crate::{guide, words};
 
 /// The rules that one crate answers for.
 struct Book {
@@ -126,6 +126,7 @@ struct Source {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let mut defects = unlisted_controllers()?;
     defects.extend(guide::defects()?);
+    defects.extend(words::defects()?);
     let mut report = String::from(
         "<!-- Written by `cargo xtask rules` from the tables at the top of the modules. -->\n\
          # Rules\n\n\
@@ -141,7 +142,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     if !defects.is_empty() {
         bail!(
-            "the tables of rules, or the guide, have defects:\n  {}",
+            "the tables of rules, the guide, or the words have defects:\n  {}",
             defects.join("\n  ")
         );
     }

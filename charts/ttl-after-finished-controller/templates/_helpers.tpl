@@ -9,7 +9,7 @@
 
 {{/*
 Name of the ServiceAccount. Never the controller's own: to a ServiceAccount of that name in kube-system the API server
-gives the rights of the built-in loop, and kube-controller-manager makes one.
+gives the permissions of the built-in loop, and kube-controller-manager makes one.
 */}}
 {{- define "controller.serviceAccountName" -}}
 {{- printf "%s-standalone" (include "controller.fullname" . | trunc 52 | trimSuffix "-") -}}

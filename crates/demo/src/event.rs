@@ -73,7 +73,7 @@ pub(crate) enum Event {
     Did {
         /// Its name.
         controller: &'static str,
-        deed: Deed,
+        action: Action,
         /// The object.
         object: String,
         /// Why, in the controller's own words.
@@ -101,14 +101,14 @@ pub(crate) enum Event {
 
 /// What a controller did with an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Deed {
+pub(crate) enum Action {
     /// It wrote to it, and the API server accepted.
     Wrote,
     /// It could not do what it should, and will try again.
     FailedOn,
 }
 
-impl fmt::Display for Deed {
+impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Wrote => "wrote",

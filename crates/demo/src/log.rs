@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::event::{Deed, Event};
+use crate::event::{Action, Event};
 
 /// One line of a controller's JSON log.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,10 +43,10 @@ pub(crate) fn read(controller: &'static str, line: &str) -> Line {
     };
     let field = |name| fields.get(name).and_then(Value::as_str).unwrap_or_default();
     let (key, level, message) = (field("key"), field("level"), field("message"));
-    let did = |deed, object: &str, reason: &str| {
+    let did = |action, object: &str, reason: &str| {
         Line::Show(Event::Did {
             controller,
-            deed,
+            action,
             object: printable(object),
             reason: printable(reason),
         })
@@ -56,10 +56,10 @@ pub(crate) fn read(controller: &'static str, line: &str) -> Line {
     if fields.contains_key("address") {
         Line::Admin(field("address").to_owned())
     } else if fields.contains_key("action") {
-        did(Deed::Wrote, written(&fields).unwrap_or(key), message)
+        did(Action::Wrote, written(&fields).unwrap_or(key), message)
     } else if is_warning && !key.is_empty() {
         // Without the name, equal failures have equal texts, of which a display shows one.
-        did(Deed::FailedOn, key, &message.replace(key, "…"))
+        did(Action::FailedOn, key, &message.replace(key, "…"))
     } else if is_warning {
         said(&format!("{level}: {message}{}", details(&fields)))
     } else if of_the_controller {
@@ -121,7 +121,7 @@ mod tests {
             read(NAME, line),
             Line::Show(Event::Did {
                 controller: NAME,
-                deed: Deed::Wrote,
+                action: Action::Wrote,
                 object: "demo-node-7".to_owned(),
                 reason: "TTL set to 15 s, was 0".to_owned(),
             })
@@ -139,7 +139,7 @@ mod tests {
         let wrote = |object: &str| {
             Line::Show(Event::Did {
                 controller: NAME,
-                deed: Deed::Wrote,
+                action: Action::Wrote,
                 object: object.to_owned(),
                 reason: "m".to_owned(),
             })
@@ -159,7 +159,7 @@ mod tests {
             read(NAME, line),
             Line::Show(Event::Did {
                 controller: NAME,
-                deed: Deed::FailedOn,
+                action: Action::FailedOn,
                 object: "demo-node-7".to_owned(),
                 reason: "sync failed: patch nodes …: no".to_owned(),
             })

@@ -29,7 +29,7 @@ pub(crate) struct Stage {
     /// Sends each request once, so that a refusal is told.
     pub(crate) once: Client,
     pub(crate) clock: Clock,
-    /// How long something may take that a deed waits for.
+    /// How long something may take that a action waits for.
     pub(crate) within: Duration,
     pub(crate) reporter: Reporter,
 }
@@ -48,8 +48,13 @@ pub(crate) fn labels() -> BTreeMap<String, String> {
 }
 
 /// Does all of them, [`AT_ONCE`]; the first failure is that of all.
-pub(crate) async fn do_all(deeds: impl IntoIterator<Item = impl Future<Output = Result<()>>>) -> Result<()> {
-    stream::iter(deeds).buffer_unordered(AT_ONCE).try_collect().await
+pub(crate) async fn do_all(
+    actions: impl IntoIterator<Item = impl Future<Output = Result<()>>>,
+) -> Result<()> {
+    stream::iter(actions)
+        .buffer_unordered(AT_ONCE)
+        .try_collect()
+        .await
 }
 
 /// Grows or shrinks the cluster to `total` nodes, those counted that were there before.
@@ -63,7 +68,7 @@ pub(crate) fn patch_node(number: usize, patch: Value) -> Act {
 }
 
 impl Stage {
-    /// Tells the viewer something that only the deed knows.
+    /// Tells the viewer something that only the action knows.
     pub(crate) fn note(&self, text: impl Into<String>) {
         self.reporter.note(text);
     }

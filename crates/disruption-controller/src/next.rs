@@ -253,7 +253,7 @@ fn next_of_write(
 /// Whether another writer has undone what is to be written (CORE-17). The Eviction API's decrement is no rival write.
 fn is_contested(budget: &Budget, write: &decide::Write) -> bool {
     let ours = budget.ours.as_ref();
-    ours.is_some_and(|ours| route::undoes(ours, &budget.pdb.status) && route::says_again(ours, write))
+    ours.is_some_and(|ours| route::undoes(ours, &budget.pdb.status) && route::repeats(ours, write))
 }
 
 /// Nothing is written. What time may mend is tried again.

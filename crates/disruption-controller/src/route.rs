@@ -44,7 +44,7 @@ pub fn undoes(ours: &Status, now: &Status) -> bool {
 }
 
 /// Whether `write` says what `ours`, the status that we wrote, said already.
-pub fn says_again(ours: &Status, write: &Write) -> bool {
+pub fn repeats(ours: &Status, write: &Write) -> bool {
     let then = write.applied_to(&write.pdb, None).status;
     let same_pods = write.numbers.is_none() || pods_of(ours) == pods_of(&then);
     ours.disruptions_allowed == then.disruptions_allowed && same_pods

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use controller_core::informer::Interner;
 use controller_core::meta::{ObjectKey, OwnerRef, Uid};
 use disruption_controller::decide::{Numbers, Write};
-use disruption_controller::route::{counts_alike, pdb_wakes, says_again, undoes, urgency};
+use disruption_controller::route::{counts_alike, pdb_wakes, repeats, undoes, urgency};
 use disruption_controller::selector::{Labels, Selector};
 use disruption_controller::view::{Amount, Condition, DisruptionTarget, PdbView, PodView, Status};
 use jiff::Timestamp;
@@ -155,20 +155,20 @@ fn write(numbers: Option<Numbers>) -> Write {
 }
 
 #[test]
-fn a_write_says_again_what_it_said() {
+fn a_write_repeats_what_it_said() {
     let numbers = Numbers {
         allowed: 2,
         current: 5,
         desired: 3,
         expected: 6,
     };
-    assert!(says_again(&ours(), &write(Some(numbers))));
-    assert!(!says_again(
+    assert!(repeats(&ours(), &write(Some(numbers))));
+    assert!(!repeats(
         &ours(),
         &write(Some(Numbers {
             current: 4,
             ..numbers
         }))
     ));
-    assert!(!says_again(&ours(), &write(None)));
+    assert!(!repeats(&ours(), &write(None)));
 }

@@ -9,15 +9,15 @@ use testkit::embedded::{Server, User};
 use testkit::real::ControlPlane;
 
 use crate::cluster::create;
-use crate::rights::{Right, until_in_force};
+use crate::permissions::{Permission, until_in_force};
 
 /// Where the charts are rendered into: the Lease and the service account live there.
 pub const NAMESPACE: &str = "kube-system";
 /// The API group of roles and bindings.
 const RBAC: &str = "rbac.authorization.k8s.io";
-/// Who has the rights on the embedded server.
+/// Who has the permissions on the embedded server.
 const USER: &str = "ours";
-/// The kinds that give rights, and whom.
+/// The kinds that give permissions, and whom.
 const KINDS: [&str; 5] = [
     "ServiceAccount",
     "ClusterRole",
@@ -54,10 +54,10 @@ impl Chart {
     }
 
     /// Makes the account, the roles and the bindings; the kubeconfig with a token of the account, once all its
-    /// rights are in force.
+    /// permissions are in force.
     pub async fn install(self, control_plane: &ControlPlane) -> PathBuf {
         let objects = self.objects();
-        for object in objects.into_iter().filter(gives_rights) {
+        for object in objects.into_iter().filter(gives_permissions) {
             create(control_plane, object).await;
         }
         self.installed(control_plane).await
@@ -65,12 +65,12 @@ impl Chart {
 
     /// The same where they are there: somebody installed the chart.
     pub async fn installed(self, control_plane: &ControlPlane) -> PathBuf {
-        until_in_force(control_plane, self.controller, &self.rights(), true).await;
+        until_in_force(control_plane, self.controller, &self.permissions(), true).await;
         self.token(control_plane).await
     }
 
-    /// A user of the embedded server who has the rights in the whole cluster; nobody else may do there, from now on,
-    /// what no right allows.
+    /// A user of the embedded server who has the permissions in the whole cluster; nobody else may do there, from now on,
+    /// what no permission allows.
     pub fn install_on(self, server: &Server) -> User {
         let role = json!({
             "apiVersion": format!("{RBAC}/v1"), "kind": "ClusterRole", "metadata": { "name": self.controller },
@@ -101,11 +101,11 @@ impl Chart {
         self.rules_of("ClusterRole")
     }
 
-    /// All that it gives, the rights on the Lease among them.
-    pub fn rights(self) -> Vec<Right> {
-        let mut rights = Right::of_rules(&self.rules(), None);
-        rights.extend(Right::of_rules(&self.rules_of("Role"), Some(NAMESPACE)));
-        rights
+    /// All that it gives, the permissions on the Lease among them.
+    pub fn permissions(self) -> Vec<Permission> {
+        let mut permissions = Permission::of_rules(&self.rules(), None);
+        permissions.extend(Permission::of_rules(&self.rules_of("Role"), Some(NAMESPACE)));
+        permissions
     }
 
     fn rules_of(self, kind: &str) -> Value {
@@ -127,12 +127,12 @@ pub fn user(controller: &str) -> String {
     format!("system:serviceaccount:{NAMESPACE}:{}", account(controller))
 }
 
-/// The name of a controller's service account. Not that of the controller: to it the API server gives the rights
+/// The name of a controller's service account. Not that of the controller: to it the API server gives the permissions
 /// of the built-in loop.
 pub fn account(controller: &str) -> String {
     format!("{controller}-standalone")
 }
 
-fn gives_rights(object: &Value) -> bool {
+fn gives_permissions(object: &Value) -> bool {
     KINDS.iter().any(|kind| object["kind"] == *kind)
 }

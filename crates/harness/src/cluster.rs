@@ -25,7 +25,7 @@ use crate::replica::Replica;
 /// How many objects are made at a time.
 const MADE_AT_ONCE: usize = 16;
 
-/// A control plane, with an account that has the rights of the chart.
+/// A control plane, with an account that has the permissions of the chart.
 pub struct Cluster {
     /// The control plane.
     pub control_plane: ControlPlane,
@@ -36,7 +36,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// With an audit log, for the binary that was `built`, to be started on the rights of `chart`.
+    /// With an audit log, for the binary that was `built`, to be started on the permissions of `chart`.
     pub async fn new(chart: Chart, built: &str) -> Self {
         Self::with(audited(), chart, built).await
     }
@@ -74,7 +74,7 @@ impl Cluster {
         ended_well(&mut explain).await
     }
 
-    /// A client with the rights of the account.
+    /// A client with the permissions of the account.
     pub async fn client(&self) -> kube::Client {
         client(&self.kubeconfig).await.unwrap()
     }

@@ -38,7 +38,7 @@ pub struct Memory {
     /// The uids of the claims that were told to be full.
     pub(crate) full: BTreeSet<Uid>,
     /// The claims that we made, and the watch has never shown: they may have gone before it could.
-    pub(crate) unshown: BTreeSet<ObjectKey>,
+    pub(crate) pending: BTreeSet<ObjectKey>,
 }
 
 /// Why each of these entries has no claim.
@@ -163,7 +163,7 @@ impl Watches<ClaimView> for ResourceClaimController {
         let is_gone = matches!(change, Change::Deleted(_));
         if is_gone {
             cx.memory.quiet.forget(&claim.uid);
-            cx.memory.unshown.remove(&claim.key);
+            cx.memory.pending.remove(&claim.key);
             cx.memory.unnamed.retain(|contested| contested.uid != claim.uid);
         } else {
             cx.memory.quiet.observe(claim, cx.now.uptime);
@@ -208,7 +208,7 @@ pub(crate) fn observe(cx: &mut Cx<'_>, observed: Observed<'_, ResourceClaimContr
         Observed::Leading(true) => wake_all(cx, gates),
         Observed::Overdue(Write::Create(create)) => {
             let claim = create.claim();
-            cx.memory.unshown.insert(claim.clone());
+            cx.memory.pending.insert(claim.clone());
             if cx.leading {
                 cx.out.wake(Key::Claim(claim));
             }

@@ -26,7 +26,7 @@ pub struct Config {
     #[schemars(extend("minimum" = 0))]
     pub eviction_qps: f64,
     /// How long pods whose toleration ended while nobody looked (a new leader, an API server that was away)
-    /// are spared, so that kubelets can report first; at most as long as they tolerate.
+    /// are kept, so that kubelets can report first; at most as long as they tolerate.
     pub catch_up_grace: GoDuration,
     /// Feature gates, as name=true or name=false, separated by commas: `TaintTolerationComparisonOperators` (false)
     /// lets tolerations with the operators Lt and Gt match.

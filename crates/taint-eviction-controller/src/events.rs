@@ -13,7 +13,7 @@ use controller_core::meta::{ObjectKey, Uid};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ObjectReference;
 
-use crate::decide::{Condemned, Eviction};
+use crate::decide::{Eviction, PendingEviction};
 use crate::metrics::Evictions;
 use crate::requests::Write;
 use crate::view::{PodView, Taint};
@@ -29,7 +29,7 @@ pub enum Event {
     /// A pod goes (TE-11).
     Announced(Eviction),
     /// A pod stays that was to go for this (TE-11).
-    Kept(Arc<PodView>, Condemned),
+    Kept(Arc<PodView>, PendingEviction),
     /// A pod was deleted, so long after its deadline.
     Deleted(Duration),
     /// A pod cannot be evicted for now, because this write failed (TE-10); told once a pod.
@@ -55,9 +55,9 @@ impl Event {
                 let pod = reference_to(&eviction.pod, &eviction.uid);
                 recorder.publish(Published::normal(pod, REASON, ACTION, note));
             }
-            Self::Kept(pod, condemned) => {
+            Self::Kept(pod, pending) => {
                 evictions.cancelled();
-                let because = why(&condemned.taint, &pod.node, condemned.deadline);
+                let because = why(&pending.taint, &pod.node, pending.deadline);
                 tracing::info!(key = %pod.key, action = "spare", "eviction called off: {because}");
                 let note = format!("Cancelling deletion of Pod {}: {because}", pod.key);
                 let pod = reference_to(&pod.key, &pod.uid);

@@ -10,8 +10,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::TaintEvictionController;
 use crate::decide::{
-    Because, Condemned, Judgement, Moment, Now, Rules, Seen, Sight, Verdict, bound, clock_ahead, judge, seen,
-    used_toleration,
+    Because, Judgement, Moment, Now, PendingEviction, Rules, Seen, Sight, Verdict, bound, clock_ahead, judge,
+    seen, used_toleration,
 };
 use crate::requests::{Answer, Question};
 use crate::view::{PodView, Taint};
@@ -110,17 +110,15 @@ fn toleration(pod: &PodView, taint: &Taint, rules: &Rules) -> String {
 
 fn outlook(verdict: &Verdict, now: Timestamp) -> String {
     match verdict {
-        Verdict::Spared(Because::BeingDeleted) => "leave it: it is being deleted".to_owned(),
-        Verdict::Spared(Because::Untainted) => {
+        Verdict::Keep(Because::BeingDeleted) => "leave it: it is being deleted".to_owned(),
+        Verdict::Keep(Because::Untainted) => {
             "leave it: its node has no NoExecute taint, or is gone".to_owned()
         }
-        Verdict::Spared(Because::ToleratesForEver) => {
-            "leave it: it tolerates every taint for ever".to_owned()
-        }
-        Verdict::Condemned(Condemned { taint, deadline, .. }) if *deadline <= now => {
+        Verdict::Keep(Because::ToleratesForEver) => "leave it: it tolerates every taint for ever".to_owned(),
+        Verdict::Evict(PendingEviction { taint, deadline, .. }) if *deadline <= now => {
             format!("evict it now for {taint}: deadline {deadline}")
         }
-        Verdict::Condemned(Condemned { taint, deadline, .. }) => {
+        Verdict::Evict(PendingEviction { taint, deadline, .. }) => {
             let left = deadline.duration_since(now);
             format!("evict it for {taint} at {deadline}: in {left:#}")
         }

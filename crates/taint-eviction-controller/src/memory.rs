@@ -17,7 +17,9 @@ use controller_core::said::Said;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::TaintEvictionController;
-use crate::decide::{self, Because, Condemned, Judgement, Rules, Sight, TaintMemory, Tolerated, Verdict};
+use crate::decide::{
+    self, Because, Judgement, PendingEviction, Rules, Sight, TaintMemory, Tolerated, Verdict,
+};
 use crate::events::Event;
 use crate::next::Key;
 use crate::route::{self, Wake as Route};
@@ -48,7 +50,7 @@ pub struct Memory {
 pub(crate) struct Entry {
     pub(crate) uid: Uid,
     pub(crate) remembered: Box<[Tolerated]>,
-    pub(crate) condemned: Condemned,
+    pub(crate) pending: PendingEviction,
     /// Nothing is left to do for it, although the cache still shows it.
     pub(crate) done: bool,
     /// Of a pod whose eviction has been tried: most wait for theirs, and cost no memory for it.
@@ -179,10 +181,10 @@ impl Memory {
     /// Whether `judgement` of the pod says nothing new. When to act on it depends on whether we see, and is not kept.
     pub(crate) fn knows(&self, pod: &PodView, judgement: &Judgement) -> bool {
         match (&judgement.verdict, self.eviction_of(pod)) {
-            (Verdict::Spared(_), _) => !self.holds(&pod.key),
-            (Verdict::Condemned(_), None) => false,
-            (Verdict::Condemned(condemned), Some(entry)) => {
-                entry.condemned.is_for_the_same(condemned) && *entry.remembered == *judgement.remembered
+            (Verdict::Keep(_), _) => !self.holds(&pod.key),
+            (Verdict::Evict(_), None) => false,
+            (Verdict::Evict(pending), Some(entry)) => {
+                entry.pending.is_for_the_same(pending) && *entry.remembered == *judgement.remembered
             }
         }
     }
@@ -196,28 +198,28 @@ impl Memory {
     ) {
         let remembered = judgement.remembered.into();
         match judgement.verdict {
-            Verdict::Spared(because) => {
+            Verdict::Keep(because) => {
                 let was = self.evictions.remove(&pod.key);
                 out.wake_at(Key::Evict(pod.key.clone()), Wake::Never);
                 // Another pod of this name left nothing that counts for this one (TE-6).
                 let was =
                     was.filter(|was| was.uid == pod.uid && !was.done && because != Because::BeingDeleted);
-                if let Some(Entry { condemned, .. }) = was {
-                    out.record(Event::Kept(Arc::clone(pod), condemned));
+                if let Some(Entry { pending, .. }) = was {
+                    out.record(Event::Kept(Arc::clone(pod), pending));
                 }
             }
-            Verdict::Condemned(condemned) => {
+            Verdict::Evict(pending) => {
                 let known = self.evictions.remove(&pod.key);
                 let known = known.filter(|entry| entry.uid == pod.uid);
                 let new = || Entry {
                     uid: pod.uid.clone(),
                     remembered: Box::default(),
-                    condemned: condemned.clone(),
+                    pending: pending.clone(),
                     done: false,
                     tries: None,
                 };
-                let entry = known.unwrap_or_else(new).judged_again(remembered, condemned);
-                out.wake_at(Key::Evict(pod.key.clone()), entry.wake(&entry.condemned));
+                let entry = known.unwrap_or_else(new).judged_again(remembered, pending);
+                out.wake_at(Key::Evict(pod.key.clone()), entry.wake(&entry.pending));
                 self.evictions.insert(pod.key.clone(), entry);
             }
         }
@@ -247,30 +249,30 @@ impl Memory {
 }
 
 impl Entry {
-    fn judged_again(mut self, remembered: Box<[Tolerated]>, condemned: Condemned) -> Self {
-        if !self.condemned.is_for_the_same(&condemned)
+    fn judged_again(mut self, remembered: Box<[Tolerated]>, pending: PendingEviction) -> Self {
+        if !self.pending.is_for_the_same(&pending)
             && let Some(tries) = &mut self.tries
         {
             tries.put_off = None;
         }
         Self {
             remembered,
-            condemned,
+            pending,
             ..self
         }
     }
 
-    /// When the pod goes, all told, for what it is `condemned` for now; none while we are blind.
-    pub(crate) fn at(&self, condemned: &Condemned) -> Option<Timestamp> {
-        let is_same = self.condemned.is_for_the_same(condemned);
+    /// When the pod goes, all told, for what is `pending` now; none while we are blind.
+    pub(crate) fn at(&self, pending: &PendingEviction) -> Option<Timestamp> {
+        let is_same = self.pending.is_for_the_same(pending);
         let tries = self.tries.iter();
         let later = tries.flat_map(|tries| [tries.not_before, tries.put_off.filter(|_| is_same)]);
-        condemned.at.map(|at| later.flatten().fold(at, Timestamp::max))
+        pending.at.map(|at| later.flatten().fold(at, Timestamp::max))
     }
 
-    /// When to ask about its eviction, for what it is `condemned` for now.
-    pub(crate) fn wake(&self, condemned: &Condemned) -> Wake {
-        let at = self.at(condemned).filter(|_| !self.done);
+    /// When to ask about its eviction, for what is `pending` now.
+    pub(crate) fn wake(&self, pending: &PendingEviction) -> Wake {
+        let at = self.at(pending).filter(|_| !self.done);
         at.map_or(Wake::Never, Wake::At)
     }
 

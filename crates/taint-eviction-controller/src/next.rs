@@ -177,8 +177,8 @@ impl TaintEvictionController {
             let judgement = self.judge(look, &pod);
             match (&judgement.verdict, look.memory.eviction_of(&pod)) {
                 _ if !look.memory.knows(&pod, &judgement) => judged.push((pod, judgement)),
-                (Verdict::Condemned(condemned), Some(entry)) => {
-                    wakes.push((Key::Evict(pod.key.clone()), entry.wake(condemned)));
+                (Verdict::Evict(pending), Some(entry)) => {
+                    wakes.push((Key::Evict(pod.key.clone()), entry.wake(pending)));
                 }
                 _ => {}
             }
@@ -226,10 +226,10 @@ impl TaintEvictionController {
         let Some(entry) = memory.eviction_of(&pod).filter(|entry| !entry.done) else {
             return again(None);
         };
-        let Verdict::Condemned(condemned) = self.judge(look, &pod).verdict else {
+        let Verdict::Evict(pending) = self.judge(look, &pod).verdict else {
             return again(None);
         };
-        match entry.at(&condemned) {
+        match entry.at(&pending) {
             Some(at) if at <= now.wall => {}
             later => return again(later),
         }
@@ -245,8 +245,8 @@ impl TaintEvictionController {
         };
         let later = saturating_add(now.wall, CACHE_CATCHES_UP);
         match self.judge_fresh(look, &pod, reading) {
-            Verdict::Condemned(condemned) if condemned.is_due(now.wall) => {
-                let eviction = condemned.eviction(&pod);
+            Verdict::Evict(pending) if pending.is_due(now.wall) => {
+                let eviction = pending.eviction(&pod);
                 // Our clock, set back to the API server's.
                 let servers_time = now.wall.checked_sub(memory.ahead).unwrap_or(now.wall);
                 Step::Write(vec![if entry.is_marked() {
@@ -255,8 +255,8 @@ impl TaintEvictionController {
                     Write::Mark(eviction, servers_time)
                 }])
             }
-            Verdict::Condemned(condemned) => Step::Note(Note::PutOff(pod, condemned.at.unwrap_or(later))),
-            Verdict::Spared(_) => Step::Note(Note::PutOff(pod, later)),
+            Verdict::Evict(pending) => Step::Note(Note::PutOff(pod, pending.at.unwrap_or(later))),
+            Verdict::Keep(_) => Step::Note(Note::PutOff(pod, later)),
         }
     }
 

@@ -166,12 +166,12 @@ impl World {
 
 proptest! {
     #[test]
-    fn a_pod_that_tolerates_for_ever_is_never_condemned(history in history()) {
+    fn a_pod_that_tolerates_for_ever_is_never_to_be_evicted(history in history()) {
         let mut world = World::new();
         for (wait, change) in history {
             world.apply(wait, change);
-            let spared = matches!(world.judge(), Verdict::Spared(_));
-            prop_assert_eq!(spared, world.tolerates_for_ever());
+            let kept = matches!(world.judge(), Verdict::Keep(_));
+            prop_assert_eq!(kept, world.tolerates_for_ever());
         }
     }
 
@@ -204,7 +204,7 @@ proptest! {
             world.judge();
         }
         world.apply(0, Change::Taints(Vec::new()));
-        prop_assert_eq!(world.judge(), Verdict::Spared(Because::Untainted));
+        prop_assert_eq!(world.judge(), Verdict::Keep(Because::Untainted));
     }
 
     #[test]
@@ -229,13 +229,13 @@ proptest! {
             world.apply(wait, change);
             let fast = Now { ahead: SignedDuration::from_secs(ahead), ..world.now() };
             for now in [world.now(), fast] {
-                if let Verdict::Condemned(condemned) = world.judgement(&now).verdict {
-                    prop_assert!(condemned.at.is_none_or(|at| at >= condemned.deadline));
+                if let Verdict::Evict(pending) = world.judgement(&now).verdict {
+                    prop_assert!(pending.at.is_none_or(|at| at >= pending.deadline));
                 }
             }
             let deadline = |verdict| match verdict {
-                Verdict::Condemned(condemned) => Some(condemned.deadline),
-                Verdict::Spared(_) => None,
+                Verdict::Evict(pending) => Some(pending.deadline),
+                Verdict::Keep(_) => None,
             };
             let (plain, shifted) = (world.judgement(&world.now()).verdict, world.judgement(&fast).verdict);
             prop_assert!(deadline(plain) <= deadline(shifted));
@@ -251,11 +251,11 @@ proptest! {
             world.judge();
         }
         let now = world.now();
-        if let Verdict::Condemned(condemned) = world.judgement(&now).verdict
-            && condemned.is_due(now.ours)
+        if let Verdict::Evict(pending) = world.judgement(&now).verdict
+            && pending.is_due(now.ours)
         {
             let later = Now { ours: at(world.seconds + later), ..now };
-            let due = matches!(world.judgement(&later).verdict, Verdict::Condemned(later_on) if later_on.is_due(later.ours));
+            let due = matches!(world.judgement(&later).verdict, Verdict::Evict(later_on) if later_on.is_due(later.ours));
             prop_assert!(due);
         }
     }
@@ -280,12 +280,12 @@ proptest! {
         settle(&mut memory, &world, &other);
         let now = world.now();
         let alone = judge(&other, bound(&other, now.ours), &world.memory.of("n"), &[], &now, &RULES);
-        prop_assert_eq!(memory.holds(&other.key), matches!(alone.verdict, Verdict::Condemned(_)));
-        if let Verdict::Condemned(_) = alone.verdict {
+        prop_assert_eq!(memory.holds(&other.key), matches!(alone.verdict, Verdict::Evict(_)));
+        if let Verdict::Evict(_) = alone.verdict {
             prop_assert_eq!(memory.remembered(&other), alone.remembered);
         }
         prop_assert!(memory.remembered(&world.pod).is_empty());
-        // And the old one is not spared with an event when the new one stays.
+        // And the old one is not kept with an event when the new one stays.
         world.apply(0, Change::Taints(Vec::new()));
         prop_assert_eq!(settle(&mut memory, &world, &pod(Vec::new(), "third")), []);
     }

@@ -14,7 +14,7 @@
 //! | `TestDeletePod` | | `tests/route_table.rs::a_pod_that_is_gone_is_forgotten` |
 //! | `TestUpdatePod` | scheduling onto tainted Node | `tests/sync/evictions.rs::a_pod_that_is_bound_to_a_tainted_node_is_evicted` |
 //! | | … with toleration | `a_pod_on_a_tainted_node_is_judged_by_its_tolerations::tolerated_for_ever` |
-//! | | removing toleration | `a_toleration_that_is_gone_condemns_at_once` |
+//! | | removing toleration | `a_toleration_that_is_gone_means_eviction_at_once` |
 //! | | lengthening toleration shouldn't work | `each_taint_keeps_its_own_deadline::a_longer_toleration_moves_nothing`; a shorter one does work (TE-5) |
 //! | `TestCreateNode` | all | as `TestCreatePod`: a judgement does not know which of the two came first |
 //! | `TestDeleteNode` | | `a_node_that_is_gone_has_no_taints`; the timers go too (TE-17) |
@@ -44,8 +44,8 @@ use controller_core::meta::{ObjectKey, Uid};
 use jiff::{SignedDuration, Timestamp};
 use rstest::rstest;
 use taint_eviction_controller::decide::{
-    Because, Condemned, Judgement, Moment, Now, Rules, Seen, Sight, TaintMemory, Tolerated, Verdict, bound,
-    clock_ahead, first_sight_counts, judge, retry_wait, since,
+    Because, Judgement, Moment, Now, PendingEviction, Rules, Seen, Sight, TaintMemory, Tolerated, Verdict,
+    bound, clock_ahead, first_sight_counts, judge, retry_wait, since,
 };
 use taint_eviction_controller::view::{Operator, PodView, Taint, Toleration};
 
@@ -140,16 +140,16 @@ impl Story {
     /// The deadline in seconds after noon.
     fn deadline(&mut self, pod: &PodView, seconds: i64) -> Option<i64> {
         match self.judge(pod, &now(seconds)) {
-            Verdict::Condemned(condemned) => Some(after_noon(condemned.deadline)),
-            Verdict::Spared(_) => None,
+            Verdict::Evict(pending) => Some(after_noon(pending.deadline)),
+            Verdict::Keep(_) => None,
         }
     }
 
     /// When to act, in seconds after noon; none while that is not known.
     fn acts(&mut self, pod: &PodView, now: &Now) -> Option<i64> {
         match self.judge(pod, now) {
-            Verdict::Condemned(condemned) => condemned.at.map(after_noon),
-            Verdict::Spared(because) => panic!("spared: {because:?}"),
+            Verdict::Evict(pending) => pending.at.map(after_noon),
+            Verdict::Keep(because) => panic!("kept: {because:?}"),
         }
     }
 }
@@ -164,8 +164,8 @@ fn with_taints(taints: &[Taint]) -> Story {
     story
 }
 
-fn condemned(taint: Taint, deadline: i64) -> Verdict {
-    Verdict::Condemned(Condemned {
+fn evicted(taint: Taint, deadline: i64) -> Verdict {
+    Verdict::Evict(PendingEviction {
         taint: Arc::new(taint),
         deadline: at(deadline),
         at: Some(at(deadline)),
@@ -173,21 +173,21 @@ fn condemned(taint: Taint, deadline: i64) -> Verdict {
 }
 
 #[rstest]
-#[case::no_toleration(&[], &["a"], condemned(taint("a"), 0))]
-#[case::another_taint_tolerated(&[tolerates("b", None)], &["a"], condemned(taint("a"), 0))]
-#[case::one_of_two_tolerated(&[tolerates("a", 100)], &["a", "b"], condemned(taint("b"), 0))]
-#[case::tolerated_for_ever(&[tolerates("a", None)], &["a"], Verdict::Spared(Because::ToleratesForEver))]
-#[case::tolerated_for_a_time(&[tolerates("a", 100)], &["a"], condemned(taint("a"), 100))]
-#[case::tolerated_for_no_time(&[tolerates("a", 0)], &["a"], condemned(taint("a"), 0))]
-#[case::tolerated_for_less_than_no_time(&[tolerates("a", i64::MIN)], &["a"], condemned(taint("a"), 0))]
+#[case::no_toleration(&[], &["a"], evicted(taint("a"), 0))]
+#[case::another_taint_tolerated(&[tolerates("b", None)], &["a"], evicted(taint("a"), 0))]
+#[case::one_of_two_tolerated(&[tolerates("a", 100)], &["a", "b"], evicted(taint("b"), 0))]
+#[case::tolerated_for_ever(&[tolerates("a", None)], &["a"], Verdict::Keep(Because::ToleratesForEver))]
+#[case::tolerated_for_a_time(&[tolerates("a", 100)], &["a"], evicted(taint("a"), 100))]
+#[case::tolerated_for_no_time(&[tolerates("a", 0)], &["a"], evicted(taint("a"), 0))]
+#[case::tolerated_for_less_than_no_time(&[tolerates("a", i64::MIN)], &["a"], evicted(taint("a"), 0))]
 #[case::for_ever_and_for_a_time(
-    &[tolerates("a", None), tolerates("b", 1)], &["a", "b"], condemned(taint("b"), 1)
+    &[tolerates("a", None), tolerates("b", 1)], &["a", "b"], evicted(taint("b"), 1)
 )]
 #[case::the_toleration_that_ends_first_counts(
-    &[tolerates("a", 100), tolerates("b", 1)], &["a", "b"], condemned(taint("b"), 1)
+    &[tolerates("a", 100), tolerates("b", 1)], &["a", "b"], evicted(taint("b"), 1)
 )]
 #[case::the_first_toleration_that_matches_is_used(
-    &[tolerates("a", 5), tolerates("a", None)], &["a"], condemned(taint("a"), 5)
+    &[tolerates("a", 5), tolerates("a", None)], &["a"], evicted(taint("a"), 5)
 )]
 fn a_pod_on_a_tainted_node_is_judged_by_its_tolerations(
     #[case] tolerations: &[Toleration],
@@ -201,7 +201,7 @@ fn a_pod_on_a_tainted_node_is_judged_by_its_tolerations(
 #[test]
 fn no_taint_never_evicts() {
     let verdict = with_taints(&[]).judge(&pod([]), &now(1_000_000));
-    assert_eq!(verdict, Verdict::Spared(Because::Untainted));
+    assert_eq!(verdict, Verdict::Keep(Because::Untainted));
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn a_pod_that_is_being_deleted_is_left_alone() {
         ..pod([])
     };
     let verdict = with_taints(&[taint("a")]).judge(&deleting, &now(0));
-    assert_eq!(verdict, Verdict::Spared(Because::BeingDeleted));
+    assert_eq!(verdict, Verdict::Keep(Because::BeingDeleted));
 }
 
 #[rstest]
@@ -352,7 +352,7 @@ fn a_taint_that_is_back_starts_anew_even_if_the_pod_was_not_judged_between() {
 }
 
 #[test]
-fn a_toleration_that_is_gone_condemns_at_once() {
+fn a_toleration_that_is_gone_means_eviction_at_once() {
     let mut story = with_taints(&[taint("a")]);
     assert_eq!(story.deadline(&pod([tolerates("a", 100)]), 0), Some(100));
     assert_eq!(story.acts(&pod([]), &now(10)), Some(0));
@@ -417,10 +417,7 @@ fn a_node_that_is_gone_has_no_taints() {
     assert!(story.memory.is_tainted("n"));
     story.memory.forget("n");
     assert!(!story.memory.is_tainted("n"));
-    assert_eq!(
-        story.judge(&pod([]), &now(0)),
-        Verdict::Spared(Because::Untainted)
-    );
+    assert_eq!(story.judge(&pod([]), &now(0)), Verdict::Keep(Because::Untainted));
 }
 
 /// Blind from 10 s to 100 s after noon.
@@ -533,19 +530,19 @@ fn failures_are_retried_fast_then_ever_more_slowly(
 #[case::the_shortest(i64::MIN, at(0))]
 fn extremes_saturate(#[case] seconds: i64, #[case] expected: Timestamp) {
     let verdict = with_taints(&[taint("a")]).judge(&pod([tolerates("a", seconds)]), &now(0));
-    let Verdict::Condemned(condemned) = verdict else {
+    let Verdict::Evict(pending) = verdict else {
         panic!("{verdict:?}");
     };
-    assert_eq!(condemned.deadline, expected);
+    assert_eq!(pending.deadline, expected);
 }
 
 #[test]
 fn the_plan_is_of_the_pod_that_was_judged() {
     let pod = pod([]);
-    let Verdict::Condemned(condemned) = with_taints(&[taint("a")]).judge(&pod, &now(0)) else {
+    let Verdict::Evict(pending) = with_taints(&[taint("a")]).judge(&pod, &now(0)) else {
         panic!("it tolerates nothing");
     };
-    let eviction = condemned.eviction(&pod);
+    let eviction = pending.eviction(&pod);
     assert_eq!(eviction.pod, ObjectKey::namespaced("ns", "p"));
     assert_eq!(eviction.uid, Uid::from("uid"));
     assert_eq!((eviction.generation, &*eviction.node), (1, "n"));

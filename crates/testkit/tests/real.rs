@@ -66,7 +66,7 @@ async fn a_started_control_plane_serves_the_administrator() {
 
 #[tokio::test]
 #[ignore = "needs a control plane: cargo xtask test"]
-async fn users_and_service_accounts_have_the_rights_they_are_given() {
+async fn users_and_service_accounts_have_the_permissions_they_are_given() {
     let alice = User::new("alice");
     let control_plane = start(Options {
         users: vec![alice.clone()],

@@ -1,4 +1,4 @@
-//! One request of a controller: under a term, classified, and with missing rights made visible.
+//! One request of a controller: under a term, classified, and with missing permissions made visible.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -54,14 +54,14 @@ pub enum CallFailed {
     },
 }
 
-/// Makes a controller's requests and remembers which rights were found missing.
+/// Makes a controller's requests and remembers which permissions were found missing.
 #[derive(Clone, Debug)]
 pub struct Caller {
     clock: Clock,
     missing: Arc<Mutex<Missing>>,
 }
 
-/// The messages of missing rights, by verb and resource.
+/// The messages of missing permissions, by verb and resource.
 #[derive(Clone, Debug, Default)]
 struct Missing {
     messages: BTreeMap<(&'static str, &'static str), String>,
@@ -159,8 +159,8 @@ impl Caller {
         self.judge(call, answer)
     }
 
-    /// The rights that the last request for them found missing, one line each, for `/readyz?verbose`.
-    pub fn missing_rights(&self) -> Vec<String> {
+    /// The permissions that the last request for them found missing, one line each, for `/readyz?verbose`.
+    pub fn missing_permissions(&self) -> Vec<String> {
         self.missing.lock().messages.values().cloned().collect()
     }
 
@@ -267,10 +267,10 @@ mod tests {
             .read(patch_node(), async { Err::<(), _>(refusal()) })
             .await
             .unwrap_err();
-        assert_eq!(caller.missing_rights().len(), 1);
-        assert!(caller.missing_rights()[0].starts_with("patch nodes: nodes \"node-1\" is forbidden"));
+        assert_eq!(caller.missing_permissions().len(), 1);
+        assert!(caller.missing_permissions()[0].starts_with("patch nodes: nodes \"node-1\" is forbidden"));
         caller.read(patch_node(), async { Ok(()) }).await.unwrap();
-        assert_eq!(caller.missing_rights(), Vec::<String>::new());
+        assert_eq!(caller.missing_permissions(), Vec::<String>::new());
     }
 
     #[tokio::test(start_paused = true)]

@@ -4,7 +4,7 @@
 //! a rate of its own. Repeats become a series of one Event object, as with client-go's `tools/events`. kube's own
 //! recorder is not used: it sends from the caller, writes every repeat, mixes notes up and reads the wall clock.
 //!
-//! Rights: `events.k8s.io` events create, patch.
+//! Permissions: `events.k8s.io` events create, patch.
 
 mod sender;
 mod series;

@@ -40,7 +40,7 @@ impl Env {
         let caller = Caller::new(clock.clone());
         let readiness = Readiness::new();
         let asked = caller.clone();
-        readiness.notes("missing right", move || asked.missing_rights());
+        readiness.notes("missing right", move || asked.missing_permissions());
         Self {
             client,
             permits,

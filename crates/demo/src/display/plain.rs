@@ -8,19 +8,19 @@ use controller_core::shutdown::Trigger;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::{Kubectl, narration};
-use crate::event::{Deed, Event, Moment};
+use crate::event::{Action, Event, Moment};
 
 /// How often counts that keep changing are shown. Those of a quick change are told by what comes of it.
 const COUNTS_EVERY: Duration = Duration::from_millis(500);
 
-/// Turns events into lines. Of equal deeds the first is a line and the rest are a number.
+/// Turns events into lines. Of equal actions the first is a line and the rest are a number.
 #[derive(Debug, Default)]
 pub(crate) struct Plain {
     kubectl: Kubectl,
     counted: &'static str,
     steps: usize,
     /// How often controllers did something for one reason since the last line of the story.
-    did: BTreeMap<(&'static str, Deed, String), u64>,
+    did: BTreeMap<(&'static str, Action, String), u64>,
     /// When the next counts are shown; none before a change.
     counts_due: Option<Duration>,
 }
@@ -52,24 +52,24 @@ impl Plain {
             } => {
                 (self.counted, self.steps) = (counted, *steps);
                 self.counts_due = None;
-                lines.extend(self.rest_of_the_deeds());
+                lines.extend(self.rest_of_the_actions());
                 lines.extend(narration(&moment.event));
                 lines.push(format!("Look at it with: {}", self.kubectl.command(kubectl)));
             }
             Event::Step { number, title, says } => {
-                lines.extend(self.rest_of_the_deeds());
+                lines.extend(self.rest_of_the_actions());
                 lines.push(format!("Step {number} of {}, {title}. {says}", self.steps));
             }
             Event::Did {
                 controller,
-                deed,
+                action,
                 object,
                 reason,
             } => {
-                let times = self.did.entry((controller, *deed, reason.clone())).or_default();
+                let times = self.did.entry((controller, *action, reason.clone())).or_default();
                 *times += 1;
                 if *times == 1 {
-                    lines.push(format!("  {controller} {deed} {object}: {reason}"));
+                    lines.push(format!("  {controller} {action} {object}: {reason}"));
                 }
             }
             Event::Counts(counts) => {
@@ -81,13 +81,13 @@ impl Plain {
             }
             Event::AsExpected { .. } => {
                 self.counts_due = None;
-                lines.extend(self.rest_of_the_deeds());
+                lines.extend(self.rest_of_the_actions());
                 lines.extend(narration(&moment.event).as_deref().map(indented));
             }
             Event::Cluster { .. } => lines.extend(narration(&moment.event)),
             Event::Metrics { .. } => {}
             Event::Started { .. } | Event::Said { .. } | Event::Explained(_) | Event::Note(_) => {
-                lines.extend(self.rest_of_the_deeds());
+                lines.extend(self.rest_of_the_actions());
                 lines.extend(narration(&moment.event).as_deref().map(indented));
             }
         }
@@ -95,12 +95,12 @@ impl Plain {
         lines.iter().map(|line| format!("{at:6.1} s  {line}")).collect()
     }
 
-    fn rest_of_the_deeds(&mut self) -> Vec<String> {
+    fn rest_of_the_actions(&mut self) -> Vec<String> {
         std::mem::take(&mut self.did)
             .into_iter()
             .filter(|(_, times)| *times > 1)
-            .map(|((controller, deed, reason), times)| {
-                format!("  {controller} {deed} {} more: {reason}", times - 1)
+            .map(|((controller, action, reason), times)| {
+                format!("  {controller} {action} {} more: {reason}", times - 1)
             })
             .collect()
     }
@@ -121,7 +121,7 @@ mod tests {
     fn wrote(number: usize, reason: &str) -> Event {
         Event::Did {
             controller: NAME,
-            deed: Deed::Wrote,
+            action: Action::Wrote,
             object: format!("demo-node-{number:04}"),
             reason: reason.to_owned(),
         }

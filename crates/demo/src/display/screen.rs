@@ -17,12 +17,12 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::{Kubectl, narration};
 use crate::counts::Counts;
-use crate::event::{Deed, Event, Moment, Writes};
+use crate::event::{Action, Event, Moment, Writes};
 use crate::metrics::Reading;
 
 /// How often the screen is drawn at most.
 const FRAME: Duration = Duration::from_millis(60);
-/// How many paragraphs and deeds are remembered: more than fit on any screen.
+/// How many paragraphs and actions are remembered: more than fit on any screen.
 const REMEMBERED: usize = 200;
 
 /// A terminal that shows the demo; it is given back on drop, and by a panic hook before a panic is printed.
@@ -60,7 +60,7 @@ struct Picture {
     story: VecDeque<Told>,
     counted: &'static str,
     counts: Counts,
-    deeds: VecDeque<Told>,
+    actions: VecDeque<Told>,
     readings: BTreeMap<&'static str, Reading>,
 }
 
@@ -153,7 +153,7 @@ impl Picture {
                 (self.step, self.steps_done) = (0, 0);
                 self.counts = Counts::default();
                 // What the others did is told; what they do from now on is shown with the rest.
-                self.deeds.clear();
+                self.actions.clear();
                 self.readings.clear();
                 self.leave_a_gap();
                 Style::new().bold().reversed()
@@ -173,14 +173,17 @@ impl Picture {
                 return;
             }
             Event::Did {
-                deed, object, reason, ..
+                action,
+                object,
+                reason,
+                ..
             } => {
-                let style = match deed {
-                    Deed::Wrote => Style::new(),
-                    Deed::FailedOn => Style::new().red(),
+                let style = match action {
+                    Action::Wrote => Style::new(),
+                    Action::FailedOn => Style::new().red(),
                 };
                 let text = format!("{object}  {reason}");
-                remember(&mut self.deeds, Told { text, style });
+                remember(&mut self.actions, Told { text, style });
                 return;
             }
             Event::Metrics { controller, reading } => {
@@ -223,7 +226,7 @@ impl Picture {
             Layout::horizontal([Constraint::Percentage(58), Constraint::Percentage(42)]).areas(body);
         let tall =
             |rows: usize| Constraint::Length(u16::try_from(rows).unwrap_or(u16::MAX).saturating_add(2));
-        let [counts, deeds, readings] = Layout::vertical([
+        let [counts, actions, readings] = Layout::vertical([
             tall(self.counts.rows().len().max(2)),
             Constraint::Min(3),
             tall(self.readings.len().max(1) * 2),
@@ -234,7 +237,7 @@ impl Picture {
         self.draw_progress(frame, progress);
         draw_told(frame, left, " what happens ", &self.story);
         self.draw_counts(frame, counts);
-        draw_told(frame, deeds, " what was written, and why ", &self.deeds);
+        draw_told(frame, actions, " what was written, and why ", &self.actions);
         self.draw_readings(frame, readings);
         frame.render_widget(Line::from(" Ctrl-C or q stops and cleans up").dim(), foot);
     }
@@ -396,7 +399,7 @@ mod tests {
             ),
             Event::Did {
                 controller: OTHER,
-                deed: Deed::Wrote,
+                action: Action::Wrote,
                 object: "default/demo-0001-intolerant".to_owned(),
                 reason: "pod deleted: taint node.kubernetes.io/not-ready:NoExecute of node demo-node-0001"
                     .to_owned(),
@@ -458,7 +461,7 @@ mod tests {
         ];
         events.extend((1..=20).map(|number| Event::Did {
             controller: NAME,
-            deed: Deed::Wrote,
+            action: Action::Wrote,
             object: format!("demo-node-{number:04}"),
             reason: "TTL set to 15 s, was 0".to_owned(),
         }));

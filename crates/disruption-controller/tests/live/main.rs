@@ -1,4 +1,4 @@
-//! The binary on a real kube-apiserver and etcd, with a service account that has the rights of its chart and no
+//! The binary on a real kube-apiserver and etcd, with a service account that has the permissions of its chart and no
 //! others. Pods run nowhere: a test sets them ready itself, or has [`stage`] play the scheduler and the kubelets.
 //!
 //! | file | shows |
@@ -8,7 +8,7 @@
 //! | `overlaps` | several budgets over one pod, pods that are relabelled |
 //! | `races` | a thousand evictions among status writes |
 //! | `replicas` | a restart, a standby that takes over, an API server that is killed |
-//! | `rights` | the rights are enough, and none is unused |
+//! | `permissions` | the permissions are enough, and none is unused |
 //! | `timeouts` | what is two minutes old |
 //! | `upgrades` | rolling upgrades of two replicas while a hundred budgets change |
 //!
@@ -26,10 +26,10 @@ mod budget;
 mod drains;
 mod kinds;
 mod overlaps;
+mod permissions;
 mod races;
 mod record;
 mod replicas;
-mod rights;
 mod stage;
 mod support;
 mod timeouts;

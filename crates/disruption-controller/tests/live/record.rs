@@ -218,7 +218,7 @@ impl Moment {
         self.pods.iter().filter(stays).count()
     }
 
-    /// No fewer than `desired` are healthy, and no more may go than can be spared.
+    /// No fewer than `desired` are healthy, and no more may go than the budget allows.
     pub(crate) fn assert_honoured(&self, desired: usize) {
         assert!(self.healthy() >= desired, "{self:#?}");
         let allowed = usize::try_from(self.pdb.numbers.allowed).unwrap();

@@ -12,7 +12,7 @@
 //! | `stale` | conditions of pods that stayed |
 //! | `notes` | events |
 //! | `explain` | what `explain` prints |
-//! | `rights` | which rights are needed |
+//! | `permissions` | which permissions are needed |
 //! | `terms` | restarts, changes of leader, dry run |
 //! | `numbers` | the metrics |
 //! | `histories` | what holds for all of it under faults drawn from seeds |
@@ -33,10 +33,10 @@ mod failures;
 mod histories;
 mod notes;
 mod numbers;
+mod permissions;
 mod pods;
 mod races;
 mod requests;
-mod rights;
 mod scales;
 mod stale;
 mod terms;

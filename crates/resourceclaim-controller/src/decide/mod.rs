@@ -59,7 +59,7 @@ pub const RESERVED_FOR_MAX_SIZE: usize = 256;
 /// scheduler adds it just before the allocation, and must not lose that write against ours.
 pub const IDLE_FINALIZER_AGE: Duration = Duration::from_mins(5);
 /// How long the watch may take to show what we wrote. Source: `controller.go`, `NewIntegerResourceVersionMutationCache`.
-pub const UNSHOWN_TTL: Duration = Duration::from_hours(1);
+pub const PENDING_TTL: Duration = Duration::from_hours(1);
 /// How many uids of deleted pods are remembered at least. Source: `controller.go`, `maxUIDCacheEntries`.
 pub const MAX_UID_CACHE_ENTRIES: usize = 500;
 

@@ -21,7 +21,7 @@ impl Turn<'_> {
         let Some(mut claim) = self.look.stores.claims.get(key) else {
             return Ok(Step::Done(vec![]));
         };
-        if self.look.memory.unshown.contains(key) {
+        if self.look.memory.pending.contains(key) {
             let question = Question::Claim(key.clone());
             return Ok(match self.look.pass.answer(&question) {
                 None => Step::Read(vec![question]),

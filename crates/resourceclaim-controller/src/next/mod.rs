@@ -39,7 +39,7 @@ use controller_core::meta::{ObjectKey, Uid};
 use controller_core::rival::Pace;
 use prometheus::Registry;
 
-use crate::decide::{Gates, UNSHOWN_TTL};
+use crate::decide::{Gates, PENDING_TTL};
 use crate::events::Event;
 use crate::memory::{self, Contested, Failing, Memory, WriteKey};
 use crate::requests::{Answer, Question, Write};
@@ -164,7 +164,7 @@ impl Controller for ResourceClaimController {
             Learnt::Answer(Question::Claim(claim), reply) => {
                 let is_known = reply.value.as_ref().map_or_else(CallFailed::is_gone, |_| true);
                 if is_known {
-                    cx.memory.unshown.remove(claim);
+                    cx.memory.pending.remove(claim);
                 }
             }
             Learnt::Answer(Question::Being(_, key, uid), reply) => {
@@ -185,7 +185,7 @@ impl Controller for ResourceClaimController {
     }
 
     fn shown_within(&self, _: &Write) -> Duration {
-        UNSHOWN_TTL
+        PENDING_TTL
     }
 
     fn reads(&self, stores: &Stores, question: &Question, reading: &mut Reading<'_, '_, Self>) {

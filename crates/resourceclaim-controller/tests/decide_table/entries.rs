@@ -2,16 +2,16 @@
 
 use controller_core::meta::{ObjectKey, Uid};
 use resourceclaim_controller::decide::{
-    Answer, Claimant, Failure, Gates, Group, Recorded, Seen, answer, base_name, claim_name, recorded,
-    statuses, wants_claims,
+    Answer, Failure, Gates, Recorded, Seen, answer, base_name, claim_name, recorded, statuses, wants_claims,
 };
 use resourceclaim_controller::view::{ClaimView, ClaimantView, Entry};
 use rstest::rstest;
 use std::sync::Arc;
 
 use crate::support::{
-    GPU, World, claim, create_of, creates, deleting, key, made, made_for_group, on_node, over, owned_by, pod,
-    pod_recording, pod_with, recording, status, template, templated, terminating, unknown, users,
+    GPU, World, alone, claim, create_of, creates, deleting, key, made, made_for_group, on_node, over,
+    owned_by, pod, pod_recording, pod_with, recording, status, template, templated, terminating, unknown,
+    users,
 };
 
 // ---- RC-1
@@ -28,16 +28,7 @@ fn an_entry_names_its_claim(#[case] entry: Entry, #[case] result: Recorded) {
         pod_with([entry]),
         [status("b", Some("pod-b-x")), status("c", None)],
     );
-    assert_eq!(
-        recorded(
-            &Claimant {
-                view: &pod,
-                group: Group::None
-            },
-            &pod.entries[0]
-        ),
-        result
-    );
+    assert_eq!(recorded(&alone(&pod), &pod.entries[0]), result);
 }
 
 #[test]
@@ -236,15 +227,7 @@ fn all_claims_of_a_pod_are_recorded_at_once() {
         pod_with(entries.into_iter().chain([users("e", "shared")])),
         [status("b", Some("b-1")), status("c", None)],
     );
-    let written = |of: &[(&str, &str)]| {
-        statuses(
-            &Claimant {
-                view: &pod,
-                group: Group::None,
-            },
-            &names(of),
-        )
-    };
+    let written = |of: &[(&str, &str)]| statuses(&alone(&pod), &names(of));
     // A new one comes to those that stand there already, also to one that could not be looked at.
     assert_eq!(
         written(&[("a", "a-1")]),
@@ -268,16 +251,7 @@ fn all_claims_of_a_pod_are_recorded_at_once() {
     assert_eq!(written(&[("b", "b-1")]), None);
     // Not in the order of the spec is no reason to write.
     let twisted = recording(pod.clone(), [status("c", None), status("b", Some("b-1"))]);
-    assert_eq!(
-        statuses(
-            &Claimant {
-                view: &twisted,
-                group: Group::None
-            },
-            &names(&[("b", "b-1")])
-        ),
-        None
-    );
+    assert_eq!(statuses(&alone(&twisted), &names(&[("b", "b-1")])), None);
     // What the user names is not recorded.
     assert_eq!(written(&[("e", "shared")]), None);
 }
@@ -288,10 +262,7 @@ fn all_claims_of_a_pod_are_recorded_at_once() {
 fn one_failing_entry_does_not_stop_the_others() {
     let pod = pod_with([templated("no", "missing"), templated("gpu", "t"), unknown("what")]);
     let world = World::of([]);
-    let claimant = Claimant {
-        view: &pod,
-        group: Group::None,
-    };
+    let claimant = alone(&pod);
     let answers = pod
         .entries
         .iter()

@@ -8,7 +8,7 @@ use resourceclaim_controller::view::{ClaimView, ClaimantView};
 use std::sync::Arc;
 
 use crate::support::{
-    World, a_group, a_pod, allocated, claim, create_of, creates, group_with, in_group, key, made,
+    World, a_group, a_pod, allocated, alone, claim, create_of, creates, group_with, in_group, key, made,
     made_for_group, on_node, pod, pod_recording, pod_with, reserve_for, reserved, status, templated, unknown,
     users,
 };
@@ -171,27 +171,14 @@ fn groups_count_where_the_feature_is_on() {
         group: Group::Known(&group),
     };
     assert!(is_for(&of_group, &shared));
-    assert!(!is_for(
-        &Claimant {
-            view: &member,
-            group: Group::None
-        },
-        &shared
-    ));
+    assert!(!is_for(&alone(&member), &shared));
     let own = on_node(in_group(pod_recording("x"), "group"));
     let reserved_for_group = reserved(allocated(made("x", "gpu")), [&a_group("group")]);
     assert_eq!(
         world.reservation(&own, &reserved_for_group),
         reserve_for(a_pod("pod"), "x")
     );
-    assert!(!needs_work(
-        &Claimant {
-            view: &group,
-            group: Group::None
-        },
-        &world,
-        off
-    ));
+    assert!(!needs_work(&alone(&group), &world, off));
 }
 
 #[test]
@@ -199,10 +186,7 @@ fn a_group_gets_claims_like_a_pod() {
     let group = group_with([templated("gpu", "t")]);
     let world = |claims: Vec<ClaimView>| World::of(claims).with_groups();
     let asked = |world: &World, group: &ClaimantView| {
-        let claimant = Claimant {
-            view: group,
-            group: Group::None,
-        };
+        let claimant = alone(group);
         answer(&claimant, &group.entries[0], world, world.gates, Seen::Unasked)
     };
     let create = create_of(asked(&world(vec![]), &group));
@@ -213,13 +197,7 @@ fn a_group_gets_claims_like_a_pod() {
     );
     assert!(create.is_met_by(&made_for_group("group-gpu-lnvln", "gpu")));
     assert_eq!(
-        binds_to(
-            &Claimant {
-                view: &group,
-                group: Group::None
-            },
-            &group.entries[0]
-        ),
+        binds_to(&alone(&group), &group.entries[0]),
         Some(a_group("group"))
     );
     let missing = Answer::Failed(Failure::TemplateMissing("t".into()));
@@ -235,20 +213,10 @@ fn a_group_gets_claims_like_a_pod() {
     assert_eq!(recorded("x").claims(), ["x".into()] as [Arc<str>; 1]);
     let there = world(vec![made_for_group("x", "gpu")]);
     assert_eq!(asked(&there, &recorded("x")), Answer::Keep("x".into()));
-    assert!(!needs_work(
-        &Claimant {
-            view: &recorded("x"),
-            group: Group::None
-        },
-        &there,
-        there.gates
-    ));
+    assert!(!needs_work(&alone(&recorded("x")), &there, there.gates));
     let gone = recorded("group-gpu-lnvln");
     let again = answer(
-        &Claimant {
-            view: &gone,
-            group: Group::None,
-        },
+        &alone(&gone),
         &gone.entries[0],
         &there,
         there.gates,
@@ -257,10 +225,7 @@ fn a_group_gets_claims_like_a_pod() {
     assert_eq!(again, Answer::Adopt("x".into()));
     let none = world(vec![]);
     let again = answer(
-        &Claimant {
-            view: &gone,
-            group: Group::None,
-        },
+        &alone(&gone),
         &gone.entries[0],
         &none,
         none.gates,
@@ -281,25 +246,8 @@ fn a_group_gets_claims_like_a_pod() {
         (group_with([users("a", "shared")]), false),
         (group_with([unknown("a")]), true),
     ] {
-        assert_eq!(
-            needs_work(
-                &Claimant {
-                    view: &group,
-                    group: Group::None
-                },
-                &none,
-                none.gates
-            ),
-            needed,
-            "{group:?}"
-        );
+        assert_eq!(needs_work(&alone(&group), &none, none.gates), needed, "{group:?}");
     }
-    let new = statuses(
-        &Claimant {
-            view: &group,
-            group: Group::None,
-        },
-        &[("gpu".into(), "x".into())],
-    );
+    let new = statuses(&alone(&group), &[("gpu".into(), "x".into())]);
     assert_eq!(new, Some(vec![status("gpu", Some("x"))]));
 }

@@ -80,31 +80,16 @@ impl World {
 
     /// What becomes of the first entry of `pod` when a live read of the recorded claim has found this.
     pub(crate) fn answer_seeing(&self, pod: &ClaimantView, found: Option<&ClaimView>) -> Answer {
-        answer(
-            &Claimant {
-                view: pod,
-                group: Group::None,
-            },
-            &pod.entries[0],
-            self,
-            self.gates,
-            Seen::Found(found),
-        )
+        answer(&alone(pod), &pod.entries[0], self, self.gates, Seen::Found(found))
     }
 
     pub(crate) fn pod_needs_work(&self, pod: &ClaimantView) -> bool {
-        let claimant = Claimant {
-            view: pod,
-            group: Group::None,
-        };
+        let claimant = alone(pod);
         needs_work(&claimant, self, self.gates)
     }
 
     pub(crate) fn reservation(&self, pod: &ClaimantView, claim: &ClaimView) -> Reservation {
-        let claimant = Claimant {
-            view: pod,
-            group: Group::None,
-        };
+        let claimant = alone(pod);
         reservation(&claimant, &pod.entries[0], claim, self.gates)
     }
 }
@@ -205,6 +190,14 @@ pub(crate) fn group_with(entries: impl IntoIterator<Item = Entry>) -> ClaimantVi
         key: key("group"),
         uid: "group".into(),
         ..pod_with(entries)
+    }
+}
+
+/// The group, or the pod without one.
+pub(crate) const fn alone(view: &ClaimantView) -> Claimant<'_> {
+    Claimant {
+        view,
+        group: Group::None,
     }
 }
 

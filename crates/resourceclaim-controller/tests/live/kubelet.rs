@@ -60,8 +60,8 @@ impl Kubelet {
                 if let (Ok(claims), Ok(pods)) = (claims.list(&all).await, pods.list(&all).await) {
                     let found = look(&mut running, &claims.items, &pods.items);
                     told.lock().extend(found.wrongs);
-                    stream::iter(found.deeds)
-                        .for_each_concurrent(AT_ONCE, |deed| deed.done_by(&client))
+                    stream::iter(found.actions)
+                        .for_each_concurrent(AT_ONCE, |action| action.done_by(&client))
                         .await;
                 }
                 clock.sleep(PAUSE).await;
@@ -84,10 +84,10 @@ impl Kubelet {
 #[derive(Default)]
 struct Found {
     wrongs: Vec<String>,
-    deeds: Vec<Deed>,
+    actions: Vec<Action>,
 }
 
-enum Deed {
+enum Action {
     Run(Pod),
     End(Pod),
 }
@@ -115,7 +115,7 @@ fn look(running: &mut Running, claims: &[ResourceClaim], pods: &[Pod]) -> Found 
     }
     for pod in pods {
         if pod.metadata.deletion_timestamp.is_some() {
-            found.deeds.push(Deed::End(pod.clone()));
+            found.actions.push(Action::End(pod.clone()));
         } else if phase(pod) == "Pending"
             && let Some(uses) = uses_of(pod, claims)
         {
@@ -130,7 +130,7 @@ fn look(running: &mut Running, claims: &[ResourceClaim], pods: &[Pod]) -> Found 
                 }));
             }
             running.insert(uid(pod), uses);
-            found.deeds.push(Deed::Run(pod.clone()));
+            found.actions.push(Action::Run(pod.clone()));
         }
     }
     found
@@ -202,7 +202,7 @@ fn devices_of(claim: &ResourceClaim) -> Vec<(String, String)> {
         .collect()
 }
 
-impl Deed {
+impl Action {
     /// The API server may be away, and the pod may have changed: then it is done at the next look.
     async fn done_by(self, client: &kube::Client) {
         let (Self::Run(pod) | Self::End(pod)) = &self;

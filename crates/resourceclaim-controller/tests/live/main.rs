@@ -1,4 +1,4 @@
-//! The binary on a real kube-apiserver and etcd, beside kube-scheduler, with a service account that has the rights of
+//! The binary on a real kube-apiserver and etcd, beside kube-scheduler, with a service account that has the permissions of
 //! the chart and no others. The devices are entries of a `ResourceSlice`; [`kubelet`] plays the node.
 //!
 //! | file | shows |
@@ -11,7 +11,7 @@
 //! | `groups` | claims of groups of pods |
 //! | `crashes` | one claim per entry, however often the process is killed |
 //! | `races` | claims taken back while the scheduler binds others |
-//! | `rights` | the rights are enough, none is unused, and what happens without one |
+//! | `permissions` | the permissions are enough, none is unused, and what happens without one |
 //! | `rivals` | the built-in loop running beside ours |
 //!
 //! With `RESOURCECLAIM_CONTROLLER_BUILT_IN` in the environment the scenarios that hold for any controller run on the
@@ -32,8 +32,8 @@ mod groups;
 mod kubelet;
 mod lost;
 mod made;
+mod permissions;
 mod races;
-mod rights;
 mod rivals;
 mod shared;
 mod support;

@@ -6,7 +6,7 @@ use std::ops::Deref;
 use harness::chart::Chart;
 use harness::cluster::{self, audited, until};
 use harness::objects::{each, text};
-use harness::rights::grant;
+use harness::permissions::grant;
 use serde_json::{Value, json};
 use testkit::real::Process;
 

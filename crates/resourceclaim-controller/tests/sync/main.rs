@@ -9,7 +9,7 @@
 //! | `gates` | feature gates, and what the API server makes of them |
 //! | `groups` | claims of `PodGroups` |
 //! | `explain` | what `explain` prints |
-//! | `rights` | which rights are needed |
+//! | `permissions` | which permissions are needed |
 //! | `rivals` | another writer that keeps undoing ours |
 //! | `terms` | restarts, changes of leader, dry run |
 //! | `numbers` | the metrics |
@@ -29,9 +29,9 @@ mod groups;
 mod histories;
 mod numbers;
 mod outage;
+mod permissions;
 mod races;
 mod reservations;
-mod rights;
 mod rivals;
 mod terms;
 mod world;

@@ -86,9 +86,9 @@ pub struct Judgement {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It stays.
-    Spared(Because),
+    Keep(Because),
     /// It goes.
-    Condemned(Condemned),
+    Evict(PendingEviction),
 }
 
 /// Why a pod stays.
@@ -104,7 +104,7 @@ pub enum Because {
 
 /// Why and when a pod goes. Times are of our clock.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Condemned {
+pub struct PendingEviction {
     /// The taint that it goes for.
     pub taint: Arc<Taint>,
     /// When its toleration ends; without a toleration, since when it does not tolerate.
@@ -151,7 +151,7 @@ fn whole_seconds(seconds: i64) -> Duration {
     Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
 }
 
-impl Condemned {
+impl PendingEviction {
     /// Whether both are for the same taint and deadline.
     pub fn is_for_the_same(&self, other: &Self) -> bool {
         self.taint == other.taint && self.deadline == other.deadline
@@ -186,10 +186,10 @@ pub fn judge(
     rules: &Rules,
 ) -> Judgement {
     if pod.deleting {
-        return Judgement::spared(Because::BeingDeleted);
+        return Judgement::keep(Because::BeingDeleted);
     }
     if taints.is_empty() {
-        return Judgement::spared(Because::Untainted);
+        return Judgement::keep(Because::Untainted);
     }
     let mut untolerated = None;
     let mut tolerated: Vec<Term> = Vec::new();
@@ -210,16 +210,16 @@ pub fn judge(
         }
     }
     let remembered = tolerated.iter().map(|term| term.kept).collect();
-    let condemned = match untolerated {
-        Some(seen) => Some(Condemned::at_once(seen, bound, now)),
+    let pending = match untolerated {
+        Some(seen) => Some(PendingEviction::at_once(seen, bound, now)),
         None => tolerated
             .iter()
-            .map(|term| term.condemns(now, rules))
+            .map(|term| term.pending_eviction(now, rules))
             // `None` sorts last.
-            .min_by_key(|condemned| (condemned.at.is_none(), condemned.at)),
+            .min_by_key(|pending| (pending.at.is_none(), pending.at)),
     };
     Judgement {
-        verdict: condemned.map_or(Verdict::Spared(Because::ToleratesForEver), Verdict::Condemned),
+        verdict: pending.map_or(Verdict::Keep(Because::ToleratesForEver), Verdict::Evict),
         remembered,
     }
 }
@@ -274,8 +274,8 @@ impl<'a> Term<'a> {
         }
     }
 
-    fn condemns(&self, now: &Now, rules: &Rules) -> Condemned {
-        Condemned {
+    fn pending_eviction(&self, now: &Now, rules: &Rules) -> PendingEviction {
+        PendingEviction {
             taint: Arc::clone(&self.cause.taint),
             deadline: self.deadline,
             at: now.sight.acts_at(self.deadline, self.kept.seconds, rules),
@@ -284,9 +284,9 @@ impl<'a> Term<'a> {
 }
 
 impl Judgement {
-    const fn spared(because: Because) -> Self {
+    const fn keep(because: Because) -> Self {
         Self {
-            verdict: Verdict::Spared(because),
+            verdict: Verdict::Keep(because),
             remembered: Vec::new(),
         }
     }
@@ -302,7 +302,7 @@ impl Tolerated {
     }
 }
 
-impl Condemned {
+impl PendingEviction {
     /// For a taint that nothing tolerates: it waits for no catching up.
     fn at_once(seen: &Seen, bound: Moment, now: &Now) -> Self {
         let start = Tolerated::now(seen, 0).deadline(bound, now.ahead).min(now.ours);

@@ -1,5 +1,5 @@
 //! A clock of ours that is an hour wrong, beside those of the API server and of who taints. The loop runs inside the
-//! test, on the rights of the service account: a binary has the machine's clock.
+//! test, on the permissions of the service account: a binary has the machine's clock.
 
 use controller_core::clock::Clock;
 use harness::Start;

@@ -112,10 +112,10 @@ async fn live_a_taint_that_is_removed_after_two_seconds_spares_those_who_still_w
         let name = format!("five-{number}");
         let told = async || {
             let events = cluster.described(&name).await;
-            let spared = format!(
+            let kept = format!(
                 "Normal TaintManagerEviction Cancelling deletion of Pod default/{name}: taint k:NoExecute of node n, deadline "
             );
-            (events.len() == 1 && events[0].starts_with(&spared)).then_some(())
+            (events.len() == 1 && events[0].starts_with(&kept)).then_some(())
         };
         eventually(SOON, "the event of each pod is shown", told)
             .await
@@ -123,8 +123,8 @@ async fn live_a_taint_that_is_removed_after_two_seconds_spares_those_who_still_w
     }
     if let Some(text) = cluster.kubectl_describes("five-0").await {
         let (_, events) = text.split_once("\nEvents:\n").unwrap();
-        let spared = " taint-eviction-controller Cancelling deletion of Pod default/five-0: taint k:NoExecute of node n, ";
-        assert!(events.contains(spared), "{events}");
+        let kept = " taint-eviction-controller Cancelling deletion of Pod default/five-0: taint k:NoExecute of node n, ";
+        assert!(events.contains(kept), "{events}");
     }
     assert_eq!(replica.stop().await, Some(0));
 }

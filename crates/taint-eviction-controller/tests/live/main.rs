@@ -1,4 +1,4 @@
-//! The binary on a real kube-apiserver and etcd, with a service account that has the rights of its chart and no
+//! The binary on a real kube-apiserver and etcd, with a service account that has the permissions of its chart and no
 //! others. No kubelet runs, so a pod that was evicted stays with a deletionTimestamp.
 //!
 //! | file | shows |
@@ -9,7 +9,7 @@
 //! | `evictions` | who goes when, and who stays; conditions and events |
 //! | `limits` | a taint that goes while permits are scarce |
 //! | `replicas` | a restart and an upgrade while tolerations run |
-//! | `rights` | the rights are enough, and none is unused |
+//! | `permissions` | the permissions are enough, and none is unused |
 //! | `upgrades` | rolling upgrades of two replicas while pods go all the time |
 //!
 //! Moments are those of the audit log, so that a slow test does not take a prompt eviction for a late one.
@@ -26,7 +26,7 @@ mod clocks;
 mod denied;
 mod evictions;
 mod limits;
+mod permissions;
 mod replicas;
-mod rights;
 mod support;
 mod upgrades;

@@ -8,7 +8,7 @@ use controller_core::clock::{Clock, saturating_add};
 use harness::audit;
 use harness::chart::{Chart, account};
 use harness::cluster::{self, kubectl};
-use harness::rights::grant;
+use harness::permissions::grant;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::Api;
@@ -150,7 +150,7 @@ impl Cluster {
         Some(lines.collect::<Vec<_>>().join("\n"))
     }
 
-    /// Makes a namespace in which the service account may delete pods, whatever its rights elsewhere.
+    /// Makes a namespace in which the service account may delete pods, whatever its permissions elsewhere.
     pub(crate) async fn namespace_with_delete(&self, name: &str) {
         let in_it = json!({"namespace": name, "name": NAME});
         let rules = json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["delete"]}]);

@@ -143,7 +143,7 @@ async fn events_tell_who_was_to_go_and_who_stays() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_event_says_that_a_pod_is_spared_which_its_user_deletes() {
+async fn no_event_says_that_a_pod_is_kept_which_its_user_deletes() {
     let world = World::with_nodes(["n"]);
     world.pod("p", "n", For::Seconds(50));
     let controller = world.start();

@@ -171,7 +171,7 @@ impl Server {
     }
 }
 
-/// Users and their rights.
+/// Users and their permissions.
 impl Server {
     /// Lets the holder of `token` in as `name`.
     pub fn add_user(&self, name: &str, groups: &[&str], token: &str) -> User {
@@ -199,10 +199,10 @@ impl Server {
         kube::Client::new(self.door().as_user(user.clone()), "default")
     }
 
-    /// The rights that roles grant to `user` and that none of its requests needed since they were first
+    /// The permissions that roles grant to `user` and that none of its requests needed since they were first
     /// enforced, one line each and in order, e.g. `patch nodes/status`,
     /// `update leases.coordination.k8s.io "my-lease" in kube-system`, `get /metrics`.
-    pub fn unused_rights(&self, user: &User) -> Vec<String> {
+    pub fn unused_permissions(&self, user: &User) -> Vec<String> {
         let store = self.shared.store.lock();
         self.shared.access.lock().unused(&store, user)
     }

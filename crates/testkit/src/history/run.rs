@@ -71,7 +71,7 @@ struct Stage<'a, S: Suite> {
     history: &'a History<S::Action>,
     server: Server,
     /// What is still to come, in order; the number keeps apart what comes at the same time.
-    agenda: BTreeMap<(Duration, usize), Step>,
+    queue: BTreeMap<(Duration, usize), Step>,
     planned: usize,
     replicas: Vec<Replica>,
     processes: JoinSet<Result<(), String>>,
@@ -120,7 +120,7 @@ impl<'a, S: Suite> Stage<'a, S> {
             suite,
             history,
             server: Server::starting_at(START),
-            agenda: BTreeMap::new(),
+            queue: BTreeMap::new(),
             planned: 0,
             replicas: (0..history.replicas).map(|_| Replica::default()).collect(),
             processes: JoinSet::new(),
@@ -170,9 +170,9 @@ impl<'a, S: Suite> Stage<'a, S> {
     }
 
     async fn outcome(&mut self) -> Result<State, Violation> {
-        while let Some((&(time, number), _)) = self.agenda.first_key_value() {
+        while let Some((&(time, number), _)) = self.queue.first_key_value() {
             self.pass_until(time).await?;
-            if let Some(step) = self.agenda.remove(&(time, number)) {
+            if let Some(step) = self.queue.remove(&(time, number)) {
                 self.take(step);
             }
         }
@@ -369,7 +369,7 @@ impl<'a, S: Suite> Stage<'a, S> {
 
     fn plan(&mut self, time: Duration, step: Step) {
         self.planned += 1;
-        self.agenda.insert((time, self.planned), step);
+        self.queue.insert((time, self.planned), step);
     }
 
     fn now(&self) -> Timestamp {

@@ -39,7 +39,7 @@ const SIGNING_KEY: &str = "service-account.key";
 pub struct Options {
     /// Keep an audit log, for [`ControlPlane::audit_events`].
     pub audit: Option<AuditLevel>,
-    /// Users beside the administrator. They have no rights but those that the test gives them.
+    /// Users beside the administrator. They have no permissions but those that the test gives them.
     pub users: Vec<User>,
     /// Feature gates of all its processes, those started later included: `DRAWorkloadResourceClaims=true`.
     pub feature_gates: Vec<&'static str>,

@@ -19,8 +19,8 @@ const CLUSTER_ROLE_BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/clusterr
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
 crate::scenarios![
-    a_user_without_rights_is_refused_in_the_servers_words,
-    a_request_without_rights_is_refused_before_anything_else,
+    a_user_without_permissions_is_refused_in_the_servers_words,
+    a_request_without_permissions_is_refused_before_anything_else,
     a_namespace_is_within_itself,
     an_unknown_token_opens_nothing,
     strangers_see_health_and_release_alone,
@@ -29,7 +29,7 @@ crate::scenarios![
     a_cluster_binding_grants_everywhere,
     a_binding_grants_in_its_namespace,
     a_cluster_role_can_be_bound_in_one_namespace,
-    a_group_passes_its_rights_on,
+    a_group_passes_its_permissions_on,
     a_name_limits_a_right,
     a_subresource_is_a_right_of_its_own,
     a_subresource_of_everything_can_be_granted,
@@ -66,7 +66,7 @@ pub(crate) async fn grant_everywhere(ground: &Ground, name: &str, rules: Value) 
     create(&ground.admin, CLUSTER_ROLE_BINDINGS, binding).await;
 }
 
-/// Asks until the answer has this code: rights take effect when the authorizer has seen them.
+/// Asks until the answer has this code: permissions take effect when the authorizer has seen them.
 async fn becomes(client: &Client, uri: &str, code: u16) -> Answer {
     for _ in 0..500 {
         let answer = get(client, uri).await;
@@ -90,9 +90,9 @@ async fn ask(client: &Client, method: Method, uri: &str) -> Answer {
     send(client, request, b"{}".to_vec()).await
 }
 
-async fn a_user_without_rights_is_refused_in_the_servers_words(ground: Ground) {
+async fn a_user_without_permissions_is_refused_in_the_servers_words(ground: Ground) {
     let deployments = "/apis/apps/v1/namespaces/default/deployments";
-    for (method, uri, subject, deed, details) in [
+    for (method, uri, subject, action, details) in [
         (
             Method::GET,
             NODES.to_owned(),
@@ -158,7 +158,7 @@ async fn a_user_without_rights_is_refused_in_the_servers_words(ground: Ground) {
         ),
     ] {
         let answer = ask(&ground.alice, method, &uri).await;
-        let message = format!("{subject} is forbidden: User \"alice\" cannot {deed}");
+        let message = format!("{subject} is forbidden: User \"alice\" cannot {action}");
         assert_eq!(
             answer.body,
             json!({
@@ -169,7 +169,7 @@ async fn a_user_without_rights_is_refused_in_the_servers_words(ground: Ground) {
     }
 }
 
-async fn a_request_without_rights_is_refused_before_anything_else(ground: Ground) {
+async fn a_request_without_permissions_is_refused_before_anything_else(ground: Ground) {
     for (method, uri) in [
         (Method::GET, "/apis/nope/v1/foos"),
         (Method::GET, "/api/v1/foos"),
@@ -233,7 +233,7 @@ async fn everybody_who_is_known_may_look_around(ground: Ground) {
 }
 
 async fn a_path_that_is_no_resource_is_refused_by_its_method(ground: Ground) {
-    for (method, deed) in [
+    for (method, action) in [
         (Method::GET, "get"),
         (Method::POST, "post"),
         (Method::DELETE, "delete"),
@@ -244,7 +244,7 @@ async fn a_path_that_is_no_resource_is_refused_by_its_method(ground: Ground) {
             json!({
                 "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": 403,
                 "reason": "Forbidden", "details": {},
-                "message": format!("forbidden: User \"alice\" cannot {deed} path \"/nope/a&amp;b\""),
+                "message": format!("forbidden: User \"alice\" cannot {action} path \"/nope/a&amp;b\""),
             })
         );
     }
@@ -301,7 +301,7 @@ async fn a_cluster_role_can_be_bound_in_one_namespace(ground: Ground) {
     assert_eq!(code(&ground.alice, "/api/v1/pods").await, 403);
 }
 
-async fn a_group_passes_its_rights_on(ground: Ground) {
+async fn a_group_passes_its_permissions_on(ground: Ground) {
     let role = json!({ "metadata": labelled("devs"), "rules": [resources("", &["nodes"], &["list"])] });
     create(&ground.admin, CLUSTER_ROLES, role).await;
     let devs = json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "dev" });
@@ -404,7 +404,7 @@ async fn a_right_ends_with_its_binding(ground: Ground) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rights_are_not_looked_at_until_a_test_asks_for_it() {
+async fn permissions_are_not_looked_at_until_a_test_asks_for_it() {
     let server = server();
     let alice = server.add_user("alice", &[], "token");
     let client = server.client_for(&alice);
@@ -415,7 +415,7 @@ async fn rights_are_not_looked_at_until_a_test_asks_for_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rights_that_no_request_needed_are_listed() {
+async fn permissions_that_no_request_needed_are_listed() {
     let server = server();
     server.enforce_rbac();
     let robot = User::service_account("kube-system", "robot", "1");
@@ -446,7 +446,7 @@ async fn rights_that_no_request_needed_are_listed() {
     assert_eq!(code(&client, &format!("{leases}/robot")).await, 404);
     assert_eq!(code(&client, &format!("{leases}/other")).await, 403);
     assert_eq!(
-        server.unused_rights(&robot),
+        server.unused_permissions(&robot),
         [
             "get *.apps/scale in default",
             "get /metrics",

@@ -727,7 +727,7 @@ async fn the_right_to_bind_claims_is_used_by_who_binds_them() {
     allocated(&ground.admin, "bound", &[]).await;
     let (parts, verbs) = (["resourceclaims/status", "resourceclaims/binding"], ["patch"]);
     grant_everywhere(&ground, "claims", json!([resources(GROUP, &parts, &verbs)])).await;
-    let unused = || server.unused_rights(&User::new("alice", &["dev"]));
+    let unused = || server.unused_permissions(&User::new("alice", &["dev"]));
     assert_eq!(
         unused(),
         [

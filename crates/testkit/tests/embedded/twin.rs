@@ -50,7 +50,7 @@ impl Setting {
 pub(crate) struct Ground {
     /// May do everything.
     pub(crate) admin: Client,
-    /// The user `alice` of the group `dev`, without rights.
+    /// The user `alice` of the group `dev`, without permissions.
     pub(crate) alice: Client,
     /// Does not say who they are.
     pub(crate) anonymous: Client,

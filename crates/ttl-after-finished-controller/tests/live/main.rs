@@ -1,4 +1,4 @@
-//! The binary on a real kube-apiserver and etcd, with the rights of a service account.
+//! The binary on a real kube-apiserver and etcd, with the permissions of a service account.
 //!
 //! | file | shows |
 //! |---|---|
@@ -7,7 +7,7 @@
 //! | `leaders` | a restart and a hand-over keep the time |
 //! | `readout` | `explain` of each state, and a dry run |
 //! | `refused` | deletes that a right or admission refuses for a minute |
-//! | `rights` | the rights are enough and none is unused |
+//! | `permissions` | the permissions are enough and none is unused |
 #![allow(
     missing_docs,
     clippy::unwrap_used,
@@ -19,7 +19,7 @@
 mod clocks;
 mod expiry;
 mod leaders;
+mod permissions;
 mod readout;
 mod refused;
-mod rights;
 mod support;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use controller_core::clock::Clock;
-use harness::rights::grant;
+use harness::permissions::grant;
 use serde_json::json;
 use testkit::real::eventually;
 

@@ -6,7 +6,7 @@
 //! | `leaders` | hand-over after SIGTERM and SIGKILL, a Lease shared with client-go, fifty kills |
 //! | `outage` | the API server away for a minute, throttling |
 //! | `rival` | the built-in loop running beside ours |
-//! | `refusals` | wrong flags, files and rights |
+//! | `refusals` | wrong flags, files and permissions |
 #![allow(
     missing_docs,
     clippy::unwrap_used,

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use harness::rights::{beyond, grant, refused, until_all_used};
+use harness::permissions::{beyond, grant, refused, until_all_used};
 use rstest::rstest;
 use serde_json::json;
 use testkit::real::{ControlPlane, Options, Process, eventually};
@@ -88,7 +88,7 @@ async fn an_unreachable_api_server_is_waited_for() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
-async fn live_the_rights_of_the_chart_are_enough_and_none_is_unused() {
+async fn live_the_permissions_of_the_chart_are_enough_and_none_is_unused() {
     let cluster = Cluster::new().await;
     cluster.add(0..120, None).await;
     let replica = cluster.start(&[]);

@@ -20,7 +20,7 @@ pub(crate) fn binary() -> PathBuf {
     cluster::binary(BUILT)
 }
 
-/// Our binary, running on the rights of `kubeconfig`.
+/// Our binary, running on the permissions of `kubeconfig`.
 pub(crate) fn start(kubeconfig: &Path, args: &[&str]) -> Replica {
     Replica::start(&binary(), kubeconfig, args)
 }

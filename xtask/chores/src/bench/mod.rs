@@ -56,7 +56,7 @@ enum Rows {
     ResourceclaimFinish,
     /// Both rows of taint-eviction
     TaintEviction,
-    /// 2,000 of 20,000 pods condemned at once
+    /// 2,000 of 20,000 pods to be evicted at once
     TaintEvictionBurst,
     /// 50,000 pods and 5,000 nodes, at rest
     TaintEvictionAtRest,

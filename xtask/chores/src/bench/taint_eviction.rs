@@ -1,4 +1,4 @@
-//! taint-eviction: 2,000 of 20,000 pods condemned at once, from the first taint until each is deleted; and
+//! taint-eviction: 2,000 of 20,000 pods to be evicted at once, from the first taint until each is deleted; and
 //! 50,000 pods of which nothing is to be done.
 
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ const NODES: usize = 1_000;
 const PODS: usize = 20_000;
 /// Twenty pods on each.
 const TAINTED: usize = 100;
-const CONDEMNED: usize = 2_000;
+const TO_BE_EVICTED: usize = 2_000;
 
 const NODES_AT_REST: usize = 5_000;
 const PODS_AT_REST: usize = 50_000;
@@ -38,34 +38,36 @@ struct Burst {
     nodes: Api<Node>,
     pods: Api<Pod>,
     /// The pods of the nodes that will be tainted, as they are written into etcd before each run.
-    condemned: Vec<Value>,
+    pending: Vec<Value>,
 }
 
 pub(super) async fn burst(runs: usize) -> anyhow::Result<()> {
     let binary = xtask::command::release_binary(Burst::CONTROLLER)?;
     let control_plane = ControlPlane::start(Options::default()).await?;
     let tainted: Vec<String> = tainted().collect();
-    let condemned = seed::cluster(&control_plane, NODES, PODS, |pod| {
+    let pending = seed::cluster(&control_plane, NODES, PODS, |pod| {
         pod["spec"]["nodeName"]
             .as_str()
             .is_some_and(|node| tainted.iter().any(|tainted| tainted == node))
     })
     .await?;
     anyhow::ensure!(
-        condemned.len() == CONDEMNED,
-        "{} pods are condemned",
-        condemned.len()
+        pending.len() == TO_BE_EVICTED,
+        "{} pods are to be evicted",
+        pending.len()
     );
     let row = Burst {
         nodes: Api::all(control_plane.client()),
         pods: Api::all(control_plane.client()),
         control_plane,
         binary,
-        condemned,
+        pending,
     };
     let results = alternate(&row, runs).await?;
     results.print(
-        &format!("taint-eviction: {CONDEMNED} of {PODS} pods on {TAINTED} of {NODES} nodes tainted at once"),
+        &format!(
+            "taint-eviction: {TO_BE_EVICTED} of {PODS} pods on {TAINTED} of {NODES} nodes tainted at once"
+        ),
         Burst::CONTROLLER,
     );
     let mut bars = Bars::default();
@@ -95,11 +97,11 @@ impl Row for Burst {
 
     async fn reset(&self) -> anyhow::Result<()> {
         self.set_taints(&Value::Null).await?;
-        Ok(self.control_plane.store("pods", &self.condemned).await?)
+        Ok(self.control_plane.store("pods", &self.pending).await?)
     }
 
     async fn floor(&self) -> anyhow::Result<()> {
-        send(&self.condemned, async |pod| {
+        send(&self.pending, async |pod| {
             let metadata = &pod["metadata"];
             let text = |field: &str| metadata[field].as_str().context("a pod has no identity");
             let (namespace, name, uid) = (text("namespace")?, text("name")?, text("uid")?);
@@ -140,7 +142,7 @@ impl Row for Burst {
         contest::until_quiet(&process).await?;
         let taints = json!([{"key": "bench.example/leave", "effect": "NoExecute"}]);
         let taint = async || self.set_taints(&taints).await;
-        let ((), took, half) = watched(&self.pods, CONDEMNED, deletes, taint).await?;
+        let ((), took, half) = watched(&self.pods, TO_BE_EVICTED, deletes, taint).await?;
         contest::finish(process, took, half).await
     }
 }

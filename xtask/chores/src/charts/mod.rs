@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `templates/` | `xtask/charts/templates/`, the same in every chart |
 //! | `values.yaml`, `values.schema.json`, `README.md` | `xtask/charts/values.yaml` and the config type of the controller |
-//! | `files/rules.yaml` | `xtask/charts/<controller>/rules.yaml`: its rights in the whole cluster |
+//! | `files/rules.yaml` | `xtask/charts/<controller>/rules.yaml`: its permissions in the whole cluster |
 //! | `files/rules-of-gates.yaml` | the file of that name beside it, if there is one: what a feature gate needs beside them |
 //! | `files/alerts.yaml`, `files/dashboard.json` | `xtask/charts/` and `xtask/charts/<controller>/`, what all have and its own |
 //! | `Chart.yaml` | name, description and version of the crate |

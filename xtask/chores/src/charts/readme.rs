@@ -1,4 +1,4 @@
-//! A chart's README: how to install it, every value, its rights, its alerts.
+//! A chart's README: how to install it, every value, its permissions, its alerts.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -83,7 +83,7 @@ pub(super) fn text(
             type_name(schema)
         )?;
     }
-    text += "\n## Rights\n\nIn the whole cluster:\n\n| API group | resources | verbs |\n|---|---|---|\n";
+    text += "\n## Permissions\n\nIn the whole cluster:\n\n| API group | resources | verbs |\n|---|---|---|\n";
     let rules: Vec<Rule> = yaml(rules).with_context(|| format!("rules.yaml of {name}"))?;
     for rule in rules {
         writeln!(text, "{}", rule.row())?;

@@ -359,7 +359,7 @@ impl Root {
         bindings
             .create(&PostParams::default(), &serde_json::from_value(binding)?)
             .await
-            .context("give the service account rights")?;
+            .context("give the service account permissions")?;
 
         let kubeconfig: Value =
             serde_json::from_slice(&fs::read(kubeconfig)?).context("read the kubeconfig")?;

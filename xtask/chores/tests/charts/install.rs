@@ -188,7 +188,7 @@ async fn the_service_accounts_of_the_built_in_loops_are_in_nobody_s_way() {
                 .filter(|line| !line.contains("selfsubject") && !line.trim_start().starts_with('['));
             (own.count() == wanted).then_some(())
         };
-        let what = format!("{account} has {wanted} rights in the namespace");
+        let what = format!("{account} has {wanted} permissions in the namespace");
         eventually(SOON, &what, theirs).await.unwrap();
     }
 }

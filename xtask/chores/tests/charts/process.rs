@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use harness::Replica;
 use harness::chart::{Chart, NAMESPACE};
-use harness::rights::refused;
+use harness::permissions::refused;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Container};
@@ -22,7 +22,7 @@ pub(crate) const UID: &str = "the-uid-of-the-pod";
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
-async fn a_pod_of_each_chart_would_lead_and_be_ready_with_the_rights_that_it_has() {
+async fn a_pod_of_each_chart_would_lead_and_be_ready_with_the_permissions_that_it_has() {
     let options = Options {
         audit: Some(AuditLevel::Metadata),
         ..Options::default()

@@ -25,7 +25,7 @@ fn the_charts_render_as_the_goldens_have_it() {
     for name in CHARTS {
         golden(name, &format!("{name}/golden.yaml"), &[]);
     }
-    // The rights that a feature gate needs.
+    // The permissions that a feature gate needs.
     golden(
         "resourceclaim-controller",
         "resourceclaim-controller/groups.golden.yaml",

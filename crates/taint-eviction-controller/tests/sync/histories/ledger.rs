@@ -215,9 +215,15 @@ impl Ledger {
         Some(if eyes.lags { due } else { due.max(told.from) })
     }
 
-    /// Whether something condemns the pod at `now`, by what was true at some moment from `window` on; an error
+    /// Whether something calls for the eviction of the pod at `now`, by what was true at some moment from `window` on; an error
     /// says why not.
-    pub(super) fn condemns(&self, life: &Life, window: i64, now: i64, eyes: Eyes) -> Result<(), String> {
+    pub(super) fn pending_eviction(
+        &self,
+        life: &Life,
+        window: i64,
+        now: i64,
+        eyes: Eyes,
+    ) -> Result<(), String> {
         let window = window.max(life.from);
         let seen = self
             .stays
@@ -226,7 +232,7 @@ impl Ledger {
         let due = seen
             .flat_map(|stay| (0..life.told.len()).filter_map(move |place| self.due(life, place, stay, eyes)));
         match due.min() {
-            None => Err("no taint condemns it".to_owned()),
+            None => Err("no taint calls for its eviction".to_owned()),
             Some(due) if due > now => Err(format!("it is not due for {} ms", due - now)),
             Some(_) => Ok(()),
         }

@@ -117,8 +117,8 @@ impl Suite for Pods {
             return no("it is deleted without its condition");
         };
         let window = knows(&asked, &life.node, marked);
-        let condemned = ledger.condemns(life, window, millis(server.elapsed()), eyes(&asked));
-        condemned.or_else(|why| no(&why))
+        let pending = ledger.pending_eviction(life, window, millis(server.elapsed()), eyes(&asked));
+        pending.or_else(|why| no(&why))
     }
 
     /// Without faults a pod that is due goes before anybody can save it, and no other one does.

@@ -1,7 +1,7 @@
 //! Who sends a request, and whether they may.
 //!
 //! Users are known by bearer tokens; a request without one is anonymous at the door for other processes and
-//! an administrator's at the door for tests. Rights are looked at once a test asks for it.
+//! an administrator's at the door for tests. Permissions are looked at once a test asks for it.
 
 mod attributes;
 mod rbac;
@@ -23,18 +23,18 @@ pub use user::User;
 pub(super) struct Access {
     users: BTreeMap<String, User>,
     is_enforced: bool,
-    /// Whether a right to write the status of a claim is one to allocate and reserve it, too.
+    /// Whether a permission to write the status of a claim is one to allocate and reserve it, too.
     has_coarse_claim_status: bool,
-    /// Rights that led to an allowed request, by user name.
+    /// Permissions that led to an allowed request, by user name.
     exercised: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// Who sends a request that needs further rights for some of what it changes.
+/// Who sends a request that needs further permissions for some of what it changes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Requester<'a> {
     access: &'a Mutex<Access>,
     user: &'a User,
-    /// What it does with the object, which the further right is for, too.
+    /// What it does with the object, which the further permission is for, too.
     pub(super) verb: Verb,
 }
 
@@ -44,12 +44,12 @@ impl Access {
         self.users.insert(token.to_owned(), user);
     }
 
-    /// From now on rights are looked at.
+    /// From now on permissions are looked at.
     pub(super) fn enforce(&mut self) {
         self.is_enforced = true;
     }
 
-    /// Takes a right to write the status of a claim for one to allocate and reserve it, too.
+    /// Takes a permission to write the status of a claim for one to allocate and reserve it, too.
     pub(super) fn make_claim_status_coarse(&mut self) {
         self.has_coarse_claim_status = true;
     }
@@ -57,9 +57,9 @@ impl Access {
     /// What was granted to `user` and not used.
     pub(super) fn unused(&self, store: &Store, user: &User) -> Vec<String> {
         let exercised = self.exercised.get(&user.name);
-        rbac::all_rights(store, user)
+        rbac::all_permissions(store, user)
             .into_iter()
-            .filter(|right| exercised.is_none_or(|rights| !rights.contains(right)))
+            .filter(|permission| exercised.is_none_or(|permissions| !permissions.contains(permission)))
             .collect()
     }
 
@@ -74,7 +74,7 @@ impl<'a> Requester<'a> {
         Self { access, user, verb }
     }
 
-    /// Refuses a write of what a claim is allocated and reserved for to those who have no right to
+    /// Refuses a write of what a claim is allocated and reserved for to those who have no permission to
     /// `resourceclaims/binding`, in the whole cluster.
     pub(super) fn may_bind_claims(&self, store: &Store) -> Result<(), Failure> {
         if self.access.lock().has_coarse_claim_status {
@@ -91,7 +91,7 @@ impl<'a> Requester<'a> {
     }
 }
 
-/// Refuses what `user` has no right to.
+/// Refuses what `user` has no permission to.
 pub(super) fn authorize(
     access: &Mutex<Access>,
     store: &Store,
@@ -102,9 +102,9 @@ pub(super) fn authorize(
         return Ok(());
     }
     rbac::judge(store, user, asked).map_err(|reason| asked.denied_to(user, &reason))?;
-    let rights = rbac::rights_to(store, user, asked);
+    let permissions = rbac::permissions_to(store, user, asked);
     let mut access = access.lock();
     let exercised = access.exercised.entry(user.name.clone()).or_default();
-    exercised.extend(rights);
+    exercised.extend(permissions);
     Ok(())
 }

@@ -56,31 +56,31 @@ pub(super) fn judge(store: &Store, user: &User, asked: &Attributes) -> Result<()
     })
 }
 
-/// Everything that the store grants to `user`, one line a right.
-pub(super) fn all_rights(store: &Store, user: &User) -> BTreeSet<String> {
-    rights_that(grants(store, user, None), |_| true)
+/// Everything that the store grants to `user`, one line a permission.
+pub(super) fn all_permissions(store: &Store, user: &User) -> BTreeSet<String> {
+    permissions_that(grants(store, user, None), |_| true)
 }
 
-/// The rights among them that allow what is asked for.
-pub(super) fn rights_to(store: &Store, user: &User, asked: &Attributes) -> BTreeSet<String> {
-    rights_that(grants(store, user, Some(asked.namespace())), |rule| {
+/// The permissions among them that allow what is asked for.
+pub(super) fn permissions_to(store: &Store, user: &User, asked: &Attributes) -> BTreeSet<String> {
+    permissions_that(grants(store, user, Some(asked.namespace())), |rule| {
         allows(rule, asked)
     })
 }
 
-fn rights_that(
+fn permissions_that(
     grants: impl Iterator<Item = Grant>,
     wanted: impl Fn(&PolicyRule) -> bool,
 ) -> BTreeSet<String> {
-    let mut rights = BTreeSet::new();
+    let mut permissions = BTreeSet::new();
     for grant in grants {
-        for rule in grant.rules.iter().flatten().flat_map(single_rights) {
+        for rule in grant.rules.iter().flatten().flat_map(single_permissions) {
             if wanted(&rule) {
-                rights.insert(describe(&rule, &grant.namespace));
+                permissions.insert(describe(&rule, &grant.namespace));
             }
         }
     }
-    rights
+    permissions
 }
 
 fn bootstrap(user: &User) -> impl Iterator<Item = Grant> {
@@ -206,7 +206,7 @@ fn allows(rule: &PolicyRule, asked: &Attributes) -> bool {
 }
 
 /// A rule taken apart into rules of one verb and one thing each.
-fn single_rights(rule: &PolicyRule) -> Vec<PolicyRule> {
+fn single_permissions(rule: &PolicyRule) -> Vec<PolicyRule> {
     let none = vec![None];
     let each = |list: &Option<Vec<String>>| -> Vec<Option<Vec<String>>> {
         match list.as_deref() {
@@ -214,11 +214,11 @@ fn single_rights(rule: &PolicyRule) -> Vec<PolicyRule> {
             Some(entries) => entries.iter().map(|entry| Some(vec![entry.clone()])).collect(),
         }
     };
-    let mut rights = Vec::new();
+    let mut permissions = Vec::new();
     for verb in &rule.verbs {
         let verbs = vec![verb.clone()];
         for url in rule.non_resource_urls.iter().flatten() {
-            rights.push(PolicyRule {
+            permissions.push(PolicyRule {
                 verbs: verbs.clone(),
                 non_resource_urls: Some(vec![url.clone()]),
                 ..PolicyRule::default()
@@ -227,7 +227,7 @@ fn single_rights(rule: &PolicyRule) -> Vec<PolicyRule> {
         for group in rule.api_groups.iter().flatten() {
             for resource in rule.resources.iter().flatten() {
                 for name in each(&rule.resource_names) {
-                    rights.push(PolicyRule {
+                    permissions.push(PolicyRule {
                         verbs: verbs.clone(),
                         api_groups: Some(vec![group.clone()]),
                         resources: Some(vec![resource.clone()]),
@@ -238,24 +238,24 @@ fn single_rights(rule: &PolicyRule) -> Vec<PolicyRule> {
             }
         }
     }
-    rights
+    permissions
 }
 
-/// A single right as a line, e.g. `patch nodes/status`.
-fn describe(right: &PolicyRule, namespace: &str) -> String {
+/// A single permission as a line, e.g. `patch nodes/status`.
+fn describe(permission: &PolicyRule, namespace: &str) -> String {
     let first = |list: &Option<Vec<String>>| list.iter().flatten().next().cloned().unwrap_or_default();
-    let verb = right.verbs.first().map_or("", String::as_str);
-    if right.non_resource_urls.is_some() {
-        return format!("{verb} {}", first(&right.non_resource_urls));
+    let verb = permission.verbs.first().map_or("", String::as_str);
+    if permission.non_resource_urls.is_some() {
+        return format!("{verb} {}", first(&permission.non_resource_urls));
     }
-    let (resource, group) = (first(&right.resources), first(&right.api_groups));
+    let (resource, group) = (first(&permission.resources), first(&permission.api_groups));
     let mut line = match (group.as_str(), resource.split_once('/')) {
         ("", _) => format!("{verb} {resource}"),
         (group, None) => format!("{verb} {resource}.{group}"),
         (group, Some((plural, part))) => format!("{verb} {plural}.{group}/{part}"),
     };
-    if right.resource_names.is_some() {
-        line = format!("{line} \"{}\"", first(&right.resource_names));
+    if permission.resource_names.is_some() {
+        line = format!("{line} \"{}\"", first(&permission.resource_names));
     }
     if namespace.is_empty() {
         line

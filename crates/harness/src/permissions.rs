@@ -1,4 +1,4 @@
-//! The rights that a controller's chart gives, and which of them it uses.
+//! The permissions that a controller's chart gives, and which of them it uses.
 
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use k8s_openapi::api::rbac::v1::ClusterRole;
@@ -20,7 +20,7 @@ const DISCOVERY: (&str, &str) = ("get", "");
 
 /// That a verb on a resource is allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Right {
+pub struct Permission {
     /// Such as `patch`.
     pub verb: String,
     /// `*` for all.
@@ -33,17 +33,17 @@ pub struct Right {
     namespace: Option<String>,
 }
 
-impl Right {
+impl Permission {
     /// Those that the rules of a role give, in `namespace` if it is not the whole cluster.
     pub(crate) fn of_rules(rules: &Value, namespace: Option<&str>) -> Vec<Self> {
         let words = |list: &Value| -> Vec<String> { serde_json::from_value(list.clone()).unwrap() };
-        let mut rights = Vec::new();
+        let mut permissions = Vec::new();
         for rule in rules.as_array().unwrap() {
             let name = rule["resourceNames"][0].as_str();
             for group in words(&rule["apiGroups"]) {
                 for resource in words(&rule["resources"]) {
                     for verb in words(&rule["verbs"]) {
-                        rights.push(Self {
+                        permissions.push(Self {
                             verb,
                             group: group.clone(),
                             resource: resource.clone(),
@@ -54,7 +54,7 @@ impl Right {
                 }
             }
         }
-        rights
+        permissions
     }
 
     /// Whether a request needs it.
@@ -79,68 +79,71 @@ impl Right {
     }
 }
 
-/// Replaces the rights in the whole cluster that the chart gave, and waits until that counts.
+/// Replaces the permissions in the whole cluster that the chart gave, and waits until that counts.
 pub async fn grant(control_plane: &ControlPlane, controller: &str, rules: Value) {
     let cluster_roles: Api<ClusterRole> = Api::all(control_plane.client());
     let mut role = cluster_roles.get(controller).await.unwrap();
-    let before = Right::of_rules(&json!(role.rules.unwrap_or_default()), None);
-    let mut after = Right::of_rules(&rules, None);
+    let before = Permission::of_rules(&json!(role.rules.unwrap_or_default()), None);
+    let mut after = Permission::of_rules(&rules, None);
     role.rules = serde_json::from_value(rules).unwrap();
     cluster_roles
         .replace(controller, &PostParams::default(), &role)
         .await
         .unwrap();
-    let taken: Vec<Right> = before
+    let taken: Vec<Permission> = before
         .iter()
-        .filter(|right| !after.contains(right))
+        .filter(|permission| !after.contains(permission))
         .cloned()
         .collect();
-    after.retain(|right| !before.contains(right));
+    after.retain(|permission| !before.contains(permission));
     until_in_force(control_plane, controller, &taken, false).await;
     until_in_force(control_plane, controller, &after, true).await;
 }
 
-/// Waits until the API server's authorizer, which sees roles and bindings by watches, gives or refuses each of `rights`.
+/// Waits until the API server's authorizer, which sees roles and bindings by watches, gives or refuses each of `permissions`.
 pub(crate) async fn until_in_force(
     control_plane: &ControlPlane,
     controller: &str,
-    rights: &[Right],
+    permissions: &[Permission],
     given: bool,
 ) {
-    for right in rights {
-        let what = format!("the right {right:?} is {}", if given { "given" } else { "taken" });
-        let counts = async || (allowed(control_plane, controller, right).await == given).then_some(());
+    for permission in permissions {
+        let what = format!(
+            "the permission {permission:?} is {}",
+            if given { "given" } else { "taken" }
+        );
+        let counts = async || (allowed(control_plane, controller, permission).await == given).then_some(());
         eventually(SOON, &what, counts).await.unwrap();
     }
 }
 
-async fn allowed(control_plane: &ControlPlane, controller: &str, right: &Right) -> bool {
+async fn allowed(control_plane: &ControlPlane, controller: &str, permission: &Permission) -> bool {
     let reviews: Api<SubjectAccessReview> = Api::all(control_plane.client());
-    let review = json!({"spec": {"user": user(controller), "resourceAttributes": right.attributes()}});
+    let review = json!({"spec": {"user": user(controller), "resourceAttributes": permission.attributes()}});
     let review = serde_json::from_value(review).unwrap();
     let reviewed = reviews.create(&PostParams::default(), &review).await.unwrap();
     reviewed.status.is_some_and(|status| status.allowed)
 }
 
-/// Waits until the controller has used each of the chart's rights, by the audit log.
+/// Waits until the controller has used each of the chart's permissions, by the audit log.
 pub async fn until_all_used(control_plane: &ControlPlane, chart: Chart) {
     let unused = || {
         let requests = requests_of(control_plane, chart.controller());
-        let mut rights = chart.rights();
-        rights.retain(|right| !INSIDE.contains(&&*right.resource));
-        rights.retain(|right| !requests.iter().any(|asked| right.is_used_by(asked)));
-        rights
+        let mut permissions = chart.permissions();
+        permissions.retain(|permission| !INSIDE.contains(&&*permission.resource));
+        permissions.retain(|permission| !requests.iter().any(|asked| permission.is_used_by(asked)));
+        permissions
     };
     let all_used = async || unused().is_empty().then_some(());
-    let in_time = eventually(SOON, "every right is used", all_used).await;
+    let in_time = eventually(SOON, "every permission is used", all_used).await;
     assert!(in_time.is_ok(), "not used: {:#?}", unused());
 }
 
-/// Fails if the embedded server has refused a request for want of a right, or if `user` has not used one.
+/// Fails if the embedded server has refused a request for want of a permission, or if `user` has not used one.
 pub fn assert_sufficient_and_used(server: &Server, user: &User) {
     let refused = server.requests().only(|request| request.code == Some(403));
     assert_eq!(refused.lines(), Vec::<String>::new());
-    assert_eq!(server.unused_rights(user), Vec::<String>::new());
+    assert_eq!(server.unused_permissions(user), Vec::<String>::new());
 }
 
 /// The requests of the controller that were answered with 403 so far, by the audit log.
@@ -150,11 +153,11 @@ pub fn refused(control_plane: &ControlPlane, controller: &str) -> Vec<Asked> {
     refused
 }
 
-/// The requests of the controller so far that the chart gives no right to, discovery aside: another role does.
+/// The requests of the controller so far that the chart gives no permission to, discovery aside: another role does.
 pub fn beyond(control_plane: &ControlPlane, chart: Chart) -> Vec<Asked> {
-    let rights = chart.rights();
+    let permissions = chart.permissions();
     let mut requests = requests_of(control_plane, chart.controller());
     requests.retain(|asked| !asked.is(DISCOVERY.0, DISCOVERY.1));
-    requests.retain(|asked| !rights.iter().any(|right| right.is_used_by(asked)));
+    requests.retain(|asked| !permissions.iter().any(|permission| permission.is_used_by(asked)));
     requests
 }

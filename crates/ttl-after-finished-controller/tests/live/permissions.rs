@@ -1,12 +1,12 @@
-//! The rights that the chart gives.
+//! The permissions that the chart gives.
 
-use harness::rights::{beyond, refused, until_all_used};
+use harness::permissions::{beyond, refused, until_all_used};
 
 use crate::support::{CHART, Cluster, NAME};
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
-async fn live_the_rights_of_the_chart_are_enough_and_none_is_unused() {
+async fn live_the_permissions_of_the_chart_are_enough_and_none_is_unused() {
     let cluster = Cluster::new().await;
     let replica = cluster.start_leading(&[]).await;
     // A standby watches the lease.

@@ -1,13 +1,13 @@
-//! The rights that the chart gives: they suffice, and each is used.
+//! The permissions that the chart gives: they suffice, and each is used.
 
 use harness::chart::Chart;
-use harness::rights;
+use harness::permissions;
 use serde_json::json;
 
 use crate::world::{World, made, own, process};
 
 #[tokio::test(start_paused = true)]
-async fn the_rights_of_the_chart_suffice_and_are_used() {
+async fn the_permissions_of_the_chart_suffice_and_are_used() {
     let world = World::new();
     let user = Chart::of("resourceclaim-controller").install_on(&world.server);
     world.template("t");
@@ -44,5 +44,5 @@ async fn the_rights_of_the_chart_suffice_and_are_used() {
     }
     world.pass(400).await;
     assert_eq!(world.claims(), ["shared"]);
-    rights::assert_sufficient_and_used(&world.server, &user);
+    permissions::assert_sufficient_and_used(&world.server, &user);
 }

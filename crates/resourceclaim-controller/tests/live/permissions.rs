@@ -1,10 +1,10 @@
-//! The rights that the chart gives.
+//! The permissions that the chart gives.
 //!
 //! `resourceclaims/binding` is unlike the others: the API server asks for it at the cluster's scope within a write of the
 //! status, so only a `ClusterRoleBinding` grants it, and who lacks it gets no 403 but a 422 with a cause on
 //! `status.allocation`.
 
-use harness::rights::{beyond, grant, refused, until_all_used};
+use harness::permissions::{beyond, grant, refused, until_all_used};
 use serde_json::{Value, json};
 use testkit::real::eventually;
 
@@ -15,14 +15,14 @@ use crate::support::{
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
-async fn live_the_rights_of_the_chart_are_enough_and_none_is_unused() {
-    use_all_rights(Setup::default()).await;
+async fn live_the_permissions_of_the_chart_are_enough_and_none_is_unused() {
+    use_all_permissions(Setup::default()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_without_granular_authorization_nobody_asks_for_the_right_to_bind() {
-    use_all_rights(Setup {
+    use_all_permissions(Setup {
         granular: false,
         ..Setup::default()
     })
@@ -31,15 +31,15 @@ async fn live_without_granular_authorization_nobody_asks_for_the_right_to_bind()
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
-async fn live_the_rights_to_groups_are_enough_and_none_is_unused() {
-    use_all_rights(Setup {
+async fn live_the_permissions_to_groups_are_enough_and_none_is_unused() {
+    use_all_permissions(Setup {
         groups: true,
         ..Setup::default()
     })
     .await;
 }
 
-async fn use_all_rights(setup: Setup) {
+async fn use_all_permissions(setup: Setup) {
     let cluster = Cluster::with(setup).await;
     cluster.template().await;
     cluster.claim("shared").await;

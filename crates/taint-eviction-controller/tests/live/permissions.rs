@@ -1,12 +1,12 @@
-//! The rights that the chart gives.
+//! The permissions that the chart gives.
 
-use harness::rights::{beyond, refused, until_all_used};
+use harness::permissions::{beyond, refused, until_all_used};
 
 use crate::support::{CHART, Cluster, For, NAME, SOON, now, until_knowing, until_pending, whole};
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
-async fn live_the_rights_of_the_chart_are_enough_and_none_is_unused() {
+async fn live_the_permissions_of_the_chart_are_enough_and_none_is_unused() {
     let cluster = Cluster::with_nodes(["n"]).await;
     cluster.pods(1, "goes", "n", For::No).await;
     cluster.pods(1, "stays", "n", For::Seconds(300)).await;
@@ -15,7 +15,7 @@ async fn live_the_rights_of_the_chart_are_enough_and_none_is_unused() {
     let standby = cluster.start(&[]);
     until_knowing(&standby, 2).await;
 
-    // Spared twice for the same reason: one event, and a patch of it.
+    // Kept twice for the same reason: one event, and a patch of it.
     let tainted = whole(now());
     for _ in 0..2 {
         cluster.taint_added("n", tainted).await;

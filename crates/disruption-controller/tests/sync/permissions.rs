@@ -1,14 +1,14 @@
-//! The rights that the chart gives: they suffice, and each is used.
+//! The permissions that the chart gives: they suffice, and each is used.
 
 use harness::chart::Chart;
-use harness::rights;
+use harness::permissions;
 use serde_json::json;
 
 use crate::budget::numbers;
 use crate::world::{World, process};
 
 #[tokio::test(start_paused = true)]
-async fn the_rights_of_the_chart_suffice_and_are_used() {
+async fn the_permissions_of_the_chart_suffice_and_are_used() {
     let world = World::new();
     let user = Chart::of("disruption-controller").install_on(&world.server);
     world.define_widgets(true);
@@ -32,5 +32,5 @@ async fn the_rights_of_the_chart_suffice_and_are_used() {
     }
     assert_eq!(world.count_events("UnmanagedPods"), 2);
     world.pass(400).await;
-    rights::assert_sufficient_and_used(&world.server, &user);
+    permissions::assert_sufficient_and_used(&world.server, &user);
 }

@@ -1,6 +1,6 @@
-//! The rights that the chart gives.
+//! The permissions that the chart gives.
 
-use harness::rights::{beyond, refused, until_all_used};
+use harness::permissions::{beyond, refused, until_all_used};
 use serde_json::json;
 
 use crate::budget::numbers;
@@ -8,7 +8,7 @@ use crate::support::{CHART, Cluster, NAME};
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
-async fn live_the_rights_of_the_chart_are_enough_and_none_is_unused() {
+async fn live_the_permissions_of_the_chart_are_enough_and_none_is_unused() {
     let cluster = Cluster::new().await;
     cluster.define("Widget", true).await;
     let widget = cluster.custom("Widget", "web", 3).await;
