@@ -98,8 +98,9 @@ fn direct(name: &str) -> Value {
 async fn reserve_for_nobody(cluster: &Cluster, mut ghost: Value) {
     let name = format!("forgotten-by-{}", ghost["resource"].as_str().unwrap());
     cluster.claim(&name).await;
+    // Its own uid: of one that is known to be gone nobody asks again.
     for field in ["name", "uid"] {
-        ghost[field] = json!("ghost");
+        ghost[field] = json!(name);
     }
     let result = json!({"request": "r", "driver": "gpu.example.com", "pool": NODE, "device": "gpu-15"});
     let status = json!({"allocation": {"devices": {"results": [result]}}, "reservedFor": [ghost]});
