@@ -1,6 +1,7 @@
 //! The answer in words.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use controller_core::meta::Uid;
@@ -117,11 +118,23 @@ impl Pod<'_> {
             }
             Answer::Users(name) | Answer::Keep(name) | Answer::Ask(name) => name,
         };
-        let Some(claim) = found.claim(&beside(&pod.key, &name)) else {
+        self.write_claim(f, &claimant, entry, &name)
+    }
+
+    /// The claim of this name, and whether it is to be reserved.
+    fn write_claim(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        claimant: &Claimant<'_>,
+        entry: &Entry,
+        name: &Arc<str>,
+    ) -> fmt::Result {
+        let Self(found, pod) = self;
+        let Some(claim) = found.claim(&beside(&pod.key, name)) else {
             return writeln!(f, "  {name} is not there; its user has to make it");
         };
         writeln!(f, "  {name}: {}", State(&claim))?;
-        match reservation(&claimant, entry, &claim, found.gates) {
+        match reservation(claimant, entry, &claim, found.gates) {
             Reservation::Nothing => Ok(()),
             Reservation::Full => writeln!(
                 f,
