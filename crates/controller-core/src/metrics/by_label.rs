@@ -4,8 +4,10 @@ use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{IntGaugeVec, Opts, Registry};
 
-struct ByLabel<F> {
-    gauge: IntGaugeVec,
+struct ByLabel<const N: usize, F> {
+    gauge: Opts,
+    labels: [&'static str; N],
+    desc: IntGaugeVec,
     values: F,
 }
 
@@ -14,31 +16,39 @@ struct ByLabel<F> {
 pub fn by_label_at_scrape<const N: usize, V>(
     registry: &Registry,
     gauge: Opts,
-    labels: [&str; N],
+    labels: [&'static str; N],
     values: impl Fn() -> V + Send + Sync + 'static,
 ) -> prometheus::Result<()>
 where
     V: IntoIterator<Item = ([&'static str; N], i64)> + 'static,
 {
-    let gauge = IntGaugeVec::new(gauge, &labels)?;
+    let desc = IntGaugeVec::new(gauge.clone(), &labels)?;
     let values = move || values().into_iter().collect::<Vec<_>>();
-    registry.register(Box::new(ByLabel { gauge, values }))
+    registry.register(Box::new(ByLabel {
+        gauge,
+        labels,
+        desc,
+        values,
+    }))
 }
 
-impl<const N: usize, F> Collector for ByLabel<F>
+impl<const N: usize, F> Collector for ByLabel<N, F>
 where
     F: Fn() -> Vec<([&'static str; N], i64)> + Send + Sync,
 {
     fn desc(&self) -> Vec<&Desc> {
-        self.gauge.desc()
+        self.desc.desc()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        // What is named no more must not stand there with its last number.
-        self.gauge.reset();
+        // A new one: what is named no more must not stand there with its last number, and two scrapes at once must not
+        // see each other's half.
+        let Ok(gauge) = IntGaugeVec::new(self.gauge.clone(), &self.labels) else {
+            return Vec::new();
+        };
         for (labels, value) in (self.values)() {
-            self.gauge.with_label_values(&labels).set(value);
+            gauge.with_label_values(&labels).set(value);
         }
-        self.gauge.collect()
+        gauge.collect()
     }
 }
