@@ -26,7 +26,7 @@ use crate::decide::{self, Demand, Failure, Numbers, SCALE_REREAD, decide, demand
 use crate::events::{Event, Seen};
 use crate::learn;
 use crate::memory::{self, Basis, Budget, Memory};
-use crate::requests::{Answer, Question, Reset, SERVES_FOR, StatusWrite, Write};
+use crate::requests::{Answer, Question, Reset, StatusWrite, Write, serves_for};
 use crate::route::{self, COALESCE};
 use crate::scales::Sources;
 use crate::view::PodView;
@@ -211,7 +211,8 @@ fn answer<'a>(look: &'a Look<'_, DisruptionController>, question: &Question) -> 
     let own = look.pass.answer(question);
     // What failed is not asked again in the same pass.
     let own = own.filter(|reply| reply.value.is_err() || age(reply) < SCALE_REREAD);
-    let shared = look.shared(question).filter(|reply| age(reply) < SERVES_FOR);
+    let shared = look.shared(question);
+    let shared = shared.filter(|reply| age(reply) < serves_for(question, &reply.value));
     own.into_iter().chain(shared).min_by_key(|reply| age(reply))
 }
 

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::api::Verb;
+use controller_core::api::{CallFailed, Verb};
 use controller_core::controller::{self, Asking, Description, Object, Request, requests_to};
 use controller_core::informer::Page;
 use controller_core::meta::{ObjectKey, OwnerRef, Uid};
@@ -36,6 +36,8 @@ use crate::view::{
 
 /// How long an answer serves other keys, and how long what was not found is believed not to be there.
 pub const SERVES_FOR: Duration = Duration::from_secs(2);
+/// How long a group or version that is not served is believed to stay so.
+pub const UNKNOWN_FOR: Duration = Duration::from_secs(30);
 /// How long the API server has to answer: until then a status stays as it is, then it allows nothing.
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// So many reads of scales of one `apiVersion` are out at the same time: those that hang hold up no other.
@@ -223,6 +225,18 @@ impl controller::Question for Question {
                 ..Asking::default()
             },
         }
+    }
+
+    fn serves_for(&self, answer: &Result<Answer, CallFailed>) -> Duration {
+        serves_for(self, answer)
+    }
+}
+
+/// How long an answer serves other budgets: a group that is not served most likely stays so for a while.
+pub fn serves_for(question: &Question, answer: &Result<Answer, CallFailed>) -> Duration {
+    match (question, answer) {
+        (Question::Kinds(_), Err(failed)) if failed.code() == Some(404) => UNKNOWN_FOR,
+        _ => SERVES_FOR,
     }
 }
 

@@ -12,10 +12,13 @@ use controller_core::api::{CallFailed, Outcome};
 use controller_core::controller::Reply;
 use controller_core::meta::{ObjectKey, OwnerRef};
 
-use crate::decide::{Builtin, Cause, Demand, Failure, Reading, Scales, Situation, demand, scale_of};
+use crate::decide::{Builtin, Cause, Demand, Failure, Reading, Scale, Scales, Situation, demand, scale_of};
 use crate::discovery::{self, Kind};
 use crate::requests::{Answer, Question, Target};
 use crate::view::WorkloadView;
+
+/// So many questions of one budget are out at the same time.
+const QUESTIONS_AT_ONCE: usize = 8;
 
 /// What is known of workloads and scales.
 pub struct Sources<'a> {
@@ -28,7 +31,8 @@ pub struct Sources<'a> {
 }
 
 impl Sources<'_> {
-    /// The scales of the controllers of a budget's pods, or what must be asked first.
+    /// The scales of the controllers of a budget's pods, or what must be asked first: a few at a time, so that a budget
+    /// of a thousand controllers keeps nobody waiting. Those before the first that fails: it decides.
     pub fn scales(&self, Situation { pdb, counts, .. }: &Situation) -> Result<Scales, Vec<Question>> {
         let (mut scales, mut unread) = (Scales::new(), BTreeSet::new());
         // What cannot be computed anyway needs no reads.
@@ -42,9 +46,20 @@ impl Sources<'_> {
         };
         let read = |owner: &OwnerRef| self.reading(&namespace, owner);
         for controller in counts.controllers.keys() {
-            match scale_of(controller, held, read) {
-                Ok(scale) => drop(scales.insert(Arc::clone(controller), scale)),
-                Err(question) => drop(unread.insert(question)),
+            let scale = match scale_of(controller, held, read) {
+                Ok(scale) => scale,
+                Err(question) => {
+                    unread.insert(question);
+                    if unread.len() == QUESTIONS_AT_ONCE {
+                        break;
+                    }
+                    continue;
+                }
+            };
+            let fails = matches!(scale, Scale::Unknown(_));
+            scales.insert(Arc::clone(controller), scale);
+            if fails {
+                break;
             }
         }
         if unread.is_empty() {

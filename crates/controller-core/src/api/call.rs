@@ -68,9 +68,16 @@ struct Missing {
     named: Said<(&'static str, &'static str), Instant>,
 }
 
+impl Call {
+    /// What is asked, of any object: `patch pods/status`.
+    pub fn kind(&self) -> String {
+        format!("{} {}", self.verb.as_str(), self.resource)
+    }
+}
+
 impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.verb.as_str(), self.resource)?;
+        f.write_str(&self.kind())?;
         if !self.target.is_empty() {
             write!(f, " {}", self.target)?;
         }
@@ -79,6 +86,13 @@ impl fmt::Display for Call {
 }
 
 impl CallFailed {
+    /// What was asked.
+    pub const fn call(&self) -> &Call {
+        match self {
+            Self::Answered { call, .. } | Self::LeaseLost { call, .. } => call,
+        }
+    }
+
     /// Whether there is nothing left to write to: the object is gone, or another has its name.
     pub fn is_gone(&self) -> bool {
         matches!(self.outcome(), Outcome::Gone | Outcome::Done)

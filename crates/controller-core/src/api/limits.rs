@@ -20,7 +20,7 @@ use tower::BoxError;
 
 use super::metrics::RequestMetrics;
 use crate::clock::Clock;
-use crate::controller::Limit;
+use crate::controller::{Limit, RetryShare};
 use crate::workqueue::TokenBucket;
 
 /// How long one request may take, from the moment it may be sent to the last byte of its answer. A
@@ -51,24 +51,43 @@ pub struct Permitted;
 #[derive(Clone, Debug)]
 pub struct Permits(Option<Arc<Bucket>>);
 
+/// The part of the limit that keys may take which fail again and again: one in so many requests.
+const RETRY_PART: u32 = 4;
+
 #[derive(Debug)]
 struct Bucket {
+    limits: Limits,
     clock: Clock,
     origin: Instant,
     tokens: Mutex<TokenBucket>,
 }
 
+impl Limits {
+    /// Its tokens; none where there is no limit.
+    pub(crate) fn bucket(self) -> Option<TokenBucket> {
+        (self.qps > 0.0 && self.burst > 0).then(|| TokenBucket::new(self.qps, self.burst))
+    }
+}
+
 impl Permits {
     /// As many as `limits` allow.
     pub fn new(limits: Limits, clock: &Clock) -> Self {
-        let is_limited = limits.qps > 0.0 && limits.burst > 0;
-        Self(is_limited.then(|| {
+        Self(limits.bucket().map(|tokens| {
             Arc::new(Bucket {
+                limits,
                 clock: clock.clone(),
                 origin: clock.instant(),
-                tokens: Mutex::new(TokenBucket::new(limits.qps, limits.burst)),
+                tokens: Mutex::new(tokens),
             })
         }))
+    }
+
+    /// What keys may take of it that fail again and again.
+    pub fn retry_share(&self) -> RetryShare {
+        self.0.as_ref().map_or_else(RetryShare::default, |bucket| {
+            let Limits { qps, burst } = bucket.limits;
+            RetryShare::new(qps / f64::from(RETRY_PART), (burst / RETRY_PART).max(1))
+        })
     }
 }
 

@@ -28,7 +28,7 @@ impl<C: Controller> Answers<C> {
     }
 
     fn keep(&mut self, question: C::Question, reply: Reply<AnswerOf<C>>) {
-        let shared_for = question.asking().shared_for;
+        let shared_for = question.serves_for(&reply.value);
         if shared_for.is_zero() {
             return;
         }

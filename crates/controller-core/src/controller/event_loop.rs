@@ -10,7 +10,7 @@ use super::answers::Answers;
 use super::effect::{Completed, Effect, Polled, Told};
 use super::line::{Limit, Line};
 use super::mutation::{Mutation, Phase, Reading};
-use super::queue::KeyQueue;
+use super::queue::{KeyQueue, RetryShare};
 use super::{
     AnswerOf, Ask, Context, Controller, Learnt, Look, Now, Object, Observed, Outcome, Output, Pass, Reply,
     Step, Wake, Watches,
@@ -28,6 +28,7 @@ pub struct Loop<C: Controller> {
     stores: C::Stores,
     memory: C::Memory,
     queues: Vec<KeyQueue<C::Key>>,
+    pub(super) retry_share: RetryShare,
     pub(super) passes: BTreeMap<C::Key, Pass<C>>,
     /// Passes to be asked about at once: an answer of theirs has come.
     pub(super) runnable: VecDeque<C::Key>,
@@ -89,6 +90,7 @@ impl<C: Controller> Loop<C> {
             controller,
             stores,
             memory: C::Memory::default(),
+            retry_share: RetryShare::default(),
             passes: BTreeMap::new(),
             runnable: VecDeque::new(),
             line: Line::default(),
@@ -108,6 +110,13 @@ impl<C: Controller> Loop<C> {
             effects: Vec::new(),
             told: Vec::new(),
         }
+    }
+
+    /// The same loop, whose keys that fail again and again get no more than `share`.
+    #[must_use]
+    pub fn retrying_within(mut self, share: RetryShare) -> Self {
+        self.retry_share = share;
+        self
     }
 
     /// What the controller remembers.
@@ -218,7 +227,9 @@ impl<C: Controller> Loop<C> {
             .next()
             .map(|(at, _)| at.saturating_sub(now.uptime));
         let runnable = (!self.runnable.is_empty()).then_some(Duration::ZERO);
-        let times = open.filter_map(|queue| queue.next_time(now)).chain(overdue);
+        let times = open
+            .filter_map(|queue| queue.next_time(now, &self.retry_share))
+            .chain(overdue);
         let times = times.chain(runnable).chain(self.line.wait(now.uptime));
         times.min().map(|wait| wait.min(LOOK_AGAIN))
     }
@@ -262,7 +273,8 @@ impl<C: Controller> Loop<C> {
         let leading = self.leading;
         let queues = self.queues.iter_mut().filter(|_| self.stage == Stage::Working);
         let mut open = queues.filter(|queue| queue.is_open(leading));
-        let key = open.find_map(|queue| queue.begin(now))?;
+        let share = &mut self.retry_share;
+        let key = open.find_map(|queue| queue.begin(now, share))?;
         self.last_pass += 1;
         let pass = Pass {
             number: self.last_pass,

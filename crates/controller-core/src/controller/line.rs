@@ -21,14 +21,24 @@ pub(super) enum Turn {
     Last,
 }
 
+/// Which passes go first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Rank {
+    /// It has sent a write: what it sends next goes before what others begin.
+    Begun,
+    /// It is to begin with a write.
+    Writes,
+    /// It is to begin with a read: what one needs to know keeps nobody from what is known to be done.
+    Reads,
+}
+
 /// The line. It holds no more permits than passes, so that no permit is lost and none is owed without end.
 #[derive_where(Default)]
 pub(super) struct Line<K> {
-    /// Passes that have sent a write: what they send next goes before what others begin.
-    begun: VecDeque<K>,
-    fresh: VecDeque<K>,
-    /// Passes that no permit helps before a request has ended; whether they have sent a write.
-    blocked: Vec<(K, bool)>,
+    /// By [`Rank`].
+    waiting: [VecDeque<K>; 3],
+    /// Passes that no permit helps before a request has ended.
+    blocked: Vec<(K, Rank)>,
     /// When each permit is there that was taken for the line, the first one first.
     permits: VecDeque<Duration>,
 }
@@ -36,7 +46,7 @@ pub(super) struct Line<K> {
 impl<K: PartialEq> Line<K> {
     /// How many passes wait for a permit.
     pub(super) fn len(&self) -> usize {
-        self.begun.len() + self.fresh.len()
+        self.waiting.iter().map(VecDeque::len).sum()
     }
 
     /// A permit for a request of now; if there is none, one is taken for the line.
@@ -66,41 +76,39 @@ impl<K: PartialEq> Line<K> {
         self.permits.front().map(|at| at.saturating_sub(now))
     }
 
-    pub(super) fn push(&mut self, key: K, has_begun: bool, turn: Turn) {
-        let side = if has_begun {
-            &mut self.begun
-        } else {
-            &mut self.fresh
-        };
+    pub(super) fn push(&mut self, key: K, rank: Rank, turn: Turn) {
+        let waiting = &mut self.waiting[rank as usize];
         match turn {
-            Turn::First => side.push_front(key),
-            Turn::Last => side.push_back(key),
+            Turn::First => waiting.push_front(key),
+            Turn::Last => waiting.push_back(key),
         }
     }
 
-    pub(super) fn block(&mut self, key: K, has_begun: bool) {
-        self.blocked.push((key, has_begun));
+    pub(super) fn block(&mut self, key: K, rank: Rank) {
+        self.blocked.push((key, rank));
     }
 
     /// A request has ended.
     pub(super) fn unblock(&mut self) {
-        for (key, has_begun) in std::mem::take(&mut self.blocked) {
-            self.push(key, has_begun, Turn::Last);
+        for (key, rank) in std::mem::take(&mut self.blocked) {
+            self.push(key, rank, Turn::Last);
         }
     }
 
     pub(super) fn pop(&mut self) -> Option<K> {
-        self.begun.pop_front().or_else(|| self.fresh.pop_front())
+        self.waiting.iter_mut().find_map(VecDeque::pop_front)
     }
 
-    /// The pass that has waited longest of those that have not begun.
-    pub(super) fn first_fresh(&self) -> Option<&K> {
-        self.fresh.front()
+    /// Of those that have not begun, whoever has waited longest in each rank.
+    pub(super) fn first_fresh(&self) -> impl Iterator<Item = &K> {
+        let [_, writes, reads] = &self.waiting;
+        writes.front().into_iter().chain(reads.front())
     }
 
     pub(super) fn retain(&mut self, keep: impl Fn(&K) -> bool) {
-        self.begun.retain(&keep);
-        self.fresh.retain(&keep);
+        for waiting in &mut self.waiting {
+            waiting.retain(&keep);
+        }
         self.blocked.retain(|(key, _)| keep(key));
     }
 

@@ -56,7 +56,7 @@ pub use self::mutation::{Mutation, Reading};
 pub use self::pass::{
     Accepted, Ask, Asking, Description, Failed, Learnt, Now, Object, Outcome, Pass, Reply, Step, Wake,
 };
-pub use self::queue::{Order, Queue, Retry, RetryLimit};
+pub use self::queue::{Order, Queue, Retry, RetryLimit, RetryShare};
 pub use self::request::{Request, Sender, requests_to};
 pub use self::run::{Driver, ask_and_run, run};
 pub use self::watching::Watching;
@@ -169,6 +169,12 @@ pub trait Question: Clone + Debug + Ord + Hash + Send + Sync {
     /// How it is asked.
     fn asking(&self) -> Asking {
         Asking::default()
+    }
+
+    /// How long this answer serves other keys; [`Asking::shared_for`], unless said otherwise.
+    fn serves_for(&self, answer: &Result<Self::Answer, CallFailed>) -> Duration {
+        let _ = answer;
+        self.asking().shared_for
     }
 }
 

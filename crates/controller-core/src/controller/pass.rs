@@ -174,11 +174,20 @@ pub struct Pass<C: Controller> {
     /// Writes that are on their way.
     pub(super) sending: Vec<C::Write>,
     pub(super) effects: u32,
-    /// Whether its queue is to retry the key, and no sooner than after so long.
-    pub(super) failed: Option<Duration>,
+    /// Whether its queue is to retry the key, and how.
+    pub(super) failed: Option<PassFailed>,
     /// Since when it waits for a permit, or for its object.
     pub(super) waits_since: Option<Duration>,
     pub(super) parked: bool,
+}
+
+/// How a pass has failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct PassFailed {
+    /// How long the API server, or the controller, wants it to wait at least.
+    pub(super) wait: Duration,
+    /// Whether the API server has refused it: it will most likely do so again.
+    pub(super) refused: bool,
 }
 
 impl Description {
@@ -247,11 +256,17 @@ impl<C: Controller> Pass<C> {
     }
 
     pub(super) fn fail(&mut self, failed: &CallFailed) {
-        let asked = match failed.outcome() {
-            Classified::Throttled(wait) => wait,
-            _ => Duration::ZERO,
-        };
-        self.failed = Some(self.failed.unwrap_or_default().max(asked));
+        let outcome = failed.outcome();
+        let known = self.failed.get_or_insert_default();
+        if let Classified::Throttled(wait) = outcome {
+            known.wait = known.wait.max(wait);
+        }
+        known.refused |= matches!(outcome, Classified::Forbidden(_) | Classified::Invalid);
+    }
+
+    /// How many requests of it have ended.
+    pub(super) fn requests(&self) -> usize {
+        self.answers.len() + self.outcomes.len()
     }
 
     /// Whether a request of it has failed, be it because the object is gone.

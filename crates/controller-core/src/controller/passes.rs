@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use super::event_loop::InFlight;
-use super::line::{Limit, Turn};
+use super::line::{Limit, Rank, Turn};
 use super::mutation::Phase;
+use super::pass::PassFailed;
 use super::queue::KeyQueue;
 use super::{
     Ask, Asking, Controller, Effect, Failed, Learnt, Loop, Now, Outcome, Pass, Question, Retry, Step, Told,
@@ -67,6 +68,11 @@ impl<C: Controller> Loop<C> {
         }
         loop {
             let step = self.next(&key, &pass, now);
+            let rank = match &step {
+                _ if pass.has_begun() => Rank::Begun,
+                Step::Read(_) => Rank::Reads,
+                _ => Rank::Writes,
+            };
             let progress = match step {
                 // What is on its way is waited for.
                 Step::Done(_) | Step::Fail(_) if pass.is_out() => Progress::Waits,
@@ -91,12 +97,12 @@ impl<C: Controller> Loop<C> {
                 }
                 Progress::Lacks => {
                     pass.waits_since.get_or_insert(now.uptime);
-                    self.line.push(key.clone(), pass.has_begun(), turn);
+                    self.line.push(key.clone(), rank, turn);
                     return self.keep(key, pass, false);
                 }
                 Progress::Blocked | Progress::Full => {
                     pass.waits_since.get_or_insert(now.uptime);
-                    self.line.block(key.clone(), pass.has_begun());
+                    self.line.block(key.clone(), rank);
                     return self.keep(key, pass, matches!(progress, Progress::Full));
                 }
             }
@@ -239,7 +245,7 @@ impl<C: Controller> Loop<C> {
             self.stop(key, pass, now);
             wakes.retain(|(woken, _)| woken != key);
         } else {
-            self.succeed(key, pass);
+            self.succeed(key, pass, now);
         }
         self.wake(wakes, now);
     }
@@ -252,17 +258,18 @@ impl<C: Controller> Loop<C> {
             not_before,
             wakes,
         } = failed;
-        pass.failed = pass.failed.max(Some(not_before));
+        let failed = pass.failed.get_or_insert_default();
+        failed.wait = failed.wait.max(not_before);
         self.told.push(Told::PassFailed(key.clone(), reason, text));
         self.finish(key, &pass, wakes, now);
     }
 
     /// Everything that the controller would do has been tried in this pass.
     fn stop(&mut self, key: &C::Key, pass: &Pass<C>, now: Now) {
-        if let Some(wait) = pass.failed {
-            self.end(key, pass).retry(key.clone(), wait, now);
+        if let Some(failed) = pass.failed {
+            self.retry(key, pass, failed, now);
         } else if pass.is_planned() || pass.has_failure() {
-            self.succeed(key, pass);
+            self.succeed(key, pass, now);
         } else {
             self.get_nowhere(key, pass, now);
         }
@@ -270,17 +277,37 @@ impl<C: Controller> Loop<C> {
 
     fn get_nowhere(&mut self, key: &C::Key, pass: &Pass<C>, now: Now) {
         self.told.push(Told::NoProgress(key.clone()));
-        self.end(key, pass).retry(key.clone(), Duration::ZERO, now);
+        self.retry(key, pass, PassFailed::default(), now);
     }
 
-    fn succeed(&mut self, key: &C::Key, pass: &Pass<C>) {
+    /// A key that fails again pays for each request of its pass.
+    fn retry(&mut self, key: &C::Key, pass: &Pass<C>, failed: PassFailed, now: Now) {
+        let queue = self.end(key, pass);
+        let fails_again = queue.num_requeues(key) > 0;
+        queue.retry(key.clone(), failed, now);
+        if fails_again {
+            self.retry_share
+                .owe(pass.requests().saturating_sub(1), now.uptime);
+        }
+    }
+
+    fn succeed(&mut self, key: &C::Key, pass: &Pass<C>, now: Now) {
         if pass.is_planned() {
             let planned = pass.outcomes.iter().map(|(write, _)| write.clone());
             self.plans.insert(key.clone(), planned.collect());
         } else {
             self.plans.remove(key);
         }
-        self.end(key, pass).forget(key);
+        let queue = self.end(key, pass);
+        let has_failed = queue.num_requeues(key) > 0;
+        if pass.failed.is_some() {
+            queue.fail(key, now);
+        } else {
+            queue.forget(key);
+            if has_failed {
+                self.retry_share.give_back();
+            }
+        }
     }
 
     pub(super) fn end(&mut self, key: &C::Key, pass: &Pass<C>) -> &mut KeyQueue<C::Key> {
@@ -292,14 +319,20 @@ impl<C: Controller> Loop<C> {
         queue
     }
 
-    /// A pass that has waited so long, and has sent nothing, gives its place up.
-    pub(super) fn give_up_waiting(&mut self, now: Now) {
+    fn first_late(&self, now: Now) -> Option<C::Key> {
         let is_late = |pass: &Pass<C>| {
             let since = pass.waits_since.filter(|_| !pass.is_out());
             since.is_some_and(|since| now.uptime.saturating_sub(since) >= LONGEST_WAIT)
         };
-        while let Some(key) = self.line.first_fresh().cloned()
-            && self.passes.get(&key).is_some_and(is_late)
+        let mut first = self.line.first_fresh();
+        first
+            .find(|key| self.passes.get(*key).is_some_and(is_late))
+            .cloned()
+    }
+
+    /// A pass that has waited so long, and has sent nothing, gives its place up.
+    pub(super) fn give_up_waiting(&mut self, now: Now) {
+        while let Some(key) = self.first_late(now)
             && let Some(pass) = self.passes.remove(&key)
         {
             self.line.retain(|waiting| *waiting != key);

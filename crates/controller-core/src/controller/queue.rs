@@ -2,6 +2,9 @@
 //!
 //! A value: whoever calls says what time it is. The contract is client-go's (CORE-1): a key is processed once at a
 //! time, duplicates collapse, and a key that is added while it is processed is queued again when that ends.
+//!
+//! Keys whose last pass failed stand in a line of their own. It is handed out as often as the [`RetryShare`] allows, so
+//! that what is refused again and again does not keep other keys waiting.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::hash::Hash;
@@ -9,6 +12,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::pass::PassFailed;
 use super::timers::Timers;
 use super::{Now, Wake};
 use crate::workqueue::{QueueMetrics, TokenBucket};
@@ -30,6 +34,52 @@ pub struct Queue {
     pub reads_hold_workers: bool,
     /// When a key whose pass failed comes back.
     pub retry: Retry,
+}
+
+/// How long a key waits at most that has been refused for hours.
+const LONGEST_REFUSED: Duration = Duration::from_mins(5);
+
+/// How often keys are handed out whose last pass failed: one token for each request that fails again. Without limit
+/// where requests have none.
+#[derive(Clone, Debug, Default)]
+pub struct RetryShare(Option<TokenBucket>);
+
+impl RetryShare {
+    /// So many requests a second, after a burst.
+    pub fn new(qps: f64, burst: u32) -> Self {
+        Self(Some(TokenBucket::new(qps, burst)))
+    }
+
+    /// Takes a token, if there is one.
+    fn take(&mut self, now: Duration) -> bool {
+        self.wait(now).is_zero() && {
+            self.owe(1, now);
+            true
+        }
+    }
+
+    /// Takes tokens, whether they are there or not.
+    pub(super) fn owe(&mut self, tokens: usize, now: Duration) {
+        if let Some(bucket) = &mut self.0 {
+            for _ in 0..tokens {
+                bucket.take(now);
+            }
+        }
+    }
+
+    /// A key that was handed out has not failed again.
+    pub(super) fn give_back(&mut self) {
+        if let Some(bucket) = &mut self.0 {
+            bucket.give_back();
+        }
+    }
+
+    /// How long until there is a token.
+    pub(super) fn wait(&self, now: Duration) -> Duration {
+        self.0
+            .clone()
+            .map_or(Duration::ZERO, |mut bucket| bucket.take(now))
+    }
 }
 
 impl Queue {
@@ -77,27 +127,30 @@ pub enum Retry {
 pub struct RetryLimit {
     /// The delay after the first failure. It doubles with each one.
     pub base_delay: Duration,
-    /// The longest delay.
+    /// The longest delay; of a key that is refused for a long time, an eighth of that time, up to 5 min.
     pub max_delay: Duration,
-    /// Retries of all keys together: so many a second, after a burst.
-    pub overall: Option<(f64, u32)>,
 }
 
 impl RetryLimit {
-    /// Source: client-go, `DefaultTypedControllerRateLimiter`.
+    /// Source: client-go, `DefaultTypedControllerRateLimiter`. Its limit for all keys together is the [`RetryShare`].
     pub const DEFAULT: Self = Self {
         base_delay: Duration::from_millis(5),
         max_delay: Duration::from_secs(1000),
-        overall: Some((10.0, 100)),
     };
 
-    /// The same up to `max_delay`, whatever becomes of other keys: what refuses a write may be mended at any time.
+    /// The same up to `max_delay`: what refuses a write may be mended at any time.
     pub const fn up_to(max_delay: Duration) -> Self {
         Self {
             max_delay,
-            overall: None,
             ..Self::DEFAULT
         }
+    }
+
+    /// The delay of a key that has failed so often; `refused_for` tells for how long, where it is refused.
+    fn delay(self, failures: u32, refused_for: Option<Duration>) -> Duration {
+        let refused_for = refused_for.unwrap_or_default();
+        let longest = (refused_for / 8).min(LONGEST_REFUSED).max(self.max_delay);
+        exponential(self.base_delay, longest, failures)
     }
 }
 
@@ -117,6 +170,8 @@ pub(super) struct KeyQueue<K> {
     metrics: Option<QueueMetrics>,
     /// Of a fifo queue: keys to be handed out. Not those that are processed.
     ready: VecDeque<K>,
+    /// The same of keys whose last pass failed, of any queue. An entry counts as long as its key is dirty and failing.
+    failing: VecDeque<K>,
     /// Keys to be processed, also those that are processed now and come back after that.
     dirty: HashSet<K>,
     /// Since when each dirty key is, for the metrics.
@@ -129,9 +184,15 @@ pub(super) struct KeyQueue<K> {
     delays: Timers<K, Duration>,
     /// Of keys that are processed: what was scheduled meanwhile.
     after: HashMap<K, Timestamp>,
-    failures: HashMap<K, u32>,
-    retries: Option<TokenBucket>,
+    failures: HashMap<K, Failures>,
     next_begin: Duration,
+}
+
+/// How often the passes of a key have failed in a row.
+#[derive(Clone, Copy, Debug)]
+struct Failures {
+    times: u32,
+    since: Duration,
 }
 
 impl<K: Clone + Ord + Hash> KeyQueue<K> {
@@ -140,6 +201,7 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
             queue,
             metrics,
             ready: VecDeque::new(),
+            failing: VecDeque::new(),
             dirty: HashSet::new(),
             added: HashMap::new(),
             processing: BTreeMap::new(),
@@ -148,11 +210,6 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
             delays: Timers::default(),
             after: HashMap::new(),
             failures: HashMap::new(),
-            retries: match queue.retry {
-                Retry::RateLimited(RetryLimit { overall, .. }) => overall,
-                Retry::ByController => None,
-            }
-            .map(|(qps, burst)| TokenBucket::new(qps, burst)),
             next_begin: Duration::ZERO,
         }
     }
@@ -171,6 +228,7 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
             Wake::Within(wait) => self.delay(key, wait, now),
             Wake::At(at) => self.schedule(key, at),
             Wake::Never => {
+                self.leave_line(&key);
                 self.timers.remove(&key);
                 self.delays.remove(&key);
                 self.after.remove(&key);
@@ -180,7 +238,7 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
     }
 
     fn wake_now(&mut self, key: K, now: Now) {
-        if self.queue.order == Order::Fifo {
+        if self.queue.order == Order::Fifo || self.dirty.contains(&key) {
             return self.add(key, now);
         }
         // One that is late already keeps its place.
@@ -205,9 +263,26 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
         if !self.dirty.insert(key.clone()) {
             return;
         }
-        self.count(&key, now);
+        if self.queue.order == Order::Fifo {
+            self.count(&key, now);
+        }
         if !self.processing.contains_key(&key) {
-            self.ready.push_back(key);
+            self.line_up(key);
+        }
+    }
+
+    fn line_up(&mut self, key: K) {
+        let line = match self.failures.contains_key(&key) {
+            true => &mut self.failing,
+            false => &mut self.ready,
+        };
+        line.push_back(key);
+    }
+
+    /// A key whose time has come, and that waits for its turn because it has failed, gets another time.
+    fn leave_line(&mut self, key: &K) {
+        if self.queue.order == Order::EarliestFirst {
+            self.dirty.remove(key);
         }
     }
 
@@ -219,6 +294,7 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
     }
 
     fn schedule(&mut self, key: K, at: Timestamp) {
+        self.leave_line(&key);
         if self.processing.contains_key(&key) {
             self.timers.remove(&key);
             self.after.insert(key, at);
@@ -239,25 +315,58 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
     }
 
     /// Takes the next key that may begin a pass now.
-    pub(super) fn begin(&mut self, now: Now) -> Option<K> {
+    pub(super) fn begin(&mut self, now: Now, share: &mut RetryShare) -> Option<K> {
         self.add_due(now);
         if now.uptime < self.next_begin || self.busy() >= self.queue.workers {
             return None;
         }
-        let key = match self.queue.order {
-            Order::Fifo => self.ready.pop_front()?,
-            Order::EarliestFirst => {
-                let key = self.timers.pop_due(now.wall)?;
-                self.count(&key, now);
-                key
-            }
+        let key = match self.next_failing(now, share) {
+            Some(key) => key,
+            None => self.next_ready(now, share)?,
         };
+        if self.queue.order == Order::EarliestFirst {
+            self.count(&key, now);
+        }
         self.dirty.remove(&key);
         let waited = self.added.remove(&key).map(|at| now.uptime.saturating_sub(at));
         let run = self.metrics.as_ref().map_or(0, |metrics| metrics.started(waited));
         self.processing.insert(key.clone(), run);
         self.next_begin = now.uptime.saturating_add(self.queue.interval);
         Some(key)
+    }
+
+    fn next_failing(&mut self, now: Now, share: &mut RetryShare) -> Option<K> {
+        while self.failing.front().is_some_and(|key| !self.waits_failing(key)) {
+            self.failing.pop_front();
+        }
+        (!self.failing.is_empty() && share.take(now.uptime)).then(|| self.failing.pop_front())?
+    }
+
+    fn next_ready(&mut self, now: Now, share: &mut RetryShare) -> Option<K> {
+        loop {
+            while let Some(key) = self.ready.pop_front() {
+                if self.waits(&key) {
+                    return Some(key);
+                }
+            }
+            if self.queue.order == Order::Fifo {
+                return None;
+            }
+            let key = self.timers.pop_due(now.wall)?;
+            self.add(key, now);
+            if let Some(key) = self.next_failing(now, share) {
+                return Some(key);
+            }
+        }
+    }
+
+    /// Whether an entry of a line still counts.
+    fn waits(&self, key: &K) -> bool {
+        self.dirty.contains(key) && !self.processing.contains_key(key)
+    }
+
+    fn waits_failing(&self, key: &K) -> bool {
+        self.waits(key) && self.failures.contains_key(key)
     }
 
     /// The pass of `key` is over.
@@ -269,17 +378,31 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
             self.timers.set(key.clone(), at);
         }
         if self.dirty.contains(key) {
-            self.ready.push_back(key.clone());
+            self.line_up(key.clone());
         }
     }
 
     /// The pass of `key` succeeded.
     pub(super) fn forget(&mut self, key: &K) {
+        let waits = self.waits_failing(key);
         self.failures.remove(key);
+        if waits {
+            self.ready.push_back(key.clone());
+        }
     }
 
-    /// The pass of `key` failed: it comes back after the delay of `limit`, no sooner than after `wait`.
-    pub(super) fn retry(&mut self, key: K, wait: Duration, now: Now) {
+    /// The pass of `key` failed, and the controller says when it comes back. Since when it fails.
+    pub(super) fn fail(&mut self, key: &K, now: Now) -> Duration {
+        let failures = self.failures.entry(key.clone()).or_insert(Failures {
+            times: 0,
+            since: now.uptime,
+        });
+        failures.times = failures.times.saturating_add(1);
+        failures.since
+    }
+
+    /// The pass of `key` failed: it comes back after the delay of its queue, no sooner than after `failed.wait`.
+    pub(super) fn retry(&mut self, key: K, failed: PassFailed, now: Now) {
         let limit = match self.queue.retry {
             Retry::RateLimited(limit) => limit,
             Retry::ByController => RetryLimit::DEFAULT,
@@ -287,22 +410,24 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
         if let Some(metrics) = &self.metrics {
             metrics.retried();
         }
-        let failures = self.failures.entry(key.clone()).or_default();
-        *failures = failures.saturating_add(1);
-        let delay = exponential(limit.base_delay, limit.max_delay, *failures);
-        let overall = self.retries.as_mut().map(|retries| retries.take(now.uptime));
-        let overall = overall.unwrap_or_default();
-        self.delay(key, delay.max(overall).max(wait), now);
+        let since = self.fail(&key, now);
+        let refused_for = failed.refused.then(|| now.uptime.saturating_sub(since));
+        let delay = limit.delay(self.num_requeues(&key), refused_for);
+        self.delay(key, delay.max(failed.wait), now);
     }
 
     /// How many keys come back at a time that is named.
     pub(super) fn scheduled(&self) -> usize {
-        self.timers.len() + self.after.len()
+        let lined_up = match self.queue.order {
+            Order::Fifo => 0,
+            Order::EarliestFirst => self.dirty.len(),
+        };
+        self.timers.len() + self.after.len() + lined_up
     }
 
     /// How often the passes of `key` have failed in a row.
     pub(super) fn num_requeues(&self, key: &K) -> u32 {
-        self.failures.get(key).copied().unwrap_or(0)
+        self.failures.get(key).map_or(0, |failures| failures.times)
     }
 
     /// A pass begins or ends to do nothing but wait for an answer.
@@ -326,15 +451,16 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
     }
 
     /// When [`begin`](Self::begin) is worth asking again; `None`: not before something happens.
-    pub(super) fn next_time(&self, now: Now) -> Option<Duration> {
+    pub(super) fn next_time(&self, now: Now, share: &RetryShare) -> Option<Duration> {
         if self.busy() >= self.queue.workers {
             return None;
         }
         let until = |at: Timestamp| Duration::try_from(at.duration_since(now.wall)).unwrap_or_default();
         let ready = (!self.ready.is_empty()).then_some(Duration::ZERO);
+        let failing = (!self.failing.is_empty()).then(|| share.wait(now.uptime));
         let timed = self.timers.first().map(until);
         let delayed = self.delays.first().map(|at| at.saturating_sub(now.uptime));
-        let first = [ready, timed, delayed].into_iter().flatten().min()?;
+        let first = [ready, failing, timed, delayed].into_iter().flatten().min()?;
         Some(first.max(self.next_begin.saturating_sub(now.uptime)))
     }
 

@@ -1,6 +1,8 @@
 //! The asynchronous part: performs what the loop asks for.
 
+use std::fmt::Display;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::StreamExt;
 use futures::future::OptionFuture;
@@ -23,6 +25,7 @@ use crate::events::Recorder;
 use crate::leader::{Leadership, Term};
 use crate::metrics::{PlannedWrites, SyncFailures};
 use crate::runtime::{Env, Failure};
+use crate::said::Said;
 use crate::shutdown::Shutdown;
 use crate::tasks::TaskSet;
 use crate::workqueue::QueueMetrics;
@@ -37,7 +40,12 @@ pub struct Driver<C: Controller> {
     recorder: Recorder,
     planned: PlannedWrites,
     failures: SyncFailures,
+    /// Causes of failures that were named lately: the reason, and what was asked of which resource.
+    named: Mutex<Said<(&'static str, String), Duration>>,
 }
+
+/// How often one cause of failures is named in the log, whichever objects it concerns.
+const NAMED_EVERY: Duration = Duration::from_mins(1);
 
 /// Runs `controller` over what `watch` makes the informers of, until `env.shutdown` drains or its work is over.
 pub async fn run<C: Controller>(
@@ -93,8 +101,9 @@ impl<C: Controller> Driver<C> {
         let names = controller.queues().into_iter().map(|queue| queue.name);
         let metrics = names.map(|name| name.map(|name| queue_metrics(env, name)).transpose());
         let metrics = metrics.collect::<prometheus::Result<Vec<_>>>()?;
+        let event_loop = Loop::new(Arc::clone(&controller), stores, metrics, env.dry_run);
         Ok(Self {
-            event_loop: Mutex::new(Loop::new(Arc::clone(&controller), stores, metrics, env.dry_run)),
+            event_loop: Mutex::new(event_loop.retrying_within(env.permits.retry_share())),
             controller,
             woken: Notify::new(),
             origin: env.clock.instant(),
@@ -102,6 +111,7 @@ impl<C: Controller> Driver<C> {
             recorder: env.events.clone(),
             planned: env.planned.clone(),
             failures: SyncFailures::register(&env.registry)?,
+            named: Mutex::default(),
         })
     }
 
@@ -240,7 +250,7 @@ impl<C: Controller> Driver<C> {
                 Told::Failed(key, failed) => self.tell_failure(&key, &failed),
                 Told::PassFailed(key, reason, text) => {
                     self.failures.count(reason);
-                    tracing::warn!(%key, reason, "sync failed, will be retried: {text}");
+                    self.name_failure(&key, reason, String::new(), &text);
                 }
                 Told::NoProgress(key) => {
                     self.failures.count("NoProgress");
@@ -261,7 +271,18 @@ impl<C: Controller> Driver<C> {
             tracing::debug!(%key, ?wait, "the API server asks to wait: {failed}");
             return;
         }
-        tracing::warn!(%key, reason, "sync failed, will be retried: {failed}");
+        let cause = failed.call().kind();
+        self.name_failure(key, reason, cause, failed);
+    }
+
+    /// A thousand objects that are refused alike are one line a minute.
+    fn name_failure(&self, key: &C::Key, reason: &'static str, cause: String, failed: &impl Display) {
+        let now = self.now().uptime;
+        if self.named.lock().is_due(&(reason, cause), NAMED_EVERY, now) {
+            tracing::warn!(%key, reason, "sync failed, will be retried: {failed}");
+        } else {
+            tracing::debug!(%key, reason, "sync failed, will be retried: {failed}");
+        }
     }
 }
 

@@ -1,10 +1,12 @@
-//! When a key whose pass failed comes back. client-go's delays: per key 5 ms doubling, overall 10 a second; or those of
-//! the queue.
+//! When a key whose pass failed comes back. client-go's delays: per key 5 ms doubling; or those of the queue. All keys that
+//! fail again and again share a part of the limit.
 
 use std::time::Duration;
 
 use controller_core::api::{Denial, Outcome};
-use controller_core::controller::{Accepted, Ask, Completed, Failed, Queue, Retry, RetryLimit, Step, Wake};
+use controller_core::controller::{
+    Accepted, Ask, Completed, Failed, Order, Queue, Retry, RetryLimit, RetryShare, Step, Wake,
+};
 
 use crate::rig::{MS, NOTHING, Rig, SECOND, Setup, failed};
 use crate::scripted::{Scripted, Seen, Text, reads, writes};
@@ -78,21 +80,6 @@ fn a_key_that_is_given_up_leaves_nothing_behind() {
     rig.wake_at("a=1", Wake::Never);
     assert_eq!(rig.turn(), NOTHING);
     assert_eq!(rig.event_loop.held(), 0);
-}
-
-#[test]
-fn all_keys_together_are_retried_a_hundred_at_once_and_then_ten_a_second() {
-    let keys: Vec<Text> = (0..103).map(|key| &*format!("object {key}").leak()).collect();
-    let mut rig = Setup::workers(200).rig(write);
-    rig.wake_all(keys.iter().copied());
-    assert_eq!(rig.turn().len(), 103);
-    for key in keys {
-        rig.fail(key, REFUSED);
-    }
-    assert_eq!(rig.turn(), NOTHING);
-    assert_eq!(rig.after(5 * MS).len(), 100);
-    let rest = rig.timeline(SECOND, |_| Completed::Wrote(Ok(Accepted::default())));
-    assert_eq!(times(&rest), [100, 200, 300]);
 }
 
 #[test]
@@ -242,16 +229,108 @@ fn the_longest_delay_is_that_of_the_queue() {
 }
 
 #[test]
-fn a_queue_without_an_overall_limit_retries_all_keys_at_once() {
-    let keys: Vec<Text> = (0..103).map(|key| &*format!("object {key}").leak()).collect();
-    let mut rig = up_to_8_s(200, write);
+fn a_key_that_is_refused_for_long_waits_an_eighth_of_that_and_at_most_five_minutes() {
+    let mut rig = up_to_8_s(1, write);
+    rig.wake("a=1");
+    let timeline = times(&rig.timeline(Duration::from_hours(4), refuse));
+    let wait_after = |uptime: u128| {
+        let next = timeline.iter().position(|at| *at >= uptime).unwrap();
+        timeline[next + 1] - timeline[next]
+    };
+    assert_eq!(wait_after(40_000), 8_000);
+    assert_eq!(wait_after(800_000) / 1_000, 110);
+    assert_eq!(wait_after(3_600_000), 300_000);
+}
+
+#[test]
+fn a_key_whose_server_is_away_for_long_waits_no_longer_than_the_queue_says() {
+    let mut rig = up_to_8_s(1, write);
+    rig.wake("a=1");
+    let away = |_: &Ask<Scripted>| Completed::Wrote(Err(failed(Outcome::Retry { fate_unknown: false })));
+    let timeline = times(&rig.timeline(Duration::from_mins(30), away));
+    let waits = timeline.windows(2).map(|pair| pair[1] - pair[0]);
+    assert_eq!(waits.max(), Some(8_000));
+}
+
+/// A hundred keys, each refused once; with a hundred and one workers. Failing keys may make four requests a second.
+fn refused_once() -> (Rig, Vec<Text>) {
+    let keys: Vec<Text> = (0..100).map(|key| &*format!("object {key}").leak()).collect();
+    let setup = Setup {
+        retries: RetryShare::new(4.0, 2),
+        ..Setup::workers(101)
+    };
+    let mut rig = setup.rig(write);
     rig.wake_all(keys.iter().copied());
-    rig.turn();
-    for key in keys {
+    assert_eq!(rig.turn().len(), 100, "none has failed yet");
+    for key in &keys {
         rig.fail(key, REFUSED);
     }
-    rig.turn();
-    assert_eq!(rig.after(5 * MS).len(), 103);
+    assert_eq!(rig.turn(), NOTHING);
+    (rig, keys)
+}
+
+#[test]
+fn keys_that_fail_again_take_no_more_than_their_share() {
+    let (mut rig, _) = refused_once();
+    let sent = times(&rig.timeline(10 * SECOND, refuse));
+    assert_eq!(sent[..6], [5, 5, 255, 505, 755, 1_005]);
+    assert_eq!(sent.len(), 41);
+}
+
+#[test]
+fn a_key_that_has_not_failed_does_not_wait_behind_those_that_have() {
+    let (mut rig, _) = refused_once();
+    rig.timeline(SECOND, refuse);
+    rig.wake("good");
+    assert_eq!(rig.turn(), ["good writes good"]);
+}
+
+#[test]
+fn once_what_refused_them_is_mended_all_are_retried_at_once() {
+    let (mut rig, keys) = refused_once();
+    rig.timeline(SECOND, refuse);
+    let accepted = rig.timeline(SECOND, |_| Completed::Wrote(Ok(Accepted::default())));
+    assert_eq!(accepted.len(), keys.len());
+    assert_eq!(rig.event_loop.held(), 0);
+}
+
+#[test]
+fn a_key_that_waits_for_its_turn_and_is_woken_afresh_does_not_wait() {
+    let (mut rig, keys) = refused_once();
+    rig.timeline(SECOND, refuse);
+    let last = *keys.last().unwrap();
+    rig.wake_at(last, Wake::Afresh);
+    assert_eq!(rig.turn(), [format!("{last} writes {last}")]);
+}
+
+/// Evictions: the earliest first, each retried as the controller says, and most of them refused.
+#[test]
+fn a_key_whose_time_has_come_does_not_wait_behind_those_that_fail_in_a_queue_by_time() {
+    let keys: Vec<Text> = (0..100).map(|key| &*format!("object {key}").leak()).collect();
+    let setup = Setup {
+        queues: vec![Queue {
+            order: Order::EarliestFirst,
+            workers: 1,
+            retry: Retry::ByController,
+            ..Queue::FIFO
+        }],
+        retries: RetryShare::new(4.0, 1),
+        ..Setup::default()
+    };
+    let mut rig = setup.rig(|seen| match seen.outcome(seen.key) {
+        None => writes([seen.key]),
+        Some(_) => Step::Done(vec![(seen.key, Wake::Within(SECOND))]),
+    });
+    rig.wake_all(keys);
+    assert_eq!(
+        rig.timeline(SECOND, refuse).len(),
+        101,
+        "each once, and one again"
+    );
+    let sent = times(&rig.timeline(10 * SECOND, refuse));
+    assert_eq!(sent.len(), 40);
+    rig.wake("good");
+    assert_eq!(rig.turn(), ["good writes good"]);
 }
 
 #[test]

@@ -7,7 +7,8 @@ use std::time::Duration;
 use controller_core::api::{Call, CallFailed, Outcome, Verb};
 use controller_core::clock::saturating_add;
 use controller_core::controller::{
-    Accepted, Ask, Asking, Completed, Effect, Limit, Loop, Now, Observed, Polled, Queue, Step, Told, Wake,
+    Accepted, Ask, Asking, Completed, Effect, Limit, Loop, Now, Observed, Polled, Queue, RetryShare, Step,
+    Told, Wake,
 };
 use controller_core::workqueue::{QueueMetrics, TokenBucket};
 use harness::sim::NOW;
@@ -27,6 +28,7 @@ pub(crate) struct Setup {
     pub(crate) metrics: Vec<Option<QueueMetrics>>,
     pub(crate) asking: fn(Text) -> Asking,
     pub(crate) limit: Permits,
+    pub(crate) retries: RetryShare,
     pub(crate) dry_run: bool,
     pub(crate) leading: bool,
 }
@@ -58,6 +60,7 @@ impl Default for Setup {
             metrics: vec![None, None],
             asking: |_| Asking::default(),
             limit: Permits::default(),
+            retries: RetryShare::default(),
             dry_run: false,
             leading: true,
         }
@@ -101,7 +104,8 @@ impl Setup {
             said: Arc::clone(&said),
         };
         Rig {
-            event_loop: Loop::new(Arc::new(controller), (), self.metrics, self.dry_run),
+            event_loop: Loop::new(Arc::new(controller), (), self.metrics, self.dry_run)
+                .retrying_within(self.retries),
             now: NOW,
             limit: self.limit,
             again: None,

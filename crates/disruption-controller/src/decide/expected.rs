@@ -29,7 +29,7 @@ pub fn expected_pods(
     }
     let mut by_uid = BTreeMap::new();
     let (mut orphans, mut orphaned) = (Vec::new(), 0);
-    let mut failures = Vec::new();
+    let (mut failures, mut unasked) = (Vec::new(), Vec::new());
     for (controller, owned) in &counts.controllers {
         match scales.get(controller) {
             // What is below zero must not hide what another controller wants.
@@ -43,13 +43,16 @@ pub fn expected_pods(
                 orphaned += owned.pods;
             }
             Some(Scale::Unknown(failure)) => failures.push(failure.clone()),
-            // Unreachable: every controller is asked for before this is computed.
-            None => failures.push(Failure::transient(Cause::NoScaleKnown)),
+            // Another one has failed before it was asked for.
+            None => unasked.push(Failure::transient(Cause::NoScaleKnown)),
         }
     }
     if !orphans.is_empty() {
         let pod = smallest_pod(&orphans).unwrap_or_default();
         failures.push(Failure::permanent(Cause::NoController(pod, orphaned - 1)));
+    }
+    if failures.is_empty() {
+        failures = unasked;
     }
     match Failure::first(failures) {
         Some(failure) => Err(failure),

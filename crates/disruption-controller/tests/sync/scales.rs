@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use testkit::embedded::{DEPLOYMENTS, Fault, REPLICA_SETS};
 
 use crate::budget::numbers;
-use crate::world::World;
+use crate::world::{World, process};
 
 #[rstest]
 #[case::replica_set(|world: &World| world.replica_set("web", 4, None))]
@@ -197,8 +197,50 @@ async fn a_kind_whose_definition_comes_later_is_found() {
     world.edit("early", |pod| {
         pod["metadata"]["ownerReferences"] = json!([owner(&widget)]);
     });
-    world.settle().await;
+    // A group that is not served is asked for again after 30 s, by a budget that is tried again within a minute.
+    world.pass(90).await;
     assert_eq!(world.numbers("web"), numbers(1, 1, 0, 1));
+}
+
+/// 1,000 pods of one tenant name controllers of groups that nobody serves, each of another one.
+#[tokio::test(start_paused = true)]
+async fn made_up_controllers_of_one_budget_keep_no_other_budget_waiting() {
+    let world = World::new();
+    world.pod("good", None);
+    world.pdb("good", "minAvailable", &json!(1));
+    for number in 0..1_000 {
+        let made_up = json!({
+            "apiVersion": format!("made-up-{number}.example.com/v1"), "kind": "Widget",
+            "metadata": { "name": "web", "uid": format!("made-up-{number}") },
+        });
+        world.pod_of("bad", &format!("bad-{number}"), Some(&made_up));
+    }
+    let _controller = world.start_with(process().limits(50.0, 100));
+    world.pass(60).await;
+    let mark = world.server.mark();
+    let bad = json!({ "matchLabels": { "app": "bad" } });
+    world.pdb_of("bad", "maxUnavailable", &json!(1), &bad);
+    world.ready("good", false);
+    world.pass(1).await;
+    assert_eq!(world.numbers("good"), numbers(0, 0, 1, 1));
+    assert!(
+        world
+            .condition("bad")
+            .starts_with("False SyncFailed no matches for kind")
+    );
+    let discoveries = world
+        .sent_since(mark)
+        .only(|request| request.name.starts_with("/apis/made-up"));
+    assert_eq!(discoveries.len(), 8, "the first of them that fails decides");
+    world.pass(28).await;
+    let discoveries = world
+        .sent_since(mark)
+        .only(|request| request.name.starts_with("/apis/made-up"));
+    assert_eq!(
+        discoveries.len(),
+        8,
+        "what is not served is not asked for again so soon"
+    );
 }
 
 #[tokio::test(start_paused = true)]

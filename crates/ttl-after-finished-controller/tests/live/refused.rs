@@ -47,6 +47,36 @@ async fn live_deletes_that_admission_refuses_for_a_minute_are_made_up_for_within
     assert_eq!(replica.stop().await, Some(0));
 }
 
+/// Of 1,500 Jobs whose deletes admission refuses, all have been tried when another one expires.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a control plane: cargo xtask test"]
+async fn live_jobs_that_admission_refuses_keep_no_other_job_waiting() {
+    let cluster = Cluster::new().await;
+    cluster.keep_jobs_but("good").await;
+    cluster.finished_jobs("kept", 1_500).await;
+    let replica = cluster.start_leading(&[]).await;
+    // Retries count, too, and take a quarter.
+    eventually(Duration::from_mins(4), "each is refused", async || {
+        let refused = replica.metric("rest_client_requests_total", "code=\"403\"");
+        (refused.await >= 2_200).then_some(())
+    })
+    .await
+    .unwrap();
+
+    cluster.finished_job("good", 1).await;
+    let clock = Clock::system();
+    let finished = clock.instant();
+    cluster.until_deleted("good").await;
+    let took = clock.instant() - finished;
+    assert!(
+        took < Duration::from_secs(3),
+        "it expired after 1 s and went after {took:?}"
+    );
+    let warnings = replica.said("sync failed");
+    assert!(warnings <= 10, "{warnings} warnings of one cause");
+    assert_eq!(replica.stop().await, Some(0));
+}
+
 async fn all_expire_and_none_is_deleted(cluster: &Cluster, replica: &Replica) {
     for number in 0..JOBS {
         cluster.finished_job(&format!("job-{number}"), 0).await;

@@ -7,6 +7,7 @@
 use std::ops::Deref;
 
 use controller_core::clock::Clock;
+use futures::{StreamExt, stream};
 use harness::chart::Chart;
 use harness::cluster;
 use jiff::{SignedDuration, Timestamp};
@@ -89,6 +90,14 @@ impl Cluster {
         self.finish(name, Finish::Complete, 0).await
     }
 
+    /// So many Jobs without a ttl left, a few at a time.
+    pub(crate) async fn finished_jobs(&self, prefix: &str, count: usize) {
+        let jobs = stream::iter(0..count).for_each_concurrent(16, async |number| {
+            self.finished_job(&format!("{prefix}-{number}"), 0).await;
+        });
+        jobs.await;
+    }
+
     pub(crate) async fn set_ttl(&self, name: &str, ttl: Option<i32>) {
         self.merge("Job", name, json!({"spec": {"ttlSecondsAfterFinished": ttl}}))
             .await;
@@ -132,8 +141,17 @@ impl Cluster {
 
     /// Has admission refuse every delete of a Job, and waits until it does.
     pub(crate) async fn keep_jobs(&self) {
+        self.keep_jobs_but("").await;
+    }
+
+    /// The same, but for the Job of this name.
+    pub(crate) async fn keep_jobs_but(&self, name: &str) {
         self.job(PROBE, None).await;
-        let validation = json!({"expression": "false", "message": "Jobs are kept", "reason": "Forbidden"});
+        let validation = json!({
+            "expression": format!("oldObject.metadata.name == '{name}'"),
+            "message": "Jobs are kept",
+            "reason": "Forbidden",
+        });
         self.refuse_deletes("default", "Job", validation, PROBE).await;
     }
 

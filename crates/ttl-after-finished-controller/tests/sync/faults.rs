@@ -142,3 +142,27 @@ async fn a_finalizer_holds_the_job_for_as_long_as_it_wants() {
     );
     assert_eq!(world.server.requests().only(deletes).len(), 1);
 }
+
+/// Admission refuses 400 Jobs for good. They are tried again and again, within a quarter of the default limit.
+#[tokio::test(start_paused = true)]
+async fn jobs_that_are_refused_keep_no_other_job_waiting() {
+    let world = World::new();
+    for number in 0..400 {
+        world.finished_job(&format!("kept-{number}"), 10, 0);
+    }
+    let refused = |request: &Request| deletes(request) && request.name.starts_with("kept");
+    let forbidden = Fault::status(403, "Forbidden");
+    world.server.fail_next(usize::MAX, refused, forbidden);
+    let _controller = world.start();
+    world.pass(60).await;
+    for round in 0..5 {
+        let name = format!("good-{round}");
+        world.finished_job(&name, 5, 0);
+        world.pass(7).await;
+        assert!(!world.lives(&name), "{name} is late");
+    }
+    let mark = world.server.mark();
+    world.pass(100).await;
+    let asked = world.sent_since(mark).to("jobs").len();
+    assert!((500..=1_300).contains(&asked), "{asked} requests in 100 s");
+}
