@@ -18,6 +18,7 @@ pub mod cluster;
 pub mod history;
 pub mod objects;
 pub mod permissions;
+pub mod proxy;
 mod replica;
 pub mod sabotage;
 pub mod scripted;
@@ -46,7 +47,7 @@ use tokio::sync::oneshot;
 
 pub use replica::{QUICK_LEASE, Replica, SOON};
 
-/// The default limits of the command line.
+/// The default limits of the command line, of requests and of events.
 const LIMITS: Limits = Limits {
     qps: 50.0,
     burst: 100,
@@ -204,7 +205,7 @@ impl<C: ControllerConfig + Default + Send + 'static> Start<C> {
             controller: self.name.into(),
             instance: "test".into(),
         };
-        services.start(&mut env, election, reporter).unwrap();
+        services.start(&mut env, election, reporter, LIMITS).unwrap();
         let Services {
             mut tasks,
             stop: release,

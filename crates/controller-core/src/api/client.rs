@@ -5,14 +5,16 @@ use std::time::Duration;
 
 use http::HeaderValue;
 use http::header::USER_AGENT;
+use hyper_util::client::proxy::matcher::Matcher;
 use kube::client::RustlsTlsError;
-use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::config::{Cluster, InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 
 use super::credentials::{client_certificate_files, reloading_client};
 use super::limits::{Limits, Permits, limited};
 use super::metrics::{RequestMetrics, host_label};
 use super::transport;
 use crate::clock::Clock;
+use crate::config::redacted;
 use crate::tls_files::{self, pem_fault};
 
 /// How long a connection may take to come up.
@@ -54,6 +56,15 @@ pub enum Error {
         /// What is wrong with it, without a word of it.
         why: &'static str,
     },
+    /// There is a proxy before the API server, in the kubeconfig or in the environment.
+    #[error(
+        "cannot reach the API server through the proxy {proxy}: name the API server in $NO_PROXY, or take proxy-url out \
+         of the kubeconfig"
+    )]
+    Proxy {
+        /// Its URL, without user and password.
+        proxy: String,
+    },
     /// The connection cannot be set up from a configuration that was read.
     #[error("cannot set up the connection to {url}")]
     Setup {
@@ -94,7 +105,7 @@ pub async fn connect(
     metrics: &RequestMetrics,
 ) -> Result<Connection, Error> {
     let mut config = load(options).await?;
-    let url = config.cluster_url.to_string();
+    let url = redacted(&config.cluster_url.to_string()).into_owned();
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     if let Ok(user_agent) = HeaderValue::from_str(&options.user_agent) {
         config.headers.push((USER_AGENT, user_agent));
@@ -174,22 +185,36 @@ async fn from_kubeconfig(
         context: options.context.clone(),
         ..KubeConfigOptions::default()
     };
-    let authority = authority_file(&kubeconfig, options.context.as_deref());
+    let cluster = cluster(&kubeconfig, options.context.as_deref());
+    let authority = cluster.and_then(authority_file);
+    let names_proxy = cluster.is_some_and(|cluster| cluster.proxy_url.is_some());
     let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &selection)
         .await
         .map_err(|error| unusable(path, error))?;
     config.root_cert_file = authority;
+    // kube takes the one of the environment, too, but not what $NO_PROXY excepts.
+    let is_excepted = || Matcher::from_env().intercept(&config.cluster_url).is_none();
+    if let Some(proxy) = &config.proxy_url
+        && (names_proxy || !is_excepted())
+    {
+        let proxy = redacted(&proxy.to_string()).into_owned();
+        return Err(Error::Proxy { proxy });
+    }
+    config.proxy_url = None;
     Ok(config)
+}
+
+fn cluster<'a>(kubeconfig: &'a Kubeconfig, context: Option<&str>) -> Option<&'a Cluster> {
+    let context = context.or(kubeconfig.current_context.as_deref())?;
+    let context = kubeconfig.contexts.iter().find(|named| named.name == context)?;
+    let name = &context.context.as_ref()?.cluster;
+    let cluster = kubeconfig.clusters.iter().find(|named| named.name == *name)?;
+    cluster.cluster.as_ref()
 }
 
 /// The file of the CA bundle; none where its data are inline. kube reads it again only where it knows the file, and
 /// it keeps the file in mind only in a cluster.
-fn authority_file(kubeconfig: &Kubeconfig, context: Option<&str>) -> Option<PathBuf> {
-    let context = context.or(kubeconfig.current_context.as_deref())?;
-    let context = kubeconfig.contexts.iter().find(|named| named.name == context)?;
-    let cluster = &context.context.as_ref()?.cluster;
-    let cluster = kubeconfig.clusters.iter().find(|named| named.name == *cluster)?;
-    let cluster = cluster.cluster.as_ref()?;
+fn authority_file(cluster: &Cluster) -> Option<PathBuf> {
     match &cluster.certificate_authority_data {
         Some(_) => None,
         None => cluster.certificate_authority.as_ref().map(PathBuf::from),
@@ -236,5 +261,30 @@ mod tests {
         assert_eq!(authority_of("to-second", dir.path()).await, Some(second));
         assert_eq!(authority_of("to-inline", dir.path()).await, None);
         assert_eq!(authority_of("to-none", dir.path()).await, None);
+    }
+
+    #[tokio::test]
+    async fn a_proxy_of_the_kubeconfig_is_refused_without_its_password() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("kubeconfig");
+        let kubeconfig = "
+            clusters:
+            - {name: c, cluster: {server: 'https://a', proxy-url: 'http://me:secret@proxy.example.com:3128'}}
+            contexts:
+            - {name: c, context: {cluster: c}}
+            current-context: c
+            ";
+        std::fs::write(&path, kubeconfig).unwrap();
+        let options = ConnectOptions {
+            kubeconfig: Some(path),
+            context: None,
+            limits: Limits { qps: 0.0, burst: 0 },
+            user_agent: "test/1".to_owned(),
+        };
+        assert_eq!(
+            load(&options).await.unwrap_err().to_string(),
+            "cannot reach the API server through the proxy http://***@proxy.example.com:3128/: name the API server in \
+             $NO_PROXY, or take proxy-url out of the kubeconfig"
+        );
     }
 }

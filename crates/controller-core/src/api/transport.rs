@@ -1,35 +1,78 @@
-//! The connections under a client: as kube makes them, but that every request leaves at once.
+//! The connections under a client. kube's own differ in three ways:
 //!
-//! kube leaves Nagle's algorithm on. The first request on a connection then waits until the API server acknowledges the
-//! end of the handshake, which it puts off: on loopback 51 ms to the first byte of the answer instead of 7. Go's
-//! clients, and so the built-in loops, do not wait.
+//! - kube leaves Nagle's algorithm on. The first request on a connection then waits until the API server acknowledges
+//!   the end of the handshake, which it puts off: on loopback 51 ms to the first byte of the answer instead of 7. Go's
+//!   clients, and so the built-in loops, do not wait.
+//! - kube speaks HTTP/1.1, which cannot tell a silent watch from a dead connection. Here it is HTTP/2 where the API
+//!   server speaks it, with pings as client-go sends them: a dead connection is noticed within 45 s, also where a load
+//!   balancer goes on acknowledging for a dead server. Over HTTP/1.1 the kernel asks, and a watch that is silent for too
+//!   long ends (`informer/watch_health.rs`).
+//! - A connection on which a request was given up is not used for another one. So a frozen connection costs one
+//!   request its time, and the next one, such as that for the Lease, goes over a new connection.
 
+use std::time::Duration;
+
+use http::Request;
+use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy::Client as HttpClient;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
-use kube::client::{Body, ClientBuilder, ConfigExt};
+use hyper_util::client::legacy::connect::{CaptureConnection, HttpConnector, capture_connection};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use kube::client::{Body, ClientBuilder, ConfigExt, RustlsTlsError};
 use kube::{Client, Config, Error};
 use tower::{BoxError, ServiceBuilder};
 
-/// A client for `config`; its `connect_timeout` is the only one that counts.
-///
-/// Fails where `config` names a proxy: kube is built without.
+/// A connection that was silent for so long is asked whether it lives. Source: client-go, `ReadIdleTimeout`.
+const PING_AFTER: Duration = Duration::from_secs(30);
+/// How long its answer may take. Source: client-go, `PingTimeout`.
+const PONG_WITHIN: Duration = Duration::from_secs(15);
+/// The kernel asks so often before it gives a connection up.
+const KERNEL_PROBES: u32 = 3;
+/// How much of an answer may be under way, in bytes: a page of a list is read as it comes.
+const STREAM_WINDOW: u32 = 256 * 1024;
+const CONNECTION_WINDOW: u32 = 4 * STREAM_WINDOW;
+
+/// A client for `config`, which names no proxy; its `connect_timeout` is the only one that counts.
 pub(super) fn client(config: Config) -> Result<Client, Error> {
-    if config.proxy_url.is_some() {
-        // Says what it misses.
-        return Client::try_from(config);
-    }
-    let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(tcp())?);
+    let mut connector = TimeoutConnector::new(https(&config)?);
     connector.set_connect_timeout(config.connect_timeout);
-    let http: HttpClient<_, Body> = HttpClient::builder(TokioExecutor::new()).build(connector);
+    let http: HttpClient<_, Body> = HttpClient::builder(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .http2_keep_alive_interval(PING_AFTER)
+        .http2_keep_alive_timeout(PONG_WITHIN)
+        .http2_keep_alive_while_idle(true)
+        .http2_initial_stream_window_size(STREAM_WINDOW)
+        .http2_initial_connection_window_size(CONNECTION_WINDOW)
+        .build(connector);
+    let send = move |mut request: Request<Body>| {
+        let given_up = GivenUp(Some(capture_connection(&mut request)));
+        let answer = http.request(request);
+        async move {
+            let answer = answer.await;
+            given_up.answered();
+            answer
+        }
+    };
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
         .map_err(BoxError::from)
-        .service(http);
+        .service_fn(send);
     Ok(ClientBuilder::new(service, config.default_namespace).build())
+}
+
+/// Connects to the host of a URI, with TLS where its scheme says so.
+fn https(config: &Config) -> Result<HttpsConnector<HttpConnector>, Error> {
+    let mut builder = HttpsConnectorBuilder::new()
+        .with_tls_config(config.rustls_client_config()?)
+        .https_or_http();
+    if let Some(name) = &config.tls_server_name {
+        let name = name.clone().try_into().map_err(RustlsTlsError::InvalidServerName);
+        builder =
+            builder.with_server_name_resolver(FixedServerNameResolver::new(name.map_err(Error::RustlsTls)?));
+    }
+    Ok(builder.enable_all_versions().wrap_connector(tcp()))
 }
 
 /// Connects to the host of a URI, whether TLS follows or not.
@@ -37,7 +80,30 @@ fn tcp() -> HttpConnector {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
+    tcp.set_keepalive(Some(PING_AFTER));
+    tcp.set_keepalive_interval(Some(PONG_WITHIN / KERNEL_PROBES));
+    tcp.set_keepalive_retries(Some(KERNEL_PROBES));
+    tcp.set_tcp_user_timeout(Some(PING_AFTER + PONG_WITHIN));
     tcp
+}
+
+/// A request on its way. Dropped before its answer begins, it takes its connection out of use.
+struct GivenUp(Option<CaptureConnection>);
+
+impl GivenUp {
+    fn answered(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for GivenUp {
+    fn drop(&mut self) {
+        if let Some(connection) = &self.0
+            && let Some(connected) = &*connection.connection_metadata()
+        {
+            connected.poison();
+        }
+    }
 }
 
 #[cfg(test)]
@@ -56,13 +122,5 @@ mod tests {
             .unwrap();
         let stream = tcp().oneshot(uri).await.unwrap();
         assert!(stream.inner().nodelay().unwrap());
-    }
-
-    #[test]
-    fn a_proxy_is_refused_and_not_passed_by() {
-        let mut config = Config::new(Uri::from_static("https://127.0.0.1"));
-        config.proxy_url = Some(Uri::from_static("http://proxy.example.com:3128"));
-        let error = client(config).err().unwrap();
-        assert!(matches!(error, Error::ProxyProtocolDisabled { .. }), "{error}");
     }
 }

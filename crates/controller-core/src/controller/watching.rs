@@ -67,10 +67,12 @@ impl<C: Controller> Watching<C> {
         let resource = K::plural(&());
         let metrics = self.metrics.for_resource(&resource);
         let informer = Informer::new(source, self.env.clock.clone(), metrics);
+        let name = format!("informer-{resource}");
         let state = informer.state();
-        self.env
-            .readiness
-            .check(format!("informer-{resource}"), move || state.borrow().ready());
+        let noted = state.clone();
+        let readiness = &self.env.readiness;
+        readiness.check(name.clone(), move || state.borrow().ready());
+        readiness.notes(name, move || noted.borrow().notes());
         let store = informer.store();
         let synced = store.clone();
         self.synced.push(async move { synced.synced().await }.boxed());
@@ -122,7 +124,7 @@ async fn tell_health<C: Controller>(
     loop {
         let stands = {
             let state = state.borrow_and_update();
-            state.synced && state.last_error.is_none()
+            state.watching()
         };
         if std::mem::replace(&mut told, stands) != stands {
             driver.act(|event_loop, now| event_loop.observe(Observed::Watching(resource, stands), now));

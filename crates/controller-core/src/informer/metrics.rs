@@ -11,6 +11,7 @@ pub struct InformerMetrics {
     events: IntCounterVec,
     relists: IntCounterVec,
     decode_errors: IntCounterVec,
+    watching: IntGaugeVec,
 }
 
 /// The metrics of one informer.
@@ -21,6 +22,7 @@ pub struct ResourceMetrics {
     pub(super) events: IntCounter,
     pub(super) relists: IntCounter,
     pub(super) decode_errors: IntCounter,
+    pub(super) watching: IntGauge,
 }
 
 impl InformerMetrics {
@@ -28,9 +30,9 @@ impl InformerMetrics {
     pub fn register(registry: &Registry) -> prometheus::Result<Self> {
         let counter =
             |name, help| register(registry, IntCounterVec::new(Opts::new(name, help), &["resource"]));
-        let objects = Opts::new("informer_objects", "Objects in the informer's store");
+        let gauge = |name, help| register(registry, IntGaugeVec::new(Opts::new(name, help), &["resource"]));
         Ok(Self {
-            objects: register(registry, IntGaugeVec::new(objects, &["resource"]))?,
+            objects: gauge("informer_objects", "Objects in the informer's store")?,
             events: counter("informer_events_total", "Changes of objects received by watch")?,
             relists: counter(
                 "informer_relists_total",
@@ -39,6 +41,10 @@ impl InformerMetrics {
             decode_errors: counter(
                 "informer_decode_errors_total",
                 "Objects received by list or watch that could not be decoded",
+            )?,
+            watching: gauge(
+                "informer_watching",
+                "1 while the list is complete and its watch stands, 0 while changes are not seen",
             )?,
         })
     }
@@ -51,6 +57,7 @@ impl InformerMetrics {
             events: self.events.with_label_values(&[resource]),
             relists: self.relists.with_label_values(&[resource]),
             decode_errors: self.decode_errors.with_label_values(&[resource]),
+            watching: self.watching.with_label_values(&[resource]),
         }
     }
 }

@@ -58,6 +58,19 @@ impl InformerState {
         Err(error.map_or_else(|| "not listed yet".to_owned(), |error| error.message.clone()))
     }
 
+    /// Whether changes are seen: the list is complete, and its watch stands as far as we know.
+    pub const fn watching(&self) -> bool {
+        self.synced && self.last_error.is_none()
+    }
+
+    /// What `/readyz?verbose` notes: since a watch is away, changes are not seen.
+    pub fn notes(&self) -> Vec<String> {
+        let error = self.last_error.iter().filter(|_| self.synced);
+        error
+            .map(|error| format!("changes are not seen: {error}"))
+            .collect()
+    }
+
     /// Whether the right to list or watch is missing.
     pub fn forbidden(&self) -> bool {
         self.failed_by(ErrorKind::Forbidden)
@@ -138,11 +151,12 @@ impl<S: Source> Informer<S> {
 
     /// Counts and logs an event before the store takes it.
     fn note(&mut self, event: &SourceEvent<S::View>) {
-        let is_change = match event {
-            SourceEvent::Applied(_) | SourceEvent::Deleted(_) => true,
-            SourceEvent::Skipped(_) => !self.writer.is_listing(),
-            _ => false,
-        };
+        // What a list tells proves nothing before it is complete: its next page may fail for ever.
+        let is_change = !self.writer.is_listing()
+            && matches!(
+                event,
+                SourceEvent::Applied(_) | SourceEvent::Deleted(_) | SourceEvent::Skipped(_)
+            );
         if is_change {
             self.metrics.events.inc();
         }
@@ -221,6 +235,7 @@ impl<S: Source> Informer<S> {
         }
         self.writer.set_synced();
         self.state.send_modify(|state| state.synced = true);
+        self.count_watching();
     }
 
     fn tell(&self, delta: &Delta<S::View>) {
@@ -236,12 +251,17 @@ impl<S: Source> Informer<S> {
         self.metrics.objects.set(objects);
     }
 
+    fn count_watching(&self) {
+        self.metrics.watching.set(self.state.borrow().watching().into());
+    }
+
     fn recovered(&mut self) {
         self.backoff.reset();
         let had_failed = self
             .state
             .send_if_modified(|state| state.last_error.take().is_some());
         if had_failed {
+            self.count_watching();
             tracing::info!(resource = self.metrics.resource, "watch is healthy again");
         }
     }
@@ -255,6 +275,7 @@ impl<S: Source> Informer<S> {
         } else {
             tracing::warn!(resource, %error, ?wait, "list or watch failed");
             self.state.send_modify(|state| state.last_error = Some(error));
+            self.count_watching();
         }
         self.clock.sleep(wait).await;
     }

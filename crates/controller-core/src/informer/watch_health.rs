@@ -1,8 +1,9 @@
-//! How long a watch has stood.
+//! How long a watch has stood, and for how long it has been silent.
 //!
 //! kube's `watcher` hides a watch that ends: it starts the next one at once. So a server (or a proxy) that
 //! accepts every watch and closes it would be asked in a hot loop. Here a watch that ends too soon is made
-//! to fail, as client-go does it, so that the informer backs off.
+//! to fail, as client-go does it, so that the informer backs off. So is one that sends nothing for two minutes, not even
+//! the bookmark of each minute: who is behind it is gone, whatever keeps the connection alive.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,15 +17,17 @@ use http_body::Frame;
 use kube::Client;
 use kube::client::Body;
 use tokio::sync::watch;
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep};
 use tower::BoxError;
 
-use crate::api::limits::is_watch;
+use crate::api::limits::{Permitted, is_watch};
 use crate::clock::Clock;
 use crate::error::Chain;
 
 /// A watch that has stood so long is healthy.
 pub(super) const HEALTHY_AFTER: Duration = Duration::from_secs(5);
+/// A watch that is silent for so long is dead: kube-apiserver sends a bookmark each minute.
+const SILENT_FOR: Duration = Duration::from_mins(2);
 
 /// Since when the watch stands, if one does.
 pub(super) struct WatchHealth {
@@ -34,11 +37,13 @@ pub(super) struct WatchHealth {
     told: Option<Instant>,
 }
 
-/// The answer to a watch request. Fails if it ends before [`HEALTHY_AFTER`].
+/// The answer to a watch request. Fails if it ends before [`HEALTHY_AFTER`], or is silent for [`SILENT_FOR`].
 struct TimedBody {
     body: Body,
     clock: Clock,
     since: Instant,
+    heard: Instant,
+    silence: Pin<Box<Sleep>>,
     standing: Arc<watch::Sender<Option<Instant>>>,
     ended: bool,
 }
@@ -46,7 +51,9 @@ struct TimedBody {
 /// The cause is part of the message and no `source`: kube treats a body that failed with an unexpected
 /// end of file anywhere in the chain as one that ended well.
 #[derive(Debug, thiserror::Error)]
-enum EndedEarly {
+enum Ended {
+    #[error("the watch was silent for {SILENT_FOR:?}")]
+    Silent,
     #[error("the server closed the watch within {HEALTHY_AFTER:?}")]
     Closed,
     #[error("the watch broke within {HEALTHY_AFTER:?}: {0}")]
@@ -63,7 +70,10 @@ impl WatchHealth {
             told: None,
         };
         let namespace = client.default_namespace().to_owned();
-        let service = tower::service_fn(move |request: Request<Body>| {
+        let service = tower::service_fn(move |mut request: Request<Body>| {
+            // One page or one watch at a time needs no limit. It does not wait behind the writes of a mass event either:
+            // the continue token of a list expires.
+            request.extensions_mut().insert(Permitted);
             let (client, clock, standing) = (client.clone(), clock.clone(), Arc::clone(&standing));
             async move {
                 let is_watch = is_watch(&request);
@@ -108,8 +118,24 @@ impl TimedBody {
             body,
             clock,
             since,
+            heard: since,
+            silence: Box::pin(tokio::time::sleep_until(since + SILENT_FOR)),
             standing,
             ended: false,
+        }
+    }
+}
+
+impl TimedBody {
+    /// Ready once nothing has come for [`SILENT_FOR`]. The timer is set anew when it fires, not for each frame.
+    fn poll_silence(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            std::task::ready!(self.silence.as_mut().poll(cx));
+            let until = self.heard + SILENT_FOR;
+            if until <= self.silence.deadline() {
+                return Poll::Ready(());
+            }
+            self.silence.as_mut().reset(until);
         }
     }
 }
@@ -125,16 +151,24 @@ impl http_body::Body for TimedBody {
         if self.ended {
             return Poll::Ready(None);
         }
-        let frame = std::task::ready!(Pin::new(&mut self.body).poll_frame(cx));
-        if let Some(Ok(frame)) = frame {
-            return Poll::Ready(Some(Ok(frame)));
-        }
+        let frame = match Pin::new(&mut self.body).poll_frame(cx) {
+            Poll::Ready(Some(Ok(frame))) => {
+                self.heard = self.clock.instant();
+                return Poll::Ready(Some(Ok(frame)));
+            }
+            Poll::Ready(frame) => frame,
+            Poll::Pending => {
+                std::task::ready!(self.poll_silence(cx));
+                self.ended = true;
+                return Poll::Ready(Some(Err(Ended::Silent.into())));
+            }
+        };
         self.ended = true;
 
         let early = self.clock.instant().duration_since(self.since) < HEALTHY_AFTER;
         Poll::Ready(match frame {
-            Some(Err(error)) if early => Some(Err(EndedEarly::Broken(Chain(&error).to_string()).into())),
-            None if early => Some(Err(EndedEarly::Closed.into())),
+            Some(Err(error)) if early => Some(Err(Ended::Broken(Chain(&error).to_string()).into())),
+            None if early => Some(Err(Ended::Closed.into())),
             frame => frame.map(|frame| frame.map_err(Into::into)),
         })
     }

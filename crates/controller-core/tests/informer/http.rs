@@ -259,7 +259,11 @@ async fn a_paged_list_and_then_a_watch_feed_the_store() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_has_stood_goes_on_from_the_last_bookmark_at_once() {
-    let closes = vec![bookmark("12"), Step::Pause(Duration::from_secs(290))];
+    let minute = |version| [bookmark(version), Step::Pause(Duration::from_secs(58))];
+    let closes = ["8", "9", "10", "11", "12"]
+        .into_iter()
+        .flat_map(minute)
+        .collect();
     let (server, running) = start([page("9", "", &[one("a")]), Answer::Watch(closes), watch([])]);
     running.clock.sleep(Duration::from_mins(5)).await;
     assert_eq!(server.gaps()[1], Duration::from_secs(290), "without a wait");
@@ -272,6 +276,28 @@ async fn a_watch_that_has_stood_goes_on_from_the_last_bookmark_at_once() {
         ]
     );
     assert_eq!(running.last_error(), None);
+}
+
+/// As behind a load balancer that goes on acknowledging for a server that is gone.
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_silent_for_two_minutes_ends_and_another_goes_on_from_there() {
+    let (server, running) = start([
+        page("9", "", &[one("a")]),
+        watch([bookmark("12")]),
+        watch([event("MODIFIED", &object("a", "13", &json!(2)))]),
+    ]);
+    running.clock.sleep(Duration::from_secs(119)).await;
+    assert_eq!(server.gaps().len(), 1, "a bookmark each minute keeps it");
+    running.clock.sleep(Duration::from_secs(5)).await;
+    assert_eq!(running.held(), ["a=2"]);
+    assert_eq!(
+        server.asked(),
+        [
+            LIST,
+            WATCH_9,
+            "/apis/example.io/v1/things?watch=true&resourceVersion=12"
+        ]
+    );
 }
 
 #[tokio::test(start_paused = true)]

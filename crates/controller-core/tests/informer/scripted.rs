@@ -331,6 +331,26 @@ async fn a_list_alone_does_not_start_the_waits_over() {
     assert_within(waits[0], 15_000, 30_000);
 }
 
+/// Items that are not kept, or cannot be decoded, are told while the list is under way. They prove nothing.
+#[tokio::test(start_paused = true)]
+async fn a_list_that_keeps_failing_on_a_later_page_is_asked_for_later_and_later() {
+    let (script, mut running) = synced().await;
+    for _ in 0..6 {
+        script.send(SourceEvent::Init);
+        script.deleted(thing("not kept", 1), "N");
+        script.send(undecodable("odd", None));
+        script.failed(ErrorKind::Other, "the second page is refused");
+    }
+    running.clock.sleep(Duration::from_secs(200)).await;
+    assert_eq!(
+        running.last_error().unwrap(),
+        "Other: the second page is refused",
+        "no watch stands"
+    );
+    let waits = waits(&script, &mut running, vec![failure(ErrorKind::Other, None)]).await;
+    assert_within(waits[0], 15_000, 30_000);
+}
+
 #[tokio::test(start_paused = true)]
 async fn retry_after_is_honoured_beyond_30_s() {
     let (script, mut running) = synced().await;

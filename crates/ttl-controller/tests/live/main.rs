@@ -17,6 +17,7 @@
 )]
 
 mod boundary;
+mod frozen;
 mod leaders;
 mod outage;
 mod refusals;

@@ -1,0 +1,75 @@
+//! A proxy before the API server whose connections can die without a word.
+
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+use tokio::io::{self, AsyncReadExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+/// Passes on what comes, until it freezes.
+pub struct Proxy {
+    kubeconfig: PathBuf,
+    freezes: watch::Sender<()>,
+    accepting: JoinHandle<()>,
+    _directory: TempDir,
+}
+
+impl Proxy {
+    /// A proxy before the API server of this kubeconfig.
+    pub async fn before(kubeconfig: &Path) -> Self {
+        let text = std::fs::read_to_string(kubeconfig).unwrap();
+        let (_, after) = text.split_once("https://").unwrap();
+        let end = after.find(|c: char| !c.is_ascii_digit() && c != '.' && c != ':');
+        let target = after[..end.unwrap_or(after.len())].to_owned();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let own = listener.local_addr().unwrap().to_string();
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("kubeconfig");
+        std::fs::write(&path, text.replace(&target, &own)).unwrap();
+
+        let freezes = watch::Sender::new(());
+        let frozen = freezes.subscribe();
+        let accepting = tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let server = TcpStream::connect(&target).await.unwrap();
+                tokio::spawn(pass_on(client, server, frozen.clone()));
+            }
+        });
+        Self {
+            kubeconfig: path,
+            freezes,
+            accepting,
+            _directory: directory,
+        }
+    }
+
+    /// The kubeconfig that leads to it.
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// Nothing passes over the open connections any more. They stay open, and what is sent on them is acknowledged, as by a
+    /// load balancer before a server that is gone. New connections are as before.
+    pub fn freeze(&self) {
+        self.freezes.send_replace(());
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+async fn pass_on(mut client: TcpStream, mut server: TcpStream, mut frozen: watch::Receiver<()>) {
+    frozen.mark_unchanged();
+    tokio::select! {
+        _ = io::copy_bidirectional(&mut client, &mut server) => {}
+        _ = frozen.changed() => {
+            let mut lost = [0; 4096];
+            while client.read(&mut lost).await.is_ok_and(|read| read > 0) {}
+        }
+    }
+}
