@@ -8,7 +8,7 @@
     reason = "a test says what is wrong by failing"
 )]
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -305,23 +305,48 @@ async fn a_client_that_does_not_read_its_answer_makes_room_for_the_next() {
 }
 
 #[tokio::test]
-async fn a_connection_too_many_is_closed_at_once() {
+async fn the_oldest_connection_makes_room_for_one_too_many() {
     let limits = Limits {
         connections: 2,
         ..patient()
     };
     let bench = Bench::with(None, limits).await;
-    let first = bench.connect().await;
-    let mut second = bench.connect().await;
-    assert!(is_closed(&mut bench.connect().await).await);
-    second
-        .write_all(b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n")
+    let mut first = bench.connect().await;
+    let second = bench.connect().await;
+    assert_eq!(bench.get("/livez").await.1, "ok");
+    assert!(is_closed(&mut first).await);
+    let request = "GET /livez HTTP/1.1\r\nHost: a\r\n\r\n";
+    let (head, _) = exchange(second, request).await.unwrap();
+    assert_eq!(status_line(&head), "HTTP/1.1 200 OK", "the younger one stays");
+}
+
+#[tokio::test]
+async fn a_flood_of_idle_connections_keeps_no_probe_from_its_answer() {
+    let bench = Bench::with(None, patient()).await;
+    let mut idle = Vec::new();
+    for number in 1..=400 {
+        idle.push(bench.connect().await);
+        if number % 20 == 0 {
+            assert_eq!(
+                bench.get("/livez").await.1,
+                "ok",
+                "beside {number} idle connections"
+            );
+        }
+    }
+}
+
+/// The default address: a client of IPv4 reaches it, too.
+#[tokio::test]
+async fn the_unspecified_address_serves_ipv4() {
+    let every = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0));
+    let server = AdminServer::bind(every, None, Clock::system(), Limits::default())
         .await
         .unwrap();
-    let mut answer = String::new();
-    within_deadline(second.read_to_string(&mut answer)).await.unwrap();
-    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
-    drop(first);
+    let port = server.local_addr().port();
+    within_deadline(TcpStream::connect((Ipv4Addr::LOCALHOST, port)))
+        .await
+        .unwrap();
 }
 
 #[tokio::test]

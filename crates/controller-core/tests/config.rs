@@ -1056,13 +1056,15 @@ fn the_effective_config_shows_every_setting_and_no_password() {
             "context": "https://***@host/x",
             "kubeApiQps": 50.0,
             "kubeApiBurst": 100,
+            "eventQps": 50.0,
+            "eventBurst": 100,
             "leaderElect": true,
             "leaderElectResourceNamespace": null,
             "leaderElectIdentity": null,
             "leaderElectLeaseDuration": "15s",
             "leaderElectRenewDeadline": "10s",
             "leaderElectRetryPeriod": "2s",
-            "httpBindAddress": "0.0.0.0:8080",
+            "httpBindAddress": "[::]:8080",
             "tlsCertFile": null,
             "tlsPrivateKeyFile": null,
             "logFormat": null,
@@ -1075,12 +1077,14 @@ fn the_effective_config_shows_every_setting_and_no_password() {
     );
 }
 
-const FLAGS: [&str; 20] = [
+const FLAGS: [&str; 22] = [
     "config",
     "kubeconfig",
     "context",
     "kube-api-qps",
     "kube-api-burst",
+    "event-qps",
+    "event-burst",
     "concurrent-syncs",
     "leader-elect",
     "leader-elect-resource-namespace",
@@ -1121,7 +1125,7 @@ fn valid_config() -> impl Strategy<Value = ToyConfig> {
     let api = (
         path(),
         name(),
-        0.0..f64::MAX,
+        prop_oneof![Just(0.0), 0.001..f64::MAX],
         any::<u32>(),
         any::<(IpAddr, u16)>().prop_map(SocketAddr::from),
     );
@@ -1138,6 +1142,8 @@ fn valid_config() -> impl Strategy<Value = ToyConfig> {
                 context,
                 kube_api_qps,
                 kube_api_burst,
+                event_qps: kube_api_qps,
+                event_burst: kube_api_burst,
                 leader_elect,
                 leader_elect_resource_namespace,
                 leader_elect_identity,

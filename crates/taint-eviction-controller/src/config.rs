@@ -54,13 +54,7 @@ impl ControllerConfig for Config {
 
     fn validate(&self) -> Vec<FieldError> {
         let mut errors = Vec::new();
-        if !self.eviction_qps.is_finite() || self.eviction_qps < 0.0 {
-            let problem = format!(
-                "invalid value {}: must be 0 (no limit) or more",
-                self.eviction_qps
-            );
-            errors.push(FieldError::new("evictionQps", problem));
-        }
+        errors.extend(FieldError::of_rate("evictionQps", self.eviction_qps));
         if let Err(problem) = self.comparison_operators() {
             errors.push(FieldError::new("featureGates", problem));
         }

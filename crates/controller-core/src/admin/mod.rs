@@ -1,15 +1,15 @@
 //! The admin server (CORE-8): `/metrics`, `/livez`, `/readyz`, `/healthz`, `/configz`, `/version`.
 //!
 //! It must answer a kubelet under any load and cannot be held up: a connection carries one request and is cut
-//! after five seconds, whatever it does meanwhile (TLS, headers, reading the answer). Of more than 64 connections
-//! at once the later ones are closed unanswered instead of queued, so that a probe fails at once and is repeated
-//! rather than running into its own timeout.
+//! after five seconds, whatever it does meanwhile (TLS, headers, reading the answer). Where 64 are open, the oldest makes
+//! room for a new one: a probe asks at once, and who holds connections open has had its time.
 
 mod routes;
 mod tls;
 
+use std::collections::VecDeque;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,10 +20,11 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use prometheus::Registry;
+use rustix::net::sockopt::set_ipv6_v6only;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::task::{AbortHandle, JoinSet};
 use tower::{BoxError, ServiceExt};
 
 use self::tls::Tls;
@@ -36,6 +37,8 @@ pub use crate::tls_files::TlsPaths;
 
 /// A request has no more headers than this, in bytes; the least that hyper takes.
 const READ_BUFFER: usize = 8 * 1024;
+/// Connections that wait to be accepted, at most.
+const BACKLOG: u32 = 1024;
 /// How long to wait after `accept` failed, most likely for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 /// How long the answers that are under way may take when the server stops.
@@ -118,7 +121,7 @@ impl AdminServer {
             None => None,
         };
         let bind_error = |source| Error::Bind { addr, source };
-        let listener = TcpListener::bind(addr).await.map_err(bind_error)?;
+        let listener = listen(addr).map_err(bind_error)?;
         let local_addr = listener.local_addr().map_err(bind_error)?;
         Ok(Self {
             listener,
@@ -148,6 +151,7 @@ impl AdminServer {
         let router = routes::router(state);
         let tls = tls.map(Arc::new);
         let mut connections = JoinSet::new();
+        let mut by_age = VecDeque::new();
         let mut stop = std::pin::pin!(stop);
         loop {
             let accepted = tokio::select! {
@@ -159,13 +163,16 @@ impl AdminServer {
                 Ok((stream, peer)) => {
                     // The ended ones that are not reaped yet do not count.
                     while connections.try_join_next().is_some() {}
-                    if connections.len() >= limits.connections {
-                        tracing::debug!(%peer, "closed a connection: there are too many");
-                        continue;
+                    by_age.retain(|connection: &AbortHandle| !connection.is_finished());
+                    while by_age.len() >= limits.connections
+                        && let Some(oldest) = by_age.pop_front()
+                    {
+                        tracing::debug!(%peer, "cut the oldest connection: there are too many");
+                        oldest.abort();
                     }
                     let connection = answer(stream, tls.clone(), router.clone());
                     let clock = clock.clone();
-                    connections.spawn(async move {
+                    by_age.push_back(connections.spawn(async move {
                         match clock.timeout(limits.request, connection).await {
                             Ok(Ok(())) => {}
                             Ok(Err(error)) => {
@@ -173,7 +180,7 @@ impl AdminServer {
                             }
                             Err(_) => tracing::debug!(%peer, "cut a connection: it took too long"),
                         }
-                    });
+                    }));
                 }
                 // The client's own doing.
                 Err(error)
@@ -193,6 +200,29 @@ impl AdminServer {
             tracing::debug!("stopped the admin server with connections open");
         }
     }
+}
+
+/// `[::]` is every address, also of IPv4, whatever the system's default for that is; without IPv6 it is `0.0.0.0`.
+fn listen(addr: SocketAddr) -> io::Result<TcpListener> {
+    match bind(addr) {
+        Err(error) if addr.ip() == Ipv6Addr::UNSPECIFIED => {
+            bind((Ipv4Addr::UNSPECIFIED, addr.port()).into()).map_err(|_| error)
+        }
+        bound => bound,
+    }
+}
+
+fn bind(addr: SocketAddr) -> io::Result<TcpListener> {
+    let socket = match addr {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    if addr.ip() == Ipv6Addr::UNSPECIFIED {
+        set_ipv6_v6only(&socket, false)?;
+    }
+    socket.set_reuseaddr(true)?;
+    socket.bind(addr)?;
+    socket.listen(BACKLOG)
 }
 
 async fn answer(stream: TcpStream, tls: Option<Arc<Tls>>, router: Router) -> Result<(), BoxError> {

@@ -97,7 +97,7 @@ pub fn classify(verb: Verb, error: &kube::Error) -> Outcome {
 
 fn classify_status(verb: Verb, status: &Status) -> Outcome {
     match status.code {
-        404 if verb == Verb::Delete => Outcome::Done,
+        404 if status.reason == "NotFound" && verb == Verb::Delete => Outcome::Done,
         404 if status.reason == "NotFound" => Outcome::Gone,
         409 if status.reason == "AlreadyExists" => Outcome::AlreadyExists,
         409 if names_other_uid(status) => Outcome::Gone,
@@ -177,10 +177,13 @@ mod tests {
         let not_served = answer(
             json!({"code": 404, "reason": "Failed to parse error data", "message": "404 page not found"}),
         );
-        assert_eq!(
-            classify(Verb::Patch, &not_served),
-            Outcome::Retry { fate_unknown: false }
-        );
+        for verb in [Verb::Patch, Verb::Delete] {
+            assert_eq!(
+                classify(verb, &not_served),
+                Outcome::Retry { fate_unknown: false },
+                "{verb:?}"
+            );
+        }
     }
 
     #[test]

@@ -29,7 +29,7 @@ mod duration;
 mod property;
 mod redact;
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -91,6 +91,12 @@ pub struct CommonConfig {
     /// Reads and writes that may be sent to the API server at once; 0 is no limit.
     #[schemars(extend("x-heading" = API_SERVER))]
     pub kube_api_burst: u32,
+    /// Events a second that are sent to the API server at most, on average, beside the reads and writes; 0 is no limit.
+    #[schemars(extend("x-heading" = API_SERVER, "minimum" = 0))]
+    pub event_qps: f64,
+    /// Events that may be sent to the API server at once; 0 is no limit.
+    #[schemars(extend("x-heading" = API_SERVER))]
+    pub event_burst: u32,
     /// Work only while holding the Lease that is named after the controller.
     #[schemars(extend("x-heading" = LEADER_ELECTION))]
     pub leader_elect: bool,
@@ -110,7 +116,8 @@ pub struct CommonConfig {
     /// How long to wait between two tries to take or renew the Lease.
     #[schemars(extend("x-heading" = LEADER_ELECTION))]
     pub leader_elect_retry_period: GoDuration,
-    /// Address of the admin server (/metrics, /livez, /readyz); port 0 takes a free one, which is logged.
+    /// Address of the admin server (/metrics, /livez, /readyz); port 0 takes a free one, which is logged. `[::]` is every
+    /// address of IPv6 and IPv4, or of IPv4 alone where there is no IPv6.
     #[schemars(extend("x-heading" = ADMIN_SERVER, "format" = "ip:port"))]
     pub http_bind_address: SocketAddr,
     /// Certificate chain (PEM) with which the admin server speaks TLS; read again when it changes.
@@ -144,6 +151,9 @@ const LEADER_ELECTION: &str = "Leader election";
 const ADMIN_SERVER: &str = "Admin server";
 const LOGGING: &str = "Logging";
 
+/// With a lower rate a second nothing would happen for so long that it must be a mistake.
+const LOWEST_RATE: f64 = 0.001;
+
 /// How much longer than the retry period client-go may wait between two tries.
 /// Source: client-go `tools/leaderelection`, `JitterFactor`.
 const JITTER_FACTOR: f64 = 1.2;
@@ -155,13 +165,15 @@ impl Default for CommonConfig {
             context: None,
             kube_api_qps: 50.0,
             kube_api_burst: 100,
+            event_qps: 50.0,
+            event_burst: 100,
             leader_elect: true,
             leader_elect_resource_namespace: None,
             leader_elect_identity: None,
             leader_elect_lease_duration: GoDuration::from_secs(15),
             leader_elect_renew_deadline: GoDuration::from_secs(10),
             leader_elect_retry_period: GoDuration::from_secs(2),
-            http_bind_address: SocketAddr::from((Ipv4Addr::UNSPECIFIED, 8080)),
+            http_bind_address: SocketAddr::from((Ipv6Addr::UNSPECIFIED, 8080)),
             tls_cert_file: None,
             tls_private_key_file: None,
             log_format: None,
@@ -179,6 +191,19 @@ impl FieldError {
             against: None,
             problem: problem.into(),
         }
+    }
+
+    /// What is wrong with a rate a second; 0 is no limit.
+    pub fn of_rate(field: &'static str, rate: f64) -> Option<Self> {
+        let problem = match rate {
+            0.0 | LOWEST_RATE..=f64::MAX => return None,
+            0.0..LOWEST_RATE => format!("0 (no limit) or at least {LOWEST_RATE}, which is one in 17 minutes"),
+            _ => "0 (no limit) or more".to_owned(),
+        };
+        Some(Self::new(
+            field,
+            format!("invalid value {rate}: must be {problem}"),
+        ))
     }
 
     /// `field` and `against` do not go together.
@@ -202,13 +227,8 @@ impl CommonConfig {
     /// What is wrong beyond the types; empty when nothing is.
     pub fn validate(&self) -> Vec<FieldError> {
         let mut errors = Vec::new();
-        if !self.kube_api_qps.is_finite() || self.kube_api_qps < 0.0 {
-            let problem = format!(
-                "invalid value {}: must be 0 (no limit) or more",
-                self.kube_api_qps
-            );
-            errors.push(FieldError::new("kubeApiQps", problem));
-        }
+        errors.extend(FieldError::of_rate("kubeApiQps", self.kube_api_qps));
+        errors.extend(FieldError::of_rate("eventQps", self.event_qps));
         if let Some(namespace) = &self.leader_elect_resource_namespace
             && !is_dns_label(namespace)
         {

@@ -14,17 +14,19 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
-use prometheus::{IntCounter, Registry};
+use prometheus::{IntCounterVec, Opts, Registry};
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
 pub use self::sender::EventSender;
+use crate::api::limits::Limits;
 use crate::clock::Clock;
 use crate::meta::{ObjectKey, Uid};
 use crate::metrics::register;
 
-/// Events that may wait to be sent. Source: client-go `tools/events`, `maxQueuedEvents`.
-pub const QUEUE_LENGTH: usize = 1000;
+/// Events that may wait to be sent: as many as there are pods in a large cluster, so that a mass eviction is told in full.
+/// They take no memory before they wait.
+pub const QUEUE_LENGTH: usize = 150_000;
 /// The longest note, in bytes. Source: Kubernetes `validation/events.go`, `NoteLengthLimit`.
 pub const NOTE_LENGTH_LIMIT: usize = 1024;
 /// The longest reporting instance, in bytes. Source: Kubernetes `validation/events.go`,
@@ -86,16 +88,30 @@ struct Occurrence {
     at: Timestamp,
 }
 
-/// `events_dropped_total`.
+/// `events_dropped_total`, one label: `reason`.
 #[derive(Clone, Debug)]
 pub struct EventMetrics {
-    dropped: IntCounter,
+    dropped: IntCounterVec,
 }
 
-/// A recorder and the sender that [`EventSender::run`] makes work for it.
-pub fn channel(reporter: Reporter, clock: Clock, metrics: EventMetrics) -> (Recorder, EventSender) {
+/// Why an event was given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Dropped {
+    QueueFull,
+    TooManySeries,
+    Refused,
+    Stopping,
+}
+
+/// A recorder and the sender that [`EventSender::run`] makes work for it, within `limits`.
+pub fn channel(
+    reporter: Reporter,
+    limits: Limits,
+    clock: Clock,
+    metrics: EventMetrics,
+) -> (Recorder, EventSender) {
     let (queue, occurrences) = mpsc::channel(QUEUE_LENGTH);
-    let sender = EventSender::new(reporter, clock.clone(), metrics.clone(), occurrences);
+    let sender = EventSender::new(reporter, limits, clock.clone(), metrics.clone(), occurrences);
     let publisher = Publisher {
         queue,
         clock,
@@ -133,33 +149,50 @@ impl Recorder {
         match publisher.queue.try_send(Occurrence { event, at }) {
             Ok(()) => {}
             Err(TrySendError::Full(lost) | TrySendError::Closed(lost)) => {
-                publisher.metrics.drop(&lost.event, "the queue takes no more");
+                publisher
+                    .metrics
+                    .drop(&lost.event, Dropped::QueueFull, "the queue takes no more");
             }
         }
     }
 }
 
 impl EventMetrics {
-    /// Registers the counter at 0. Fails when `registry` has it already.
+    /// Registers the counters at 0. Fails when `registry` has it already.
     pub fn register(registry: &Registry) -> prometheus::Result<Self> {
-        Ok(Self {
-            dropped: register(
-                registry,
-                IntCounter::new(
-                    "events_dropped_total",
-                    "Events that were given up: the queue was full or the API server refused them.",
-                ),
-            )?,
-        })
+        let opts = Opts::new("events_dropped_total", "Events that were given up, by reason.");
+        let dropped = register(registry, IntCounterVec::new(opts, &["reason"]))?;
+        for reason in Dropped::ALL {
+            dropped.with_label_values(&[reason.as_str()]);
+        }
+        Ok(Self { dropped })
     }
 
-    fn drop(&self, event: &Event, why: &str) {
-        self.dropped.inc();
+    fn drop(&self, event: &Event, reason: Dropped, why: &str) {
+        self.dropped.with_label_values(&[reason.as_str()]).inc();
         tracing::debug!(
             reason = event.reason,
             regarding = event.regarding.name,
             "dropped an event: {why}"
         );
+    }
+}
+
+impl Dropped {
+    const ALL: [Self; 4] = [
+        Self::QueueFull,
+        Self::Refused,
+        Self::Stopping,
+        Self::TooManySeries,
+    ];
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::QueueFull => "queue_full",
+            Self::Refused => "refused",
+            Self::Stopping => "stopping",
+            Self::TooManySeries => "too_many_series",
+        }
     }
 }
 

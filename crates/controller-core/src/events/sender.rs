@@ -12,16 +12,13 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::series::{Ledger, Write};
-use super::{Event, EventMetrics, Occurrence, REPORTING_INSTANCE_LENGTH_LIMIT, Reporter};
+use super::{Dropped, Event, EventMetrics, Occurrence, REPORTING_INSTANCE_LENGTH_LIMIT, Reporter};
+use crate::api::limits::Limits;
 use crate::api::{Denial, Outcome as Classified, Verb, classify};
 use crate::clock::Clock;
 use crate::error::Chain;
 use crate::shutdown::Shutdown;
 use crate::workqueue::TokenBucket;
-
-/// How many requests may be made a second, and how many at once.
-const QPS: f64 = 10.0;
-const BURST: u32 = 100;
 
 /// Sends the events of the [`Recorder`](super::Recorder)s that it was made with.
 #[derive(Debug)]
@@ -30,7 +27,8 @@ pub struct EventSender {
     clock: Clock,
     occurrences: mpsc::Receiver<Occurrence>,
     ledger: Ledger,
-    permits: TokenBucket,
+    /// None where there is no limit.
+    permits: Option<TokenBucket>,
     origin: Instant,
 }
 
@@ -50,6 +48,7 @@ enum Outcome {
 impl EventSender {
     pub(super) fn new(
         reporter: Reporter,
+        limits: Limits,
         clock: Clock,
         metrics: EventMetrics,
         occurrences: mpsc::Receiver<Occurrence>,
@@ -65,7 +64,7 @@ impl EventSender {
         }
         Self {
             reporter: Reporter { controller, instance },
-            permits: TokenBucket::new(QPS, BURST),
+            permits: limits.bucket(),
             origin: clock.instant(),
             clock,
             occurrences,
@@ -91,7 +90,7 @@ impl EventSender {
             if reachable && self.take_permit().is_zero() {
                 reachable = self.send(client, write).await;
             } else {
-                self.ledger.refuse(&write, "the process stops");
+                self.ledger.refuse(&write, Dropped::Stopping, "the process stops");
             }
         }
     }
@@ -138,7 +137,10 @@ impl EventSender {
 
     /// Takes a permit for a request; in how long it is there.
     fn take_permit(&mut self) -> Duration {
-        self.permits.take(self.clock.instant() - self.origin)
+        let now = self.clock.instant() - self.origin;
+        self.permits
+            .as_mut()
+            .map_or(Duration::ZERO, |permits| permits.take(now))
     }
 
     /// Makes one request; whether the API server had an answer to it.
@@ -159,7 +161,10 @@ impl EventSender {
                 tracing::debug!(reason = write.event.reason, "could not write an event: {why}");
                 self.ledger.postpone(&write, self.clock.instant(), &why);
             }
-            Outcome::Refused(error) => self.ledger.refuse(&write, &Chain(&error).to_string()),
+            Outcome::Refused(error) => {
+                let why = Chain(&error).to_string();
+                self.ledger.refuse(&write, Dropped::Refused, &why);
+            }
         }
         answered
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::{Event, EventMetrics, Occurrence};
+use super::{Dropped, Event, EventMetrics, Occurrence};
 
 /// An event that was not repeated for so long has ended its series. Source: client-go `tools/events`, `finishTime`.
 pub(super) const FINISH_TIME: Duration = Duration::from_mins(6);
@@ -118,14 +118,14 @@ impl Ledger {
                 series.next_write = now + WRITE_INTERVAL;
                 series.due = Some(series.next_write);
             } else {
-                self.refuse(write, why);
+                self.refuse(write, Dropped::Refused, why);
             }
         }
     }
 
     /// `write` failed for good.
-    pub(super) fn refuse(&mut self, write: &Write, why: &str) {
-        self.metrics.drop(&write.event, why);
+    pub(super) fn refuse(&mut self, write: &Write, reason: Dropped, why: &str) {
+        self.metrics.drop(&write.event, reason, why);
         self.forget(write);
     }
 
@@ -175,7 +175,8 @@ impl Ledger {
             && let Some(series) = self.series.remove(&event)
             && series.due.is_some()
         {
-            self.metrics.drop(&event, "too many series");
+            self.metrics
+                .drop(&event, Dropped::TooManySeries, "too many series");
         }
     }
 }

@@ -13,6 +13,12 @@ use super::*;
 use crate::shutdown::{self, Trigger};
 use crate::tasks::TaskSet;
 
+/// Ten a second, a hundred at once.
+const LIMITS: Limits = Limits {
+    qps: 10.0,
+    burst: 100,
+};
+
 /// One request that the API server saw.
 #[derive(Clone, Debug)]
 struct Seen {
@@ -32,7 +38,7 @@ struct Bench {
     start: Instant,
     seen: Arc<Mutex<Vec<Seen>>>,
     answer: Arc<Mutex<Answer>>,
-    dropped: IntCounter,
+    dropped: EventMetrics,
     trigger: Trigger,
     tasks: TaskSet,
 }
@@ -48,7 +54,7 @@ impl Bench {
             controller: "ttl-controller".to_owned(),
             instance: "pod-1".to_owned(),
         };
-        let (recorder, sender) = channel(reporter, clock.clone(), metrics.clone());
+        let (recorder, sender) = channel(reporter, LIMITS, clock.clone(), metrics.clone());
         let client = api_server(clock.clone(), Arc::clone(&seen), Arc::clone(&answer));
         let (trigger, shutdown) = shutdown::channel();
         let mut tasks = TaskSet::new();
@@ -59,7 +65,7 @@ impl Bench {
             start,
             seen,
             answer,
-            dropped: metrics.dropped,
+            dropped: metrics,
             trigger,
             tasks,
         }
@@ -81,6 +87,12 @@ impl Bench {
         seen.iter()
             .map(|seen| format!("{} {}", seen.method, seen.body["series"]["count"]))
             .collect()
+    }
+
+    /// How many were given up, for whatever reason.
+    fn dropped(&self) -> u64 {
+        let reasons = Dropped::ALL.map(|reason| self.dropped.dropped.with_label_values(&[reason.as_str()]));
+        reasons.iter().map(prometheus::IntCounter::get).sum()
     }
 
     async fn stop(&mut self) {
@@ -299,12 +311,22 @@ async fn a_hundred_events_go_out_at_once_and_ten_a_second_after_them() {
 #[tokio::test(start_paused = true)]
 async fn events_for_which_there_is_no_room_are_dropped_and_counted() {
     let bench = Bench::new();
-    for n in 0..1200 {
+    for n in 0..QUEUE_LENGTH + 200 {
         bench.recorder.publish(on_job(&n.to_string()));
     }
-    assert_eq!(bench.dropped.get(), 200);
-    assert_eq!(bench.after(200).await.len(), 1000);
-    assert_eq!(bench.dropped.get(), 200);
+    assert_eq!(bench.dropped(), 200);
+    let queue_full = bench.dropped.dropped.with_label_values(&["queue_full"]);
+    assert_eq!(queue_full.get(), 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_event_of_a_mass_eviction_is_lost_however_slow_they_are_sent() {
+    let bench = Bench::new();
+    for n in 0..2_000 {
+        bench.recorder.publish(on_job(&n.to_string()));
+    }
+    assert_eq!(bench.after(191).await.len(), 2_000);
+    assert_eq!(bench.dropped(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -323,7 +345,7 @@ async fn a_server_that_is_away_for_a_while_loses_no_event() {
         seen[0].body["series"],
         json!({"count": 2, "lastObservedTime": "2026-01-01T00:00:00.000000Z"})
     );
-    assert_eq!(bench.dropped.get(), 0);
+    assert_eq!(bench.dropped(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -334,7 +356,7 @@ async fn a_server_that_stays_away_costs_one_try_a_minute_until_the_series_has_en
     let seen = bench.after(3600).await;
     let minutes: Vec<_> = seen.iter().map(|seen| seen.at / 60_000).collect();
     assert_eq!(minutes, [0, 1, 2, 3, 4, 5, 6]);
-    assert_eq!(bench.dropped.get(), 1);
+    assert_eq!(bench.dropped(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -343,7 +365,7 @@ async fn an_event_that_is_refused_is_counted_and_not_tried_again() {
     bench.answers(|_| status(403, "Forbidden", ""));
     bench.recorder.publish(on_job("note"));
     assert_eq!(bench.counts_after(3600).await, ["POST null"]);
-    assert_eq!(bench.dropped.get(), 1);
+    assert_eq!(bench.dropped(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -355,7 +377,7 @@ async fn a_namespace_that_goes_away_takes_its_events_along_uncounted() {
     bench.answers(|_| status(404, "NotFound", ""));
     bench.recorder.publish(on_job("two"));
     assert_eq!(bench.counts_after(3600).await, ["POST null"]);
-    assert_eq!(bench.dropped.get(), 0);
+    assert_eq!(bench.dropped(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -369,7 +391,7 @@ async fn an_event_object_that_was_deleted_is_made_again_with_its_count() {
     });
     bench.recorder.publish(on_job("note"));
     assert_eq!(bench.counts_after(1).await, ["PATCH 2", "POST 2"]);
-    assert_eq!(bench.dropped.get(), 0);
+    assert_eq!(bench.dropped(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -418,7 +440,7 @@ async fn a_process_that_stops_sends_what_it_may_and_gives_up_the_rest() {
     let sent = bench.seen.lock().len();
     // The burst, and the one write that was waiting for its turn if there was one.
     assert!((100..=101).contains(&sent), "{sent} sent");
-    assert_eq!(usize::try_from(bench.dropped.get()).unwrap() + sent, 200);
+    assert_eq!(usize::try_from(bench.dropped()).unwrap() + sent, 200);
     assert!(bench.clock.instant() - bench.start < Duration::from_secs(2));
 }
 
@@ -432,7 +454,7 @@ async fn a_process_that_stops_tries_a_dead_server_once() {
     bench.recorder.publish(on_job("three"));
     bench.stop().await;
     assert!(bench.seen.lock().len() <= 3, "{:?}", bench.seen.lock());
-    assert_eq!(bench.dropped.get(), 3);
+    assert_eq!(bench.dropped(), 3);
 }
 
 #[tokio::test(start_paused = true)]
@@ -454,7 +476,7 @@ async fn without_an_instance_the_controller_reports() {
             controller: "ttl-controller".to_owned(),
             instance: instance.to_owned(),
         };
-        let (recorder, sender) = channel(reporter, clock.clone(), metrics.clone());
+        let (recorder, sender) = channel(reporter, LIMITS, clock.clone(), metrics.clone());
         let seen = Arc::new(Mutex::new(Vec::new()));
         let answer: Arc<Mutex<Answer>> = Arc::new(Mutex::new(Box::new(accept)));
         let client = api_server(clock.clone(), Arc::clone(&seen), answer);

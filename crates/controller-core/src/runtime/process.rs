@@ -93,7 +93,11 @@ pub(super) async fn serve<A: App>(
         controller: about.name.to_owned(),
         instance: host,
     };
-    services.start(&mut env, election, reporter)?;
+    let event_limits = Limits {
+        qps: common.event_qps,
+        burst: common.event_burst,
+    };
+    services.start(&mut env, election, reporter, event_limits)?;
     tracing::info!(
         version = about.version,
         commit = about.commit,

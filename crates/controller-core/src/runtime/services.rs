@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::{Env, Failure, SourceOf};
 use crate::admin::{self, AdminServer};
 use crate::api::Caller;
+use crate::api::limits::Limits;
 use crate::api::limits::Permits;
 use crate::clock::Clock;
 use crate::config::CommonConfig;
@@ -93,6 +94,7 @@ impl Services {
         env: &mut Env,
         election: Option<ElectionConfig>,
         reporter: Reporter,
+        event_limits: Limits,
     ) -> Result<(), Failure> {
         if env.dry_run {
             return Ok(());
@@ -100,7 +102,7 @@ impl Services {
         if let Some(election) = election {
             env.leadership = self.elect(election, env)?;
         }
-        env.events = self.record(reporter, env)?;
+        env.events = self.record(reporter, event_limits, env)?;
         Ok(())
     }
 
@@ -133,9 +135,9 @@ impl Services {
         Ok(leadership)
     }
 
-    fn record(&mut self, reporter: Reporter, env: &Env) -> Result<Recorder, Failure> {
+    fn record(&mut self, reporter: Reporter, limits: Limits, env: &Env) -> Result<Recorder, Failure> {
         let metrics = EventMetrics::register(&env.registry)?;
-        let (recorder, sender) = events::channel(reporter, env.clock.clone(), metrics);
+        let (recorder, sender) = events::channel(reporter, limits, env.clock.clone(), metrics);
         self.tasks.spawn(
             "event sender",
             sender.run(env.client.clone(), self.shutdown.clone()),

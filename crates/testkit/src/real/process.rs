@@ -197,7 +197,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_process_can_be_asked_to_end_in_two_ways() {
-        let traps = "trap 'exit 7' TERM; trap 'exit 8' INT; echo ready; while :; do sleep 0.01; done";
+        // Only `wait` ends at once for a signal that is trapped.
+        let traps =
+            "sleep 60 & trap \"kill $!; exit 7\" TERM; trap \"kill $!; exit 8\" INT; echo ready; wait";
         for (signal, code) in [(Signal::TERM, 7), (Signal::INT, 8)] {
             let mut process = shell(traps, &[]);
             let set = eventually(SOON, "the traps are set", async || {
