@@ -36,6 +36,18 @@ struct Book {
     is_value: bool,
 }
 
+impl Book {
+    const fn of_value(package: &'static str, prefix: &'static str, last: u32) -> Self {
+        Self {
+            package,
+            prefix,
+            last,
+            open: &[],
+            is_value: true,
+        }
+    }
+}
+
 /// What a controller that is a value does not have in its `src`.
 const IMPURE: [&str; 9] = [
     "async ",
@@ -58,41 +70,11 @@ const BOOKS: [Book; 6] = [
         open: &[16],
         is_value: false,
     },
-    Book {
-        package: "disruption-controller",
-        prefix: "DIS",
-        last: 16,
-        open: &[],
-        is_value: true,
-    },
-    Book {
-        package: "resourceclaim-controller",
-        prefix: "RC",
-        last: 17,
-        open: &[],
-        is_value: true,
-    },
-    Book {
-        package: "taint-eviction-controller",
-        prefix: "TE",
-        last: 17,
-        open: &[],
-        is_value: true,
-    },
-    Book {
-        package: "ttl-after-finished-controller",
-        prefix: "TAF",
-        last: 12,
-        open: &[],
-        is_value: true,
-    },
-    Book {
-        package: "ttl-controller",
-        prefix: "TTL",
-        last: 8,
-        open: &[],
-        is_value: true,
-    },
+    Book::of_value("disruption-controller", "DIS", 16),
+    Book::of_value("resourceclaim-controller", "RC", 17),
+    Book::of_value("taint-eviction-controller", "TE", 17),
+    Book::of_value("ttl-after-finished-controller", "TAF", 12),
+    Book::of_value("ttl-controller", "TTL", 8),
 ];
 
 /// The file that is written.
@@ -354,13 +336,7 @@ fn write_book(report: &mut String, book: &Book, rows: &[Row], sources: &[Source]
 mod tests {
     use super::*;
 
-    const BOOK: Book = Book {
-        package: "ttl-controller",
-        prefix: "TTL",
-        last: 2,
-        open: &[],
-        is_value: true,
-    };
+    const BOOK: Book = Book::of_value("ttl-controller", "TTL", 2);
 
     fn source(path: &str, text: &str) -> Source {
         Source {

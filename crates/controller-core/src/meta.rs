@@ -151,11 +151,4 @@ mod tests {
             }
         }
     }
-
-    #[test]
-    fn a_uid_of_the_api_server_takes_no_memory_of_its_own() {
-        assert_eq!(size_of::<Uid>(), 24);
-        let uid = Uid::from("6ba7b810-9dad-11d1-80b4-00c04fd430c8");
-        assert!(matches!(uid.0, UidForm::Uuid(_)));
-    }
 }

@@ -51,10 +51,8 @@ mod tests {
         assert!(!said.is_due("a", at(60), at(59)));
         assert!(said.is_due("b", at(60), at(59)));
         assert!(said.is_due("a", at(60), at(60)));
-        assert!(
-            !said.is_due("a", at(60), at(119)),
-            "counted from when it was said last"
-        );
+        // Counted from when it was said last.
+        assert!(!said.is_due("a", at(60), at(119)));
     }
 
     #[test]

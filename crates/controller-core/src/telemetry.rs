@@ -12,7 +12,6 @@ use serde_json::Value;
 use tracing::subscriber::SetGlobalDefaultError;
 use tracing::{Event, Subscriber};
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::{Directive, LevelFilter};
 use tracing_subscriber::fmt::format::{JsonFields, Writer};
 use tracing_subscriber::fmt::time::FormatTime;
 use tracing_subscriber::fmt::{
@@ -21,32 +20,14 @@ use tracing_subscriber::fmt::{
 use tracing_subscriber::registry::{LookupSpan, Scope};
 
 use crate::clock::Clock;
-use crate::config::LogFormat;
-
-/// Libraries that are silent unless the filter names them. kube logs whole bodies and every 5xx as an error; what
-/// matters of it is logged here, classified and once.
-const SILENT: [&str; 5] = [
-    "kube_client=off",
-    "kube_runtime=off",
-    "hyper=off",
-    "rustls=off",
-    "tower=off",
-];
+use crate::config::{BadLogFilter, LogFormat, log_filter};
 
 /// Why logging could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The filter is not one.
-    #[error(
-        "log filter {filter:?}: {directive:?} is neither a level (off, error, warn, info, debug, trace) nor \
-         target=level"
-    )]
-    Filter {
-        /// The whole filter.
-        filter: String,
-        /// The part that is wrong.
-        directive: String,
-    },
+    #[error(transparent)]
+    Filter(#[from] BadLogFilter),
     /// [`init`] was called before.
     #[error("install the logger")]
     Installed(#[from] SetGlobalDefaultError),
@@ -70,41 +51,13 @@ pub fn init(
     });
     // https://no-color.org
     let color = terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    let subscriber = subscriber(format, parse_filter(filter)?, color, clock, std::io::stderr);
+    let subscriber = subscriber(format, log_filter(filter)?, color, clock, std::io::stderr);
     tracing::subscriber::set_global_default(subscriber)?;
     std::panic::set_hook(Box::new(move |info| {
         tasks_panicked.inc();
         log_panic(info);
     }));
     Ok(())
-}
-
-/// Whether `filter` is one that [`init`] takes.
-pub fn check_filter(filter: &str) -> Result<(), Error> {
-    parse_filter(filter).map(drop)
-}
-
-fn parse_filter(filter: &str) -> Result<EnvFilter, Error> {
-    let wrong = |directive: &str| Error::Filter {
-        filter: filter.to_owned(),
-        directive: directive.to_owned(),
-    };
-    if filter.trim().is_empty() {
-        return Err(wrong(filter));
-    }
-    let wanted = filter.split(',').map(str::trim).filter(|part| !part.is_empty());
-    // A later directive replaces an earlier one of the same target, so the user's word is the last.
-    SILENT
-        .into_iter()
-        .chain(wanted)
-        .try_fold(EnvFilter::default(), |env, part| {
-            // A bare word would be taken for a target at level trace: `inof` would silence everything else.
-            if !part.contains(['=', '[', ':']) && part.parse::<LevelFilter>().is_err() {
-                return Err(wrong(part));
-            }
-            let directive: Directive = part.parse().map_err(|_| wrong(part))?;
-            Ok(env.add_directive(directive))
-        })
 }
 
 fn subscriber<W>(
@@ -251,7 +204,7 @@ mod tests {
         let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
         let buffer = Buffer::default();
         let writer = buffer.clone();
-        let filter = parse_filter(filter).unwrap();
+        let filter = log_filter(filter).unwrap();
         let subscriber = subscriber(format, filter, false, &clock, move || writer.clone());
         tracing::subscriber::with_default(subscriber, log);
         let bytes = buffer.0.lock().clone();
@@ -342,25 +295,5 @@ mod tests {
             ["\"request\"", "\"ready\""],
             "a target without a level of its own for the rest"
         );
-    }
-
-    #[test]
-    fn a_bad_filter_is_named() {
-        for (filter, directive) in [
-            ("inof", "inof"),
-            ("info,controller_core=loud", "controller_core=loud"),
-            ("", ""),
-            (" ", " "),
-            ("info,!", "!"),
-        ] {
-            assert_eq!(
-                check_filter(filter).unwrap_err().to_string(),
-                format!(
-                    "log filter {filter:?}: {directive:?} is neither a level (off, error, warn, info, debug, trace) \
-                     nor target=level"
-                )
-            );
-        }
-        check_filter("info,controller_core::api=debug,[sync{key=a}]=trace").unwrap();
     }
 }

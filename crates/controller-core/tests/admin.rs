@@ -275,10 +275,8 @@ async fn a_request_that_never_ends_is_cut() {
     }
     let pair = Pair::new();
     let bench = Bench::with(Some(pair.paths.clone()), limits).await;
-    assert!(
-        is_closed(&mut bench.connect().await).await,
-        "a handshake that never begins"
-    );
+    // A handshake that never begins.
+    assert!(is_closed(&mut bench.connect().await).await);
 }
 
 #[tokio::test]

@@ -1,16 +1,15 @@
 //! The command line.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
 
+use crate::cluster::Target;
 use crate::scenes;
 
 /// Shows the controllers at work: a cluster in this process, or a disposable one of yours.
 #[derive(Clone, Debug, clap::Parser)]
 #[command(name = "demo", bin_name = "cargo xtask demo")]
-#[allow(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub(crate) struct Args {
     /// Play this scene only, named after its controller; may be said again for further ones
     #[arg(long = "scene", value_name = "NAME", value_parser = PossibleValuesParser::new(scenes::names()))]
@@ -27,15 +26,8 @@ pub(crate) struct Args {
     /// How many seconds the cluster may take to become what a step expects
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) within: u32,
-    /// Play on the cluster of this kubeconfig file instead of an embedded API server
-    #[arg(long, value_name = "PATH")]
-    pub(crate) kubeconfig: Option<PathBuf>,
-    /// Context of that file; without it the current one
-    #[arg(long, value_name = "NAME", requires = "kubeconfig")]
-    pub(crate) context: Option<String>,
-    /// Play there although it has nodes that the demo did not make: controllers will write to them
-    #[arg(long, requires = "kubeconfig")]
-    pub(crate) yes_this_cluster_is_disposable: bool,
+    #[command(flatten)]
+    pub(crate) target: Target,
 }
 
 /// How long a viewer gets to read.

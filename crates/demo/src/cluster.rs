@@ -1,6 +1,7 @@
 //! Where the demo plays: an API server in this process, or a disposable cluster.
 
 use std::fs;
+use std::future::Future;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -16,12 +17,10 @@ use serde_json::json;
 use tempfile::TempDir;
 use testkit::embedded::{Acting, Actors, KubeletOptions, Loopback, Server};
 
-use crate::args::Args;
+use crate::ours::{is_ours, selector};
 
-/// The label of everything that the demo makes.
-pub(crate) const LABEL: (&str, &str) = ("app.kubernetes.io/managed-by", "controllers-demo");
 /// How many requests of the demo's own are under way at once.
-pub(crate) const AT_ONCE: usize = 16;
+const AT_ONCE: usize = 16;
 /// How long pods take to run and to end on the embedded server: long enough to be seen.
 const PODS_START_AFTER: Duration = Duration::from_millis(300);
 const PODS_STOP_WITHIN: Duration = Duration::from_millis(500);
@@ -30,6 +29,20 @@ const STRAGGLERS: Duration = Duration::from_millis(300);
 
 /// How long removing what the demo made may take; finalizers of others can hold it back.
 const SWEPT_WITHIN: Duration = Duration::from_mins(1);
+
+/// Where to play.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Target {
+    /// Play on the cluster of this kubeconfig file instead of an embedded API server
+    #[arg(long, value_name = "PATH")]
+    kubeconfig: Option<PathBuf>,
+    /// Context of that file; without it the current one
+    #[arg(long, value_name = "NAME", requires = "kubeconfig")]
+    context: Option<String>,
+    /// Play there although it has nodes that the demo did not make: controllers will write to them
+    #[arg(long, requires = "kubeconfig")]
+    yes_this_cluster_is_disposable: bool,
+}
 
 /// A cluster to play on.
 pub(crate) struct Cluster {
@@ -59,9 +72,14 @@ pub(crate) struct Access {
     pub(crate) through_proxies: bool,
 }
 
-/// Finds everything that the demo makes.
-pub(crate) fn selector() -> String {
-    format!("{}={}", LABEL.0, LABEL.1)
+/// Does all of them, [`AT_ONCE`]; the first failure is that of all.
+pub(crate) async fn do_all(
+    actions: impl IntoIterator<Item = impl Future<Output = Result<()>>>,
+) -> Result<()> {
+    stream::iter(actions)
+        .buffer_unordered(AT_ONCE)
+        .try_collect()
+        .await
 }
 
 /// Waits for nobody: there may be no kubelet to end a pod, and no garbage collector to end what a Job owns.
@@ -69,29 +87,22 @@ fn at_once() -> DeleteParams {
     DeleteParams::background().grace_period(0)
 }
 
-/// Whether the demo made `object`.
-pub(crate) fn is_ours(object: &impl ResourceExt) -> bool {
-    object.labels().get(LABEL.0).is_some_and(|value| value == LABEL.1)
-}
-
 impl Cluster {
-    /// The cluster that `args` name; a given one must be free to use.
-    pub(crate) async fn open(args: &Args, clock: &Clock) -> Result<Self> {
-        match &args.kubeconfig {
-            None => Self::embedded(clock).await,
-            Some(path) => {
-                let access = Access {
-                    kubeconfig: path.clone(),
-                    context: args.context.clone(),
-                    through_proxies: true,
-                };
-                let cluster = Self::at(access, clock, None).await?;
-                cluster
-                    .refuse_foreign_nodes(args.yes_this_cluster_is_disposable)
-                    .await?;
-                Ok(cluster)
-            }
+    /// The cluster that is named; a given one must be free to use.
+    pub(crate) async fn open(target: &Target, clock: &Clock) -> Result<Self> {
+        let Some(path) = &target.kubeconfig else {
+            return Self::embedded(clock).await;
+        };
+        let access = Access {
+            kubeconfig: path.clone(),
+            context: target.context.clone(),
+            through_proxies: true,
+        };
+        let cluster = Self::at(access, clock, None).await?;
+        if !target.yes_this_cluster_is_disposable {
+            cluster.refuse_foreign_nodes().await?;
         }
+        Ok(cluster)
     }
 
     async fn embedded(clock: &Clock) -> Result<Self> {
@@ -158,30 +169,21 @@ impl Cluster {
         self.embedded.is_some()
     }
 
-    async fn refuse_foreign_nodes(&self, disposable: bool) -> Result<()> {
-        let nodes = Api::<Node>::all(self.client.clone())
-            .list_metadata(&ListParams::default())
-            .await
-            .with_context(|| format!("list the nodes of {}", self.url))?;
-        let foreign: Vec<_> = nodes
-            .items
-            .iter()
-            .filter(|node| !is_ours(*node))
-            .map(ResourceExt::name_any)
-            .collect();
-        if foreign.is_empty() || disposable {
+    async fn refuse_foreign_nodes(&self) -> Result<()> {
+        let url = &self.url;
+        let nodes = Api::<Node>::all(self.client.clone());
+        let nodes = nodes.list_metadata(&ListParams::default()).await;
+        let nodes = nodes.with_context(|| format!("list the nodes of {url}"))?;
+        let foreign = nodes.items.iter().filter(|node| !is_ours(*node));
+        let foreign: Vec<_> = foreign.map(ResourceExt::name_any).collect();
+        if foreign.is_empty() {
             return Ok(());
         }
-        let (count, url) = (foreign.len(), &self.url);
-        let some = foreign
-            .iter()
-            .take(3)
-            .map(String::as_str)
-            .collect::<Vec<_>>()
-            .join(", ");
         bail!(
-            "{url} has {count} nodes that this demo did not make ({some}): controllers would write to them. \
-             If nothing of value runs there, say --yes-this-cluster-is-disposable"
+            "{url} has {} nodes that this demo did not make ({}): controllers would write to them. \
+             If nothing of value runs there, say --yes-this-cluster-is-disposable",
+            foreign.len(),
+            foreign[..foreign.len().min(3)].join(", ")
         );
     }
 
@@ -244,10 +246,7 @@ impl Cluster {
                 }
             }
         });
-        stream::iter(deletions)
-            .buffer_unordered(AT_ONCE)
-            .try_collect::<()>()
-            .await?;
+        do_all(deletions).await?;
         Ok(found.items.len())
     }
 }

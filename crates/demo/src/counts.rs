@@ -1,28 +1,11 @@
-//! What the API server holds, watched: objects counted by something that they carry.
+//! Objects counted by something that they carry.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt;
 
-use std::time::Duration;
-
-use controller_core::clock::Clock;
-use controller_core::tasks::TaskSet;
-use futures::StreamExt;
 use jiff::Timestamp;
 use kube::api::DynamicObject;
 use kube::discovery::ApiResource;
-use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::{self, Event as Watched, watcher};
-use kube::{Api, Client, ResourceExt};
-use tokio::sync::watch;
-
-use crate::cluster;
-use crate::event::{Event, Reporter};
-
-/// How often what is shown follows the time that passes.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// How many changes are shown as one, when they come faster than they are counted.
-const AT_ONCE: usize = 256;
 
 /// Which objects are counted, and by what.
 #[derive(Clone, Debug)]
@@ -59,13 +42,6 @@ pub(crate) struct Tally {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts(BTreeMap<String, usize>);
 
-/// Counts that follow the API server until they are dropped.
-#[derive(Debug)]
-pub(crate) struct LiveCounts {
-    now: watch::Receiver<Counts>,
-    _watching: TaskSet,
-}
-
 impl Tally {
     /// Shown as it is expected.
     pub(crate) fn plain(what: String) -> Self {
@@ -74,10 +50,18 @@ impl Tally {
             shown: what,
         }
     }
+
+    /// Shown, and not expected any more.
+    pub(crate) fn leaving(shown: String) -> Self {
+        Self {
+            expected: None,
+            shown,
+        }
+    }
 }
 
 impl Counts {
-    fn add(&mut self, what: String) {
+    pub(crate) fn add(&mut self, what: String) {
         *self.0.entry(what).or_default() += 1;
     }
 
@@ -118,86 +102,6 @@ impl fmt::Display for Counts {
             write!(f, "{separator}{count} × {what}")?;
         }
         Ok(())
-    }
-}
-
-impl LiveCounts {
-    /// Starts to watch; every change of what is shown is reported.
-    pub(crate) fn watch(client: Client, counted: &Counted, clock: Clock, reporter: Reporter) -> Self {
-        let (sender, now) = watch::channel(Counts::default());
-        let mut watching = TaskSet::new();
-        watching.spawn("counts", follow(client, counted.clone(), clock, reporter, sender));
-        Self {
-            now,
-            _watching: watching,
-        }
-    }
-
-    /// What expectations are about, as of now.
-    pub(crate) fn now(&self) -> Counts {
-        self.now.borrow().clone()
-    }
-}
-
-async fn follow(
-    client: Client,
-    counted: Counted,
-    clock: Clock,
-    reporter: Reporter,
-    sender: watch::Sender<Counts>,
-) {
-    let api = Api::<DynamicObject>::all_with(client, &counted.resource);
-    let config = match counted.whose {
-        Whose::Everybodys => watcher::Config::default(),
-        Whose::Ours => watcher::Config::default().labels(&cluster::selector()),
-        Whose::OursWith(label) => {
-            watcher::Config::default().labels(&format!("{},{label}", cluster::selector()))
-        }
-    };
-    // A watch that fails is begun again; what that means for a step, its expectation will say.
-    let mut changes = watcher(api, config)
-        .default_backoff()
-        .ready_chunks(AT_ONCE)
-        .boxed();
-    let mut objects: HashMap<(Option<String>, String), DynamicObject> = HashMap::new();
-    let mut listing = true;
-    let mut shown_before = Counts::default();
-    loop {
-        let chunk = tokio::select! {
-            chunk = changes.next() => match chunk {
-                Some(chunk) => chunk,
-                None => return,
-            },
-            () = clock.sleep(LOOK_EVERY) => Vec::new(),
-        };
-        for change in chunk.into_iter().flatten() {
-            listing = matches!(change, Watched::Init | Watched::InitApply(_));
-            match change {
-                Watched::Init => objects.clear(),
-                Watched::InitApply(object) | Watched::Apply(object) => {
-                    objects.insert((object.namespace(), object.name_any()), object);
-                }
-                Watched::Delete(object) => {
-                    objects.remove(&(object.namespace(), object.name_any()));
-                }
-                Watched::InitDone => {}
-            }
-        }
-        // Half a list counts for nothing.
-        if listing {
-            continue;
-        }
-        let (mut expected, mut shown) = (Counts::default(), Counts::default());
-        let now = clock.now();
-        for tally in objects.values().map(|object| (counted.by)(object, now)) {
-            tally.expected.into_iter().for_each(|what| expected.add(what));
-            shown.add(tally.shown);
-        }
-        sender.send_replace(expected);
-        if shown != shown_before {
-            shown_before.clone_from(&shown);
-            reporter.report(Event::Counts(shown));
-        }
     }
 }
 

@@ -16,7 +16,6 @@ use crate::metrics::Reading;
 pub(crate) enum Event {
     /// The cluster answers.
     Cluster {
-        /// Its API server.
         url: String,
         /// The file that leads `kubectl` there.
         kubeconfig: PathBuf,
@@ -29,7 +28,6 @@ pub(crate) enum Event {
         number: usize,
         /// How many scenes are played.
         of: usize,
-        /// The controller it shows.
         controller: &'static str,
         /// What of it, in one sentence.
         shows: &'static str,
@@ -37,21 +35,17 @@ pub(crate) enum Event {
         kubectl: &'static str,
         /// What is counted: "nodes by TTL".
         counted: &'static str,
-        /// How many steps it has.
         steps: usize,
     },
     /// A step begins.
     Step {
         /// From 1.
         number: usize,
-        /// What is done, in a few words.
         title: &'static str,
-        /// What should come of it, in a sentence.
         says: &'static str,
     },
     /// What a step expects has come.
     AsExpected {
-        /// What the cluster holds.
         counts: Counts,
         /// How many writes the controller made for it.
         writes: Writes,
@@ -62,37 +56,26 @@ pub(crate) enum Event {
     Counts(Counts),
     /// A controller runs.
     Started {
-        /// Its name.
         controller: &'static str,
-        /// Its process.
         pid: u32,
         /// Where its metrics are.
         admin: String,
     },
     /// A controller wrote to an object, or failed to.
     Did {
-        /// Its name.
         controller: &'static str,
         action: Action,
-        /// The object.
         object: String,
         /// Why, in the controller's own words.
         reason: String,
     },
     /// A controller said something else.
-    Said {
-        /// Its name.
-        controller: &'static str,
-        /// Its words.
-        text: String,
-    },
+    Said { controller: &'static str, text: String },
     /// A line of what a controller answers when it is asked to explain an object.
     Explained(String),
     /// A controller's numbers.
     Metrics {
-        /// Its name.
         controller: &'static str,
-        /// As it serves them.
         reading: Reading,
     },
     /// A remark of the demo's own.

@@ -5,7 +5,7 @@
 //!               ├─ controllers    the binaries as children: their log lines, their metrics
 //!               ├─ scene, scenes  what is done, said and expected; one file a controller
 //!               ├─ stage          what a scene acts with: a client, nodes
-//!               └─ counts         what the API server holds, watched
+//!               └─ live_counts    what the API server holds, watched
 //!      └─ event ─── display       plain lines or a screen, both from the same stream of events
 //! ```
 //!
@@ -17,8 +17,10 @@ mod controllers;
 mod counts;
 mod display;
 mod event;
+mod live_counts;
 mod log;
 mod metrics;
+mod ours;
 mod run;
 mod scene;
 mod scenes;

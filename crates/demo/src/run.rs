@@ -5,12 +5,14 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use controller_core::clock::Clock;
 use controller_core::shutdown::Shutdown;
+use tokio::time::Instant;
 
 use crate::args::{Args, Pace};
 use crate::cluster::Cluster;
 use crate::controllers::{Controllers, Running};
-use crate::counts::{Counts, LiveCounts};
+use crate::counts::Counts;
 use crate::event::{Event, Reporter, Writes};
+use crate::live_counts::LiveCounts;
 use crate::scene::{Explains, Scene, Seen, Step, Verdict};
 use crate::scenes;
 use crate::stage::Stage;
@@ -35,7 +37,7 @@ pub(crate) async fn run(args: &Args, clock: Clock, reporter: Reporter, shutdown:
     let cluster = tokio::select! {
         biased;
         () = shutdown.draining() => return Ok(Ending::Interrupted),
-        cluster = Cluster::open(args, &clock) => cluster?,
+        cluster = Cluster::open(&args.target, &clock) => cluster?,
     };
     reporter.report(Event::Cluster {
         url: cluster.url.clone(),
@@ -55,9 +57,6 @@ pub(crate) async fn run(args: &Args, clock: Clock, reporter: Reporter, shutdown:
         },
         cluster: &cluster,
         pace: args.pace(),
-        within: args.within(),
-        clock: clock.clone(),
-        reporter: reporter.clone(),
     };
     let played = async {
         // What an earlier run left when it was killed.
@@ -97,9 +96,6 @@ struct Show<'a> {
     stage: Stage,
     cluster: &'a Cluster,
     pace: Pace,
-    within: Duration,
-    clock: Clock,
-    reporter: Reporter,
 }
 
 /// What a step's expectation is held against.
@@ -114,42 +110,36 @@ struct Observed<'a> {
 }
 
 impl Show<'_> {
-    async fn play(&self, scenes: &[Box<dyn Scene>], controllers: &mut Controllers) -> Result<Vec<String>> {
+    async fn play(&self, scenes: &[Scene], controllers: &mut Controllers) -> Result<Vec<String>> {
         let mut summary = Vec::new();
         for (index, scene) in scenes.iter().enumerate() {
-            let controller = scene.controller();
             let place = (index + 1, scenes.len());
-            let steps = self.play_scene(scene.as_ref(), place, controllers).await;
-            summary.extend(steps.with_context(|| controller.to_owned())?);
+            let steps = self.play_scene(scene, place, controllers).await;
+            summary.extend(steps.context(scene.controller)?);
         }
-        let took = self.reporter.elapsed().as_secs_f64();
+        let took = self.stage.reporter.elapsed().as_secs_f64();
         summary.push(format!("All as expected, in {took:.0} s."));
         Ok(summary)
     }
 
     async fn play_scene(
         &self,
-        scene: &dyn Scene,
+        scene: &Scene,
         (number, of): (usize, usize),
         controllers: &mut Controllers,
     ) -> Result<Vec<String>> {
-        let steps: Vec<_> = std::iter::once(scene.setup()).chain(scene.steps()).collect();
-        let counted = scene.counted();
-        self.reporter.report(Event::Scene {
+        let Stage { clock, reporter, .. } = &self.stage;
+        reporter.report(Event::Scene {
             number,
             of,
-            controller: scene.controller(),
-            shows: scene.shows(),
-            kubectl: scene.kubectl(),
-            counted: counted.title,
-            steps: steps.len(),
+            controller: scene.controller,
+            shows: scene.shows,
+            kubectl: scene.kubectl,
+            counted: scene.counted.title,
+            steps: scene.steps.len(),
         });
-        let counts = LiveCounts::watch(
-            self.cluster.client.clone(),
-            &counted,
-            self.clock.clone(),
-            self.reporter.clone(),
-        );
+        let client = self.cluster.client.clone();
+        let counts = LiveCounts::watch(client, &scene.counted, clock.clone(), reporter.clone());
         let mut observed = Observed {
             counts: &counts,
             controller: None,
@@ -157,44 +147,47 @@ impl Show<'_> {
             owed: 0,
             alone: self.cluster.is_ours_alone(),
         };
-        let mut summary = vec![format!("{}: {} steps", scene.controller(), steps.len())];
-        for (index, step) in steps.iter().enumerate() {
-            let (number, title) = (index + 1, step.title);
-            self.reporter.report(Event::Step {
-                number,
-                title,
-                says: step.says,
-            });
-            self.clock.sleep(self.pace.before).await;
-            let began = self.clock.instant();
+        let mut summary = vec![format!("{}: {} steps", scene.controller, scene.steps.len())];
+        for (number, step) in (1..).zip(&scene.steps) {
+            let (title, says) = (step.title, step.says);
+            reporter.report(Event::Step { number, title, says });
+            clock.sleep(self.pace.before).await;
+            let began = clock.instant();
             // The first step is the cluster without it.
-            if index == 1 {
-                observed.controller = Some(controllers.start(scene.controller()).await?);
+            if number == 2 {
+                observed.controller = Some(controllers.start(scene.controller).await?);
             }
-            let name = || format!("step {number} ({title})");
-            (step.act)(&self.stage).await.with_context(name)?;
-            let (counts, writes) = self
-                .await_expected(step, &mut observed)
-                .await
-                .with_context(name)?;
-            let took = self.clock.instant() - began;
-            let seconds = took.as_secs_f64();
-            summary.push(format!(
-                "{number:>3}  {title:<24} {writes:<12} {seconds:>5.1} s  {counts}"
-            ));
-            self.reporter.report(Event::AsExpected { counts, writes, took });
-            if let Some(question) = step.explains {
-                let explained = self.explain(scene.controller(), question, controllers).await;
-                explained.with_context(name)?;
-            }
-
-            if !step.time_runs_on {
-                self.clock.sleep(self.pace.after).await;
-                if let Verdict::Broken(why) = observed.judge(step).0 {
-                    bail!("{}: afterwards, {why}", name());
-                }
-            }
+            let played = self.play_step(step, scene.controller, &mut observed, controllers, began);
+            let played = played.await.with_context(|| format!("step {number} ({title})"))?;
+            summary.push(format!("{number:>3}  {title:<24} {played}"));
             observed.close(step);
+        }
+        Ok(summary)
+    }
+
+    /// Acts, waits for what is expected, and leaves time to read; says what came of it.
+    async fn play_step(
+        &self,
+        step: &Step,
+        controller: &'static str,
+        observed: &mut Observed<'_>,
+        controllers: &Controllers,
+        began: Instant,
+    ) -> Result<String> {
+        let Stage { clock, reporter, .. } = &self.stage;
+        (step.act)(&self.stage).await?;
+        let (counts, writes) = self.await_expected(step, observed).await?;
+        let took = clock.instant() - began;
+        let summary = format!("{writes:<12} {:>5.1} s  {counts}", took.as_secs_f64());
+        reporter.report(Event::AsExpected { counts, writes, took });
+        if let Some(question) = step.explains {
+            self.explain(controller, question, controllers).await?;
+        }
+        if !step.time_runs_on {
+            clock.sleep(self.pace.after).await;
+            if let Verdict::Broken(why) = observed.judge(step).0 {
+                bail!("afterwards, {why}");
+            }
         }
         Ok(summary)
     }
@@ -210,9 +203,9 @@ impl Show<'_> {
         let asked = format!("{controller} explain {object}");
         let answer = controllers.explain(controller, object).await;
         let answer = answer.with_context(|| asked.clone())?;
-        self.reporter.note(format!("$ {asked}"));
+        self.stage.reporter.note(format!("$ {asked}"));
         for line in answer.lines() {
-            self.reporter.report(Event::Explained(line.to_owned()));
+            self.stage.reporter.report(Event::Explained(line.to_owned()));
         }
         if !answer.lines().any(|answered| answered == line) {
             bail!("`{asked}` does not say {line:?}");
@@ -223,11 +216,12 @@ impl Show<'_> {
     /// Waits until the expectation holds on two looks in a row: between them the controller has had the time to
     /// do what it should not.
     async fn await_expected(&self, step: &Step, observed: &mut Observed<'_>) -> Result<(Counts, Writes)> {
-        let deadline = self.clock.instant() + self.within;
+        let Stage { clock, within, .. } = &self.stage;
+        let deadline = clock.instant() + *within;
         let mut held_before = false;
         loop {
-            let next_look = observed.next_look(&self.clock);
-            if self.clock.timeout(self.within, next_look).await.is_err() {
+            let next_look = observed.next_look(clock);
+            if clock.timeout(*within, next_look).await.is_err() {
                 bail!("the controller's metrics cannot be read");
             }
             let (verdict, counts, writes) = observed.judge(step);
@@ -235,8 +229,8 @@ impl Show<'_> {
                 Verdict::Holds if held_before => return Ok((counts, Writes(writes))),
                 Verdict::Holds => held_before = true,
                 Verdict::Broken(why) => bail!(why),
-                Verdict::NotYet(missing) if self.clock.instant() >= deadline => {
-                    bail!("not as expected after {} s: {missing}", self.within.as_secs());
+                Verdict::NotYet(missing) if clock.instant() >= deadline => {
+                    bail!("not as expected after {} s: {missing}", within.as_secs());
                 }
                 Verdict::NotYet(_) => held_before = false,
             }

@@ -4,34 +4,27 @@ use std::ops::RangeInclusive;
 
 use anyhow::Result;
 use futures::future::{BoxFuture, FutureExt};
+use kube::Resource;
 use kube::discovery::ApiResource;
 
 use crate::counts::{Counted, Counts};
 use crate::metrics::Metrics;
-use crate::stage::Stage;
+use crate::stage::{Act, Stage};
 
 /// One controller, shown in a few steps.
-pub(crate) trait Scene: Send + Sync {
-    /// The controller: the name of its binary.
-    fn controller(&self) -> &'static str;
-
+pub(crate) struct Scene {
+    /// The name of its binary.
+    pub(crate) controller: &'static str,
     /// What a viewer learns, in one sentence.
-    fn shows(&self) -> &'static str;
-
+    pub(crate) shows: &'static str,
     /// What a viewer can type after `kubectl --kubeconfig PATH` to look at it.
-    fn kubectl(&self) -> &'static str;
-
+    pub(crate) kubectl: &'static str,
     /// Which objects are counted, by what; the steps' expectations are about these counts.
-    fn counted(&self) -> Counted;
-
-    /// The kinds of the objects that the scene makes: what is left of them is removed in the end.
-    fn makes(&self) -> Vec<ApiResource>;
-
-    /// The first step: the cluster before the controller runs. It cannot expect anything of its metrics.
-    fn setup(&self) -> Step;
-
-    /// The further steps. The controller is started at the beginning of the first of them.
-    fn steps(&self) -> Vec<Step>;
+    pub(crate) counted: Counted,
+    /// The kinds of the objects that it makes: what is left of them is removed in the end.
+    pub(crate) makes: Vec<ApiResource>,
+    /// The controller is started at the beginning of the second: the first can expect nothing of its metrics.
+    pub(crate) steps: Vec<Step>,
 }
 
 /// One step.
@@ -56,9 +49,6 @@ pub(crate) struct Explains {
     /// A line of the answer.
     pub(crate) line: &'static str,
 }
-
-/// What a step does; it may be dropped at any `await`.
-pub(crate) type Act = Box<dyn for<'a> Fn(&'a Stage) -> BoxFuture<'a, Result<()>> + Send + Sync>;
 
 /// What should come of a step. It holds when all of it does, and the controller has nothing left to do.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -95,6 +85,11 @@ pub(crate) enum Verdict {
     Broken(String),
 }
 
+/// A kind of objects.
+pub(crate) fn kind<K: Resource<DynamicType = ()>>() -> ApiResource {
+    ApiResource::erase::<K>(&())
+}
+
 impl Step {
     /// A step that does nothing: what it expects comes of itself, or of the controller's start.
     pub(crate) fn new(title: &'static str, says: &'static str) -> Self {
@@ -115,8 +110,11 @@ impl Step {
     }
 
     /// What is done.
-    pub(crate) fn does(mut self, act: Act) -> Self {
-        self.act = act;
+    pub(crate) fn does(
+        mut self,
+        act: impl for<'a> Fn(&'a Stage) -> BoxFuture<'a, Result<()>> + Send + Sync + 'static,
+    ) -> Self {
+        self.act = Box::new(act);
         self
     }
 

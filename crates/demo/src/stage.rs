@@ -1,13 +1,12 @@
 //! What a scene acts with.
 
-use std::collections::BTreeMap;
 use std::fmt;
-use std::future::Future;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use controller_core::clock::Clock;
-use futures::{FutureExt, StreamExt, TryStreamExt, stream};
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::{Node, NodeSpec, Pod};
 use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::core::NamespaceResourceScope;
@@ -16,10 +15,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::cluster::{AT_ONCE, LABEL, is_ours};
+use crate::cluster::do_all;
 use crate::event::Reporter;
-use crate::scene::Act;
-
+use crate::ours::{is_ours, labels};
 /// The namespace of what lives in one: every cluster has it.
 pub(crate) const NAMESPACE: &str = "default";
 
@@ -34,27 +32,15 @@ pub(crate) struct Stage {
     pub(crate) reporter: Reporter,
 }
 
+/// What a step does; it may be dropped at any `await`.
+pub(crate) type Act = Box<dyn for<'a> Fn(&'a Stage) -> BoxFuture<'a, Result<()>> + Send + Sync>;
+
 /// How a node is, as the controller of node lifecycles would say it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Health {
     Ready,
     NotReady,
     Unreachable,
-}
-
-/// The labels of everything that the demo makes.
-pub(crate) fn labels() -> BTreeMap<String, String> {
-    BTreeMap::from([(LABEL.0.to_owned(), LABEL.1.to_owned())])
-}
-
-/// Does all of them, [`AT_ONCE`]; the first failure is that of all.
-pub(crate) async fn do_all(
-    actions: impl IntoIterator<Item = impl Future<Output = Result<()>>>,
-) -> Result<()> {
-    stream::iter(actions)
-        .buffer_unordered(AT_ONCE)
-        .try_collect()
-        .await
 }
 
 /// Grows or shrinks the cluster to `total` nodes, those counted that were there before.
@@ -136,7 +122,7 @@ impl Stage {
     }
 
     /// There is a node of this name then; one that was there stays as it is.
-    pub(crate) async fn ensure_node(&self, name: String) -> Result<()> {
+    async fn ensure_node(&self, name: String) -> Result<()> {
         let node = Node {
             metadata: ObjectMeta {
                 name: Some(name.clone()),
@@ -155,6 +141,12 @@ impl Stage {
             Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
             Err(error) => Err(error).with_context(|| format!("create node {name}")),
         }
+    }
+
+    /// There is a node of this name, and it is well.
+    pub(crate) async fn ensure_ready_node(&self, name: &str) -> Result<()> {
+        self.ensure_node(name.to_owned()).await?;
+        self.set_health(name, Health::Ready).await
     }
 
     async fn delete_node(&self, name: String) -> Result<()> {

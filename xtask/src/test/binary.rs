@@ -122,14 +122,10 @@ mod tests {
     fn the_live_tests_are_counted_in_files_and_folders() {
         let of = |path: &str| live_tests(&command::root().join(path)).unwrap();
         assert_eq!(of("crates/testkit/tests/real.rs"), 8);
-        assert!(
-            of("crates/ttl-controller/tests/live/main.rs") > 10,
-            "those of a folder"
-        );
-        assert!(
-            of("xtask/chores/tests/charts/main.rs") > 0,
-            "those of the charts, too"
-        );
+        // Those of a folder.
+        assert!(of("crates/ttl-controller/tests/live/main.rs") > 10);
+        // Those of the charts, too.
+        assert!(of("xtask/chores/tests/charts/main.rs") > 0);
         assert_eq!(of("crates/ttl-controller/tests/sync/main.rs"), 0);
         assert_eq!(of("crates/ttl-controller/src/main.rs"), 0);
     }

@@ -5,7 +5,8 @@ use std::fmt;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-use super::{ControllerConfig, redacted};
+use super::redact::redacted;
+use super::settings::ControllerConfig;
 
 /// One setting: a key of the config file, a flag and an environment variable.
 pub(crate) struct Property {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::ControllerConfig;
+use super::settings::ControllerConfig;
 
 /// Every setting of `config` under its config-file key, as a JSON object without secrets.
 ///

@@ -131,15 +131,4 @@ mod tests {
         );
         assert!(backoff.after(&error(ErrorKind::Throttled, Some(0))) >= Duration::from_millis(1_600));
     }
-
-    #[test]
-    fn a_resource_that_is_not_served_is_looked_for_every_30_s() {
-        let mut backoff = Backoff::seeded(1);
-        for _ in 0..5 {
-            assert_eq!(
-                backoff.after(&error(ErrorKind::NotServed, None)),
-                Duration::from_secs(30)
-            );
-        }
-    }
 }

@@ -51,10 +51,7 @@ mod tests {
         let mut take = |now: u64| bucket.take(Duration::from_millis(now)).as_millis();
         assert_eq!([0; 6].map(&mut take), [0, 0, 0, 100, 200, 300]);
         assert_eq!(take(1_300), 0);
-        assert_eq!(
-            [3_600_000; 4].map(take),
-            [0, 0, 0, 100],
-            "a long rest fills no more than the burst"
-        );
+        // A long rest fills no more than the burst.
+        assert_eq!([3_600_000; 4].map(take), [0, 0, 0, 100]);
     }
 }

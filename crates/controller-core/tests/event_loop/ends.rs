@@ -100,11 +100,8 @@ fn a_dry_run_sends_nothing_and_goes_on_as_if_it_had() {
         rig.learnt()[2..],
         ["step=1: planned", "x=1: planned", "y=1: planned"]
     );
-    assert_eq!(
-        planned(&mut rig),
-        ["a would write x=1", "a would write y=1"],
-        "a step is not counted"
-    );
+    // A step is not counted.
+    assert_eq!(planned(&mut rig), ["a would write x=1", "a would write y=1"]);
     assert_eq!(rig.again, None, "the pass has not failed");
 }
 
@@ -122,11 +119,8 @@ fn a_planned_write_is_counted_once_until_the_plan_changes() {
     assert_eq!(planned(&mut rig), NOTHING);
     rig.wake("b");
     rig.turn();
-    assert_eq!(
-        planned(&mut rig),
-        ["b would write x=1", "b would write y=1"],
-        "each key has its own plan"
-    );
+    // Each key has its own plan.
+    assert_eq!(planned(&mut rig), ["b would write x=1", "b would write y=1"]);
     rig.lead(false);
     rig.lead(true);
     rig.wake("a");

@@ -146,11 +146,8 @@ fn an_accepted_write_is_seen_before_the_watch_shows_it() {
     assert_eq!(world.turn(), [1]);
     world.accept();
     assert_eq!((world.cached(), world.freshness()), (1, Freshness::Pending));
-    assert_eq!(
-        world.turn(),
-        [2],
-        "the second step is taken on what the first has done"
-    );
+    // The second step is taken on what the first has done.
+    assert_eq!(world.turn(), [2]);
     world.accept();
     assert_eq!(world.turn(), NOTHING);
     world.show();

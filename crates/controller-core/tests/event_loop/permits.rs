@@ -145,11 +145,8 @@ fn an_object_that_gets_busy_gives_the_permit_to_the_next() {
     let (mut rig, wishes) = one_a_second(&[("a", &["a=1", "x=1"]), ("b", &["x=2"]), ("c", &["y=1"])]);
     rig.turn();
     rig.accept("a=1");
-    assert_eq!(
-        rig.after(SECOND),
-        ["a writes x=1"],
-        "it has begun, so it was first"
-    );
+    // It has begun, so it was first.
+    assert_eq!(rig.after(SECOND), ["a writes x=1"]);
     assert_eq!(rig.after(SECOND), ["c writes y=1"], "b waits for x");
     wishes.lock().remove("b");
     rig.accept("x=1");
@@ -208,11 +205,8 @@ fn a_pass_whose_answer_it_shares_gives_its_permit_back() {
     assert_eq!(rig.limit.taken.get(), 3);
     assert_eq!(rig.after(SECOND), ["a asks q"]);
     assert_eq!(rig.after(SECOND), NOTHING);
-    assert_eq!(
-        rig.limit.taken.get(),
-        2,
-        "b waits for the answer that a asked for"
-    );
+    // Key b waits for the answer that a asked for.
+    assert_eq!(rig.limit.taken.get(), 2);
 }
 
 #[test]

@@ -68,11 +68,8 @@ fn the_same_question_is_asked_once_for_all_who_ask_and_its_answer_is_learnt_once
     rig.asked();
     rig.answer("q", "o=1");
     assert_eq!(rig.turn(), ["a writes o=1"]);
-    assert_eq!(
-        rig.asked(),
-        ["a", "b", "c"],
-        "all have the answer; one object at a time"
-    );
+    // All have the answer; one object at a time.
+    assert_eq!(rig.asked(), ["a", "b", "c"]);
     assert_eq!(rig.learnt()[2..], ["asks q", "q: o=1", "writes o=1"]);
 }
 
@@ -152,11 +149,8 @@ fn a_question_is_asked_three_times_in_a_pass_which_then_is_retried_later_and_lat
     rig.wake("a");
     for wait in [5, 10, 20] {
         for _ in 0..3 {
-            assert_eq!(
-                rig.turn(),
-                ["a asks q"],
-                "the watch may have told something newer"
-            );
+            // The watch may have told something newer.
+            assert_eq!(rig.turn(), ["a asks q"]);
             rig.answer("q", "x");
             rig.change();
         }

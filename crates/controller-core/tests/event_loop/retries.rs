@@ -63,20 +63,14 @@ fn a_success_forgets_the_failures() {
     rig.accept("a=1");
     rig.turn();
     assert_eq!(rig.event_loop.held(), 0);
-    rig.wake("a=1");
-    rig.turn();
-    rig.fail("a=1", REFUSED);
-    rig.turn();
+    rig.fail_once("a=1", "a=1", REFUSED);
     assert_eq!(rig.again, Some(5 * MS));
 }
 
 #[test]
 fn a_key_that_is_given_up_leaves_nothing_behind() {
     let mut rig = Setup::default().rig(write);
-    rig.wake("a=1");
-    rig.turn();
-    rig.fail("a=1", REFUSED);
-    rig.turn();
+    rig.fail_once("a=1", "a=1", REFUSED);
     rig.wake_at("a=1", Wake::Never);
     assert_eq!(rig.turn(), NOTHING);
     assert_eq!(rig.event_loop.held(), 0);
@@ -85,10 +79,7 @@ fn a_key_that_is_given_up_leaves_nothing_behind() {
 #[test]
 fn a_key_is_not_retried_sooner_than_the_server_asks() {
     let mut rig = Setup::default().rig(write);
-    rig.wake("a=1");
-    rig.turn();
-    rig.fail("a=1", Outcome::Throttled(7 * SECOND));
-    assert_eq!(rig.turn(), NOTHING);
+    rig.fail_once("a=1", "a=1", Outcome::Throttled(7 * SECOND));
     assert_eq!(rig.after(6_999 * MS), NOTHING);
     assert_eq!(rig.after(MS), ["a=1 writes a=1"]);
 }
@@ -131,10 +122,7 @@ fn a_failed_read_is_retried_too() {
         None => reads(["q"]),
         Some(_) => Step::Done(vec![]),
     });
-    rig.wake("a");
-    rig.turn();
-    rig.fail("q", Outcome::Retry { fate_unknown: false });
-    assert_eq!(rig.turn(), NOTHING);
+    rig.fail_once("a", "q", Outcome::Retry { fate_unknown: false });
     assert_eq!(rig.after(5 * MS), ["a asks q"]);
     assert_eq!(rig.told().last().unwrap(), "a failed: Failed");
 }
@@ -145,22 +133,16 @@ fn a_failed_pass_that_ends_with_never_is_retried_all_the_same() {
         None => writes(["a=1"]),
         Some(_) => Step::Done(vec![("a", Wake::Never)]),
     });
-    rig.wake("a");
-    rig.turn();
-    rig.fail("a=1", REFUSED);
-    rig.turn();
+    rig.fail_once("a", "a=1", REFUSED);
     assert_eq!(rig.after(5 * MS), ["a writes a=1"]);
 }
 
 fn by_controller(next: impl Fn(&Seen<'_>) -> Step<Scripted> + Send + Sync + 'static) -> Rig {
-    let setup = Setup {
-        queues: vec![Queue {
-            retry: Retry::ByController,
-            ..Queue::FIFO
-        }],
-        ..Setup::default()
-    };
-    setup.rig(next)
+    Setup::queue(Queue {
+        retry: Retry::ByController,
+        ..Queue::FIFO
+    })
+    .rig(next)
 }
 
 #[test]
@@ -169,10 +151,7 @@ fn the_controller_names_the_time_of_a_retry_where_the_queue_leaves_it_to_it() {
         None => writes(["a=1"]),
         Some(_) => Step::Done(vec![(seen.key, Wake::Within(3 * SECOND))]),
     });
-    rig.wake("a");
-    rig.turn();
-    rig.fail("a=1", REFUSED);
-    assert_eq!(rig.turn(), NOTHING);
+    rig.fail_once("a", "a=1", REFUSED);
     assert_eq!(rig.after(2_999 * MS), NOTHING);
     assert_eq!(rig.after(MS), ["a writes a=1"]);
 }
@@ -180,29 +159,20 @@ fn the_controller_names_the_time_of_a_retry_where_the_queue_leaves_it_to_it() {
 #[test]
 fn a_key_whose_controller_names_no_time_and_wants_the_same_again_is_not_lost() {
     let mut rig = by_controller(write);
-    rig.wake("a=1");
-    rig.turn();
-    rig.fail("a=1", REFUSED);
-    assert_eq!(rig.turn(), NOTHING);
+    rig.fail_once("a=1", "a=1", REFUSED);
     assert_eq!(rig.after(5 * MS), ["a=1 writes a=1"]);
 }
 
 #[test]
 fn a_failed_key_that_is_woken_does_not_wait_and_its_next_delay_is_longer_all_the_same() {
     let mut rig = Setup::default().rig(write);
-    rig.wake("a=1");
-    rig.turn();
-    rig.fail("a=1", REFUSED);
-    rig.turn();
+    rig.fail_once("a=1", "a=1", REFUSED);
     rig.wake("a=1");
     assert_eq!(rig.turn(), ["a=1 writes a=1"]);
     rig.after(5 * MS);
     rig.accept("a=1");
-    assert_eq!(
-        rig.turn(),
-        ["a=1 writes a=1"],
-        "the retry was on its way, as in client-go"
-    );
+    // The retry was on its way, as in client-go.
+    assert_eq!(rig.turn(), ["a=1 writes a=1"]);
 }
 
 /// One fifo queue whose failed keys come back within 8 s.

@@ -70,11 +70,16 @@ impl Default for Setup {
 impl Setup {
     /// One fifo queue with so many workers.
     pub(crate) fn workers(workers: usize) -> Self {
+        Self::queue(Queue {
+            workers,
+            ..Queue::FIFO
+        })
+    }
+
+    /// One such queue.
+    pub(crate) fn queue(queue: Queue) -> Self {
         Self {
-            queues: vec![Queue {
-                workers,
-                ..Queue::FIFO
-            }],
+            queues: vec![queue],
             ..Self::default()
         }
     }
@@ -232,6 +237,14 @@ impl Rig {
     /// The request that is out fails.
     pub(crate) fn fail(&mut self, what: Text, outcome: Outcome) {
         self.fail_with(what, failed(outcome));
+    }
+
+    /// A pass of this key sends one request, which fails.
+    pub(crate) fn fail_once(&mut self, key: Text, what: Text, outcome: Outcome) {
+        self.wake(key);
+        self.turn();
+        self.fail(what, outcome);
+        assert_eq!(self.turn(), NOTHING);
     }
 
     pub(crate) fn fail_with(&mut self, what: Text, failed: CallFailed) {

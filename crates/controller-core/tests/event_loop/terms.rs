@@ -74,11 +74,8 @@ fn a_lost_term_ends_its_passes_at_once_and_also_those_that_wait() {
     rig.lead(false);
     rig.asked();
     assert_eq!(rig.turn(), NOTHING);
-    assert_eq!(
-        rig.limit.taken.get(),
-        1,
-        "the permits that nobody waits for any more are given back"
-    );
+    // The permits that nobody waits for any more are given back.
+    assert_eq!(rig.limit.taken.get(), 1);
     rig.fail_with("x=1", lease_lost());
     assert_eq!(rig.after(60 * SECOND), NOTHING);
     assert_eq!(rig.asked(), NOTHING);
@@ -105,11 +102,8 @@ fn what_was_on_its_way_when_the_term_ended_is_still_learnt() {
         ["reads: late", "x=1: accepted", "y=1: LeaseLost"]
     );
     assert_eq!(rig.turn(), NOTHING);
-    assert_eq!(
-        rig.told()[1..],
-        ["x=1 wrote x=1"],
-        "who lost the lease has failed in nothing"
-    );
+    // Who lost the lease has failed in nothing.
+    assert_eq!(rig.told()[1..], ["x=1 wrote x=1"]);
     assert_eq!(rig.event_loop.held(), 6, "only the keys wait, for the next term");
 }
 
@@ -176,11 +170,8 @@ fn written_in_the_last_term() -> Rig {
     rig.lead(false);
     rig.lead(true);
     rig.wake("x=1");
-    assert_eq!(
-        rig.turn(),
-        NOTHING,
-        "the object is busy until the write of the last term has ended"
-    );
+    // The object is busy until the write of the last term has ended.
+    assert_eq!(rig.turn(), NOTHING);
     rig
 }
 
@@ -200,11 +191,8 @@ fn the_end_of_a_write_of_the_last_term_is_none_of_a_pass_of_this_one() {
 fn a_write_of_the_last_term_that_was_accepted_late_is_none_of_a_pass_of_this_one() {
     let mut rig = written_in_the_last_term();
     rig.accept("x=1");
-    assert_eq!(
-        rig.turn(),
-        ["x=1 writes x=1"],
-        "what it has changed is in the store"
-    );
+    // What it has changed is in the store.
+    assert_eq!(rig.turn(), ["x=1 writes x=1"]);
 }
 
 #[test]

@@ -105,11 +105,8 @@ fn the_end_of_a_pass_names_the_time_at_which_its_key_comes_back() {
         rig.wake("a");
         rig.turn();
         assert_eq!(rig.asked(), ["a"]);
-        assert_eq!(
-            rig.event_loop.scheduled_at(&"a"),
-            Some(wall(9)),
-            "it takes the place of the 20 s"
-        );
+        // It takes the place of the 20 s.
+        assert_eq!(rig.event_loop.scheduled_at(&"a"), Some(wall(9)));
         rig.after(9 * SECOND);
         assert_eq!(rig.asked(), ["a"]);
     }
@@ -186,15 +183,12 @@ fn what_is_cancelled_during_the_pass_of_its_key_does_not_come_after_it() {
 
 #[test]
 fn passes_begin_no_faster_than_the_pace() {
-    let setup = Setup {
-        queues: vec![Queue {
-            workers: 10,
-            interval: 100 * MS,
-            ..Queue::FIFO
-        }],
-        ..Setup::default()
-    };
-    let mut rig = setup.rig(done);
+    let mut rig = Setup::queue(Queue {
+        workers: 10,
+        interval: 100 * MS,
+        ..Queue::FIFO
+    })
+    .rig(done);
     rig.wake_all(["a", "b", "c"]);
     rig.turn();
     assert_eq!((rig.asked(), rig.again), (vec!["a"], Some(100 * MS)));

@@ -21,14 +21,11 @@ fn read_then_write(seen: &Seen<'_>) -> Step<Scripted> {
 }
 
 fn one_worker(reads_hold_workers: bool) -> Rig {
-    let setup = Setup {
-        queues: vec![Queue {
-            reads_hold_workers,
-            ..Queue::FIFO
-        }],
-        ..Setup::default()
-    };
-    setup.rig(read_then_write)
+    Setup::queue(Queue {
+        reads_hold_workers,
+        ..Queue::FIFO
+    })
+    .rig(read_then_write)
 }
 
 #[test]

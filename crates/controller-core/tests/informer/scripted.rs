@@ -143,17 +143,11 @@ async fn an_object_made_again_under_its_name_is_deleted_then_added() {
 async fn a_deletion_hands_over_the_last_state_of_that_very_object() {
     let (script, running) = synced().await;
     script.deleted(thing("a", 9), "A");
-    assert_eq!(
-        running.told().await,
-        ["-ns/a=9"],
-        "the final state is newer than ours"
-    );
+    // The final state is newer than ours.
+    assert_eq!(running.told().await, ["-ns/a=9"]);
     script.deleted(thing("b", 9), "another");
-    assert_eq!(
-        running.told().await,
-        ["-ns/b=2"],
-        "the final state is of another object"
-    );
+    // The final state is of another object.
+    assert_eq!(running.told().await, ["-ns/b=2"]);
     script.deleted(thing("b", 2), "B");
     assert_eq!(running.told().await, [""; 0], "a deletion is told once");
 }
@@ -267,10 +261,10 @@ async fn waits(script: &Script<Thing>, running: &mut Running, failures: Vec<Sour
     waits
 }
 
-fn failure(kind: ErrorKind, retry_after: Option<u64>) -> SourceError {
+fn failure(kind: ErrorKind) -> SourceError {
     SourceError {
         kind,
-        retry_after: retry_after.map(Duration::from_secs),
+        retry_after: None,
         message: String::new(),
     }
 }
@@ -288,7 +282,7 @@ fn assert_within(wait: Duration, from_ms: u64, to_ms: u64) {
 #[tokio::test(start_paused = true)]
 async fn failures_are_retried_later_and_later() {
     let (script, mut running) = synced().await;
-    let failures = vec![failure(ErrorKind::Other, None); 8];
+    let failures = vec![failure(ErrorKind::Other); 8];
     let waits = waits(&script, &mut running, failures).await;
     for (n, base) in [800, 1_600, 3_200, 6_400, 12_800, 15_000, 15_000, 15_000]
         .into_iter()
@@ -302,7 +296,7 @@ async fn failures_are_retried_later_and_later() {
 async fn a_healthy_watch_or_an_event_starts_the_waits_over() {
     let (script, mut running) = synced().await;
     for proof in 0..3 {
-        let failed = vec![failure(ErrorKind::Forbidden, None); 4];
+        let failed = vec![failure(ErrorKind::Forbidden); 4];
         let waits = waits(&script, &mut running, failed.clone()).await;
         assert_within(waits[0], 800, 1_600);
         assert_within(waits[3], 6_400, 12_800);
@@ -327,7 +321,7 @@ async fn a_list_alone_does_not_start_the_waits_over() {
         script.list([(thing("a", 1), "A"), (thing("b", 2), "B")]);
     }
     running.clock.sleep(Duration::from_secs(200)).await;
-    let waits = waits(&script, &mut running, vec![failure(ErrorKind::Other, None)]).await;
+    let waits = waits(&script, &mut running, vec![failure(ErrorKind::Other)]).await;
     assert_within(waits[0], 15_000, 30_000);
 }
 
@@ -347,33 +341,8 @@ async fn a_list_that_keeps_failing_on_a_later_page_is_asked_for_later_and_later(
         "Other: the second page is refused",
         "no watch stands"
     );
-    let waits = waits(&script, &mut running, vec![failure(ErrorKind::Other, None)]).await;
+    let waits = waits(&script, &mut running, vec![failure(ErrorKind::Other)]).await;
     assert_within(waits[0], 15_000, 30_000);
-}
-
-#[tokio::test(start_paused = true)]
-async fn retry_after_is_honoured_beyond_30_s() {
-    let (script, mut running) = synced().await;
-    let failures = vec![
-        failure(ErrorKind::Throttled, Some(90)),
-        failure(ErrorKind::Other, Some(45)),
-    ];
-    let waits = waits(&script, &mut running, failures).await;
-    assert_within(waits[0], 90_000, 90_000);
-    assert_within(waits[1], 45_000, 45_000);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_resource_that_is_not_served_is_looked_for_every_30_s_and_reported() {
-    let (script, mut running) = start();
-    let failures = vec![failure(ErrorKind::NotServed, None); 3];
-    for wait in waits(&script, &mut running, failures).await {
-        assert_within(wait, 30_000, 30_000);
-    }
-    script.failed(ErrorKind::NotServed, "404");
-    running.settle().await;
-    assert!(running.state.borrow().not_served());
-    assert!(!running.state.borrow().synced);
 }
 
 #[tokio::test(start_paused = true)]

@@ -116,10 +116,8 @@ impl Handler<Thing> for Told {
             }
             Change::Deleted(last) => {
                 let other = held(last);
-                assert!(
-                    other.is_none_or(|other| !Arc::ptr_eq(&other, last)),
-                    "told before it was gone"
-                );
+                // Told before it was gone.
+                assert!(other.is_none_or(|other| !Arc::ptr_eq(&other, last)));
                 format!("-{}={}", last.key, last.value)
             }
         };
@@ -127,10 +125,8 @@ impl Handler<Thing> for Told {
     }
 
     fn on_synced(&self, store: &Store<Thing>) {
-        assert!(
-            !store.is_synced(),
-            "work could start before the handlers have seen all"
-        );
+        // Work could start before the handlers have seen all.
+        assert!(!store.is_synced());
         self.0.lock().push("synced".to_owned());
     }
 }

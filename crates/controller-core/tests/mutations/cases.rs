@@ -1,4 +1,4 @@
-//! The rules one by one. An object is a word, a patch adds a letter to it; its uid is `U` unless something else is said.
+//! The rules one by one, each a [script](Cache::plays). An object is a word, a patch adds a letter to it.
 
 use std::sync::Arc;
 
@@ -37,19 +37,15 @@ fn word(name: &str, text: &str) -> Word {
     }
 }
 
-fn observed(name: &str, uid: &str, version: u64, text: &str) -> Observed<Word> {
+fn observed(name: &str, uid: &str, version: &str, text: &str) -> Observed<Word> {
     Observed {
         view: word(name, text),
         uid: Uid::from(uid),
-        version: Some(version.to_string().into()),
+        version: Some(version.into()),
     }
 }
 
-fn object(text: &str) -> Effect<Word> {
-    Effect::Object(word("a", text))
-}
-
-fn adds(letter: char) -> Effect<Word> {
+fn adds(letter: String) -> Effect<Word> {
     Effect::Patch(Arc::new(move |word: &Word| Word {
         key: word.key.clone(),
         text: format!("{}{letter}", word.text),
@@ -67,7 +63,7 @@ fn told<'a>(deltas: impl IntoIterator<Item = &'a Delta<Word>>) -> String {
     lines.collect::<Vec<_>>().join(" ")
 }
 
-/// A store and what may happen to it; each returns what handlers are told.
+/// A store and what may happen to the object `a` in it.
 struct Cache {
     writer: Writer<Word>,
     store: Store<Word>,
@@ -82,83 +78,122 @@ impl Cache {
 
     /// `a` is `text`, at version 5, and one of our requests about it is in flight.
     fn writing(text: &str) -> Self {
-        let mut cache = Self::empty();
-        cache.shows("U", 5, text);
-        cache.store.begin_write(&key("a"));
-        cache
+        Self::empty().plays(&format!("shows U 5 {text}\n begin"))
+    }
+
+    /// Plays a script with a step a line: what happens, behind `→` what handlers are told of it, behind `|` what the
+    /// store holds then, and how sure it is; `forgotten` says that it remembers no write. A `#` begins a remark.
+    ///
+    /// | step | what happens |
+    /// |---|---|
+    /// | `begin` | a request of ours is sent |
+    /// | `accepted U 8 E` | the object of uid `U` has version 8 (`-`: the answer has none) after our request |
+    /// | `writes U 8 E` | both |
+    /// | `refused`, `unknown` | it is refused; nobody knows what became of it |
+    /// | `shows U 8 x`, `ends U 9`, `skips U` | the watch: it is `x`, it is deleted, it cannot be decoded |
+    /// | `list`, `listed U 8 x`, `listed at 7` | a list begins, and ends with one object; with none, at version 7 |
+    /// | `reads U 8 x`, `reads nothing` | we have read it |
+    /// | `overdue 8` | the watch should have shown version 8; `→ yes` if that was waited for |
+    ///
+    /// `E` is what the answer shows: the object `=x`, a patch `+p`, that it is `gone`, or `nothing`.
+    #[track_caller]
+    fn plays(mut self, script: &str) -> Self {
+        for line in script.lines().map(str::trim) {
+            let (line, _) = line.split_once('#').unwrap_or((line, ""));
+            let (line, then) = line.split_once('|').unwrap_or((line, ""));
+            let (step, expected) = line.split_once('→').unzip();
+            let words: Vec<_> = step.unwrap_or(line).split_whitespace().collect();
+            let told = self.step(&words);
+            if let Some(expected) = expected {
+                assert_eq!(told, expected.trim(), "told of: {line}");
+            }
+            for then in then.split(',').map(str::trim).filter(|then| !then.is_empty()) {
+                match then {
+                    "forgotten" => assert_eq!(self.store.mutations(), 0, "remembered after: {line}"),
+                    now => assert_eq!(self.now(), now, "held after: {line}"),
+                }
+            }
+        }
+        self
+    }
+
+    fn step(&mut self, words: &[&str]) -> String {
+        let uid = |uid: &str| Uid::from(uid);
+        let store = self.store.clone();
+        let a = key("a");
+        match *words {
+            [] => String::new(),
+            ["begin"] => {
+                store.begin_write(&a);
+                String::new()
+            }
+            ["accepted", of, version, effect] => {
+                let effect = match effect.split_at(1) {
+                    ("=", text) => Effect::Object(word("a", text)),
+                    ("+", letter) => adds(letter.to_owned()),
+                    _ if effect == "gone" => Effect::Deleted,
+                    _ => Effect::Nothing,
+                };
+                told(&store.accepted(&a, &uid(of), version.parse().ok(), effect))
+            }
+            ["writes", of, version, effect] => {
+                store.begin_write(&a);
+                self.step(&["accepted", of, version, effect])
+            }
+            ["refused"] => {
+                store.refused(&a);
+                String::new()
+            }
+            ["unknown"] => {
+                store.unknown(&a);
+                String::new()
+            }
+            ["reads", "nothing"] => told(&store.read(&a, None)),
+            ["reads", of, version, text] => {
+                told(&store.read(&a, Some((word("a", text), uid(of), version.parse().unwrap()))))
+            }
+            ["overdue", version] if store.overdue(&a, version.parse().unwrap()) => "yes".to_owned(),
+            ["overdue", _] => "no".to_owned(),
+            _ => self.watched(words),
+        }
+    }
+
+    /// What the watch or a list tells.
+    fn watched(&mut self, words: &[&str]) -> String {
+        let a = key("a");
+        match *words {
+            ["shows", of, version, text] => {
+                self.apply(SourceEvent::Applied(observed("a", of, version, text)))
+            }
+            ["ends", of] => self.step(&["ends", of, "99"]),
+            ["ends", of, version] => self.apply(SourceEvent::Deleted(Removed {
+                key: a,
+                uid: Uid::from(of),
+                view: None,
+                version: Some(version.into()),
+            })),
+            ["skips", of] => self.apply(SourceEvent::Skipped(Skipped {
+                key: Some(a),
+                uid: Some(Uid::from(of)),
+                version: Some("99".into()),
+                error: DecodeError::Unnamed,
+            })),
+            ["list"] => self.apply(SourceEvent::Init),
+            ["listed"] => self.apply(SourceEvent::InitDone { version: None }),
+            ["listed", "at", version] => self.apply(SourceEvent::InitDone {
+                version: Some(version.into()),
+            }),
+            ["listed", of, version, text] => {
+                let item = SourceEvent::InitItem(observed("a", of, version, text));
+                assert_eq!(self.apply(item), "");
+                self.step(&["listed"])
+            }
+            _ => panic!("no step: {words:?}"),
+        }
     }
 
     fn apply(&mut self, event: SourceEvent<Word>) -> String {
         told(&self.writer.apply(event))
-    }
-
-    fn shows(&mut self, uid: &str, version: u64, text: &str) -> String {
-        self.apply(SourceEvent::Applied(observed("a", uid, version, text)))
-    }
-
-    fn shows_deleted(&mut self, uid: &str) -> String {
-        self.shows_deleted_at(99, uid)
-    }
-
-    fn shows_deleted_at(&mut self, version: u64, uid: &str) -> String {
-        self.apply(SourceEvent::Deleted(Removed {
-            key: key("a"),
-            uid: Uid::from(uid),
-            view: None,
-            version: Some(version.to_string().into()),
-        }))
-    }
-
-    fn skips(&mut self, uid: &str) -> String {
-        self.apply(SourceEvent::Skipped(Skipped {
-            key: Some(key("a")),
-            uid: Some(Uid::from(uid)),
-            version: Some("99".into()),
-            error: DecodeError::Unnamed,
-        }))
-    }
-
-    fn list_begins(&mut self) {
-        assert_eq!(self.apply(SourceEvent::Init), "");
-    }
-
-    fn list_ends(&mut self, items: &[(&str, u64, &str)]) -> String {
-        for (uid, version, text) in items {
-            let item = SourceEvent::InitItem(observed("a", uid, *version, text));
-            assert_eq!(self.apply(item), "");
-        }
-        self.apply(SourceEvent::InitDone { version: None })
-    }
-
-    fn begin_write(&self) {
-        self.store.begin_write(&key("a"));
-    }
-
-    fn accepted(&self, uid: &str, version: u64, effect: Effect<Word>) -> String {
-        self.answered(uid, Some(version), effect)
-    }
-
-    fn answered(&self, uid: &str, version: Option<u64>, effect: Effect<Word>) -> String {
-        told(&self.store.accepted(&key("a"), &Uid::from(uid), version, effect))
-    }
-
-    /// A whole request.
-    fn writes(&self, uid: &str, version: u64, effect: Effect<Word>) -> String {
-        self.begin_write();
-        self.accepted(uid, version, effect)
-    }
-
-    fn unknown(&self) {
-        self.store.unknown(&key("a"));
-    }
-
-    fn reads(&self, found: Option<(&str, u64, &str)>) -> String {
-        let found = found.map(|(uid, version, text)| (word("a", text), Uid::from(uid), version));
-        told(&self.store.read(&key("a"), found))
-    }
-
-    fn overdue(&self, version: u64) -> bool {
-        self.store.overdue(&key("a"), version)
     }
 
     /// What the store holds, and how sure it is: for example `xp Pending`.
@@ -171,773 +206,584 @@ impl Cache {
 
 #[test]
 fn a_patch_is_on_top_of_what_the_watch_shows_until_it_shows_the_patch() {
-    let mut cache = Cache::writing("x");
-    assert_eq!(cache.now(), "x Synced", "a request in flight shows nothing");
-    assert_eq!(cache.accepted("U", 8, adds('p')), "~a=x>xp");
-    assert_eq!(cache.now(), "xp Pending");
-    assert_eq!(
-        cache.shows("U", 6, "xz"),
-        "~a=xp>xzp",
-        "somebody else's change, before ours"
+    Cache::writing("x").plays(
+        "                  | x Synced      # a request in flight shows nothing
+        accepted U 8 +p → ~a=x>xp | xp Pending
+        shows U 6 xz → ~a=xp>xzp  # somebody else's change, before ours
+        shows U 7 xz → | xzp Pending  # nothing that the view shows
+        shows U 8 xzp → | xzp Synced
+        shows U 9 y → ~a=xzp>y | forgotten  # what is newer counts",
     );
-    assert_eq!(cache.shows("U", 7, "xz"), "", "nothing that the view shows");
-    assert_eq!(cache.now(), "xzp Pending");
-    assert_eq!(cache.shows("U", 8, "xzp"), "");
-    assert_eq!(cache.now(), "xzp Synced");
-    assert_eq!(cache.shows("U", 9, "y"), "~a=xzp>y", "what is newer counts");
-    assert_eq!(cache.store.mutations(), 0);
 }
 
 #[test]
 fn a_patch_that_the_watch_shows_together_with_a_later_change_ends() {
-    let mut cache = Cache::writing("x");
-    cache.accepted("U", 8, adds('p'));
-    assert_eq!(cache.shows("U", 9, "y"), "~a=xp>y");
-    assert_eq!(cache.now(), "y Synced");
+    Cache::writing("x").plays(
+        "accepted U 8 +p
+        shows U 9 y → ~a=xp>y | y Synced",
+    );
 }
 
 #[test]
 fn nothing_is_kept_if_the_watch_is_faster_than_the_answer() {
     for version in [8, 9] {
-        let mut cache = Cache::writing("x");
-        assert_eq!(cache.shows("U", version, "xp"), "~a=x>xp");
-        assert_eq!(cache.accepted("U", 8, adds('p')), "");
-        assert_eq!(cache.now(), "xp Synced");
-        assert_eq!(cache.store.mutations(), 0);
+        Cache::writing("x").plays(&format!(
+            "shows U {version} xp → ~a=x>xp
+            accepted U 8 +p → | xp Synced, forgotten"
+        ));
     }
 }
 
 #[test]
 fn a_version_that_is_shown_with_an_equal_view_counts() {
-    let mut cache = Cache::writing("x");
-    assert_eq!(cache.shows("U", 8, "x"), "");
-    assert_eq!(cache.accepted("U", 8, object("x")), "");
-    assert_eq!(cache.now(), "x Synced", "by watch");
-    cache.list_begins();
-    assert_eq!(cache.list_ends(&[("U", 12, "x")]), "");
-    assert_eq!(cache.writes("U", 11, adds('p')), "");
-    assert_eq!(cache.now(), "x Synced", "by list");
-    assert_eq!(
-        cache.writes("U", 13, object("x")),
-        "",
-        "an equal view is not told"
+    Cache::writing("x").plays(
+        "shows U 8 x →
+        accepted U 8 =x → | x Synced  # by watch
+        list →
+        listed U 12 x →
+        writes U 11 +p → | x Synced  # by list
+        writes U 13 =x → | x Pending  # an equal view is not told",
     );
-    assert_eq!(cache.now(), "x Pending");
 }
 
 #[test]
 fn a_version_that_is_no_number_ends_no_write_and_is_shown() {
-    let mut cache = Cache::writing("x");
-    cache.accepted("U", 8, adds('p'));
-    let odd = Observed {
-        version: Some("8a".into()),
-        ..observed("a", "U", 0, "y")
-    };
-    assert_eq!(cache.apply(SourceEvent::Applied(odd)), "~a=xp>yp");
-    assert_eq!(cache.now(), "yp Pending");
+    Cache::writing("x").plays(
+        "accepted U 8 +p
+        shows U 8a y → ~a=xp>yp | yp Pending",
+    );
 }
 
 #[test]
 fn a_whole_object_hides_what_is_older() {
-    let mut cache = Cache::writing("x");
-    assert_eq!(cache.accepted("U", 8, object("n")), "~a=x>n");
-    assert_eq!(cache.shows("U", 7, "y"), "");
-    assert_eq!(cache.now(), "n Pending");
-    assert_eq!(cache.shows("U", 8, "n"), "");
-    assert_eq!(cache.now(), "n Synced");
+    Cache::writing("x").plays(
+        "accepted U 8 =n → ~a=x>n
+        shows U 7 y → | n Pending
+        shows U 8 n → | n Synced",
+    );
 }
 
 #[test]
 fn an_object_that_we_created_is_held_before_the_watch_shows_it() {
-    let mut cache = Cache::empty();
-    assert_eq!(cache.writes("U", 8, object("n")), "+a=n");
-    assert_eq!(cache.now(), "n Pending");
-    assert_eq!(cache.store.len(), 1);
-    assert_eq!(cache.store.by_index(&1).len(), 1, "indexes follow");
-    assert_eq!(cache.writes("U", 9, adds('p')), "~a=n>np");
-    assert_eq!(
-        (cache.store.by_index(&1).len(), cache.store.by_index(&2).len()),
-        (0, 1)
+    let cache = Cache::empty().plays("writes U 8 =n → +a=n | n Pending");
+    let indexed = |cache: &Cache| [1, 2].map(|length| cache.store.by_index(&length).len());
+    // Indexes follow.
+    assert_eq!((cache.store.len(), indexed(&cache)), (1, [1, 0]));
+    let cache = cache.plays("writes U 9 +p → ~a=n>np");
+    assert_eq!(indexed(&cache), [0, 1]);
+    cache.plays(
+        "shows U 8 n → | np Pending
+        shows U 9 np → | np Synced",
     );
-    assert_eq!(cache.shows("U", 8, "n"), "");
-    assert_eq!(cache.now(), "np Pending");
-    assert_eq!(cache.shows("U", 9, "np"), "");
-    assert_eq!(cache.now(), "np Synced");
 }
 
 #[test]
 fn a_patch_of_an_object_that_the_watch_has_not_shown_is_on_top_once_it_does() {
-    let mut cache = Cache::empty();
-    assert_eq!(cache.writes("U", 8, adds('p')), "");
-    assert_eq!(cache.now(), "- Pending");
-    assert_eq!(cache.shows("U", 7, "x"), "+a=xp");
+    Cache::empty().plays(
+        "writes U 8 +p → | - Pending
+        shows U 7 x → +a=xp",
+    );
 }
 
 #[test]
 fn a_deleted_object_is_gone_at_once_and_stays_gone() {
-    let mut cache = Cache::writing("x");
-    assert_eq!(cache.accepted("U", 8, Effect::Deleted), "-a=x");
-    assert_eq!(cache.now(), "- Pending");
-    assert_eq!(cache.shows("U", 7, "y"), "");
-    assert_eq!(
-        cache.shows("U", 8, "y"),
-        "",
-        "the answer may have the version before"
+    Cache::writing("x").plays(
+        "accepted U 8 gone → -a=x | - Pending
+        shows U 7 y →
+        shows U 8 y → | - Pending  # the answer may have the version before
+        ends U → | - Synced, forgotten  # a deletion is told once",
     );
-    assert_eq!(cache.now(), "- Pending");
-    assert_eq!(cache.shows_deleted("U"), "", "a deletion is told once");
-    assert_eq!(cache.now(), "- Synced");
-    assert_eq!(cache.store.mutations(), 0);
 }
 
 #[test]
 fn an_object_whose_version_the_answer_to_its_deletion_repeats_is_gone() {
-    let cache = Cache::writing("x");
-    assert_eq!(
-        cache.accepted("U", 5, Effect::Deleted),
-        "-a=x",
-        "shown at 5 already"
-    );
-    assert_eq!(cache.now(), "- Pending");
+    // It is shown at 5 already.
+    Cache::writing("x").plays("accepted U 5 gone → -a=x | - Pending");
 }
 
 #[test]
 fn an_object_that_changes_after_its_deletion_was_accepted_is_there() {
-    let mut cache = Cache::writing("x");
-    cache.accepted("U", 8, Effect::Deleted);
-    assert_eq!(cache.shows("U", 9, "y"), "+a=y", "by watch");
-    assert_eq!(cache.now(), "y Synced");
-    cache.writes("U", 10, Effect::Deleted);
-    assert_eq!(cache.writes("U", 11, adds('p')), "+a=yp", "by another answer");
-    assert_eq!(cache.shows("U", 12, "z"), "~a=yp>z");
-    cache.begin_write();
-    assert_eq!(cache.accepted("U", 11, Effect::Deleted), "", "by a faster watch");
-    assert_eq!(cache.now(), "z Synced");
+    Cache::writing("x").plays(
+        "accepted U 8 gone
+        shows U 9 y → +a=y | y Synced  # by watch
+        writes U 10 gone
+        writes U 11 +p → +a=yp  # by another answer
+        shows U 12 z → ~a=yp>z
+        writes U 11 gone → | z Synced  # by a faster watch",
+    );
 }
 
 #[test]
 fn a_deletion_without_a_version_ends_with_the_object_only() {
-    let deleted = || {
-        let cache = Cache::writing("x");
-        assert_eq!(cache.answered("U", None, Effect::Deleted), "-a=x");
-        cache
-    };
-    let mut cache = deleted();
-    assert_eq!(cache.shows("U", 99, "y"), "");
-    assert_eq!(cache.writes("U", 99, adds('p')), "");
-    assert_eq!(cache.now(), "- Pending");
-    cache.shows_deleted("U");
-    assert_eq!(cache.now(), "- Synced");
-    let mut cache = deleted();
-    assert_eq!(cache.shows("V", 3, "v"), "+a=v");
-    assert_eq!(cache.now(), "v Synced");
-    let mut cache = deleted();
-    cache.list_begins();
-    assert_eq!(
-        cache.list_ends(&[("U", 99, "y")]),
-        "+a=y",
-        "a later list knows best"
+    let deleted = || Cache::writing("x").plays("accepted U - gone → -a=x");
+    deleted().plays(
+        "shows U 99 y →
+        writes U 99 +p → | - Pending
+        ends U | - Synced",
     );
-    assert_eq!(cache.now(), "y Synced");
+    deleted().plays("shows V 3 v → +a=v | v Synced");
+    deleted().plays(
+        "list →
+        listed U 99 y → +a=y | y Synced  # a later list knows best",
+    );
 }
 
 #[test]
 fn a_late_answer_does_not_bring_back_what_is_shown_to_be_gone() {
-    for effect in [object("n"), adds('p'), Effect::Deleted] {
-        let mut cache = Cache::writing("x");
-        assert_eq!(cache.shows_deleted("U"), "-a=x");
-        assert_eq!(cache.accepted("U", 98, effect), "");
-        assert_eq!(cache.now(), "- Synced");
-        assert_eq!(cache.store.mutations(), 0);
+    for effect in ["=n", "+p", "gone"] {
+        Cache::writing("x").plays(&format!(
+            "ends U → -a=x
+            accepted U 98 {effect} → | - Synced, forgotten"
+        ));
+        Cache::writing("x").plays(&format!(
+            "shows V 12 v → -a=x +a=v  # its name is another's
+            ends V
+            accepted U 11 {effect} → | - Synced"
+        ));
+        Cache::writing("x").plays(&format!(
+            "list →
+            listed → -a=x  # no list has it
+            accepted U 11 {effect} → | - Synced"
+        ));
     }
-    for effect in [object("n"), adds('p'), Effect::Deleted] {
-        let mut cache = Cache::writing("x");
-        assert_eq!(cache.shows("V", 12, "v"), "-a=x +a=v", "its name is another's");
-        cache.shows_deleted("V");
-        assert_eq!(cache.accepted("U", 11, effect), "");
-        assert_eq!(cache.now(), "- Synced");
-    }
-    for effect in [object("n"), adds('p'), Effect::Deleted] {
-        let mut cache = Cache::writing("x");
-        cache.list_begins();
-        assert_eq!(cache.list_ends(&[]), "-a=x", "no list has it");
-        assert_eq!(cache.accepted("U", 11, effect), "");
-        assert_eq!(cache.now(), "- Synced");
-    }
-    let mut cache = Cache::empty();
-    cache.begin_write();
-    cache.shows("U", 8, "n");
-    cache.shows_deleted("U");
-    assert_eq!(cache.accepted("U", 8, object("n")), "", "what we created");
-    assert_eq!(cache.now(), "- Synced");
-    let mut cache = Cache::empty();
-    cache.begin_write();
-    assert_eq!(cache.shows_deleted("U"), "", "created, and not kept");
-    assert_eq!(cache.accepted("U", 8, object("n")), "");
-    assert_eq!(cache.now(), "- Synced");
-    let cache = Cache::empty();
-    cache.begin_write();
-    cache.begin_write();
-    cache.accepted("U", 9, Effect::Deleted);
-    assert_eq!(cache.accepted("U", 8, object("n")), "", "what we deleted");
-    assert_eq!(cache.now(), "- Pending");
+    Cache::empty().plays(
+        "begin
+        shows U 8 n
+        ends U
+        accepted U 8 =n → | - Synced  # what we created",
+    );
+    Cache::empty().plays(
+        "begin
+        ends U →  # created, and not kept
+        accepted U 8 =n → | - Synced",
+    );
+    Cache::empty().plays(
+        "begin
+        begin
+        accepted U 9 gone
+        accepted U 8 =n → | - Pending  # what we deleted",
+    );
 }
 
 #[test]
 fn an_object_that_is_kept_again_is_not_gone() {
-    let mut cache = Cache::writing("x");
-    cache.shows_deleted("U");
-    cache.shows("U", 7, "x");
-    assert_eq!(cache.accepted("U", 8, adds('p')), "~a=x>xp");
+    Cache::writing("x").plays(
+        "ends U
+        shows U 7 x
+        accepted U 8 +p → ~a=x>xp",
+    );
 }
 
 #[test]
 fn another_object_under_the_name_ends_our_writes_to_the_one_before() {
-    let mut cache = Cache::writing("x");
-    cache.accepted("U", 8, adds('p'));
-    assert_eq!(cache.shows("V", 3, "v"), "-a=xp +a=v");
-    assert_eq!(cache.now(), "v Synced");
-    assert_eq!(
-        cache.writes("U", 8, adds('p')),
-        "",
-        "and so does an answer about that one"
+    Cache::writing("x").plays(
+        "accepted U 8 +p
+        shows V 3 v → -a=xp +a=v | v Synced
+        writes U 8 +p → | v Synced  # and so does an answer about that one",
     );
-    assert_eq!(cache.now(), "v Synced");
 }
 
 #[test]
 fn a_deletion_ends_our_writes_also_that_of_an_unknown_object() {
     for uid in ["U", "V"] {
-        let mut cache = Cache::writing("x");
-        cache.accepted("U", 8, adds('p'));
-        assert_eq!(cache.shows_deleted(uid), "-a=xp");
-        assert_eq!(cache.now(), "- Synced");
+        Cache::writing("x").plays(&format!(
+            "accepted U 8 +p
+            ends {uid} → -a=xp | - Synced"
+        ));
     }
 }
 
 #[test]
 fn what_we_created_stays_while_the_watch_shows_the_end_of_what_we_deleted() {
-    let mut cache = Cache::writing("x");
-    assert_eq!(cache.accepted("U", 8, Effect::Deleted), "-a=x");
-    assert_eq!(cache.writes("V", 9, object("v")), "+a=v");
-    assert_eq!(cache.shows("U", 6, "y"), "");
-    assert_eq!(cache.writes("U", 7, adds('p')), "", "an answer that was late");
-    assert_eq!(cache.shows_deleted_at(8, "U"), "");
-    assert_eq!(cache.now(), "v Pending");
-    assert_eq!(cache.shows("V", 9, "v"), "");
-    assert_eq!(cache.now(), "v Synced");
-    assert_eq!(cache.store.mutations(), 0);
+    Cache::writing("x").plays(
+        "accepted U 8 gone → -a=x
+        writes V 9 =v → +a=v
+        shows U 6 y →
+        writes U 7 +p →  # an answer that was late
+        ends U 8 → | v Pending
+        shows V 9 v → | v Synced, forgotten",
+    );
 }
 
 #[test]
 fn the_same_when_the_watch_is_two_objects_late() {
-    let mut cache = Cache::writing("x");
-    cache.accepted("U", 8, Effect::Deleted);
-    cache.writes("V", 9, object("v"));
-    assert_eq!(cache.writes("V", 10, Effect::Deleted), "-a=v");
-    assert_eq!(cache.writes("W", 11, object("w")), "+a=w");
-    for (uid, version, end) in [("U", 6, 8), ("V", 9, 10)] {
-        assert_eq!(cache.shows(uid, version, "y"), "");
-        assert_eq!(cache.shows_deleted_at(end, uid), "");
-        assert_eq!(cache.now(), "w Pending");
-    }
-    cache.shows("W", 11, "w");
-    assert_eq!(cache.store.mutations(), 0);
+    Cache::writing("x").plays(
+        "accepted U 8 gone
+        writes V 9 =v
+        writes V 10 gone → -a=v
+        writes W 11 =w → +a=w
+        shows U 6 y →
+        ends U 8 → | w Pending
+        shows V 9 y →
+        ends V 10 → | w Pending
+        shows W 11 w | forgotten",
+    );
 }
 
 #[test]
 fn what_we_created_gives_way_to_another_object_until_the_watch_shows_it() {
-    let mut cache = Cache::empty();
-    cache.writes("U", 8, object("n"));
-    cache.writes("U", 9, adds('p'));
-    assert_eq!(cache.shows("V", 4, "v"), "-a=np +a=v", "before ours, or after it");
-    assert_eq!(cache.now(), "v Pending");
-    assert_eq!(cache.shows("V", 5, "w"), "~a=v>w");
-    assert_eq!(cache.writes("U", 10, adds('q')), "");
-    assert_eq!(cache.shows_deleted_at(6, "V"), "-a=w");
-    assert_eq!(cache.now(), "- Pending");
-    assert_eq!(cache.shows("U", 8, "n"), "+a=npq", "it was before");
-    assert_eq!(cache.shows("U", 10, "npq"), "");
-    assert_eq!(cache.now(), "npq Synced");
-    assert_eq!(cache.store.mutations(), 0);
+    Cache::empty().plays(
+        "writes U 8 =n
+        writes U 9 +p
+        shows V 4 v → -a=np +a=v | v Pending  # before ours, or after it
+        shows V 5 w → ~a=v>w
+        writes U 10 +q →
+        ends V 6 → -a=w | - Pending
+        shows U 8 n → +a=npq  # it was before
+        shows U 10 npq → | npq Synced, forgotten",
+    );
     let given_way = || {
-        let mut cache = Cache::empty();
-        cache.writes("U", 8, object("n"));
-        cache.shows("V", 7, "v");
-        cache
+        Cache::empty().plays(
+            "writes U 8 =n
+            shows V 7 v",
+        )
     };
-    let mut cache = given_way();
-    assert_eq!(cache.writes("V", 14, adds('p')), "~a=v>vp", "it is after");
-    assert_eq!(cache.shows("U", 8, "n"), "", "so ours is gone");
-    assert_eq!(cache.shows("V", 14, "vp"), "");
-    assert_eq!(cache.store.mutations(), 0);
-    let cache = given_way();
-    assert_eq!(cache.reads(Some(("V", 7, "v"))), "");
-    assert_eq!(cache.now(), "v Synced", "it is after");
-    let cache = given_way();
-    assert_eq!(cache.reads(None), "");
-    assert_eq!(cache.now(), "v Pending");
-    assert!(cache.overdue(8));
-    assert_eq!(cache.reads(None), "");
-    assert_eq!(cache.now(), "v Synced", "it came and went between two lists");
-    let mut cache = given_way();
-    assert_eq!(cache.shows_deleted("U"), "-a=v");
-    assert_eq!(cache.now(), "- Synced");
-    let mut cache = given_way();
-    cache.begin_write();
-    assert_eq!(cache.shows("U", 8, "n"), "-a=v +a=n");
-    assert_eq!(cache.shows_deleted("U"), "-a=n");
-    assert_eq!(cache.accepted("V", 14, adds('p')), "", "a late answer");
-    assert_eq!(cache.store.mutations(), 0);
-    let mut cache = Cache::empty();
-    cache.writes("U", 8, object("n"));
-    cache.begin_write();
-    cache.unknown();
-    cache.shows("V", 5, "v");
-    cache.shows_deleted_at(6, "V");
-    cache.shows("U", 8, "n");
-    assert_eq!(cache.now(), "n Unknown", "as before");
+    given_way().plays(
+        "writes V 14 +p → ~a=v>vp  # it is after
+        shows U 8 n →  # so ours is gone
+        shows V 14 vp → | forgotten",
+    );
+    given_way().plays("reads V 7 v → | v Synced  # it is after");
+    given_way().plays(
+        "reads nothing → | v Pending
+        overdue 8 → yes
+        reads nothing → | v Synced  # it came and went between two lists",
+    );
+    given_way().plays("ends U → -a=v | - Synced");
+    given_way().plays(
+        "begin
+        shows U 8 n → -a=v +a=n
+        ends U → -a=n
+        accepted V 14 +p → | forgotten  # a late answer",
+    );
+    Cache::empty().plays(
+        "writes U 8 =n
+        begin
+        unknown
+        shows V 5 v
+        ends V 6
+        shows U 8 n | n Unknown  # as before",
+    );
 }
 
 #[test]
 fn writes_count_in_the_order_of_their_versions() {
-    let mut cache = Cache::writing("x");
-    cache.begin_write();
-    assert_eq!(cache.accepted("U", 9, adds('q')), "~a=x>xq");
-    assert_eq!(
-        cache.accepted("U", 7, adds('p')),
-        "~a=xq>xpq",
-        "its answer was late"
+    Cache::writing("x").plays(
+        "begin
+        accepted U 9 +q → ~a=x>xq
+        accepted U 7 +p → ~a=xq>xpq  # its answer was late
+        shows U 8 xpz → ~a=xpq>xpzq  # the first is shown, and no more added
+        shows U 9 xpzq → | xpzq Synced
+        writes U 12 =n → ~a=xpzq>n
+        writes U 11 +p →  # the object has it
+        writes U 11 =o →  # older than the object
+        writes U 13 +p → ~a=n>np
+        writes U 14 =o → ~a=np>o
+        shows U 14 o → | forgotten",
     );
-    assert_eq!(
-        cache.shows("U", 8, "xpz"),
-        "~a=xpq>xpzq",
-        "the first is shown, and no more added"
-    );
-    assert_eq!(cache.shows("U", 9, "xpzq"), "");
-    assert_eq!(cache.now(), "xpzq Synced");
-    assert_eq!(cache.writes("U", 12, object("n")), "~a=xpzq>n");
-    assert_eq!(cache.writes("U", 11, adds('p')), "", "the object has it");
-    assert_eq!(cache.writes("U", 11, object("o")), "", "older than the object");
-    assert_eq!(cache.writes("U", 13, adds('p')), "~a=n>np");
-    assert_eq!(cache.writes("U", 14, object("o")), "~a=np>o");
-    assert_eq!(cache.shows("U", 14, "o"), "");
-    assert_eq!(cache.store.mutations(), 0);
 }
 
 #[test]
 fn an_answer_without_a_version_is_an_unknown_fate() {
-    for effect in [object("n"), adds('p')] {
-        let mut cache = Cache::writing("x");
-        assert_eq!(cache.answered("U", None, effect), "");
-        assert_eq!(cache.now(), "x Unknown");
-        assert_eq!(cache.shows("U", 99, "y"), "~a=x>y");
-        assert_eq!(cache.now(), "y Unknown");
+    for effect in ["=n", "+p"] {
+        Cache::writing("x").plays(&format!(
+            "accepted U - {effect} → | x Unknown
+            shows U 99 y → ~a=x>y | y Unknown"
+        ));
     }
 }
 
 #[test]
 fn a_write_whose_answer_shows_nothing_changes_nothing() {
-    let cache = Cache::writing("x");
-    assert_eq!(cache.answered("U", None, Effect::Nothing), "");
-    assert_eq!(cache.now(), "x Synced");
-    cache.begin_write();
-    cache.unknown();
-    assert_eq!(cache.writes("U", 9, Effect::Nothing), "");
-    assert_eq!(cache.now(), "x Unknown");
+    Cache::writing("x").plays(
+        "accepted U - nothing → | x Synced
+        begin
+        unknown
+        writes U 9 nothing → | x Unknown",
+    );
 }
 
 #[test]
 fn a_request_in_flight_is_known_until_it_ends() {
-    let cache = Cache::writing("x");
-    cache.begin_write();
-    let in_flight = || (cache.store.is_writing(&key("a")), cache.store.mutations());
-    assert_eq!(in_flight(), (true, 1));
-    cache.store.refused(&key("a"));
-    assert_eq!(in_flight(), (true, 1));
-    cache.store.refused(&key("a"));
-    assert_eq!(in_flight(), (false, 0));
-    assert_eq!(cache.now(), "x Synced");
-    cache.store.refused(&key("a"));
-    assert_eq!(in_flight(), (false, 0), "once more does no harm");
+    let mut cache = Cache::writing("x").plays("begin");
+    for (in_flight, remembered) in [(true, 1), (true, 1), (false, 0), (false, 0)] {
+        assert_eq!(cache.store.is_writing(&key("a")), in_flight);
+        assert_eq!(cache.store.mutations(), remembered);
+        // Once more than there are requests does no harm.
+        cache = cache.plays("refused | x Synced");
+    }
 }
 
 #[test]
 fn a_write_without_an_answer_is_unknown_until_something_tells() {
-    let lost = || {
-        let cache = Cache::writing("x");
-        cache.unknown();
-        assert_eq!(cache.now(), "x Unknown");
-        cache
-    };
-    let mut cache = lost();
-    cache.shows("U", 99, "y");
-    assert_eq!(
-        cache.now(),
-        "y Unknown",
-        "the watch does not tell whose change it is"
+    let lost = || Cache::writing("x").plays("unknown | x Unknown");
+    lost().plays(
+        "shows U 99 y | y Unknown  # the watch does not tell whose change it is
+        list
+        listed U 99 y | y Unknown  # nor does a list
+        begin
+        refused | y Unknown  # nor a refusal
+        reads U 99 y | y Synced, forgotten  # a read does",
     );
-    cache.list_begins();
-    cache.list_ends(&[("U", 99, "y")]);
-    assert_eq!(cache.now(), "y Unknown", "nor does a list");
-    cache.begin_write();
-    cache.store.refused(&key("a"));
-    assert_eq!(cache.now(), "y Unknown", "nor a refusal");
-    cache.reads(Some(("U", 99, "y")));
-    assert_eq!(cache.now(), "y Synced", "a read does");
-    assert_eq!(cache.store.mutations(), 0);
-    let cache = lost();
-    cache.reads(None);
-    assert_eq!(cache.now(), "x Synced", "of nothing, too");
-    let cache = lost();
-    cache.writes("U", 8, adds('p'));
-    assert_eq!(cache.now(), "xp Pending", "an accepted write");
-    let mut cache = lost();
-    cache.shows_deleted("U");
-    assert_eq!(cache.now(), "- Synced", "its deletion");
-    assert_eq!(cache.store.mutations(), 0);
-    let mut cache = lost();
-    cache.shows("V", 3, "v");
-    assert_eq!(cache.now(), "v Synced", "another object");
-    let mut cache = lost();
-    cache.list_begins();
-    cache.list_ends(&[]);
-    assert_eq!(cache.now(), "- Synced", "a list without it");
+    lost().plays("reads nothing | x Synced  # of nothing, too");
+    lost().plays("writes U 8 +p | xp Pending  # an accepted write");
+    lost().plays("ends U | - Synced, forgotten  # its deletion");
+    lost().plays("shows V 3 v | v Synced  # another object");
+    lost().plays("list \n listed | - Synced  # a list without it");
 }
 
 #[test]
 fn a_write_without_an_answer_to_an_object_that_is_gone_does_not_matter() {
-    let mut cache = Cache::writing("x");
-    cache.shows_deleted("U");
-    cache.unknown();
-    assert_eq!(cache.now(), "- Synced");
-    assert_eq!(cache.store.mutations(), 0);
+    Cache::writing("x").plays("ends U \n unknown | - Synced, forgotten");
 }
 
 #[test]
 fn a_create_without_an_answer_is_unknown_until_an_object_or_a_later_list_is_shown() {
-    let lost = || {
-        let cache = Cache::empty();
-        cache.begin_write();
-        cache.unknown();
-        assert_eq!(cache.now(), "- Unknown");
-        cache
-    };
-    let mut cache = lost();
-    assert_eq!(cache.shows("U", 8, "n"), "+a=n");
-    assert_eq!(cache.now(), "n Synced");
-    let mut cache = lost();
-    cache.list_begins();
-    cache.list_ends(&[]);
-    assert_eq!(cache.now(), "- Synced");
-    let mut cache = Cache::empty();
-    cache.list_begins();
-    cache.begin_write();
-    cache.unknown();
-    cache.list_ends(&[]);
-    assert_eq!(cache.now(), "- Unknown", "the list began before");
-    assert_eq!(cache.reads(Some(("U", 8, "n"))), "+a=n");
-    assert_eq!(cache.now(), "n Pending");
+    let lost = || Cache::empty().plays("begin \n unknown | - Unknown");
+    lost().plays("shows U 8 n → +a=n | n Synced");
+    lost().plays("list \n listed | - Synced");
+    Cache::empty().plays(
+        "list
+        begin
+        unknown
+        listed | - Unknown  # the list began before
+        reads U 8 n → +a=n | n Pending",
+    );
 }
 
 #[test]
 fn a_read_is_held_where_it_is_newer_than_the_watch() {
-    let mut cache = Cache::empty();
-    cache.shows("U", 5, "x");
-    assert_eq!(cache.reads(Some(("U", 4, "w"))), "");
-    assert_eq!(cache.reads(Some(("U", 5, "x"))), "");
-    assert_eq!(cache.now(), "x Synced");
-    assert_eq!(cache.reads(Some(("U", 7, "y"))), "~a=x>y");
-    assert_eq!(cache.now(), "y Pending");
-    assert_eq!(cache.shows("U", 6, "z"), "");
-    assert_eq!(
-        cache.reads(Some(("V", 9, "v"))),
-        "",
-        "of two objects the watch decides"
+    Cache::empty().plays(
+        "shows U 5 x
+        reads U 4 w →
+        reads U 5 x → | x Synced
+        reads U 7 y → ~a=x>y | y Pending
+        shows U 6 z →
+        reads V 9 v →  # of two objects the watch decides
+        shows U 7 y → | y Synced",
     );
-    assert_eq!(cache.shows("U", 7, "y"), "");
-    assert_eq!(cache.now(), "y Synced");
 }
 
 #[test]
 fn a_read_of_what_the_store_does_not_hold_counts_if_the_watch_has_not_come_so_far() {
-    let mut cache = Cache::empty();
-    assert_eq!(cache.reads(Some(("U", 7, "y"))), "+a=y");
-    assert_eq!(cache.now(), "y Pending");
-    cache.shows("U", 7, "y");
-    cache.shows_deleted("U");
-    assert_eq!(cache.reads(Some(("U", 98, "y"))), "", "it has gone since");
-    assert_eq!(cache.now(), "- Synced");
-    assert_eq!(cache.store.mutations(), 0);
-    assert_eq!(
-        cache.reads(Some(("V", 100, "v"))),
-        "+a=v",
-        "the watch has to show it yet"
+    Cache::empty().plays(
+        "reads U 7 y → +a=y | y Pending
+        shows U 7 y
+        ends U
+        reads U 98 y → | - Synced, forgotten  # it has gone since
+        reads V 100 v → +a=v  # the watch has to show it yet",
     );
 }
 
 #[test]
 fn an_answer_is_too_old_if_a_list_that_came_so_far_leaves_the_object_out() {
-    for version in [7, 8] {
-        let mut cache = Cache::empty();
-        cache.list_begins();
-        cache.apply(SourceEvent::InitDone {
-            version: Some("7".into()),
-        });
-        let is_newer = version > 7;
-        let told = if is_newer { "+a=y" } else { "" };
-        assert_eq!(cache.reads(Some(("U", version, "y"))), told, "a read");
-        assert_eq!(cache.store.mutations(), usize::from(is_newer));
-        let mut cache = Cache::empty();
-        cache.begin_write();
-        cache.list_begins();
-        cache.apply(SourceEvent::InitDone {
-            version: Some("7".into()),
-        });
-        assert_eq!(cache.accepted("U", version, object("y")), told, "a create");
+    for (version, told, then) in [(7, "", "- Synced, forgotten"), (8, "+a=y", "y Pending")] {
+        Cache::empty().plays(&format!(
+            "list
+            listed at 7
+            reads U {version} y → {told} | {then}"
+        ));
+        // A create.
+        Cache::empty().plays(&format!(
+            "begin
+            list
+            listed at 7
+            accepted U {version} =y → {told}"
+        ));
     }
 }
 
 #[test]
 fn what_is_answered_during_a_list_that_came_so_far_and_leaves_it_out_is_gone() {
     for (version, now) in [(7, "- Synced"), (8, "y Pending")] {
-        let mut cache = Cache::empty();
-        cache.list_begins();
-        assert_eq!(cache.reads(Some(("U", version, "y"))), "+a=y");
-        cache.apply(SourceEvent::InitDone {
-            version: Some("7".into()),
-        });
-        assert_eq!(cache.now(), now);
+        Cache::empty().plays(&format!(
+            "list
+            reads U {version} y → +a=y
+            listed at 7 | {now}"
+        ));
     }
 }
 
 #[test]
 fn what_the_watch_has_passed_without_showing_it_is_gone() {
-    for end in ["shows another", "shows the end of another"] {
-        let mut cache = Cache::empty();
-        cache.writes("U", 8, object("n"));
-        cache.writes("U", 11, adds('p'));
-        if end == "shows another" {
-            assert_eq!(cache.shows("V", 9, "v"), "-a=np +a=v");
-        } else {
-            assert_eq!(cache.shows_deleted_at(9, "V"), "-a=np");
-        }
-        assert_eq!(cache.store.mutations(), 0, "{end}");
+    for passes in ["shows V 9 v → -a=np +a=v", "ends V 9 → -a=np"] {
+        Cache::empty().plays(&format!(
+            "writes U 8 =n
+            writes U 11 +p
+            {passes} | forgotten"
+        ));
     }
 }
 
 /// etcd was restored from a backup.
 #[test]
 fn a_list_that_comes_less_far_than_the_last_one_counts() {
-    let mut cache = Cache::empty();
-    cache.shows("U", 90, "x");
-    cache.shows_deleted("U");
-    cache.list_begins();
-    cache.apply(SourceEvent::InitDone {
-        version: Some("7".into()),
-    });
-    assert_eq!(cache.reads(Some(("V", 8, "v"))), "+a=v");
+    Cache::empty().plays(
+        "shows U 90 x
+        ends U
+        list
+        listed at 7
+        reads V 8 v → +a=v",
+    );
 }
 
 #[test]
 fn a_read_that_finds_nothing_hides_what_the_watch_has_not_shown() {
     let created = || {
-        let cache = Cache::empty();
-        cache.writes("U", 8, object("n"));
-        assert_eq!(cache.reads(None), "-a=n");
-        assert_eq!(cache.now(), "- Pending");
-        cache
+        Cache::empty().plays(
+            "writes U 8 =n
+            reads nothing → -a=n | - Pending",
+        )
     };
-    let mut cache = created();
-    assert_eq!(cache.shows("U", 8, "n"), "", "the watch was late");
-    assert_eq!(cache.shows_deleted("U"), "");
-    assert_eq!(cache.store.mutations(), 0);
-    let cache = created();
-    assert!(cache.overdue(8));
-    assert_eq!(cache.reads(None), "");
-    assert_eq!(cache.store.mutations(), 0, "it came and went between two lists");
-    let cache = Cache::writing("x");
-    cache.accepted("U", 8, adds('p'));
-    assert_eq!(cache.reads(None), "", "the watch will show the deletion");
-    assert_eq!(cache.now(), "xp Pending");
-    let mut cache = Cache::writing("x");
-    cache.accepted("U", 8, Effect::Deleted);
-    cache.writes("V", 9, object("v"));
-    assert_eq!(cache.reads(None), "-a=v");
-    assert_eq!(cache.shows("U", 7, "y"), "", "what we deleted stays gone");
-    cache.shows_deleted_at(8, "U");
-    assert_eq!(cache.now(), "- Pending");
-    cache.shows_deleted("V");
-    assert_eq!(cache.store.mutations(), 0);
+    created().plays(
+        "shows U 8 n →  # the watch was late
+        ends U → | forgotten",
+    );
+    created().plays(
+        "overdue 8 → yes
+        reads nothing → | forgotten  # it came and went between two lists",
+    );
+    Cache::writing("x").plays(
+        "accepted U 8 +p
+        reads nothing → | xp Pending  # the watch will show the deletion",
+    );
+    Cache::writing("x").plays(
+        "accepted U 8 gone
+        writes V 9 =v
+        reads nothing → -a=v
+        shows U 7 y →  # what we deleted stays gone
+        ends U 8 | - Pending
+        ends V | forgotten",
+    );
 }
 
 #[test]
 fn a_read_shows_that_an_object_survived_its_deletion() {
-    for version in [None, Some(8)] {
-        let cache = Cache::writing("x");
-        cache.answered("U", version, Effect::Deleted);
-        assert_eq!(cache.reads(Some(("U", 8, "y"))), "+a=y");
-        assert_eq!(cache.now(), "y Pending");
+    for version in ["-", "8"] {
+        Cache::writing("x").plays(&format!(
+            "accepted U {version} gone
+            reads U 8 y → +a=y | y Pending"
+        ));
     }
 }
 
 #[test]
 fn an_overdue_write_is_unknown_and_stays_in_view() {
-    let mut cache = Cache::writing("x");
-    cache.accepted("U", 8, adds('p'));
-    assert!(!cache.overdue(7), "not the last write");
-    assert!(cache.overdue(8));
-    assert_eq!(cache.now(), "xp Unknown");
-    assert!(!cache.overdue(8), "it is already");
-    assert_eq!(cache.shows("U", 7, "y"), "~a=xp>yp");
-    assert_eq!(cache.now(), "yp Unknown");
-    assert_eq!(cache.reads(Some(("U", 8, "yp"))), "");
-    assert_eq!(
-        cache.now(),
-        "yp Pending",
-        "a read tells, the watch has still to show it"
+    Cache::writing("x").plays(
+        "accepted U 8 +p
+        overdue 7 → no  # not the last write
+        overdue 8 → yes | xp Unknown
+        overdue 8 → no  # it is already
+        shows U 7 y → ~a=xp>yp | yp Unknown
+        reads U 8 yp → | yp Pending  # a read tells, the watch has still to show it
+        overdue 8 → yes
+        reads nothing → | yp Pending  # nor can another read tell more
+        overdue 8 → yes
+        reads V 9 v → | yp Pending
+        overdue 8 → yes
+        shows U 8 yp → | yp Synced  # so does the watch
+        overdue 8 → no
+        writes U 9 +p
+        overdue 9 → yes
+        writes U 10 +q | yppq Pending  # so does another write
+        writes U - gone
+        overdue 0 → yes | - Unknown  # a deletion without a version",
     );
-    for found in [None, Some(("V", 9, "v"))] {
-        assert!(cache.overdue(8));
-        assert_eq!(cache.reads(found), "");
-        assert_eq!(cache.now(), "yp Pending", "nor can another read tell more");
-    }
-    assert!(cache.overdue(8));
-    assert_eq!(cache.shows("U", 8, "yp"), "");
-    assert_eq!(cache.now(), "yp Synced", "so does the watch");
-    assert!(!cache.overdue(8));
-    cache.writes("U", 9, adds('p'));
-    assert!(cache.overdue(9));
-    cache.writes("U", 10, adds('q'));
-    assert_eq!(cache.now(), "yppq Pending", "so does another write");
-    cache.begin_write();
-    cache.answered("U", None, Effect::Deleted);
-    assert!(cache.overdue(0), "a deletion without a version");
-    assert_eq!(cache.now(), "- Unknown");
 }
 
 #[test]
 fn a_list_that_began_after_the_answer_ends_the_write() {
-    let lists = |items: &[(&str, u64, &str)]| {
-        let mut cache = Cache::writing("x");
-        cache.accepted("U", 8, adds('p'));
-        cache.list_begins();
-        let told = cache.list_ends(items);
-        assert_eq!(cache.store.mutations(), 0);
-        (told, cache.now())
-    };
-    assert_eq!(lists(&[("U", 8, "xp")]), (String::new(), "xp Synced".to_owned()));
-    assert_eq!(
-        lists(&[("U", 7, "y")]),
-        ("~a=xp>y".to_owned(), "y Synced".to_owned())
+    for listed in [
+        "listed U 8 xp → | xp Synced",
+        "listed U 7 y → ~a=xp>y | y Synced",
+        "listed V 3 v → -a=xp +a=v | v Synced",
+        "listed → -a=xp | - Synced",
+    ] {
+        let script = format!("accepted U 8 +p \n list \n {listed}, forgotten");
+        Cache::writing("x").plays(&script);
+    }
+    Cache::empty().plays(
+        "writes U 8 =n
+        list →
+        listed → -a=n | forgotten  # created, and gone",
     );
-    assert_eq!(
-        lists(&[("V", 3, "v")]),
-        ("-a=xp +a=v".to_owned(), "v Synced".to_owned())
-    );
-    assert_eq!(lists(&[]), ("-a=xp".to_owned(), "- Synced".to_owned()));
-    let mut cache = Cache::empty();
-    cache.writes("U", 8, object("n"));
-    cache.list_begins();
-    assert_eq!(cache.list_ends(&[]), "-a=n", "created, and gone");
-    assert_eq!(cache.store.mutations(), 0);
 }
 
 #[test]
 fn a_list_that_began_before_the_answer_does_what_the_watch_does() {
-    let lists = |items: &[(&str, u64, &str)]| {
-        let mut cache = Cache::writing("x");
-        cache.list_begins();
-        cache.accepted("U", 8, adds('p'));
-        let told = cache.list_ends(items);
-        (told, cache.now())
-    };
-    assert_eq!(
-        lists(&[("U", 7, "y")]),
-        ("~a=xp>yp".to_owned(), "yp Pending".to_owned())
-    );
-    assert_eq!(lists(&[("U", 8, "xp")]), (String::new(), "xp Synced".to_owned()));
-    assert_eq!(
-        lists(&[("V", 3, "v")]),
-        ("-a=xp +a=v".to_owned(), "v Synced".to_owned())
-    );
-    assert_eq!(
-        lists(&[]),
-        ("-a=xp".to_owned(), "- Synced".to_owned()),
-        "it was shown"
-    );
+    for listed in [
+        "listed U 7 y → ~a=xp>yp | yp Pending",
+        "listed U 8 xp → | xp Synced",
+        "listed V 3 v → -a=xp +a=v | v Synced",
+        "listed → -a=xp | - Synced  # it was shown",
+    ] {
+        Cache::writing("x").plays(&format!("list \n accepted U 8 +p \n {listed}"));
+    }
 }
 
 #[test]
 fn a_list_that_began_before_the_answer_need_not_have_what_we_created() {
-    let mut cache = Cache::empty();
-    cache.begin_write();
-    cache.list_begins();
-    cache.accepted("U", 8, object("n"));
-    assert_eq!(cache.list_ends(&[]), "");
-    assert_eq!(cache.now(), "n Pending");
-    cache.list_begins();
-    cache.list_begins();
-    assert_eq!(cache.list_ends(&[]), "-a=n", "the second list began later");
+    Cache::empty().plays(
+        "begin
+        list
+        accepted U 8 =n
+        listed → | n Pending
+        list
+        list
+        listed → -a=n  # the second list began later",
+    );
 }
 
 #[test]
 fn a_list_tells_the_differences_to_what_was_held_deletions_first() {
     let mut cache = Cache::empty();
     for name in ["c", "b"] {
-        cache.apply(SourceEvent::Applied(observed(name, name, 5, "x")));
-    }
-    for name in ["d", "b"] {
-        cache.store.begin_write(&key(name));
+        cache.apply(SourceEvent::Applied(observed(name, name, "5", "x")));
     }
     let created = Effect::Object(word("d", "n"));
-    told(&cache.store.accepted(&key("d"), &Uid::from("d"), Some(8), created));
-    told(
-        &cache
+    for (name, version, effect) in [("d", 8, created), ("b", 9, adds("p".to_owned()))] {
+        cache.store.begin_write(&key(name));
+        cache
             .store
-            .accepted(&key("b"), &Uid::from("b"), Some(9), adds('p')),
-    );
+            .accepted(&key(name), &Uid::from(name), Some(version), effect);
+    }
     cache.apply(SourceEvent::Init);
-    cache.apply(SourceEvent::InitItem(observed("a", "a", 10, "x")));
-    cache.apply(SourceEvent::InitItem(observed("b", "b", 9, "xpz")));
+    cache.apply(SourceEvent::InitItem(observed("a", "a", "10", "x")));
+    cache.apply(SourceEvent::InitItem(observed("b", "b", "9", "xpz")));
     let done = cache.apply(SourceEvent::InitDone { version: None });
     assert_eq!(done, "-c=x -d=n +a=x ~b=xp>xpz");
 }
 
 #[test]
 fn an_object_that_cannot_be_decoded_leaves_our_writes_alone() {
-    let mut cache = Cache::writing("x");
-    cache.accepted("U", 8, adds('p'));
-    assert_eq!(cache.skips("U"), "");
-    cache.list_begins();
-    cache.skips("U");
-    assert_eq!(cache.list_ends(&[]), "");
-    assert_eq!(cache.now(), "xp Pending");
-    assert_eq!(cache.skips("V"), "-a=xp", "another object");
-    assert_eq!(cache.now(), "- Synced");
-    let mut cache = Cache::writing("x");
-    cache.accepted("U", 8, Effect::Deleted);
-    cache.writes("V", 9, object("v"));
-    for uid in ["U", "V"] {
-        assert_eq!(cache.skips(uid), "");
-        assert_eq!(cache.now(), "v Pending");
-    }
+    Cache::writing("x").plays(
+        "accepted U 8 +p
+        skips U →
+        list
+        skips U
+        listed → | xp Pending
+        skips V → -a=xp | - Synced  # another object",
+    );
+    Cache::writing("x").plays(
+        "accepted U 8 gone
+        writes V 9 =v
+        skips U → | v Pending
+        skips V → | v Pending",
+    );
 }
 
 #[test]
 fn the_freshness_of_an_object_that_nobody_wrote_is_synced() {
-    let cache = Cache::empty();
+    let cache = Cache::empty().plays("overdue 0 → no");
     assert_eq!(cache.store.freshness(&key("a")), Freshness::Synced);
     assert!(!cache.store.is_writing(&key("a")));
-    assert!(!cache.overdue(0));
 }
 
 #[test]
 fn a_writer_fills_a_store_without_a_server() {
-    let mut cache = Cache::empty();
+    let cache = Cache::empty();
     assert!(!cache.store.is_synced());
-    cache.list_begins();
-    assert_eq!(cache.list_ends(&[("U", 5, "x")]), "+a=x");
+    let cache = cache.plays("list → \n listed U 5 x → +a=x");
     cache.writer.set_synced();
     assert!(cache.store.is_synced());
 }

@@ -1,14 +1,18 @@
 //! What a viewer sees: one stream of events, on a screen or as plain lines.
 
+mod picture;
 mod plain;
+#[cfg(test)]
+mod samples;
 mod screen;
+mod words;
 
 use std::io::{self, IsTerminal, Write};
 
 use controller_core::shutdown::Trigger;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use crate::event::{Event, Moment};
+use crate::event::Moment;
 
 use plain::Plain;
 use screen::Screen;
@@ -56,66 +60,4 @@ pub(crate) fn say(lines: &[String]) {
 /// Prints the last words of one that did not.
 pub(crate) fn complain(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
-}
-
-/// The words that tell the story; both displays show the same.
-fn narration(event: &Event) -> Option<String> {
-    Some(match event {
-        Event::Cluster { url, .. } => format!("The API server is {url}"),
-        Event::Scene {
-            number,
-            of,
-            controller,
-            shows,
-            ..
-        } => format!("Scene {number} of {of}, {controller}: {shows}"),
-        Event::Step { number, title, says } => format!("Step {number}, {title}. {says}"),
-        Event::AsExpected { counts, writes, took } => {
-            let took = took.as_secs_f64();
-            format!("As expected after {took:.1} s: {counts}; {writes}")
-        }
-        Event::Started {
-            controller,
-            pid,
-            admin,
-        } => format!("{controller} runs as process {pid}; its metrics: http://{admin}/metrics"),
-        Event::Said { controller, text } => format!("{controller} says: {text}"),
-        Event::Explained(line) => format!("│ {line}"),
-        Event::Note(text) => text.clone(),
-        Event::Counts(_) | Event::Did { .. } | Event::Metrics { .. } => return None,
-    })
-}
-
-/// The `kubectl` command that leads to the cluster.
-#[derive(Clone, Debug, Default)]
-struct Kubectl(String);
-
-impl Kubectl {
-    /// Learns where the cluster is.
-    fn learn(&mut self, event: &Event) {
-        if let Event::Cluster {
-            kubeconfig, context, ..
-        } = event
-        {
-            let file = quoted(&kubeconfig.to_string_lossy());
-            let context = context
-                .as_deref()
-                .map(|context| format!(" --context {}", quoted(context)));
-            self.0 = format!("kubectl --kubeconfig {file}{}", context.unwrap_or_default());
-        }
-    }
-
-    fn command(&self, arguments: &str) -> String {
-        format!("{} {arguments}", self.0)
-    }
-}
-
-/// For a shell.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@=+".contains(c);
-    if word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use controller_core::shutdown::Trigger;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::{Kubectl, narration};
+use super::words::{Kubectl, narration};
 use crate::event::{Action, Event, Moment};
 
 /// How often counts that keep changing are shown. Those of a quick change are told by what comes of it.
@@ -112,90 +112,38 @@ fn indented(line: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::samples::{
+        TTL, as_expected, cluster, counts, moments, reading, said, started, step, ttl_scene, wrote,
+    };
     use super::*;
-    use crate::event::Writes;
-    use crate::metrics::Reading;
-
-    const NAME: &str = "ttl-controller";
-
-    fn wrote(number: usize, reason: &str) -> Event {
-        Event::Did {
-            controller: NAME,
-            action: Action::Wrote,
-            object: format!("demo-node-{number:04}"),
-            reason: reason.to_owned(),
-        }
-    }
-
-    /// What is printed for `events`, 0.4 s apart.
-    fn printed(events: Vec<Event>) -> String {
-        let mut plain = Plain::default();
-        let lines = (0_u32..).zip(events).flat_map(|(number, event)| {
-            plain.lines(&Moment {
-                at: Duration::from_millis(400) * number,
-                event,
-            })
-        });
-        lines.map(|line| line + "\n").collect()
-    }
 
     #[test]
     fn the_story_is_told_in_lines() {
-        let counts = |old, new| Event::Counts([(old, "0 s"), (new, "15 s")].into_iter().collect());
-        let reading = Reading::default();
+        let wrote = |number: usize, was: &str| {
+            let reason = format!("TTL set to 15 s, was {was}");
+            wrote(TTL, &format!("demo-node-{number:04}"), &reason)
+        };
         let events = vec![
-            Event::Cluster {
-                url: "http://127.0.0.1:4711/".to_owned(),
-                kubeconfig: "/tmp/my demo/kubeconfig".into(),
-                context: Some("kind-demo".to_owned()),
-            },
-            Event::Scene {
-                number: 1,
-                of: 3,
-                controller: NAME,
-                shows: "It writes TTLs.",
-                kubectl: "get nodes -w",
-                counted: "nodes by TTL",
-                steps: 2,
-            },
-            Event::Step {
-                number: 1,
-                title: "120 nodes",
-                says: "More than 100: 15 s.",
-            },
-            Event::Started {
-                controller: NAME,
-                pid: 42,
-                admin: "127.0.0.1:4712".to_owned(),
-            },
-            counts(120, 0),
-            Event::Said {
-                controller: NAME,
-                text: "step chosen (nodes=120)".to_owned(),
-            },
-            wrote(1, "TTL set to 15 s, was 0"),
-            counts(119, 1),
-            wrote(2, "TTL set to 15 s, was 0"),
-            wrote(3, "TTL set to 15 s, was none"),
-            counts(118, 2),
-            Event::Metrics {
-                controller: NAME,
-                reading,
-            },
-            wrote(4, "TTL set to 15 s, was 0"),
-            Event::AsExpected {
-                counts: [(120, "15 s")].into_iter().collect(),
-                writes: Writes(4),
-                took: Duration::from_millis(1234),
-            },
-            Event::Step {
-                number: 2,
-                title: "95 nodes",
-                says: "Nothing is written.",
-            },
+            cluster("/tmp/my demo/kubeconfig", Some("kind-demo")),
+            ttl_scene(3, 2),
+            step(1, "120 nodes", "More than 100: 15 s."),
+            started(),
+            counts([(120, "0 s"), (0, "15 s")]),
+            said("step chosen (nodes=120)"),
+            wrote(1, "0"),
+            counts([(119, "0 s"), (1, "15 s")]),
+            wrote(2, "0"),
+            wrote(3, "none"),
+            counts([(118, "0 s"), (2, "15 s")]),
+            reading(TTL, 0),
+            wrote(4, "0"),
+            as_expected([(120, "15 s")], 4, 1234),
+            step(2, "95 nodes", "Nothing is written."),
             Event::Explained("  demo-node-0007: 15 s".to_owned()),
             Event::Note("Bye.".to_owned()),
         ];
-        insta::assert_snapshot!(printed(events));
+        let mut plain = Plain::default();
+        let lines = moments(events).flat_map(|moment| plain.lines(&moment));
+        insta::assert_snapshot!(lines.map(|line| line + "\n").collect::<String>());
     }
 }

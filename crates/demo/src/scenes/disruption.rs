@@ -9,13 +9,14 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{DynamicObject, EvictParams, Patch, PatchParams};
 use kube::core::Status;
-use kube::discovery::ApiResource;
 use kube::{Api, Resource};
 use serde_json::{Value, json};
 
+use crate::cluster::do_all;
 use crate::counts::{Counted, Tally, Whose};
-use crate::scene::{Scene, Step};
-use crate::stage::{Health, NAMESPACE, Stage, do_all, labels};
+use crate::ours::labels;
+use crate::scene::{Scene, Step, kind};
+use crate::stage::{NAMESPACE, Stage};
 
 /// Other nodes than those that fail in another scene.
 const DRAINED: &str = "demo-node-0011";
@@ -31,97 +32,78 @@ const BLOCKED: &str = "disruption_controller_pdbs{state=\"blocked\"}";
 /// How often a drain asks again; `kubectl` takes 5 s.
 const ASK_EVERY: Duration = Duration::from_millis(200);
 
-pub(crate) struct Disruption;
-
-impl Scene for Disruption {
-    fn controller(&self) -> &'static str {
-        "disruption-controller"
-    }
-
-    fn shows(&self) -> &'static str {
-        "It tells the Eviction API how many pods of a PodDisruptionBudget may go."
-    }
-
-    fn kubectl(&self) -> &'static str {
-        "get pdb -w"
-    }
-
-    fn counted(&self) -> Counted {
-        Counted {
+pub(crate) fn scene() -> Scene {
+    Scene {
+        controller: "disruption-controller",
+        shows: "It tells the Eviction API how many pods of a PodDisruptionBudget may go.",
+        kubectl: "get pdb -w",
+        counted: Counted {
             title: "pods by node",
-            resource: ApiResource::erase::<Pod>(&()),
+            resource: kind::<Pod>(),
             whose: Whose::OursWith("app=demo-web"),
             by: |pod, _| tally(pod),
-        }
+        },
+        makes: vec![
+            kind::<Node>(),
+            kind::<Pod>(),
+            kind::<Deployment>(),
+            kind::<PodDisruptionBudget>(),
+        ],
+        steps: steps(),
     }
+}
 
-    fn makes(&self) -> Vec<ApiResource> {
-        vec![
-            ApiResource::erase::<Node>(&()),
-            ApiResource::erase::<Pod>(&()),
-            ApiResource::erase::<Deployment>(&()),
-            ApiResource::erase::<PodDisruptionBudget>(&()),
-        ]
-    }
-
-    fn setup(&self) -> Step {
+fn steps() -> Vec<Step> {
+    vec![
         Step::new(
             "a budget of six pods",
             "Their Deployment wants six, and one may be unavailable. Nobody counts yet, so none may be evicted.",
         )
-        .does(Box::new(|stage| populate(stage).boxed()))
+        .does(|stage| populate(stage).boxed())
+        .expects([(3, DRAINED), (3, OTHER)]),
+        Step::new(
+            "the controller starts",
+            "All six are healthy, five must be: one may go.",
+        )
         .expects([(3, DRAINED), (3, OTHER)])
-    }
-
-    fn steps(&self) -> Vec<Step> {
-        vec![
-            Step::new(
-                "the controller starts",
-                "All six are healthy, five must be: one may go.",
-            )
-            .expects([(3, DRAINED), (3, OTHER)])
-            .seen_as(ALLOWED, 1)
-            .writes(1..=1)
-            .explains(BUDGET, "disruptionsAllowed 1: 6 healthy less 5 desired"),
-            Step::new(
-                "a node is drained",
-                "One pod is let go. The next one is not, for four would be left.",
-            )
-            .does(Box::new(|stage| drain_until_refused(stage).boxed()))
-            .expects([(2, DRAINED), (3, OTHER)])
-            .seen_as(BLOCKED, 1)
-            // The approval and the deletion are two changes, if they are not seen at once.
-            .writes(1..=2)
-            .explains(BUDGET, "disruptionsAllowed 0: 5 healthy less 5 desired"),
-            Step::new(
-                "a new pod is ready",
-                "Six are healthy again, so the drain may take one more pod, and waits again.",
-            )
-            .does(Box::new(|stage| replace_and_drain_one(stage).boxed()))
-            .expects([(1, DRAINED), (4, OTHER)])
-            .seen_as(BLOCKED, 1)
-            .writes(2..=3),
-            Step::new(
-                "the budget is changed",
-                "To maxUnavailable 50%: three of six are enough, so the last pod goes, and the drain is over.",
-            )
-            .does(Box::new(|stage| loosen_and_drain_one(stage).boxed()))
-            .expects([(4, OTHER)])
-            .seen_as(ALLOWED, 1)
-            .writes(2..=3)
-            .explains(BUDGET, "disruptionsAllowed 1: 4 healthy less 3 desired"),
-        ]
-    }
+        .seen_as(ALLOWED, 1)
+        .writes(1..=1)
+        .explains(BUDGET, "disruptionsAllowed 1: 6 healthy less 5 desired"),
+        Step::new(
+            "a node is drained",
+            "One pod is let go. The next one is not, for four would be left.",
+        )
+        .does(|stage| drain_until_refused(stage).boxed())
+        .expects([(2, DRAINED), (3, OTHER)])
+        .seen_as(BLOCKED, 1)
+        // The approval and the deletion are two changes, if they are not seen at once.
+        .writes(1..=2)
+        .explains(BUDGET, "disruptionsAllowed 0: 5 healthy less 5 desired"),
+        Step::new(
+            "a new pod is ready",
+            "Six are healthy again, so the drain may take one more pod, and waits again.",
+        )
+        .does(|stage| replace_and_drain_one(stage).boxed())
+        .expects([(1, DRAINED), (4, OTHER)])
+        .seen_as(BLOCKED, 1)
+        .writes(2..=3),
+        Step::new(
+            "the budget is changed",
+            "To maxUnavailable 50%: three of six are enough, so the last pod goes, and the drain is over.",
+        )
+        .does(|stage| loosen_and_drain_one(stage).boxed())
+        .expects([(4, OTHER)])
+        .seen_as(ALLOWED, 1)
+        .writes(2..=3)
+        .explains(BUDGET, "disruptionsAllowed 1: 4 healthy less 3 desired"),
+    ]
 }
 
 fn tally(pod: &DynamicObject) -> Tally {
     let node = pod.data["spec"]["nodeName"].as_str().unwrap_or("no node");
     let told = |how: &str| format!("{node} {how}");
     if pod.metadata.deletion_timestamp.is_some() {
-        return Tally {
-            expected: None,
-            shown: told("leaving"),
-        };
+        return Tally::leaving(told("leaving"));
     }
     let mut conditions = pod.data["status"]["conditions"].as_array().into_iter().flatten();
     let ready = conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True");
@@ -137,8 +119,7 @@ fn budgets(stage: &Stage) -> Api<PodDisruptionBudget> {
 
 async fn populate(stage: &Stage) -> Result<()> {
     for node in [DRAINED, OTHER] {
-        stage.ensure_node(node.to_owned()).await?;
-        stage.set_health(node, Health::Ready).await?;
+        stage.ensure_ready_node(node).await?;
     }
     let deployment: Deployment = stage.create(deployment()).await?;
     let numbers = 1..=2 * EACH;

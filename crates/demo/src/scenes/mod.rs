@@ -10,34 +10,31 @@ use kube::discovery::ApiResource;
 
 use crate::scene::Scene;
 
-fn all() -> Vec<Box<dyn Scene>> {
-    vec![
-        Box::new(ttl::Ttl),
-        Box::new(taint_eviction::TaintEviction),
-        Box::new(ttl_after_finished::TtlAfterFinished),
-        Box::new(disruption::Disruption),
-        Box::new(resourceclaim::ResourceClaims),
+fn all() -> [Scene; 5] {
+    [
+        ttl::scene(),
+        taint_eviction::scene(),
+        ttl_after_finished::scene(),
+        disruption::scene(),
+        resourceclaim::scene(),
     ]
 }
 
 /// What every scene is called.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    all().into_iter().map(|scene| scene.controller())
+    all().into_iter().map(|scene| scene.controller)
 }
 
 /// The scenes of these names; all, if there are none.
-pub(crate) fn chosen(names: &[String]) -> Vec<Box<dyn Scene>> {
-    let is_chosen =
-        |scene: &dyn Scene| names.is_empty() || names.iter().any(|name| name == scene.controller());
-    let mut scenes = all();
-    scenes.retain(|scene| is_chosen(scene.as_ref()));
-    scenes
+pub(crate) fn chosen(names: &[String]) -> Vec<Scene> {
+    let is_chosen = |scene: &Scene| names.is_empty() || names.iter().any(|name| name == scene.controller);
+    all().into_iter().filter(is_chosen).collect()
 }
 
 /// The kinds of the objects that any scene makes, each once.
 pub(crate) fn makes() -> Vec<ApiResource> {
     let mut kinds: Vec<ApiResource> = Vec::new();
-    for kind in all().iter().flat_map(|scene| scene.makes()) {
+    for kind in all().into_iter().flat_map(|scene| scene.makes) {
         if !kinds.contains(&kind) {
             kinds.push(kind);
         }
@@ -51,7 +48,7 @@ mod tests {
 
     fn played(names: &[&str]) -> Vec<&'static str> {
         let names: Vec<_> = names.iter().map(ToString::to_string).collect();
-        chosen(&names).iter().map(|scene| scene.controller()).collect()
+        chosen(&names).iter().map(|scene| scene.controller).collect()
     }
 
     #[test]

@@ -11,13 +11,14 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimTemplate};
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::Status;
-use kube::discovery::ApiResource;
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
+use crate::cluster::do_all;
 use crate::counts::{Counted, Tally, Whose};
-use crate::scene::{Scene, Step};
-use crate::stage::{Health, NAMESPACE, Stage, do_all, labels};
+use crate::ours::labels;
+use crate::scene::{Scene, Step, kind};
+use crate::stage::{NAMESPACE, Stage};
 
 /// Another node than those that fail or are drained in other scenes.
 const NODE: &str = "demo-node-0021";
@@ -41,105 +42,93 @@ const UNALLOCATED: &str = "resourceclaim_controller_resource_claims{allocated=\"
 /// How often it is looked whether a claim has come back.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-pub(crate) struct ResourceClaims;
-
-impl Scene for ResourceClaims {
-    fn controller(&self) -> &'static str {
-        "resourceclaim-controller"
-    }
-
-    fn shows(&self) -> &'static str {
-        "It makes the ResourceClaims through which pods get devices, and gives the devices back."
-    }
-
-    fn kubectl(&self) -> &'static str {
-        "get resourceclaims -w"
-    }
-
-    fn counted(&self) -> Counted {
-        Counted {
+pub(crate) fn scene() -> Scene {
+    Scene {
+        controller: "resourceclaim-controller",
+        shows: "It makes the ResourceClaims through which pods get devices, and gives the devices back.",
+        kubectl: "get resourceclaims -w",
+        counted: Counted {
             title: "ResourceClaims",
-            resource: ApiResource::erase::<ResourceClaim>(&()),
+            resource: kind::<ResourceClaim>(),
             whose: Whose::Ours,
             by: |claim, _| tally(claim),
-        }
+        },
+        makes: vec![
+            kind::<Node>(),
+            kind::<Pod>(),
+            kind::<ResourceClaimTemplate>(),
+            kind::<ResourceClaim>(),
+        ],
+        steps: steps(),
     }
+}
 
-    fn makes(&self) -> Vec<ApiResource> {
-        vec![
-            ApiResource::erase::<Node>(&()),
-            ApiResource::erase::<Pod>(&()),
-            ApiResource::erase::<ResourceClaimTemplate>(&()),
-            ApiResource::erase::<ResourceClaim>(&()),
-        ]
-    }
+fn setup() -> Step {
+    Step::new(
+        "three pods want devices",
+        "Each wants a GPU and a NIC of its own, by templates, and all one switch, by a claim that is there. The \
+         other six claims are not, so no scheduler can place the pods.",
+    )
+    .does(|stage| populate(stage).boxed())
+    .expects([(1, "not allocated")])
+}
 
-    fn setup(&self) -> Step {
+fn steps() -> Vec<Step> {
+    vec![
+        setup(),
         Step::new(
-            "three pods want devices",
-            "Each wants a GPU and a NIC of its own, by templates, and all one switch, by a claim that is there. The \
-             other six claims are not, so no scheduler can place the pods.",
+            "the controller starts",
+            "It makes a claim for each entry with a template, and the status of each pod names its claims.",
         )
-        .does(Box::new(|stage| populate(stage).boxed()))
+        .expects([(7, "not allocated")])
+        .seen_as(MADE, 6)
+        // Two claims for each pod, and its status.
+        .writes(9..=9)
+        .explains(FIRST_TRAIN, "gpu: a claim from ResourceClaimTemplate demo-gpu"),
+        Step::new(
+            "a claim is deleted",
+            "By hand, before its pod has run. The pod gets another one, under another name, and keeps its other claim.",
+        )
+        .does(|stage| lose_a_claim(stage).boxed())
+        .expects([(7, "not allocated")])
+        .seen_as(MADE, 6)
+        .writes(2..=2),
+        Step::new(
+            "a scheduler at work",
+            "It allocates the seven claims, reserves them, and places the pods. Nothing is left for the controller.",
+        )
+        .does(|stage| schedule_all(stage).boxed())
+        .expects([(6, "held by 1 pod"), (1, "held by 3 pods")])
+        .seen_as(ALLOCATED, 7)
+        .writes(0..=0),
+        Step::new(
+            "a pod without scheduler",
+            "It is put on the node by hand, and uses the switch. Nobody reserves that for it, so the controller does.",
+        )
+        .does(|stage| place_by_hand(stage).boxed())
+        .expects([(6, "held by 1 pod"), (1, "held by 4 pods")])
+        .seen_as(ALLOCATED, 7)
+        .writes(1..=1)
+        .explains(SWITCH_KEY, "  pod demo-probe stays reserved"),
+        Step::new(
+            "two pods finish",
+            "They are still there, but their GPUs and NICs are free for others. The switch is still in use.",
+        )
+        .does(|stage| finish(stage, [TRAINS[0], TRAINS[1]]).boxed())
+        .expects([(2, "held by 1 pod"), (1, "held by 2 pods")])
+        .seen_as(ALLOCATED, 3)
+        // Four claims are freed, unprotected, deleted; the switch loses both pods at once, or one after the other.
+        .writes(13..=14),
+        Step::new(
+            "the others finish, too",
+            "Nobody uses the switch any more, so it is free as well. Its claim stays: somebody made it by hand.",
+        )
+        .does(|stage| finish(stage, [TRAINS[2], PROBE]).boxed())
         .expects([(1, "not allocated")])
-    }
-
-    fn steps(&self) -> Vec<Step> {
-        vec![
-            Step::new(
-                "the controller starts",
-                "It makes a claim for each entry with a template, and the status of each pod names its claims.",
-            )
-            .expects([(7, "not allocated")])
-            .seen_as(MADE, 6)
-            // Two claims for each pod, and its status.
-            .writes(9..=9)
-            .explains(FIRST_TRAIN, "gpu: a claim from ResourceClaimTemplate demo-gpu"),
-            Step::new(
-                "a claim is deleted",
-                "By hand, before its pod has run. The pod gets another one, under another name, and keeps its other claim.",
-            )
-            .does(Box::new(|stage| lose_a_claim(stage).boxed()))
-            .expects([(7, "not allocated")])
-            .seen_as(MADE, 6)
-            .writes(2..=2),
-            Step::new(
-                "a scheduler at work",
-                "It allocates the seven claims, reserves them, and places the pods. Nothing is left for the controller.",
-            )
-            .does(Box::new(|stage| schedule_all(stage).boxed()))
-            .expects([(6, "held by 1 pod"), (1, "held by 3 pods")])
-            .seen_as(ALLOCATED, 7)
-            .writes(0..=0),
-            Step::new(
-                "a pod without scheduler",
-                "It is put on the node by hand, and uses the switch. Nobody reserves that for it, so the controller does.",
-            )
-            .does(Box::new(|stage| place_by_hand(stage).boxed()))
-            .expects([(6, "held by 1 pod"), (1, "held by 4 pods")])
-            .seen_as(ALLOCATED, 7)
-            .writes(1..=1)
-            .explains(SWITCH_KEY, "  pod demo-probe stays reserved"),
-            Step::new(
-                "two pods finish",
-                "They are still there, but their GPUs and NICs are free for others. The switch is still in use.",
-            )
-            .does(Box::new(|stage| finish(stage, [TRAINS[0], TRAINS[1]]).boxed()))
-            .expects([(2, "held by 1 pod"), (1, "held by 2 pods")])
-            .seen_as(ALLOCATED, 3)
-            // Four claims are freed, unprotected, deleted; the switch loses both pods at once, or one after the other.
-            .writes(13..=14),
-            Step::new(
-                "the others finish, too",
-                "Nobody uses the switch any more, so it is free as well. Its claim stays: somebody made it by hand.",
-            )
-            .does(Box::new(|stage| finish(stage, [TRAINS[2], PROBE]).boxed()))
-            .expects([(1, "not allocated")])
-            .seen_as(UNALLOCATED, 1)
-            // Two claims as before, and the switch, at once or pod by pod. Its finalizer stays for five minutes more.
-            .writes(7..=8),
-        ]
-    }
+        .seen_as(UNALLOCATED, 1)
+        // Two claims as before, and the switch, at once or pod by pod. Its finalizer stays for five minutes more.
+        .writes(7..=8),
+    ]
 }
 
 fn tally(claim: &DynamicObject) -> Tally {
@@ -152,10 +141,7 @@ fn tally(claim: &DynamicObject) -> Tally {
         (true, pods) => format!("held by {pods} pods"),
     };
     if claim.metadata.deletion_timestamp.is_some() {
-        return Tally {
-            expected: None,
-            shown: format!("{state}, leaving"),
-        };
+        return Tally::leaving(format!("{state}, leaving"));
     }
     Tally::plain(state)
 }
@@ -165,8 +151,7 @@ fn claims(stage: &Stage) -> Api<ResourceClaim> {
 }
 
 async fn populate(stage: &Stage) -> Result<()> {
-    stage.ensure_node(NODE.to_owned()).await?;
-    stage.set_health(NODE, Health::Ready).await?;
+    stage.ensure_ready_node(NODE).await?;
     for device in OWN {
         let template = json!({
             "metadata": {"name": format!("demo-{device}"), "labels": labels()},

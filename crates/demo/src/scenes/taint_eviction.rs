@@ -4,12 +4,13 @@ use anyhow::Result;
 use futures::{FutureExt, try_join};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::DynamicObject;
-use kube::discovery::ApiResource;
 use serde_json::{Value, json};
 
+use crate::cluster::do_all;
 use crate::counts::{Counted, Tally, Whose};
-use crate::scene::{Scene, Step};
-use crate::stage::{Health, Stage, do_all, labels};
+use crate::ours::labels;
+use crate::scene::{Scene, Step, kind};
+use crate::stage::{Health, Stage};
 
 const FIRST: &str = "demo-node-0001";
 const SECOND: &str = "demo-node-0002";
@@ -23,84 +24,65 @@ const PENDING: &str = "taint_eviction_controller_pending_evictions";
 /// … and how many need not wait any more.
 const CANCELLED: &str = "taint_eviction_controller_cancelled_evictions_total";
 
-pub(crate) struct TaintEviction;
-
-impl Scene for TaintEviction {
-    fn controller(&self) -> &'static str {
-        "taint-eviction-controller"
-    }
-
-    fn shows(&self) -> &'static str {
-        "It evicts pods from nodes that fail, each when its own toleration ends."
-    }
-
-    fn kubectl(&self) -> &'static str {
-        "get pods -o wide -w"
-    }
-
-    fn counted(&self) -> Counted {
-        Counted {
+pub(crate) fn scene() -> Scene {
+    Scene {
+        controller: "taint-eviction-controller",
+        shows: "It evicts pods from nodes that fail, each when its own toleration ends.",
+        kubectl: "get pods -o wide -w",
+        counted: Counted {
             title: "pods by node",
-            resource: ApiResource::erase::<Pod>(&()),
+            resource: kind::<Pod>(),
             whose: Whose::Ours,
             by: |pod, _| tally(pod),
-        }
+        },
+        makes: vec![kind::<Node>(), kind::<Pod>()],
+        steps: steps(),
     }
+}
 
-    fn makes(&self) -> Vec<ApiResource> {
-        vec![ApiResource::erase::<Node>(&()), ApiResource::erase::<Pod>(&())]
-    }
-
-    fn setup(&self) -> Step {
+fn steps() -> Vec<Step> {
+    // An eviction is three writes: an event, a condition, the delete. One that is called off is an event.
+    vec![
         Step::new(
             "three nodes, all well",
             "On each of them five pods tolerate its failure for 4 s, one for ever, and one not at all.",
         )
-        .does(Box::new(|stage| populate(stage).boxed()))
-        .expects([(7, FIRST), (7, SECOND), (7, THIRD)])
-    }
-
-    fn steps(&self) -> Vec<Step> {
-        // An eviction is three writes: an event, a condition, the delete. One that is called off is an event.
-        vec![
-            Step::new(
-                "two nodes fail",
-                "They get the taint not-ready:NoExecute: what does not tolerate it goes at once, ten pods wait.",
-            )
-            .does(Box::new(|stage| fail_two(stage).boxed()))
-            .expects([(6, FIRST), (6, SECOND), (7, THIRD)])
-            .seen_as(PENDING, 10)
-            .writes(6..=6)
-            .time_runs_on(),
-            Step::new(
-                "one recovers in time",
-                "All that waited there stay. The other node is unreachable now, and its pods still wait.",
-            )
-            .does(Box::new(|stage| recover_one(stage).boxed()))
-            .expects([(6, FIRST), (6, SECOND), (7, THIRD)])
-            .seen_as(PENDING, 5)
-            .seen_as(CANCELLED, 5)
-            .writes(5..=5)
-            .time_runs_on(),
-            Step::new(
-                "the other does not",
-                "The 4 s are over: five pods go, and only the one that tolerates the failure for ever stays.",
-            )
-            .expects([(6, FIRST), (1, SECOND), (7, THIRD)])
-            .seen_as(PENDING, 0)
-            .writes(15..=15),
-        ]
-    }
+        .does(|stage| populate(stage).boxed())
+        .expects([(7, FIRST), (7, SECOND), (7, THIRD)]),
+        Step::new(
+            "two nodes fail",
+            "They get the taint not-ready:NoExecute: what does not tolerate it goes at once, ten pods wait.",
+        )
+        .does(|stage| fail_two(stage).boxed())
+        .expects([(6, FIRST), (6, SECOND), (7, THIRD)])
+        .seen_as(PENDING, 10)
+        .writes(6..=6)
+        .time_runs_on(),
+        Step::new(
+            "one recovers in time",
+            "All that waited there stay. The other node is unreachable now, and its pods still wait.",
+        )
+        .does(|stage| recover_one(stage).boxed())
+        .expects([(6, FIRST), (6, SECOND), (7, THIRD)])
+        .seen_as(PENDING, 5)
+        .seen_as(CANCELLED, 5)
+        .writes(5..=5)
+        .time_runs_on(),
+        Step::new(
+            "the other does not",
+            "The 4 s are over: five pods go, and only the one that tolerates the failure for ever stays.",
+        )
+        .expects([(6, FIRST), (1, SECOND), (7, THIRD)])
+        .seen_as(PENDING, 0)
+        .writes(15..=15),
+    ]
 }
 
 fn tally(pod: &DynamicObject) -> Tally {
     let text = |value: &Value| value.as_str().unwrap_or("?").to_owned();
     let node = text(&pod.data["spec"]["nodeName"]);
     if pod.metadata.deletion_timestamp.is_some() {
-        return Tally {
-            expected: None,
-            shown: format!("{node} leaving"),
-        };
+        return Tally::leaving(format!("{node} leaving"));
     }
     let phase = text(&pod.data["status"]["phase"]);
     Tally {
@@ -118,8 +100,7 @@ async fn populate(stage: &Stage) -> Result<()> {
     let kinds: Vec<_> = patient.chain(others).collect();
     let mut pods = Vec::new();
     for node in [FIRST, SECOND, THIRD] {
-        stage.ensure_node(node.to_owned()).await?;
-        stage.set_health(node, Health::Ready).await?;
+        stage.ensure_ready_node(node).await?;
         let number = node.trim_start_matches("demo-node-");
         for (kind, tolerations) in &kinds {
             pods.push(create_pod(

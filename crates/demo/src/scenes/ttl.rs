@@ -2,102 +2,85 @@
 
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
-use kube::discovery::ApiResource;
 use serde_json::json;
 
 use crate::counts::{Counted, Tally, Whose};
-use crate::scene::{Scene, Step};
+use crate::scene::{Scene, Step, kind};
 use crate::stage::{nodes, patch_node};
 
 const TTL: &str = "node.alpha.kubernetes.io/ttl";
 /// The controller's metric that says how many nodes it has counted.
 const COUNTED: &str = "ttl_controller_nodes";
 
-pub(crate) struct Ttl;
-
-impl Scene for Ttl {
-    fn controller(&self) -> &'static str {
-        "ttl-controller"
-    }
-
-    fn shows(&self) -> &'static str {
-        "It tells each kubelet, by the number of nodes, how long it may cache secrets and config maps."
-    }
-
-    fn kubectl(&self) -> &'static str {
-        "get nodes -w"
-    }
-
-    fn counted(&self) -> Counted {
-        Counted {
+pub(crate) fn scene() -> Scene {
+    Scene {
+        controller: "ttl-controller",
+        shows: "It tells each kubelet, by the number of nodes, how long it may cache secrets and config maps.",
+        kubectl: "get nodes -w",
+        counted: Counted {
             title: "nodes by TTL",
-            resource: ApiResource::erase::<Node>(&()),
+            resource: kind::<Node>(),
             whose: Whose::Everybodys,
             by: |node, _| {
                 let ttl = node.annotations().get(TTL);
                 Tally::plain(ttl.map_or_else(|| "no TTL".to_owned(), |seconds| format!("{seconds} s")))
             },
-        }
+        },
+        makes: vec![kind::<Node>()],
+        steps: steps(),
     }
+}
 
-    fn makes(&self) -> Vec<ApiResource> {
-        vec![ApiResource::erase::<Node>(&())]
-    }
-
-    fn setup(&self) -> Step {
+fn steps() -> Vec<Step> {
+    vec![
         Step::new(
             "90 nodes",
             "No controller runs yet, so nobody tells their kubelets how long to cache.",
         )
         .does(nodes(90))
-        .expects_objects(90)
-    }
-
-    fn steps(&self) -> Vec<Step> {
-        vec![
-            Step::new(
-                "the controller starts",
-                "Up to 100 nodes a kubelet need not cache at all: each node is told 0 s.",
-            )
-            .expects([(90, "0 s")])
-            .seen_as(COUNTED, 90)
-            .writes(90..=90),
-            // The first ten new nodes may be told 0 s before the 101st is there.
-            Step::new(
-                "120 nodes",
-                "More than 100: every node is rewritten at once, to 15 s.",
-            )
-            .does(nodes(120))
-            .expects([(120, "15 s")])
-            .seen_as(COUNTED, 120)
-            .writes(120..=130),
-            Step::new(
-                "95 nodes",
-                "Inside the overlap of the two steps, 90 to 100: nothing is written, so nothing flips to and fro.",
-            )
-            .does(nodes(95))
-            .expects([(95, "15 s")])
-            .seen_as(COUNTED, 95)
-            .writes(0..=0),
-            // How many nodes are told 15 s first depends on who is faster.
-            Step::new(
-                "520 nodes",
-                "More than 500: 30 s for all.",
-            )
-            .does(nodes(520))
-            .expects([(520, "30 s")])
-            .seen_as(COUNTED, 520),
-            Step::new("80 nodes", "Fewer than 450, fewer than 90, two steps down: everybody is told 0 s.")
-                .does(nodes(80))
-                .expects([(80, "0 s")])
-                .seen_as(COUNTED, 80),
-            Step::new(
-                "a stray value",
-                "Somebody writes 999 s to one node: just that node is put right.",
-            )
-            .does(patch_node(7, json!({"metadata": {"annotations": {TTL: "999"}}})))
+        .expects_objects(90),
+        Step::new(
+            "the controller starts",
+            "Up to 100 nodes a kubelet need not cache at all: each node is told 0 s.",
+        )
+        .expects([(90, "0 s")])
+        .seen_as(COUNTED, 90)
+        .writes(90..=90),
+        // The first ten new nodes may be told 0 s before the 101st is there.
+        Step::new(
+            "120 nodes",
+            "More than 100: every node is rewritten at once, to 15 s.",
+        )
+        .does(nodes(120))
+        .expects([(120, "15 s")])
+        .seen_as(COUNTED, 120)
+        .writes(120..=130),
+        Step::new(
+            "95 nodes",
+            "Inside the overlap of the two steps, 90 to 100: nothing is written, so nothing flips to and fro.",
+        )
+        .does(nodes(95))
+        .expects([(95, "15 s")])
+        .seen_as(COUNTED, 95)
+        .writes(0..=0),
+        // How many nodes are told 15 s first depends on who is faster.
+        Step::new(
+            "520 nodes",
+            "More than 500: 30 s for all.",
+        )
+        .does(nodes(520))
+        .expects([(520, "30 s")])
+        .seen_as(COUNTED, 520),
+        Step::new("80 nodes", "Fewer than 450, fewer than 90, two steps down: everybody is told 0 s.")
+            .does(nodes(80))
             .expects([(80, "0 s")])
-            .writes(1..=1),
-        ]
-    }
+            .seen_as(COUNTED, 80),
+        Step::new(
+            "a stray value",
+            "Somebody writes 999 s to one node: just that node is put right.",
+        )
+        .does(patch_node(7, json!({"metadata": {"annotations": {TTL: "999"}}})))
+        .expects([(80, "0 s")])
+        .writes(1..=1),
+    ]
 }

@@ -9,12 +9,13 @@ use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
 use kube::Api;
 use kube::api::{DynamicObject, Patch, PatchParams};
-use kube::discovery::ApiResource;
 use serde_json::{Value, json};
 
+use crate::cluster::do_all;
 use crate::counts::{Counted, Tally, Whose};
-use crate::scene::{Scene, Step};
-use crate::stage::{NAMESPACE, Stage, do_all, labels};
+use crate::ours::labels;
+use crate::scene::{Scene, Step, kind};
+use crate::stage::{NAMESPACE, Stage};
 
 /// In seconds.
 const TTLS: [u64; 3] = [0, 3, 8];
@@ -23,83 +24,64 @@ const EACH: usize = 4;
 /// The controller's metric that says how many Jobs wait for the end of their ttl.
 const PENDING: &str = "ttl_after_finished_controller_jobs_pending";
 
-pub(crate) struct TtlAfterFinished;
-
-impl Scene for TtlAfterFinished {
-    fn controller(&self) -> &'static str {
-        "ttl-after-finished-controller"
-    }
-
-    fn shows(&self) -> &'static str {
-        "It deletes Jobs that have finished, when their ttlSecondsAfterFinished are over."
-    }
-
-    fn kubectl(&self) -> &'static str {
-        "get jobs -w"
-    }
-
-    fn counted(&self) -> Counted {
-        Counted {
+pub(crate) fn scene() -> Scene {
+    Scene {
+        controller: "ttl-after-finished-controller",
+        shows: "It deletes Jobs that have finished, when their ttlSecondsAfterFinished are over.",
+        kubectl: "get jobs -w",
+        counted: Counted {
             title: "Jobs by ttl",
-            resource: ApiResource::erase::<Job>(&()),
+            resource: kind::<Job>(),
             whose: Whose::Ours,
             by: tally,
-        }
+        },
+        makes: vec![kind::<Job>()],
+        steps: steps(),
     }
+}
 
-    fn makes(&self) -> Vec<ApiResource> {
-        vec![ApiResource::erase::<Job>(&())]
-    }
-
-    fn setup(&self) -> Step {
+fn steps() -> Vec<Step> {
+    // A deletion is two writes: the delete and an event.
+    vec![
         Step::new(
             "twelve Jobs run",
             "Four of them have a ttl of 0 s, four of 3 s, four of 8 s.",
         )
-        .does(Box::new(|stage| create_all(stage).boxed()))
-        .expects([(4, "ttl 0 s"), (4, "ttl 3 s"), (4, "ttl 8 s")])
-    }
-
-    fn steps(&self) -> Vec<Step> {
-        // A deletion is two writes: the delete and an event.
-        vec![
-            Step::new(
-                "all finish",
-                "Some succeed, some fail, that makes no difference: with a ttl of 0 s they go at once.",
-            )
-            .does(Box::new(|stage| finish_all(stage).boxed()))
-            .expects([(4, "ttl 3 s"), (4, "ttl 8 s")])
-            .seen_as(PENDING, 8)
-            .writes(8..=8)
-            .time_runs_on(),
-            Step::new(
-                "second thoughts",
-                "One Job with 8 s gets an hour, another has its ttl removed. Meanwhile the 3 s of others are over.",
-            )
-            .does(Box::new(|stage| think_again(stage).boxed()))
-            .expects([(2, "ttl 8 s"), (1, "ttl 3600 s"), (1, "no ttl")])
-            .seen_as(PENDING, 3)
-            .writes(8..=8)
-            .time_runs_on(),
-            Step::new(
-                "8 s after the finish",
-                "The two Jobs that kept their 8 s go, and those with second thoughts are saved.",
-            )
-            .expects([(1, "ttl 3600 s"), (1, "no ttl")])
-            .seen_as(PENDING, 1)
-            .writes(4..=4),
-        ]
-    }
+        .does(|stage| create_all(stage).boxed())
+        .expects([(4, "ttl 0 s"), (4, "ttl 3 s"), (4, "ttl 8 s")]),
+        Step::new(
+            "all finish",
+            "Some succeed, some fail, that makes no difference: with a ttl of 0 s they go at once.",
+        )
+        .does(|stage| finish_all(stage).boxed())
+        .expects([(4, "ttl 3 s"), (4, "ttl 8 s")])
+        .seen_as(PENDING, 8)
+        .writes(8..=8)
+        .time_runs_on(),
+        Step::new(
+            "second thoughts",
+            "One Job with 8 s gets an hour, another has its ttl removed. Meanwhile the 3 s of others are over.",
+        )
+        .does(|stage| think_again(stage).boxed())
+        .expects([(2, "ttl 8 s"), (1, "ttl 3600 s"), (1, "no ttl")])
+        .seen_as(PENDING, 3)
+        .writes(8..=8)
+        .time_runs_on(),
+        Step::new(
+            "8 s after the finish",
+            "The two Jobs that kept their 8 s go, and those with second thoughts are saved.",
+        )
+        .expects([(1, "ttl 3600 s"), (1, "no ttl")])
+        .seen_as(PENDING, 1)
+        .writes(4..=4),
+    ]
 }
 
 fn tally(job: &DynamicObject, now: Timestamp) -> Tally {
     let ttl = job.data["spec"]["ttlSecondsAfterFinished"].as_u64();
     let what = ttl.map_or_else(|| "no ttl".to_owned(), |seconds| format!("ttl {seconds} s"));
     if job.metadata.deletion_timestamp.is_some() {
-        return Tally {
-            expected: None,
-            shown: format!("{what}: leaving"),
-        };
+        return Tally::leaving(format!("{what}: leaving"));
     }
     let state = match (finished_at(job), ttl) {
         (None, _) => "runs".to_owned(),

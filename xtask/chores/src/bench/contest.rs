@@ -2,16 +2,18 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
-use std::path::Path;
+use std::path::PathBuf;
 use std::pin::pin;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use futures::{StreamExt, TryStreamExt, stream};
-use k8s_openapi::serde::de::DeserializeOwned;
 use kube::Api;
-use kube::api::{ListParams, PartialObjectMeta, WatchEvent, WatchParams};
-use testkit::real::{ControlPlane, Process, eventually};
+use kube::api::{ListParams, PartialObjectMeta, PostParams, WatchEvent, WatchParams};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use testkit::real::{ControlPlane, Options, Process, eventually};
 
 use super::figures::{Figures, Results};
 use super::now;
@@ -25,10 +27,27 @@ const QUIET: Duration = Duration::from_secs(5);
 /// How long a process may take to come to rest.
 const QUIET_WITHIN: Duration = Duration::from_mins(5);
 
+/// Who is compared with whom.
+pub(super) struct Sides {
+    /// The name of our binary.
+    pub(super) ours: &'static str,
+    /// Its flags; its requests are without limit in any case.
+    pub(super) our_flags: &'static [&'static str],
+    /// What kube-controller-manager runs.
+    pub(super) theirs: &'static [&'static str],
+    pub(super) their_flags: &'static [&'static str],
+}
+
+/// A cluster, and both sides.
+pub(super) struct Site {
+    pub(super) control_plane: ControlPlane,
+    sides: &'static Sides,
+    binary: PathBuf,
+}
+
 /// A row of the performance table.
 pub(super) trait Row {
-    /// The name of our binary.
-    const CONTROLLER: &'static str;
+    fn site(&self) -> &Site;
 
     /// Undoes the work.
     async fn reset(&self) -> anyhow::Result<()>;
@@ -36,18 +55,73 @@ pub(super) trait Row {
     /// Does the work as a plain client, [`IN_FLIGHT`] requests at a time.
     async fn floor(&self) -> anyhow::Result<()>;
 
-    /// Starts our binary.
-    fn ours(&self) -> anyhow::Result<Process>;
-
-    /// Starts kube-controller-manager with the same controller.
-    fn theirs(&self) -> anyhow::Result<Process>;
-
     /// Has a process do the work; with the time that it took, and its memory after it.
     async fn measure(&self, start: impl FnOnce() -> anyhow::Result<Process>) -> anyhow::Result<Figures>;
 }
 
+impl Site {
+    pub(super) async fn new(sides: &'static Sides) -> anyhow::Result<Self> {
+        Ok(Self {
+            binary: xtask::command::release_binary(sides.ours)?,
+            control_plane: ControlPlane::start(Options::default()).await?,
+            sides,
+        })
+    }
+
+    pub(super) fn client(&self) -> kube::Client {
+        self.control_plane.client()
+    }
+
+    /// Starts our binary.
+    pub(super) fn ours(&self) -> anyhow::Result<Process> {
+        self.ours_with(&[&["--kube-api-qps=0"], self.sides.our_flags].concat())
+    }
+
+    /// Starts our binary with these flags alone.
+    pub(super) fn ours_with(&self, flags: &[&str]) -> anyhow::Result<Process> {
+        let kubeconfig = format!("--kubeconfig={}", self.control_plane.kubeconfig().display());
+        let all = [&*kubeconfig, "--http-bind-address=127.0.0.1:0"];
+        Ok(Process::spawn(&self.binary, &[&all, flags].concat(), &[])?)
+    }
+
+    /// Starts kube-controller-manager with the same controller.
+    pub(super) fn theirs(&self) -> anyhow::Result<Process> {
+        let unlimited = ["--kube-api-qps=100000", "--kube-api-burst=100000"];
+        let flags = [&unlimited, self.sides.their_flags].concat();
+        Ok(self
+            .control_plane
+            .start_controller_manager(self.sides.theirs, &flags)?)
+    }
+
+    /// How many bytes our binary has.
+    pub(super) fn size(&self) -> anyhow::Result<u64> {
+        Ok(std::fs::metadata(&self.binary)?.len())
+    }
+
+    /// Prints what came of a row.
+    pub(super) fn print(&self, title: &str, results: &Results) {
+        results.print(title, self.sides.ours);
+    }
+
+    /// Each side `runs` times, in turns, where there is no floor.
+    pub(super) async fn alternate(
+        &self,
+        runs: usize,
+        measure: impl AsyncFn(Process) -> anyhow::Result<Figures>,
+    ) -> anyhow::Result<Results> {
+        let mut results = Results::default();
+        for run in 1..=runs {
+            results.ours.push(measure(self.ours()?).await?);
+            results.theirs.push(measure(self.theirs()?).await?);
+            eprintln!("{}: run {run} of {runs} done", self.sides.ours);
+        }
+        Ok(results)
+    }
+}
+
 /// Each side `runs` times, in turns.
-pub(super) async fn alternate<R: Row>(row: &R, runs: usize) -> anyhow::Result<Results> {
+pub(super) async fn alternate(row: &impl Row, runs: usize) -> anyhow::Result<Results> {
+    let site = row.site();
     let mut results = Results::default();
     for run in 1..=runs {
         row.reset().await?;
@@ -55,10 +129,10 @@ pub(super) async fn alternate<R: Row>(row: &R, runs: usize) -> anyhow::Result<Re
         row.floor().await?;
         results.floor.push(Figures::of_floor(began.elapsed()));
         row.reset().await?;
-        results.ours.push(row.measure(|| row.ours()).await?);
+        results.ours.push(row.measure(|| site.ours()).await?);
         row.reset().await?;
-        results.theirs.push(row.measure(|| row.theirs()).await?);
-        eprintln!("{}: run {run} of {runs} done", R::CONTROLLER);
+        results.theirs.push(row.measure(|| site.theirs()).await?);
+        eprintln!("{}: run {run} of {runs} done", site.sides.ours);
     }
     Ok(results)
 }
@@ -164,19 +238,41 @@ pub(super) async fn rest() -> anyhow::Result<()> {
     .await?)
 }
 
-/// Starts kube-controller-manager with `controllers`, without limits on its requests.
-pub(super) fn controller_manager(
-    control_plane: &ControlPlane,
-    controllers: &[&str],
-    more: &[&str],
-) -> anyhow::Result<Process> {
-    let unlimited = ["--kube-api-qps=100000", "--kube-api-burst=100000"];
-    Ok(control_plane.start_controller_manager(controllers, &[&unlimited, more].concat())?)
+/// What names an object among those of its kind: its name and its uid.
+pub(super) fn identity(object: &Value) -> anyhow::Result<(&str, &str)> {
+    Ok((text(object, "name")?, text(object, "uid")?))
 }
 
-/// Starts a binary of ours.
-pub(super) fn our_process(binary: &Path, kubeconfig: &Path, more: &[&str]) -> anyhow::Result<Process> {
-    let kubeconfig = format!("--kubeconfig={}", kubeconfig.display());
-    let args = [&[&*kubeconfig, "--http-bind-address=127.0.0.1:0"], more].concat();
-    Ok(Process::spawn(binary, &args, &[])?)
+pub(super) fn text<'a>(object: &'a Value, field: &str) -> anyhow::Result<&'a str> {
+    let value = object["metadata"][field].as_str();
+    value.with_context(|| format!("an object has no {field}"))
+}
+
+/// `object` as it is in etcd.
+pub(super) fn stored(object: &impl Serialize) -> anyhow::Result<Value> {
+    let mut object = serde_json::to_value(object)?;
+    object["metadata"]["resourceVersion"].take();
+    Ok(object)
+}
+
+/// `form` under the name `kind-NUMBER` and with a uid of its own: no two objects of a cluster have one.
+pub(super) fn copy(form: &Value, kind: &str, number: usize) -> Value {
+    let mut object = form.clone();
+    let group = kind.len();
+    object["metadata"]["name"] = json!(name(kind, number));
+    object["metadata"]["uid"] = json!(format!("{group:08x}-0000-4000-8000-{number:012x}"));
+    object
+}
+
+pub(super) fn name(kind: &str, number: usize) -> String {
+    format!("{kind}-{number:05}")
+}
+
+/// Makes an object from its JSON; what the API server made of it.
+pub(super) async fn create<K>(api: &Api<K>, object: Value) -> anyhow::Result<K>
+where
+    K: Clone + Debug + DeserializeOwned + Serialize,
+{
+    let object = serde_json::from_value(object)?;
+    Ok(api.create(&PostParams::default(), &object).await?)
 }

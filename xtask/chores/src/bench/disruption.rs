@@ -2,7 +2,6 @@
 //! budgets in one namespace, of which 3,000 turn unready.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -13,13 +12,18 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams, WatchEvent, WatchParams};
 use serde_json::{Value, json};
-use testkit::real::{ControlPlane, Options, Process, Usage};
+use testkit::real::{Process, Usage};
 
-use super::contest::{self, Row, alternate, send, watched};
-use super::figures::{Bars, Figures, Results, median, median_time};
+use super::contest::{self, Row, Sides, Site, alternate, send, text, watched};
+use super::figures::{Bars, Figures, median, median_time};
 use super::{now, seed};
 
-const CONTROLLER: &str = "disruption-controller";
+const SIDES: Sides = Sides {
+    ours: "disruption-controller",
+    our_flags: &["--concurrent-syncs=16"],
+    theirs: &["disruption-controller"],
+    their_flags: &[],
+};
 /// As seeded: pods come in `ReplicaSets` of so many, and those in turns to so many namespaces.
 const REPLICAS: usize = 20;
 const NAMESPACES: usize = 50;
@@ -39,15 +43,13 @@ const HEALTHY: [i32; 2] = [100, 85];
 const CROWD: &str = "seed-0";
 
 struct Fresh {
-    control_plane: ControlPlane,
-    binary: PathBuf,
+    site: Site,
     pdbs: Api<PodDisruptionBudget>,
     /// What is written into etcd before each run.
     stored: Vec<Value>,
 }
 
 struct Crowd {
-    control_plane: ControlPlane,
     pods: Api<Pod>,
     pdbs: Api<PodDisruptionBudget>,
     /// The names of the pods that turn unready.
@@ -56,9 +58,9 @@ struct Crowd {
 
 /// Time, memory and CPU time until all statuses are there.
 pub(super) async fn start(runs: usize) -> anyhow::Result<()> {
-    let binary = xtask::command::release_binary(CONTROLLER)?;
-    let control_plane = ControlPlane::start(Options::default()).await?;
-    seed::cluster(&control_plane, NODES_AT_START, PODS_AT_START, |_| false).await?;
+    let site = Site::new(&SIDES).await?;
+    let control_plane = &site.control_plane;
+    seed::cluster(control_plane, NODES_AT_START, PODS_AT_START, |_| false).await?;
     let namespace = |set: usize| format!("seed-{}", set % NAMESPACES);
     let sets = PODS_AT_START / REPLICAS;
     let replica_sets: Vec<Value> = (0..sets).map(|set| replica_set(&namespace(set), set)).collect();
@@ -73,19 +75,15 @@ pub(super) async fn start(runs: usize) -> anyhow::Result<()> {
         })
         .collect();
     let row = Fresh {
-        pdbs: Api::all(control_plane.client()),
-        control_plane,
-        binary,
+        pdbs: Api::all(site.client()),
+        site,
         stored,
     };
     let results = alternate(&row, runs).await?;
-    results.print(
-        &format!(
-            "disruption: {BUDGETS_AT_START} budgets (10 %) of {PODS_AT_START} pods, {NODES_AT_START} nodes, from \
-             process start"
-        ),
-        CONTROLLER,
+    let title = format!(
+        "disruption: {BUDGETS_AT_START} budgets (10 %) of {PODS_AT_START} pods, {NODES_AT_START} nodes, from process start"
     );
+    row.site.print(&title, &results);
     let mut bars = Bars::default();
     results.within_memory(60, &mut bars);
     results.within_cpu(8, &mut bars);
@@ -94,9 +92,9 @@ pub(super) async fn start(runs: usize) -> anyhow::Result<()> {
 
 /// CPU time a change, and the time from the last change until all statuses are right.
 pub(super) async fn burst(runs: usize) -> anyhow::Result<()> {
-    let binary = xtask::command::release_binary(CONTROLLER)?;
-    let control_plane = ControlPlane::start(Options::default()).await?;
-    seed::cluster(&control_plane, NODES, PODS, |pod| {
+    let site = Site::new(&SIDES).await?;
+    let control_plane = &site.control_plane;
+    seed::cluster(control_plane, NODES, PODS, |pod| {
         pod["metadata"]["namespace"] = json!(CROWD);
         false
     })
@@ -109,33 +107,21 @@ pub(super) async fn burst(runs: usize) -> anyhow::Result<()> {
         .store("poddisruptionbudgets", &budgets.collect::<Vec<_>>())
         .await?;
     let crowd = Crowd {
-        pods: Api::namespaced(control_plane.client(), CROWD),
-        pdbs: Api::namespaced(control_plane.client(), CROWD),
-        control_plane,
+        pods: Api::namespaced(site.client(), CROWD),
+        pdbs: Api::namespaced(site.client(), CROWD),
         changing: (1..=PODS)
             .filter(|number| number % REPLICAS < 3)
             .map(|number| format!("app-{}-{number:06}", (number - 1) / REPLICAS))
             .collect(),
     };
-    let mut results = Results::default();
-    for run in 1..=runs {
-        let ours = contest::our_process(
-            &binary,
-            crowd.control_plane.kubeconfig(),
-            &["--kube-api-qps=0", "--concurrent-syncs=16"],
-        )?;
-        results.ours.push(crowd.measure(ours).await?);
-        let theirs = contest::controller_manager(&crowd.control_plane, &[CONTROLLER], &[])?;
-        results.theirs.push(crowd.measure(theirs).await?);
-        eprintln!("{CONTROLLER}: run {run} of {runs} done");
-    }
-    results.print(
-        &format!(
-            "disruption: {CHANGES} of {PODS} pods in one namespace of {BUDGETS} budgets turn unready; time after the \
-             last change, CPU of the changes"
-        ),
-        CONTROLLER,
+    let results = site
+        .alternate(runs, async |process| crowd.measure(process).await)
+        .await?;
+    let title = format!(
+        "disruption: {CHANGES} of {PODS} pods in one namespace of {BUDGETS} budgets turn unready; time after the last \
+         change, CPU of the changes"
     );
+    site.print(&title, &results);
     let mut bars = Bars::default();
     let cpu = median(&results.ours, |run| run.usage.map(|usage| usage.cpu)).flatten();
     let a_change = cpu.unwrap_or(Duration::MAX) / CHANGES;
@@ -152,22 +138,20 @@ pub(super) async fn burst(runs: usize) -> anyhow::Result<()> {
 }
 
 impl Row for Fresh {
-    const CONTROLLER: &'static str = CONTROLLER;
+    fn site(&self) -> &Site {
+        &self.site
+    }
 
     async fn reset(&self) -> anyhow::Result<()> {
-        self.control_plane.erase("poddisruptionbudgets").await?;
-        Ok(self
-            .control_plane
-            .store("poddisruptionbudgets", &self.stored)
-            .await?)
+        let control_plane = &self.site.control_plane;
+        control_plane.erase("poddisruptionbudgets").await?;
+        Ok(control_plane.store("poddisruptionbudgets", &self.stored).await?)
     }
 
     async fn floor(&self) -> anyhow::Result<()> {
         send(&self.stored, async |pdb| {
-            let metadata = &pdb["metadata"];
-            let text = |field: &str| metadata[field].as_str().context("a budget has no identity");
-            let (namespace, name) = (text("namespace")?, text("name")?);
-            let pdbs: Api<PodDisruptionBudget> = Api::namespaced(self.control_plane.client(), namespace);
+            let (namespace, name) = (text(pdb, "namespace")?, text(pdb, "name")?);
+            let pdbs: Api<PodDisruptionBudget> = Api::namespaced(self.site.client(), namespace);
             let patch = Patch::Strategic(json!({"status": {
                 "observedGeneration": 1, "disruptionsAllowed": 4, "currentHealthy": 40, "desiredHealthy": 36,
                 "expectedPods": 40,
@@ -180,15 +164,6 @@ impl Row for Fresh {
             Ok(())
         })
         .await
-    }
-
-    fn ours(&self) -> anyhow::Result<Process> {
-        let more = ["--kube-api-qps=0", "--concurrent-syncs=16"];
-        contest::our_process(&self.binary, self.control_plane.kubeconfig(), &more)
-    }
-
-    fn theirs(&self) -> anyhow::Result<Process> {
-        contest::controller_manager(&self.control_plane, &[CONTROLLER], &[])
     }
 
     async fn measure(&self, start: impl FnOnce() -> anyhow::Result<Process>) -> anyhow::Result<Figures> {

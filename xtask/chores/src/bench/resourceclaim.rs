@@ -1,18 +1,18 @@
 //! resourceclaim: 5,000 pods with a template each, from process start until all statuses are written; and 10,000
 //! claims taken back after their pods finish, from the first pod until each claim is gone.
 
-use std::path::PathBuf;
-
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use futures::future::try_join;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimTemplate};
 use kube::Api;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, WatchEvent};
 use serde_json::{Value, json};
-use testkit::real::{ControlPlane, Options, Process};
+use testkit::real::Process;
 
-use super::contest::{self, Row, alternate, send, watched};
+use super::contest::{
+    self, Row, Sides, Site, alternate, copy, create, identity, name, send, stored, watched,
+};
 use super::figures::{Bars, Figures};
 
 const WAITING: usize = 5_000;
@@ -26,10 +26,16 @@ const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 /// The annotation of a claim made for an entry.
 const ENTRY_ANNOTATION: &str = "resource.kubernetes.io/pod-claim-name";
 
-/// A cluster, our binary, and what both rows touch.
+const SIDES: Sides = Sides {
+    ours: "resourceclaim-controller",
+    our_flags: &[],
+    theirs: &["resourceclaim-controller"],
+    their_flags: &[],
+};
+
+/// A cluster, and what both rows touch.
 struct Bench {
-    control_plane: ControlPlane,
-    binary: PathBuf,
+    site: Site,
     pods: Api<Pod>,
     claims: Api<ResourceClaim>,
 }
@@ -59,10 +65,8 @@ pub(super) async fn start(runs: usize) -> anyhow::Result<()> {
         bench,
     };
     let results = alternate(&row, runs).await?;
-    results.print(
-        &format!("resourceclaim: {WAITING} pods with a template each, from process start"),
-        Start::CONTROLLER,
-    );
+    let title = format!("resourceclaim: {WAITING} pods with a template each, from process start");
+    row.bench.site.print(&title, &results);
     let mut bars = Bars::default();
     results.within_floor(1.15, &mut bars);
     results.within_memory(30, &mut bars);
@@ -101,10 +105,8 @@ pub(super) async fn finish(runs: usize) -> anyhow::Result<()> {
         running,
     };
     let results = alternate(&row, runs).await?;
-    results.print(
-        &format!("resourceclaim: {FINISHING} claims taken back after their pods finish"),
-        Finish::CONTROLLER,
-    );
+    let title = format!("resourceclaim: {FINISHING} claims taken back after their pods finish");
+    row.bench.site.print(&title, &results);
     let mut bars = Bars::default();
     results.within_floor(1.15, &mut bars);
     bars.verdict()
@@ -112,21 +114,17 @@ pub(super) async fn finish(runs: usize) -> anyhow::Result<()> {
 
 impl Bench {
     async fn new() -> anyhow::Result<Self> {
-        let binary = xtask::command::release_binary(Start::CONTROLLER)?;
-        let control_plane = ControlPlane::start(Options::default()).await?;
-        let templates: Api<ResourceClaimTemplate> = Api::default_namespaced(control_plane.client());
+        let site = Site::new(&SIDES).await?;
+        let templates: Api<ResourceClaimTemplate> = Api::default_namespaced(site.client());
         let template = json!({
             "metadata": {"name": TEMPLATE},
             "spec": {"metadata": {"labels": {"made-from": TEMPLATE}}, "spec": spec()},
         });
-        templates
-            .create(&PostParams::default(), &serde_json::from_value(template)?)
-            .await?;
+        create(&templates, template).await?;
         Ok(Self {
-            pods: Api::default_namespaced(control_plane.client()),
-            claims: Api::default_namespaced(control_plane.client()),
-            control_plane,
-            binary,
+            pods: Api::default_namespaced(site.client()),
+            claims: Api::default_namespaced(site.client()),
+            site,
         })
     }
 
@@ -147,11 +145,8 @@ impl Bench {
         for (field, value) in more.as_object().into_iter().flatten() {
             pod["spec"][field] = value.clone();
         }
-        let made = self
-            .pods
-            .create(&PostParams::default(), &serde_json::from_value(pod)?)
-            .await?;
-        self.control_plane.erase("pods").await?;
+        let made = create(&self.pods, pod).await?;
+        self.site.control_plane.erase("pods").await?;
         stored(&made)
     }
 
@@ -165,9 +160,7 @@ impl Bench {
             },
             "spec": spec(),
         });
-        self.claims
-            .create(&PostParams::default(), &serde_json::from_value(claim)?)
-            .await?;
+        create(&self.claims, claim).await?;
         let status = json!({"status": {
             "allocation": {"devices": {"results": [
                 {"request": ENTRY, "driver": "gpu.example", "pool": "node-1", "device": "gpu-0"},
@@ -178,29 +171,19 @@ impl Bench {
             .claims
             .patch_status("form", &PatchParams::default(), &Patch::Merge(status))
             .await?;
-        self.control_plane.erase("resourceclaims").await?;
+        self.site.control_plane.erase("resourceclaims").await?;
         stored(&reserved)
-    }
-
-    fn ours(&self) -> anyhow::Result<Process> {
-        contest::our_process(
-            &self.binary,
-            self.control_plane.kubeconfig(),
-            &["--kube-api-qps=0"],
-        )
-    }
-
-    fn theirs(&self) -> anyhow::Result<Process> {
-        contest::controller_manager(&self.control_plane, &[Start::CONTROLLER], &[])
     }
 }
 
 impl Row for Start {
-    const CONTROLLER: &'static str = "resourceclaim-controller";
+    fn site(&self) -> &Site {
+        &self.bench.site
+    }
 
     async fn reset(&self) -> anyhow::Result<()> {
-        self.bench.control_plane.erase("resourceclaims").await?;
-        Ok(self.bench.control_plane.store("pods", &self.waiting).await?)
+        self.bench.site.control_plane.erase("resourceclaims").await?;
+        Ok(self.bench.site.control_plane.store("pods", &self.waiting).await?)
     }
 
     async fn floor(&self) -> anyhow::Result<()> {
@@ -217,9 +200,7 @@ impl Row for Start {
                 },
                 "spec": spec(),
             });
-            let claim = claims
-                .create(&PostParams::default(), &serde_json::from_value(claim)?)
-                .await?;
+            let claim = create(claims, claim).await?;
             let status = Patch::Apply(json!({
                 "apiVersion": "v1", "kind": "Pod",
                 "metadata": {"name": pod, "uid": uid},
@@ -233,27 +214,14 @@ impl Row for Start {
         .await
     }
 
-    fn ours(&self) -> anyhow::Result<Process> {
-        self.bench.ours()
-    }
-
-    fn theirs(&self) -> anyhow::Result<Process> {
-        self.bench.theirs()
-    }
-
     async fn measure(&self, start: impl FnOnce() -> anyhow::Result<Process>) -> anyhow::Result<Figures> {
         // Nobody else changes these pods.
         let written = |change: &WatchEvent<_>| matches!(change, WatchEvent::Modified(_));
         let start = async || start();
         let (process, took, half) = watched(&self.bench.pods, WAITING, written, start).await?;
         let figures = contest::finish(process, took, half).await?;
-        let claims = self
-            .bench
-            .claims
-            .list_metadata(&ListParams::default())
-            .await?
-            .items
-            .len();
+        let claims = self.bench.claims.list_metadata(&ListParams::default()).await?;
+        let claims = claims.items.len();
         ensure!(claims == WAITING, "{claims} claims for {WAITING} pods");
         Ok(figures)
     }
@@ -261,20 +229,24 @@ impl Row for Start {
 
 impl Finish {
     async fn end_pods(&self) -> anyhow::Result<()> {
-        Ok(self.bench.control_plane.store("pods", &self.succeeded).await?)
+        Ok(self
+            .bench
+            .site
+            .control_plane
+            .store("pods", &self.succeeded)
+            .await?)
     }
 }
 
 impl Row for Finish {
-    const CONTROLLER: &'static str = Start::CONTROLLER;
+    fn site(&self) -> &Site {
+        &self.bench.site
+    }
 
     async fn reset(&self) -> anyhow::Result<()> {
-        self.bench.control_plane.store("pods", &self.running).await?;
-        Ok(self
-            .bench
-            .control_plane
-            .store("resourceclaims", &self.reserved)
-            .await?)
+        let control_plane = &self.bench.site.control_plane;
+        control_plane.store("pods", &self.running).await?;
+        Ok(control_plane.store("resourceclaims", &self.reserved).await?)
     }
 
     async fn floor(&self) -> anyhow::Result<()> {
@@ -294,14 +266,6 @@ impl Row for Finish {
         Ok(())
     }
 
-    fn ours(&self) -> anyhow::Result<Process> {
-        self.bench.ours()
-    }
-
-    fn theirs(&self) -> anyhow::Result<Process> {
-        self.bench.theirs()
-    }
-
     async fn measure(&self, start: impl FnOnce() -> anyhow::Result<Process>) -> anyhow::Result<Figures> {
         let process = start()?;
         contest::until_quiet(&process).await?;
@@ -318,33 +282,4 @@ fn spec() -> Value {
     json!({"devices": {"requests": [
         {"name": ENTRY, "exactly": {"deviceClassName": "gpu.example", "count": 1}},
     ]}})
-}
-
-/// `object` as it is in etcd.
-fn stored(object: &impl serde::Serialize) -> anyhow::Result<Value> {
-    let mut object = serde_json::to_value(object)?;
-    object["metadata"]["resourceVersion"].take();
-    Ok(object)
-}
-
-fn copy(form: &Value, kind: &str, number: usize) -> Value {
-    let mut object = form.clone();
-    // No two objects of a cluster have one uid.
-    let group = kind.len();
-    object["metadata"]["name"] = json!(name(kind, number));
-    object["metadata"]["uid"] = json!(format!("{group:08x}-0000-4000-8000-{number:012x}"));
-    object
-}
-
-fn name(kind: &str, number: usize) -> String {
-    format!("{kind}-{number:05}")
-}
-
-fn identity(object: &Value) -> anyhow::Result<(&str, &str)> {
-    let text = |field: &str| {
-        object["metadata"][field]
-            .as_str()
-            .context("an object has no identity")
-    };
-    Ok((text("name")?, text("uid")?))
 }

@@ -1,17 +1,16 @@
 //! taint-eviction: 2,000 of 20,000 pods to be evicted at once, from the first taint until each is deleted; and
 //! 50,000 pods of which nothing is to be done.
 
-use std::path::PathBuf;
-
-use anyhow::Context;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use serde_json::{Value, json};
-use testkit::real::{ControlPlane, Options, Process};
+use testkit::real::Process;
 
-use super::contest::{self, Row, alternate, deletes, send, watched};
-use super::figures::{Bars, Figures, Results, median, median_time};
+use super::contest::{
+    Row, Sides, Site, alternate, deletes, finish, identity, send, text, until_quiet, watched,
+};
+use super::figures::{Bars, Figures, median, median_time};
 use super::seed;
 
 const NODES: usize = 1_000;
@@ -23,18 +22,21 @@ const TO_BE_EVICTED: usize = 2_000;
 const NODES_AT_REST: usize = 5_000;
 const PODS_AT_REST: usize = 50_000;
 
-/// Without node-lifecycle-controller, which makes the index that it reads, the built-in loop evicts nothing.
-const THEIRS: [&str; 2] = ["taint-eviction-controller", "node-lifecycle-controller"];
-/// No kubelet reports here: nodes must not be taken for lost.
-const PATIENT: [&str; 3] = [
-    "--node-monitor-period=1h",
-    "--node-monitor-grace-period=24h",
-    "--node-startup-grace-period=24h",
-];
+const SIDES: Sides = Sides {
+    ours: "taint-eviction-controller",
+    our_flags: &[],
+    // Without node-lifecycle-controller, which makes the index that it reads, the built-in loop evicts nothing.
+    theirs: &["taint-eviction-controller", "node-lifecycle-controller"],
+    // No kubelet reports here: nodes must not be taken for lost.
+    their_flags: &[
+        "--node-monitor-period=1h",
+        "--node-monitor-grace-period=24h",
+        "--node-startup-grace-period=24h",
+    ],
+};
 
 struct Burst {
-    control_plane: ControlPlane,
-    binary: PathBuf,
+    site: Site,
     nodes: Api<Node>,
     pods: Api<Pod>,
     /// The pods of the nodes that will be tainted, as they are written into etcd before each run.
@@ -42,10 +44,9 @@ struct Burst {
 }
 
 pub(super) async fn burst(runs: usize) -> anyhow::Result<()> {
-    let binary = xtask::command::release_binary(Burst::CONTROLLER)?;
-    let control_plane = ControlPlane::start(Options::default()).await?;
+    let site = Site::new(&SIDES).await?;
     let tainted: Vec<String> = tainted().collect();
-    let pending = seed::cluster(&control_plane, NODES, PODS, |pod| {
+    let pending = seed::cluster(&site.control_plane, NODES, PODS, |pod| {
         pod["spec"]["nodeName"]
             .as_str()
             .is_some_and(|node| tainted.iter().any(|tainted| tainted == node))
@@ -57,19 +58,16 @@ pub(super) async fn burst(runs: usize) -> anyhow::Result<()> {
         pending.len()
     );
     let row = Burst {
-        nodes: Api::all(control_plane.client()),
-        pods: Api::all(control_plane.client()),
-        control_plane,
-        binary,
+        nodes: Api::all(site.client()),
+        pods: Api::all(site.client()),
+        site,
         pending,
     };
     let results = alternate(&row, runs).await?;
-    results.print(
-        &format!(
-            "taint-eviction: {TO_BE_EVICTED} of {PODS} pods on {TAINTED} of {NODES} nodes tainted at once"
-        ),
-        Burst::CONTROLLER,
+    let title = format!(
+        "taint-eviction: {TO_BE_EVICTED} of {PODS} pods on {TAINTED} of {NODES} nodes tainted at once"
     );
+    row.site.print(&title, &results);
     let mut bars = Bars::default();
     results.within_floor(1.2, &mut bars);
     let half = median(&results.ours, |run| run.half).unwrap_or_default();
@@ -93,19 +91,19 @@ impl Burst {
 }
 
 impl Row for Burst {
-    const CONTROLLER: &'static str = "taint-eviction-controller";
+    fn site(&self) -> &Site {
+        &self.site
+    }
 
     async fn reset(&self) -> anyhow::Result<()> {
         self.set_taints(&Value::Null).await?;
-        Ok(self.control_plane.store("pods", &self.pending).await?)
+        Ok(self.site.control_plane.store("pods", &self.pending).await?)
     }
 
     async fn floor(&self) -> anyhow::Result<()> {
         send(&self.pending, async |pod| {
-            let metadata = &pod["metadata"];
-            let text = |field: &str| metadata[field].as_str().context("a pod has no identity");
-            let (namespace, name, uid) = (text("namespace")?, text("name")?, text("uid")?);
-            let pods: Api<Pod> = Api::namespaced(self.control_plane.client(), namespace);
+            let (name, uid) = identity(pod)?;
+            let pods: Api<Pod> = Api::namespaced(self.site.client(), text(pod, "namespace")?);
             let patch = Patch::Strategic(json!({
                 "metadata": {"uid": uid},
                 "status": {"conditions": [{
@@ -125,44 +123,23 @@ impl Row for Burst {
         .await
     }
 
-    fn ours(&self) -> anyhow::Result<Process> {
-        contest::our_process(
-            &self.binary,
-            self.control_plane.kubeconfig(),
-            &["--kube-api-qps=0"],
-        )
-    }
-
-    fn theirs(&self) -> anyhow::Result<Process> {
-        contest::controller_manager(&self.control_plane, &THEIRS, &PATIENT)
-    }
-
     async fn measure(&self, start: impl FnOnce() -> anyhow::Result<Process>) -> anyhow::Result<Figures> {
         let process = start()?;
-        contest::until_quiet(&process).await?;
+        until_quiet(&process).await?;
         let taints = json!([{"key": "bench.example/leave", "effect": "NoExecute"}]);
         let taint = async || self.set_taints(&taints).await;
         let ((), took, half) = watched(&self.pods, TO_BE_EVICTED, deletes, taint).await?;
-        contest::finish(process, took, half).await
+        finish(process, took, half).await
     }
 }
 
 /// Memory and CPU time of reading 50,000 pods and 5,000 nodes; the time is that until it rests.
 pub(super) async fn at_rest(runs: usize) -> anyhow::Result<()> {
-    let binary = xtask::command::release_binary(Burst::CONTROLLER)?;
-    let control_plane = ControlPlane::start(Options::default()).await?;
-    seed::cluster(&control_plane, NODES_AT_REST, PODS_AT_REST, |_| false).await?;
-    let mut results = Results::default();
-    for _ in 0..runs {
-        let ours = contest::our_process(&binary, control_plane.kubeconfig(), &["--kube-api-qps=0"])?;
-        results.ours.push(resting(ours).await?);
-        let theirs = contest::controller_manager(&control_plane, &THEIRS, &PATIENT)?;
-        results.theirs.push(resting(theirs).await?);
-    }
-    results.print(
-        &format!("taint-eviction: {PODS_AT_REST} pods, {NODES_AT_REST} nodes, until at rest"),
-        Burst::CONTROLLER,
-    );
+    let site = Site::new(&SIDES).await?;
+    seed::cluster(&site.control_plane, NODES_AT_REST, PODS_AT_REST, |_| false).await?;
+    let results = site.alternate(runs, resting).await?;
+    let title = format!("taint-eviction: {PODS_AT_REST} pods, {NODES_AT_REST} nodes, until at rest");
+    site.print(&title, &results);
     let mut bars = Bars::default();
     results.within_memory(40, &mut bars);
     results.within_cpu(8, &mut bars);
@@ -171,9 +148,9 @@ pub(super) async fn at_rest(runs: usize) -> anyhow::Result<()> {
 
 async fn resting(process: Process) -> anyhow::Result<Figures> {
     let began = super::now();
-    contest::until_quiet(&process).await?;
+    until_quiet(&process).await?;
     let took = began.elapsed();
-    contest::finish(process, took, took).await
+    finish(process, took, took).await
 }
 
 /// The nodes that are tainted.

@@ -1,60 +1,57 @@
 //! ttl: 5,000 nodes without annotation, from process start until every node carries 300. Also binary
 //! size and idle memory (CORE-16).
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
-use kube::api::{PartialObjectMeta, Patch, PatchParams, PostParams, WatchEvent};
+use kube::api::{PartialObjectMeta, Patch, PatchParams, WatchEvent};
 use serde_json::{Value, json};
-use testkit::real::{ControlPlane, Options, Process};
+use testkit::real::Process;
 
-use super::contest::{self, Row, alternate, send, watched};
+use super::contest::{Row, Sides, Site, alternate, create, finish, name, send, watched};
 use super::figures::{Bars, Figures, mebibytes};
 
 const NODES: usize = 5_000;
+const NODE: &str = "node";
 const TTL: &str = "node.alpha.kubernetes.io/ttl";
 /// What 5,000 nodes carry.
 const WANTED: &str = "300";
 
+const SIDES: Sides = Sides {
+    ours: "ttl-controller",
+    our_flags: &["--concurrent-syncs=16"],
+    theirs: &["ttl-controller"],
+    their_flags: &[],
+};
+
 struct Unannotated {
-    control_plane: ControlPlane,
-    binary: PathBuf,
+    site: Site,
     nodes: Api<Node>,
 }
 
 pub(super) async fn run(runs: usize) -> anyhow::Result<()> {
     const MIB: u64 = 1 << 20;
-    let binary = xtask::command::release_binary(Unannotated::CONTROLLER)?;
-    let size = std::fs::metadata(&binary)?.len();
-    let control_plane = ControlPlane::start(Options::default()).await?;
-    let idle = contest::our_process(&binary, control_plane.kubeconfig(), &[])?;
-    let idle = contest::finish(idle, Duration::ZERO, Duration::ZERO).await?.usage;
+    let site = Site::new(&SIDES).await?;
+    let bytes = site.size()?;
+    let idle = finish(site.ours_with(&[])?, Duration::ZERO, Duration::ZERO)
+        .await?
+        .usage;
 
-    let nodes: Api<Node> = Api::all(control_plane.client());
+    let nodes: Api<Node> = Api::all(site.client());
     seed(&nodes).await?;
-    let row = Unannotated {
-        control_plane,
-        binary,
-        nodes,
-    };
+    let row = Unannotated { site, nodes };
     let results = alternate(&row, runs).await?;
-    results.print(
-        &format!("ttl: {NODES} nodes without annotation, from process start"),
-        Unannotated::CONTROLLER,
-    );
+    let title = format!("ttl: {NODES} nodes without annotation, from process start");
+    row.site.print(&title, &results);
     let mut bars = Bars::default();
     results.within_floor(1.15, &mut bars);
     results.within_memory(20, &mut bars);
-    println!("binary {}", mebibytes(size));
-    bars.judge("a binary under 12 MiB", size < 12 * MIB);
+    println!("binary {}", mebibytes(bytes));
+    bars.judge("a binary under 12 MiB", bytes < 12 * MIB);
     if let Some(idle) = idle {
-        println!(
-            "idle on an empty cluster: RSS {}, {} threads",
-            mebibytes(idle.rss),
-            idle.threads
-        );
+        let rss = mebibytes(idle.rss);
+        println!("idle on an empty cluster: RSS {rss}, {} threads", idle.threads);
         bars.judge("idle under 12 MiB of RSS", idle.rss < 12 * MIB);
         bars.judge("idle with at most 4 threads", idle.threads <= 4);
     }
@@ -62,7 +59,9 @@ pub(super) async fn run(runs: usize) -> anyhow::Result<()> {
 }
 
 impl Row for Unannotated {
-    const CONTROLLER: &'static str = "ttl-controller";
+    fn site(&self) -> &Site {
+        &self.site
+    }
 
     async fn reset(&self) -> anyhow::Result<()> {
         self.patch_all(&Value::Null).await
@@ -72,18 +71,9 @@ impl Row for Unannotated {
         self.patch_all(&json!(WANTED)).await
     }
 
-    fn ours(&self) -> anyhow::Result<Process> {
-        let more = ["--kube-api-qps=0", "--concurrent-syncs=16"];
-        contest::our_process(&self.binary, self.control_plane.kubeconfig(), &more)
-    }
-
-    fn theirs(&self) -> anyhow::Result<Process> {
-        contest::controller_manager(&self.control_plane, &[Self::CONTROLLER], &[])
-    }
-
     async fn measure(&self, start: impl FnOnce() -> anyhow::Result<Process>) -> anyhow::Result<Figures> {
         let (process, took, half) = watched(&self.nodes, NODES, is_written, async || start()).await?;
-        contest::finish(process, took, half).await
+        finish(process, took, half).await
     }
 }
 
@@ -92,7 +82,9 @@ impl Unannotated {
         let patch = Patch::Strategic(json!({"metadata": {"annotations": {TTL: value}}}));
         send(0..NODES, async |number| {
             let params = PatchParams::default();
-            self.nodes.patch_metadata(&name(number), &params, &patch).await?;
+            self.nodes
+                .patch_metadata(&name(NODE, number), &params, &patch)
+                .await?;
             Ok(())
         })
         .await
@@ -109,15 +101,10 @@ fn is_written(change: &WatchEvent<PartialObjectMeta<Node>>) -> bool {
         .is_some_and(|value| value == WANTED)
 }
 
-fn name(number: usize) -> String {
-    format!("node-{number:05}")
-}
-
 /// Nodes as a kubelet registers them: labels, addresses, conditions, capacity, thirty images.
 async fn seed(nodes: &Api<Node>) -> anyhow::Result<()> {
     send(0..NODES, async |number| {
-        let node: Node = serde_json::from_value(node(number))?;
-        nodes.create(&PostParams::default(), &node).await?;
+        create(nodes, node(number)).await?;
         Ok(())
     })
     .await
@@ -137,9 +124,9 @@ fn node(number: usize) -> Value {
     let resources = json!({"cpu": "8", "memory": "32Gi", "pods": "110", "ephemeral-storage": "100Gi"});
     json!({
         "metadata": {
-            "name": name(number),
+            "name": name(NODE, number),
             "labels": {
-                "kubernetes.io/hostname": name(number), "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64",
+                "kubernetes.io/hostname": name(NODE, number), "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64",
                 "topology.kubernetes.io/zone": format!("zone-{}", number % 3),
                 "node.kubernetes.io/instance-type": "m.large"
             },
@@ -149,7 +136,7 @@ fn node(number: usize) -> Value {
         "status": {
             "capacity": resources, "allocatable": resources,
             "addresses": [{"type": "InternalIP", "address": format!("192.168.{}.{}", number / 256, number % 256)},
-                          {"type": "Hostname", "address": name(number)}],
+                          {"type": "Hostname", "address": name(NODE, number)}],
             "conditions": [
                 condition("MemoryPressure", "False", "KubeletHasSufficientMemory"),
                 condition("DiskPressure", "False", "KubeletHasNoDiskPressure"),

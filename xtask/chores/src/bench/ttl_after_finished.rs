@@ -1,44 +1,47 @@
 //! ttl-after-finished: 4,000 expired Jobs, from process start until each is deleted.
 
-use std::path::PathBuf;
-
 use k8s_openapi::api::batch::v1::Job;
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use serde_json::{Value, json};
-use testkit::real::{ControlPlane, Options, Process};
+use testkit::real::Process;
 
-use super::contest::{self, Row, alternate, deletes, send, watched};
+use super::contest::{
+    Row, Sides, Site, alternate, copy, create, deletes, finish, name, send, stored, watched,
+};
 use super::figures::{Bars, Figures};
 
 const JOBS: usize = 4_000;
+const JOB: &str = "job";
 /// Long ago, so all have expired.
 const FINISHED: &str = "2026-01-01T00:00:00Z";
 
+const SIDES: Sides = Sides {
+    ours: "ttl-after-finished-controller",
+    our_flags: &["--concurrent-syncs=16"],
+    theirs: &["ttl-after-finished-controller"],
+    their_flags: &["--concurrent-ttl-after-finished-syncs=16"],
+};
+
 struct Expired {
-    control_plane: ControlPlane,
-    binary: PathBuf,
+    site: Site,
     jobs: Api<Job>,
     /// What is written into etcd before each run.
     stored: Vec<Value>,
 }
 
 pub(super) async fn run(runs: usize) -> anyhow::Result<()> {
-    let binary = xtask::command::release_binary(Expired::CONTROLLER)?;
-    let control_plane = ControlPlane::start(Options::default()).await?;
-    let jobs: Api<Job> = Api::default_namespaced(control_plane.client());
+    let site = Site::new(&SIDES).await?;
+    let jobs: Api<Job> = Api::default_namespaced(site.client());
     let form = finished_job(&jobs).await?;
     let row = Expired {
-        control_plane,
-        binary,
+        site,
         jobs,
-        stored: (0..JOBS).map(|number| copy(&form, number)).collect(),
+        stored: (0..JOBS).map(|number| copy(&form, JOB, number)).collect(),
     };
     let results = alternate(&row, runs).await?;
-    results.print(
-        &format!("ttl-after-finished: {JOBS} expired Jobs, from process start"),
-        Expired::CONTROLLER,
-    );
+    let title = format!("ttl-after-finished: {JOBS} expired Jobs, from process start");
+    row.site.print(&title, &results);
     let mut bars = Bars::default();
     results.within_floor(1.15, &mut bars);
     results.within_memory(15, &mut bars);
@@ -46,39 +49,33 @@ pub(super) async fn run(runs: usize) -> anyhow::Result<()> {
 }
 
 impl Row for Expired {
-    const CONTROLLER: &'static str = "ttl-after-finished-controller";
+    fn site(&self) -> &Site {
+        &self.site
+    }
 
     async fn reset(&self) -> anyhow::Result<()> {
-        self.control_plane.erase("jobs").await?;
-        Ok(self.control_plane.store("jobs", &self.stored).await?)
+        let control_plane = &self.site.control_plane;
+        control_plane.erase("jobs").await?;
+        Ok(control_plane.store("jobs", &self.stored).await?)
     }
 
     async fn floor(&self) -> anyhow::Result<()> {
         send(0..JOBS, async |number| {
-            let read = self.jobs.get(&name(number)).await?;
+            let name = name(JOB, number);
+            let read = self.jobs.get(&name).await?;
             let delete = DeleteParams::foreground().preconditions(Preconditions {
                 uid: read.metadata.uid,
                 resource_version: read.metadata.resource_version,
             });
-            self.jobs.delete(&name(number), &delete).await?;
+            self.jobs.delete(&name, &delete).await?;
             Ok(())
         })
         .await
     }
 
-    fn ours(&self) -> anyhow::Result<Process> {
-        let more = ["--kube-api-qps=0", "--concurrent-syncs=16"];
-        contest::our_process(&self.binary, self.control_plane.kubeconfig(), &more)
-    }
-
-    fn theirs(&self) -> anyhow::Result<Process> {
-        let more = ["--concurrent-ttl-after-finished-syncs=16"];
-        contest::controller_manager(&self.control_plane, &[Self::CONTROLLER], &more)
-    }
-
     async fn measure(&self, start: impl FnOnce() -> anyhow::Result<Process>) -> anyhow::Result<Figures> {
         let (process, took, half) = watched(&self.jobs, JOBS, deletes, async || start()).await?;
-        contest::finish(process, took, half).await
+        finish(process, took, half).await
     }
 }
 
@@ -94,8 +91,7 @@ async fn finished_job(jobs: &Api<Job>) -> anyhow::Result<Value> {
             }},
         },
     });
-    jobs.create(&PostParams::default(), &serde_json::from_value(job)?)
-        .await?;
+    create(jobs, job).await?;
     let condition = |kind: &str| {
         json!({"type": kind, "status": "True", "reason": "CompletionsReached",
                "message": "Reached expected number of succeeded pods",
@@ -108,18 +104,5 @@ async fn finished_job(jobs: &Api<Job>) -> anyhow::Result<Value> {
     let finished = jobs
         .patch_status("form", &PatchParams::default(), &Patch::Merge(status))
         .await?;
-    let mut finished = serde_json::to_value(finished)?;
-    finished["metadata"]["resourceVersion"].take();
-    Ok(finished)
-}
-
-fn copy(form: &Value, number: usize) -> Value {
-    let mut job = form.clone();
-    job["metadata"]["name"] = json!(name(number));
-    job["metadata"]["uid"] = json!(format!("00000000-0000-4000-8000-{number:012x}"));
-    job
-}
-
-fn name(number: usize) -> String {
-    format!("job-{number:05}")
+    stored(&finished)
 }

@@ -232,110 +232,76 @@ mod tests {
             ["/usr/local/bin/ttl-controller"]
         );
         assert_eq!(run.env().as_deref().unwrap(), ["PATH=/usr/local/bin"]);
-        let mut labels: Vec<_> = run.labels().as_ref().unwrap().iter().collect();
-        labels.sort();
-        let labels: Vec<_> = labels
-            .iter()
-            .map(|(name, value)| {
-                (
-                    name.trim_start_matches("org.opencontainers.image."),
-                    value.as_str(),
-                )
-            })
-            .collect();
-        assert_eq!(
-            labels,
-            [
-                ("created", "2023-11-14T22:13:20Z"),
-                ("description", "Annotates nodes"),
-                ("licenses", "Apache-2.0"),
-                ("revision", "0123abc"),
-                ("source", "https://example.com/controllers"),
-                ("title", "ttl-controller"),
-                ("version", "1.2.3"),
-            ]
-        );
+        let labels = run.labels().as_ref().unwrap();
+        let labels: BTreeMap<_, _> = labels.iter().map(|(name, value)| (&**name, &**value)).collect();
+        let expected = [
+            ("org.opencontainers.image.created", "2023-11-14T22:13:20Z"),
+            ("org.opencontainers.image.description", "Annotates nodes"),
+            ("org.opencontainers.image.licenses", "Apache-2.0"),
+            ("org.opencontainers.image.revision", "0123abc"),
+            (
+                "org.opencontainers.image.source",
+                "https://example.com/controllers",
+            ),
+            ("org.opencontainers.image.title", "ttl-controller"),
+            ("org.opencontainers.image.version", "1.2.3"),
+        ];
+        assert_eq!(labels, BTreeMap::from(expected));
         let mut layer = tar::Archive::new(variant.layer.as_slice());
-        let files: Vec<_> = layer
-            .entries()
-            .unwrap()
-            .map(|entry| {
-                let entry = entry.unwrap();
-                let header = entry.header();
-                let path = entry.path().unwrap().display().to_string();
-                (
-                    path,
-                    header.mode().unwrap(),
-                    header.uid().unwrap(),
-                    header.size().unwrap(),
-                )
-            })
-            .collect();
+        let files = layer.entries().unwrap().map(|entry| {
+            let entry = entry.unwrap();
+            let (header, path) = (entry.header(), entry.path().unwrap());
+            let [mode, uid] = [header.mode().unwrap().into(), header.uid().unwrap()];
+            format!("{} {mode:o} {uid} {}", path.display(), header.size().unwrap())
+        });
         assert_eq!(
-            files,
+            files.collect::<Vec<_>>(),
             [
-                ("usr/".to_owned(), 0o755, 0, 0),
-                ("usr/local/".to_owned(), 0o755, 0, 0),
-                ("usr/local/bin/".to_owned(), 0o755, 0, 0),
-                ("usr/local/bin/ttl-controller".to_owned(), 0o755, 0, 20),
+                "usr/ 755 0 0",
+                "usr/local/ 755 0 0",
+                "usr/local/bin/ 755 0 0",
+                "usr/local/bin/ttl-controller 755 0 20",
             ]
         );
     }
 
-    /// The layout with the content of each file changed by `change`.
-    fn with(change: impl Fn(&str, &mut Vec<u8>)) -> Vec<u8> {
-        let layout = Layout::unpack(&image(&[Platform::Amd64]).bytes).unwrap();
-        let mut changed = tar::Builder::new(Vec::new());
-        for (path, mut content) in layout.files {
-            change(&path, &mut content);
+    /// A layout of these files.
+    fn packed(files: impl IntoIterator<Item = (String, Vec<u8>)>) -> Vec<u8> {
+        let mut tar = tar::Builder::new(Vec::new());
+        for (path, content) in files {
             let mut header = tar::Header::new_ustar();
             header.set_size(content.len() as u64);
-            changed
-                .append_data(&mut header, path, content.as_slice())
-                .unwrap();
+            tar.append_data(&mut header, path, content.as_slice()).unwrap();
         }
-        changed.into_inner().unwrap()
+        tar.into_inner().unwrap()
+    }
+
+    fn files() -> BTreeMap<String, Vec<u8>> {
+        Layout::unpack(&image(&[Platform::Amd64]).bytes).unwrap().files
+    }
+
+    /// Why the layout is not believed if the content of this file is changed.
+    fn refusal(changed: &str, change: impl Fn(&mut Vec<u8>)) -> String {
+        let mut files = files();
+        change(files.get_mut(changed).unwrap());
+        Image::read(&packed(files)).unwrap_err().to_string()
     }
 
     #[test]
     fn a_file_that_was_changed_is_not_believed() {
-        assert!(Image::read(&with(|_, _| ())).is_ok());
-        let untouched = Layout::unpack(&image(&[Platform::Amd64]).bytes).unwrap();
-        let blobs = untouched.files.keys().filter(|path| path.starts_with("blobs/"));
-        for blob in blobs {
-            let flipped = with(|path, content| {
-                if path == blob {
-                    let last = content.len() - 1;
-                    content[last] ^= 1;
-                }
-            });
-            let error = Image::read(&flipped).unwrap_err().to_string();
-            assert_eq!(error, format!("{blob} is not what its name says"));
-            let longer = with(|path, content| {
-                if path == blob {
-                    content.push(b' ');
-                }
-            });
-            let error = Image::read(&longer).unwrap_err().to_string();
-            assert!(error.starts_with(&format!("{blob} has ")), "{error}");
+        assert!(Image::read(&packed(files())).is_ok());
+        for blob in files().into_keys().filter(|path| path.starts_with("blobs/")) {
+            let flipped = refusal(&blob, |content| *content.last_mut().unwrap() ^= 1);
+            assert_eq!(flipped, format!("{blob} is not what its name says"));
+            let longer = refusal(&blob, |content| content.push(b' '));
+            assert!(longer.starts_with(&format!("{blob} has ")), "{longer}");
         }
     }
 
     #[test]
     fn a_file_that_belongs_to_no_image_is_found() {
-        let mut changed = tar::Builder::new(Vec::new());
-        let layout = Layout::unpack(&image(&[Platform::Amd64]).bytes).unwrap();
         let more = [("notes".to_owned(), b"left behind".to_vec())];
-        for (path, content) in layout.files.into_iter().chain(more) {
-            let mut header = tar::Header::new_ustar();
-            header.set_size(content.len() as u64);
-            changed
-                .append_data(&mut header, path, content.as_slice())
-                .unwrap();
-        }
-        let error = Image::read(&changed.into_inner().unwrap())
-            .unwrap_err()
-            .to_string();
-        assert_eq!(error, "not part of the image: [\"notes\"]");
+        let error = Image::read(&packed(files().into_iter().chain(more))).unwrap_err();
+        assert_eq!(error.to_string(), "not part of the image: [\"notes\"]");
     }
 }

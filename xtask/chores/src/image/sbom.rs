@@ -36,18 +36,8 @@ pub(super) fn of(about: &About, built: &Binary, binary: &[u8]) -> Result<Value> 
         about.package.name, about.package.version
     );
     let mut packages: Vec<Value> = parts.keys().map(Part::package).collect();
-    packages.push(linked(
-        "rust-std",
-        &rust,
-        "MIT OR Apache-2.0",
-        &format!("pkg:generic/rust@{rust}"),
-    ));
-    packages.push(linked(
-        "glibc",
-        &libc,
-        "LGPL-2.1-or-later",
-        &format!("pkg:generic/glibc@{libc}"),
-    ));
+    packages.push(linked("rust-std", "rust", &rust, "MIT OR Apache-2.0"));
+    packages.push(linked("glibc", "glibc", &libc, "LGPL-2.1-or-later"));
     let root = parts
         .keys()
         .find(|part| part.name == about.package.name)
@@ -146,16 +136,7 @@ impl Part {
 
     fn package(&self) -> Value {
         let Self { name, version, .. } = self;
-        let mut package = json!({
-            "SPDXID": self.id(),
-            "name": name,
-            "versionInfo": version,
-            "licenseConcluded": "NOASSERTION",
-            "licenseDeclared": self.license,
-            "copyrightText": "NOASSERTION",
-            "filesAnalyzed": false,
-            "downloadLocation": "NOASSERTION",
-        });
+        let mut package = package(&self.id(), name, version, &self.license);
         if !self.ours {
             package["downloadLocation"] =
                 format!("https://static.crates.io/crates/{name}/{name}-{version}.crate").into();
@@ -170,10 +151,10 @@ impl Part {
     }
 }
 
-/// A library that comes with the toolchain.
-fn linked(name: &str, version: &str, license: &str, url: &str) -> Value {
+/// What SPDX wants to know of any package; where it is found is for who has it to say.
+fn package(id: &str, name: &str, version: &str, license: &str) -> Value {
     json!({
-        "SPDXID": format!("SPDXRef-{name}"),
+        "SPDXID": id,
         "name": name,
         "versionInfo": version,
         "licenseConcluded": "NOASSERTION",
@@ -181,8 +162,14 @@ fn linked(name: &str, version: &str, license: &str, url: &str) -> Value {
         "copyrightText": "NOASSERTION",
         "filesAnalyzed": false,
         "downloadLocation": "NOASSERTION",
-        "externalRefs": reference(url),
     })
+}
+
+/// A library that comes with the toolchain; scanners know it as part of `product`.
+fn linked(name: &str, product: &str, version: &str, license: &str) -> Value {
+    let mut package = package(&format!("SPDXRef-{name}"), name, version, license);
+    package["externalRefs"] = reference(&format!("pkg:generic/{product}@{version}"));
+    package
 }
 
 /// By which scanners look for advisories.

@@ -4,11 +4,11 @@
 //! |---|---|
 //! | TryAcquireOrRenew: acquire from no object | `whole_loop::an_absent_lease_is_created_and_renewed_every_retry_period` |
 //! | … from object without annotations | `rule::a_lease_without_a_spec_is_taken_at_once` |
-//! | … from led object with the lease duration seconds | `rule::the_duration_in_the_record_counts_not_our_own` |
+//! | … from led object with the lease duration seconds | `rule::the_duration_in_the_record_counts_not_our_own_where_it_says_something` |
 //! | … from unled object | `rule::a_released_lease_is_taken_at_once` |
-//! | … from led, unacked object | `rule::an_expired_lease_is_taken` |
+//! | … from led, unacked object | `rule::a_lease_that_somebody_holds_is_left_alone_until_it_expires` |
 //! | … from empty led, acked object | `rule::a_released_lease_is_taken_at_once` |
-//! | … don't acquire from led, acked object | `rule::a_lease_that_somebody_holds_is_left_alone` |
+//! | … don't acquire from led, acked object | `rule::a_lease_that_somebody_holds_is_left_alone_until_it_expires` |
 //! | … renew already acquired object | `rule::our_own_lease_is_renewed_with_its_acquire_time_and_transitions` |
 //! | TryCoordinatedRenew | coordinated election is alpha and not ours |
 //! | LeaseSpecToLeaderElectionRecordRoundTrip, LeaseConversion | `wire::a_lease_goes_back_as_it_came` |

@@ -67,16 +67,8 @@ fn first_look(record: Option<Record>, at: Instant) -> Observed {
 /// What a standby does `after` its first look at `record`.
 fn standby(record: Option<Record>, after: Duration) -> Said {
     let at = start();
-    say(
-        decide(
-            &first_look(record, at),
-            Role::Standby,
-            at + after,
-            wall(),
-            &config(),
-        ),
-        at,
-    )
+    let seen = first_look(record, at);
+    say(decide(&seen, Role::Standby, at + after, wall(), &config()), at)
 }
 
 /// An action, with times since the start.
@@ -103,23 +95,17 @@ fn a_missing_lease_is_created() {
 }
 
 #[test]
-fn a_lease_that_somebody_holds_is_left_alone() {
-    assert_eq!(standby(Some(held_by("them")), secs(0)), Said::Wait(secs(15)));
-    assert_eq!(
-        standby(Some(held_by("them")), Duration::from_millis(14_999)),
-        Said::Wait(secs(15))
-    );
-}
-
-#[test]
-fn an_expired_lease_is_taken() {
-    assert_eq!(standby(Some(held_by("them")), secs(15)), Said::Take(ours(4)));
+fn a_lease_that_somebody_holds_is_left_alone_until_it_expires() {
+    let them = held_by("them");
+    assert_eq!(standby(Some(them.clone()), secs(0)), Said::Wait(secs(15)));
+    let nearly = Duration::from_millis(14_999);
+    assert_eq!(standby(Some(them.clone()), nearly), Said::Wait(secs(15)));
+    assert_eq!(standby(Some(them), secs(15)), Said::Take(ours(4)));
 }
 
 #[test]
 fn a_released_lease_is_taken_at_once() {
     let record = Record {
-        holder_identity: Some(String::new()),
         lease_duration_seconds: Some(1),
         ..held_by("")
     };
@@ -132,37 +118,26 @@ fn a_lease_without_a_spec_is_taken_at_once() {
 }
 
 #[test]
-fn the_duration_in_the_record_counts_not_our_own() {
-    let record = Record {
-        lease_duration_seconds: Some(3),
-        ..held_by("them")
-    };
-    assert_eq!(standby(Some(record.clone()), secs(2)), Said::Wait(secs(3)));
-    assert_eq!(standby(Some(record), secs(3)), Said::Take(ours(4)));
-}
-
-#[test]
-fn a_duration_that_says_nothing_counts_as_our_own() {
-    for duration in [None, Some(0), Some(-5), Some(i32::MIN)] {
+fn the_duration_in_the_record_counts_not_our_own_where_it_says_something() {
+    for (in_record, counts) in [
+        (Some(3), 3),
+        (Some(i32::MAX), 2_147_483_647),
+        (None, 15),
+        (Some(0), 15),
+        (Some(-5), 15),
+        (Some(i32::MIN), 15),
+    ] {
         let record = Record {
-            lease_duration_seconds: duration,
+            lease_duration_seconds: in_record,
             ..held_by("them")
         };
+        assert_eq!(standby(Some(record.clone()), secs(0)), Said::Wait(secs(counts)));
         assert_eq!(
-            standby(Some(record), secs(0)),
-            Said::Wait(secs(15)),
-            "{duration:?}"
+            standby(Some(record), secs(counts)),
+            Said::Take(ours(4)),
+            "{in_record:?}"
         );
     }
-}
-
-#[test]
-fn the_longest_duration_does_not_overflow() {
-    let record = Record {
-        lease_duration_seconds: Some(i32::MAX),
-        ..held_by("them")
-    };
-    assert_eq!(standby(Some(record), secs(0)), Said::Wait(secs(2_147_483_647)));
 }
 
 #[test]
@@ -178,26 +153,38 @@ fn the_wall_clocks_of_others_do_not_matter() {
             renew_time: Some(time.to_owned()),
             ..held_by("them")
         };
-        assert_eq!(
-            standby(Some(record.clone()), secs(14)),
-            Said::Wait(secs(15)),
-            "{time}"
-        );
+        assert_eq!(standby(Some(record.clone()), secs(14)), Said::Wait(secs(15)));
         assert_eq!(standby(Some(record), secs(15)), Said::Take(ours(4)), "{time}");
     }
 }
 
+/// What is done in this role at the last of these times, after a look at each of the others: what was seen, and when.
+fn after(looks: &[(Option<Record>, u64)], role: Role, now: u64) -> Said {
+    let at = start();
+    let mut seen = None;
+    for (record, second) in looks {
+        let record = record.clone().map(lease);
+        seen = Some(Observed::next(
+            seen.as_ref(),
+            record,
+            at + secs(*second),
+            &config(),
+        ));
+    }
+    say(
+        decide(&seen.unwrap(), role, at + secs(now), wall(), &config()),
+        at,
+    )
+}
+
 #[test]
 fn a_renewal_starts_the_wait_again_even_with_a_clock_that_runs_backwards() {
-    let at = start();
     let renewed = Record {
         renew_time: Some("2026-01-01T10:59:00.000000Z".to_owned()),
         ..held_by("them")
     };
-    let seen = first_look(Some(held_by("them")), at);
-    let seen = Observed::next(Some(&seen), Some(lease(renewed)), at + secs(10), &config());
-    let action = decide(&seen, Role::Standby, at + secs(20), wall(), &config());
-    assert_eq!(say(action, at), Said::Wait(secs(25)));
+    let looks = [(Some(held_by("them")), 0), (Some(renewed), 10)];
+    assert_eq!(after(&looks, Role::Standby, 20), Said::Wait(secs(25)));
 }
 
 #[test]
@@ -217,30 +204,20 @@ fn a_change_that_leaves_the_record_alone_is_not_a_renewal() {
 
 #[test]
 fn a_new_holder_has_the_whole_duration_again() {
-    let at = start();
-    let seen = first_look(Some(held_by("them")), at);
-    let seen = Observed::next(
-        Some(&seen),
-        Some(lease(held_by("others"))),
-        at + secs(14),
-        &config(),
-    );
-    let action = decide(&seen, Role::Standby, at + secs(15), wall(), &config());
-    assert_eq!(say(action, at), Said::Wait(secs(29)));
+    let looks = [(Some(held_by("them")), 0), (Some(held_by("others")), 14)];
+    assert_eq!(after(&looks, Role::Standby, 15), Said::Wait(secs(29)));
 }
 
 #[test]
 fn our_own_lease_is_renewed_with_its_acquire_time_and_transitions() {
-    let at = start();
-    let seen = first_look(Some(held_by("us")), at);
     let expected = Record {
         acquire_time: Some(EARLIER.to_owned()),
         ..ours(3)
     };
     // Expired or not: nobody else has taken it.
-    for after in [0, 15, 10_000] {
-        let action = decide(&seen, Role::Leader, at + secs(after), wall(), &config());
-        assert_eq!(say(action, at), Said::Renew(expected.clone()));
+    for now in [0, 15, 10_000] {
+        let renewed = after(&[(Some(held_by("us")), 0)], Role::Leader, now);
+        assert_eq!(renewed, Said::Renew(expected.clone()));
     }
 }
 
@@ -265,41 +242,27 @@ fn a_lease_of_ours_without_an_acquire_time_gets_one() {
 
 #[test]
 fn a_leader_whose_lease_was_stolen_does_not_renew() {
-    let at = start();
-    let seen = first_look(Some(ours(0)), at);
-    let seen = Observed::next(Some(&seen), Some(lease(held_by("them"))), at + secs(2), &config());
-    let action = decide(&seen, Role::Leader, at + secs(2), wall(), &config());
-    assert_eq!(say(action, at), Said::Wait(secs(17)));
+    let looks = [(Some(ours(0)), 0), (Some(held_by("them")), 2)];
+    assert_eq!(after(&looks, Role::Leader, 2), Said::Wait(secs(17)));
 }
 
 #[test]
 fn a_leader_makes_its_deleted_lease_again_at_once() {
-    let at = start();
-    let seen = first_look(Some(ours(3)), at);
-    let seen = Observed::next(Some(&seen), None, at + secs(2), &config());
-    let action = decide(&seen, Role::Leader, at + secs(2), wall(), &config());
-    assert_eq!(say(action, at), Said::Create(ours(0)));
+    let looks = [(Some(ours(3)), 0), (None, 2)];
+    assert_eq!(after(&looks, Role::Leader, 2), Said::Create(ours(0)));
 }
 
 #[test]
 fn a_standby_leaves_the_holder_of_a_deleted_lease_the_time_to_notice() {
-    let at = start();
-    let seen = first_look(Some(held_by("them")), at);
-    let seen = Observed::next(Some(&seen), None, at + secs(10), &config());
-    let seen = Observed::next(Some(&seen), None, at + secs(12), &config());
-    let early = decide(&seen, Role::Standby, at + secs(24), wall(), &config());
-    assert_eq!(say(early, at), Said::Wait(secs(25)));
-    let late = decide(&seen, Role::Standby, at + secs(25), wall(), &config());
-    assert_eq!(say(late, at), Said::Create(ours(0)));
+    let looks = [(Some(held_by("them")), 0), (None, 10), (None, 12)];
+    assert_eq!(after(&looks, Role::Standby, 24), Said::Wait(secs(25)));
+    assert_eq!(after(&looks, Role::Standby, 25), Said::Create(ours(0)));
 }
 
 #[test]
 fn a_standby_that_once_led_waits_for_a_deleted_lease_too() {
-    let at = start();
-    let seen = first_look(Some(ours(3)), at);
-    let seen = Observed::next(Some(&seen), None, at + secs(60), &config());
-    let action = decide(&seen, Role::Standby, at + secs(60), wall(), &config());
-    assert_eq!(say(action, at), Said::Wait(secs(75)));
+    let looks = [(Some(ours(3)), 0), (None, 60)];
+    assert_eq!(after(&looks, Role::Standby, 60), Said::Wait(secs(75)));
 }
 
 #[test]

@@ -1,33 +1,26 @@
-//! A scripted API server that knows one Lease.
+//! An API server, and a network before it that does what a test says.
 
-use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::{Method, Request, Response};
-use http_body::Frame;
-use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full, StreamBody};
+use http_body_util::BodyExt;
 use kube::client::Body;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use testkit::embedded::{self, LEASES};
+
+const NAMESPACE: &str = "kube-system";
+const NAME: &str = "ttl-controller";
+const COLLECTION: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
 
 /// Cheap to clone; all clones share the Lease.
-#[derive(Clone, Default)]
-pub(super) struct Server(Arc<Mutex<State>>);
-
-#[derive(Default)]
-struct State {
-    lease: Option<Value>,
-    version: u64,
-    /// Every change: version, type, object.
-    history: Vec<(u64, &'static str, Value)>,
-    watchers: Vec<mpsc::UnboundedSender<Bytes>>,
-    calls: Vec<Call>,
+#[derive(Clone)]
+pub(super) struct Server {
+    api: embedded::Server,
+    calls: Arc<Mutex<Vec<Call>>>,
 }
 
 /// A request that reached the server.
@@ -37,8 +30,6 @@ pub(super) struct Call {
     pub(super) client: &'static str,
     /// Kubernetes' verb.
     pub(super) verb: &'static str,
-    /// Path and query.
-    pub(super) path: String,
     /// What was sent, `null` without.
     pub(super) body: Value,
 }
@@ -71,9 +62,14 @@ pub(super) enum End {
     Terminating,
 }
 
-type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
-
-const COLLECTION: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
+impl Default for Server {
+    fn default() -> Self {
+        Self {
+            api: embedded::Server::starting_at("2026-01-01T12:00:00Z".parse().unwrap()),
+            calls: Arc::default(),
+        }
+    }
+}
 
 impl Server {
     /// A client whose requests all go well.
@@ -87,15 +83,13 @@ impl Server {
         name: &'static str,
         script: impl Fn(&Call) -> Fate + Send + Sync + 'static,
     ) -> kube::Client {
-        let server = self.clone();
-        let script = Arc::new(script);
+        let (server, script) = (self.clone(), Arc::new(script));
         let service = tower::service_fn(move |request: Request<Body>| {
-            let server = server.clone();
-            let script = Arc::clone(&script);
+            let (server, script) = (server.clone(), Arc::clone(&script));
             async move {
-                let call = read(name, request).await;
+                let (call, request) = read(name, request).await;
                 let fate = script(&call);
-                Ok::<_, Infallible>(server.serve(call, fate).await)
+                Ok::<_, Infallible>(server.pass_on(&call, request, fate).await)
             }
         });
         kube::Client::new(service, "default")
@@ -103,30 +97,32 @@ impl Server {
 
     /// Changes the `spec` as another client would, by merge; creates the Lease if need be.
     pub(super) fn edit(&self, spec: &Value) {
-        let mut state = self.0.lock();
-        let mut lease = state.lease.clone().unwrap_or_else(
-            || json!({"metadata": {"name": "ttl-controller", "namespace": "kube-system"}, "spec": {}}),
-        );
-        for (field, value) in spec.as_object().unwrap() {
-            lease["spec"][field] = value.clone();
+        if self.lease().is_null() {
+            let metadata = json!({"name": NAME, "namespace": NAMESPACE});
+            let (api_version, kind) = ("coordination.k8s.io/v1", "Lease");
+            let lease = json!({"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec});
+            self.api.insert(lease).unwrap();
+            return;
         }
-        state.write(lease);
+        self.change(|lease| {
+            for (field, value) in spec.as_object().unwrap() {
+                lease["spec"][field] = value.clone();
+            }
+        });
     }
 
     /// Sets a label.
     pub(super) fn label(&self, key: &str, value: &str) {
-        let mut state = self.0.lock();
-        let mut lease = state.lease.clone().unwrap();
-        lease["metadata"]["labels"][key] = json!(value);
-        state.write(lease);
+        self.change(|lease| lease["metadata"]["labels"][key] = json!(value));
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Value)) {
+        self.api.edit(&LEASES, NAMESPACE, NAME, change).unwrap();
     }
 
     /// Deletes the Lease.
     pub(super) fn delete(&self) {
-        let mut state = self.0.lock();
-        if let Some(lease) = state.lease.take() {
-            state.publish("DELETED", lease);
-        }
+        let _ = self.api.delete(&LEASES, NAMESPACE, NAME);
     }
 
     /// The `spec` now; `null` when there is no Lease.
@@ -136,12 +132,12 @@ impl Server {
 
     /// The Lease now; `null` when there is none.
     pub(super) fn lease(&self) -> Value {
-        self.0.lock().lease.clone().unwrap_or(Value::Null)
+        self.api.get(&LEASES, NAMESPACE, NAME).unwrap_or(Value::Null)
     }
 
     /// The requests since the last call of this.
     pub(super) fn take_calls(&self) -> Vec<Call> {
-        std::mem::take(&mut self.0.lock().calls)
+        std::mem::take(&mut *self.calls.lock())
     }
 
     /// Their verbs only.
@@ -149,111 +145,45 @@ impl Server {
         self.take_calls().into_iter().map(|call| call.verb).collect()
     }
 
-    async fn serve(&self, call: Call, fate: Fate) -> Answer {
-        self.0.lock().calls.push(call.clone());
+    async fn pass_on(&self, call: &Call, request: Request<Body>, fate: Fate) -> Response<Body> {
+        self.calls.lock().push(call.clone());
         tokio::time::sleep(fate.before).await;
+        let api = self.api.client();
         let answer = match fate.end {
-            End::Answered => self.0.lock().carry_out(&call),
+            End::Answered => api.send(request).await.unwrap(),
             End::RequestLost => pending().await,
             End::AnswerLost => {
-                self.0.lock().carry_out(&call);
+                api.send(request).await.unwrap();
                 pending().await
             }
-            End::Refused(code) => status(code, "scripted", "refused by the script"),
-            End::Forbidden => status(
-                403,
-                "Forbidden",
-                &format!(
-                    "leases is forbidden: User \"a\" cannot {} resource \"leases\"",
-                    call.verb
-                ),
-            ),
-            End::Terminating => answer(403, &terminating()),
+            End::Refused(code) => refusal(code, "scripted", "refused by the script", &[]),
+            End::Forbidden => {
+                let verb = call.verb;
+                let message = format!("leases is forbidden: User \"a\" cannot {verb} resource \"leases\"");
+                refusal(403, "Forbidden", &message, &[])
+            }
+            End::Terminating => {
+                let message =
+                    "unable to create new content in namespace kube-system because it is being terminated";
+                refusal(403, "Forbidden", message, &["NamespaceTerminating"])
+            }
         };
         tokio::time::sleep(fate.after).await;
         answer
     }
 }
 
-impl State {
-    fn carry_out(&mut self, call: &Call) -> Answer {
-        match (call.verb, &self.lease) {
-            ("get", Some(lease)) => answer(200, lease),
-            ("get" | "update", None) => status(404, "NotFound", "no such lease"),
-            ("create", Some(_)) => status(409, "AlreadyExists", "the lease exists"),
-            ("create", None) => answer(201, &self.write(call.body.clone())),
-            ("update", Some(lease)) => {
-                let sent = &call.body["metadata"]["resourceVersion"];
-                assert!(sent.is_string(), "every update carries a resourceVersion");
-                if sent == &lease["metadata"]["resourceVersion"] {
-                    answer(200, &self.write(call.body.clone()))
-                } else {
-                    status(409, "Conflict", "the object has been modified")
-                }
-            }
-            ("list", lease) => answer(
-                200,
-                &json!({
-                    "apiVersion": "coordination.k8s.io/v1",
-                    "kind": "LeaseList",
-                    "metadata": {"resourceVersion": self.version.to_string()},
-                    "items": lease.iter().collect::<Vec<_>>(),
-                }),
-            ),
-            ("watch", _) => self.watch(&call.path),
-            _ => status(405, "MethodNotAllowed", "no such request"),
-        }
-    }
-
-    fn write(&mut self, mut lease: Value) -> Value {
-        let kind = if self.lease.is_some() { "MODIFIED" } else { "ADDED" };
-        lease["metadata"]["resourceVersion"] = json!((self.version + 1).to_string());
-        self.lease = Some(lease.clone());
-        self.publish(kind, lease.clone());
-        lease
-    }
-
-    fn publish(&mut self, kind: &'static str, mut lease: Value) {
-        self.version += 1;
-        lease["metadata"]["resourceVersion"] = json!(self.version.to_string());
-        let line = event(kind, &lease);
-        self.watchers.retain(|watcher| watcher.send(line.clone()).is_ok());
-        self.history.push((self.version, kind, lease));
-    }
-
-    fn watch(&mut self, path: &str) -> Answer {
-        let query: BTreeMap<_, _> = path
-            .split(['?', '&'])
-            .filter_map(|part| part.split_once('='))
-            .collect();
-        let after: u64 = query["resourceVersion"].parse().unwrap();
-        let (sender, receiver) = mpsc::unbounded_channel();
-        for (version, kind, lease) in &self.history {
-            if *version > after {
-                sender.send(event(kind, lease)).unwrap();
-            }
-        }
-        self.watchers.push(sender);
-        let lines = futures::stream::unfold(receiver, |mut receiver| async move {
-            let line = receiver.recv().await?;
-            Some((Ok(Frame::data(line)), receiver))
-        });
-        Response::new(BodyExt::boxed_unsync(StreamBody::new(lines)))
-    }
-}
-
-async fn read(client: &'static str, request: Request<Body>) -> Call {
+/// What a request is, and the same once more.
+async fn read(client: &'static str, request: Request<Body>) -> (Call, Request<Body>) {
     let (head, body) = request.into_parts();
     let path = head.uri.to_string();
-    let verb = match (head.method, path.strip_prefix(COLLECTION)) {
-        (Method::GET, Some("/ttl-controller")) => "get",
-        (Method::POST, Some("?" | "")) => "create",
-        (Method::PUT, Some("/ttl-controller?" | "/ttl-controller")) => "update",
-        (Method::GET, Some(query)) => {
-            assert!(
-                query.contains("fieldSelector=metadata.name%3Dttl-controller"),
-                "{query}"
-            );
+    let verb = match (&head.method, path.strip_prefix(COLLECTION)) {
+        (&Method::GET, Some("/ttl-controller")) => "get",
+        (&Method::POST, Some("?" | "")) => "create",
+        (&Method::PUT, Some("/ttl-controller?" | "/ttl-controller")) => "update",
+        (&Method::GET, Some(query)) => {
+            let of_the_lease = query.contains("fieldSelector=metadata.name%3Dttl-controller");
+            assert!(of_the_lease, "{query}");
             if query.contains("watch=true") {
                 "watch"
             } else {
@@ -262,42 +192,24 @@ async fn read(client: &'static str, request: Request<Body>) -> Call {
         }
         (method, _) => panic!("unexpected request {method} {path}"),
     };
-    let body = body.collect().await.unwrap().to_bytes();
-    Call {
-        client,
-        verb,
-        path,
-        body: serde_json::from_slice(&body).unwrap_or(Value::Null),
+    let bytes = body.collect().await.unwrap().to_bytes();
+    let body: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+    if verb == "update" {
+        let version = &body["metadata"]["resourceVersion"];
+        assert!(version.is_string(), "every update carries a resourceVersion");
     }
-}
-
-fn event(kind: &str, lease: &Value) -> Bytes {
-    let mut line = json!({"type": kind, "object": lease}).to_string();
-    line.push('\n');
-    Bytes::from(line)
-}
-
-fn status(code: u16, reason: &str, message: &str) -> Answer {
-    answer(
-        code,
-        &json!({
-            "apiVersion": "v1", "kind": "Status", "status": "Failure",
-            "code": code, "reason": reason, "message": message,
-        }),
+    (
+        Call { client, verb, body },
+        Request::from_parts(head, Body::from(bytes.to_vec())),
     )
 }
 
-fn terminating() -> Value {
-    json!({
-        "apiVersion": "v1", "kind": "Status", "status": "Failure", "code": 403, "reason": "Forbidden",
-        "message": "unable to create new content in namespace kube-system because it is being terminated",
-        "details": {"causes": [{"reason": "NamespaceTerminating", "message": "…", "field": "metadata.namespace"}]},
-    })
-}
-
-fn answer(code: u16, body: &Value) -> Answer {
-    Response::builder()
-        .status(code)
-        .body(Full::from(body.to_string()).boxed_unsync())
-        .unwrap()
+fn refusal(code: u16, reason: &str, message: &str, causes: &[&str]) -> Response<Body> {
+    let causes: Vec<_> = causes.iter().map(|reason| json!({"reason": reason})).collect();
+    let status = json!({
+        "apiVersion": "v1", "kind": "Status", "status": "Failure", "code": code, "reason": reason,
+        "message": message, "details": {"causes": causes},
+    });
+    let answer = Response::builder().status(code);
+    answer.body(Body::from(status.to_string().into_bytes())).unwrap()
 }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::server::{Call, End, Fate, Server};
 use super::settings::defaults;
 use crate::clock::Clock;
-use crate::leader::{ElectionMetrics, Leadership, LeaseLost, elector};
+use crate::leader::{ElectionMetrics, Leadership, LeaseLost, Term, elector};
 use crate::shutdown::{self, Trigger};
 use crate::tasks::TaskSet;
 
@@ -69,15 +69,34 @@ fn clock() -> Clock {
     Clock::starting_at("2026-01-01T12:00:00Z".parse().unwrap())
 }
 
-/// A Lease as another replica holds it.
-fn held_by(holder: &str) -> Value {
+/// A replica that leads, with its server, the time, and its term.
+async fn leading() -> (Server, Clock, Replica, Term) {
+    let (server, clock) = (Server::default(), clock());
+    let replica = Replica::start(server.client("a"), &clock, "a");
+    let term = replica.leadership.lead().await;
+    (server, clock, replica, term)
+}
+
+/// The `spec` of a Lease; the times are those of 2026-01-01.
+fn spec(holder: &str, seconds: i32, acquired: &str, renewed: &str, transitions: i32) -> Value {
     json!({
         "holderIdentity": holder,
-        "leaseDurationSeconds": 15,
-        "acquireTime": "2026-01-01T11:00:00.000000Z",
-        "renewTime": "2026-01-01T11:59:59.000000Z",
-        "leaseTransitions": 3,
+        "leaseDurationSeconds": seconds,
+        "acquireTime": format!("2026-01-01T{acquired}.000000Z"),
+        "renewTime": format!("2026-01-01T{renewed}.000000Z"),
+        "leaseTransitions": transitions,
     })
+}
+
+/// A Lease as another replica holds it.
+fn held_by(holder: &str) -> Value {
+    spec(holder, 15, "11:00:00", "11:59:59", 3)
+}
+
+/// The metrics of a replica whose master status is `status`, after so many slow paths.
+fn metrics(status: u8, slow_paths: u8) -> String {
+    let name = "{name=\"ttl-controller\"}";
+    format!("leader_election_master_status{name} {status}\nleader_election_slowpath_total{name} {slow_paths}")
 }
 
 /// Ends `verb` (`*`: all) so while `switch` is on.
@@ -137,9 +156,7 @@ async fn elapsed<T>(clock: &Clock, future: impl Future<Output = T>) -> Duration 
 
 #[tokio::test(start_paused = true)]
 async fn an_absent_lease_is_created_and_renewed_every_retry_period() {
-    let (server, clock) = (Server::default(), clock());
-    let replica = Replica::start(server.client("a"), &clock, "a");
-    let term = replica.leadership.lead().await;
+    let (server, clock, replica, term) = leading().await;
     assert_eq!(term.number(), 1);
     clock.sleep(Duration::from_millis(4001)).await;
     let calls = server.take_calls();
@@ -152,30 +169,11 @@ async fn an_absent_lease_is_created_and_renewed_every_retry_period() {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
             "metadata": {"name": "ttl-controller", "namespace": "kube-system"},
-            "spec": {
-                "holderIdentity": "a",
-                "leaseDurationSeconds": 15,
-                "acquireTime": "2026-01-01T12:00:00.000000Z",
-                "renewTime": "2026-01-01T12:00:00.000000Z",
-                "leaseTransitions": 0,
-            },
+            "spec": spec("a", 15, "12:00:00", "12:00:00", 0),
         })
     );
-    assert_eq!(
-        calls[3].body,
-        json!({
-            "apiVersion": "coordination.k8s.io/v1",
-            "kind": "Lease",
-            "metadata": {"name": "ttl-controller", "namespace": "kube-system", "resourceVersion": "2"},
-            "spec": {
-                "holderIdentity": "a",
-                "leaseDurationSeconds": 15,
-                "acquireTime": "2026-01-01T12:00:00.000000Z",
-                "renewTime": "2026-01-01T12:00:04.000000Z",
-                "leaseTransitions": 0,
-            },
-        })
-    );
+    let renewed = spec("a", 15, "12:00:00", "12:00:04", 0);
+    assert_eq!(calls[3].body["spec"], renewed);
     assert!(term.is_valid());
     assert_eq!(replica.leadership.holder().as_deref(), Some("a"));
 }
@@ -186,23 +184,12 @@ async fn a_dead_leader_is_replaced_when_its_lease_expires() {
     server.edit(&held_by("dead"));
     let replica = Replica::start(server.client("a"), &clock, "a");
     assert_eq!(elapsed(&clock, replica.leadership.lead()).await, secs(15));
-    assert_eq!(
-        server.spec(),
-        json!({
-            "holderIdentity": "a",
-            "leaseDurationSeconds": 15,
-            "acquireTime": "2026-01-01T12:00:15.000000Z",
-            "renewTime": "2026-01-01T12:00:15.000000Z",
-            "leaseTransitions": 4,
-        })
-    );
+    assert_eq!(server.spec(), spec("a", 15, "12:00:15", "12:00:15", 4));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_standby_looks_every_retry_period_and_never_writes() {
-    let (server, clock) = (Server::default(), clock());
-    let a = Replica::start(server.client("a"), &clock, "a");
-    a.leadership.lead().await;
+    let (server, clock, a, _) = leading().await;
     let b = Replica::start(server.client("b"), &clock, "b");
     clock.sleep(secs(600)).await;
     assert!(b.leadership.current().is_none());
@@ -216,21 +203,13 @@ async fn a_standby_looks_every_retry_period_and_never_writes() {
     let looks = of_b.iter().filter(|call| call.verb == "get").count();
     // Every 2 to 4.4 s.
     assert!((136..=300).contains(&looks), "{looks} looks in 600 s");
-    assert_eq!(
-        b.metrics(),
-        "leader_election_master_status{name=\"ttl-controller\"} 0\nleader_election_slowpath_total{name=\"ttl-controller\"} 0"
-    );
-    assert_eq!(
-        a.metrics(),
-        "leader_election_master_status{name=\"ttl-controller\"} 1\nleader_election_slowpath_total{name=\"ttl-controller\"} 0"
-    );
+    assert_eq!(b.metrics(), metrics(0, 0));
+    assert_eq!(a.metrics(), metrics(1, 0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_released_lease_is_taken_at_once() {
-    let (server, clock) = (Server::default(), clock());
-    let a = Replica::start(server.client("a"), &clock, "a");
-    a.leadership.lead().await;
+    let (server, clock, a, _) = leading().await;
     let b = Replica::start(server.client("b"), &clock, "b");
     clock.sleep(secs(100)).await;
     assert!(b.leadership.current().is_none());
@@ -244,18 +223,13 @@ async fn a_released_lease_is_taken_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn without_a_watch_a_released_lease_is_taken_at_the_next_look() {
-    let (server, clock) = (Server::default(), clock());
-    let a = Replica::start(server.client("a"), &clock, "a");
-    a.leadership.lead().await;
+    let (server, clock, a, _) = leading().await;
     for verb in ["list", "watch"] {
         let b = server.client_with("b", ending(verb, End::Forbidden, &switch(true)));
         let b = Replica::start(b, &clock, "b");
         clock.sleep(secs(100)).await;
-        assert_eq!(
-            b.leadership.missing_right(),
-            None,
-            "a watch is a help, not a need"
-        );
+        // A watch is a help, not a need.
+        assert_eq!(b.leadership.missing_right(), None);
         assert_eq!(b.stop().await, secs(0));
     }
     let b = server.client_with("b", ending("watch", End::Forbidden, &switch(true)));
@@ -294,9 +268,7 @@ async fn a_stolen_lease_ends_the_term_before_anything_else() {
 
 #[tokio::test(start_paused = true)]
 async fn a_leader_whose_lease_was_emptied_leads_again_in_another_term() {
-    let (server, clock) = (Server::default(), clock());
-    let replica = Replica::start(server.client("a"), &clock, "a");
-    let term = replica.leadership.lead().await;
+    let (server, _clock, replica, term) = leading().await;
     server.edit(&json!({"holderIdentity": ""}));
     term.lost().await;
     assert_eq!(replica.leadership.lead().await.number(), 2);
@@ -433,9 +405,7 @@ async fn a_slow_look_counts_from_its_answer() {
 
 #[tokio::test(start_paused = true)]
 async fn a_write_is_aborted_when_the_lease_is_lost() {
-    let (server, clock) = (Server::default(), clock());
-    let replica = Replica::start(server.client("a"), &clock, "a");
-    let term = replica.leadership.lead().await;
+    let (server, _clock, _replica, term) = leading().await;
     server.edit(&held_by("thief"));
     assert_eq!(term.run(pending::<()>()).await, Err(LeaseLost));
     assert_eq!(
@@ -446,9 +416,7 @@ async fn a_write_is_aborted_when_the_lease_is_lost() {
 
 #[tokio::test(start_paused = true)]
 async fn an_edit_by_somebody_else_costs_one_look_and_not_the_term() {
-    let (server, clock) = (Server::default(), clock());
-    let replica = Replica::start(server.client("a"), &clock, "a");
-    let term = replica.leadership.lead().await;
+    let (server, clock, replica, term) = leading().await;
     server.label("team", "x");
     clock.sleep(Duration::from_millis(4001)).await;
     assert_eq!(
@@ -456,18 +424,12 @@ async fn an_edit_by_somebody_else_costs_one_look_and_not_the_term() {
         ["get", "create", "update", "get", "update", "update"]
     );
     assert!(term.is_valid());
-    assert_eq!(
-        replica.metrics(),
-        "leader_election_master_status{name=\"ttl-controller\"} 1\n\
-         leader_election_slowpath_total{name=\"ttl-controller\"} 1"
-    );
+    assert_eq!(replica.metrics(), metrics(1, 1));
 }
 
 #[tokio::test(start_paused = true)]
 async fn metadata_of_others_survives_a_renewal() {
-    let (server, clock) = (Server::default(), clock());
-    let replica = Replica::start(server.client("a"), &clock, "a");
-    replica.leadership.lead().await;
+    let (server, clock, _replica, _) = leading().await;
     server.label("team", "x");
     clock.sleep(secs(60)).await;
     assert_eq!(server.lease()["metadata"]["labels"], json!({"team": "x"}));
@@ -475,9 +437,7 @@ async fn metadata_of_others_survives_a_renewal() {
 
 #[tokio::test(start_paused = true)]
 async fn a_deleted_lease_is_made_again_by_its_leader() {
-    let (server, clock) = (Server::default(), clock());
-    let a = Replica::start(server.client("a"), &clock, "a");
-    let term = a.leadership.lead().await;
+    let (server, clock, _a, term) = leading().await;
     let b = Replica::start(server.client("b"), &clock, "b");
     clock.sleep(secs(100)).await;
     server.delete();
@@ -530,9 +490,7 @@ async fn of_two_that_race_for_a_lease_one_leads() {
 
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_releases_the_lease() {
-    let (server, clock) = (Server::default(), clock());
-    let replica = Replica::start(server.client("a"), &clock, "a");
-    let term = replica.leadership.lead().await;
+    let (server, clock, replica, term) = leading().await;
     clock.sleep(secs(1)).await;
     server.take_calls();
     assert_eq!(replica.stop().await, secs(0));
@@ -542,16 +500,7 @@ async fn a_shutdown_releases_the_lease() {
         calls.iter().map(|call| call.verb).collect::<Vec<_>>(),
         ["get", "update"]
     );
-    assert_eq!(
-        calls[1].body["spec"],
-        json!({
-            "holderIdentity": "",
-            "leaseDurationSeconds": 1,
-            "acquireTime": "2026-01-01T12:00:01.000000Z",
-            "renewTime": "2026-01-01T12:00:01.000000Z",
-            "leaseTransitions": 0,
-        })
-    );
+    assert_eq!(calls[1].body["spec"], spec("", 1, "12:00:01", "12:00:01", 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -610,27 +559,20 @@ async fn a_shutdown_during_a_look_releases_the_lease() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shutdown_while_the_lease_is_being_created_releases_it() {
-    let (server, clock, lost) = (Server::default(), clock(), switch(true));
-    let client = server.client_with("a", ending("create", End::AnswerLost, &lost));
-    let replica = Replica::start(client, &clock, "a");
-    clock.sleep(secs(1)).await;
-    assert_eq!(server.spec()["holderIdentity"], "a");
-    replica.stop().await;
-    assert_eq!(server.spec()["holderIdentity"], "");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_shutdown_while_the_lease_is_being_taken_releases_it() {
-    let (server, clock, lost) = (Server::default(), clock(), switch(true));
-    server.edit(&json!({"holderIdentity": ""}));
-    let client = server.client_with("a", ending("update", End::AnswerLost, &lost));
-    let replica = Replica::start(client, &clock, "a");
-    clock.sleep(secs(1)).await;
-    assert_eq!(server.spec()["holderIdentity"], "a");
-    lost.store(false, Ordering::Relaxed);
-    replica.stop().await;
-    assert_eq!(server.spec()["holderIdentity"], "");
+async fn a_shutdown_while_the_lease_is_being_created_or_taken_releases_it() {
+    for (verb, there) in [("create", None), ("update", Some(json!({"holderIdentity": ""})))] {
+        let (server, clock, lost) = (Server::default(), clock(), switch(true));
+        if let Some(there) = there {
+            server.edit(&there);
+        }
+        let client = server.client_with("a", ending(verb, End::AnswerLost, &lost));
+        let replica = Replica::start(client, &clock, "a");
+        clock.sleep(secs(1)).await;
+        assert_eq!(server.spec()["holderIdentity"], "a", "{verb}");
+        lost.store(false, Ordering::Relaxed);
+        replica.stop().await;
+        assert_eq!(server.spec()["holderIdentity"], "", "{verb}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -657,9 +599,7 @@ async fn a_release_that_meets_an_edit_is_tried_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_somebody_took_is_not_released() {
-    let (server, clock) = (Server::default(), clock());
-    let replica = Replica::start(server.client("a"), &clock, "a");
-    replica.leadership.lead().await;
+    let (server, _clock, replica, _) = leading().await;
     server.edit(&held_by("thief"));
     replica.stop().await;
     assert_eq!(server.spec(), held_by("thief"));

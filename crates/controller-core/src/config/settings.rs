@@ -1,0 +1,276 @@
+//! The settings that all controllers share, and what a controller's own settings must provide.
+
+use std::net::{Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::duration::GoDuration;
+use super::log_filter::{BadLogFilter, log_filter};
+
+/// All settings of one controller.
+///
+/// Every field, flattened ones included, is a scalar: a boolean, a number, a string or an enum of strings. Its
+/// doc comment is the help text of its flag. `Serialize` must write every field, for the defaults are read
+/// from the serialized `Default`.
+pub trait ControllerConfig: Serialize + DeserializeOwned + JsonSchema + Default {
+    /// The settings that all controllers share.
+    fn common(&self) -> &CommonConfig;
+
+    /// What is wrong with the controller's own settings beyond their types, and beyond the ranges of integers that their
+    /// schema names; empty when nothing is.
+    /// [`CommonConfig::validate`] is called besides.
+    fn validate(&self) -> Vec<FieldError> {
+        Vec::new()
+    }
+}
+
+/// A setting whose value has the right type and is wrong all the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldError {
+    /// The key in the config file, such as `kubeApiQps`.
+    pub field: &'static str,
+    /// The key of the setting that `field` does not go with, where two disagree.
+    pub against: Option<&'static str>,
+    /// The value and what it must be. It names both keys where two settings disagree: either of them may be
+    /// the one that was set.
+    pub problem: String,
+}
+
+/// The settings that all controllers share.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CommonConfig {
+    /// Kubeconfig file of the API server; without it the service account of the pod, else $KUBECONFIG, else
+    /// ~/.kube/config.
+    #[schemars(extend("x-heading" = API_SERVER, "format" = "path"))]
+    pub kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig; without it the current context.
+    #[schemars(extend("x-heading" = API_SERVER))]
+    pub context: Option<String>,
+    /// Reads and writes a second that are sent to the API server at most, on average; 0 is no limit. Watches
+    /// and leases do not count.
+    #[schemars(extend("x-heading" = API_SERVER, "minimum" = 0))]
+    pub kube_api_qps: f64,
+    /// Reads and writes that may be sent to the API server at once; 0 is no limit.
+    #[schemars(extend("x-heading" = API_SERVER))]
+    pub kube_api_burst: u32,
+    /// Events a second that are sent to the API server at most, on average, beside the reads and writes; 0 is no limit.
+    #[schemars(extend("x-heading" = API_SERVER, "minimum" = 0))]
+    pub event_qps: f64,
+    /// Events that may be sent to the API server at once; 0 is no limit.
+    #[schemars(extend("x-heading" = API_SERVER))]
+    pub event_burst: u32,
+    /// Work only while holding the Lease that is named after the controller.
+    #[schemars(extend("x-heading" = LEADER_ELECTION))]
+    pub leader_elect: bool,
+    /// Namespace of the Lease; without it the namespace of the pod, else kube-system.
+    #[schemars(extend("x-heading" = LEADER_ELECTION))]
+    pub leader_elect_resource_namespace: Option<String>,
+    /// Name under which this process holds the Lease, which no other process may use at the same time; without it a new
+    /// one at every start. With the uid of its pod a container that was killed leads again at once.
+    #[schemars(extend("x-heading" = LEADER_ELECTION))]
+    pub leader_elect_identity: Option<String>,
+    /// How long a standby waits after the last renewal that it saw before it takes the Lease.
+    #[schemars(extend("x-heading" = LEADER_ELECTION))]
+    pub leader_elect_lease_duration: GoDuration,
+    /// How long the leader tries to renew the Lease before it gives up leading.
+    #[schemars(extend("x-heading" = LEADER_ELECTION))]
+    pub leader_elect_renew_deadline: GoDuration,
+    /// How long to wait between two tries to take or renew the Lease.
+    #[schemars(extend("x-heading" = LEADER_ELECTION))]
+    pub leader_elect_retry_period: GoDuration,
+    /// Address of the admin server (/metrics, /livez, /readyz); port 0 takes a free one, which is logged. `[::]` is every
+    /// address of IPv6 and IPv4, or of IPv4 alone where there is no IPv6.
+    #[schemars(extend("x-heading" = ADMIN_SERVER, "format" = "ip:port"))]
+    pub http_bind_address: SocketAddr,
+    /// Certificate chain (PEM) with which the admin server speaks TLS; read again when it changes.
+    #[schemars(extend("x-heading" = ADMIN_SERVER, "format" = "path"))]
+    pub tls_cert_file: Option<PathBuf>,
+    /// Private key (PEM) of the certificate.
+    #[schemars(extend("x-heading" = ADMIN_SERVER, "format" = "path"))]
+    pub tls_private_key_file: Option<PathBuf>,
+    /// How log lines are written; without it text on a terminal, else json.
+    #[schemars(extend("x-heading" = LOGGING))]
+    pub log_format: Option<LogFormat>,
+    /// What is logged: a level (error, warn, info, debug, trace) or a list of target=level.
+    #[schemars(extend("x-heading" = LOGGING, "format" = "filter"))]
+    pub log_level: String,
+    /// Decide and report, write nothing.
+    pub dry_run: bool,
+}
+
+/// How log lines are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+const API_SERVER: &str = "API server";
+const LEADER_ELECTION: &str = "Leader election";
+const ADMIN_SERVER: &str = "Admin server";
+const LOGGING: &str = "Logging";
+
+/// With a lower rate a second nothing would happen for so long that it must be a mistake.
+const LOWEST_RATE: f64 = 0.001;
+
+/// How much longer than the retry period client-go may wait between two tries.
+/// Source: client-go `tools/leaderelection`, `JitterFactor`.
+const JITTER_FACTOR: f64 = 1.2;
+
+impl Default for CommonConfig {
+    fn default() -> Self {
+        Self {
+            kubeconfig: None,
+            context: None,
+            kube_api_qps: 50.0,
+            kube_api_burst: 100,
+            event_qps: 50.0,
+            event_burst: 100,
+            leader_elect: true,
+            leader_elect_resource_namespace: None,
+            leader_elect_identity: None,
+            leader_elect_lease_duration: GoDuration::from_secs(15),
+            leader_elect_renew_deadline: GoDuration::from_secs(10),
+            leader_elect_retry_period: GoDuration::from_secs(2),
+            http_bind_address: SocketAddr::from((Ipv6Addr::UNSPECIFIED, 8080)),
+            tls_cert_file: None,
+            tls_private_key_file: None,
+            log_format: None,
+            log_level: "info".to_owned(),
+            dry_run: false,
+        }
+    }
+}
+
+impl FieldError {
+    /// `field` alone is wrong.
+    pub fn new(field: &'static str, problem: impl Into<String>) -> Self {
+        Self {
+            field,
+            against: None,
+            problem: problem.into(),
+        }
+    }
+
+    /// What is wrong with a rate a second; 0 is no limit.
+    pub fn of_rate(field: &'static str, rate: f64) -> Option<Self> {
+        let problem = match rate {
+            0.0 | LOWEST_RATE..=f64::MAX => return None,
+            0.0..LOWEST_RATE => format!("0 (no limit) or at least {LOWEST_RATE}, which is one in 17 minutes"),
+            _ => "0 (no limit) or more".to_owned(),
+        };
+        Some(Self::new(
+            field,
+            format!("invalid value {rate}: must be {problem}"),
+        ))
+    }
+
+    /// `field` and `against` do not go together.
+    pub fn between(field: &'static str, against: &'static str, problem: impl Into<String>) -> Self {
+        Self {
+            field,
+            against: Some(against),
+            problem: problem.into(),
+        }
+    }
+}
+
+/// For a controller without settings of its own.
+impl ControllerConfig for CommonConfig {
+    fn common(&self) -> &Self {
+        self
+    }
+}
+
+impl CommonConfig {
+    /// What is wrong beyond the types; empty when nothing is.
+    pub fn validate(&self) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        errors.extend(FieldError::of_rate("kubeApiQps", self.kube_api_qps));
+        errors.extend(FieldError::of_rate("eventQps", self.event_qps));
+        if let Some(namespace) = &self.leader_elect_resource_namespace
+            && !is_dns_label(namespace)
+        {
+            let problem = format!(
+                "invalid value {namespace:?}: a namespace has at most 63 characters of a-z, 0-9 and -, and \
+                 neither starts nor ends with -"
+            );
+            errors.push(FieldError::new("leaderElectResourceNamespace", problem));
+        }
+        errors.extend(self.lease_times());
+        let (cert, key) = ("tlsCertFile", "tlsPrivateKeyFile");
+        match (&self.tls_cert_file, &self.tls_private_key_file) {
+            (Some(_), None) => errors.push(FieldError::new(cert, format!("is set without {key}"))),
+            (None, Some(_)) => errors.push(FieldError::new(key, format!("is set without {cert}"))),
+            _ => {}
+        }
+        if let Err(BadLogFilter { filter, directive }) = log_filter(&self.log_level) {
+            let problem = format!(
+                "invalid value {filter:?}: {directive:?} is not a level, expected error, warn, info, debug, trace or \
+                 a list of target=level"
+            );
+            errors.push(FieldError::new("logLevel", problem));
+        }
+        errors
+    }
+
+    /// The conditions under which client-go's election works, and those of the Lease object, which counts in
+    /// whole seconds of 32 bits.
+    fn lease_times(&self) -> Vec<FieldError> {
+        let (lease_key, renew_key, retry_key) = (
+            "leaderElectLeaseDuration",
+            "leaderElectRenewDeadline",
+            "leaderElectRetryPeriod",
+        );
+        let lease = self.leader_elect_lease_duration;
+        let renew = self.leader_elect_renew_deadline;
+        let retry = self.leader_elect_retry_period;
+        let mut errors = Vec::new();
+
+        if lease < GoDuration::from_secs(1) {
+            let problem = format!("invalid value {lease}: a Lease lasts at least 1s");
+            errors.push(FieldError::new(lease_key, problem));
+        }
+        if lease > GoDuration::from_secs(i32::MAX.unsigned_abs()) {
+            let problem = format!("invalid value {lease}: a Lease lasts at most 2147483647s");
+            errors.push(FieldError::new(lease_key, problem));
+        }
+        for (key, value) in [(renew_key, renew), (retry_key, retry)] {
+            if value.get() == Duration::ZERO {
+                errors.push(FieldError::new(key, "invalid value 0s: must be longer than 0"));
+            }
+        }
+        if !errors.is_empty() {
+            return errors;
+        }
+        if lease <= renew {
+            let problem = format!("{lease_key} ({lease}) must be longer than {renew_key} ({renew})");
+            errors.push(FieldError::between(lease_key, renew_key, problem));
+        }
+        if renew.get().as_secs_f64() <= JITTER_FACTOR * retry.get().as_secs_f64() {
+            let problem = format!(
+                "{renew_key} ({renew}) must be longer than {JITTER_FACTOR} times {retry_key} ({retry})"
+            );
+            errors.push(FieldError::between(renew_key, retry_key, problem));
+        }
+        errors
+    }
+}
+
+/// Source: RFC 1123, as Kubernetes reads it for the names of namespaces.
+fn is_dns_label(name: &str) -> bool {
+    (1..=63).contains(&name.len())
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+        && !name.starts_with('-')
+        && !name.ends_with('-')
+}
