@@ -5,21 +5,94 @@ use std::time::Duration;
 use kube::Client;
 use serde_json::{Value, json};
 use testkit::embedded::{
-    Actors, CONFIG_MAPS as MAPS, KubeletOptions, LEASES as LEASES_RESOURCE,
+    Acting, Actors, CONFIG_MAPS as MAPS, KubeletOptions, LEASES as LEASES_RESOURCE,
     NAMESPACES as NAMESPACES_RESOURCE, NODES as NODES_RESOURCE, PODS as PODS_RESOURCE, REPLICA_SETS,
     Resource, Server,
 };
 use tokio::time::sleep;
 
 use crate::http::*;
-use crate::server;
+use crate::{objects, rows, server};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// Less than any delay of an actor.
 const MOMENT: Duration = Duration::from_millis(1);
 
-fn map(name: &str, metadata: Value) -> Value {
-    object("ConfigMap", "v1", name, metadata)
+/// A server with actors at work.
+struct Cluster {
+    server: Server,
+    _acting: Acting,
+}
+
+impl Cluster {
+    /// With the nodes `node-1` to `node-<nodes>`.
+    fn new(nodes: usize, actors: Actors) -> Self {
+        let server = server();
+        server.seed_nodes(nodes);
+        let acting = server.run(actors);
+        Self {
+            server,
+            _acting: acting,
+        }
+    }
+
+    fn insert(&self, object: Value) -> Value {
+        self.server.insert(object).unwrap()
+    }
+
+    fn find(&self, resource: &'static Resource, name: &str) -> Option<Value> {
+        self.server.get(resource, "default", name)
+    }
+
+    fn get(&self, resource: &'static Resource, name: &str) -> Value {
+        self.find(resource, name).unwrap()
+    }
+
+    fn edit(&self, resource: &'static Resource, name: &str, change: impl FnOnce(&mut Value)) {
+        self.server.edit(resource, "default", name, change).unwrap();
+    }
+
+    fn remove(&self, resource: &'static Resource, name: &str) {
+        self.server.delete(resource, "default", name).unwrap();
+    }
+
+    fn names(&self, resource: &'static Resource) -> Vec<String> {
+        let objects = self.server.list(resource);
+        let names = objects
+            .iter()
+            .map(|object| object["metadata"]["name"].as_str().unwrap());
+        names.map(str::to_owned).collect()
+    }
+
+    fn phase(&self, name: &str) -> Option<String> {
+        let pod = self.find(&PODS_RESOURCE, name)?;
+        Some(pod["status"]["phase"].as_str().unwrap_or("Pending").to_owned())
+    }
+
+    fn node_of(&self, pod: &str) -> Value {
+        self.get(&PODS_RESOURCE, pod)["spec"]["nodeName"].clone()
+    }
+
+    async fn delete(&self, uri: &str, options: Value) -> Value {
+        delete(&self.server.client(), uri, options).await.body
+    }
+
+    /// A watch from now on.
+    async fn watch(&self, uri: &str) -> Watch {
+        watch(&self.server.client(), uri, &self.server).await
+    }
+
+    /// Fails if anything is written meanwhile.
+    async fn is_at_rest_for(&self, time: Duration) {
+        let version = self.server.version();
+        sleep(time).await;
+        assert_eq!(self.server.version(), version);
+    }
+}
+
+async fn watch(client: &Client, uri: &str, server: &Server) -> Watch {
+    let version = server.version();
+    Watch::open(client, format!("{uri}?watch=1&resourceVersion={version}")).await
 }
 
 fn object(kind: &str, api_version: &str, name: &str, metadata: Value) -> Value {
@@ -29,11 +102,14 @@ fn object(kind: &str, api_version: &str, name: &str, metadata: Value) -> Value {
     object
 }
 
-fn pod(name: &str, spec: Value) -> Value {
-    let mut pod = object("Pod", "v1", name, json!({}));
-    pod["spec"] = spec;
-    pod["spec"]["containers"] = json!([{ "name": "c", "image": "i" }]);
-    pod["spec"]["terminationGracePeriodSeconds"] = json!(30);
+fn map(name: &str, metadata: Value) -> Value {
+    object("ConfigMap", "v1", name, metadata)
+}
+
+fn pod(name: &str, more: Value) -> Value {
+    let mut pod = objects::pod(name, more);
+    pod["kind"] = json!("Pod");
+    pod["apiVersion"] = json!("v1");
     pod
 }
 
@@ -47,35 +123,8 @@ fn owned_by(owner: &Value, blocks: bool) -> Value {
     })
 }
 
-fn names_of(server: &Server, resource: &'static Resource) -> Vec<String> {
-    let objects = server.list(resource);
-    let names = objects.iter().map(|object| &object["metadata"]["name"]);
-    names.map(|name| name.as_str().unwrap().to_owned()).collect()
-}
-
-fn phase(server: &Server, name: &str) -> Option<String> {
-    let pod = server.get(&PODS_RESOURCE, "default", name)?;
-    Some(pod["status"]["phase"].as_str().unwrap_or("Pending").to_owned())
-}
-
-fn node_of(server: &Server, name: &str) -> Value {
-    server.get(&PODS_RESOURCE, "default", name).unwrap()["spec"]["nodeName"].clone()
-}
-
 fn condition<'a>(object: &'a Value, kind: &str) -> &'a Value {
-    let conditions = object["status"]["conditions"].as_array().unwrap();
-    conditions
-        .iter()
-        .find(|condition| condition["type"] == kind)
-        .unwrap()
-}
-
-async fn watch(client: &Client, uri: &str, server: &Server) -> Watch {
-    Watch::open(
-        client,
-        format!("{uri}?watch=1&resourceVersion={}", server.version()),
-    )
-    .await
+    found(&object["status"]["conditions"], "type", kind)
 }
 
 mod on_namespaces {
@@ -96,10 +145,18 @@ mod on_namespaces {
 mod garbage_collection {
     use super::*;
 
-    fn collected() -> (Server, testkit::embedded::Acting) {
-        let server = server();
-        let acting = server.run(Actors::new().garbage_collector());
-        (server, acting)
+    const NOTHING: [&str; 0] = [];
+
+    fn collected(nodes: usize) -> Cluster {
+        Cluster::new(nodes, Actors::new().garbage_collector())
+    }
+
+    fn map_uri(name: &str) -> String {
+        format!("{CONFIG_MAPS}/{name}")
+    }
+
+    fn by(policy: &str) -> Value {
+        json!({ "propagationPolicy": policy })
     }
 
     /// `a`, `b` owned by `a`, `c` owned by `b`.
@@ -111,104 +168,87 @@ mod garbage_collection {
         }
     }
 
+    async fn collected_chain() -> Cluster {
+        let cluster = collected(0);
+        chain(&cluster.server, true);
+        sleep(MOMENT).await;
+        cluster
+    }
+
     #[tokio::test(start_paused = true)]
     async fn dependents_follow_their_owner() {
-        let (server, _acting) = collected();
-        chain(&server, true);
-        sleep(MOMENT).await;
-        assert_eq!(names_of(&server, &MAPS), ["a", "b", "c"]);
-        let client = server.client();
-        let mut watch = watch(&client, CONFIG_MAPS, &server).await;
-        delete(&client, format!("{CONFIG_MAPS}/a"), Value::Null).await;
-        for name in ["a", "b", "c"] {
-            assert_eq!(watch.line().await, format!("DELETED {name}"));
-        }
-        assert_eq!(names_of(&server, &MAPS), Vec::<String>::new());
+        let cluster = collected_chain().await;
+        assert_eq!(cluster.names(&MAPS), ["a", "b", "c"]);
+        let mut watch = cluster.watch(CONFIG_MAPS).await;
+        cluster.delete(&map_uri("a"), Value::Null).await;
+        watch.tells_of(&["DELETED a", "DELETED b", "DELETED c"]).await;
+        assert_eq!(cluster.names(&MAPS), NOTHING);
     }
 
     #[tokio::test(start_paused = true)]
     async fn dependents_go_before_an_owner_that_is_deleted_in_the_foreground() {
-        let (server, _acting) = collected();
-        chain(&server, true);
-        sleep(MOMENT).await;
-        let client = server.client();
-        let mut watch = watch(&client, CONFIG_MAPS, &server).await;
-        let options = json!({ "propagationPolicy": "Foreground" });
-        let waiting = delete(&client, format!("{CONFIG_MAPS}/a"), options).await;
-        assert_eq!(
-            waiting.body["metadata"]["finalizers"],
-            json!(["foregroundDeletion"])
-        );
-        for line in ["MODIFIED a", "MODIFIED b", "DELETED c", "DELETED b", "DELETED a"] {
-            assert_eq!(watch.line().await, line);
-        }
+        let cluster = collected_chain().await;
+        let mut watch = cluster.watch(CONFIG_MAPS).await;
+        let waiting = cluster.delete(&map_uri("a"), by("Foreground")).await;
+        assert_eq!(waiting["metadata"]["finalizers"], json!(["foregroundDeletion"]));
+        watch
+            .tells_of(&["MODIFIED a", "MODIFIED b", "DELETED c", "DELETED b", "DELETED a"])
+            .await;
         assert!(watch.is_silent().await);
+    }
+
+    /// The map `owner`, and `slow` of which it is the owner and which has a finalizer.
+    async fn slow_dependent(blocks: bool) -> Cluster {
+        let cluster = collected(0);
+        let owner = cluster.insert(map("owner", json!({})));
+        let owners = json!({ "ownerReferences": [owned_by(&owner, blocks)], "finalizers": ["x/y"] });
+        cluster.insert(map("slow", owners));
+        sleep(MOMENT).await;
+        cluster.delete(&map_uri("owner"), by("Foreground")).await;
+        cluster
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_dependent_that_does_not_block_is_not_waited_for() {
-        let (server, _acting) = collected();
-        let owner = server.insert(map("owner", json!({}))).unwrap();
-        let metadata = json!({
-            "ownerReferences": [owned_by(&owner, false)],
-            "finalizers": ["x/y"],
-        });
-        server.insert(map("slow", metadata)).unwrap();
+        let cluster = slow_dependent(false).await;
         sleep(MOMENT).await;
-        let options = json!({ "propagationPolicy": "Foreground" });
-        delete(&server.client(), format!("{CONFIG_MAPS}/owner"), options).await;
-        sleep(MOMENT).await;
-        assert_eq!(names_of(&server, &MAPS), ["slow"]);
-        let slow = server.get(&MAPS, "default", "slow").unwrap();
-        assert!(slow["metadata"]["deletionTimestamp"].is_string());
+        assert_eq!(cluster.names(&MAPS), ["slow"]);
+        assert!(cluster.get(&MAPS, "slow")["metadata"]["deletionTimestamp"].is_string());
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_owner_in_the_foreground_waits_for_one_that_blocks() {
-        let (server, _acting) = collected();
-        let owner = server.insert(map("owner", json!({}))).unwrap();
-        let metadata = json!({
-            "ownerReferences": [owned_by(&owner, true)],
-            "finalizers": ["x/y"],
-        });
-        server.insert(map("slow", metadata)).unwrap();
-        sleep(MOMENT).await;
-        let options = json!({ "propagationPolicy": "Foreground" });
-        delete(&server.client(), format!("{CONFIG_MAPS}/owner"), options).await;
+        let cluster = slow_dependent(true).await;
         sleep(SECOND).await;
-        assert_eq!(names_of(&server, &MAPS), ["owner", "slow"]);
-        let release = |slow: &mut Value| slow["metadata"]["finalizers"] = json!([]);
-        server.edit(&MAPS, "default", "slow", release).unwrap();
+        assert_eq!(cluster.names(&MAPS), ["owner", "slow"]);
+        cluster.edit(&MAPS, "slow", |slow| slow["metadata"]["finalizers"] = json!([]));
         sleep(MOMENT).await;
-        assert_eq!(names_of(&server, &MAPS), Vec::<String>::new());
+        assert_eq!(cluster.names(&MAPS), NOTHING);
     }
 
     #[tokio::test(start_paused = true)]
     async fn orphans_stay_and_forget_their_owner() {
-        let (server, _acting) = collected();
-        chain(&server, true);
+        let cluster = collected_chain().await;
+        cluster.delete(&map_uri("a"), by("Orphan")).await;
         sleep(MOMENT).await;
-        let options = json!({ "propagationPolicy": "Orphan" });
-        delete(&server.client(), format!("{CONFIG_MAPS}/a"), options).await;
-        sleep(MOMENT).await;
-        assert_eq!(names_of(&server, &MAPS), ["b", "c"]);
-        let b = server.get(&MAPS, "default", "b").unwrap();
+        assert_eq!(cluster.names(&MAPS), ["b", "c"]);
+        let b = cluster.get(&MAPS, "b");
         assert_eq!(b["metadata"].get("ownerReferences"), None);
-        let c = server.get(&MAPS, "default", "c").unwrap();
+        let c = cluster.get(&MAPS, "c");
         assert_eq!(c["metadata"]["ownerReferences"], json!([owned_by(&b, true)]));
     }
 
     #[tokio::test(start_paused = true)]
     async fn one_owner_that_stays_is_enough() {
-        let (server, _acting) = collected();
-        let stays = server.insert(map("stays", json!({}))).unwrap();
-        let goes = server.insert(map("goes", json!({}))).unwrap();
-        let metadata = json!({ "ownerReferences": [owned_by(&goes, true), owned_by(&stays, true)] });
-        server.insert(map("shared", metadata)).unwrap();
+        let cluster = collected(0);
+        let stays = cluster.insert(map("stays", json!({})));
+        let goes = cluster.insert(map("goes", json!({})));
+        let both = json!({ "ownerReferences": [owned_by(&goes, true), owned_by(&stays, true)] });
+        cluster.insert(map("shared", both));
         sleep(MOMENT).await;
-        delete(&server.client(), format!("{CONFIG_MAPS}/goes"), Value::Null).await;
+        cluster.delete(&map_uri("goes"), Value::Null).await;
         sleep(MOMENT).await;
-        let shared = server.get(&MAPS, "default", "shared").unwrap();
+        let shared = cluster.get(&MAPS, "shared");
         assert_eq!(
             shared["metadata"]["ownerReferences"],
             json!([owned_by(&stays, true)])
@@ -217,114 +257,104 @@ mod garbage_collection {
 
     #[tokio::test(start_paused = true)]
     async fn an_owner_is_known_by_kind_name_and_uid() {
-        let (server, _acting) = collected();
-        let owner = server.insert(map("owner", json!({}))).unwrap();
-        let other = |field: &str, value: &str| {
+        let cluster = collected(0);
+        let owner = cluster.insert(map("owner", json!({})));
+        for (name, field, value) in rows! {
+            "other-uid", "uid" => "u";
+            "other-name", "name" => "n";
+            "other-kind", "kind" => "Pod";
+            "unknown-kind", "kind" => "Gadget";
+        } {
             let mut reference = owned_by(&owner, false);
             reference[field] = json!(value);
-            json!({ "ownerReferences": [reference] })
-        };
-        server.insert(map("other-uid", other("uid", "u"))).unwrap();
-        server.insert(map("other-name", other("name", "n"))).unwrap();
-        server.insert(map("other-kind", other("kind", "Pod"))).unwrap();
-        server
-            .insert(map("unknown-kind", other("kind", "Gadget")))
-            .unwrap();
-        let mut elsewhere = map(
+            cluster.insert(map(name, json!({ "ownerReferences": [reference] })));
+        }
+        let reference = owned_by(&owner, false);
+        cluster.insert(map(
             "elsewhere",
-            json!({ "ownerReferences": [owned_by(&owner, false)] }),
-        );
-        elsewhere["metadata"]["namespace"] = json!("other");
-        server.insert(elsewhere).unwrap();
+            json!({ "ownerReferences": [reference], "namespace": "other" }),
+        ));
         sleep(MOMENT).await;
-        assert_eq!(names_of(&server, &MAPS), ["owner", "unknown-kind"]);
+        assert_eq!(cluster.names(&MAPS), ["owner", "unknown-kind"]);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_cluster_wide_owner_keeps_what_is_in_namespaces() {
-        let (server, _acting) = collected();
-        server.seed_nodes(2);
-        let node = server.get(&NODES_RESOURCE, "", "node-1").unwrap();
+        let cluster = collected(2);
+        let node = cluster.get(&NODES_RESOURCE, "node-1");
         let metadata = json!({ "ownerReferences": [owned_by(&node, false)], "namespace": "kube-node-lease" });
-        let lease = object("Lease", "coordination.k8s.io/v1", "node-1", metadata);
-        server.insert(lease).unwrap();
+        cluster.insert(object("Lease", "coordination.k8s.io/v1", "node-1", metadata));
         sleep(MOMENT).await;
-        assert_eq!(names_of(&server, &LEASES_RESOURCE), ["node-1"]);
-        server.delete(&NODES_RESOURCE, "", "node-1").unwrap();
+        assert_eq!(cluster.names(&LEASES_RESOURCE), ["node-1"]);
+        cluster.remove(&NODES_RESOURCE, "node-1");
         sleep(MOMENT).await;
-        assert_eq!(names_of(&server, &LEASES_RESOURCE), Vec::<String>::new());
+        assert_eq!(cluster.names(&LEASES_RESOURCE), NOTHING);
     }
 
     #[tokio::test(start_paused = true)]
     async fn owners_in_a_circle_do_not_wait_for_each_other() {
-        let (server, _acting) = collected();
-        chain(&server, true);
-        let c = server.get(&MAPS, "default", "c").unwrap();
-        server
-            .edit(&MAPS, "default", "a", |a| {
-                a["metadata"]["ownerReferences"] = json!([owned_by(&c, true)]);
-            })
-            .unwrap();
+        let cluster = collected(0);
+        chain(&cluster.server, true);
+        let owner = owned_by(&cluster.get(&MAPS, "c"), true);
+        cluster.edit(&MAPS, "a", |a| a["metadata"]["ownerReferences"] = json!([owner]));
         sleep(MOMENT).await;
-        let options = json!({ "propagationPolicy": "Foreground" });
-        delete(&server.client(), format!("{CONFIG_MAPS}/a"), options).await;
+        cluster.delete(&map_uri("a"), by("Foreground")).await;
         sleep(MOMENT).await;
-        assert_eq!(names_of(&server, &MAPS), Vec::<String>::new());
+        assert_eq!(cluster.names(&MAPS), NOTHING);
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_happened_before_the_start_and_beyond_history_is_seen_too() {
         let server = server();
-        chain(&server, true);
-        server.delete(&MAPS, "default", "a").unwrap();
+        let left = || server.list(&MAPS).len();
+        let orphan_a_chain = || {
+            chain(&server, true);
+            server.delete(&MAPS, "default", "a").unwrap();
+        };
+        orphan_a_chain();
         server.compact();
         let acting = server.run(Actors::new().garbage_collector());
         sleep(MOMENT).await;
-        assert_eq!(names_of(&server, &MAPS), Vec::<String>::new());
+        assert_eq!(left(), 0);
         chain(&server, true);
         sleep(MOMENT).await;
         server.delete(&MAPS, "default", "a").unwrap();
         server.compact();
         sleep(MOMENT).await;
-        assert_eq!(names_of(&server, &MAPS), Vec::<String>::new());
+        assert_eq!(left(), 0);
         drop(acting);
-        chain(&server, true);
-        server.delete(&MAPS, "default", "a").unwrap();
+        orphan_a_chain();
         sleep(SECOND).await;
-        assert_eq!(names_of(&server, &MAPS), ["b", "c"]);
+        assert_eq!(left(), 2);
     }
 }
 
 mod kubelets {
     use super::*;
 
-    fn with_nodes(count: usize, options: KubeletOptions) -> (Server, testkit::embedded::Acting) {
-        let server = server();
-        server.seed_nodes(count);
-        let acting = server.run(Actors::new().kubelet(options));
-        (server, acting)
+    fn with_kubelets(options: KubeletOptions) -> Cluster {
+        Cluster::new(1, Actors::new().kubelet(options))
     }
 
     fn bound(name: &str) -> Value {
         pod(name, json!({ "nodeName": "node-1" }))
     }
 
-    async fn end(server: &Server, name: &str, options: Value) {
-        delete(&server.client(), format!("{PODS}/{name}"), options).await;
+    async fn end(cluster: &Cluster, name: &str, options: Value) {
+        cluster.delete(&format!("{PODS}/{name}"), options).await;
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_bound_pod_runs_after_a_while() {
-        let options = KubeletOptions::new().start_after(SECOND * 5);
-        let (server, _acting) = with_nodes(1, options);
-        server.insert(bound("p")).unwrap();
-        server.insert(pod("unbound", json!({}))).unwrap();
+        let cluster = with_kubelets(KubeletOptions::new().start_after(SECOND * 5));
+        cluster.insert(bound("p"));
+        cluster.insert(pod("unbound", json!({})));
         sleep(SECOND * 4).await;
-        assert_eq!(phase(&server, "p").unwrap(), "Pending");
+        assert_eq!(cluster.phase("p").unwrap(), "Pending");
         sleep(SECOND * 2).await;
-        assert_eq!(phase(&server, "p").unwrap(), "Running");
-        assert_eq!(phase(&server, "unbound").unwrap(), "Pending");
-        let p = server.get(&PODS_RESOURCE, "default", "p").unwrap();
+        assert_eq!(cluster.phase("p").unwrap(), "Running");
+        assert_eq!(cluster.phase("unbound").unwrap(), "Pending");
+        let p = cluster.get(&PODS_RESOURCE, "p");
         let ready = json!({
             "type": "Ready",
             "status": "True",
@@ -332,138 +362,116 @@ mod kubelets {
             "lastTransitionTime": "2026-01-01T00:00:05Z",
         });
         assert_eq!(*condition(&p, "Ready"), ready);
-        assert_eq!(p["status"]["podIP"], "10.128.0.1");
-        assert_eq!(p["status"]["hostIP"], "10.0.0.1");
-        assert_eq!(p["status"]["startTime"], "2026-01-01T00:00:05Z");
-        let container = &p["status"]["containerStatuses"][0];
-        assert_eq!(
-            (&container["name"], &container["ready"], &container["state"]),
-            (
-                &json!("c"),
-                &json!(true),
-                &json!({ "running": { "startedAt": "2026-01-01T00:00:05Z" } })
-            )
-        );
-        let entries = p["metadata"]["managedFields"].as_array().unwrap();
-        let kubelet = entries
-            .iter()
-            .find(|entry| entry["manager"] == "kubelet")
-            .unwrap();
-        assert_eq!(kubelet["subresource"], "status");
+        p.shows(json!({
+            "status.podIP": "10.128.0.1",
+            "status.hostIP": "10.0.0.1",
+            "status.startTime": "2026-01-01T00:00:05Z",
+            "status.containerStatuses.0.name": "c",
+            "status.containerStatuses.0.ready": true,
+            "status.containerStatuses.0.state": { "running": { "startedAt": "2026-01-01T00:00:05Z" } },
+        }));
+        assert_eq!(fields_of(&p, "kubelet")["subresource"], "status");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_deleted_pod_ends_with_its_grace_period() {
-        let (server, _acting) = with_nodes(1, KubeletOptions::new());
-        server.insert(bound("p")).unwrap();
+        let cluster = with_kubelets(KubeletOptions::new());
+        cluster.insert(bound("p"));
         sleep(SECOND * 2).await;
-        let client = server.client();
-        let mut watch = watch(&client, PODS, &server).await;
-        end(&server, "p", Value::Null).await;
+        let mut watch = cluster.watch(PODS).await;
+        end(&cluster, "p", Value::Null).await;
         sleep(SECOND * 29).await;
-        assert_eq!(phase(&server, "p").unwrap(), "Running");
+        assert_eq!(cluster.phase("p").unwrap(), "Running");
         sleep(SECOND * 2).await;
-        assert_eq!(phase(&server, "p"), None);
+        assert_eq!(cluster.phase("p"), None);
         assert_eq!(watch.line().await, "MODIFIED p");
         let ended = watch.event().await;
         assert_eq!(ended["object"]["status"]["phase"], "Succeeded");
         assert_eq!(condition(&ended["object"], "Ready")["status"], "False");
-        assert_eq!(watch.line().await, "MODIFIED p");
-        assert_eq!(watch.line().await, "DELETED p");
+        watch.tells_of(&["MODIFIED p", "DELETED p"]).await;
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_deleted_pod_ends_earlier_if_it_can_or_must() {
-        let (server, _acting) = with_nodes(1, KubeletOptions::new().stop_within(SECOND * 10));
+        let cluster = with_kubelets(KubeletOptions::new().stop_within(SECOND * 10));
         for name in ["can", "must", "short"] {
-            server.insert(bound(name)).unwrap();
+            cluster.insert(bound(name));
         }
         sleep(SECOND * 2).await;
-        end(&server, "can", Value::Null).await;
-        end(&server, "must", Value::Null).await;
-        end(&server, "short", json!({ "gracePeriodSeconds": 3 })).await;
+        end(&cluster, "can", Value::Null).await;
+        end(&cluster, "must", Value::Null).await;
+        end(&cluster, "short", json!({ "gracePeriodSeconds": 3 })).await;
         sleep(SECOND * 4).await;
-        assert_eq!(names_of(&server, &PODS_RESOURCE), ["can", "must"]);
-        end(&server, "must", json!({ "gracePeriodSeconds": 6 })).await;
+        assert_eq!(cluster.names(&PODS_RESOURCE), ["can", "must"]);
+        end(&cluster, "must", json!({ "gracePeriodSeconds": 6 })).await;
         sleep(SECOND * 3).await;
-        assert_eq!(names_of(&server, &PODS_RESOURCE), ["can"]);
+        assert_eq!(cluster.names(&PODS_RESOURCE), ["can"]);
         sleep(SECOND * 4).await;
-        assert_eq!(names_of(&server, &PODS_RESOURCE), Vec::<String>::new());
+        assert_eq!(cluster.names(&PODS_RESOURCE), [""; 0]);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_pod_that_is_over_waits_for_its_finalizers() {
-        let (server, _acting) = with_nodes(1, KubeletOptions::new());
+        let cluster = with_kubelets(KubeletOptions::new());
         let mut held = bound("held");
         held["metadata"]["finalizers"] = json!(["x/y"]);
-        server.insert(held).unwrap();
-        end(&server, "held", json!({ "gracePeriodSeconds": 2 })).await;
+        cluster.insert(held);
+        end(&cluster, "held", json!({ "gracePeriodSeconds": 2 })).await;
         sleep(SECOND * 3).await;
-        let held = server.get(&PODS_RESOURCE, "default", "held").unwrap();
+        let held = cluster.get(&PODS_RESOURCE, "held");
         assert_eq!(held["metadata"]["deletionGracePeriodSeconds"], 0);
-        let version = server.version();
-        sleep(SECOND * 60).await;
-        assert_eq!(server.version(), version);
+        cluster.is_at_rest_for(SECOND * 60).await;
     }
 
     #[tokio::test(start_paused = true)]
     async fn nothing_happens_on_a_node_that_is_missing() {
-        let (server, _acting) = with_nodes(1, KubeletOptions::new());
-        server
-            .insert(pod("missing", json!({ "nodeName": "node-2" })))
-            .unwrap();
+        let cluster = with_kubelets(KubeletOptions::new());
+        cluster.insert(pod("missing", json!({ "nodeName": "node-2" })));
         sleep(SECOND * 2).await;
-        assert_eq!(phase(&server, "missing").unwrap(), "Pending");
-        let node = json!({ "kind": "Node", "apiVersion": "v1", "metadata": { "name": "node-2" } });
-        server.insert(node).unwrap();
+        assert_eq!(cluster.phase("missing").unwrap(), "Pending");
+        cluster.insert(object("Node", "v1", "node-2", json!({})));
         sleep(MOMENT).await;
-        assert_eq!(phase(&server, "missing").unwrap(), "Running");
+        assert_eq!(cluster.phase("missing").unwrap(), "Running");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_pod_of_the_same_name_starts_anew() {
-        let (server, _acting) = with_nodes(1, KubeletOptions::new().start_after(SECOND * 10));
-        server.insert(bound("p")).unwrap();
+        let cluster = with_kubelets(KubeletOptions::new().start_after(SECOND * 10));
+        cluster.insert(bound("p"));
         sleep(SECOND * 9).await;
-        server.delete(&PODS_RESOURCE, "default", "p").unwrap();
-        server.insert(bound("p")).unwrap();
+        cluster.remove(&PODS_RESOURCE, "p");
+        cluster.insert(bound("p"));
         sleep(SECOND * 9).await;
-        assert_eq!(phase(&server, "p").unwrap(), "Pending");
+        assert_eq!(cluster.phase("p").unwrap(), "Pending");
         sleep(SECOND * 2).await;
-        assert_eq!(phase(&server, "p").unwrap(), "Running");
+        assert_eq!(cluster.phase("p").unwrap(), "Running");
     }
 }
 
 mod scheduling {
     use super::*;
 
-    fn with_nodes(count: usize) -> (Server, testkit::embedded::Acting) {
-        let server = server();
-        server.seed_nodes(count);
-        let acting = server.run(Actors::new().scheduler());
-        (server, acting)
+    fn with_nodes(count: usize) -> Cluster {
+        Cluster::new(count, Actors::new().scheduler())
     }
 
-    fn change(server: &Server, node: &str, change: impl FnOnce(&mut Value)) {
-        server.edit(&NODES_RESOURCE, "", node, change).unwrap();
+    impl Cluster {
+        fn change_node(&self, number: usize, change: impl FnOnce(&mut Value)) {
+            self.edit(&NODES_RESOURCE, &format!("node-{number}"), change);
+        }
     }
 
     #[tokio::test(start_paused = true)]
     async fn pods_are_spread_over_the_nodes() {
-        let (server, _acting) = with_nodes(3);
-        server
-            .insert(pod("there", json!({ "nodeName": "node-2" })))
-            .unwrap();
+        let cluster = with_nodes(3);
+        cluster.insert(pod("there", json!({ "nodeName": "node-2" })));
         for name in ["a", "b", "c", "d"] {
-            server.insert(pod(name, json!({}))).unwrap();
+            cluster.insert(pod(name, json!({})));
         }
         sleep(MOMENT).await;
-        let nodes: Vec<Value> = ["a", "b", "c", "d"]
-            .iter()
-            .map(|name| node_of(&server, name))
-            .collect();
+        let nodes = ["a", "b", "c", "d"].map(|name| cluster.node_of(name));
         assert_eq!(nodes, ["node-1", "node-3", "node-1", "node-2"]);
-        let a = server.get(&PODS_RESOURCE, "default", "a").unwrap();
+        let a = cluster.get(&PODS_RESOURCE, "a");
         assert_eq!(condition(&a, "PodScheduled")["status"], "True");
         let owners = a["metadata"]["managedFields"].to_string();
         assert!(!owners.contains("f:nodeName"), "{owners}");
@@ -471,13 +479,11 @@ mod scheduling {
 
     #[tokio::test(start_paused = true)]
     async fn a_pod_that_fits_nowhere_says_so_until_it_does() {
-        let (server, _acting) = with_nodes(1);
-        change(&server, "node-1", |node| {
-            node["spec"]["unschedulable"] = json!(true);
-        });
-        server.insert(pod("p", json!({}))).unwrap();
+        let cluster = with_nodes(1);
+        cluster.change_node(1, |node| node["spec"]["unschedulable"] = json!(true));
+        cluster.insert(pod("p", json!({})));
         sleep(SECOND).await;
-        let p = server.get(&PODS_RESOURCE, "default", "p").unwrap();
+        let p = cluster.get(&PODS_RESOURCE, "p");
         assert_eq!(p["spec"].get("nodeName"), None);
         assert_eq!(
             *condition(&p, "PodScheduled"),
@@ -490,107 +496,77 @@ mod scheduling {
                 "lastTransitionTime": "2026-01-01T00:00:00Z",
             })
         );
-        let version = server.version();
-        sleep(SECOND * 60).await;
-        assert_eq!(server.version(), version);
-        change(&server, "node-1", |node| {
-            node["spec"]["unschedulable"] = json!(false);
-        });
+        cluster.is_at_rest_for(SECOND * 60).await;
+        cluster.change_node(1, |node| node["spec"]["unschedulable"] = json!(false));
         sleep(MOMENT).await;
-        assert_eq!(node_of(&server, "p"), "node-1");
+        assert_eq!(cluster.node_of("p"), "node-1");
     }
 
     #[tokio::test(start_paused = true)]
     async fn taints_selectors_and_room_decide_where_a_pod_fits() {
-        let (server, _acting) = with_nodes(4);
-        change(&server, "node-1", |node| {
+        let cluster = with_nodes(4);
+        cluster.change_node(1, |node| {
             node["spec"]["taints"] = json!([{ "key": "k", "value": "v", "effect": "NoSchedule" }]);
         });
-        change(&server, "node-2", |node| {
+        cluster.change_node(2, |node| {
             node["spec"]["taints"] = json!([{ "key": "soft", "effect": "PreferNoSchedule" }]);
             node["status"]["allocatable"]["pods"] = json!("1");
         });
-        change(&server, "node-3", |node| {
+        cluster.change_node(3, |node| {
             node["metadata"]["labels"]["disk"] = json!("fast");
             node["spec"]["taints"] = json!([{ "key": "gone", "effect": "NoExecute" }]);
         });
-        change(&server, "node-4", |node| {
-            node["spec"]["unschedulable"] = json!(true);
-        });
-        server.insert(pod("a-plain", json!({}))).unwrap();
-        server.insert(pod("b-no-room", json!({}))).unwrap();
-        let tolerations = json!([{ "key": "k", "operator": "Equal", "value": "v", "effect": "NoSchedule" }]);
-        server
-            .insert(pod("c-tolerates", json!({ "tolerations": tolerations })))
-            .unwrap();
-        let tolerations = json!([{ "key": "k", "value": "other" }]);
-        server
-            .insert(pod("d-other", json!({ "tolerations": tolerations })))
-            .unwrap();
+        cluster.change_node(4, |node| node["spec"]["unschedulable"] = json!(true));
+        let equal = json!([{ "key": "k", "operator": "Equal", "value": "v", "effect": "NoSchedule" }]);
+        let other = json!([{ "key": "k", "value": "other" }]);
         let anything = json!([{ "operator": "Exists" }]);
-        let picky = json!({ "tolerations": anything, "nodeSelector": { "disk": "fast" } });
-        server.insert(pod("e-selects", picky)).unwrap();
-        let picky = json!({ "tolerations": anything, "nodeSelector": { "disk": "slow" } });
-        server.insert(pod("f-nowhere", picky)).unwrap();
-        server
-            .insert(pod("g-cordoned", json!({ "tolerations": anything })))
-            .unwrap();
+        let expected = rows! {
+            "a-plain", json!({}) => json!("node-2");
+            "b-no-room", json!({}) => Value::Null;
+            "c-tolerates", json!({ "tolerations": equal }) => json!("node-1");
+            "d-other", json!({ "tolerations": other }) => Value::Null;
+            "e-selects", json!({ "tolerations": anything, "nodeSelector": { "disk": "fast" } }) => json!("node-3");
+            "f-nowhere", json!({ "tolerations": anything, "nodeSelector": { "disk": "slow" } }) => Value::Null;
+            "g-cordoned", json!({ "tolerations": anything }) => json!("node-4");
+        };
+        for (name, spec, _) in &expected {
+            cluster.insert(pod(name, spec.clone()));
+        }
         sleep(MOMENT).await;
-        let nodes: Vec<Value> = names_of(&server, &PODS_RESOURCE)
-            .iter()
-            .map(|name| node_of(&server, name))
-            .collect();
-        assert_eq!(
-            nodes,
-            [
-                json!("node-2"),
-                Value::Null,
-                json!("node-1"),
-                Value::Null,
-                json!("node-3"),
-                Value::Null,
-                json!("node-4"),
-            ]
-        );
+        for (name, _, node) in expected {
+            assert_eq!(cluster.node_of(name), node, "{name}");
+        }
     }
 
     #[tokio::test(start_paused = true)]
     async fn pods_that_wait_for_something_else_are_left_alone() {
-        let (server, _acting) = with_nodes(1);
-        for (name, spec) in [
-            ("other", json!({ "schedulerName": "other" })),
-            ("gated", json!({ "schedulingGates": [{ "name": "g" }] })),
-            (
-                "claims",
-                json!({ "resourceClaims": [{ "name": "c", "resourceClaimName": "c" }] }),
-            ),
-        ] {
-            server.insert(pod(name, spec)).unwrap();
+        let cluster = with_nodes(1);
+        for (name, spec) in rows! {
+            "other" => json!({ "schedulerName": "other" });
+            "gated" => json!({ "schedulingGates": [{ "name": "g" }] });
+            "claims" => json!({ "resourceClaims": [{ "name": "c", "resourceClaimName": "c" }] });
+        } {
+            cluster.insert(pod(name, spec));
         }
-        let version = server.version();
-        sleep(SECOND).await;
-        assert_eq!(server.version(), version);
-        server
-            .insert(pod("mine", json!({ "schedulerName": "default-scheduler" })))
-            .unwrap();
+        cluster.is_at_rest_for(SECOND).await;
+        cluster.insert(pod("mine", json!({ "schedulerName": "default-scheduler" })));
         sleep(MOMENT).await;
-        assert_eq!(node_of(&server, "mine"), "node-1");
+        assert_eq!(cluster.node_of("mine"), "node-1");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_node_has_room_again_when_a_pod_is_done() {
-        let (server, _acting) = with_nodes(1);
-        change(&server, "node-1", |node| {
-            node["status"]["allocatable"]["pods"] = json!("1");
+        let cluster = with_nodes(1);
+        cluster.change_node(1, |node| node["status"]["allocatable"]["pods"] = json!("1"));
+        cluster.insert(pod("a", json!({})));
+        cluster.insert(pod("b", json!({})));
+        sleep(MOMENT).await;
+        assert_eq!(cluster.node_of("b"), Value::Null);
+        cluster.edit(&PODS_RESOURCE, "a", |pod| {
+            pod["status"]["phase"] = json!("Succeeded");
         });
-        server.insert(pod("a", json!({}))).unwrap();
-        server.insert(pod("b", json!({}))).unwrap();
         sleep(MOMENT).await;
-        assert_eq!(node_of(&server, "b"), Value::Null);
-        let finish = |pod: &mut Value| pod["status"]["phase"] = json!("Succeeded");
-        server.edit(&PODS_RESOURCE, "default", "a", finish).unwrap();
-        sleep(MOMENT).await;
-        assert_eq!(node_of(&server, "b"), "node-1");
+        assert_eq!(cluster.node_of("b"), "node-1");
     }
 }
 
@@ -598,31 +574,11 @@ mod together {
     use super::*;
 
     fn set(replicas: u64) -> Value {
-        let mut set = object("ReplicaSet", "apps/v1", "web", json!({}));
-        set["spec"] = json!({
-            "replicas": replicas,
-            "selector": { "matchLabels": { "app": "web" } },
-            "template": {
-                "metadata": { "labels": { "app": "web" } },
-                "spec": {
-                    "terminationGracePeriodSeconds": 30,
-                    "containers": [{ "name": "c", "image": "i" }],
-                },
-            },
-        });
+        let mut set = objects::workload("web", &pod("p", json!({})));
+        set["kind"] = json!("ReplicaSet");
+        set["apiVersion"] = json!("apps/v1");
+        set["spec"]["replicas"] = json!(replicas);
         set
-    }
-
-    fn scale(server: &Server, replicas: u64) {
-        server
-            .edit(&REPLICA_SETS, "default", "web", |set| {
-                set["spec"]["replicas"] = json!(replicas);
-            })
-            .unwrap();
-    }
-
-    fn status(server: &Server) -> Value {
-        server.get(&REPLICA_SETS, "default", "web").unwrap()["status"].clone()
     }
 
     fn everybody() -> Actors {
@@ -633,171 +589,150 @@ mod together {
             .replica_sets()
     }
 
+    impl Cluster {
+        fn scale(&self, replicas: u64) {
+            self.edit(&REPLICA_SETS, "web", |set| {
+                set["spec"]["replicas"] = json!(replicas);
+            });
+        }
+
+        fn status(&self) -> Value {
+            self.get(&REPLICA_SETS, "web")["status"].clone()
+        }
+
+        fn count(&self) -> usize {
+            self.server.list(&PODS_RESOURCE).len()
+        }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_replica_set_keeps_as_many_pods_as_it_asks_for() {
-        let server = server();
-        server.seed_nodes(2);
-        let _acting = server.run(everybody());
-        let owner = server.insert(set(3)).unwrap();
+        let cluster = Cluster::new(2, everybody());
+        let owner = cluster.insert(set(3));
         sleep(MOMENT).await;
-        assert_eq!(
-            status(&server),
-            json!({ "replicas": 3, "fullyLabeledReplicas": 3, "observedGeneration": 1 })
-        );
+        let mut status = json!({ "replicas": 3, "fullyLabeledReplicas": 3, "observedGeneration": 1 });
+        assert_eq!(cluster.status(), status);
         sleep(SECOND * 2).await;
-        assert_eq!(
-            status(&server),
-            json!({
-                "replicas": 3,
-                "fullyLabeledReplicas": 3,
-                "readyReplicas": 3,
-                "availableReplicas": 3,
-                "observedGeneration": 1,
-            })
-        );
-        let pods = server.list(&PODS_RESOURCE);
+        status["readyReplicas"] = json!(3);
+        status["availableReplicas"] = json!(3);
+        assert_eq!(cluster.status(), status);
+        let pods = cluster.server.list(&PODS_RESOURCE);
         let mut reference = owned_by(&owner, true);
         reference["controller"] = json!(true);
         for pod in &pods {
-            assert_eq!(pod["metadata"]["ownerReferences"], json!([reference]));
-            assert_eq!(pod["metadata"]["labels"], json!({ "app": "web" }));
+            pod.shows(
+                json!({ "metadata.ownerReferences": [reference], "metadata.labels": objects::labels() }),
+            );
             let name = pod["metadata"]["name"].as_str().unwrap();
             assert!(name.starts_with("web-") && name.len() == 9, "{name}");
         }
         // One that is deleted is replaced at once, one that is done as well.
         let name = |at: usize| pods[at]["metadata"]["name"].as_str().unwrap();
-        delete(&server.client(), format!("{PODS}/{}", name(0)), Value::Null).await;
+        cluster.delete(&format!("{PODS}/{}", name(0)), Value::Null).await;
         sleep(MOMENT).await;
-        assert_eq!(names_of(&server, &PODS_RESOURCE).len(), 4);
+        assert_eq!(cluster.count(), 4);
         sleep(SECOND * 6).await;
-        assert_eq!(names_of(&server, &PODS_RESOURCE).len(), 3);
-        assert_eq!(phase(&server, name(0)), None);
-        server
-            .edit(&PODS_RESOURCE, "default", name(1), |pod| {
-                pod["status"]["phase"] = json!("Failed");
-            })
-            .unwrap();
+        assert_eq!(cluster.count(), 3);
+        assert_eq!(cluster.phase(name(0)), None);
+        cluster.edit(&PODS_RESOURCE, name(1), |pod| {
+            pod["status"]["phase"] = json!("Failed");
+        });
         sleep(SECOND * 2).await;
-        assert_eq!(names_of(&server, &PODS_RESOURCE).len(), 4);
-        assert_eq!(status(&server)["readyReplicas"], 3);
+        assert_eq!(cluster.count(), 4);
+        assert_eq!(cluster.status()["readyReplicas"], 3);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_replica_set_gives_up_the_pods_that_are_the_least_loss() {
-        let server = server();
-        server.seed_nodes(1);
-        server
-            .edit(&NODES_RESOURCE, "", "node-1", |node| {
-                node["status"]["allocatable"]["pods"] = json!("2");
-            })
-            .unwrap();
-        let _acting = server.run(everybody());
-        server.insert(set(2)).unwrap();
+        let cluster = Cluster::new(1, everybody());
+        cluster.edit(&NODES_RESOURCE, "node-1", |node| {
+            node["status"]["allocatable"]["pods"] = json!("2");
+        });
+        cluster.insert(set(2));
         sleep(SECOND * 2).await;
-        let running = names_of(&server, &PODS_RESOURCE);
-        scale(&server, 4);
+        let running = cluster.names(&PODS_RESOURCE);
+        cluster.scale(4);
         sleep(SECOND * 2).await;
-        assert_eq!(names_of(&server, &PODS_RESOURCE).len(), 4);
-        scale(&server, 2);
+        assert_eq!(cluster.count(), 4);
+        cluster.scale(2);
         sleep(SECOND * 2).await;
-        assert_eq!(names_of(&server, &PODS_RESOURCE), running);
-        scale(&server, 0);
+        assert_eq!(cluster.names(&PODS_RESOURCE), running);
+        cluster.scale(0);
         sleep(SECOND * 10).await;
-        assert_eq!(names_of(&server, &PODS_RESOURCE), Vec::<String>::new());
-        assert_eq!(status(&server), json!({ "replicas": 0, "observedGeneration": 4 }));
+        assert_eq!(cluster.count(), 0);
+        assert_eq!(
+            cluster.status(),
+            json!({ "replicas": 0, "observedGeneration": 4 })
+        );
     }
 
     #[tokio::test(start_paused = true)]
     async fn pods_go_with_their_replica_set() {
-        let server = server();
-        server.seed_nodes(2);
-        let _acting = server.run(everybody());
-        server.insert(set(3)).unwrap();
+        let cluster = Cluster::new(2, everybody());
+        cluster.insert(set(3));
         sleep(SECOND * 2).await;
-        let uri = "/apis/apps/v1/namespaces/default/replicasets/web";
-        delete(
-            &server.client(),
-            uri,
-            json!({ "propagationPolicy": "Foreground" }),
-        )
-        .await;
+        let foreground = json!({ "propagationPolicy": "Foreground" });
+        cluster
+            .delete(&format!("{}/web", crate::http::REPLICA_SETS), foreground)
+            .await;
         sleep(SECOND * 4).await;
         // It waits for its pods, which take five seconds.
-        assert!(server.get(&REPLICA_SETS, "default", "web").is_some());
+        assert!(cluster.find(&REPLICA_SETS, "web").is_some());
         sleep(SECOND * 2).await;
-        assert_eq!(server.get(&REPLICA_SETS, "default", "web"), None);
-        assert_eq!(names_of(&server, &PODS_RESOURCE), Vec::<String>::new());
+        assert_eq!(cluster.find(&REPLICA_SETS, "web"), None);
+        assert_eq!(cluster.count(), 0);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_drained_node_is_empty_and_its_pods_run_elsewhere() {
-        let server = server();
-        server.seed_nodes(2);
-        let _acting = server.run(everybody());
-        server.insert(set(4)).unwrap();
+        let cluster = Cluster::new(2, everybody());
+        cluster.insert(set(4));
         sleep(SECOND * 2).await;
-        let client = server.client_as("kubectl/v1");
+        let client = cluster.server.client_as("kubectl/v1");
         let cordon = json!({ "spec": { "unschedulable": true } });
-        patch(&client, format!("{NODES}/node-1"), STRATEGIC, cordon).await;
+        strategic(&client, format!("{NODES}/node-1"), cordon).await;
         let on_it = format!("{PODS}?fieldSelector=spec.nodeName%3Dnode-1");
-        let pods = get(&client, &on_it).await.body;
+        let pods = read(&client, &on_it).await;
         assert_eq!(names(&pods).len(), 2);
         for name in names(&pods) {
             delete(&client, format!("{PODS}/{name}"), Value::Null).await;
         }
         sleep(SECOND * 7).await;
-        assert_eq!(names(&get(&client, &on_it).await.body), Vec::<&str>::new());
-        assert_eq!(status(&server)["readyReplicas"], 4);
+        assert_eq!(names(&read(&client, &on_it).await), [""; 0]);
+        assert_eq!(cluster.status()["readyReplicas"], 4);
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_actors_write_is_no_request() {
-        let server = server();
-        server.seed_nodes(1);
-        let _acting = server.run(everybody());
-        server.down();
-        server.insert(set(1)).unwrap();
+        let cluster = Cluster::new(1, everybody());
+        cluster.server.down();
+        cluster.insert(set(1));
         sleep(SECOND * 2).await;
-        server.up();
-        let client = server.client();
-        assert_eq!(
-            get(&client, PODS).await.body["items"][0]["status"]["phase"],
-            "Running"
-        );
-        assert_eq!(server.requests().lines(), ["list default/pods"]);
-        let pod = &server.list(&PODS_RESOURCE)[0];
-        let managers: Vec<&Value> = pod["metadata"]["managedFields"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|entry| &entry["manager"])
-            .collect();
+        cluster.server.up();
+        let pods = read(&cluster.server.client(), PODS).await;
+        assert_eq!(pods["items"][0]["status"]["phase"], "Running");
+        assert_eq!(cluster.server.requests().lines(), ["list default/pods"]);
+        let pod = &cluster.server.list(&PODS_RESOURCE)[0];
+        let managers = each(&pod["metadata"]["managedFields"], "manager");
         assert_eq!(managers, ["kube-controller-manager", "kubelet"]);
     }
 
     #[tokio::test(start_paused = true)]
     async fn actors_at_rest_write_nothing() {
-        let server = server();
-        server.seed_nodes(3);
-        let _acting = server.run(everybody());
-        server.insert(set(5)).unwrap();
+        let cluster = Cluster::new(3, everybody());
+        cluster.insert(set(5));
         sleep(SECOND * 10).await;
-        let version = server.version();
-        sleep(Duration::from_hours(24)).await;
-        assert_eq!(server.version(), version);
+        cluster.is_at_rest_for(Duration::from_hours(24)).await;
     }
 
     async fn history() -> Vec<String> {
-        let server = server();
-        let client = server.client();
-        server.seed_nodes(3);
-        let _acting = server.run(everybody());
-        let mut watch = watch(&client, PODS, &server).await;
-        server.insert(set(6)).unwrap();
+        let cluster = Cluster::new(3, everybody());
+        let mut watch = cluster.watch(PODS).await;
+        cluster.insert(set(6));
         sleep(SECOND * 2).await;
-        scale(&server, 2);
+        cluster.scale(2);
         sleep(SECOND * 10).await;
-        server.delete(&REPLICA_SETS, "default", "web").unwrap();
+        cluster.remove(&REPLICA_SETS, "web");
         let mut lines = Vec::new();
         while let Next::Event(event) = watch.next_within(SECOND * 30).await {
             lines.push(event.to_string());
@@ -815,23 +750,13 @@ mod together {
 
     #[tokio::test]
     async fn actors_work_for_clients_on_loopback_too() {
-        let server = server();
-        server.seed_nodes(1);
-        let _acting = server.run(
-            Actors::new()
-                .scheduler()
-                .kubelet(KubeletOptions::new().start_after(MOMENT)),
-        );
-        let door = server.listen(0).await.unwrap();
+        let kubelet = KubeletOptions::new().start_after(MOMENT);
+        let cluster = Cluster::new(1, Actors::new().scheduler().kubelet(kubelet));
+        let door = cluster.server.listen(0).await.unwrap();
         let config = kube::Config::new(door.url().parse().unwrap());
         let client = Client::try_from(config).unwrap();
-        let mut watch = watch(&client, PODS, &server).await;
+        let mut watch = watch(&client, PODS, &cluster.server).await;
         create(&client, PODS, pod("p", json!({}))).await;
-        loop {
-            let event = watch.event().await;
-            if event["object"]["status"]["phase"] == "Running" {
-                break;
-            }
-        }
+        while watch.event().await["object"]["status"]["phase"] != "Running" {}
     }
 }

@@ -47,7 +47,7 @@ const ALL: &[&str] = &[
 ];
 
 async fn the_core_group_lists_its_resources(client: Client) {
-    let list = get(&client, "/api/v1").await.body;
+    let list = read(&client, "/api/v1").await;
     assert_eq!(
         (&list["groupVersion"], &list["apiVersion"]),
         (&json!("v1"), &Value::Null)
@@ -79,14 +79,7 @@ async fn the_core_group_lists_its_resources(client: Client) {
         ("serviceaccounts", "ServiceAccount", "sa"),
     ] {
         let found = entry(&client, "/api/v1", name).await;
-        assert_eq!(
-            (&found["kind"], &found["shortNames"]),
-            (&json!(kind), &json!([short]))
-        );
-        assert_eq!(
-            (&found["namespaced"], &found["verbs"]),
-            (&json!(true), &json!(ALL))
-        );
+        found.shows(json!({ "kind": kind, "shortNames": [short], "namespaced": true, "verbs": ALL }));
     }
 }
 
@@ -146,7 +139,7 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 async fn named_groups_list_their_resources(client: Client) {
     for (group, name, kind, namespaced, short) in KNOWN {
         let path = format!("/apis/{group}/v1");
-        let list = get(&client, &path).await.body;
+        let list = read(&client, &path).await;
         assert_eq!(list["apiVersion"], "v1", "{group}");
         assert_eq!(list["groupVersion"], format!("{group}/v1"));
         let mut expected = json!({
@@ -192,11 +185,8 @@ async fn status_is_listed_as_a_resource_of_its_own(client: Client) {
 }
 
 async fn groups_are_listed_with_their_preferred_versions(client: Client) {
-    let list = get(&client, "/apis").await.body;
-    assert_eq!(
-        (&list["kind"], &list["apiVersion"]),
-        (&json!("APIGroupList"), &json!("v1"))
-    );
+    let list = read(&client, "/apis").await;
+    list.shows(json!({ "kind": "APIGroupList", "apiVersion": "v1" }));
     for group in ["apps", "batch", "policy", "resource.k8s.io"] {
         let version = json!({ "groupVersion": format!("{group}/v1"), "version": "v1" });
         assert_eq!(
@@ -209,11 +199,8 @@ async fn groups_are_listed_with_their_preferred_versions(client: Client) {
 }
 
 async fn the_core_group_tells_its_versions(client: Client) {
-    let api = get(&client, "/api").await.body;
-    assert_eq!(
-        (&api["kind"], &api["versions"]),
-        (&json!("APIVersions"), &json!(["v1"]))
-    );
+    let api = read(&client, "/api").await;
+    api.shows(json!({ "kind": "APIVersions", "versions": ["v1"] }));
 }
 
 async fn protobuf_is_preferred_in_vain_where_json_will_do(client: Client) {
@@ -225,11 +212,8 @@ async fn protobuf_is_preferred_in_vain_where_json_will_do(client: Client) {
 }
 
 async fn the_release_is_told(client: Client) {
-    let version = get(&client, "/version").await.body;
-    assert_eq!(
-        (&version["gitVersion"], &version["major"], &version["minor"]),
-        (&json!("v1.36.3"), &json!("1"), &json!("36"))
-    );
+    let version = read(&client, "/version").await;
+    version.shows(json!({ "gitVersion": "v1.36.3", "major": "1", "minor": "36" }));
 }
 
 async fn health_is_told_in_one_word(client: Client) {
@@ -244,12 +228,12 @@ async fn a_slash_at_the_end_changes_nothing(client: Client) {
     for path in ["/api", "/api/v1", "/apis", "/apis/apps/v1", "/version"] {
         let with = get(&client, format!("{path}/")).await;
         assert_eq!(with.code, 200, "{path}");
-        assert_eq!(with.body, get(&client, path).await.body);
+        assert_eq!(with.body, read(&client, path).await);
     }
 }
 
 async fn openapi_says_that_the_server_validates_fields(client: Client) {
-    let index = get(&client, "/openapi/v3").await.body;
+    let index = read(&client, "/openapi/v3").await;
     for (group, path, kind) in [
         (
             "api/v1",
@@ -263,7 +247,7 @@ async fn openapi_says_that_the_server_validates_fields(client: Client) {
         ),
     ] {
         let url = index["paths"][group]["serverRelativeURL"].as_str().unwrap();
-        let document = get(&client, url).await.body;
+        let document = read(&client, url).await;
         let patch = &document["paths"][path]["patch"];
         assert_eq!(patch["x-kubernetes-group-version-kind"], kind);
         let parameter = found(&patch["parameters"], "name", "fieldValidation");

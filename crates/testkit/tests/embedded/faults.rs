@@ -434,12 +434,9 @@ async fn a_restarted_server_knows_its_objects_and_no_events_of_before() {
     server.up();
     let mut watch = Watch::open(&server.client(), &uri).await;
     let error = watch.event().await;
-    assert_eq!(
-        (&error["type"], &error["object"]["code"]),
-        (&json!("ERROR"), &json!(410))
-    );
+    error.shows(json!({ "type": "ERROR", "object.code": 410 }));
     let exact = format!("{NODES}?resourceVersion={before}&resourceVersionMatch=Exact");
-    assert_eq!(names(&get(&server.client(), exact).await.body), ["node-1"]);
+    assert_eq!(names(&read(&server.client(), exact).await), ["node-1"]);
     let uri = format!("{NODES}?watch=1&resourceVersion={}", server.version());
     let mut watch = Watch::open(&server.client(), uri).await;
     server.delete(&NODES_RESOURCE, "", "node-1").unwrap();

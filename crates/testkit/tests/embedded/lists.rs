@@ -37,13 +37,10 @@ fn escaped(selector: &str) -> String {
 async fn a_list_names_its_kind_and_its_items_do_not(client: Client) {
     labelled(&client, "kinds", "kinds", "b").await;
     let list = get(&client, format!("{LEASES}?labelSelector=group%3Dkinds")).await;
-    assert_eq!(list.code, 200);
-    assert_eq!(list.body["kind"], "LeaseList");
-    assert_eq!(list.body["apiVersion"], "coordination.k8s.io/v1");
+    list.shows(json!({ "code": 200, "kind": "LeaseList", "apiVersion": "coordination.k8s.io/v1" }));
     assert!(version(&list.body) > 0);
     let item = &list.body["items"][0];
-    assert_eq!((item.get("kind"), item.get("apiVersion")), (None, None));
-    assert_eq!(item["metadata"]["name"], "kinds");
+    item.shows(json!({ "kind": null, "apiVersion": null, "metadata.name": "kinds" }));
     let none = get(&client, format!("{LEASES}?labelSelector=group%3Dnobody")).await;
     assert_eq!(none.body["items"], json!([]));
 }
@@ -67,7 +64,7 @@ async fn label_selectors_choose_by_equality_and_by_set(client: Client) {
             "{LEASES}?labelSelector={}",
             escaped(&format!("group=labels,{selector}"))
         );
-        assert_eq!(names(&get(&client, uri).await.body), expected, "{selector}");
+        assert_eq!(names(&read(&client, uri).await), expected, "{selector}");
     }
 }
 
@@ -86,7 +83,7 @@ async fn field_selectors_choose_by_name_and_by_what_the_kind_offers(client: Clie
             "{NODES}?labelSelector=group%3Dfields&fieldSelector={}",
             escaped(selector)
         );
-        assert_eq!(names(&get(&client, uri).await.body), expected, "{selector}");
+        assert_eq!(names(&read(&client, uri).await), expected, "{selector}");
     }
     labelled(&client, "fields", "fields", "b").await;
     let uri = |namespace: &str| {
@@ -95,8 +92,8 @@ async fn field_selectors_choose_by_name_and_by_what_the_kind_offers(client: Clie
              &fieldSelector=metadata.namespace%3D{namespace}"
         )
     };
-    assert_eq!(names(&get(&client, uri("default")).await.body), ["fields"]);
-    assert_eq!(names(&get(&client, uri("other")).await.body), [""; 0]);
+    assert_eq!(names(&read(&client, uri("default")).await), ["fields"]);
+    assert_eq!(names(&read(&client, uri("other")).await), [""; 0]);
 }
 
 async fn a_paged_list_shows_one_version_to_its_end(client: Client) {
@@ -104,7 +101,7 @@ async fn a_paged_list_shows_one_version_to_its_end(client: Client) {
         labelled(&client, "page", name, "b").await;
     }
     let uri = format!("{LEASES}?labelSelector=group%3Dpage&limit=2");
-    let first = get(&client, &uri).await.body;
+    let first = read(&client, &uri).await;
     assert_eq!(names(&first), ["page-1", "page-2"]);
     // What is left is not known under a selector.
     assert_eq!(first["metadata"].get("remainingItemCount"), None);
@@ -115,14 +112,12 @@ async fn a_paged_list_shows_one_version_to_its_end(client: Client) {
         patch(&client, format!("{LEASES}/page-4"), MERGE, relabel).await;
     }
     let token = first["metadata"]["continue"].as_str().unwrap();
-    let second = get(&client, format!("{uri}&continue={token}")).await.body;
+    let second = read(&client, format!("{uri}&continue={token}")).await;
     assert_eq!(names(&second), ["page-3", "page-4"]);
     assert_eq!(second["items"][1]["metadata"]["labels"]["a"], "b");
     assert_eq!(version(&second), version(&first));
     assert_eq!(second["metadata"].get("continue"), None);
-    let now = get(&client, format!("{LEASES}?labelSelector=group%3Dpage"))
-        .await
-        .body;
+    let now = read(&client, format!("{LEASES}?labelSelector=group%3Dpage")).await;
     assert_eq!(names(&now), ["page-1", "page-2", "page-4", "page-5"]);
     let bad = get(&client, format!("{uri}&continue=garbage")).await;
     bad.is(400, "BadRequest");
@@ -146,30 +141,29 @@ async fn a_page_of_one_namespace_is_blind_to_the_others(client: Client) {
     }
     labelled(&client, "blind", "blind-here", "b").await;
     let uri = format!("{there}?labelSelector=group%3Dblind&limit=1");
-    let first = get(&client, &uri).await.body;
+    let first = read(&client, &uri).await;
     assert_eq!(names(&first), ["blind-1"]);
     delete(&client, format!("{LEASES}/blind-here"), Value::Null).await;
     delete(&client, format!("{there}/blind-2"), Value::Null).await;
     let token = first["metadata"]["continue"].as_str().unwrap();
-    let second = get(&client, format!("{uri}&continue={token}")).await.body;
+    let second = read(&client, format!("{uri}&continue={token}")).await;
     assert_eq!(names(&second), ["blind-2"]);
     let exact = format!(
         "{there}?labelSelector=group%3Dblind&resourceVersionMatch=Exact&resourceVersion={}",
         version(&first)
     );
-    assert_eq!(names(&get(&client, exact).await.body), ["blind-1", "blind-2"]);
+    assert_eq!(names(&read(&client, exact).await), ["blind-1", "blind-2"]);
 }
 
 async fn versions_are_read_as_asked(client: Client) {
     let first = labelled(&client, "versions", "versions-1", "b").await;
     labelled(&client, "versions", "versions-2", "b").await;
     let list = async |query: &str| {
-        get(
+        read(
             &client,
             format!("{LEASES}?labelSelector=group%3Dversions&{query}"),
         )
         .await
-        .body
     };
     let old = version(&first);
     let exact = list(&format!("resourceVersion={old}&resourceVersionMatch=Exact")).await;
@@ -194,13 +188,12 @@ async fn versions_are_read_as_asked(client: Client) {
     .map(|uri| get(&client, uri));
     for future in futures::future::join_all(futures).await {
         future.is(504, "Timeout");
-        assert_eq!(
-            future.body["details"],
-            json!({
+        future.shows(json!({
+            "details": {
                 "causes": [{ "reason": "ResourceVersionTooLarge", "message": "Too large resource version" }],
                 "retryAfterSeconds": 1,
-            })
-        );
+            },
+        }));
         assert!(
             future.body["message"]
                 .as_str()
@@ -235,8 +228,7 @@ async fn a_client_can_ask_for_metadata_only(client: Client) {
         METADATA_LIST,
     )
     .await;
-    assert_eq!(list.body["kind"], "PartialObjectMetadataList");
-    assert_eq!(list.body["apiVersion"], "meta.k8s.io/v1");
+    list.shows(json!({ "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1" }));
     assert_eq!(list.body["items"], json!([expected]));
     assert_eq!(get_as(&client, &uri, "text/plain").await.code, 406);
     let either = "application/json;as=Table;v=v1;g=example.com,application/json";
@@ -247,12 +239,11 @@ async fn a_client_can_ask_for_metadata_only(client: Client) {
 async fn an_unfiltered_page_counts_what_is_left() {
     let server = server();
     server.seed_nodes(5);
-    let page = get(&server.client(), format!("{NODES}?limit=2")).await.body;
+    let page = read(&server.client(), format!("{NODES}?limit=2")).await;
     assert_eq!(names(&page), ["node-1", "node-2"]);
     assert_eq!(page["metadata"]["remainingItemCount"], 3);
-    let exactly = get(&server.client(), format!("{NODES}?limit=5")).await.body;
-    assert_eq!(exactly["metadata"].get("remainingItemCount"), None);
-    assert_eq!(exactly["metadata"].get("continue"), None);
+    let exactly = read(&server.client(), format!("{NODES}?limit=5")).await;
+    exactly.shows(json!({ "metadata.remainingItemCount": null, "metadata.continue": null }));
 }
 
 #[tokio::test(start_paused = true)]
@@ -261,7 +252,7 @@ async fn lists_of_a_compacted_version_are_gone() {
     server.seed_nodes(3);
     let client = server.client();
     let uri = format!("{NODES}?limit=2");
-    let page = get(&client, &uri).await.body;
+    let page = read(&client, &uri).await;
     server
         .edit(&testkit::embedded::NODES, "", "node-3", |node| {
             node["metadata"]["labels"] = json!({ "new": "yes" });
@@ -277,10 +268,7 @@ async fn lists_of_a_compacted_version_are_gone() {
     )
     .await;
     exact.is(410, "Expired");
-    assert_eq!(
-        exact.body["message"],
-        "The resourceVersion for the provided list is too old."
-    );
+    exact.shows(json!({ "message": "The resourceVersion for the provided list is too old." }));
     let token = page["metadata"]["continue"].as_str().unwrap();
     let next = get(&client, format!("{uri}&continue={token}")).await;
     next.is(410, "Expired");
@@ -292,7 +280,7 @@ async fn lists_of_a_compacted_version_are_gone() {
     );
     // The refusal brings a token that goes on at the latest version.
     let token = next.body["metadata"]["continue"].as_str().unwrap();
-    let rest = get(&client, format!("{uri}&continue={token}")).await.body;
+    let rest = read(&client, format!("{uri}&continue={token}")).await;
     assert_eq!(names(&rest), ["node-3"]);
     assert_eq!(rest["items"][0]["metadata"]["labels"], json!({ "new": "yes" }));
 }

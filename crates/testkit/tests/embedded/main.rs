@@ -31,6 +31,7 @@ mod loopback;
 mod metadata;
 mod metadata_only;
 mod namespaces;
+mod objects;
 mod optimistic;
 mod paging;
 mod patches;
@@ -43,6 +44,7 @@ mod streaming;
 mod subresources;
 mod test_access;
 mod twin;
+mod watch;
 mod watches;
 mod writes;
 
@@ -52,6 +54,12 @@ use testkit::embedded::Server;
 fn server() -> Server {
     Server::starting_at("2026-01-01T00:00:00Z".parse().unwrap())
 }
+
+/// A table: cells, and after the arrow what is expected of them.
+macro_rules! rows {
+    ($($($cell:expr),+ => $expected:expr;)*) => { [$(($($cell,)+ $expected)),*] };
+}
+use rows;
 
 /// Runs scenarios, functions of a client or of a `twin::Ground`, on both servers: one by one on the embedded one, in one test on
 /// the real one. Each finds the collections of `twin::SWEPT` empty. Servers that differ from the plain ones are named

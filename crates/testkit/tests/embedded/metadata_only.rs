@@ -5,7 +5,8 @@ use kube::Client;
 use serde_json::{Value, json};
 
 use crate::http::*;
-use crate::kinds::{every_kind, pod_spec, remove};
+use crate::kinds::{every_kind, remove};
+use crate::objects::pod;
 
 crate::scenarios![
     every_kind_shows_its_metadata_alone,
@@ -30,10 +31,8 @@ async fn every_kind_shows_its_metadata_alone(client: Client) {
         let one = get_as(&client, format!("{}/meta", kind.uri), METADATA).await;
         assert_eq!((one.code, one.body), (200, partial(&created)));
         let list = get_as(&client, kind.uri, METADATA_LIST).await;
-        assert_eq!(list.code, 200);
-        assert_eq!(list.body["kind"], "PartialObjectMetadataList");
-        assert_eq!(list.body["apiVersion"], "meta.k8s.io/v1");
-        assert_eq!(list.body["items"], json!([partial(&created)]));
+        list.shows(json!({ "code": 200, "kind": "PartialObjectMetadataList" }));
+        list.shows(json!({ "apiVersion": "meta.k8s.io/v1", "items": [partial(&created)] }));
         assert!(version(&list.body) >= version(&created));
     }
 }
@@ -56,20 +55,20 @@ async fn writes_answer_with_metadata_alone(client: Client) {
     let lease = json!({ "metadata": { "name": "w", "finalizers": ["x.example.com/y"] }, "spec": { "holderIdentity": "a" } });
     let created = send_as(&client, Request::post(LEASES), METADATA, JSON, lease).await;
     assert_eq!(created.code, 201);
-    let whole = get(&client, &uri).await.body;
+    let whole = read(&client, &uri).await;
     assert_eq!(created.body, partial(&whole));
     assert_eq!(whole["spec"]["holderIdentity"], "a");
     let change = json!({ "spec": { "holderIdentity": "b" } });
     let patched = send_as(&client, Request::patch(&uri), METADATA, MERGE, change).await;
-    let mut whole = get(&client, &uri).await.body;
+    let mut whole = read(&client, &uri).await;
     assert_eq!((patched.code, patched.body), (200, partial(&whole)));
     whole["spec"]["holderIdentity"] = json!("c");
     let updated = send_as(&client, Request::put(&uri), METADATA, JSON, whole).await;
-    let whole = get(&client, &uri).await.body;
+    let whole = read(&client, &uri).await;
     assert_eq!((updated.code, updated.body), (200, partial(&whole)));
     assert_eq!(whole["spec"]["holderIdentity"], "c");
     let deleted = send_as(&client, Request::delete(&uri), METADATA, JSON, json!({})).await;
-    let whole = get(&client, &uri).await.body;
+    let whole = read(&client, &uri).await;
     assert_eq!((deleted.code, deleted.body), (200, partial(&whole)));
     assert!(whole["metadata"]["deletionTimestamp"].is_string());
     let released = json!({ "metadata": { "finalizers": null } });
@@ -78,10 +77,7 @@ async fn writes_answer_with_metadata_alone(client: Client) {
     // What is gone has no metadata to show.
     create(&client, LEASES, json!({ "metadata": { "name": "w" } })).await;
     let gone = send_as(&client, Request::delete(&uri), METADATA, JSON, json!({})).await;
-    assert_eq!(
-        (&gone.body["kind"], &gone.body["status"]),
-        (&json!("Status"), &json!("Success"))
-    );
+    gone.shows(json!({ "kind": "Status", "status": "Success" }));
 }
 
 async fn metadata_is_listed_page_by_page(client: Client) {
@@ -97,23 +93,18 @@ async fn metadata_is_listed_page_by_page(client: Client) {
     let second = get_as(&client, &uri, METADATA_LIST).await.body;
     assert_eq!((names(&second), version(&second)), (vec!["c"], version(&first)));
     // The token is the same whatever form the pages have.
-    let whole = get(&client, &uri).await.body;
+    let whole = read(&client, &uri).await;
     assert_eq!((&whole["kind"], names(&whole)), (&json!("LeaseList"), vec!["c"]));
 }
 
 async fn a_change_of_what_is_left_out_is_still_an_event(client: Client) {
-    let pod = json!({ "metadata": { "name": "p" }, "spec": pod_spec() });
+    let pod = pod("p", Value::Null);
     let pod = create(&client, PODS, pod).await;
     let uri = format!("{PODS}?watch=1&resourceVersion={}", version(&pod));
     let mut watch = Watch::open_as(&client, uri, METADATA).await;
     let running = json!({ "status": { "phase": "Running" } });
-    let running = patch(&client, format!("{PODS}/p/status"), MERGE, running)
-        .await
-        .body;
-    assert_eq!(
-        watch.event().await,
-        json!({ "type": "MODIFIED", "object": partial(&running) })
-    );
+    let running = merge(&client, format!("{PODS}/p/status"), running).await;
+    watch.tells("MODIFIED", &partial(&running)).await;
     // Selectors look at the whole object.
     let list = get_as(
         &client,

@@ -19,21 +19,12 @@ fn refusal(answer: &Answer) -> (u16, &str, &str) {
 
 async fn four_namespaces_exist_from_the_start(client: Client) {
     for name in ["default", "kube-node-lease", "kube-public", "kube-system"] {
-        let found = get(&client, format!("{NAMESPACES}/{name}")).await.body;
-        assert_eq!(
-            found["metadata"]["labels"],
-            json!({ "kubernetes.io/metadata.name": name })
-        );
-        assert_eq!(
-            (&found["spec"], &found["status"]),
-            (
-                &json!({ "finalizers": ["kubernetes"] }),
-                &json!({ "phase": "Active" })
-            )
-        );
-        assert_eq!(
-            found["metadata"]["managedFields"],
-            json!([{
+        let found = read(&client, format!("{NAMESPACES}/{name}")).await;
+        found.shows(json!({
+            "metadata.labels": { "kubernetes.io/metadata.name": name },
+            "spec": { "finalizers": ["kubernetes"] },
+            "status": { "phase": "Active" },
+            "metadata.managedFields": [{
                 "manager": "kube-apiserver",
                 "operation": "Update",
                 "apiVersion": "v1",
@@ -44,8 +35,8 @@ async fn four_namespaces_exist_from_the_start(client: Client) {
                     ".": {},
                     "f:kubernetes.io/metadata.name": {},
                 } } },
-            }])
-        );
+            }],
+        }));
     }
 }
 
@@ -59,25 +50,19 @@ async fn a_new_namespace_is_active_and_labelled_with_its_name(client: Client) {
         "status": { "phase": "Terminating" },
     });
     let created = create(&client, NAMESPACES, object).await;
-    assert_eq!(
-        created["metadata"]["labels"],
-        json!({ "a": "b", "kubernetes.io/metadata.name": "ns-new" })
-    );
-    assert_eq!(
-        (&created["spec"]["finalizers"], &created["status"]),
-        (&json!(["x/y", "kubernetes"]), &json!({ "phase": "Active" }))
-    );
-    assert_eq!(
-        created["metadata"]["managedFields"][0]["fieldsV1"],
-        json!({
+    created.shows(json!({
+        "metadata.labels": { "a": "b", "kubernetes.io/metadata.name": "ns-new" },
+        "spec.finalizers": ["x/y", "kubernetes"],
+        "status": { "phase": "Active" },
+        "metadata.managedFields.0.fieldsV1": {
             "f:metadata": { "f:labels": {
                 ".": {},
                 "f:a": {},
                 "f:kubernetes.io/metadata.name": {},
             } },
             "f:spec": { "f:finalizers": {} },
-        })
-    );
+        },
+    }));
     let generated = json!({ "metadata": { "generateName": "ns-" } });
     let generated = create(&client, NAMESPACES, generated).await;
     let name = &generated["metadata"]["name"];
@@ -87,11 +72,8 @@ async fn a_new_namespace_is_active_and_labelled_with_its_name(client: Client) {
     );
     let uri = format!("{NAMESPACES}/{}", name.as_str().unwrap());
     let body = json!({ "metadata": { "labels": null } });
-    let still = patch(&client, &uri, MERGE, body).await.body;
-    assert_eq!(
-        still["metadata"]["labels"],
-        json!({ "kubernetes.io/metadata.name": name })
-    );
+    let still = merge(&client, &uri, body).await;
+    still.shows(json!({ "metadata.labels": { "kubernetes.io/metadata.name": name } }));
 }
 
 async fn nothing_is_created_in_a_missing_namespace(client: Client) {

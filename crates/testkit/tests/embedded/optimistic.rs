@@ -4,7 +4,8 @@ use kube::Client;
 use serde_json::{Value, json};
 
 use crate::http::*;
-use crate::kinds::{every_kind, pod_spec, remove};
+use crate::kinds::{every_kind, remove};
+use crate::objects::pod;
 
 crate::scenarios![
     one_counter_orders_the_writes_to_all_kinds,
@@ -32,9 +33,7 @@ async fn one_counter_orders_the_writes_to_all_kinds(client: Client) {
     for kind in every_kind() {
         let created = create(&client, kind.uri, kind.object("counted")).await;
         let label = metadata(json!({ "labels": { "a": "b" } }));
-        let changed = patch(&client, format!("{}/counted", kind.uri), MERGE, label)
-            .await
-            .body;
+        let changed = merge(&client, format!("{}/counted", kind.uri), label).await;
         for written in [version(&created), version(&changed)] {
             assert!(written > last, "{}: {written} after {last}", kind.uri);
             last = written;
@@ -71,7 +70,7 @@ async fn a_version_that_is_no_number_is_refused(client: Client) {
     ] {
         assert!(refused.code >= 400, "{refused:?}");
     }
-    assert_eq!(get(&client, &uri).await.body, node);
+    assert_eq!(read(&client, &uri).await, node);
     // A create looks at a number only.
     let created = metadata(json!({ "name": "m", "resourceVersion": "abc" }));
     let created = create(&client, NODES, created).await;
@@ -88,9 +87,8 @@ async fn an_update_of_a_missing_lease_or_event_creates_it(client: Client) {
         assert_eq!(tried.code, 201);
         assert_eq!(get(&client, &uri).await.code, 404);
         let created = put(&client, &uri, kind.object("new")).await;
-        assert_eq!(created.code, 201, "{created:?}");
-        assert_eq!(created.body["metadata"]["namespace"], "default");
-        assert_eq!(get(&client, &uri).await.body, created.body);
+        created.shows(json!({ "code": 201, "metadata.namespace": "default" }));
+        assert_eq!(read(&client, &uri).await, created.body);
         let label = metadata(json!({ "labels": { "a": "b" } }));
         let label = patch(&client, &uri, MERGE, label).await;
         assert_eq!(label.code, 200);
@@ -138,7 +136,7 @@ async fn a_lease_that_was_deleted_comes_back_for_who_still_updates_it(client: Cl
 }
 
 async fn an_update_meant_for_an_object_that_is_gone_does_not_hit_its_successor(client: Client) {
-    let pod = json!({ "metadata": { "name": "p" }, "spec": pod_spec() });
+    let pod = pod("p", Value::Null);
     let first = create(&client, PODS, pod.clone()).await;
     remove(&client, PODS, "p").await;
     let second = create(&client, PODS, pod).await;
@@ -167,7 +165,7 @@ async fn an_update_meant_for_an_object_that_is_gone_does_not_hit_its_successor(c
     let by_uid = json!({ "preconditions": { "uid": first["metadata"]["uid"] }, "gracePeriodSeconds": 0 });
     let deleted = delete(&client, &uri, by_uid).await;
     deleted.is(409, "Conflict");
-    assert_eq!(get(&client, &uri).await.body, second);
+    assert_eq!(read(&client, &uri).await, second);
 }
 
 /// Kinds with a status that any client may write.
@@ -189,7 +187,7 @@ async fn a_status_is_written_under_the_same_conditions(client: Client) {
         );
         let stale = patch(&client, &uri, STRATEGIC, named).await;
         stale.is(409, "Conflict");
-        let fresh = get(&client, &uri).await.body;
+        let fresh = read(&client, &uri).await;
         let written = put(&client, &uri, fresh.clone()).await;
         assert_eq!(written.code, 200, "{written:?}");
         let mut other = fresh;
@@ -199,23 +197,17 @@ async fn a_status_is_written_under_the_same_conditions(client: Client) {
 }
 
 async fn a_status_write_leaves_the_rest_alone(client: Client) {
-    let pod = json!({ "metadata": { "name": "p" }, "spec": pod_spec() });
+    let pod = pod("p", Value::Null);
     let pod = create(&client, PODS, pod).await;
     let uri = format!("{PODS}/p/status");
     let mut written = pod.clone();
     written["spec"]["nodeName"] = json!("somewhere");
     written["status"] = json!({ "phase": "Running", "message": "hello" });
     let written = put(&client, &uri, written).await;
-    assert_eq!(written.code, 200, "{written:?}");
-    assert_eq!(written.body["spec"], pod["spec"]);
-    assert_eq!(written.body["status"]["message"], "hello");
+    written.shows(json!({ "code": 200, "spec": pod["spec"], "status.message": "hello" }));
     let patched = json!({ "spec": { "nodeName": "somewhere" }, "status": { "message": null } });
-    let patched = patch(&client, &uri, MERGE, patched).await.body;
-    assert_eq!(patched["spec"], pod["spec"]);
-    assert_eq!(
-        (&patched["status"]["phase"], patched["status"].get("message")),
-        (&json!("Running"), None)
-    );
+    let patched = merge(&client, &uri, patched).await;
+    patched.shows(json!({ "spec": pod["spec"], "status.phase": "Running", "status.message": null }));
 }
 
 async fn of_two_who_take_a_lease_one_gets_it(client: Client) {
@@ -234,14 +226,14 @@ async fn of_two_who_take_a_lease_one_gets_it(client: Client) {
         (second, first)
     };
     assert_eq!((winner.code, loser.code), (200, 409));
-    assert_eq!(get(&client, &uri).await.body, winner.body);
+    assert_eq!(read(&client, &uri).await, winner.body);
 }
 
 async fn a_tried_update_conflicts_like_a_real_one(client: Client) {
     let first = create(&client, LEASES, metadata(json!({ "name": "l" }))).await;
     let uri = format!("{LEASES}/l");
     let label = metadata(json!({ "labels": { "a": "b" } }));
-    let second = patch(&client, &uri, MERGE, label).await.body;
+    let second = merge(&client, &uri, label).await;
     let dry = format!("{uri}?dryRun=All");
     let stale = put(&client, &dry, first.clone()).await;
     stale.is(409, "Conflict");
@@ -249,7 +241,7 @@ async fn a_tried_update_conflicts_like_a_real_one(client: Client) {
     assert_eq!(patch(&client, &dry, MERGE, old).await.code, 409);
     let stale = json!({ "preconditions": { "resourceVersion": first["metadata"]["resourceVersion"] } });
     assert_eq!(delete(&client, &dry, stale).await.code, 409);
-    assert_eq!(get(&client, &uri).await.body, second);
+    assert_eq!(read(&client, &uri).await, second);
 }
 
 async fn an_object_being_deleted_can_still_be_written(client: Client) {
@@ -259,7 +251,7 @@ async fn an_object_being_deleted_can_still_be_written(client: Client) {
     let uri = format!("{NODES}/n");
     let stale = put(&client, &uri, node).await;
     assert_eq!(stale.code, 409);
-    let mut marked = get(&client, &uri).await.body;
+    let mut marked = read(&client, &uri).await;
     let deleted_at = marked["metadata"]["deletionTimestamp"].clone();
     marked["metadata"]["labels"] = json!({ "a": "b" });
     marked["metadata"]
@@ -267,13 +259,12 @@ async fn an_object_being_deleted_can_still_be_written(client: Client) {
         .unwrap()
         .remove("deletionTimestamp");
     let written = put(&client, &uri, marked).await;
-    assert_eq!(written.code, 200, "{written:?}");
-    assert_eq!(written.body["metadata"]["deletionTimestamp"], deleted_at);
+    written.shows(json!({ "code": 200, "metadata.deletionTimestamp": deleted_at }));
     assert_eq!(written.body["metadata"]["labels"], json!({ "a": "b" }));
     let taken = post(&client, NODES, metadata(json!({ "name": "n" }))).await;
     taken.is(409, "AlreadyExists");
     let mut released = written.body;
     released["metadata"]["finalizers"] = json!([]);
-    assert_eq!(put(&client, &uri, released).await.code, 200);
+    update(&client, &uri, released).await;
     assert_eq!(get(&client, &uri).await.code, 404);
 }

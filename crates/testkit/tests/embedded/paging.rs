@@ -45,10 +45,10 @@ async fn next(client: &Client, uri: &str, page: &Value) -> Value {
 async fn pages_together_are_the_whole_list_at_one_version(client: Client) {
     let all = ["a", "b", "c", "d", "e"];
     leases(&client, &all).await;
-    let whole = get(&client, LEASES).await.body;
+    let whole = read(&client, LEASES).await;
     for limit in 1..=4 {
         let uri = format!("{LEASES}?limit={limit}");
-        let mut page = get(&client, &uri).await.body;
+        let mut page = read(&client, &uri).await;
         let shown = version(&page);
         let mut items = page["items"].as_array().unwrap().clone();
         while page["metadata"].get("continue").is_some() {
@@ -67,7 +67,7 @@ async fn a_page_says_how_much_is_left_where_nothing_is_filtered(client: Client) 
     leases(&client, &["a", "b", "c", "d", "e"]).await;
     let left = |page: &Value| page["metadata"].get("remainingItemCount").cloned();
     let uri = format!("{LEASES}?limit=2");
-    let first = get(&client, &uri).await.body;
+    let first = read(&client, &uri).await;
     assert_eq!(left(&first), Some(json!(3)));
     let second = next(&client, &uri, &first).await;
     assert_eq!((names(&second), left(&second)), (vec!["c", "d"], Some(json!(1))));
@@ -75,7 +75,7 @@ async fn a_page_says_how_much_is_left_where_nothing_is_filtered(client: Client) 
     assert_eq!((names(&third), left(&third)), (vec!["e"], None));
     assert_eq!(third["metadata"].get("continue"), None);
     for selector in ["labelSelector=!x", "fieldSelector=metadata.name!%3Dx"] {
-        let page = get(&client, format!("{uri}&{selector}")).await.body;
+        let page = read(&client, format!("{uri}&{selector}")).await;
         assert_eq!((names(&page), left(&page)), (vec!["a", "b"], None));
         assert!(page["metadata"].get("continue").is_some());
     }
@@ -84,13 +84,13 @@ async fn a_page_says_how_much_is_left_where_nothing_is_filtered(client: Client) 
 async fn a_limit_of_the_whole_list_ends_it(client: Client) {
     leases(&client, &["a", "b", "c"]).await;
     for limit in ["3", "4", "500", "9223372036854775807"] {
-        let page = get(&client, format!("{LEASES}?limit={limit}")).await.body;
+        let page = read(&client, format!("{LEASES}?limit={limit}")).await;
         assert_eq!(names(&page), ["a", "b", "c"]);
         assert_eq!(page["metadata"].get("continue"), None, "{limit}");
         assert_eq!(page["metadata"].get("remainingItemCount"), None);
     }
     let chosen = format!("{LEASES}?limit=1&fieldSelector=metadata.name%3Db");
-    let page = get(&client, chosen).await.body;
+    let page = read(&client, chosen).await;
     assert_eq!(names(&page), ["b"]);
     assert_eq!(page["metadata"].get("continue"), None);
 }
@@ -99,7 +99,7 @@ async fn a_limit_that_is_no_positive_number(client: Client) {
     leases(&client, &["a", "b", "c"]).await;
     catch_up(&client, LEASES).await;
     for query in ["limit=0", "limit=-1", "limit=2&resourceVersion=0"] {
-        let list = get(&client, format!("{LEASES}?{query}")).await.body;
+        let list = read(&client, format!("{LEASES}?{query}")).await;
         assert_eq!(names(&list), ["a", "b", "c"], "{query}");
         assert_eq!(list["metadata"].get("continue"), None);
     }
@@ -108,18 +108,17 @@ async fn a_limit_that_is_no_positive_number(client: Client) {
 async fn pages_outlive_the_objects_that_they_show(client: Client) {
     let created = leases(&client, &["a", "b", "c", "d"]).await;
     let uri = format!("{LEASES}?limit=1");
-    let first = get(&client, &uri).await.body;
+    let first = read(&client, &uri).await;
     for name in ["a", "b", "c", "d"] {
         delete(&client, format!("{LEASES}/{name}"), Value::Null).await;
     }
     leases(&client, &["aa", "b", "z"]).await;
     let second = next(&client, &uri, &first).await;
     assert_eq!(names(&second), ["b"]);
-    assert_eq!(
-        second["items"][0]["metadata"]["uid"],
-        created[1]["metadata"]["uid"]
-    );
-    assert_eq!(second["metadata"]["remainingItemCount"], 2);
+    second.shows(json!({
+        "items.0.metadata.uid": created[1]["metadata"]["uid"],
+        "metadata.remainingItemCount": 2,
+    }));
     let third = next(&client, &uri, &second).await;
     let last = next(&client, &uri, &third).await;
     assert_eq!((names(&third), names(&last)), (vec!["c"], vec!["d"]));
@@ -133,7 +132,7 @@ async fn a_further_page_takes_the_selectors_and_the_limit_of_its_own_request(cli
         let lease = json!({ "metadata": { "name": name, "labels": labels } });
         create(&client, LEASES, lease).await;
     }
-    let first = get(&client, format!("{LEASES}?limit=1")).await.body;
+    let first = read(&client, format!("{LEASES}?limit=1")).await;
     let even = format!("{LEASES}?labelSelector=even%3Dtrue");
     assert_eq!(names(&next(&client, &even, &first).await), ["b", "d"]);
     let named = format!("{LEASES}?fieldSelector=metadata.name%3De");
@@ -144,7 +143,7 @@ async fn a_further_page_takes_the_selectors_and_the_limit_of_its_own_request(cli
     assert_eq!(names(&rest), ["b", "c", "d", "e"]);
     // A page of a selection goes on after its last object, not after the last one looked at.
     let uri = format!("{LEASES}?limit=1&labelSelector=even%3Dtrue");
-    let page = get(&client, &uri).await.body;
+    let page = read(&client, &uri).await;
     assert_eq!(names(&page), ["b"]);
     assert_eq!(names(&next(&client, &uri, &page).await), ["d"]);
 }
@@ -157,7 +156,7 @@ async fn a_page_goes_on_across_namespaces(client: Client) {
         create(&client, uri, lease).await;
     }
     let uri = "/apis/coordination.k8s.io/v1/leases?labelSelector=pages%3Dall&limit=1";
-    let mut page = get(&client, uri).await.body;
+    let mut page = read(&client, uri).await;
     let mut seen = Vec::new();
     loop {
         for item in page["items"].as_array().unwrap() {
@@ -179,7 +178,7 @@ async fn a_page_goes_on_across_namespaces(client: Client) {
 async fn a_token_goes_with_no_version(client: Client) {
     leases(&client, &["a", "b"]).await;
     let uri = format!("{LEASES}?limit=1");
-    let page = get(&client, &uri).await.body;
+    let page = read(&client, &uri).await;
     let with = async |more: &str| {
         let uri = format!("{uri}&continue={}{more}", token(&page));
         get(&client, uri).await
@@ -215,14 +214,11 @@ async fn numbers_that_are_none_are_refused(client: Client) {
     ] {
         for watch in ["", "&watch=1"] {
             let refused = get(&client, format!("{LEASES}?{parameter}={value}{watch}")).await;
-            assert_eq!(
-                (refused.code, &refused.body["reason"], &refused.body["message"]),
-                (
-                    400,
-                    &json!("BadRequest"),
-                    &json!(format!("strconv.ParseInt: parsing \"{value}\": {why}"))
-                )
-            );
+            refused.shows(json!({
+                "code": 400,
+                "reason": "BadRequest",
+                "message": format!("strconv.ParseInt: parsing \"{value}\": {why}"),
+            }));
         }
     }
     for (value, code, prefix) in [
@@ -230,14 +226,13 @@ async fn numbers_that_are_none_are_refused(client: Client) {
         ("1x", 400, "invalid resource version: "),
     ] {
         let refused = get(&client, format!("{LEASES}?resourceVersion={value}")).await;
-        assert_eq!(refused.code, code);
-        assert_eq!(
-            refused.body["message"],
-            format!(
+        refused.shows(json!({
+            "code": code,
+            "message": format!(
                 "{prefix}resourceVersion: Invalid value: \"{value}\": strconv.ParseUint: parsing \"{value}\": invalid \
                  syntax"
-            )
-        );
+            ),
+        }));
     }
     assert_eq!(
         get(&client, format!("{LEASES}?resourceVersion=01")).await.code,
@@ -254,7 +249,7 @@ async fn a_list_is_never_older_than_the_write_before_it(client: Client) {
             format!("{LEASES}?limit=500"),
             format!("{LEASES}?resourceVersion={}", version(&created)),
         ] {
-            let list = get(&client, uri).await.body;
+            let list = read(&client, uri).await;
             assert!(version(&list) >= version(&created));
             assert_eq!(names(&list).len(), number + 1);
         }
@@ -267,15 +262,15 @@ async fn a_list_at_an_exact_version_shows_what_was_deleted_since(client: Client)
     patch(&client, format!("{LEASES}/a"), MERGE, label).await;
     delete(&client, format!("{LEASES}/b"), Value::Null).await;
     let at = |version: u64| format!("{LEASES}?resourceVersionMatch=Exact&resourceVersion={version}");
-    let then = get(&client, at(version(&created[1]))).await.body;
+    let then = read(&client, at(version(&created[1]))).await;
     assert_eq!(names(&then), ["a", "b"]);
     assert_eq!(version(&then), version(&created[1]));
     assert_eq!(then["items"][0]["metadata"].get("labels"), None);
-    let before = get(&client, at(version(&created[0]))).await.body;
+    let before = read(&client, at(version(&created[0]))).await;
     assert_eq!(names(&before), ["a"]);
     // Pages of the past are pages of that past.
     let uri = format!("{}&limit=1", at(version(&created[1])));
-    let page = get(&client, &uri).await.body;
+    let page = read(&client, &uri).await;
     assert_eq!(page["metadata"]["remainingItemCount"], 1);
     let rest = next(&client, &format!("{LEASES}?limit=1"), &page).await;
     assert_eq!((names(&rest), version(&rest)), (vec!["b"], version(&then)));
@@ -291,12 +286,12 @@ async fn a_list_not_older_than_a_version_shows_the_present(client: Client) {
         "resourceVersion=0".to_owned(),
         "resourceVersion=0&resourceVersionMatch=NotOlderThan".to_owned(),
     ] {
-        let list = get(&client, format!("{LEASES}?{query}")).await.body;
+        let list = read(&client, format!("{LEASES}?{query}")).await;
         assert_eq!(names(&list), ["a", "b", "c"], "{query}");
         assert!(version(&list) >= version(&created[2]));
     }
     let uri = format!("{LEASES}?resourceVersion={old}&resourceVersionMatch=NotOlderThan&limit=2");
-    let page = get(&client, uri).await.body;
+    let page = read(&client, uri).await;
     assert_eq!(names(&page), ["a", "b"]);
     let rest = next(&client, &format!("{LEASES}?limit=2"), &page).await;
     assert_eq!(names(&rest), ["c"]);
@@ -309,21 +304,20 @@ async fn a_list_not_older_than_a_version_shows_the_present(client: Client) {
 async fn a_list_of_a_namespace_that_nobody_made_is_empty(client: Client) {
     let nowhere = LEASES.replace("default", "nowhere");
     let list = get(&client, &nowhere).await;
-    assert_eq!((list.code, &list.body["items"]), (200, &json!([])));
-    assert_eq!(list.body["kind"], "LeaseList");
+    list.shows(json!({ "code": 200, "items": [], "kind": "LeaseList" }));
     let one = get(&client, format!("{nowhere}/x")).await;
     one.says(404, "leases.coordination.k8s.io \"x\" not found");
 }
 
 async fn lists_are_in_order_of_namespace_and_name(client: Client) {
     leases(&client, &["b", "a-1", "a", "a.b", "ab", "c0", "c-0", "10", "9"]).await;
-    let list = get(&client, LEASES).await.body;
+    let list = read(&client, LEASES).await;
     assert_eq!(
         names(&list),
         ["10", "9", "a", "a-1", "a.b", "ab", "b", "c-0", "c0"]
     );
     catch_up(&client, LEASES).await;
-    let cached = get(&client, format!("{LEASES}?resourceVersion=0")).await.body;
+    let cached = read(&client, format!("{LEASES}?resourceVersion=0")).await;
     assert_eq!(names(&cached), names(&list));
 }
 

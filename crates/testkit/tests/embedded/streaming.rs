@@ -6,7 +6,8 @@ use kube::Client;
 use serde_json::{Value, json};
 
 use crate::http::*;
-use crate::kinds::{pod_spec, remove};
+use crate::kinds::remove;
+use crate::objects::pod;
 
 crate::scenarios![
     a_watch_of_one_name_tells_of_that_name_only,
@@ -41,7 +42,7 @@ async fn label(client: &Client, name: &str, value: &str) -> Value {
 
 /// A watch of leases from the present.
 async fn from_now(client: &Client, more: &str) -> Watch {
-    let now = version(&get(client, LEASES).await.body);
+    let now = version(&read(client, LEASES).await);
     Watch::open(client, format!("{LEASES}?watch=1&resourceVersion={now}{more}")).await
 }
 
@@ -135,40 +136,33 @@ async fn a_watch_from_any_version_tells_the_rest_of_the_story(client: Client) {
 }
 
 async fn a_changed_status_is_a_modification(client: Client) {
-    let pod = json!({ "metadata": { "name": "p" }, "spec": pod_spec() });
+    let pod = pod("p", Value::Null);
     let pod = create(&client, PODS, pod).await;
-    let uri = format!("{PODS}?watch=1&resourceVersion={}", version(&pod));
-    let mut watch = Watch::open(&client, uri).await;
+    let mut watch = Watch::since(&client, PODS, &pod).await;
     let running = json!({ "status": { "phase": "Running" } });
-    let running = patch(&client, format!("{PODS}/p/status"), MERGE, running)
-        .await
-        .body;
+    let running = merge(&client, format!("{PODS}/p/status"), running).await;
     assert_eq!(running["status"]["phase"], "Running");
     // The main resource does not write the status, and a write of nothing is no event.
     let ignored = json!({ "status": { "phase": "Failed" } });
-    let ignored = patch(&client, format!("{PODS}/p"), MERGE, ignored).await.body;
+    let ignored = merge(&client, format!("{PODS}/p"), ignored).await;
     assert_eq!(ignored["status"]["phase"], "Running");
     let labelled = json!({ "metadata": { "labels": { "a": "b" } } });
-    let labelled = patch(&client, format!("{PODS}/p"), MERGE, labelled).await.body;
+    let labelled = merge(&client, format!("{PODS}/p"), labelled).await;
     for expected in [&running, &labelled] {
-        assert_eq!(
-            watch.event().await,
-            json!({ "type": "MODIFIED", "object": expected })
-        );
+        watch.tells("MODIFIED", expected).await;
     }
-    assert_eq!(running["metadata"]["uid"], pod["metadata"]["uid"]);
-    assert_eq!(running["spec"], pod["spec"]);
+    running.shows(json!({ "metadata.uid": pod["metadata"]["uid"], "spec": pod["spec"] }));
     // The status is not counted.
     assert_eq!(labelled["metadata"]["generation"], pod["metadata"]["generation"]);
 }
 
 async fn a_field_selector_turns_changes_into_additions_and_deletions(client: Client) {
-    let pod = json!({ "metadata": { "name": "p" }, "spec": pod_spec() });
+    let pod = pod("p", Value::Null);
     let pod = create(&client, PODS, pod).await;
     let mut versions = vec![version(&pod)];
     for phase in ["Running", "Succeeded"] {
         let body = json!({ "status": { "phase": phase } });
-        let changed = patch(&client, format!("{PODS}/p/status"), MERGE, body).await.body;
+        let changed = merge(&client, format!("{PODS}/p/status"), body).await;
         versions.push(version(&changed));
     }
     let open = async |selector: &str| {
@@ -214,15 +208,11 @@ async fn finalizers_are_let_go_before_an_object_is_gone(client: Client) {
     let held =
         json!({ "metadata": { "name": "held", "finalizers": ["a.example.com/x", "b.example.com/y"] } });
     let held = create(&client, LEASES, held).await;
-    let uri = format!("{LEASES}?watch=1&resourceVersion={}", version(&held));
-    let mut watch = Watch::open(&client, uri).await;
+    let mut watch = Watch::since(&client, LEASES, &held).await;
     assert_eq!(remove(&client, LEASES, "held").await.code, 200);
     for finalizers in [json!(["b.example.com/y"]), Value::Null] {
         let body = json!({ "metadata": { "finalizers": finalizers } });
-        assert_eq!(
-            patch(&client, format!("{LEASES}/held"), MERGE, body).await.code,
-            200
-        );
+        merge(&client, format!("{LEASES}/held"), body).await;
     }
     let mut events = Vec::new();
     for _ in 0..3 {
@@ -251,19 +241,14 @@ async fn finalizers_are_let_go_before_an_object_is_gone(client: Client) {
 
 async fn an_object_that_comes_again_is_another_one(client: Client) {
     let first = lease(&client, "again").await;
-    let mut watch = Watch::open(
-        &client,
-        format!("{LEASES}?watch=1&resourceVersion={}", version(&first)),
-    )
-    .await;
+    let mut watch = Watch::since(&client, LEASES, &first).await;
     remove(&client, LEASES, "again").await;
     let second = lease(&client, "again").await;
     assert_ne!(first["metadata"]["uid"], second["metadata"]["uid"]);
     let gone = watch.event().await;
-    assert_eq!(gone["type"], "DELETED");
-    assert_eq!(gone["object"]["metadata"]["uid"], first["metadata"]["uid"]);
+    gone.shows(json!({ "type": "DELETED", "object.metadata.uid": first["metadata"]["uid"] }));
     assert!(version(&gone["object"]) < version(&second));
-    assert_eq!(watch.event().await, json!({ "type": "ADDED", "object": second }));
+    watch.tells("ADDED", &second).await;
 }
 
 const STREAMING: &str =
@@ -296,12 +281,9 @@ async fn a_streaming_list_is_at_least_as_new_as_asked(client: Client) {
         catch_up(&client, LEASES).await;
         let uri = format!("{LEASES}?{STREAMING}&resourceVersion={asked}");
         let mut list = Watch::open(&client, uri).await;
-        assert_eq!(list.event().await, json!({ "type": "ADDED", "object": current }));
+        list.tells("ADDED", &current).await;
         let end = list.event().await;
-        assert_eq!(
-            end["object"]["metadata"]["annotations"],
-            json!({ "k8s.io/initial-events-end": "true" })
-        );
+        end.shows(json!({ "object.metadata.annotations": { "k8s.io/initial-events-end": "true" } }));
         // To go on from the mark is to miss nothing and to see nothing twice.
         let from = version(&end["object"]);
         assert!(from >= version(&current));
@@ -370,10 +352,7 @@ async fn a_bookmark_comes_shortly_before_the_end_and_says_something_new(client: 
     for bookmark in told[1..].iter().chain(&also) {
         assert_eq!(bookmark["type"], "BOOKMARK");
         let object = &bookmark["object"];
-        assert_eq!(
-            (&object["kind"], &object["apiVersion"]),
-            (&json!("Lease"), &json!("coordination.k8s.io/v1"))
-        );
+        object.shows(json!({ "kind": "Lease", "apiVersion": "coordination.k8s.io/v1" }));
         let metadata = object["metadata"].as_object().unwrap();
         assert_eq!(metadata.keys().collect::<Vec<_>>(), ["resourceVersion"]);
         assert!(version(object) >= version(&created));
@@ -409,8 +388,7 @@ async fn a_watch_that_cannot_start_is_refused(client: Client) {
         ),
     ] {
         let refused = get(&client, format!("{NODES}?watch=1&{query}")).await;
-        assert_eq!((refused.code, &refused.body["message"]), (code, &json!(message)));
-        assert_eq!(refused.body["kind"], "Status");
+        refused.shows(json!({ "code": code, "message": message, "kind": "Status" }));
         let reason = (code == 400).then(|| json!("BadRequest"));
         assert_eq!(refused.body.get("reason"), reason.as_ref());
     }
@@ -419,7 +397,7 @@ async fn a_watch_that_cannot_start_is_refused(client: Client) {
 }
 
 async fn an_event_is_followed_in_both_of_its_groups(client: Client) {
-    let start = version(&get(&client, CORE_EVENTS).await.body);
+    let start = version(&read(&client, CORE_EVENTS).await);
     let watch = |uri: &str| format!("{uri}?watch=1&resourceVersion={start}");
     let mut core = Watch::open(&client, watch(CORE_EVENTS)).await;
     let mut new = Watch::open(&client, watch(EVENTS)).await;
@@ -432,21 +410,18 @@ async fn an_event_is_followed_in_both_of_its_groups(client: Client) {
         "count": 3,
     });
     let event = create(&client, CORE_EVENTS, event).await;
-    assert_eq!(core.event().await, json!({ "type": "ADDED", "object": event }));
+    core.tells("ADDED", &event).await;
     let told = new.event().await;
     assert_eq!(told["type"], "ADDED");
     let told = &told["object"];
-    assert_eq!(told["apiVersion"], "events.k8s.io/v1");
-    assert_eq!(told["metadata"]["uid"], event["metadata"]["uid"]);
-    assert_eq!(
-        (
-            &told["note"],
-            &told["regarding"]["name"],
-            &told["deprecatedCount"],
-            told.get("message")
-        ),
-        (&json!("hello"), &json!("p"), &json!(3), None)
-    );
+    told.shows(json!({
+        "apiVersion": "events.k8s.io/v1",
+        "metadata.uid": event["metadata"]["uid"],
+        "note": "hello",
+        "regarding.name": "p",
+        "deprecatedCount": 3,
+        "message": null,
+    }));
     remove(&client, EVENTS, "both").await;
     assert_eq!(core.line().await, "DELETED both");
     assert_eq!(new.line().await, "DELETED both");
@@ -454,7 +429,7 @@ async fn an_event_is_followed_in_both_of_its_groups(client: Client) {
 
 async fn a_watch_of_an_unknown_namespace_waits_for_its_objects(client: Client) {
     let nowhere = LEASES.replace("default", "nowhere");
-    let now = version(&get(&client, &nowhere).await.body);
+    let now = version(&read(&client, &nowhere).await);
     let mut none = Watch::open(
         &client,
         format!("{nowhere}?watch=1&resourceVersion={now}&timeoutSeconds=1"),

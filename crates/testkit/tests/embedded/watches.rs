@@ -29,7 +29,7 @@ fn watch_of(group: &str, more: &str) -> String {
 
 async fn label(client: &Client, name: &str, a: &str) -> Value {
     let body = json!({ "metadata": { "labels": { "a": a } } });
-    patch(client, format!("{LEASES}/{name}"), MERGE, body).await.body
+    merge(client, format!("{LEASES}/{name}"), body).await
 }
 
 async fn a_watch_tells_what_happened_since_its_version(client: Client) {
@@ -40,12 +40,9 @@ async fn a_watch_tells_what_happened_since_its_version(client: Client) {
         watch_of("since", &format!("&resourceVersion={}", version(&first))),
     )
     .await;
-    assert_eq!(watch.event().await, json!({ "type": "ADDED", "object": second }));
+    watch.tells("ADDED", &second).await;
     let changed = label(&client, "since-1", "2").await;
-    assert_eq!(
-        watch.event().await,
-        json!({ "type": "MODIFIED", "object": changed })
-    );
+    watch.tells("MODIFIED", &changed).await;
     delete(&client, format!("{LEASES}/since-1"), Value::Null).await;
     let deleted = watch.event().await;
     assert_eq!(deleted["type"], "DELETED");
@@ -61,23 +58,18 @@ async fn a_selector_turns_changes_into_additions_and_deletions(client: Client) {
     let uri = watch_of("sel,a%3Dsel", &format!("&resourceVersion={}", version(&created)));
     let entered = label(&client, "sel", "sel").await;
     let annotated = json!({ "metadata": { "annotations": { "z": "z" } } });
-    let annotated = patch(&client, format!("{LEASES}/sel"), MERGE, annotated)
-        .await
-        .body;
+    let annotated = merge(&client, format!("{LEASES}/sel"), annotated).await;
     let left = label(&client, "sel", "1").await;
     label(&client, "sel", "2").await;
     label(&client, "sel", "sel").await;
     delete(&client, format!("{LEASES}/sel"), Value::Null).await;
     let mut watch = Watch::open(&client, uri).await;
-    assert_eq!(watch.event().await, json!({ "type": "ADDED", "object": entered }));
-    assert_eq!(
-        watch.event().await,
-        json!({ "type": "MODIFIED", "object": annotated })
-    );
+    watch.tells("ADDED", &entered).await;
+    watch.tells("MODIFIED", &annotated).await;
     // What left the selection is shown as it was in it, under the version at which it left.
     let mut gone = annotated;
     gone["metadata"]["resourceVersion"] = left["metadata"]["resourceVersion"].clone();
-    assert_eq!(watch.event().await, json!({ "type": "DELETED", "object": gone }));
+    watch.tells("DELETED", &gone).await;
     assert_eq!(watch.line().await, "ADDED sel");
     assert_eq!(watch.line().await, "DELETED sel");
     assert!(watch.is_silent().await);
@@ -101,22 +93,16 @@ async fn a_streaming_list_ends_with_a_marked_bookmark(client: Client) {
     let first = create(&client, LEASES, lease("str-1", "str", "1")).await;
     let second = create(&client, LEASES, lease("str-2", "str", "1")).await;
     let mut watch = Watch::open(&client, watch_of("str", STREAMING)).await;
-    assert_eq!(watch.event().await, json!({ "type": "ADDED", "object": first }));
-    assert_eq!(watch.event().await, json!({ "type": "ADDED", "object": second }));
+    watch.tells("ADDED", &first).await;
+    watch.tells("ADDED", &second).await;
     let bookmark = watch.event().await;
     assert_eq!(bookmark["type"], "BOOKMARK");
     let object = &bookmark["object"];
-    assert_eq!(
-        (&object["kind"], &object["apiVersion"]),
-        (&json!("Lease"), &json!("coordination.k8s.io/v1"))
-    );
+    object.shows(json!({ "kind": "Lease", "apiVersion": "coordination.k8s.io/v1" }));
     assert!(version(object) >= version(&second));
-    assert_eq!(
-        object["metadata"]["annotations"],
-        json!({ "k8s.io/initial-events-end": "true" })
-    );
+    object.shows(json!({ "metadata.annotations": { "k8s.io/initial-events-end": "true" } }));
     let third = create(&client, LEASES, lease("str-3", "str", "1")).await;
-    assert_eq!(watch.event().await, json!({ "type": "ADDED", "object": third }));
+    watch.tells("ADDED", &third).await;
     let unmarked = STREAMING.replace("&allowWatchBookmarks=true", "");
     let mut watch = Watch::open(&client, watch_of("str,a%3Dnone", &unmarked)).await;
     assert!(watch.is_silent().await);
@@ -162,14 +148,7 @@ async fn a_watch_from_the_future_waits_and_a_streaming_list_does_not(client: Cli
     let uri = watch_of("future", &format!("{STREAMING}&resourceVersion=99999999"));
     let mut watch = Watch::open(&client, uri).await;
     let error = watch.event().await;
-    assert_eq!(
-        (
-            &error["type"],
-            &error["object"]["code"],
-            &error["object"]["reason"]
-        ),
-        (&json!("ERROR"), &json!(504), &json!("Timeout"))
-    );
+    error.shows(json!({ "type": "ERROR", "object.code": 504, "object.reason": "Timeout" }));
     assert_eq!(watch.next_within(Duration::from_secs(5)).await, Next::End);
 }
 
