@@ -308,7 +308,7 @@ async fn a_dry_run_of_an_apply_changes_nothing(client: Client) {
     let dry = "fieldManager=m1&dryRun=All";
     let created = apply_with(&client, "dry", dry, json!({ "a": "1" })).await;
     assert_eq!((created.code, &created.body["data"]), (201, &json!({ "a": "1" })));
-    assert_eq!(get(&client, format!("{CONFIG_MAPS}/dry")).await.code, 404);
+    is_gone(&client, format!("{CONFIG_MAPS}/dry")).await;
     let first = apply(&client, "dry", "m1", json!({ "a": "1" })).await.body;
     let changed = apply_with(&client, "dry", dry, json!({ "b": "1" })).await.body;
     assert_eq!(changed["data"], json!({ "b": "1" }));
@@ -431,7 +431,7 @@ async fn atomic_lists_belong_to_one_manager(client: Client) {
 }
 
 async fn the_status_is_applied_on_its_own(client: Client) {
-    create(&client, NODES, json!({ "metadata": { "name": "status" } })).await;
+    create(&client, NODES, named("status")).await;
     let uri = |manager: &str| format!("{NODES}/status/status?fieldManager={manager}");
     let object = |conditions: Value| {
         json!({
@@ -539,7 +539,7 @@ async fn managed_fields_can_be_sent_reset_and_spoilt(client: Client) {
 }
 
 async fn an_untracked_object_stays_untracked_by_updates(client: Client) {
-    let bare = create(&client, CONFIG_MAPS, json!({ "metadata": { "name": "bare" } })).await;
+    let bare = create(&client, CONFIG_MAPS, named("bare")).await;
     assert_eq!(owners(&bare), json!([]));
     let uri = format!("{CONFIG_MAPS}/bare");
     let changed = merge(&client, &uri, json!({ "data": { "k": "v" } })).await;

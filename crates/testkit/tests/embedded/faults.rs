@@ -406,15 +406,12 @@ async fn a_read_may_show_the_past_where_it_allows_that_and_on_demand_where_not()
     let no_older = format!("?resourceVersion={latest}&resourceVersionMatch=NotOlderThan");
     assert_eq!(listed(no_older).await, (2, latest));
     let second = "/api/v1/nodes/node-2";
-    assert_eq!(
-        get(&client, format!("{second}?resourceVersion=0")).await.code,
-        404
-    );
+    is_gone(&client, format!("{second}?resourceVersion=0")).await;
     assert_eq!(get(&client, second).await.code, 200);
 
     server.fail(stale(true));
     assert_eq!(listed(String::new()).await, (1, first));
-    assert_eq!(get(&client, second).await.code, 404);
+    is_gone(&client, second).await;
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(listed(String::new()).await, (2, latest));
     assert_eq!(get(&client, second).await.code, 200);
@@ -436,7 +433,7 @@ async fn a_restarted_server_knows_its_objects_and_no_events_of_before() {
     let error = watch.event().await;
     error.shows(json!({ "type": "ERROR", "object.code": 410 }));
     let exact = format!("{NODES}?resourceVersion={before}&resourceVersionMatch=Exact");
-    assert_eq!(names(&read(&server.client(), exact).await), ["node-1"]);
+    lists(&server.client(), exact, &["node-1"]).await;
     let uri = format!("{NODES}?watch=1&resourceVersion={}", server.version());
     let mut watch = Watch::open(&server.client(), uri).await;
     server.delete(&NODES_RESOURCE, "", "node-1").unwrap();
@@ -448,7 +445,7 @@ async fn clocks_may_be_wrong_that_of_a_proxy_and_that_of_the_server() {
     let server = server();
     let client = server.client();
     let created = async |name: &str| {
-        let node = json!({ "metadata": { "name": name } });
+        let node = named(name);
         let answer = post(&client, NODES, node).await;
         let date = answer.headers["date"].to_str().unwrap().to_owned();
         let created = answer.body["metadata"]["creationTimestamp"]

@@ -214,9 +214,20 @@ pub(crate) fn named(name: &str) -> Value {
     json!({ "metadata": { "name": name } })
 }
 
+/// An object of which nothing is said but its name and its labels.
+pub(crate) fn labelled(name: &str, labels: &Value) -> Value {
+    json!({ "metadata": { "name": name, "labels": labels } })
+}
+
 /// Reads what must be there.
 pub(crate) async fn read(client: &Client, uri: impl AsRef<str>) -> Value {
     accepted(get(client, uri).await)
+}
+
+/// Fails unless a list shows objects of these names.
+pub(crate) async fn lists(client: &Client, uri: impl AsRef<str>, expected: &[&str]) {
+    let list = read(client, uri.as_ref()).await;
+    assert_eq!(names(&list), expected, "{}", uri.as_ref());
 }
 
 /// Replaces an object, which must be allowed.

@@ -277,7 +277,7 @@ async fn every_kind_can_be_tried_without_an_effect(client: Client) {
         }
         let taken = post(&client, &collection, kind.object("kept")).await;
         assert_eq!(taken.code, 409);
-        assert_eq!(names(&read(&client, kind.uri).await), ["kept"]);
+        lists(&client, kind.uri, &["kept"]).await;
         assert_eq!(read(&client, &uri).await, kept);
     }
 }
@@ -351,7 +351,7 @@ async fn a_name_stands_for_one_object_per_kind_and_namespace(client: Client) {
         uids.push(here["metadata"]["uid"].clone());
     }
     let there = LEASES.replace("default", "kube-system");
-    let elsewhere = create(&client, &there, json!({ "metadata": { "name": "shared" } })).await;
+    let elsewhere = create(&client, &there, named("shared")).await;
     uids.push(elsewhere["metadata"]["uid"].clone());
     assert_eq!(remove(&client, &there, "shared").await.code, 200);
     for (kind, uid) in every_kind().iter().zip(&uids) {

@@ -23,7 +23,7 @@ const OBJECTS: usize = 500;
 const AT_ONCE: usize = 20;
 
 async fn lease(client: Client, name: String) -> Value {
-    create(&client, LEASES, json!({ "metadata": { "name": name } })).await
+    create(&client, LEASES, named(&name)).await
 }
 
 async fn a_storm_of_writes_is_told_whole_and_in_order(client: Client) {

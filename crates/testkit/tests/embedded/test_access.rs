@@ -84,6 +84,6 @@ async fn a_definition_that_a_test_inserts_is_served() {
     server
         .delete(&CUSTOM_RESOURCE_DEFINITIONS, "", "widgets.example.com")
         .unwrap();
-    assert_eq!(get(&client, uri).await.code, 404);
+    is_gone(&client, uri).await;
     assert_eq!(server.list(&CUSTOM_RESOURCE_DEFINITIONS), [] as [Value; 0]);
 }
