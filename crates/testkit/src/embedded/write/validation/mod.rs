@@ -61,6 +61,21 @@ impl Causes {
         }
     }
 
+    /// The same of a name that is required.
+    fn name(&mut self, field: &str, name: &str, rule: fn(&str) -> Vec<String>) {
+        match name {
+            "" => self.required(field, ""),
+            given => self.syntax(field, given, rule),
+        }
+    }
+
+    /// The same of the field of an entry at `at` that may be missing.
+    fn optional(&mut self, at: &str, entry: &Value, field: &str, rule: fn(&str) -> Vec<String>) {
+        if let Some(given) = entry[field].as_str() {
+            self.syntax(&format!("{at}.{field}"), given, rule);
+        }
+    }
+
     fn not_negative(&mut self, object: &Value, field: &str) {
         let value = at(object, field);
         if value.as_i64().is_some_and(|number| number < 0) {
