@@ -11,7 +11,7 @@
 #![allow(clippy::print_stdout, reason = "a test that was left out says so")]
 
 use std::path::PathBuf;
-use std::process::{Output, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -74,15 +74,11 @@ impl Cluster {
 
     async fn output(&self, line: &str) -> (bool, String, String) {
         let output = timeout(DEADLINE, self.command(line).output()).await;
-        let Output {
-            status,
-            stdout,
-            stderr,
-        } = output
+        let output = output
             .unwrap_or_else(|_| panic!("kubectl {line}: too slow"))
             .unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();
-        (status.success(), text(stdout), text(stderr))
+        (output.status.success(), text(output.stdout), text(output.stderr))
     }
 
     /// What a command prints; it must succeed and have nothing to complain about.

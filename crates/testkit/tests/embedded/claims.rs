@@ -1,14 +1,11 @@
-//! Claims of resources: who may write what of their status, and how pods name them.
+//! Claims of resources: what may be written of their status.
 
 use http::header;
 use kube::Client;
 use serde_json::{Value, json};
-use testkit::embedded::User;
 
-use crate::access::{alice, binding, grant_everywhere, resources};
 use crate::http::*;
-use crate::objects::{claim, pod as pod_with};
-use crate::twin::{Ground, ground_of, repeated};
+use crate::objects::claim;
 
 crate::scenarios![
     a_new_claim_is_neither_allocated_nor_reserved,
@@ -25,22 +22,16 @@ crate::scenarios![
     a_finalizer_holds_a_claim_until_it_is_taken_away,
     a_reservation_is_judged_on_the_version_that_it_names,
     admin_access_takes_a_label_of_the_namespace,
-    whoever_binds_claims_has_a_right_of_its_own,
-    pods_name_each_claim_once_and_in_one_way,
-    pods_tell_only_of_claims_that_they_name,
-    an_apply_of_fewer_claims_of_a_pod_takes_the_others_away,
-    claims_of_a_pod_are_told_apart_by_name,
-    a_claim_for_extended_resources_is_of_a_container_that_asks_for_them,
 ];
 
-const GROUP: &str = "resource.k8s.io";
+pub(crate) const GROUP: &str = "resource.k8s.io";
 const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 
-fn status_of(name: &str) -> String {
+pub(crate) fn status_of(name: &str) -> String {
     format!("{CLAIMS}/{name}/status")
 }
 
-fn pod(name: &str, uid: &str) -> Value {
+pub(crate) fn pod(name: &str, uid: &str) -> Value {
     json!({ "resource": "pods", "name": name, "uid": uid })
 }
 
@@ -54,11 +45,11 @@ fn result(request: &str) -> Value {
     result
 }
 
-fn allocation(results: &[Value]) -> Value {
+pub(crate) fn allocation(results: &[Value]) -> Value {
     json!({ "devices": { "results": results } })
 }
 
-fn status(status: impl Into<Value>) -> Value {
+pub(crate) fn status(status: impl Into<Value>) -> Value {
     json!({ "status": status.into() })
 }
 
@@ -68,7 +59,7 @@ fn deallocation() -> Value {
 }
 
 /// A claim that is allocated, protected and reserved for `pods`.
-async fn allocated(client: &Client, name: &str, pods: &[Value]) -> Value {
+pub(crate) async fn allocated(client: &Client, name: &str, pods: &[Value]) -> Value {
     let mut object = claim(name);
     object["metadata"]["finalizers"] = json!([FINALIZER]);
     create(client, CLAIMS, object).await;
@@ -76,13 +67,13 @@ async fn allocated(client: &Client, name: &str, pods: &[Value]) -> Value {
     merge(client, status_of(name), status(wanted)).await
 }
 
-async fn try_status(client: &Client, name: &str, wanted: Value) -> Answer {
+pub(crate) async fn try_status(client: &Client, name: &str, wanted: Value) -> Answer {
     patch(client, status_of(name), STRATEGIC, status(wanted)).await
 }
 
 /// Fails unless a claim is refused for one reason.
 #[track_caller]
-fn is_invalid(answer: &Answer, name: &str, field: &str, reason: &str, why: &str) {
+pub(crate) fn is_invalid(answer: &Answer, name: &str, field: &str, reason: &str, why: &str) {
     answer.blames(&[(field, reason)]);
     let refusal = format!("ResourceClaim.resource.k8s.io \"{name}\" is invalid: {field}: {why}");
     assert_eq!(message(answer), refusal);
@@ -369,280 +360,5 @@ async fn admin_access_takes_a_label_of_the_namespace(client: Client) {
     create(&client, NAMESPACES, namespace).await;
     for (collection, _, object) in both {
         create(&client, &collection.replace("/default/", "/admins/"), object).await;
-    }
-}
-
-/// Reserves the claim `bound` as alice until the right that was given last counts: the answer is of this code.
-async fn bind_until(alice: &Client, reserved: Value, code: u16) -> Answer {
-    let wanted = json!({ "reservedFor": [reserved] });
-    let bind = || try_status(alice, "bound", wanted.clone());
-    repeated("binding", bind, |answer| answer.code == code).await
-}
-
-async fn grant_claims(ground: &Ground, name: &str, parts: &[&str], verbs: &[&str]) {
-    grant_everywhere(ground, name, json!([resources(GROUP, parts, verbs)])).await;
-}
-
-async fn whoever_binds_claims_has_a_right_of_its_own(ground: Ground) {
-    let object = allocated(&ground.admin, "bound", &[pod("a", "1")]).await;
-    grant_claims(
-        &ground,
-        "claim-status",
-        &["resourceclaims/status"],
-        &["patch", "update"],
-    )
-    .await;
-    let is_refused = |answer: &Answer, verb: &str| {
-        let why = format!(
-            "Forbidden: changing status.allocation or status.reservedFor requires \
-             resource=\"resourceclaims/binding\", verb=\"{verb}\" permission: resourceclaims.resource.k8s.io is \
-             forbidden: User \"alice\" cannot {verb} resource \"resourceclaims/binding\" in API group \
-             \"resource.k8s.io\" at the cluster scope"
-        );
-        is_invalid(answer, "bound", "status.allocation", "Forbidden", &why);
-    };
-    is_refused(&bind_until(&ground.alice, pod("b", "2"), 422).await, "patch");
-    let put_fewer = async |mut object: Value| {
-        object["status"]["reservedFor"] = json!([]);
-        put(&ground.alice, status_of("bound"), object).await
-    };
-    is_refused(&put_fewer(object.clone()).await, "update");
-    // What changes nothing of it needs no more than the right to the status.
-    let nothing = strategic(&ground.alice, status_of("bound"), status(json!({}))).await;
-    assert_eq!(nothing, object);
-
-    // A right in the namespace is not enough.
-    let rules = json!([resources(GROUP, &["resourceclaims/binding"], &["patch"])]);
-    create(
-        &ground.admin,
-        ROLES,
-        json!({ "metadata": { "name": "binders" }, "rules": rules }),
-    )
-    .await;
-    create(&ground.admin, ROLE_BINDINGS, binding("binders", "Role", &alice())).await;
-    is_refused(&bind_until(&ground.alice, pod("b", "2"), 422).await, "patch");
-    grant_everywhere(&ground, "claim-binding", rules).await;
-    let bound = bind_until(&ground.alice, pod("b", "2"), 200).await;
-    bound.shows(json!({ "status.reservedFor": [pod("b", "2"), pod("a", "1")] }));
-    is_refused(&put_fewer(bound.body).await, "update");
-}
-
-fn from_template(name: &str) -> Value {
-    json!({ "name": name, "resourceClaimTemplateName": "t" })
-}
-
-async fn create_pod(client: &Client, name: &str, claims: &Value) -> Value {
-    create(client, PODS, pod_with(name, json!({ "resourceClaims": claims }))).await
-}
-
-async fn pods_name_each_claim_once_and_in_one_way(client: Client) {
-    let claims = json!([
-        from_template("one"),
-        from_template("one"),
-        { "name": "none" },
-        { "name": "both", "resourceClaimName": "c", "resourceClaimTemplateName": "t" },
-        { "resourceClaimName": "c" },
-        { "name": "No", "resourceClaimName": "C" },
-        { "name": "template", "resourceClaimTemplateName": "T" },
-    ]);
-    let refused = post(
-        &client,
-        PODS,
-        pod_with("wrong", json!({ "resourceClaims": claims })),
-    )
-    .await;
-    refused.blames(&[
-        ("spec.resourceClaims[1].name", "Duplicate"),
-        ("spec.resourceClaims[2]", "Invalid"),
-        ("spec.resourceClaims[3]", "Invalid"),
-        ("spec.resourceClaims[4].name", "Required"),
-        ("spec.resourceClaims[5].name", "Invalid"),
-        ("spec.resourceClaims[5].resourceClaimName", "Invalid"),
-        ("spec.resourceClaims[6].resourceClaimTemplateName", "Invalid"),
-    ]);
-    let right = json!([from_template("one"), { "name": "two", "resourceClaimName": "c" }]);
-    assert_eq!(
-        create_pod(&client, "right", &right).await["spec"]["resourceClaims"],
-        right
-    );
-}
-
-async fn pods_tell_only_of_claims_that_they_name(client: Client) {
-    create_pod(
-        &client,
-        "teller",
-        &json!([from_template("a"), from_template("b")]),
-    )
-    .await;
-    let tell = async |statuses: &Value| {
-        let body = status(json!({ "resourceClaimStatuses": statuses }));
-        patch(&client, format!("{PODS}/teller/status"), MERGE, body).await
-    };
-    let refused = tell(&json!([{ "name": "other", "resourceClaimName": "x" }])).await;
-    refused.says(
-        422,
-        "Pod \"teller\" is invalid: status.resourceClaimStatuses[0].name: Invalid value: \"other\": must match the \
-         name of an entry in `spec.resourceClaims`",
-    );
-    let refused = tell(&json!([{ "name": "a", "resourceClaimName": "Wrong" }, { "name": "a" }])).await;
-    refused.blames(&[
-        ("status.resourceClaimStatuses[0].resourceClaimName", "Invalid"),
-        ("status.resourceClaimStatuses[1].name", "Duplicate"),
-    ]);
-    let told = json!([{ "name": "a" }, { "name": "b", "resourceClaimName": "x" }]);
-    tell(&told)
-        .await
-        .shows(json!({ "code": 200, "status.resourceClaimStatuses": told }));
-}
-
-/// What a pod or a group tells of its claims, in the order of their names.
-fn told_claims(object: &Value) -> Value {
-    let mut told = object["status"]["resourceClaimStatuses"].clone();
-    told.as_array_mut()
-        .unwrap()
-        .sort_by_key(|entry| entry["name"].to_string());
-    told
-}
-
-async fn an_apply_of_fewer_claims_of_a_pod_takes_the_others_away(client: Client) {
-    let created = create_pod(
-        &client,
-        "applied",
-        &json!([from_template("a"), from_template("b")]),
-    )
-    .await;
-    let apply = async |manager: &str, uid: &Value, statuses: Value| {
-        let body = json!({
-            "kind": "Pod",
-            "apiVersion": "v1",
-            "metadata": { "name": "applied", "uid": uid },
-            "status": { "resourceClaimStatuses": statuses },
-        });
-        let uri = format!("{PODS}/applied/status?fieldManager={manager}&force=true");
-        patch(&client, uri, APPLY, body).await
-    };
-    let uid = &created["metadata"]["uid"];
-    let [a, b] =
-        [("a", "x"), ("b", "y")].map(|(name, claim)| json!({ "name": name, "resourceClaimName": claim }));
-    let both = apply("controller", uid, json!([a, b])).await;
-    both.shows(json!({ "code": 200, "status.resourceClaimStatuses": [a, b] }));
-    assert_eq!(apply("controller", uid, json!([b, a])).await.code, 200);
-    let fewer = apply("controller", uid, json!([b])).await;
-    fewer.shows(json!({ "status.resourceClaimStatuses": [b] }));
-    // Another manager's entries stay.
-    apply("other", uid, json!([a])).await;
-    let new = json!({ "name": "b", "resourceClaimName": "z" });
-    let changed = apply("controller", uid, json!([new])).await;
-    assert_eq!(told_claims(&changed.body), json!([a, new]));
-    let gone = apply("controller", &json!("other"), json!([b])).await;
-    gone.says(
-        422,
-        "Pod \"applied\" is invalid: metadata.uid: Invalid value: \"other\": field is immutable",
-    );
-}
-
-async fn claims_of_a_pod_are_told_apart_by_name(client: Client) {
-    create_pod(
-        &client,
-        "merged",
-        &json!([from_template("a"), from_template("b")]),
-    )
-    .await;
-    let tell = async |entry: &Value| {
-        let body = status(json!({ "resourceClaimStatuses": [entry] }));
-        told_claims(&strategic(&client, format!("{PODS}/merged/status"), body).await)
-    };
-    let [a, b] =
-        [("a", "x"), ("b", "y")].map(|(name, claim)| json!({ "name": name, "resourceClaimName": claim }));
-    assert_eq!(tell(&a).await, json!([a]));
-    assert_eq!(tell(&b).await, json!([a, b]));
-    assert_eq!(
-        tell(&json!({ "$patch": "delete", "name": "a" })).await,
-        json!([b])
-    );
-}
-
-async fn a_claim_for_extended_resources_is_of_a_container_that_asks_for_them(client: Client) {
-    const RESOURCE: &str = "example.com/gpu";
-    let mut asking = pod_with("extended", json!({}));
-    let one = json!({ RESOURCE: "1" });
-    asking["spec"]["containers"][0]["resources"] = json!({ "requests": one, "limits": one });
-    create(&client, PODS, asking).await;
-    let mapping = |container: &str, resource: &str, request: &str| json!({ "containerName": container, "resourceName": resource, "requestName": request });
-    let told =
-        |claim: &str, mappings: &[Value]| json!({ "resourceClaimName": claim, "requestMappings": mappings });
-    let tell = async |told: &Value| {
-        let body = status(json!({ "extendedResourceClaimStatus": told }));
-        patch(&client, format!("{PODS}/extended/status"), MERGE, body).await
-    };
-    tell(&told("", &[])).await.blames(&[
-        ("status.extendedResourceClaimStatus.requestMappings", "Required"),
-        ("status.extendedResourceClaimStatus.resourceClaimName", "Required"),
-    ]);
-    let wrong = [
-        mapping("other", RESOURCE, "r"),
-        mapping("c", "example.com/other", "r"),
-        mapping("c", RESOURCE, "Wrong"),
-        mapping("c", RESOURCE, "r"),
-        mapping("c", RESOURCE, "r"),
-    ];
-    let refused = tell(&told("Wrong", &wrong)).await;
-    let fields: Vec<_> = refused
-        .causes()
-        .into_iter()
-        .map(|(field, reason)| {
-            (
-                field.trim_start_matches("status.extendedResourceClaimStatus."),
-                reason,
-            )
-        })
-        .collect();
-    assert_eq!(
-        fields,
-        [
-            ("requestMappings[0].containerName", "Invalid"),
-            ("requestMappings[1].resourceName", "Invalid"),
-            ("requestName", "Invalid"),
-            ("requestMappings[4].containerName", "Duplicate"),
-            ("requestMappings[4].resourceName", "Duplicate"),
-            ("requestMappings[4].requestName", "Duplicate"),
-            ("resourceClaimName", "Invalid"),
-        ]
-    );
-    let right = told("c-1", &[mapping("c", RESOURCE, "r")]);
-    tell(&right)
-        .await
-        .shows(json!({ "code": 200, "status.extendedResourceClaimStatus": right }));
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_right_to_bind_claims_is_used_by_who_binds_them() {
-    let server = crate::server();
-    let ground = ground_of(&server);
-    allocated(&ground.admin, "bound", &[]).await;
-    let parts = ["resourceclaims/status", "resourceclaims/binding"];
-    grant_claims(&ground, "claims", &parts, &["patch"]).await;
-    let unused = || server.unused_permissions(&User::new("alice", &["dev"]));
-    let (to_bind, to_write) = (
-        "patch resourceclaims.resource.k8s.io/binding",
-        "patch resourceclaims.resource.k8s.io/status",
-    );
-    assert_eq!(unused(), [to_bind, to_write]);
-    strategic(&ground.alice, status_of("bound"), status(json!({}))).await;
-    assert_eq!(unused(), [to_bind]);
-    bind_until(&ground.alice, pod("a", "1"), 200).await;
-    assert_eq!(unused(), [""; 0]);
-}
-
-mod without_a_right_of_its_own {
-    use super::*;
-
-    crate::scenarios![with CoarseClaimStatus: whoever_writes_the_status_binds_claims];
-
-    async fn whoever_writes_the_status_binds_claims(ground: Ground) {
-        allocated(&ground.admin, "bound", &[]).await;
-        grant_claims(&ground, "claim-status", &["resourceclaims/status"], &["patch"]).await;
-        let bound = bind_until(&ground.alice, pod("a", "1"), 200).await;
-        bound.shows(json!({ "status.reservedFor": [pod("a", "1")] }));
     }
 }

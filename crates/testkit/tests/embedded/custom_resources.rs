@@ -4,7 +4,6 @@ use kube::Client;
 use serde_json::{Value, json};
 
 use crate::http::*;
-use crate::rows;
 use crate::twin::repeated;
 
 crate::scenarios![
@@ -13,18 +12,14 @@ crate::scenarios![
     an_object_must_say_its_kind_and_version,
     an_object_is_seen_in_every_served_version,
     an_update_must_say_its_version_and_a_strategic_patch_is_unknown,
-    the_generation_counts_all_but_metadata_and_a_separate_status,
-    a_status_write_leaves_all_but_the_status,
-    the_scale_of_a_custom_resource_follows_the_paths_of_its_definition,
-    subresources_that_a_version_does_not_have_are_not_found,
     lists_and_watches_of_a_definition_work_as_of_any_kind,
     a_change_of_the_definition_takes_effect,
     a_deleted_definition_takes_its_objects_along,
 ];
 
 const GROUP: &str = "example.com";
-const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
-const OLD_WIDGETS: &str = "/apis/example.com/v1beta1/namespaces/default/widgets";
+pub(crate) const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
+pub(crate) const OLD_WIDGETS: &str = "/apis/example.com/v1beta1/namespaces/default/widgets";
 const GADGETS: &str = "/apis/example.com/v1/gadgets";
 
 /// A version of a definition that takes any fields.
@@ -80,7 +75,7 @@ async fn define(client: &Client, collection: &str, definition: Value) {
 }
 
 /// Widgets: namespaced, with `/status` and `/scale` in v1, with neither in v1beta1. They stay for all scenarios.
-async fn define_widgets(client: &Client) {
+pub(crate) async fn define_widgets(client: &Client) {
     let subresources = json!({
         "status": {},
         "scale": {
@@ -94,7 +89,7 @@ async fn define_widgets(client: &Client) {
     define(client, WIDGETS, widgets).await;
 }
 
-fn widget(name: &str) -> Value {
+pub(crate) fn widget(name: &str) -> Value {
     json!({
         "kind": "Widget",
         "apiVersion": "example.com/v1",
@@ -234,125 +229,6 @@ async fn an_update_must_say_its_version_and_a_strategic_patch_is_unknown(client:
     let why = "metadata.uid: Invalid value: \"other\": field is immutable";
     other.says(422, &format!("Widget.example.com \"update\" is invalid: {why}"));
     delete(&client, &uri, Value::Null).await;
-}
-
-async fn the_generation_counts_all_but_metadata_and_a_separate_status(client: Client) {
-    define_widgets(&client).await;
-    create(&client, WIDGETS, widget("generation")).await;
-    let (uri, old) = (
-        format!("{WIDGETS}/generation"),
-        format!("{OLD_WIDGETS}/generation"),
-    );
-    let status = format!("{uri}/status");
-    for (uri, body, generation) in rows! {
-        &uri, json!({ "metadata": { "labels": { "a": "b" } } }) => 1;
-        &uri, json!({ "status": { "replicas": 1 } }) => 1;
-        &uri, json!({ "spec": { "replicas": 3 } }) => 2;
-        &uri, json!({ "other": true }) => 3;
-        &status, json!({ "status": { "replicas": 1 } }) => 3;
-        // Without a status subresource, as in this version, the status is a field like any other.
-        &old, json!({ "status": { "replicas": 2 } }) => 4;
-    } {
-        assert_eq!(
-            merge(&client, uri, body).await["metadata"]["generation"],
-            generation
-        );
-    }
-    assert_eq!(read(&client, &uri).await["status"], json!({ "replicas": 2 }));
-    delete(&client, &uri, Value::Null).await;
-}
-
-async fn a_status_write_leaves_all_but_the_status(client: Client) {
-    define_widgets(&client).await;
-    let created = create(&client, WIDGETS, widget("status")).await;
-    let uri = format!("{WIDGETS}/status");
-    let status = format!("{uri}/status");
-    let write = json!({
-        "metadata": {
-            "labels": { "a": "b" },
-            "annotations": { "a": "b" },
-            "finalizers": ["x/y"],
-            "ownerReferences": [{ "apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u" }],
-        },
-        "spec": { "replicas": 7 },
-        "other": true,
-        "status": { "phase": "Good" },
-    });
-    let written = merge(&client, format!("{status}?fieldManager=worker"), write).await;
-    written.shows(json!({
-        "status": { "phase": "Good" },
-        "spec": created["spec"],
-        "other": null,
-        "metadata.labels": null,
-        "metadata.annotations": null,
-        "metadata.finalizers": null,
-        "metadata.ownerReferences": null,
-        "metadata.generation": 1,
-    }));
-    assert_eq!(fields_of(&written, "worker")["subresource"], "status");
-    let mut blind = widget("status");
-    blind["status"] = json!({ "phase": "Bad" });
-    put(&client, &status, blind).await.is(422, "Invalid");
-    let mut right = written.clone();
-    right.as_object_mut().unwrap().remove("status");
-    right["spec"] = json!({});
-    let right = update(&client, &status, right).await;
-    right.shows(json!({ "status": null, "spec": created["spec"] }));
-    let other = json!({ "metadata": { "uid": "other", "resourceVersion": "1" } });
-    patch(&client, &status, MERGE, other).await.is(409, "Conflict");
-    let other = json!({ "metadata": { "uid": "other" } });
-    assert_eq!(merge(&client, &status, other).await, right);
-    delete(&client, &uri, Value::Null).await;
-}
-
-async fn the_scale_of_a_custom_resource_follows_the_paths_of_its_definition(client: Client) {
-    define_widgets(&client).await;
-    create(&client, WIDGETS, widget("scale")).await;
-    let uri = format!("{WIDGETS}/scale");
-    let status = json!({ "status": { "replicas": 1, "selector": "a=b" } });
-    let written = merge(&client, format!("{uri}/status"), status).await;
-    let metadata = &written["metadata"];
-    let expected = json!({
-        "kind": "Scale",
-        "apiVersion": "autoscaling/v1",
-        "metadata": {
-            "name": "scale",
-            "namespace": "default",
-            "uid": metadata["uid"],
-            "resourceVersion": metadata["resourceVersion"],
-            "creationTimestamp": metadata["creationTimestamp"],
-        },
-        "spec": { "replicas": 2 },
-        "status": { "replicas": 1, "selector": "a=b" },
-    });
-    assert_eq!(read(&client, format!("{uri}/scale")).await, expected);
-    delete(&client, &uri, Value::Null).await;
-}
-
-async fn subresources_that_a_version_does_not_have_are_not_found(client: Client) {
-    define_widgets(&client).await;
-    create(&client, WIDGETS, widget("below")).await;
-    for path in [
-        format!("{OLD_WIDGETS}/below/status"),
-        format!("{OLD_WIDGETS}/below/scale"),
-        format!("{WIDGETS}/below/eviction"),
-    ] {
-        let details = json!({ "name": "below", "group": "example.com", "kind": "widgets" });
-        let message = "widgets.example.com \"below\" not found";
-        get(&client, &path)
-            .await
-            .refuses(404, "NotFound", message, &details);
-    }
-    let uri = format!("{WIDGETS}/below/status");
-    for (answer, verb) in [
-        (post(&client, &uri, json!({})).await, "create"),
-        (delete(&client, &uri, Value::Null).await, "delete"),
-    ] {
-        let details = json!({ "group": "example.com", "kind": "widgets" });
-        let message = format!("{verb} is not supported on resources of kind \"widgets.example.com\"");
-        answer.refuses(405, "MethodNotAllowed", &message, &details);
-    }
-    delete(&client, format!("{WIDGETS}/below"), Value::Null).await;
 }
 
 async fn lists_and_watches_of_a_definition_work_as_of_any_kind(client: Client) {

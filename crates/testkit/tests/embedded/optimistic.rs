@@ -34,7 +34,7 @@ fn kinds_of(wanted: impl Fn(&str) -> bool) -> impl Iterator<Item = Kind> {
 }
 
 fn metadata(metadata: Value) -> Value {
-    json!({ "metadata": metadata })
+    [("metadata", metadata)].into_iter().collect()
 }
 
 async fn one_counter_orders_the_writes_to_all_kinds(client: Client) {
