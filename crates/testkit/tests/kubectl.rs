@@ -11,7 +11,7 @@
 #![allow(clippy::print_stdout, reason = "a test that was left out says so")]
 
 use std::path::PathBuf;
-use std::process::{Output, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -74,15 +74,11 @@ impl Cluster {
 
     async fn output(&self, line: &str) -> (bool, String, String) {
         let output = timeout(DEADLINE, self.command(line).output()).await;
-        let Output {
-            status,
-            stdout,
-            stderr,
-        } = output
+        let output = output
             .unwrap_or_else(|_| panic!("kubectl {line}: too slow"))
             .unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();
-        (status.success(), text(stdout), text(stderr))
+        (output.status.success(), text(output.stdout), text(output.stderr))
     }
 
     /// What a command prints; it must succeed and have nothing to complain about.
@@ -93,6 +89,19 @@ impl Cluster {
         let complaints = stderr.lines().filter(|line| !line.contains("version difference"));
         assert_eq!(complaints.count(), 0, "kubectl {line}: {stderr}");
         stdout
+    }
+
+    /// Fails unless a command prints this and no more.
+    async fn prints(&self, line: &str, expected: &str) {
+        assert_eq!(self.ok(line).await, expected, "kubectl {line}");
+    }
+
+    /// Fails unless the first column that a command prints is this one.
+    async fn lists(&self, line: &str, expected: &[&str]) {
+        let table = self.ok(line).await;
+        let rows = table.lines().skip(1);
+        let names: Vec<&str> = rows.filter_map(|row| row.split_whitespace().next()).collect();
+        assert_eq!(names, expected, "kubectl {line}");
     }
 
     /// What a command that must fail says.
@@ -135,6 +144,16 @@ impl Cluster {
     fn has(&self, resource: &'static Resource, name: &str) -> bool {
         self.server.get(resource, "default", name).is_some()
     }
+}
+
+/// A server with so many nodes; the test is over where there is no `kubectl`.
+macro_rules! cluster {
+    ($nodes:literal) => {
+        match Cluster::start($nodes).await {
+            Some(cluster) => cluster,
+            None => return,
+        }
+    };
 }
 
 impl Running {
@@ -185,101 +204,72 @@ fn replica_set(name: &str) -> Value {
     })
 }
 
-/// The first column of a table, without its head.
-fn names(table: &str) -> Vec<&str> {
-    table
-        .lines()
-        .skip(1)
-        .filter_map(|line| line.split_whitespace().next())
-        .collect()
-}
-
 #[tokio::test]
 async fn get_prints_objects_in_every_form() {
-    let Some(cluster) = Cluster::start(3).await else {
-        return;
-    };
-    assert_eq!(
-        names(&cluster.ok("get nodes").await),
-        ["node-1", "node-2", "node-3"]
-    );
-    assert_eq!(
-        names(&cluster.ok("get no -o wide").await),
-        ["node-1", "node-2", "node-3"]
-    );
-    assert_eq!(
-        cluster.ok("get nodes -o name").await,
-        "node/node-1\nnode/node-2\nnode/node-3\n"
-    );
+    let cluster = cluster!(3);
+    for line in ["get nodes", "get no -o wide"] {
+        cluster.lists(line, &["node-1", "node-2", "node-3"]).await;
+    }
+    let columns = "get nodes -o custom-columns=N:.metadata.name --no-headers --chunk-size=1";
+    for (line, expected) in [
+        ("get nodes -o name", "node/node-1\nnode/node-2\nnode/node-3\n"),
+        (
+            "get nodes -o jsonpath={.items[*].metadata.name}",
+            "node-1 node-2 node-3",
+        ),
+        (columns, "node-1\nnode-2\nnode-3\n"),
+    ] {
+        cluster.prints(line, expected).await;
+    }
     let json: Value = serde_json::from_str(&cluster.ok("get node node-2 -o json").await).unwrap();
     assert_eq!(json["metadata"]["name"], "node-2");
     let yaml = cluster.ok("get node node-2 -o yaml").await;
-    assert!(
-        yaml.starts_with("apiVersion: v1\nkind: Node\nmetadata:\n"),
-        "{yaml}"
-    );
+    let start = "apiVersion: v1\nkind: Node\nmetadata:\n";
+    assert!(yaml.starts_with(start), "{yaml}");
+    let unknown = cluster.fails("get node node-9").await;
     assert_eq!(
-        cluster
-            .ok("get nodes -o jsonpath={.items[*].metadata.name}")
-            .await,
-        "node-1 node-2 node-3"
-    );
-    assert_eq!(
-        cluster
-            .ok("get nodes -o custom-columns=N:.metadata.name --no-headers --chunk-size=1")
-            .await,
-        "node-1\nnode-2\nnode-3\n"
-    );
-    assert_eq!(
-        cluster.fails("get node node-9").await,
+        unknown,
         "Error from server (NotFound): nodes \"node-9\" not found\n"
     );
+    let widgets = cluster.fails("get widgets").await;
     assert_eq!(
-        cluster.fails("get widgets").await,
+        widgets,
         "error: the server doesn't have a resource type \"widgets\"\n"
     );
 }
 
 #[tokio::test]
 async fn get_selects_by_namespace_label_and_field() {
-    let Some(cluster) = Cluster::start(0).await else {
-        return;
-    };
+    let cluster = cluster!(0);
     cluster.insert_pod("a", "node-1");
     cluster.insert_pod("b", "node-2");
     let mut other = pod("c", "node-1");
     other["metadata"]["namespace"] = json!("kube-system");
     other["metadata"]["labels"] = json!({ "app": "dns" });
     cluster.insert(other);
-    assert_eq!(names(&cluster.ok("get pods").await), ["a", "b"]);
-    assert_eq!(names(&cluster.ok("get pods -n kube-system").await), ["c"]);
-    assert_eq!(
-        names(&cluster.ok("get pods -A").await),
-        ["default", "default", "kube-system"]
-    );
-    assert_eq!(cluster.ok("get pods -A -l app=dns -o name").await, "pod/c\n");
-    assert_eq!(
-        cluster
-            .ok("get pods -A --field-selector spec.nodeName=node-1 -o name")
-            .await,
-        "pod/a\npod/c\n"
-    );
+    for (line, expected) in [
+        ("get pods -o name", "pod/a\npod/b\n"),
+        ("get pods -n kube-system -o name", "pod/c\n"),
+        ("get pods -A -l app=dns -o name", "pod/c\n"),
+        (
+            "get pods -A --field-selector spec.nodeName=node-1 -o name",
+            "pod/a\npod/c\n",
+        ),
+    ] {
+        cluster.prints(line, expected).await;
+    }
+    let namespaces = ["default", "default", "kube-system"];
+    cluster.lists("get pods -A", &namespaces).await;
 }
 
 #[tokio::test]
 async fn get_follows_changes() {
-    let Some(cluster) = Cluster::start(1).await else {
-        return;
-    };
+    let cluster = cluster!(1);
     let mut watch = cluster.watching("get nodes -w --output-watch-events").await;
     assert_eq!(watch.words(2).await, "EVENT NAME");
     assert_eq!(watch.words(2).await, "ADDED node-1");
-    cluster
-        .server
-        .edit(&NODES, "", "node-1", |node| {
-            node["spec"]["unschedulable"] = json!(true);
-        })
-        .unwrap();
+    let cordon = |node: &mut Value| node["spec"]["unschedulable"] = json!(true);
+    cluster.server.edit(&NODES, "", "node-1", cordon).unwrap();
     assert_eq!(watch.words(2).await, "MODIFIED node-1");
     cluster.server.delete(&NODES, "", "node-1").unwrap();
     assert_eq!(watch.words(2).await, "DELETED node-1");
@@ -287,24 +277,22 @@ async fn get_follows_changes() {
 
 #[tokio::test]
 async fn create_makes_objects_from_files_and_from_words() {
-    let Some(cluster) = Cluster::start(0).await else {
-        return;
-    };
-    assert_eq!(
-        cluster.ok("create namespace team").await,
-        "namespace/team created\n"
-    );
-    assert!(cluster.server.get(&NAMESPACES, "", "team").is_some());
+    let cluster = cluster!(0);
     cluster.file("pods.yaml", PODS_YAML);
-    assert_eq!(
-        cluster.ok("create -f pods.yaml").await,
-        "pod/from-file created\nconfigmap/settings created\n"
-    );
+    for (line, expected) in [
+        ("create namespace team", "namespace/team created\n"),
+        (
+            "create -f pods.yaml",
+            "pod/from-file created\nconfigmap/settings created\n",
+        ),
+    ] {
+        cluster.prints(line, expected).await;
+    }
+    assert!(cluster.server.get(&NAMESPACES, "", "team").is_some());
     let again = cluster.fails("create -f pods.yaml").await;
-    assert!(
-        again.contains("(AlreadyExists)") && again.contains("pods \"from-file\" already exists"),
-        "{again}"
-    );
+    for part in ["(AlreadyExists)", "pods \"from-file\" already exists"] {
+        assert!(again.contains(part), "{again}");
+    }
 }
 
 const PODS_YAML: &str = "
@@ -327,104 +315,78 @@ data:
 
 #[tokio::test]
 async fn apply_creates_changes_and_leaves_alone() {
-    let Some(cluster) = Cluster::start(0).await else {
-        return;
-    };
-    cluster.file("pods.yaml", PODS_YAML);
-    assert_eq!(
-        cluster.ok("apply -f pods.yaml").await,
-        "pod/from-file created\nconfigmap/settings created\n"
-    );
-    assert_eq!(
-        cluster.ok("apply -f pods.yaml").await,
-        "pod/from-file unchanged\nconfigmap/settings unchanged\n"
-    );
-    cluster.file("pods.yaml", &PODS_YAML.replace("blue", "red"));
-    assert_eq!(
-        cluster.ok("apply -f pods.yaml").await,
-        "pod/from-file unchanged\nconfigmap/settings configured\n"
-    );
-    assert_eq!(
+    let cluster = cluster!(0);
+    for (command, colour, pod, settings) in [
+        ("apply", "blue", "created", "created"),
+        ("apply", "blue", "unchanged", "unchanged"),
+        ("apply", "red", "unchanged", "configured"),
+        ("replace", "red", "replaced", "replaced"),
+    ] {
+        cluster.file("pods.yaml", &PODS_YAML.replace("blue", colour));
+        let expected = format!("pod/from-file {pod}\nconfigmap/settings {settings}\n");
         cluster
-            .ok("get configmap settings -o jsonpath={.data.colour}")
-            .await,
-        "red"
-    );
-    assert_eq!(
-        cluster.ok("replace -f pods.yaml").await,
-        "pod/from-file replaced\nconfigmap/settings replaced\n"
-    );
+            .prints(&format!("{command} -f pods.yaml"), &expected)
+            .await;
+        let data = "get configmap settings -o jsonpath={.data.colour}";
+        cluster.prints(data, colour).await;
+    }
 }
 
 #[tokio::test]
 async fn a_node_is_cordoned_drained_and_uncordoned() {
-    let Some(cluster) = Cluster::start(2).await else {
-        return;
-    };
+    let cluster = cluster!(2);
     cluster.insert(replica_set("web"));
     cluster.insert_pod("a", "node-1");
     cluster.insert_pod("b", "node-2");
-    assert_eq!(cluster.ok("cordon node-1").await, "node/node-1 cordoned\n");
+    cluster.prints("cordon node-1", "node/node-1 cordoned\n").await;
     assert_eq!(cluster.object(&NODES, "node-1")["spec"]["unschedulable"], true);
-    let (drained, stdout, stderr) = cluster
-        .output("drain node-1 --disable-eviction --grace-period=0 --force")
-        .await;
+    let drain = "drain node-1 --disable-eviction --grace-period=0 --force";
+    let (drained, stdout, stderr) = cluster.output(drain).await;
     assert!(drained, "{stdout}{stderr}");
     assert!(stdout.ends_with("node/node-1 drained\n"), "{stdout}");
-    assert!(!cluster.has(&PODS, "a"));
-    assert!(cluster.has(&PODS, "b"));
-    assert_eq!(cluster.ok("uncordon node-1").await, "node/node-1 uncordoned\n");
-    assert_eq!(
-        cluster.object(&NODES, "node-1")["spec"].get("unschedulable"),
-        None
-    );
+    assert_eq!((cluster.has(&PODS, "a"), cluster.has(&PODS, "b")), (false, true));
+    cluster
+        .prints("uncordon node-1", "node/node-1 uncordoned\n")
+        .await;
+    let node = cluster.object(&NODES, "node-1");
+    assert_eq!(node["spec"].get("unschedulable"), None);
 }
 
 #[tokio::test]
 async fn a_drain_evicts() {
-    let Some(cluster) = Cluster::start(1).await else {
-        return;
-    };
+    let cluster = cluster!(1);
     cluster.insert(replica_set("web"));
     cluster.insert_pod("a", "node-1");
     let drained = cluster.output("drain node-1 --grace-period=0").await;
     assert!(drained.1.ends_with("node/node-1 drained\n"), "{drained:?}");
     assert!(!cluster.has(&PODS, "a"));
     let writes = cluster.server.requests().to("pods").writes().lines();
-    assert!(
-        writes[0].starts_with("create default/pods/a/eviction "),
-        "{writes:?}"
-    );
+    let eviction = "create default/pods/a/eviction ";
+    assert!(writes[0].starts_with(eviction), "{writes:?}");
 }
 
 #[tokio::test]
 async fn delete_takes_names_labels_and_files() {
-    let Some(cluster) = Cluster::start(0).await else {
-        return;
-    };
+    let cluster = cluster!(0);
     for name in ["a", "b", "c"] {
         cluster.insert_pod(name, "");
     }
     let deleted = cluster.ok("delete pod a --now").await;
     assert!(deleted.starts_with("pod \"a\" "), "{deleted}");
-    assert_eq!(cluster.ok("get pods -o name").await, "pod/b\npod/c\n");
+    cluster.prints("get pods -o name", "pod/b\npod/c\n").await;
     cluster.ok("delete pods -l app=web --now").await;
-    assert_eq!(cluster.ok("get pods -o name").await, "");
+    cluster.prints("get pods -o name", "").await;
     cluster.file("pods.yaml", PODS_YAML);
     cluster.ok("create -f pods.yaml").await;
     cluster.ok("delete -f pods.yaml --now").await;
-    assert_eq!(
-        cluster.fails("delete pod a").await,
-        "Error from server (NotFound): pods \"a\" not found\n"
-    );
-    assert_eq!(cluster.ok("delete pod a --ignore-not-found").await, "");
+    let gone = cluster.fails("delete pod a").await;
+    assert_eq!(gone, "Error from server (NotFound): pods \"a\" not found\n");
+    cluster.prints("delete pod a --ignore-not-found", "").await;
 }
 
 #[tokio::test]
 async fn a_server_that_is_down_is_unreachable_until_it_is_up() {
-    let Some(cluster) = Cluster::start(1).await else {
-        return;
-    };
+    let cluster = cluster!(1);
     cluster.server.down();
     let refused = cluster.fails("get nodes").await;
     let address = cluster.loopback.url().replace("http://", "");
@@ -433,5 +395,5 @@ async fn a_server_that_is_down_is_unreachable_until_it_is_up() {
         "{refused}"
     );
     cluster.server.up();
-    assert_eq!(cluster.ok("get nodes -o name").await, "node/node-1\n");
+    cluster.prints("get nodes -o name", "node/node-1\n").await;
 }

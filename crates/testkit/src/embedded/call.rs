@@ -14,7 +14,7 @@ use super::resource::{Resource, Target};
 use super::shared::Shared;
 use super::view::View;
 use super::write::deletion::DeleteOptions;
-use super::write::{self, Origin, Write};
+use super::write::{self, Write};
 
 /// What a manager is called whose client sends neither `fieldManager` nor `User-Agent`.
 const UNKNOWN_MANAGER: &str = "unknown";
@@ -124,24 +124,19 @@ impl Call {
         let now = shared.clock.now();
         let at = shared.clock.instant();
         shared.write(|store| {
+            let (namespace, name) = (&self.request.namespace, &self.request.name);
+            let writer = Writer {
+                manager: self.manager(),
+                now: &now,
+            };
             write(Write {
-                store,
-                resource: self.resource,
-                namespace: &self.request.namespace,
-                name: &self.request.name,
-                writer: Writer {
-                    manager: self.manager(),
-                    now: &now,
-                },
-                at,
-                origin: Origin::Client,
                 part: match self.target {
                     Target::Status => Part::Status,
-                    _ if self.resource.has_status() => Part::WithoutStatus,
-                    _ => Part::Whole,
+                    _ => Part::main(self.resource),
                 },
                 dry_run: self.query.get("dryRun") == "All",
                 requester: Some(Requester::new(&shared.access, &self.user, self.request.verb)),
+                ..Write::new(store, self.resource, namespace, name, writer, at)
             })
         })
     }

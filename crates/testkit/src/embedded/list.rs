@@ -1,6 +1,5 @@
 //! Lists: consistent pages, streamed so that items stay shared with the store.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -54,24 +53,20 @@ impl Page {
         let mut items = Vec::new();
         let mut last: Option<Arc<str>> = None;
         let mut beyond = 0;
-        let visited = store.visit(resource, prefix, after, version, |key, stored| {
-            if !view.is_selected(options, stored) {
-                return ControlFlow::Continue(());
-            }
+        let all = store.at_version(resource, prefix, after, version);
+        let all = all.map_err(|_| expired(options))?;
+        for (key, stored) in all.filter(|(_, stored)| view.is_selected(options, stored)) {
             if items.len() < limit {
                 items.push(stored.clone());
                 last = Some(key.clone());
-                return ControlFlow::Continue(());
+                continue;
             }
             beyond += 1;
             // Only an unfiltered list says how much is left.
-            if options.selects_everything() {
-                ControlFlow::Continue(())
-            } else {
-                ControlFlow::Break(())
+            if !options.selects_everything() {
+                break;
             }
-        });
-        visited.map_err(|_| expired(options))?;
+        }
         let next = last.filter(|_| beyond > 0).map(|key| Continue {
             version: Some(version),
             after: key.to_string(),

@@ -1,11 +1,9 @@
 //! Objects past the doors: what a test writes and reads without a request.
 
-use std::ops::ControlFlow;
-
 use serde_json::Value;
 
 use super::failure::Failure;
-use super::managed_fields::{Part, Writer};
+use super::managed_fields::Writer;
 use super::resource::Resource;
 use super::resource::table::{NODES, PODS};
 use super::write::deletion::DeleteOptions;
@@ -44,14 +42,8 @@ impl Server {
     /// All objects of a resource, in order of namespace and name.
     pub fn list(&self, resource: &'static Resource) -> Vec<Value> {
         let store = self.shared.store.lock();
-        let mut objects = Vec::new();
-        let visited = store.visit(resource, "", None, store.version(), |_, stored| {
-            objects.push(write::served(resource, stored));
-            ControlFlow::Continue(())
-        });
-        // The present is never compacted.
-        debug_assert_eq!(visited, Ok(()));
-        objects
+        let all = store.all(resource, "");
+        all.map(|(_, stored)| write::served(resource, stored)).collect()
     }
 
     /// Changes an object, status included, whatever its version.
@@ -82,10 +74,14 @@ impl Server {
     /// Adds the nodes `node-1` to `node-<count>`, ready, about 5 KB of JSON each.
     pub fn seed_nodes(&self, count: usize) {
         let (now, at) = (self.shared.clock.now(), self.shared.clock.instant());
+        let nodes = seed::Nodes::new();
         self.shared.write(|store| {
             for number in 1..=count {
-                let node = seed::node(number, store.next_identity(), &now);
-                store.put(&NODES, &format!("node-{number}"), node, at);
+                let identity = store.next_identity();
+                let key = format!("node-{number}");
+                store.put_rendered(&NODES, &key, at, |version| {
+                    nodes.node(number, identity, version, &now)
+                });
             }
         });
     }
@@ -96,7 +92,7 @@ impl Server {
     pub fn seed_pods(&self, count: usize) {
         let (now, at) = (self.shared.clock.now(), self.shared.clock.instant());
         self.shared.write(|store| {
-            let pods = seed::Pods::new(store.count(&NODES), &now);
+            let pods = seed::Pods::new(store.count(&NODES));
             let first = store.count(&PODS) + 1;
             for number in first..first + count {
                 let (namespace, name) = seed::Pods::place(number);
@@ -108,7 +104,9 @@ impl Server {
                 debug_assert_eq!(created, Ok(()));
                 let identity = store.next_identity();
                 let key = write::key(&PODS, &namespace, &name);
-                store.put_rendered(&PODS, &key, at, |version| pods.pod(number, identity, version));
+                store.put_rendered(&PODS, &key, at, |version| {
+                    pods.pod(number, identity, version, &now)
+                });
             }
         });
     }
@@ -134,20 +132,13 @@ impl Server {
     ) -> Result<T, Failure> {
         let (now, at) = (self.shared.clock.now(), self.shared.clock.instant());
         self.shared.write(|store| {
+            let writer = Writer {
+                manager: TEST_MANAGER,
+                now: &now,
+            };
             write(Write {
-                store,
-                resource,
-                namespace,
-                name,
-                writer: Writer {
-                    manager: TEST_MANAGER,
-                    now: &now,
-                },
-                at,
                 origin: Origin::Test,
-                part: Part::Whole,
-                dry_run: false,
-                requester: None,
+                ..Write::new(store, resource, namespace, name, writer, at)
             })
         })
     }

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::failure::Failure;
+use super::object::json_type;
 
 /// A patch and how it is to be read.
 #[derive(Debug)]
@@ -45,14 +46,7 @@ impl PatchKind {
 
     /// The refusal of a patch that is not an object, or a list where one is wanted.
     pub(super) fn misshapen(self, patch: &Value) -> Failure {
-        let found = match patch {
-            Value::Null => "null",
-            Value::Bool(_) => "bool",
-            Value::Number(_) => "number",
-            Value::String(_) => "string",
-            Value::Array(_) => "array",
-            Value::Object(_) => "object",
-        };
+        let found = json_type(patch);
         let wanted = if self == Self::Json {
             "[]handlers.jsonPatchOp"
         } else {

@@ -19,13 +19,9 @@ pub(super) fn of(resource: &Resource, scale: &Scale, object: &Value) -> Result<V
         Some(replicas) => replicas,
         None if resource.is_custom() => {
             let message = format!("the spec replicas field \".{}\" does not exist", scale.replicas);
-            let mut failure = Failure::new(
-                500,
-                "InternalError",
-                format!("Internal error occurred: {message}"),
-            );
-            failure.details = Some(json!({ "causes": [{ "message": message }] }));
-            return Err(failure);
+            let details = json!({ "causes": [{ "message": message }] });
+            let message = format!("Internal error occurred: {message}");
+            return Err(Failure::new(500, "InternalError", message).with(details));
         }
         None => DEFAULT_REPLICAS,
     };

@@ -1,7 +1,7 @@
 //! Objects, their history, and one version counter for all of them.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::ops::{Bound, ControlFlow};
+use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -222,69 +222,55 @@ impl Store {
         Ok(table.history.range(start..).cloned().collect())
     }
 
-    /// Visits the objects as of `version`, in order of their keys, those that start with `prefix` and
-    /// come after `after`.
-    pub(super) fn visit(
+    /// The objects as of `version`, in order of their keys, those that start with `prefix` and come after `after`.
+    pub(super) fn at_version<'a>(
+        &'a self,
+        resource: &'static Resource,
+        prefix: &'a str,
+        after: Option<&'a str>,
+        version: u64,
+    ) -> Result<impl Iterator<Item = (&'a Arc<str>, &'a Stored)>, Compacted> {
+        self.reaches(resource, version)?;
+        let table = self.table(resource);
+        let history = table.into_iter().flat_map(|table| table.history.iter().rev());
+        // What the keys that were written since held then: the oldest `before` wins.
+        let past: BTreeMap<&str, (&Arc<str>, Option<&Stored>)> = history
+            .take_while(|change| change.version > version)
+            .map(|change| (&*change.key, (&change.key, change.before.as_ref())))
+            .collect();
+        let from = (
+            after.map_or(Bound::Included(prefix), Bound::Excluded),
+            Bound::Unbounded,
+        );
+        let then: Vec<_> = past
+            .range::<str, _>(from)
+            .filter_map(|(_, (key, stored))| Some((*key, (*stored)?)))
+            .collect();
+        let mut then = then.into_iter().peekable();
+        let objects = table
+            .into_iter()
+            .flat_map(move |table| table.objects.range::<str, _>(from));
+        let mut now = objects
+            .filter(move |(key, _)| !past.contains_key(&***key))
+            .peekable();
+        let both = std::iter::from_fn(move || match (now.peek(), then.peek()) {
+            (Some((a, _)), Some((b, _))) if a < b => now.next(),
+            (Some(_), None) => now.next(),
+            _ => then.next(),
+        });
+        Ok(both.take_while(move |(key, _)| key.starts_with(prefix)))
+    }
+
+    /// The objects that there are, in order of their keys, those that start with `prefix`.
+    pub(super) fn all(
         &self,
         resource: &'static Resource,
         prefix: &str,
-        after: Option<&str>,
-        version: u64,
-        mut visit: impl FnMut(&Arc<str>, &Stored) -> ControlFlow<()>,
-    ) -> Result<(), Compacted> {
-        self.reaches(resource, version)?;
-        let Some(table) = self.table(resource) else {
-            return Ok(());
-        };
-        // What the keys that were written since held then: the oldest `before` wins.
-        let past: BTreeMap<&Arc<str>, Option<&Stored>> = table
-            .history
-            .iter()
-            .rev()
-            .take_while(|change| change.version > version)
-            .map(|change| (&change.key, change.before.as_ref()))
-            .collect();
-        let from = after.map_or(Bound::Included(prefix), Bound::Excluded);
-        let mut now = table
-            .objects
-            .range::<str, _>((from, Bound::Unbounded))
-            .filter(|(key, _)| !past.contains_key(key))
-            .peekable();
-        let mut then = past
-            .iter()
-            .filter(|(key, _)| {
-                let key: &str = key;
-                key >= prefix && after.is_none_or(|after| key > after)
-            })
-            .filter_map(|(key, stored)| Some((*key, (*stored)?)))
-            .peekable();
-        loop {
-            let next = match (now.peek(), then.peek()) {
-                (Some((a, _)), Some((b, _))) if a < b => now.next(),
-                (Some(_), None) => now.next(),
-                _ => then.next(),
-            };
-            match next {
-                Some((key, stored)) if key.starts_with(prefix) => {
-                    if visit(key, stored).is_break() {
-                        return Ok(());
-                    }
-                }
-                _ => return Ok(()),
-            }
-        }
-    }
-
-    /// The keys that start with `prefix`, in order.
-    pub(super) fn keys(&self, resource: &'static Resource, prefix: &str) -> Vec<Arc<str>> {
-        let mut keys = Vec::new();
-        let visited = self.visit(resource, prefix, None, self.version(), |key, _| {
-            keys.push(key.clone());
-            ControlFlow::Continue(())
-        });
-        // The present is never compacted.
-        debug_assert_eq!(visited, Ok(()));
-        keys
+    ) -> impl Iterator<Item = (&Arc<str>, &Stored)> {
+        let objects = self.table(resource).map(|table| &table.objects);
+        let from = (Bound::Included(prefix), Bound::Unbounded);
+        let listed = objects.into_iter().flat_map(move |all| all.range::<str, _>(from));
+        listed.take_while(move |(key, _)| key.starts_with(prefix))
     }
 
     fn next_version(&mut self, mut object: Value) -> Stored {

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -111,15 +110,10 @@ impl Watching {
         }
         self.cursor = store.version();
         self.origin = self.cursor;
-        let (view, options, pending) = (self.view, &self.options, &mut self.pending);
-        let visited = store.visit(self.resource, &self.prefix, None, self.cursor, |_, stored| {
-            if view.is_selected(options, stored) {
-                pending.push_back(Event::Object("ADDED", stored.clone()));
-            }
-            ControlFlow::Continue(())
-        });
-        // The present is never compacted.
-        debug_assert_eq!(visited, Ok(()));
+        let all = store.all(self.resource, &self.prefix);
+        let selected = all.filter(|(_, stored)| self.view.is_selected(&self.options, stored));
+        let added = selected.map(|(_, stored)| Event::Object("ADDED", stored.clone()));
+        self.pending.extend(added);
         if self.options.bookmarks {
             self.pending.push_back(Event::Bookmark {
                 version: self.cursor,

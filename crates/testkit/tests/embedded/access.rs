@@ -1,22 +1,17 @@
 //! Who may do what.
 
-use std::time::Duration;
-
-use http::{Method, Request, header};
+use http::{Request, header};
 use kube::Client;
 use serde_json::{Value, json};
 use testkit::embedded::User;
-use tokio::time::sleep;
 
 use crate::http::*;
 use crate::server;
-use crate::twin::Ground;
+use crate::twin::{Ground, ground_of, repeated};
 
-const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles";
-const ROLE_BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings";
+const RBAC: &str = "rbac.authorization.k8s.io";
 const CLUSTER_ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
 const CLUSTER_ROLE_BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
-const PODS: &str = "/api/v1/namespaces/default/pods";
 
 crate::scenarios![
     a_user_without_permissions_is_refused_in_the_servers_words,
@@ -39,6 +34,7 @@ crate::scenarios![
     a_right_ends_with_its_binding,
 ];
 
+/// Metadata with a label by which it is swept away.
 fn labelled(name: &str) -> Value {
     json!({ "name": name, "labels": { "scenario": "access" } })
 }
@@ -48,41 +44,50 @@ pub(crate) fn resources(group: &str, resources: &[&str], verbs: &[&str]) -> Valu
 }
 
 pub(crate) fn alice() -> Value {
-    json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "alice" })
+    json!({ "apiGroup": RBAC, "kind": "User", "name": "alice" })
 }
 
 pub(crate) fn binding(name: &str, kind: &str, subject: &Value) -> Value {
     json!({
         "metadata": labelled(name),
-        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name },
+        "roleRef": { "apiGroup": RBAC, "kind": kind, "name": name },
         "subjects": [subject],
     })
 }
 
+async fn bind(ground: &Ground, collection: &str, name: &str, kind: &str, subject: &Value) {
+    create(&ground.admin, collection, binding(name, kind, subject)).await;
+}
+
+async fn create_role(ground: &Ground, collection: &str, name: &str, rules: Value) {
+    create(
+        &ground.admin,
+        collection,
+        json!({ "metadata": labelled(name), "rules": rules }),
+    )
+    .await;
+}
+
+/// Fails unless each of these is answered so.
+async fn codes(client: &Client, expected: &[(&str, u16)]) {
+    for (uri, code) in expected {
+        assert_eq!(get(client, uri).await.code, *code, "{uri}");
+    }
+}
+
 pub(crate) async fn grant_everywhere(ground: &Ground, name: &str, rules: Value) {
-    let role = json!({ "metadata": labelled(name), "rules": rules });
-    create(&ground.admin, CLUSTER_ROLES, role).await;
-    let binding = binding(name, "ClusterRole", &alice());
-    create(&ground.admin, CLUSTER_ROLE_BINDINGS, binding).await;
+    create_role(ground, CLUSTER_ROLES, name, rules).await;
+    bind(ground, CLUSTER_ROLE_BINDINGS, name, "ClusterRole", &alice()).await;
 }
 
 /// Asks until the answer has this code: permissions take effect when the authorizer has seen them.
-async fn becomes(client: &Client, uri: &str, code: u16) -> Answer {
-    for _ in 0..500 {
-        let answer = get(client, uri).await;
-        if answer.code == code {
-            return answer;
-        }
-        sleep(Duration::from_millis(20)).await;
-    }
-    panic!("{uri} never answers {code}")
+async fn becomes(client: &Client, uri: &str, code: u16) {
+    repeated(uri, || get(client, uri), |answer| answer.code == code).await;
 }
 
-async fn code(client: &Client, uri: &str) -> u16 {
-    get(client, uri).await.code
-}
-
-async fn ask(client: &Client, method: Method, uri: &str) -> Answer {
+/// Sends a request: its method and path.
+async fn ask(client: &Client, request: &str) -> Answer {
+    let (method, uri) = request.split_once(' ').unwrap();
     let request = Request::builder()
         .method(method)
         .uri(uri)
@@ -91,304 +96,219 @@ async fn ask(client: &Client, method: Method, uri: &str) -> Answer {
 }
 
 async fn a_user_without_permissions_is_refused_in_the_servers_words(ground: Ground) {
-    let deployments = "/apis/apps/v1/namespaces/default/deployments";
-    for (method, uri, subject, action, details) in [
-        (
-            Method::GET,
-            NODES.to_owned(),
-            "nodes",
-            "list resource \"nodes\" in API group \"\" at the cluster scope",
-            json!({ "kind": "nodes" }),
-        ),
-        (
-            Method::GET,
-            format!("{NODES}/n"),
-            "nodes \"n\"",
-            "get resource \"nodes\" in API group \"\" at the cluster scope",
-            json!({ "kind": "nodes", "name": "n" }),
-        ),
-        (
-            Method::GET,
-            format!("{PODS}?watch=1"),
-            "pods",
-            "watch resource \"pods\" in API group \"\" in the namespace \"default\"",
-            json!({ "kind": "pods" }),
-        ),
-        (
-            Method::POST,
-            NODES.to_owned(),
-            "nodes",
-            "create resource \"nodes\" in API group \"\" at the cluster scope",
-            json!({ "kind": "nodes" }),
-        ),
-        (
-            Method::PUT,
-            format!("{NODES}/n"),
-            "nodes \"n\"",
-            "update resource \"nodes\" in API group \"\" at the cluster scope",
-            json!({ "kind": "nodes", "name": "n" }),
-        ),
-        (
-            Method::PATCH,
-            format!("{NODES}/n/status"),
-            "nodes \"n\"",
-            "patch resource \"nodes/status\" in API group \"\" at the cluster scope",
-            json!({ "kind": "nodes", "name": "n" }),
-        ),
-        (
-            Method::POST,
-            format!("{PODS}/p/eviction"),
-            "pods \"p\"",
-            "create resource \"pods/eviction\" in API group \"\" in the namespace \"default\"",
-            json!({ "kind": "pods", "name": "p" }),
-        ),
-        (
-            Method::DELETE,
-            format!("{deployments}/d"),
-            "deployments.apps \"d\"",
-            "delete resource \"deployments\" in API group \"apps\" in the namespace \"default\"",
-            json!({ "group": "apps", "kind": "deployments", "name": "d" }),
-        ),
-        (
-            Method::DELETE,
-            deployments.to_owned(),
-            "deployments.apps",
-            "deletecollection resource \"deployments\" in API group \"apps\" in the namespace \"default\"",
-            json!({ "group": "apps", "kind": "deployments" }),
-        ),
-    ] {
-        let answer = ask(&ground.alice, method, &uri).await;
-        let message = format!("{subject} is forbidden: User \"alice\" cannot {action}");
-        assert_eq!(
-            answer.body,
-            json!({
-                "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": 403,
-                "reason": "Forbidden", "message": message, "details": details,
-            })
-        );
+    const IN_CLUSTER: &str = "in API group \"\" at the cluster scope";
+    const IN_DEFAULT: &str = "in API group \"\" in the namespace \"default\"";
+    const OF_APPS: &str = "in API group \"apps\" in the namespace \"default\"";
+    let nodes = json!({ "kind": "nodes" });
+    let node = json!({ "kind": "nodes", "name": "n" });
+    let apps = json!({ "group": "apps", "kind": "deployments" });
+    let app = json!({ "group": "apps", "kind": "deployments", "name": "d" });
+    let pods = json!({ "kind": "pods" });
+    let pod = json!({ "kind": "pods", "name": "p" });
+    for (request, subject, action, place, details) in crate::rows! {
+        "GET /api/v1/nodes", "nodes", "list resource \"nodes\"", IN_CLUSTER => &nodes;
+        "GET /api/v1/nodes/n", "nodes \"n\"", "get resource \"nodes\"", IN_CLUSTER => &node;
+        "POST /api/v1/nodes", "nodes", "create resource \"nodes\"", IN_CLUSTER => &nodes;
+        "PUT /api/v1/nodes/n", "nodes \"n\"", "update resource \"nodes\"", IN_CLUSTER => &node;
+        "PATCH /api/v1/nodes/n/status", "nodes \"n\"", "patch resource \"nodes/status\"", IN_CLUSTER => &node;
+        "GET /api/v1/namespaces/default/pods?watch=1", "pods", "watch resource \"pods\"", IN_DEFAULT => &pods;
+        "POST /api/v1/namespaces/default/pods/p/eviction", "pods \"p\"", "create resource \"pods/eviction\"",
+            IN_DEFAULT => &pod;
+        "DELETE /apis/apps/v1/namespaces/default/deployments/d", "deployments.apps \"d\"",
+            "delete resource \"deployments\"", OF_APPS => &app;
+        "DELETE /apis/apps/v1/namespaces/default/deployments", "deployments.apps",
+            "deletecollection resource \"deployments\"", OF_APPS => &apps;
+    } {
+        let message = format!("{subject} is forbidden: User \"alice\" cannot {action} {place}");
+        ask(&ground.alice, request)
+            .await
+            .refuses(403, "Forbidden", &message, details);
     }
 }
 
 async fn a_request_without_permissions_is_refused_before_anything_else(ground: Ground) {
-    for (method, uri) in [
-        (Method::GET, "/apis/nope/v1/foos"),
-        (Method::GET, "/api/v1/foos"),
-        (Method::GET, "/api/v1/nodes?limit=many"),
-        (Method::POST, "/api/v1/nodes/n"),
+    for request in [
+        "GET /apis/nope/v1/foos",
+        "GET /api/v1/foos",
+        "GET /api/v1/nodes?limit=many",
+        "POST /api/v1/nodes/n",
     ] {
-        assert_eq!(ask(&ground.alice, method, uri).await.code, 403, "{uri}");
+        assert_eq!(ask(&ground.alice, request).await.code, 403, "{request}");
     }
 }
 
 async fn a_namespace_is_within_itself(ground: Ground) {
-    let answer = get(&ground.alice, "/api/v1/namespaces/default").await;
-    assert_eq!(
-        answer.body["message"],
-        "namespaces \"default\" is forbidden: User \"alice\" cannot get resource \"namespaces\" in API group \"\" \
-         in the namespace \"default\""
+    get(&ground.alice, "/api/v1/namespaces/default").await.says(
+        403,
+        "namespaces \"default\" is forbidden: User \"alice\" cannot get resource \"namespaces\" in API group \"\" in the \
+         namespace \"default\"",
     );
 }
 
 async fn an_unknown_token_opens_nothing(ground: Ground) {
     for uri in [NODES, "/version", "/healthz", "/nope"] {
         let answer = get(&ground.stranger, uri).await;
-        assert_eq!(
-            answer.body,
-            json!({
-                "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": 401,
-                "reason": "Unauthorized", "message": "Unauthorized",
-            })
-        );
+        answer.refuses(401, "Unauthorized", "Unauthorized", &Value::Null);
     }
 }
 
 async fn strangers_see_health_and_release_alone(ground: Ground) {
-    for uri in ["/version", "/healthz", "/livez", "/readyz"] {
-        assert_eq!(code(&ground.anonymous, uri).await, 200, "{uri}");
-    }
-    let answer = get(&ground.anonymous, "/api").await;
-    answer.says(
+    let open = ["/version", "/healthz", "/livez", "/readyz"].map(|uri| (uri, 200));
+    codes(&ground.anonymous, &open).await;
+    let api = get(&ground.anonymous, "/api").await;
+    api.says(
         403,
         "forbidden: User \"system:anonymous\" cannot get path \"/api\"",
     );
-    let nodes = get(&ground.anonymous, NODES).await;
-    assert_eq!(
-        nodes.body["message"],
-        "nodes is forbidden: User \"system:anonymous\" cannot list resource \"nodes\" in API group \"\" at the \
-         cluster scope"
+    get(&ground.anonymous, NODES).await.says(
+        403,
+        "nodes is forbidden: User \"system:anonymous\" cannot list resource \"nodes\" in API group \"\" at the cluster \
+         scope",
     );
 }
 
 async fn everybody_who_is_known_may_look_around(ground: Ground) {
-    for uri in [
+    let open = [
         "/api",
         "/api/v1",
         "/apis",
         "/apis/apps/v1",
         "/openapi/v3",
         "/version",
-    ] {
-        assert_eq!(code(&ground.alice, uri).await, 200, "{uri}");
-    }
+    ];
+    codes(&ground.alice, &open.map(|uri| (uri, 200))).await;
 }
 
 async fn a_path_that_is_no_resource_is_refused_by_its_method(ground: Ground) {
-    for (method, action) in [
-        (Method::GET, "get"),
-        (Method::POST, "post"),
-        (Method::DELETE, "delete"),
-    ] {
-        let answer = ask(&ground.alice, method, "/nope/a&b").await;
-        assert_eq!(
-            answer.body,
-            json!({
-                "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": 403,
-                "reason": "Forbidden", "details": {},
-                "message": format!("forbidden: User \"alice\" cannot {action} path \"/nope/a&amp;b\""),
-            })
-        );
+    for method in ["GET", "POST", "DELETE"] {
+        let answer = ask(&ground.alice, &format!("{method} /nope/a&b")).await;
+        let action = method.to_lowercase();
+        let message = format!("forbidden: User \"alice\" cannot {action} path \"/nope/a&amp;b\"");
+        answer.refuses(403, "Forbidden", &message, &json!({}));
     }
 }
 
 async fn a_cluster_binding_grants_everywhere(ground: Ground) {
-    grant_everywhere(
-        &ground,
-        "reader",
-        json!([resources("", &["nodes", "pods"], &["list"])]),
-    )
-    .await;
+    let rules = json!([resources("", &["nodes", "pods"], &["list"])]);
+    grant_everywhere(&ground, "reader", rules).await;
     becomes(&ground.alice, NODES, 200).await;
-    assert_eq!(code(&ground.alice, PODS).await, 200);
-    assert_eq!(code(&ground.alice, "/api/v1/pods").await, 200);
-    assert_eq!(
-        code(&ground.alice, "/api/v1/namespaces/kube-system/pods").await,
-        200
-    );
-    assert_eq!(code(&ground.alice, &format!("{NODES}/n")).await, 403);
-    assert_eq!(
-        code(&ground.alice, "/api/v1/namespaces/default/configmaps").await,
-        403
-    );
-    assert_eq!(code(&ground.anonymous, NODES).await, 403);
+    let expected = [
+        (PODS, 200),
+        ("/api/v1/pods", 200),
+        ("/api/v1/namespaces/kube-system/pods", 200),
+        ("/api/v1/nodes/n", 403),
+        (CONFIG_MAPS, 403),
+    ];
+    codes(&ground.alice, &expected).await;
+    codes(&ground.anonymous, &[(NODES, 403)]).await;
 }
 
 async fn a_binding_grants_in_its_namespace(ground: Ground) {
-    let role = json!({
-        "metadata": labelled("reader"),
-        "rules": [resources("", &["pods"], &["get", "list"])],
-    });
-    create(&ground.admin, ROLES, role).await;
-    create(&ground.admin, ROLE_BINDINGS, binding("reader", "Role", &alice())).await;
+    create_role(
+        &ground,
+        ROLES,
+        "reader",
+        json!([resources("", &["pods"], &["get", "list"])]),
+    )
+    .await;
+    bind(&ground, ROLE_BINDINGS, "reader", "Role", &alice()).await;
     becomes(&ground.alice, PODS, 200).await;
-    assert_eq!(code(&ground.alice, &format!("{PODS}/p")).await, 404);
-    assert_eq!(code(&ground.alice, "/api/v1/pods").await, 403);
-    assert_eq!(
-        code(&ground.alice, "/api/v1/namespaces/kube-system/pods").await,
-        403
-    );
+    let elsewhere = "/api/v1/namespaces/kube-system/pods";
+    codes(
+        &ground.alice,
+        &[
+            (&format!("{PODS}/p"), 404),
+            ("/api/v1/pods", 403),
+            (elsewhere, 403),
+        ],
+    )
+    .await;
 }
 
 async fn a_cluster_role_can_be_bound_in_one_namespace(ground: Ground) {
-    let role = json!({ "metadata": labelled("lister"), "rules": [resources("", &["pods"], &["list"])] });
-    create(&ground.admin, CLUSTER_ROLES, role).await;
-    create(
-        &ground.admin,
-        ROLE_BINDINGS,
-        binding("lister", "ClusterRole", &alice()),
+    create_role(
+        &ground,
+        CLUSTER_ROLES,
+        "lister",
+        json!([resources("", &["pods"], &["list"])]),
     )
     .await;
+    bind(&ground, ROLE_BINDINGS, "lister", "ClusterRole", &alice()).await;
     becomes(&ground.alice, PODS, 200).await;
-    assert_eq!(code(&ground.alice, "/api/v1/pods").await, 403);
+    codes(&ground.alice, &[("/api/v1/pods", 403)]).await;
 }
 
 async fn a_group_passes_its_permissions_on(ground: Ground) {
-    let role = json!({ "metadata": labelled("devs"), "rules": [resources("", &["nodes"], &["list"])] });
-    create(&ground.admin, CLUSTER_ROLES, role).await;
-    let devs = json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "dev" });
-    create(
-        &ground.admin,
-        CLUSTER_ROLE_BINDINGS,
-        binding("devs", "ClusterRole", &devs),
+    create_role(
+        &ground,
+        CLUSTER_ROLES,
+        "devs",
+        json!([resources("", &["nodes"], &["list"])]),
     )
     .await;
+    let devs = json!({ "apiGroup": RBAC, "kind": "Group", "name": "dev" });
+    bind(&ground, CLUSTER_ROLE_BINDINGS, "devs", "ClusterRole", &devs).await;
     becomes(&ground.alice, NODES, 200).await;
-    assert_eq!(code(&ground.anonymous, NODES).await, 403);
+    codes(&ground.anonymous, &[(NODES, 403)]).await;
 }
 
 async fn a_name_limits_a_right(ground: Ground) {
     let mut rule = resources("", &["nodes"], &["get", "list", "create"]);
     rule["resourceNames"] = json!(["mine"]);
     grant_everywhere(&ground, "one", json!([rule])).await;
-    becomes(&ground.alice, &format!("{NODES}/mine"), 404).await;
-    assert_eq!(code(&ground.alice, &format!("{NODES}/other")).await, 403);
-    assert_eq!(code(&ground.alice, NODES).await, 403);
-    let selected = format!("{NODES}?fieldSelector=metadata.name%3Dmine");
-    assert_eq!(code(&ground.alice, &selected).await, 200);
-    let created = post(&ground.alice, NODES, json!({ "metadata": { "name": "mine" } })).await;
+    becomes(&ground.alice, "/api/v1/nodes/mine", 404).await;
+    let selected = "/api/v1/nodes?fieldSelector=metadata.name%3Dmine";
+    codes(
+        &ground.alice,
+        &[("/api/v1/nodes/other", 403), (NODES, 403), (selected, 200)],
+    )
+    .await;
+    let created = post(&ground.alice, NODES, named("mine")).await;
     assert_eq!(created.code, 403, "a create names nobody yet");
 }
 
 async fn a_subresource_is_a_right_of_its_own(ground: Ground) {
-    grant_everywhere(
-        &ground,
-        "statuses",
-        json!([resources("", &["nodes/status"], &["get"])]),
-    )
-    .await;
-    becomes(&ground.alice, &format!("{NODES}/n/status"), 404).await;
-    assert_eq!(code(&ground.alice, &format!("{NODES}/n")).await, 403);
+    let rules = json!([resources("", &["nodes/status"], &["get"])]);
+    grant_everywhere(&ground, "statuses", rules).await;
+    becomes(&ground.alice, "/api/v1/nodes/n/status", 404).await;
+    codes(&ground.alice, &[("/api/v1/nodes/n", 403)]).await;
 }
 
 async fn a_subresource_of_everything_can_be_granted(ground: Ground) {
-    grant_everywhere(
-        &ground,
-        "all-statuses",
-        json!([resources("", &["*/status"], &["get"])]),
-    )
-    .await;
-    becomes(&ground.alice, &format!("{NODES}/n/status"), 404).await;
-    assert_eq!(code(&ground.alice, &format!("{PODS}/p/status")).await, 404);
-    assert_eq!(code(&ground.alice, &format!("{NODES}/n")).await, 403);
+    let rules = json!([resources("", &["*/status"], &["get"])]);
+    grant_everywhere(&ground, "all-statuses", rules).await;
+    becomes(&ground.alice, "/api/v1/nodes/n/status", 404).await;
+    let of_pod = format!("{PODS}/p/status");
+    codes(&ground.alice, &[(&of_pod, 404), ("/api/v1/nodes/n", 403)]).await;
 }
 
 async fn a_star_stands_for_everything(ground: Ground) {
     grant_everywhere(&ground, "all", json!([resources("*", &["*"], &["*"])])).await;
     becomes(&ground.alice, NODES, 200).await;
-    assert_eq!(code(&ground.alice, LEASES).await, 200);
-    assert_eq!(code(&ground.alice, &format!("{NODES}/n/status")).await, 404);
-    assert_eq!(code(&ground.alice, "/nope").await, 403, "but not for paths");
+    // But not for paths.
+    codes(
+        &ground.alice,
+        &[(LEASES, 200), ("/api/v1/nodes/n/status", 404), ("/nope", 403)],
+    )
+    .await;
 }
 
 async fn paths_are_granted_with_what_is_below_them(ground: Ground) {
     let rule = json!({ "nonResourceURLs": ["/nope", "/some/*"], "verbs": ["get"] });
     grant_everywhere(&ground, "paths", json!([rule])).await;
     becomes(&ground.alice, "/nope", 404).await;
-    assert_eq!(code(&ground.alice, "/nope/below").await, 403);
-    assert_eq!(code(&ground.alice, "/some/thing/below").await, 404);
-    assert_eq!(ask(&ground.alice, Method::POST, "/nope").await.code, 403);
+    codes(&ground.alice, &[("/nope/below", 403), ("/some/thing/below", 404)]).await;
+    assert_eq!(ask(&ground.alice, "POST /nope").await.code, 403);
 }
 
 async fn a_binding_without_its_role_is_named_in_the_refusal(ground: Ground) {
-    create(
-        &ground.admin,
-        CLUSTER_ROLE_BINDINGS,
-        binding("ghost", "ClusterRole", &alice()),
-    )
-    .await;
+    bind(&ground, CLUSTER_ROLE_BINDINGS, "ghost", "ClusterRole", &alice()).await;
     let refused = "nodes is forbidden: User \"alice\" cannot list resource \"nodes\" in API group \"\" at the cluster \
                    scope";
-    let mut message = Value::Null;
-    for _ in 0..500 {
-        message = get(&ground.alice, NODES).await.body["message"].take();
-        if message != refused {
-            break;
-        }
-        sleep(Duration::from_millis(20)).await;
-    }
-    assert_eq!(
-        message,
-        format!("{refused}: RBAC: clusterrole.rbac.authorization.k8s.io \"ghost\" not found")
-    );
+    let is_news = |answer: &Answer| message(answer) != refused;
+    let answer = repeated(NODES, || get(&ground.alice, NODES), is_news).await;
+    let why = "RBAC: clusterrole.rbac.authorization.k8s.io \"ghost\" not found";
+    answer.says(403, &format!("{refused}: {why}"));
 }
 
 async fn a_right_ends_with_its_binding(ground: Ground) {
@@ -408,43 +328,37 @@ async fn permissions_are_not_looked_at_until_a_test_asks_for_it() {
     let server = server();
     let alice = server.add_user("alice", &[], "token");
     let client = server.client_for(&alice);
-    assert_eq!(code(&client, NODES).await, 200);
+    codes(&client, &[(NODES, 200)]).await;
     server.enforce_rbac();
-    assert_eq!(code(&client, NODES).await, 403);
-    assert_eq!(code(&server.client(), NODES).await, 200);
+    codes(&client, &[(NODES, 403)]).await;
+    codes(&server.client(), &[(NODES, 200)]).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn permissions_that_no_request_needed_are_listed() {
     let server = server();
-    server.enforce_rbac();
+    let ground = ground_of(&server);
     let robot = User::service_account("kube-system", "robot", "1");
-    let admin = server.client();
     let mut lease = resources("coordination.k8s.io", &["leases"], &["get", "update"]);
     lease["resourceNames"] = json!(["robot"]);
     let path = json!({ "nonResourceURLs": ["/metrics"], "verbs": ["get"] });
-    let role = json!({
-        "metadata": { "name": "robot" },
-        "rules": [resources("", &["nodes", "nodes/status"], &["list", "patch"]), lease, path],
-    });
-    create(&admin, CLUSTER_ROLES, role.clone()).await;
+    let nodes = resources("", &["nodes", "nodes/status"], &["list", "patch"]);
+    create_role(&ground, CLUSTER_ROLES, "robot", json!([nodes, lease, path])).await;
     let subject = json!({ "kind": "ServiceAccount", "namespace": "kube-system", "name": "robot" });
-    create(
-        &admin,
-        CLUSTER_ROLE_BINDINGS,
-        binding("robot", "ClusterRole", &subject),
+    bind(&ground, CLUSTER_ROLE_BINDINGS, "robot", "ClusterRole", &subject).await;
+    create_role(
+        &ground,
+        ROLES,
+        "within",
+        json!([resources("apps", &["*/scale"], &["get"])]),
     )
     .await;
-    let within =
-        json!({ "metadata": { "name": "within" }, "rules": [resources("apps", &["*/scale"], &["get"])] });
-    create(&admin, ROLES, within).await;
-    create(&admin, ROLE_BINDINGS, binding("within", "Role", &subject)).await;
+    bind(&ground, ROLE_BINDINGS, "within", "Role", &subject).await;
 
     let client = server.client_for(&robot);
-    assert_eq!(code(&client, NODES).await, 200);
-    let leases = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
-    assert_eq!(code(&client, &format!("{leases}/robot")).await, 404);
-    assert_eq!(code(&client, &format!("{leases}/other")).await, 403);
+    let leases = LEASES.replace("default", "kube-system");
+    let (own, other) = (format!("{leases}/robot"), format!("{leases}/other"));
+    codes(&client, &[(NODES, 200), (&own, 404), (&other, 403)]).await;
     assert_eq!(
         server.unused_permissions(&robot),
         [

@@ -4,6 +4,7 @@ use kube::Client;
 use serde_json::{Value, json};
 
 use crate::http::*;
+use crate::rows;
 
 crate::scenarios![
     the_core_group_lists_its_resources,
@@ -20,22 +21,32 @@ crate::scenarios![
 
 /// The entry of a resource in an `APIResourceList`.
 async fn entry(client: &Client, path: &str, name: &str) -> Value {
-    let list = get(client, path).await;
-    assert_eq!((list.code, &list.body["kind"]), (200, &json!("APIResourceList")));
-    let mut entry = found(&list.body["resources"], "name", name);
+    let list = read(client, path).await;
+    assert_eq!(list["kind"], "APIResourceList");
+    let mut entry = found(&list["resources"], "name", name).clone();
     for untold in ["storageVersionHash", "categories"] {
         entry.as_object_mut().unwrap().remove(untold);
     }
     entry
 }
 
-fn found(list: &Value, field: &str, value: &str) -> Value {
-    let mut items = list.as_array().unwrap().iter();
-    let item = items.find(|item| item[field] == value);
-    item.unwrap_or_else(|| panic!("no {value} in {list}")).clone()
+/// An entry as it has to be.
+fn resource(name: &str, kind: &str, namespaced: bool, short: &[&str], verbs: &[&str]) -> Value {
+    let singular = if name.contains('/') {
+        String::new()
+    } else {
+        kind.to_lowercase()
+    };
+    let mut entry = json!({
+        "name": name, "singularName": singular, "namespaced": namespaced, "kind": kind, "verbs": verbs,
+    });
+    if !short.is_empty() {
+        entry["shortNames"] = json!(short);
+    }
+    entry
 }
 
-const ALL: &[&str] = &[
+const ALL: [&str; 8] = [
     "create",
     "delete",
     "deletecollection",
@@ -47,173 +58,81 @@ const ALL: &[&str] = &[
 ];
 
 async fn the_core_group_lists_its_resources(client: Client) {
-    let list = get(&client, "/api/v1").await.body;
-    assert_eq!(
-        (&list["groupVersion"], &list["apiVersion"]),
-        (&json!("v1"), &Value::Null)
-    );
-    assert_eq!(
-        entry(&client, "/api/v1", "nodes").await,
-        json!({
-            "name": "nodes", "singularName": "node", "namespaced": false, "kind": "Node",
-            "verbs": ALL, "shortNames": ["no"],
-        })
-    );
-    assert_eq!(
-        entry(&client, "/api/v1", "pods").await,
-        json!({
-            "name": "pods", "singularName": "pod", "namespaced": true, "kind": "Pod",
-            "verbs": ALL, "shortNames": ["po"],
-        })
-    );
-    assert_eq!(
-        entry(&client, "/api/v1", "namespaces").await,
-        json!({
-            "name": "namespaces", "singularName": "namespace", "namespaced": false, "kind": "Namespace",
-            "verbs": ["create", "delete", "get", "list", "patch", "update", "watch"], "shortNames": ["ns"],
-        })
-    );
-    for (name, kind, short) in [
-        ("configmaps", "ConfigMap", "cm"),
-        ("events", "Event", "ev"),
-        ("serviceaccounts", "ServiceAccount", "sa"),
-    ] {
-        let found = entry(&client, "/api/v1", name).await;
-        assert_eq!(
-            (&found["kind"], &found["shortNames"]),
-            (&json!(kind), &json!([short]))
-        );
-        assert_eq!(
-            (&found["namespaced"], &found["verbs"]),
-            (&json!(true), &json!(ALL))
-        );
+    let list = read(&client, "/api/v1").await;
+    list.shows(json!({ "groupVersion": "v1", "apiVersion": null }));
+    let one_by_one = ["create", "delete", "get", "list", "patch", "update", "watch"];
+    for (name, kind, namespaced, short, verbs) in rows! {
+        "nodes", "Node", false, "no" => &ALL[..];
+        "pods", "Pod", true, "po" => &ALL;
+        "namespaces", "Namespace", false, "ns" => &one_by_one;
+        "configmaps", "ConfigMap", true, "cm" => &ALL;
+        "events", "Event", true, "ev" => &ALL;
+        "serviceaccounts", "ServiceAccount", true, "sa" => &ALL;
+    } {
+        let expected = resource(name, kind, namespaced, &[short], verbs);
+        assert_eq!(entry(&client, "/api/v1", name).await, expected);
     }
 }
 
-/// Group, name, kind, whether it is namespaced, short names.
-type Known = (
-    &'static str,
-    &'static str,
-    &'static str,
-    bool,
-    &'static [&'static str],
-);
-
-const KNOWN: &[Known] = &[
-    ("apps", "daemonsets", "DaemonSet", true, &["ds"]),
-    ("apps", "deployments", "Deployment", true, &["deploy"]),
-    ("apps", "replicasets", "ReplicaSet", true, &["rs"]),
-    ("apps", "statefulsets", "StatefulSet", true, &["sts"]),
-    ("batch", "jobs", "Job", true, &[]),
-    (COORDINATION, "leases", "Lease", true, &[]),
-    ("events.k8s.io", "events", "Event", true, &["ev"]),
-    (
-        "policy",
-        "poddisruptionbudgets",
-        "PodDisruptionBudget",
-        true,
-        &["pdb"],
-    ),
-    (RBAC, "clusterrolebindings", "ClusterRoleBinding", false, &[]),
-    (RBAC, "clusterroles", "ClusterRole", false, &[]),
-    (RBAC, "rolebindings", "RoleBinding", true, &[]),
-    (RBAC, "roles", "Role", true, &[]),
-    (DEVICES, "deviceclasses", "DeviceClass", false, &[]),
-    (DEVICES, "resourceclaims", "ResourceClaim", true, &[]),
-    (
-        DEVICES,
-        "resourceclaimtemplates",
-        "ResourceClaimTemplate",
-        true,
-        &[],
-    ),
-    (DEVICES, "resourceslices", "ResourceSlice", false, &[]),
-    (
-        EXTENSIONS,
-        DEFINITIONS,
-        "CustomResourceDefinition",
-        false,
-        &["crd", "crds"],
-    ),
-];
-
-const COORDINATION: &str = "coordination.k8s.io";
-const DEVICES: &str = "resource.k8s.io";
-const EXTENSIONS: &str = "apiextensions.k8s.io";
-const DEFINITIONS: &str = "customresourcedefinitions";
-const RBAC: &str = "rbac.authorization.k8s.io";
-
 async fn named_groups_list_their_resources(client: Client) {
-    for (group, name, kind, namespaced, short) in KNOWN {
+    const SHARED: bool = false;
+    const NAMESPACED: bool = true;
+    for (group, name, kind, namespaced, short) in rows! {
+        "apps", "daemonsets", "DaemonSet", NAMESPACED => &["ds"][..];
+        "apps", "deployments", "Deployment", NAMESPACED => &["deploy"];
+        "apps", "replicasets", "ReplicaSet", NAMESPACED => &["rs"];
+        "apps", "statefulsets", "StatefulSet", NAMESPACED => &["sts"];
+        "batch", "jobs", "Job", NAMESPACED => &[];
+        "coordination.k8s.io", "leases", "Lease", NAMESPACED => &[];
+        "events.k8s.io", "events", "Event", NAMESPACED => &["ev"];
+        "policy", "poddisruptionbudgets", "PodDisruptionBudget", NAMESPACED => &["pdb"];
+        "rbac.authorization.k8s.io", "clusterrolebindings", "ClusterRoleBinding", SHARED => &[];
+        "rbac.authorization.k8s.io", "clusterroles", "ClusterRole", SHARED => &[];
+        "rbac.authorization.k8s.io", "rolebindings", "RoleBinding", NAMESPACED => &[];
+        "rbac.authorization.k8s.io", "roles", "Role", NAMESPACED => &[];
+        "resource.k8s.io", "deviceclasses", "DeviceClass", SHARED => &[];
+        "resource.k8s.io", "resourceclaims", "ResourceClaim", NAMESPACED => &[];
+        "resource.k8s.io", "resourceclaimtemplates", "ResourceClaimTemplate", NAMESPACED => &[];
+        "resource.k8s.io", "resourceslices", "ResourceSlice", SHARED => &[];
+        "apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition", SHARED => &["crd", "crds"];
+    } {
         let path = format!("/apis/{group}/v1");
-        let list = get(&client, &path).await.body;
-        assert_eq!(list["apiVersion"], "v1", "{group}");
-        assert_eq!(list["groupVersion"], format!("{group}/v1"));
-        let mut expected = json!({
-            "name": name, "singularName": kind.to_lowercase(), "namespaced": namespaced, "kind": kind,
-            "verbs": ALL, "shortNames": short,
-        });
-        expected
-            .as_object_mut()
-            .unwrap()
-            .retain(|_, value| *value != json!([]));
+        let list = read(&client, &path).await;
+        list.shows(json!({ "apiVersion": "v1", "groupVersion": format!("{group}/v1") }));
+        let expected = resource(name, kind, namespaced, short, &ALL);
         assert_eq!(entry(&client, &path, name).await, expected);
     }
 }
 
 async fn status_is_listed_as_a_resource_of_its_own(client: Client) {
-    for (path, plural, kind, namespaced) in [
-        ("/api/v1", "nodes", "Node", false),
-        ("/api/v1", "pods", "Pod", true),
-        ("/api/v1", "namespaces", "Namespace", false),
-        ("/apis/batch/v1", "jobs", "Job", true),
-        (
-            "/apis/policy/v1",
-            "poddisruptionbudgets",
-            "PodDisruptionBudget",
-            true,
-        ),
-        (
-            "/apis/resource.k8s.io/v1",
-            "resourceclaims",
-            "ResourceClaim",
-            true,
-        ),
-    ] {
-        let name = format!("{plural}/status");
-        assert_eq!(
-            entry(&client, path, &name).await,
-            json!({
-                "name": name, "singularName": "", "namespaced": namespaced, "kind": kind,
-                "verbs": ["get", "patch", "update"],
-            })
-        );
+    for (path, name, kind, namespaced) in rows! {
+        "/api/v1", "nodes/status", "Node" => false;
+        "/api/v1", "pods/status", "Pod" => true;
+        "/api/v1", "namespaces/status", "Namespace" => false;
+        "/apis/batch/v1", "jobs/status", "Job" => true;
+        "/apis/policy/v1", "poddisruptionbudgets/status", "PodDisruptionBudget" => true;
+        "/apis/resource.k8s.io/v1", "resourceclaims/status", "ResourceClaim" => true;
+    } {
+        let expected = resource(name, kind, namespaced, &[], &["get", "patch", "update"]);
+        assert_eq!(entry(&client, path, name).await, expected);
     }
 }
 
 async fn groups_are_listed_with_their_preferred_versions(client: Client) {
-    let list = get(&client, "/apis").await.body;
-    assert_eq!(
-        (&list["kind"], &list["apiVersion"]),
-        (&json!("APIGroupList"), &json!("v1"))
-    );
+    let list = read(&client, "/apis").await;
+    list.shows(json!({ "kind": "APIGroupList", "apiVersion": "v1" }));
     for group in ["apps", "batch", "policy", "resource.k8s.io"] {
         let version = json!({ "groupVersion": format!("{group}/v1"), "version": "v1" });
-        assert_eq!(
-            found(&list["groups"], "name", group),
-            json!({ "name": group, "versions": [version], "preferredVersion": version })
-        );
+        let expected = json!({ "name": group, "versions": [version], "preferredVersion": version });
+        assert_eq!(*found(&list["groups"], "name", group), expected);
     }
     let groups = list["groups"].as_array().unwrap();
     assert!(groups.iter().all(|group| group["name"] != ""));
 }
 
 async fn the_core_group_tells_its_versions(client: Client) {
-    let api = get(&client, "/api").await.body;
-    assert_eq!(
-        (&api["kind"], &api["versions"]),
-        (&json!("APIVersions"), &json!(["v1"]))
-    );
+    let api = read(&client, "/api").await;
+    api.shows(json!({ "kind": "APIVersions", "versions": ["v1"] }));
 }
 
 async fn protobuf_is_preferred_in_vain_where_json_will_do(client: Client) {
@@ -225,11 +144,8 @@ async fn protobuf_is_preferred_in_vain_where_json_will_do(client: Client) {
 }
 
 async fn the_release_is_told(client: Client) {
-    let version = get(&client, "/version").await.body;
-    assert_eq!(
-        (&version["gitVersion"], &version["major"], &version["minor"]),
-        (&json!("v1.36.3"), &json!("1"), &json!("36"))
-    );
+    let version = read(&client, "/version").await;
+    version.shows(json!({ "gitVersion": "v1.36.3", "major": "1", "minor": "36" }));
 }
 
 async fn health_is_told_in_one_word(client: Client) {
@@ -244,26 +160,19 @@ async fn a_slash_at_the_end_changes_nothing(client: Client) {
     for path in ["/api", "/api/v1", "/apis", "/apis/apps/v1", "/version"] {
         let with = get(&client, format!("{path}/")).await;
         assert_eq!(with.code, 200, "{path}");
-        assert_eq!(with.body, get(&client, path).await.body);
+        assert_eq!(with.body, read(&client, path).await);
     }
 }
 
 async fn openapi_says_that_the_server_validates_fields(client: Client) {
-    let index = get(&client, "/openapi/v3").await.body;
-    for (group, path, kind) in [
-        (
-            "api/v1",
-            "/api/v1/nodes/{name}",
-            json!({ "group": "", "version": "v1", "kind": "Node" }),
-        ),
-        (
-            "apis/apps/v1",
-            "/apis/apps/v1/namespaces/{namespace}/deployments/{name}",
-            json!({ "group": "apps", "version": "v1", "kind": "Deployment" }),
-        ),
-    ] {
-        let url = index["paths"][group]["serverRelativeURL"].as_str().unwrap();
-        let document = get(&client, url).await.body;
+    let index = read(&client, "/openapi/v3").await;
+    for (document, path, group, kind) in rows! {
+        "api/v1", "/api/v1/nodes/{name}", "" => "Node";
+        "apis/apps/v1", "/apis/apps/v1/namespaces/{namespace}/deployments/{name}", "apps" => "Deployment";
+    } {
+        let kind = json!({ "group": group, "version": "v1", "kind": kind });
+        let url = index["paths"][document]["serverRelativeURL"].as_str().unwrap();
+        let document = read(&client, url).await;
         let patch = &document["paths"][path]["patch"];
         assert_eq!(patch["x-kubernetes-group-version-kind"], kind);
         let parameter = found(&patch["parameters"], "name", "fieldValidation");

@@ -1,11 +1,13 @@
 //! Requests that lead nowhere, and bodies that mean nothing.
 
-use http::{HeaderMap, Method, Request, header};
+use http::{HeaderMap, Request, header};
 use kube::Client;
 use serde_json::{Value, json};
 
 use crate::http::*;
 use crate::kinds::every_kind;
+use crate::objects::{pod, workload};
+use crate::rows;
 
 crate::scenarios![
     paths_of_served_groups_answer_with_a_status,
@@ -22,12 +24,18 @@ crate::scenarios![
     a_body_of_more_than_three_mebibytes_is_refused,
 ];
 
-async fn a(client: &Client, method: &str, uri: &str, content_type: &str, body: &str) -> Answer {
+const NO_NAME: &str = "the name of the object (l based on URL) was undeterminable: name must be provided";
+const OTHER_NAME: &str = "the name of the object (other) does not match the name on the URL (mine)";
+const OTHER_NAMESPACE: &str =
+    "the namespace of the provided object does not match the namespace sent on the request";
+
+/// Sends a body that need not be what its media type says.
+async fn send_as(client: &Client, method: &str, uri: &str, media: &str, body: &str) -> Answer {
     let request = Request::builder()
-        .method(Method::from_bytes(method.as_bytes()).unwrap())
+        .method(method)
         .uri(uri)
-        .header(header::ACCEPT, JSON)
-        .header(header::CONTENT_TYPE, content_type);
+        .header(header::ACCEPT, JSON);
+    let request = request.header(header::CONTENT_TYPE, media);
     send(client, request, body.as_bytes().to_vec()).await
 }
 
@@ -58,23 +66,7 @@ async fn paths_of_served_groups_answer_with_a_status(client: Client) {
         for query in ["", "?watch=1"] {
             let missing = get(&client, format!("{path}{query}")).await;
             assert_eq!(media(&missing.headers), JSON, "{path}");
-            assert_eq!(
-                (missing.code, missing.body),
-                (
-                    404,
-                    json!({
-                        "kind": "Status",
-                        "apiVersion": "v1",
-                        "metadata": {},
-                        "status": "Failure",
-                        "message": "the server could not find the requested resource",
-                        "reason": "NotFound",
-                        "details": {},
-                        "code": 404,
-                    })
-                ),
-                "{path}"
-            );
+            missing.refuses(404, "NotFound", NO_SUCH_RESOURCE, &json!({}));
         }
     }
 }
@@ -89,48 +81,38 @@ async fn paths_of_no_group_answer_in_plain_text(client: Client) {
         "//api/v1/nodes",
     ] {
         let missing = get(&client, path).await;
-        assert_eq!(
-            (missing.code, media(&missing.headers), &missing.body),
-            (404, "text/plain; charset=utf-8", &json!("404 page not found\n")),
-            "{path}"
-        );
+        assert_eq!(media(&missing.headers), "text/plain; charset=utf-8", "{path}");
+        assert_eq!((missing.code, missing.body), (404, json!("404 page not found\n")));
     }
 }
 
 async fn slashes_too_many_are_mostly_forgiven(client: Client) {
-    let lease = create(&client, LEASES, json!({ "metadata": { "name": "l" } })).await;
-    assert_eq!(names(&get(&client, format!("{LEASES}/")).await.body), ["l"]);
-    assert_eq!(get(&client, format!("{LEASES}/l/")).await.body, lease);
+    let lease = create(&client, LEASES, named("l")).await;
+    lists(&client, format!("{LEASES}/"), &["l"]).await;
+    assert_eq!(read(&client, format!("{LEASES}/l/")).await, lease);
     let inside = get(&client, "/api/v1//nodes").await;
     inside.is(404, "NotFound");
 }
 
-fn is_not_allowed(answer: &Answer) -> bool {
-    answer.code == 405
-        && answer.body["reason"] == "MethodNotAllowed"
-        && answer.body["message"] == "the server does not allow this method on the requested resource"
-        && answer.body["details"] == json!({})
+#[track_caller]
+fn is_not_allowed(answer: &Answer) {
+    answer.refuses(405, "MethodNotAllowed", NO_SUCH_METHOD, &json!({}));
 }
 
 async fn a_status_subresource_is_only_read_and_written(client: Client) {
-    let kind = every_kind()
-        .into_iter()
-        .find(|kind| kind.uri == REPLICA_SETS)
-        .unwrap();
-    let set = create(&client, kind.uri, kind.object("rs")).await;
-    let uri = format!("{}/rs/status", kind.uri);
-    assert_eq!(get(&client, &uri).await.body, set);
-    assert_eq!(patch(&client, &uri, MERGE, json!({})).await.code, 200);
+    let set = create(&client, REPLICA_SETS, workload("rs", &pod("p", Value::Null))).await;
+    let uri = format!("{REPLICA_SETS}/rs/status");
+    assert_eq!(read(&client, &uri).await, set);
+    merge(&client, &uri, json!({})).await;
     for method in ["POST", "DELETE"] {
-        let refused = a(&client, method, &uri, JSON, "{}").await;
-        assert!(is_not_allowed(&refused), "{method} {refused:?}");
+        is_not_allowed(&send_as(&client, method, &uri, JSON, "{}").await);
     }
-    let missing = get(&client, format!("{}/nobody/status", kind.uri)).await;
-    assert_eq!(missing.body["message"], "replicasets.apps \"nobody\" not found");
+    let missing = get(&client, format!("{REPLICA_SETS}/nobody/status")).await;
+    missing.says(404, "replicasets.apps \"nobody\" not found");
 }
 
 async fn methods_that_a_path_does_not_have_are_refused(client: Client) {
-    create(&client, NODES, json!({ "metadata": { "name": "n" } })).await;
+    create(&client, NODES, named("n")).await;
     let one = format!("{NODES}/n");
     for (method, uri) in [
         ("POST", one.as_str()),
@@ -144,147 +126,95 @@ async fn methods_that_a_path_does_not_have_are_refused(client: Client) {
         ("TRACE", &one),
         ("BREW", &one),
     ] {
-        let content_type = if method == "PATCH" { MERGE } else { JSON };
-        let refused = a(&client, method, uri, content_type, "{}").await;
-        assert!(is_not_allowed(&refused), "{method} {uri} {refused:?}");
+        let media = if method == "PATCH" { MERGE } else { JSON };
+        is_not_allowed(&send_as(&client, method, uri, media, "{}").await);
     }
     for uri in [NODES, &one] {
-        assert_eq!(a(&client, "HEAD", uri, JSON, "").await.code, 405);
+        assert_eq!(send_as(&client, "HEAD", uri, JSON, "").await.code, 405);
     }
 }
 
 async fn a_body_in_an_unknown_format_is_refused(client: Client) {
-    let node = |name: &str| json!({ "metadata": { "name": name } }).to_string();
-    for content_type in ["text/plain", "application/xml", "garbage"] {
-        let refused = a(&client, "POST", NODES, content_type, &node("n")).await;
-        assert_eq!(
-            (refused.code, &refused.body["reason"], &refused.body["message"]),
-            (
-                415,
-                &json!("UnsupportedMediaType"),
-                &json!(
-                    "the body of the request was in an unknown format - accepted media types include: \
-                     application/json, application/yaml, application/vnd.kubernetes.protobuf"
-                )
-            )
+    let post_as = async |media: &str, name: &str| {
+        send_as(&client, "POST", NODES, media, &named(name).to_string()).await
+    };
+    for media in ["text/plain", "application/xml", "garbage"] {
+        let refused = post_as(media, "n").await;
+        refused.is(415, "UnsupportedMediaType");
+        refused.says(
+            415,
+            "the body of the request was in an unknown format - accepted media types include: application/json, \
+             application/yaml, application/vnd.kubernetes.protobuf",
         );
     }
-    assert_eq!(get(&client, format!("{NODES}/n")).await.code, 404);
-    let with_parameter = format!("{JSON}; charset=utf-8");
-    assert_eq!(
-        a(&client, "POST", NODES, &with_parameter, &node("one"))
-            .await
-            .code,
-        201
-    );
+    is_gone(&client, format!("{NODES}/n")).await;
+    assert_eq!(post_as(&format!("{JSON}; charset=utf-8"), "one").await.code, 201);
     // Without a type it is JSON.
-    assert_eq!(a(&client, "POST", NODES, "", &node("two")).await.code, 201);
-    for content_type in ["", JSON, "text/plain"] {
-        let refused = a(&client, "PATCH", &format!("{NODES}/one"), content_type, "{}").await;
-        assert_eq!(
-            (refused.code, &refused.body["message"]),
-            (415, &json!("415: Unsupported Media Type")),
-            "{content_type}"
-        );
+    assert_eq!(post_as("", "two").await.code, 201);
+    for media in ["", JSON, "text/plain"] {
+        let refused = send_as(&client, "PATCH", &format!("{NODES}/one"), media, "{}").await;
+        refused.says(415, "415: Unsupported Media Type");
     }
 }
 
 async fn a_body_that_is_no_object_is_refused(client: Client) {
-    create(&client, LEASES, json!({ "metadata": { "name": "l" } })).await;
+    create(&client, LEASES, named("l")).await;
     for (method, uri) in [("POST", LEASES.to_owned()), ("PUT", format!("{LEASES}/l"))] {
         for body in ["", "{", "[]", "[1]", "\"x\"", "1", "{} {}", "{\"kind\":1}"] {
-            let refused = a(&client, method, &uri, JSON, body).await;
+            let refused = send_as(&client, method, &uri, JSON, body).await;
             refused.is(400, "BadRequest");
-            let message = refused.body["message"].as_str().unwrap();
-            assert!(
-                message.starts_with(
-                    "the object provided is unrecognized (must be of type Lease): couldn't get version/kind; json \
-                     parse error: "
-                ),
-                "{body}: {message}"
+            refused.begins(
+                400,
+                "the object provided is unrecognized (must be of type Lease): couldn't get version/kind; json parse \
+                 error: ",
             );
         }
     }
     // Nothing is an object without a name.
-    let nothing = a(&client, "POST", LEASES, JSON, "null").await;
-    assert_eq!(
-        nothing.body["message"],
-        "Lease.coordination.k8s.io \"\" is invalid: metadata.name: Required value: name or generateName is required"
-    );
+    let nothing = send_as(&client, "POST", LEASES, JSON, "null").await;
+    let why = "metadata.name: Required value: name or generateName is required";
+    nothing.says(422, &format!("Lease.coordination.k8s.io \"\" is invalid: {why}"));
 }
 
 async fn a_body_of_another_kind_is_refused(client: Client) {
-    for (kind, api_version) in [
-        ("Pod", "v1"),
-        ("Node", "v1beta1"),
-        ("Nothing", "v1"),
-        ("Lease", "coordination.k8s.io/v1"),
+    for (kind, api_version, version) in [
+        ("Pod", "v1", "v1"),
+        ("Node", "v1beta1", "v1beta1"),
+        ("Nothing", "v1", "v1"),
+        ("Lease", "coordination.k8s.io/v1", "v1"),
     ] {
         let body = json!({ "kind": kind, "apiVersion": api_version, "metadata": { "name": "n" } });
         let refused = post(&client, NODES, body).await;
         refused.is(400, "BadRequest");
-        let version = api_version.split('/').next_back().unwrap();
-        let message = refused.body["message"].as_str().unwrap();
-        assert!(
-            message.starts_with(&format!(
-                "{kind} in version \"{version}\" cannot be handled as a Node: "
-            )),
-            "{message}"
-        );
+        let start = format!("{kind} in version \"{version}\" cannot be handled as a Node: ");
+        refused.begins(400, &start);
     }
-    assert_eq!(get(&client, format!("{NODES}/n")).await.code, 404);
+    is_gone(&client, format!("{NODES}/n")).await;
     // What is left out is what the path says.
-    for (name, body) in [
-        ("one", json!({ "kind": "Node" })),
-        ("two", json!({ "apiVersion": "v1" })),
+    for body in [
+        json!({ "metadata": { "name": "one" }, "kind": "Node" }),
+        json!({ "metadata": { "name": "two" }, "apiVersion": "v1" }),
     ] {
-        let mut body = body;
-        body["metadata"] = json!({ "name": name });
         let created = create(&client, NODES, body).await;
-        assert_eq!(
-            (&created["kind"], &created["apiVersion"]),
-            (&json!("Node"), &json!("v1"))
-        );
+        created.shows(json!({ "kind": "Node", "apiVersion": "v1" }));
     }
 }
 
 async fn fields_of_the_wrong_type_are_refused(client: Client) {
-    for (metadata, found, field, wanted) in [
-        (json!([]), "array", "Node.metadata", "v1.ObjectMeta"),
-        (json!("x"), "string", "Node.metadata", "v1.ObjectMeta"),
-        (
-            json!({ "name": 1 }),
-            "number",
-            "ObjectMeta.metadata.name",
-            "string",
-        ),
-        (
-            json!({ "name": "n", "labels": [] }),
-            "array",
-            "ObjectMeta.metadata.labels",
-            "map[string]string",
-        ),
-        (
-            json!({ "name": "n", "labels": { "a": 1 } }),
-            "number",
-            "ObjectMeta.metadata.labels",
-            "string",
-        ),
-        (
-            json!({ "name": "n", "annotations": { "a": true } }),
-            "bool",
-            "ObjectMeta.metadata.annotations",
-            "string",
-        ),
-    ] {
+    for (metadata, found, wanted) in rows! {
+        json!([]), "array" => "Node.metadata of type v1.ObjectMeta";
+        json!("x"), "string" => "Node.metadata of type v1.ObjectMeta";
+        json!({ "name": 1 }), "number" => "ObjectMeta.metadata.name of type string";
+        json!({ "labels": [] }), "array" => "ObjectMeta.metadata.labels of type map[string]string";
+        json!({ "labels": { "a": 1 } }), "number" => "ObjectMeta.metadata.labels of type string";
+        json!({ "annotations": { "a": true } }), "bool" => "ObjectMeta.metadata.annotations of type string";
+    } {
         let refused = post(&client, NODES, json!({ "metadata": metadata })).await;
-        refused.says(
-            400,
-            &format!(
-                "Node in version \"v1\" cannot be handled as a Node: json: cannot unmarshal {found} into Go \
-                     struct field {field} of type {wanted}"
-            ),
+        let message = format!(
+            "Node in version \"v1\" cannot be handled as a Node: json: cannot unmarshal {found} into Go struct field \
+             {wanted}"
         );
+        refused.says(400, &message);
     }
 }
 
@@ -292,90 +222,60 @@ async fn an_update_names_the_object_of_its_path(client: Client) {
     for kind in every_kind() {
         let created = create(&client, kind.uri, kind.object("mine")).await;
         let uri = format!("{}/mine", kind.uri);
-        let renamed = |change: &dyn Fn(&mut Value)| {
+        let put_with = async |field: &str, value: Value| {
             let mut object = created.clone();
-            change(&mut object["metadata"]);
-            object
+            object["metadata"][field] = value;
+            put(&client, &uri, object).await
         };
-        let other = put(
-            &client,
-            &uri,
-            renamed(&|metadata| metadata["name"] = json!("other")),
-        )
-        .await;
-        other.says(
-            400,
-            "the name of the object (other) does not match the name on the URL (mine)",
-        );
-        let nameless = renamed(&|metadata| {
-            metadata.as_object_mut().unwrap().remove("name");
-        });
-        let nameless = put(&client, &uri, nameless).await;
-        nameless.says(
-            400,
-            "the name of the object (mine based on URL) was undeterminable: name must be provided",
-        );
+        put_with("name", json!("other")).await.says(400, OTHER_NAME);
+        let nameless = put(&client, &uri, without(created.clone(), "name")).await;
+        nameless.says(400, &NO_NAME.replace("(l ", "(mine "));
         if kind.uri != NODES {
-            let elsewhere = renamed(&|metadata| metadata["namespace"] = json!("other"));
-            let elsewhere = put(&client, &uri, elsewhere).await;
-            elsewhere.says(
-                400,
-                "the namespace of the provided object does not match the namespace sent on the request",
-            );
+            put_with("namespace", json!("other"))
+                .await
+                .says(400, OTHER_NAMESPACE);
         }
-        assert_eq!(get(&client, &uri).await.body, created);
+        assert_eq!(read(&client, &uri).await, created);
     }
 }
 
 async fn a_patch_that_is_no_object_is_refused(client: Client) {
-    let lease = create(&client, LEASES, json!({ "metadata": { "name": "l" } })).await;
+    let lease = create(&client, LEASES, named("l")).await;
     let uri = format!("{LEASES}/l");
-    for content_type in [MERGE, STRATEGIC] {
+    for media in [MERGE, STRATEGIC] {
         for body in ["", "{", "{} {}", "[]", "\"x\""] {
-            let refused = a(&client, "PATCH", &uri, content_type, body).await;
+            let refused = patch_text(&client, &uri, media, body).await;
             refused.is(400, "BadRequest");
-            let message = refused.body["message"].as_str().unwrap();
-            assert!(
-                content_type == STRATEGIC || message.starts_with("error decoding patch: "),
-                "{body}: {message}"
+            refused.begins(
+                400,
+                if media == MERGE {
+                    "error decoding patch: "
+                } else {
+                    ""
+                },
             );
         }
         for (metadata, message) in [
-            (
-                json!(null),
-                "the name of the object (l based on URL) was undeterminable: name must be provided",
-            ),
-            (
-                json!({ "name": "other" }),
-                "the name of the object (other) does not match the name on the URL (l)",
-            ),
-            (
-                json!({ "namespace": "other" }),
-                "the namespace of the provided object does not match the namespace sent on the request",
-            ),
+            (json!(null), NO_NAME.to_owned()),
+            (json!({ "name": "other" }), OTHER_NAME.replace("(mine)", "(l)")),
+            (json!({ "namespace": "other" }), OTHER_NAMESPACE.to_owned()),
         ] {
-            let refused = patch(&client, &uri, content_type, json!({ "metadata": metadata })).await;
-            assert_eq!((refused.code, &refused.body["message"]), (400, &json!(message)));
+            let refused = patch(&client, &uri, media, json!({ "metadata": metadata })).await;
+            refused.says(400, &message);
         }
     }
-    assert_eq!(get(&client, &uri).await.body, lease);
+    assert_eq!(read(&client, &uri).await, lease);
 }
 
 async fn a_body_of_more_than_three_mebibytes_is_refused(client: Client) {
-    create(&client, NODES, json!({ "metadata": { "name": "n" } })).await;
+    create(&client, NODES, named("n")).await;
     let huge = json!({ "metadata": { "name": "huge", "annotations": { "a": "x".repeat(3 * 1024 * 1024) } } });
     for refused in [
         post(&client, NODES, huge.clone()).await,
         put(&client, format!("{NODES}/huge"), huge.clone()).await,
         patch(&client, format!("{NODES}/n"), MERGE, huge).await,
     ] {
-        assert_eq!(
-            (refused.code, &refused.body["reason"], &refused.body["message"]),
-            (
-                413,
-                &json!("RequestEntityTooLarge"),
-                &json!("Request entity too large: limit is 3145728")
-            )
-        );
+        refused.is(413, "RequestEntityTooLarge");
+        refused.says(413, "Request entity too large: limit is 3145728");
     }
 }

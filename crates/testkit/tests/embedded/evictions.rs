@@ -4,6 +4,8 @@ use kube::Client;
 use serde_json::{Value, json};
 
 use crate::http::*;
+use crate::objects::containers;
+use crate::rows;
 
 crate::scenarios![
     a_pod_without_a_budget_is_evicted,
@@ -24,22 +26,23 @@ crate::scenarios![
     an_eviction_can_only_be_created,
 ];
 
+const VIOLATION: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
+
 /// A pod of the application `name`, with a grace period of zero and a finalizer, so that it stays to be looked
 /// at, in `phase` and ready or not.
 async fn pod(client: &Client, name: &str, phase: &str, ready: &str) -> Value {
     let pod = json!({
         "metadata": { "name": name, "labels": { "app": name }, "finalizers": ["x/y"] },
-        "spec": {
-            "terminationGracePeriodSeconds": 0,
-            "containers": [{ "name": "c", "image": "i" }],
-        },
+        "spec": { "terminationGracePeriodSeconds": 0, "containers": containers() },
     });
     create(client, PODS, pod).await;
     let status = json!({ "phase": phase, "conditions": [{ "type": "Ready", "status": ready }] });
-    let uri = format!("{PODS}/{name}/status");
-    let pod = patch(client, uri, STRATEGIC, json!({ "status": status })).await;
-    assert_eq!(pod.code, 200, "{pod:?}");
-    pod.body
+    strategic(
+        client,
+        format!("{PODS}/{name}/status"),
+        json!({ "status": status }),
+    )
+    .await
 }
 
 /// A budget for the application `app` whose controller has seen it.
@@ -60,10 +63,12 @@ async fn budget(client: &Client, name: &str, app: &str, allowed: i64) -> Value {
 }
 
 async fn set_status(client: &Client, name: &str, status: Value) -> Value {
-    let uri = format!("{PDBS}/{name}/status");
-    let budget = patch(client, uri, MERGE, json!({ "status": status })).await;
-    assert_eq!(budget.code, 200, "{budget:?}");
-    budget.body
+    merge(
+        client,
+        format!("{PDBS}/{name}/status"),
+        json!({ "status": status }),
+    )
+    .await
 }
 
 fn eviction(name: &str) -> Value {
@@ -74,78 +79,60 @@ async fn evict(client: &Client, name: &str) -> Answer {
     post(client, format!("{PODS}/{name}/eviction"), eviction(name)).await
 }
 
-fn success() -> Value {
-    json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201 })
+/// An eviction whose delete has these options.
+fn eviction_with(name: &str, options: Value) -> Value {
+    let mut eviction = eviction(name);
+    eviction["deleteOptions"] = options;
+    eviction
 }
 
-fn refusal(why: &str) -> Value {
-    json!({
-        "kind": "Status",
-        "apiVersion": "v1",
-        "metadata": {},
-        "status": "Failure",
-        "message": "Cannot evict pod as it would violate the pod's disruption budget.",
-        "reason": "TooManyRequests",
-        "details": { "causes": [{ "reason": "DisruptionBudget", "message": why }] },
-        "code": 429,
-    })
+#[track_caller]
+pub(crate) fn is_done(answer: &Answer) {
+    let success =
+        json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201 });
+    assert_eq!((answer.code, &answer.body), (201, &success));
+}
+
+/// Fails unless the budget allows no eviction, and says why.
+#[track_caller]
+fn is_refused(answer: &Answer, why: &str) {
+    let details = json!({ "causes": [{ "reason": "DisruptionBudget", "message": why }] });
+    answer.refuses(429, "TooManyRequests", VIOLATION, &details);
 }
 
 async fn is_deleted(client: &Client, name: &str) -> bool {
-    let pod = get(client, format!("{PODS}/{name}")).await;
-    assert_eq!(pod.code, 200);
-    pod.body["metadata"].get("deletionTimestamp").is_some()
+    let pod = read(client, format!("{PODS}/{name}")).await;
+    pod["metadata"].get("deletionTimestamp").is_some()
 }
 
 async fn release(client: &Client, name: &str) {
-    let released = json!({ "metadata": { "finalizers": null } });
-    let released = patch(client, format!("{PODS}/{name}"), MERGE, released).await;
-    assert_eq!(released.code, 200, "{released:?}");
+    crate::http::release(client, format!("{PODS}/{name}")).await;
 }
 
 async fn a_pod_without_a_budget_is_evicted(client: Client) {
     pod(&client, "free", "Running", "True").await;
     release(&client, "free").await;
-    let evicted = evict(&client, "free").await;
-    assert_eq!((evicted.code, evicted.body), (201, success()));
-    assert_eq!(get(&client, format!("{PODS}/free")).await.code, 404);
+    is_done(&evict(&client, "free").await);
+    is_gone(&client, format!("{PODS}/free")).await;
     let again = evict(&client, "free").await;
-    assert_eq!(
-        (again.code, &again.body["message"], &again.body["details"]),
-        (
-            404,
-            &json!("pods \"free\" not found"),
-            &json!({ "name": "free", "kind": "pods" })
-        )
-    );
+    let details = json!({ "name": "free", "kind": "pods" });
+    again.refuses(404, "NotFound", "pods \"free\" not found", &details);
 }
 
 async fn an_evicted_pod_is_marked_before_it_goes(client: Client) {
     let running = pod(&client, "marked", "Running", "True").await;
-    let mut watch = Watch::open(
-        &client,
-        format!("{PODS}?watch=1&resourceVersion={}", version(&running)),
-    )
-    .await;
-    assert_eq!(evict(&client, "marked").await.code, 201);
+    let mut watch = Watch::since(&client, PODS, &running).await;
+    is_done(&evict(&client, "marked").await);
     let marked = watch.event().await["object"].clone();
-    assert_eq!(marked["metadata"].get("deletionTimestamp"), None);
-    let condition = &marked["status"]["conditions"][1];
-    let fields = ["type", "status", "reason", "message"].map(|field| condition[field].as_str().unwrap());
-    assert_eq!(
-        fields,
-        [
-            "DisruptionTarget",
-            "True",
-            "EvictionByEvictionAPI",
-            "Eviction API: evicting"
-        ]
-    );
-    assert!(condition["lastTransitionTime"].is_string());
-    assert_eq!(
-        marked["metadata"]["managedFields"],
-        running["metadata"]["managedFields"]
-    );
+    marked.shows(json!({
+        "metadata.deletionTimestamp": null,
+        "metadata.managedFields": running["metadata"]["managedFields"],
+        "status.conditions.1.type": "DisruptionTarget",
+        "status.conditions.1.status": "True",
+        "status.conditions.1.reason": "EvictionByEvictionAPI",
+        "status.conditions.1.message": "Eviction API: evicting",
+    }));
+    assert!(marked["status"]["conditions"][1]["lastTransitionTime"].is_string());
     let deleted = watch.event().await["object"].clone();
     assert!(deleted["metadata"]["deletionTimestamp"].is_string());
     assert_eq!(deleted["status"], marked["status"]);
@@ -157,51 +144,38 @@ async fn a_budget_that_allows_no_disruption_refuses(client: Client) {
     pod(&client, "kept", "Running", "True").await;
     let before = budget(&client, "b", "kept", 0).await;
     let refused = evict(&client, "kept").await;
-    assert_eq!(
-        (refused.code, refused.body),
-        (
-            429,
-            refusal("The disruption budget b needs 1 healthy pods and has 1 currently")
-        )
+    is_refused(
+        &refused,
+        "The disruption budget b needs 1 healthy pods and has 1 currently",
     );
     assert_eq!(refused.headers.get("retry-after"), None);
     assert!(!is_deleted(&client, "kept").await);
-    assert_eq!(get(&client, format!("{PDBS}/b")).await.body, before);
+    assert_eq!(read(&client, format!("{PDBS}/b")).await, before);
     release(&client, "kept").await;
 }
 
 async fn a_budget_says_why_it_allows_no_disruption(client: Client) {
     pod(&client, "kept", "Running", "True").await;
     budget(&client, "b", "kept", 0).await;
-    let condition = |reason: &str, message: &str| {
-        json!([{
+    for (healthy, reason, message, why) in rows! {
+        5, "SyncFailed", "boom" => "does not allow evicting pods currently because it failed sync: boom";
+        5, "Other", "bam" => "does not allow evicting pods currently (Other): bam";
+        5, "Other", "" => "does not allow evicting pods currently";
+        1, "Other", "bam" => "needs 1 healthy pods and has 1 currently";
+    } {
+        let condition = json!({
             "type": "DisruptionAllowed",
             "status": "False",
             "reason": reason,
             "message": message,
             "lastTransitionTime": "2026-01-01T00:00:00Z",
-        }])
-    };
-    for (status, why) in [
-        (
-            json!({ "currentHealthy": 5, "conditions": condition("SyncFailed", "boom") }),
-            "The disruption budget b does not allow evicting pods currently because it failed sync: boom",
-        ),
-        (
-            json!({ "conditions": condition("Other", "bam") }),
-            "The disruption budget b does not allow evicting pods currently (Other): bam",
-        ),
-        (
-            json!({ "conditions": condition("Other", "") }),
-            "The disruption budget b does not allow evicting pods currently",
-        ),
-        (
-            json!({ "conditions": condition("Other", "bam"), "currentHealthy": 1 }),
-            "The disruption budget b needs 1 healthy pods and has 1 currently",
-        ),
-    ] {
+        });
+        let status = json!({ "currentHealthy": healthy, "conditions": [condition] });
         set_status(&client, "b", status).await;
-        assert_eq!(evict(&client, "kept").await.body, refusal(why));
+        is_refused(
+            &evict(&client, "kept").await,
+            &format!("The disruption budget b {why}"),
+        );
     }
     release(&client, "kept").await;
 }
@@ -211,9 +185,10 @@ async fn a_budget_that_is_not_up_to_date_asks_to_wait(client: Client) {
     budget(&client, "b", "wait", 1).await;
     set_status(&client, "b", json!({ "observedGeneration": 0 })).await;
     let refused = evict(&client, "wait").await;
-    let mut expected = refusal("The disruption budget b is still being processed by the server.");
-    expected["details"]["retryAfterSeconds"] = json!(10);
-    assert_eq!((refused.code, refused.body), (429, expected));
+    let why = "The disruption budget b is still being processed by the server.";
+    let causes = json!([{ "reason": "DisruptionBudget", "message": why }]);
+    let details = json!({ "causes": causes, "retryAfterSeconds": 10 });
+    refused.refuses(429, "TooManyRequests", VIOLATION, &details);
     assert_eq!(refused.headers["retry-after"], "10");
     assert!(!is_deleted(&client, "wait").await);
     release(&client, "wait").await;
@@ -222,55 +197,39 @@ async fn a_budget_that_is_not_up_to_date_asks_to_wait(client: Client) {
 async fn an_eviction_takes_one_disruption_from_the_budget(client: Client) {
     pod(&client, "taken", "Running", "True").await;
     let before = budget(&client, "b", "taken", 2).await;
-    let mut watch = Watch::open(
-        &client,
-        format!("{PDBS}?watch=1&resourceVersion={}", version(&before)),
-    )
-    .await;
-    assert_eq!(evict(&client, "taken").await.body, success());
+    let mut watch = Watch::since(&client, PDBS, &before).await;
+    is_done(&evict(&client, "taken").await);
     assert!(is_deleted(&client, "taken").await);
     let event = watch.event().await;
-    assert_eq!(event["type"], "MODIFIED");
-    let status = &event["object"]["status"];
-    assert_eq!(status["disruptionsAllowed"], 1);
-    assert!(status["disruptedPods"]["taken"].is_string());
-    assert_eq!(status.get("conditions"), None);
-    assert_eq!(event["object"]["metadata"]["generation"], 1);
-    let owner = event["object"]["metadata"]["managedFields"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .find(|entry| entry["manager"] == "kube-apiserver")
-        .unwrap();
-    assert_eq!(
-        (&owner["operation"], &owner["subresource"]),
-        (&json!("Update"), &json!("status"))
-    );
+    event.shows(json!({
+        "type": "MODIFIED",
+        "object.metadata.generation": 1,
+        "object.status.disruptionsAllowed": 1,
+        "object.status.conditions": null,
+    }));
+    let after = &event["object"];
+    assert!(after["status"]["disruptedPods"]["taken"].is_string());
+    let owner = fields_of(after, "kube-apiserver");
+    owner.shows(json!({ "operation": "Update", "subresource": "status" }));
     // A second eviction of the same pod, which is being deleted, takes nothing.
-    assert_eq!(evict(&client, "taken").await.body, success());
-    let after = get(&client, format!("{PDBS}/b")).await.body;
-    assert_eq!(after, event["object"]);
+    is_done(&evict(&client, "taken").await);
+    assert_eq!(read(&client, format!("{PDBS}/b")).await, *after);
     release(&client, "taken").await;
 }
 
 async fn the_last_disruption_is_said_in_the_conditions_of_the_budget(client: Client) {
     pod(&client, "last", "Running", "True").await;
     budget(&client, "b", "last", 1).await;
-    assert_eq!(evict(&client, "last").await.code, 201);
-    let after = get(&client, format!("{PDBS}/b")).await.body;
-    assert_eq!(after["status"]["disruptionsAllowed"], 0);
-    let conditions = after["status"]["conditions"].as_array().unwrap();
-    assert_eq!(
-        conditions,
-        &[json!({
-            "type": "DisruptionAllowed",
-            "status": "False",
-            "observedGeneration": 1,
-            "lastTransitionTime": conditions[0]["lastTransitionTime"],
-            "reason": "InsufficientPods",
-            "message": "",
-        })]
-    );
+    is_done(&evict(&client, "last").await);
+    let after = read(&client, format!("{PDBS}/b")).await;
+    after.shows(json!({ "status.disruptionsAllowed": 0, "status.conditions": [{
+        "type": "DisruptionAllowed",
+        "status": "False",
+        "observedGeneration": 1,
+        "lastTransitionTime": after["status"]["conditions"][0]["lastTransitionTime"],
+        "reason": "InsufficientPods",
+        "message": "",
+    }] }));
     release(&client, "last").await;
 }
 
@@ -279,21 +238,9 @@ async fn a_pod_with_two_budgets_is_not_evicted(client: Client) {
     budget(&client, "b1", "two", 1).await;
     budget(&client, "b2", "two", 1).await;
     let refused = evict(&client, "two").await;
-    assert_eq!(
-        (refused.code, refused.body),
-        (
-            500,
-            json!({
-                "kind": "Status",
-                "apiVersion": "v1",
-                "metadata": {},
-                "status": "Failure",
-                "message": "This pod has more than one PodDisruptionBudget, which the eviction subresource does \
-                            not support.",
-                "code": 500,
-            })
-        )
-    );
+    let message =
+        "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+    refused.refuses(500, "", message, &Value::Null);
     assert!(!is_deleted(&client, "two").await);
     release(&client, "two").await;
 }
@@ -304,7 +251,7 @@ async fn a_budget_for_other_pods_does_not_count(client: Client) {
     // No selector selects nothing, an empty one everything.
     let budget = json!({ "metadata": { "name": "b2" }, "spec": { "minAvailable": 1 } });
     create(&client, PDBS, budget).await;
-    assert_eq!(evict(&client, "other").await.code, 201);
+    is_done(&evict(&client, "other").await);
     release(&client, "other").await;
     pod(&client, "any", "Running", "True").await;
     let budget = json!({ "metadata": { "name": "b3" }, "spec": { "minAvailable": 1, "selector": {} } });
@@ -323,8 +270,7 @@ async fn a_pod_that_has_ended_or_not_begun_needs_no_budget(client: Client) {
         let before = budget(&client, name, name, 0).await;
         assert_eq!(evict(&client, name).await.code, 201, "{phase}");
         assert!(is_deleted(&client, name).await);
-        let after = get(&client, format!("{PDBS}/{name}")).await.body;
-        assert_eq!(after, before);
+        assert_eq!(read(&client, format!("{PDBS}/{name}")).await, before);
         release(&client, name).await;
     }
 }
@@ -333,15 +279,15 @@ async fn an_unready_pod_goes_while_its_application_is_healthy(client: Client) {
     pod(&client, "sick", "Running", "False").await;
     budget(&client, "b", "sick", 0).await;
     set_status(&client, "b", json!({ "currentHealthy": 0 })).await;
-    assert_eq!(
-        evict(&client, "sick").await.body,
-        refusal("The disruption budget b needs 1 healthy pods and has 0 currently")
+    let refused = evict(&client, "sick").await;
+    is_refused(
+        &refused,
+        "The disruption budget b needs 1 healthy pods and has 0 currently",
     );
     let before = set_status(&client, "b", json!({ "currentHealthy": 1 })).await;
-    assert_eq!(evict(&client, "sick").await.body, success());
+    is_done(&evict(&client, "sick").await);
     assert!(is_deleted(&client, "sick").await);
-    let after = get(&client, format!("{PDBS}/b")).await.body;
-    assert_eq!(after, before);
+    assert_eq!(read(&client, format!("{PDBS}/b")).await, before);
     release(&client, "sick").await;
 }
 
@@ -350,11 +296,11 @@ async fn an_unready_pod_always_goes_where_the_budget_says_so(client: Client) {
     budget(&client, "b", "sick", 0).await;
     set_status(&client, "b", json!({ "currentHealthy": 0 })).await;
     let policy = json!({ "spec": { "unhealthyPodEvictionPolicy": "AlwaysAllow" } });
-    patch(&client, format!("{PDBS}/b"), MERGE, policy).await;
-    assert_eq!(evict(&client, "sick").await.body, success());
+    merge(&client, format!("{PDBS}/b"), policy).await;
+    is_done(&evict(&client, "sick").await);
     pod(&client, "well", "Running", "True").await;
     let also = json!({ "metadata": { "labels": { "app": "sick" } } });
-    patch(&client, format!("{PODS}/well"), MERGE, also).await;
+    merge(&client, format!("{PODS}/well"), also).await;
     assert_eq!(evict(&client, "well").await.code, 429);
     release(&client, "sick").await;
     release(&client, "well").await;
@@ -364,17 +310,12 @@ async fn a_dry_run_of_an_eviction_asks_the_budget_and_changes_nothing(client: Cl
     let running = pod(&client, "tried", "Running", "True").await;
     let before = budget(&client, "b", "tried", 1).await;
     let uri = format!("{PODS}/tried/eviction");
-    let mut inside = eviction("tried");
-    inside["deleteOptions"] = json!({ "dryRun": ["All"] });
-    for tried in [
-        post(&client, format!("{uri}?dryRun=All"), eviction("tried")).await,
-        post(&client, &uri, inside.clone()).await,
-        post(&client, format!("{uri}?dryRun=All"), inside.clone()).await,
-    ] {
-        assert_eq!((tried.code, tried.body), (201, success()));
-    }
-    assert_eq!(get(&client, format!("{PODS}/tried")).await.body, running);
-    assert_eq!(get(&client, format!("{PDBS}/b")).await.body, before);
+    let inside = eviction_with("tried", json!({ "dryRun": ["All"] }));
+    is_done(&post(&client, format!("{uri}?dryRun=All"), eviction("tried")).await);
+    is_done(&post(&client, &uri, inside.clone()).await);
+    is_done(&post(&client, format!("{uri}?dryRun=All"), inside.clone()).await);
+    assert_eq!(read(&client, format!("{PODS}/tried")).await, running);
+    assert_eq!(read(&client, format!("{PDBS}/b")).await, before);
     set_status(&client, "b", json!({ "disruptionsAllowed": 0 })).await;
     assert_eq!(post(&client, &uri, inside).await.code, 429);
     release(&client, "tried").await;
@@ -383,33 +324,32 @@ async fn a_dry_run_of_an_eviction_asks_the_budget_and_changes_nothing(client: Cl
 async fn an_eviction_honours_the_preconditions_of_its_delete(client: Client) {
     let running = pod(&client, "exact", "Running", "True").await;
     let uid = running["metadata"]["uid"].as_str().unwrap();
-    let uri = format!("{PODS}/exact/eviction");
-    let with = |preconditions: Value| {
-        let mut eviction = eviction("exact");
-        eviction["deleteOptions"] = json!({ "preconditions": preconditions });
-        eviction
+    let evict_if = async |preconditions: Value| {
+        let eviction = eviction_with("exact", json!({ "preconditions": preconditions }));
+        post(&client, format!("{PODS}/exact/eviction"), eviction).await
     };
-    let other = post(&client, &uri, with(json!({ "uid": "other" }))).await;
-    assert_eq!(
-        (other.code, &other.body["message"], &other.body["details"]),
-        (
-            409,
-            &json!(format!(
-                "Operation cannot be fulfilled on Pod \"exact\": the UID in the precondition (other) does not \
-                 match the UID in record ({uid}). The object might have been deleted and then recreated"
-            )),
-            &json!({ "name": "exact", "kind": "Pod" })
-        )
+    let other = evict_if(json!({ "uid": "other" })).await;
+    let message = format!(
+        "Operation cannot be fulfilled on Pod \"exact\": the UID in the precondition (other) does not match the UID in \
+         record ({uid}). The object might have been deleted and then recreated"
     );
-    let stale = post(&client, &uri, with(json!({ "resourceVersion": "1" }))).await;
-    stale.says(409, &format!(
-                "Operation cannot be fulfilled on Pod \"exact\": the ResourceVersion in the precondition (1) does \
-                 not match the ResourceVersion in record ({}). The object might have been modified",
-                version(&running)
-            ));
-    assert_eq!(get(&client, format!("{PODS}/exact")).await.body, running);
+    other.refuses(
+        409,
+        "Conflict",
+        &message,
+        &json!({ "name": "exact", "kind": "Pod" }),
+    );
+    let message = format!(
+        "Operation cannot be fulfilled on Pod \"exact\": the ResourceVersion in the precondition (1) does not match the \
+         ResourceVersion in record ({}). The object might have been modified",
+        version(&running)
+    );
+    evict_if(json!({ "resourceVersion": "1" }))
+        .await
+        .says(409, &message);
+    assert_eq!(read(&client, format!("{PODS}/exact")).await, running);
     let right = json!({ "uid": uid, "resourceVersion": running["metadata"]["resourceVersion"] });
-    assert_eq!(post(&client, &uri, with(right)).await.body, success());
+    is_done(&evict_if(right).await);
     assert!(is_deleted(&client, "exact").await);
     release(&client, "exact").await;
 }
@@ -419,27 +359,16 @@ async fn an_eviction_must_mean_the_pod_of_its_path(client: Client) {
     let uri = format!("{PODS}/meant/eviction");
     let mut elsewhere = eviction("meant");
     elsewhere["metadata"]["namespace"] = json!("other");
-    for (body, message) in [
-        (
-            eviction("other"),
-            "name in URL does not match name in Eviction object",
-        ),
-        (
-            json!({ "apiVersion": "policy/v1", "kind": "Eviction" }),
-            "name in URL does not match name in Eviction object",
-        ),
-        (
-            elsewhere,
-            "the namespace of the provided object does not match the namespace sent on the request",
-        ),
-        (
-            json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "meant" } }),
-            "Pod in version \"v1\" cannot be handled as a Eviction: converting (v1.Pod) to (policy.Eviction): \
-             unknown conversion",
-        ),
-    ] {
-        let refused = post(&client, &uri, body).await;
-        assert_eq!((refused.code, &refused.body["message"]), (400, &json!(message)));
+    let nameless = json!({ "apiVersion": "policy/v1", "kind": "Eviction" });
+    let of_pod = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "meant" } });
+    for (body, message) in rows! {
+        eviction("other") => "name in URL does not match name in Eviction object";
+        nameless => "name in URL does not match name in Eviction object";
+        elsewhere => "the namespace of the provided object does not match the namespace sent on the request";
+        of_pod => "Pod in version \"v1\" cannot be handled as a Eviction: converting (v1.Pod) to (policy.Eviction): \
+                   unknown conversion";
+    } {
+        post(&client, &uri, body).await.says(400, message);
     }
     assert!(!is_deleted(&client, "meant").await);
     let mut old = eviction("meant");
@@ -456,10 +385,7 @@ async fn an_eviction_can_only_be_created(client: Client) {
         patch(&client, &uri, MERGE, json!({})).await,
         delete(&client, &uri, Value::Null).await,
     ] {
-        refused.says(
-            405,
-            "the server does not allow this method on the requested resource",
-        );
+        refused.says(405, NO_SUCH_METHOD);
     }
     let missing = post(&client, "/api/v1/nodes/x/eviction", eviction("x")).await;
     assert_eq!(missing.code, 404);

@@ -6,33 +6,39 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Node;
-use kube::ResourceExt;
-use kube::api::{Api, GetParams, ListParams, Patch, PatchParams};
-use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::{self, Event, InitialListStrategy, watcher};
+use kube::api::{Api, ListParams, Patch, PatchParams};
+use kube::runtime::watcher::{self, Event, watcher};
 use serde_json::{Value, json};
 use testkit::embedded::{Fault, NODES as NODES_RESOURCE, Rule, Server, Verb};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use crate::http::*;
 use crate::server;
+
+const NODE: &str = "/api/v1/nodes/node-1";
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
 fn annotation() -> Value {
     json!({ "metadata": { "annotations": { "a": "b" } } })
 }
 
-fn is_annotated(server: &Server) -> bool {
+pub(crate) fn is_annotated(server: &Server) -> bool {
     server.get(&NODES_RESOURCE, "", "node-1").unwrap()["metadata"]["annotations"]["a"] == "b"
 }
 
-fn one_node() -> (Server, Api<Node>) {
+/// Whether a patch of the node has no answer.
+pub(crate) async fn breaks(api: &Api<Node>) -> bool {
+    matches!(annotate(api).await, Err(kube::Error::Service(_)))
+}
+
+pub(crate) fn one_node() -> (Server, Api<Node>) {
     let server = server();
     server.seed_nodes(1);
     let api = Api::all(server.client());
     (server, api)
 }
 
-async fn annotate(api: &Api<Node>) -> kube::Result<Node> {
+pub(crate) async fn annotate(api: &Api<Node>) -> kube::Result<Node> {
     let patch = Patch::Strategic(annotation());
     api.patch("node-1", &PatchParams::default(), &patch).await
 }
@@ -47,21 +53,14 @@ async fn the_next_matching_requests_are_refused_with_a_status() {
     };
     server.fail_next(2, |request| request.verb == Verb::Patch, fault);
     assert_eq!(api.list(&ListParams::default()).await.unwrap().items.len(), 1);
-    let refused = patch(&server.client(), format!("{NODES}/node-1"), MERGE, annotation()).await;
-    assert_eq!(refused.code, 429);
+    let refused = patch(&server.client(), NODE, MERGE, annotation()).await;
     assert_eq!(refused.headers["retry-after"], "7");
-    assert_eq!(
-        refused.body,
-        json!({
-            "kind": "Status",
-            "apiVersion": "v1",
-            "metadata": {},
-            "status": "Failure",
-            "message": "refused by the test: TooManyRequests",
-            "reason": "TooManyRequests",
-            "details": { "retryAfterSeconds": 7 },
-            "code": 429,
-        })
+    let details = json!({ "retryAfterSeconds": 7 });
+    refused.refuses(
+        429,
+        "TooManyRequests",
+        "refused by the test: TooManyRequests",
+        &details,
     );
     let Err(kube::Error::Api(status)) = annotate(&api).await else {
         panic!("the second patch is refused too");
@@ -89,125 +88,32 @@ async fn priority_and_fairness_refuses_in_plain_text() {
 #[tokio::test(start_paused = true)]
 async fn a_connection_breaks_before_or_after_the_effect() {
     let (server, api) = one_node();
-    server.fail_next(1, |request| request.verb.is_write(), Fault::DropBefore);
-    assert!(matches!(annotate(&api).await, Err(kube::Error::Service(_))));
-    assert!(!is_annotated(&server));
-    server.fail_next(1, |request| request.verb.is_write(), Fault::DropAfterEffect);
-    assert!(matches!(annotate(&api).await, Err(kube::Error::Service(_))));
-    assert!(is_annotated(&server));
-    let codes: Vec<Option<u16>> = server.requests().iter().map(|request| request.code).collect();
-    assert_eq!(codes, [None, None]);
+    for (fault, takes_effect) in [(Fault::DropBefore, false), (Fault::DropAfterEffect, true)] {
+        server.fail_next(1, |request| request.verb.is_write(), fault);
+        assert!(breaks(&api).await);
+        assert_eq!(is_annotated(&server), takes_effect);
+    }
+    assert!(server.requests().iter().all(|request| request.code.is_none()));
+    assert_eq!(server.requests().len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_delayed_request_takes_effect_late() {
     let (server, api) = one_node();
-    server.fail_next(
-        1,
-        |request| request.name == "node-1",
-        Fault::Delay(Duration::from_secs(5)),
-    );
-    server.fail_next(
-        1,
-        |request| request.name == "node-1",
-        Fault::status(503, "ServiceUnavailable"),
-    );
+    let five = Duration::from_secs(5);
+    for fault in [Fault::Delay(five), Fault::status(503, "ServiceUnavailable")] {
+        server.fail_next(1, |request| request.name == "node-1", fault);
+    }
     let start = Instant::now();
     let Err(kube::Error::Api(status)) = annotate(&api).await else {
         panic!("delayed, then refused");
     };
-    assert_eq!((status.code, start.elapsed()), (503, Duration::from_secs(5)));
-    server.fail_next(3, |_| true, Fault::Delay(Duration::from_secs(5)));
+    assert_eq!((status.code, start.elapsed()), (503, five));
+    server.fail_next(3, |_| true, Fault::Delay(five));
     server.clear_faults();
     annotate(&api).await.unwrap();
-    assert_eq!(start.elapsed(), Duration::from_secs(5));
+    assert_eq!(start.elapsed(), five);
 }
-
-#[tokio::test(start_paused = true)]
-async fn an_outage_breaks_watches_and_refuses_connections_until_it_is_over() {
-    let (server, api) = one_node();
-    let version = server.version();
-    let uri = format!("{NODES}?watch=1&resourceVersion={version}");
-    let mut watch = Watch::open(&server.client(), &uri).await;
-    server.fail_next(1, |_| true, Fault::Delay(Duration::from_secs(3)));
-    let waiting = tokio::spawn({
-        let api = api.clone();
-        async move { annotate(&api).await }
-    });
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    let future = GetParams::at(&(version + 1).to_string());
-    let answering = tokio::spawn({
-        let api = api.clone();
-        async move { api.get_with("node-1", &future).await }
-    });
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    server.down();
-    assert_eq!(watch.next_within(Duration::from_secs(1)).await, Next::Broken);
-    assert!(matches!(annotate(&api).await, Err(kube::Error::Service(_))));
-    tokio::time::sleep(Duration::from_mins(1)).await;
-    assert!(matches!(waiting.await.unwrap(), Err(kube::Error::Service(_))));
-    assert!(matches!(answering.await.unwrap(), Err(kube::Error::Service(_))));
-    assert!(!is_annotated(&server));
-    server.up();
-    annotate(&api).await.unwrap();
-    let mut watch = Watch::open(&server.client(), &uri).await;
-    assert_eq!(watch.line().await, "MODIFIED node-1");
-}
-
-#[tokio::test(start_paused = true)]
-async fn closed_watches_end_in_good_order() {
-    let (server, api) = one_node();
-    let uri = format!("{NODES}?watch=1&resourceVersion={}", server.version());
-    let mut watch = Watch::open(&server.client(), &uri).await;
-    server.close_watches();
-    assert_eq!(watch.next_within(Duration::from_secs(1)).await, Next::End);
-    let mut watch = Watch::open(&server.client(), &uri).await;
-    annotate(&api).await.unwrap();
-    assert_eq!(watch.line().await, "MODIFIED node-1");
-}
-
-#[tokio::test(start_paused = true)]
-async fn kubes_watcher_recovers_from_an_outage_and_a_compaction() {
-    let (server, api) = one_node();
-    for strategy in [InitialListStrategy::ListWatch, InitialListStrategy::StreamingList] {
-        let config = watcher::Config {
-            initial_list_strategy: strategy,
-            ..watcher::Config::default()
-        };
-        let events = watcher(api.clone(), config).default_backoff();
-        let mut events = pin!(events);
-        let mut seen = Vec::new();
-        let mut until = async |wanted: &str| {
-            seen.clear();
-            while seen.last().map(String::as_str) != Some(wanted) {
-                seen.push(match events.next().await.unwrap() {
-                    Ok(Event::Init) => "init".to_owned(),
-                    Ok(Event::InitApply(node)) => format!("listed {}", node.name_any()),
-                    Ok(Event::InitDone) => "done".to_owned(),
-                    Ok(Event::Apply(node)) => format!("applied {}", node.name_any()),
-                    Ok(Event::Delete(node)) => format!("deleted {}", node.name_any()),
-                    Err(_) => "failed".to_owned(),
-                });
-            }
-            seen.clone()
-        };
-        assert_eq!(until("done").await, ["init", "listed node-1", "done"]);
-        server.down();
-        assert_eq!(until("failed").await, ["failed"]);
-        server.seed_nodes(2);
-        server.compact();
-        server.up();
-        let recovered = until("done").await;
-        assert!(
-            recovered.ends_with(&["init", "listed node-1", "listed node-2", "done"].map(String::from)),
-            "{recovered:?}"
-        );
-        server.delete(&NODES_RESOURCE, "", "node-2").unwrap();
-        assert_eq!(until("deleted node-2").await, ["deleted node-2"]);
-    }
-}
-
-const NODE: &str = "/api/v1/nodes/node-1";
 
 /// The codes of `count` reads of the node.
 async fn codes(server: &Server, count: usize) -> Vec<u16> {
@@ -229,12 +135,11 @@ async fn a_rule_strikes_the_nth_matching_request_or_all_after_it() {
     assert_eq!(get(&server.client(), LEASES).await.code, 200);
     assert_eq!(get(&server.client(), NODES).await.code, 200);
     assert_eq!(codes(&server, 4).await, [200, 200, 503, 200]);
-    server.fail(
-        busy()
-            .matching(|request| request.name == "node-1")
-            .after(1)
-            .times(2),
-    );
+    let twice = busy()
+        .matching(|request| request.name == "node-1")
+        .after(1)
+        .times(2);
+    server.fail(twice);
     assert_eq!(codes(&server, 4).await, [200, 503, 503, 200]);
     server.fail(busy().after(1));
     assert_eq!(codes(&server, 4).await, [200, 503, 503, 503]);
@@ -262,15 +167,14 @@ async fn a_request_may_never_be_answered_with_and_without_effect() {
     for takes_effect in [false, true] {
         let (server, api) = one_node();
         server.fail_next(1, |_| true, Fault::NoAnswer { takes_effect });
-        let waiting = tokio::spawn(async move { annotate(&api).await });
-        tokio::time::sleep(Duration::from_hours(1)).await;
+        let waiting = tokio::spawn(async move { breaks(&api).await });
+        sleep(Duration::from_hours(1)).await;
         assert!(!waiting.is_finished());
         assert_eq!(is_annotated(&server), takes_effect);
         server.down();
-        assert!(matches!(waiting.await.unwrap(), Err(kube::Error::Service(_))));
+        assert!(waiting.await.unwrap());
         let request = &server.requests()[0];
-        assert_eq!(request.served.is_some(), takes_effect);
-        assert_eq!(request.code, None);
+        assert_eq!((request.served.is_some(), request.code), (takes_effect, None));
     }
 }
 
@@ -282,196 +186,92 @@ async fn a_request_may_time_out_at_the_server_with_and_without_effect() {
         server.fail_next(1, |_| true, Fault::Timeout { after, takes_effect });
         let start = Instant::now();
         let answer = patch(&server.client(), NODE, MERGE, annotation()).await;
-        assert_eq!((answer.code, start.elapsed()), (504, after));
-        assert_eq!(answer.body["reason"], "Timeout");
+        answer.is(504, "Timeout");
+        assert_eq!(start.elapsed(), after);
         assert_eq!(is_annotated(&server), takes_effect);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_may_break_off_or_be_no_json() {
-    let (server, api) = one_node();
     for fault in [Fault::CutAnswer, Fault::Garbage] {
+        let (server, api) = one_node();
         server.fail_next(2, |request| request.verb != Verb::Watch, fault.clone());
         assert!(api.list(&ListParams::default()).await.is_err(), "{fault:?}");
         assert!(annotate(&api).await.is_err(), "{fault:?}");
         assert!(is_annotated(&server), "it took effect");
-        let codes: Vec<_> = server.requests().iter().map(|request| request.code).collect();
-        assert!(codes.iter().all(|code| *code == Some(200)), "{codes:?}");
-        server
-            .edit(&NODES_RESOURCE, "", "node-1", |node| {
-                node["metadata"]["annotations"] = json!({});
-            })
-            .unwrap();
+        let requests = server.requests();
+        assert!(
+            requests.iter().all(|request| request.code == Some(200)),
+            "{fault:?}"
+        );
 
+        let (server, api) = one_node();
         server.fail_next(1, |request| request.verb == Verb::Watch, fault.clone());
-        let config = watcher::Config::default();
-        let mut events = pin!(watcher(api.clone(), config));
+        let mut events = pin!(watcher(api.clone(), watcher::Config::default()));
         let mut failed = 0;
-        let mut applied = false;
-        while !applied {
+        loop {
             match events.next().await.unwrap() {
-                Ok(Event::InitDone) => {
-                    annotate(&api).await.unwrap();
-                }
-                Ok(Event::Apply(_)) => applied = true,
+                Ok(Event::InitDone) => drop(annotate(&api).await.unwrap()),
+                Ok(Event::Apply(_)) => break,
                 Ok(_) => {}
                 Err(_) => failed += 1,
             }
         }
         assert!(failed > 0, "{fault:?}: the watch failed, and went on");
-        server
-            .edit(&NODES_RESOURCE, "", "node-1", |node| {
-                node["metadata"]["annotations"] = json!({});
-            })
-            .unwrap();
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_watch_may_end_at_once_or_tell_nothing() {
-    let (server, api) = one_node();
-    let version = server.version();
-    let uri = format!("{NODES}?watch=1&allowWatchBookmarks=true&resourceVersion={version}");
-    annotate(&api).await.unwrap();
-    server.fail_next(1, |_| true, Fault::WatchEnds);
-    let mut watch = Watch::open(&server.client(), &uri).await;
-    assert_eq!(watch.next_within(Duration::from_secs(1)).await, Next::End);
-
-    server.fail_next(1, |_| true, Fault::WatchSilent);
-    let mut watch = Watch::open(&server.client(), &uri).await;
-    assert_eq!(watch.next_within(Duration::from_hours(1)).await, Next::Silence);
-    server.close_watches();
-    assert_eq!(watch.next_within(Duration::from_hours(1)).await, Next::Silence);
-    server.down();
-    assert_eq!(watch.next_within(Duration::from_secs(1)).await, Next::Broken);
-    server.up();
-    let mut watch = Watch::open(&server.client(), &uri).await;
-    assert_eq!(watch.line().await, "MODIFIED node-1");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_watch_may_lag_so_that_events_of_two_resources_come_in_another_order() {
-    let (server, api) = one_node();
-    let version = server.version();
-    let lag = Duration::from_secs(5);
-    server.fail(Rule::new(Fault::WatchLags(lag)).resource("nodes"));
-    let nodes = format!("{NODES}?watch=1&allowWatchBookmarks=true&resourceVersion={version}");
-    let leases = format!("{LEASES}?watch=1&resourceVersion={version}");
-    let mut nodes = Watch::open(&server.client(), nodes).await;
-    let mut leases = Watch::open(&server.client(), leases).await;
-    let start = Instant::now();
-    annotate(&api).await.unwrap();
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    let lease = json!({ "metadata": { "name": "later" }, "spec": {} });
-    create(&server.client(), LEASES, lease).await;
-    server.delete(&NODES_RESOURCE, "", "node-1").unwrap();
-
-    assert_eq!(leases.line().await, "ADDED later");
-    assert_eq!(start.elapsed(), Duration::from_secs(2));
-    assert_eq!(nodes.line().await, "MODIFIED node-1");
-    assert_eq!(start.elapsed(), lag);
-    assert_eq!(nodes.line().await, "DELETED node-1");
-    assert_eq!(start.elapsed(), Duration::from_secs(7));
-    let Next::Event(bookmark) = nodes.next_within(Duration::from_mins(2)).await else {
-        panic!("a bookmark is due every minute");
-    };
-    assert_eq!(bookmark["type"], "BOOKMARK");
-    assert_eq!(version_of(&bookmark), server.version());
-}
-
-fn version_of(event: &Value) -> u64 {
-    version(&event["object"])
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_read_may_show_the_past_where_it_allows_that_and_on_demand_where_not() {
     let (server, _) = one_node();
     let first = server.version();
-    tokio::time::sleep(Duration::from_secs(10)).await;
+    sleep(SECOND * 10).await;
     server.seed_nodes(2);
     let latest = server.version();
     let client = server.client();
-    let listed = async |query: String| {
-        let answer = get(&client, format!("{NODES}{query}")).await;
-        (names(&answer.body).len(), version(&answer.body))
+    let listed = async |query: &str| {
+        let list = read(&client, format!("{NODES}{query}")).await;
+        (names(&list).len(), version(&list))
     };
+    let second = async |query: &str| get(&client, format!("{NODES}/node-2{query}")).await.code;
     let stale = |illegal| {
-        let by = Duration::from_secs(5);
-        Rule::new(Fault::Stale { by, illegal }).times(4)
+        Rule::new(Fault::Stale {
+            by: SECOND * 5,
+            illegal,
+        })
+        .times(4)
     };
     server.fail(stale(false));
-    assert_eq!(listed("?resourceVersion=0".to_owned()).await, (1, first));
-    assert_eq!(listed(String::new()).await, (2, latest));
+    assert_eq!(listed("?resourceVersion=0").await, (1, first));
+    assert_eq!(listed("").await, (2, latest));
     let no_older = format!("?resourceVersion={latest}&resourceVersionMatch=NotOlderThan");
-    assert_eq!(listed(no_older).await, (2, latest));
-    let second = "/api/v1/nodes/node-2";
-    assert_eq!(
-        get(&client, format!("{second}?resourceVersion=0")).await.code,
-        404
-    );
-    assert_eq!(get(&client, second).await.code, 200);
+    assert_eq!(listed(&no_older).await, (2, latest));
+    assert_eq!(second("?resourceVersion=0").await, 404);
+    assert_eq!(second("").await, 200);
 
     server.fail(stale(true));
-    assert_eq!(listed(String::new()).await, (1, first));
-    assert_eq!(get(&client, second).await.code, 404);
-    tokio::time::sleep(Duration::from_secs(10)).await;
-    assert_eq!(listed(String::new()).await, (2, latest));
-    assert_eq!(get(&client, second).await.code, 200);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_restarted_server_knows_its_objects_and_no_events_of_before() {
-    let (server, api) = one_node();
-    let before = server.version();
-    let uri = format!("{NODES}?watch=1&resourceVersion={before}");
-    let mut watch = Watch::open(&server.client(), &uri).await;
-    annotate(&api).await.unwrap();
-    assert_eq!(watch.line().await, "MODIFIED node-1");
-    server.restart();
-    assert_eq!(watch.next_within(Duration::from_secs(1)).await, Next::Broken);
-    assert!(matches!(annotate(&api).await, Err(kube::Error::Service(_))));
-    server.up();
-    let mut watch = Watch::open(&server.client(), &uri).await;
-    let error = watch.event().await;
-    assert_eq!(
-        (&error["type"], &error["object"]["code"]),
-        (&json!("ERROR"), &json!(410))
-    );
-    let exact = format!("{NODES}?resourceVersion={before}&resourceVersionMatch=Exact");
-    assert_eq!(names(&get(&server.client(), exact).await.body), ["node-1"]);
-    let uri = format!("{NODES}?watch=1&resourceVersion={}", server.version());
-    let mut watch = Watch::open(&server.client(), uri).await;
-    server.delete(&NODES_RESOURCE, "", "node-1").unwrap();
-    assert_eq!(watch.line().await, "DELETED node-1");
+    assert_eq!(listed("").await, (1, first));
+    assert_eq!(second("").await, 404);
+    sleep(SECOND * 10).await;
+    assert_eq!(listed("").await, (2, latest));
+    assert_eq!(second("").await, 200);
 }
 
 #[tokio::test(start_paused = true)]
 async fn clocks_may_be_wrong_that_of_a_proxy_and_that_of_the_server() {
     let server = server();
     let client = server.client();
-    let created = async |name: &str| {
-        let node = json!({ "metadata": { "name": name } });
-        let answer = post(&client, NODES, node).await;
-        let date = answer.headers["date"].to_str().unwrap().to_owned();
-        let created = answer.body["metadata"]["creationTimestamp"]
-            .as_str()
-            .unwrap()
-            .to_owned();
-        (date, created)
+    let creates = async |name: &str, date: &str, created: &str| {
+        let answer = post(&client, NODES, named(name)).await;
+        assert_eq!(answer.headers["date"], date);
+        answer.shows(json!({ "metadata.creationTimestamp": created }));
     };
-    let pair = |date: &str, created: &str| (date.to_owned(), created.to_owned());
     server.offset_date(jiff::SignedDuration::from_mins(5));
-    assert_eq!(
-        created("a").await,
-        pair("Thu, 01 Jan 2026 00:05:00 GMT", "2026-01-01T00:00:00Z")
-    );
+    creates("a", "Thu, 01 Jan 2026 00:05:00 GMT", "2026-01-01T00:00:00Z").await;
     server.offset_date(jiff::SignedDuration::ZERO);
     server.offset_clock(jiff::SignedDuration::from_hours(-1));
-    assert_eq!(
-        created("b").await,
-        pair("Wed, 31 Dec 2025 23:00:00 GMT", "2025-12-31T23:00:00Z")
-    );
+    creates("b", "Wed, 31 Dec 2025 23:00:00 GMT", "2025-12-31T23:00:00Z").await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -483,17 +283,17 @@ async fn an_observer_sees_each_request_when_it_is_carried_out() {
         told.lock()
             .push((request.to_string(), is_annotated(server), server.elapsed()));
     });
-    server.fail(Rule::new(Fault::Delay(Duration::from_secs(5))).times(1));
+    let five = SECOND * 5;
+    server.fail(Rule::new(Fault::Delay(five)).times(1));
     annotate(&api).await.unwrap();
     server.fail(busy().times(1));
     annotate(&api).await.unwrap_err();
     let line = r#"patch nodes/node-1 {"metadata":{"annotations":{"a":"b"}}}"#.to_owned();
-    assert_eq!(*seen.lock(), [(line, false, Duration::from_secs(5))]);
+    assert_eq!(*seen.lock(), [(line, false, five)]);
     let requests = server.requests();
-    let times: Vec<_> = requests
-        .iter()
-        .map(|request| (request.arrived, request.served))
-        .collect();
-    let five = Duration::from_secs(5);
-    assert_eq!(times, [(Duration::ZERO, Some(five)), (five, None)]);
+    let times = requests.iter().map(|request| (request.arrived, request.served));
+    assert_eq!(
+        times.collect::<Vec<_>>(),
+        [(Duration::ZERO, Some(five)), (five, None)]
+    );
 }

@@ -1,14 +1,12 @@
 //! Requests and answers as they are on the wire.
 
-use std::time::Duration;
-
-use futures::StreamExt;
 use http::{HeaderMap, Request, header};
 use http_body_util::BodyExt;
 use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
-use tokio::time::timeout;
+
+pub(crate) use crate::watch::{Next, Watch};
 
 /// Who scenarios say they are; their field manager is `scenario`.
 pub(crate) const AGENT: &str = "scenario/1.0";
@@ -43,6 +41,9 @@ pub(crate) const REPLICA_SETS: &str = "/apis/apps/v1/namespaces/default/replicas
 pub(crate) const SERVICE_ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
 pub(crate) const STATEFUL_SETS: &str = "/apis/apps/v1/namespaces/default/statefulsets";
 
+pub(crate) const NO_SUCH_RESOURCE: &str = "the server could not find the requested resource";
+pub(crate) const NO_SUCH_METHOD: &str = "the server does not allow this method on the requested resource";
+
 /// An answer in full; `body` is text where it is not JSON.
 #[derive(Debug)]
 pub(crate) struct Answer {
@@ -64,6 +65,82 @@ impl Answer {
     pub(crate) fn is(&self, code: u16, reason: &str) {
         let given = self.body["reason"].as_str().unwrap_or_default();
         assert_eq!((self.code, given), (code, reason), "{self:?}");
+    }
+
+    /// Fails unless it has this code and a message that starts so.
+    #[track_caller]
+    pub(crate) fn begins(&self, code: u16, start: &str) {
+        let said = self.body["message"].as_str().unwrap_or_default();
+        assert!(self.code == code && said.starts_with(start), "{self:?}");
+    }
+
+    /// Fails unless these fields are refused, for these reasons (without the `FieldValue` that they begin with).
+    #[track_caller]
+    pub(crate) fn blames(&self, expected: &[(&str, &str)]) {
+        assert_eq!(self.causes(), expected, "{self:?}");
+    }
+
+    /// The fields that are refused, with the reasons.
+    #[track_caller]
+    pub(crate) fn causes(&self) -> Vec<(&str, &str)> {
+        self.is(422, "Invalid");
+        let causes = self.body["details"]["causes"].as_array().unwrap().iter();
+        causes.map(named_cause).collect()
+    }
+
+    /// Fails unless it is a `Status` of this code, reason (empty for none), message and details (null for none), and
+    /// says nothing else.
+    #[track_caller]
+    pub(crate) fn refuses(&self, code: u16, reason: &str, message: &str, details: &Value) {
+        let mut status = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": code, "message": message,
+        });
+        if !reason.is_empty() {
+            status["reason"] = json!(reason);
+        }
+        if !details.is_null() {
+            status["details"] = details.clone();
+        }
+        assert_eq!((self.code, &self.body), (code, &status));
+    }
+}
+
+fn named_cause(cause: &Value) -> (&str, &str) {
+    let reason = cause["reason"].as_str().unwrap();
+    (
+        cause["field"].as_str().unwrap(),
+        reason.trim_start_matches("FieldValue"),
+    )
+}
+
+/// What a test expects of a part of something.
+pub(crate) trait Shows {
+    /// Fails unless it has what `expected` says: fields by their paths in dots, null for one that is not there. Of an
+    /// answer `code` is that of HTTP.
+    fn shows(&self, expected: Value);
+}
+
+impl Shows for Value {
+    #[track_caller]
+    fn shows(&self, expected: Value) {
+        for (path, expected) in expected.as_object().unwrap() {
+            let found = path.split('.').try_fold(self, |value, part| match value {
+                Self::Array(items) => items.get(part.parse::<usize>().ok()?),
+                other => other.get(part),
+            });
+            let wanted = Some(expected).filter(|expected| !expected.is_null());
+            assert_eq!(found, wanted, "{path} of {self:#}");
+        }
+    }
+}
+
+impl Shows for Answer {
+    #[track_caller]
+    fn shows(&self, mut expected: Value) {
+        if let Some(code) = expected.as_object_mut().unwrap().remove("code") {
+            assert_eq!(json!(self.code), code, "{self:?}");
+        }
+        self.body.shows(expected);
     }
 }
 
@@ -132,6 +209,59 @@ pub(crate) async fn create(client: &Client, uri: &str, object: Value) -> Value {
     answer.body
 }
 
+/// An object of which nothing is said but its name.
+pub(crate) fn named(name: &str) -> Value {
+    json!({ "metadata": { "name": name } })
+}
+
+/// An object of which nothing is said but its name and its labels.
+pub(crate) fn labelled(name: &str, labels: &Value) -> Value {
+    json!({ "metadata": { "name": name, "labels": labels } })
+}
+
+/// Reads what must be there.
+pub(crate) async fn read(client: &Client, uri: impl AsRef<str>) -> Value {
+    accepted(get(client, uri).await)
+}
+
+/// Fails unless a list shows objects of these names.
+pub(crate) async fn lists(client: &Client, uri: impl AsRef<str>, expected: &[&str]) {
+    let list = read(client, uri.as_ref()).await;
+    assert_eq!(names(&list), expected, "{}", uri.as_ref());
+}
+
+/// Replaces an object, which must be allowed.
+pub(crate) async fn update(client: &Client, uri: impl AsRef<str>, object: Value) -> Value {
+    accepted(put(client, uri, object).await)
+}
+
+/// Changes an object by a merge patch, which must be allowed.
+pub(crate) async fn merge(client: &Client, uri: impl AsRef<str>, body: Value) -> Value {
+    accepted(patch(client, uri, MERGE, body).await)
+}
+
+/// Changes an object by a strategic merge patch, which must be allowed.
+pub(crate) async fn strategic(client: &Client, uri: impl AsRef<str>, body: Value) -> Value {
+    accepted(patch(client, uri, STRATEGIC, body).await)
+}
+
+/// Takes all finalizers away.
+pub(crate) async fn release(client: &Client, uri: impl AsRef<str>) -> Value {
+    merge(client, uri, json!({ "metadata": { "finalizers": null } })).await
+}
+
+#[track_caller]
+fn accepted(answer: Answer) -> Value {
+    assert_eq!(answer.code, 200, "{answer:?}");
+    answer.body
+}
+
+/// Fails if there is something.
+pub(crate) async fn is_gone(client: &Client, uri: impl AsRef<str>) {
+    let answer = get(client, uri).await;
+    assert_eq!(answer.code, 404, "{answer:?}");
+}
+
 /// Waits until what the server may answer from its cache is as new as the last write to `collection`: the
 /// real one's cache may lag behind its store for a moment.
 pub(crate) async fn catch_up(client: &Client, collection: &str) {
@@ -149,84 +279,55 @@ pub(crate) fn version(object: &Value) -> u64 {
 }
 
 pub(crate) fn names(list: &Value) -> Vec<&str> {
-    list["items"]
-        .as_array()
-        .unwrap()
-        .iter()
+    let items = list["items"].as_array().unwrap().iter();
+    items
         .map(|item| item["metadata"]["name"].as_str().unwrap())
         .collect()
 }
 
-/// An open watch, read event by event.
-pub(crate) struct Watch {
-    body: Body,
-    read: Vec<u8>,
+/// What each item of a list has in a field.
+pub(crate) fn each<'a>(list: &'a Value, field: &str) -> Vec<&'a Value> {
+    list.as_array().unwrap().iter().map(|item| &item[field]).collect()
 }
 
-/// What came next on a watch.
-#[derive(Debug, PartialEq)]
-pub(crate) enum Next {
-    Event(Value),
-    End,
-    Broken,
-    Silence,
+/// The item of a list whose field has this value; null where there is none.
+pub(crate) fn found<'a>(list: &'a Value, field: &str, value: &str) -> &'a Value {
+    let items = list.as_array().map(Vec::as_slice).unwrap_or_default();
+    items
+        .iter()
+        .find(|item| item[field] == value)
+        .unwrap_or(&Value::Null)
 }
 
-impl Watch {
-    pub(crate) async fn open(client: &Client, uri: impl AsRef<str>) -> Self {
-        Self::open_as(client, uri, JSON).await
-    }
+/// The managed fields of an object's manager.
+pub(crate) fn fields_of<'a>(object: &'a Value, manager: &str) -> &'a Value {
+    found(&object["metadata"]["managedFields"], "manager", manager)
+}
 
-    pub(crate) async fn open_as(client: &Client, uri: impl AsRef<str>, accept: &str) -> Self {
-        let request = Request::get(uri.as_ref())
-            .header(header::ACCEPT, accept)
-            .body(Body::empty())
-            .unwrap();
-        let response = client.send(request).await.unwrap();
-        assert_eq!(response.status(), 200);
-        Self {
-            body: response.into_body(),
-            read: Vec::new(),
-        }
-    }
+/// Manager, operation and fields of each entry of the managed fields.
+pub(crate) fn owners(object: &Value) -> Value {
+    let entries = object["metadata"]["managedFields"].as_array();
+    let entries = entries.map(Vec::as_slice).unwrap_or_default().iter();
+    entries
+        .map(|entry| json!([entry["manager"], entry["operation"], entry["fieldsV1"]]))
+        .collect()
+}
 
-    /// What comes within `limit`.
-    pub(crate) async fn next_within(&mut self, limit: Duration) -> Next {
-        loop {
-            if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = self.read.drain(..=end).collect();
-                return Next::Event(serde_json::from_slice(&line).unwrap());
-            }
-            let mut stream = (&mut self.body).into_data_stream();
-            match timeout(limit, stream.next()).await {
-                Err(_) => return Next::Silence,
-                Ok(None) => return Next::End,
-                Ok(Some(Err(_))) => return Next::Broken,
-                Ok(Some(Ok(bytes))) => self.read.extend(bytes),
-            }
-        }
-    }
+/// The same without a field of its metadata.
+pub(crate) fn without(mut object: Value, field: &str) -> Value {
+    object["metadata"].as_object_mut().unwrap().remove(field);
+    object
+}
 
-    /// The next event; the test fails when none comes in 10 s.
-    pub(crate) async fn event(&mut self) -> Value {
-        match self.next_within(Duration::from_secs(10)).await {
-            Next::Event(event) => event,
-            other => panic!("expected an event, got {other:?}"),
-        }
-    }
+pub(crate) fn message(answer: &Answer) -> &str {
+    answer.body["message"].as_str().unwrap_or_default()
+}
 
-    /// The next event as `TYPE name`.
-    pub(crate) async fn line(&mut self) -> String {
-        let event = self.event().await;
-        format!(
-            "{} {}",
-            event["type"].as_str().unwrap(),
-            event["object"]["metadata"]["name"].as_str().unwrap_or("-")
-        )
-    }
-
-    /// Whether nothing comes for a while; what is under way takes milliseconds.
-    pub(crate) async fn is_silent(&mut self) -> bool {
-        self.next_within(Duration::from_millis(300)).await == Next::Silence
-    }
+/// A query value: what the URL would take for its own is escaped.
+pub(crate) fn escaped(selector: &str) -> String {
+    let escape = |byte| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'-' | b'_' => char::from(byte).to_string(),
+        other => format!("%{other:02X}"),
+    };
+    selector.bytes().map(escape).collect()
 }

@@ -17,8 +17,13 @@
 mod access;
 mod actors;
 mod apply;
+mod apply_parts;
+mod bindings;
+mod claim_rights;
 mod claims;
+mod collections;
 mod custom_resources;
+mod custom_subresources;
 mod deletes;
 mod discovery;
 mod errors;
@@ -31,9 +36,11 @@ mod loopback;
 mod metadata;
 mod metadata_only;
 mod namespaces;
+mod objects;
 mod optimistic;
 mod paging;
 mod patches;
+mod pod_claims;
 mod pod_groups;
 mod requests;
 mod schema;
@@ -43,6 +50,8 @@ mod streaming;
 mod subresources;
 mod test_access;
 mod twin;
+mod watch;
+mod watch_faults;
 mod watches;
 mod writes;
 
@@ -52,6 +61,12 @@ use testkit::embedded::Server;
 fn server() -> Server {
     Server::starting_at("2026-01-01T00:00:00Z".parse().unwrap())
 }
+
+/// A table: cells, and after the arrow what is expected of them.
+macro_rules! rows {
+    ($($($cell:expr),+ => $expected:expr;)*) => { [$(($($cell,)+ $expected)),*] };
+}
+use rows;
 
 /// Runs scenarios, functions of a client or of a `twin::Ground`, on both servers: one by one on the embedded one, in one test on
 /// the real one. Each finds the collections of `twin::SWEPT` empty. Servers that differ from the plain ones are named

@@ -5,7 +5,9 @@ use kube::Client;
 use serde_json::{Value, json};
 
 use crate::http::*;
-use crate::kinds::{every_kind, pod_spec, remove};
+use crate::kinds::{every_kind, remove};
+use crate::objects::pod;
+use crate::rows;
 
 crate::scenarios![
     every_kind_shows_its_metadata_alone,
@@ -16,7 +18,8 @@ crate::scenarios![
     only_known_forms_can_be_asked_for,
 ];
 
-fn partial(object: &Value) -> Value {
+/// What is shown of an object.
+pub(crate) fn partial(object: &Value) -> Value {
     json!({
         "kind": "PartialObjectMetadata",
         "apiVersion": "meta.k8s.io/v1",
@@ -30,138 +33,108 @@ async fn every_kind_shows_its_metadata_alone(client: Client) {
         let one = get_as(&client, format!("{}/meta", kind.uri), METADATA).await;
         assert_eq!((one.code, one.body), (200, partial(&created)));
         let list = get_as(&client, kind.uri, METADATA_LIST).await;
-        assert_eq!(list.code, 200);
-        assert_eq!(list.body["kind"], "PartialObjectMetadataList");
-        assert_eq!(list.body["apiVersion"], "meta.k8s.io/v1");
-        assert_eq!(list.body["items"], json!([partial(&created)]));
+        list.shows(json!({ "code": 200, "kind": "PartialObjectMetadataList" }));
+        list.shows(json!({ "apiVersion": "meta.k8s.io/v1", "items": [partial(&created)] }));
         assert!(version(&list.body) >= version(&created));
     }
 }
 
+/// Sends a request that asks for metadata alone.
 async fn send_as(
     client: &Client,
     request: http::request::Builder,
-    accept: &str,
     content_type: &str,
     body: Value,
 ) -> Answer {
     let request = request
-        .header(header::ACCEPT, accept)
+        .header(header::ACCEPT, METADATA)
         .header(header::CONTENT_TYPE, content_type);
     send(client, request, body.to_string().into_bytes()).await
 }
 
 async fn writes_answer_with_metadata_alone(client: Client) {
     let uri = format!("{LEASES}/w");
+    // The code of a write and what it made of the lease.
+    let write = async |request, content_type, body| {
+        let answer = send_as(&client, request, content_type, body).await;
+        let whole = read(&client, &uri).await;
+        assert_eq!(answer.body, partial(&whole));
+        (answer.code, whole)
+    };
     let lease = json!({ "metadata": { "name": "w", "finalizers": ["x.example.com/y"] }, "spec": { "holderIdentity": "a" } });
-    let created = send_as(&client, Request::post(LEASES), METADATA, JSON, lease).await;
-    assert_eq!(created.code, 201);
-    let whole = get(&client, &uri).await.body;
-    assert_eq!(created.body, partial(&whole));
-    assert_eq!(whole["spec"]["holderIdentity"], "a");
+    let (code, whole) = write(Request::post(LEASES), JSON, lease).await;
+    assert_eq!((code, &whole["spec"]["holderIdentity"]), (201, &json!("a")));
     let change = json!({ "spec": { "holderIdentity": "b" } });
-    let patched = send_as(&client, Request::patch(&uri), METADATA, MERGE, change).await;
-    let mut whole = get(&client, &uri).await.body;
-    assert_eq!((patched.code, patched.body), (200, partial(&whole)));
+    let (code, mut whole) = write(Request::patch(&uri), MERGE, change).await;
+    assert_eq!((code, &whole["spec"]["holderIdentity"]), (200, &json!("b")));
     whole["spec"]["holderIdentity"] = json!("c");
-    let updated = send_as(&client, Request::put(&uri), METADATA, JSON, whole).await;
-    let whole = get(&client, &uri).await.body;
-    assert_eq!((updated.code, updated.body), (200, partial(&whole)));
-    assert_eq!(whole["spec"]["holderIdentity"], "c");
-    let deleted = send_as(&client, Request::delete(&uri), METADATA, JSON, json!({})).await;
-    let whole = get(&client, &uri).await.body;
-    assert_eq!((deleted.code, deleted.body), (200, partial(&whole)));
+    let (code, whole) = write(Request::put(&uri), JSON, whole).await;
+    assert_eq!((code, &whole["spec"]["holderIdentity"]), (200, &json!("c")));
+    let (code, whole) = write(Request::delete(&uri), JSON, json!({})).await;
+    assert_eq!(code, 200);
     assert!(whole["metadata"]["deletionTimestamp"].is_string());
     let released = json!({ "metadata": { "finalizers": null } });
-    let released = send_as(&client, Request::patch(&uri), METADATA, MERGE, released).await;
+    let released = send_as(&client, Request::patch(&uri), MERGE, released).await;
     assert_eq!(released.body["kind"], "PartialObjectMetadata");
     // What is gone has no metadata to show.
-    create(&client, LEASES, json!({ "metadata": { "name": "w" } })).await;
-    let gone = send_as(&client, Request::delete(&uri), METADATA, JSON, json!({})).await;
-    assert_eq!(
-        (&gone.body["kind"], &gone.body["status"]),
-        (&json!("Status"), &json!("Success"))
-    );
+    create(&client, LEASES, named("w")).await;
+    let gone = send_as(&client, Request::delete(&uri), JSON, json!({})).await;
+    gone.shows(json!({ "kind": "Status", "status": "Success" }));
 }
 
 async fn metadata_is_listed_page_by_page(client: Client) {
     for name in ["a", "b", "c"] {
-        create(&client, LEASES, json!({ "metadata": { "name": name } })).await;
+        create(&client, LEASES, named(name)).await;
     }
     let uri = format!("{LEASES}?limit=2");
     let first = get_as(&client, &uri, METADATA_LIST).await.body;
     assert_eq!(names(&first), ["a", "b"]);
-    assert_eq!(first["metadata"]["remainingItemCount"], 1);
+    first.shows(json!({ "metadata.remainingItemCount": 1 }));
     let token = first["metadata"]["continue"].as_str().unwrap();
     let uri = format!("{uri}&continue={token}");
     let second = get_as(&client, &uri, METADATA_LIST).await.body;
     assert_eq!((names(&second), version(&second)), (vec!["c"], version(&first)));
     // The token is the same whatever form the pages have.
-    let whole = get(&client, &uri).await.body;
+    let whole = read(&client, &uri).await;
     assert_eq!((&whole["kind"], names(&whole)), (&json!("LeaseList"), vec!["c"]));
 }
 
 async fn a_change_of_what_is_left_out_is_still_an_event(client: Client) {
-    let pod = json!({ "metadata": { "name": "p" }, "spec": pod_spec() });
-    let pod = create(&client, PODS, pod).await;
+    let pod = create(&client, PODS, pod("p", Value::Null)).await;
     let uri = format!("{PODS}?watch=1&resourceVersion={}", version(&pod));
     let mut watch = Watch::open_as(&client, uri, METADATA).await;
     let running = json!({ "status": { "phase": "Running" } });
-    let running = patch(&client, format!("{PODS}/p/status"), MERGE, running)
-        .await
-        .body;
-    assert_eq!(
-        watch.event().await,
-        json!({ "type": "MODIFIED", "object": partial(&running) })
-    );
+    let running = merge(&client, format!("{PODS}/p/status"), running).await;
+    watch.tells("MODIFIED", &partial(&running)).await;
     // Selectors look at the whole object.
-    let list = get_as(
-        &client,
-        format!("{PODS}?fieldSelector=status.phase%3DRunning"),
-        METADATA_LIST,
-    )
-    .await;
+    let running = format!("{PODS}?fieldSelector=status.phase%3DRunning");
+    let list = get_as(&client, running, METADATA_LIST).await;
     assert_eq!(names(&list.body), ["p"]);
     remove(&client, PODS, "p").await;
     loop {
         let event = watch.event().await;
         assert_eq!(event["object"], partial(&event["object"]));
         if event["type"] == "DELETED" {
-            assert_eq!(event["object"]["metadata"]["uid"], pod["metadata"]["uid"]);
-            break;
+            return event.shows(json!({ "object.metadata.uid": pod["metadata"]["uid"] }));
         }
     }
 }
 
 async fn refusals_are_whole_whatever_was_asked_for(client: Client) {
-    create(&client, NODES, json!({ "metadata": { "name": "n" } })).await;
-    let taken = json!({ "metadata": { "name": "n" } });
-    let refusals = [
-        get_as(&client, format!("{NODES}/nobody"), METADATA).await,
-        get_as(&client, format!("{NODES}/nobody"), METADATA_LIST).await,
-        send_as(&client, Request::post(NODES), METADATA, JSON, taken).await,
-        get_as(&client, format!("{NODES}?limit=x"), METADATA_LIST).await,
-        get_as(&client, "/api/v1/nothing", METADATA_LIST).await,
-    ];
-    let told: Vec<Value> = refusals
-        .iter()
-        .map(|answer| json!([answer.body["kind"], answer.body["apiVersion"], answer.code]))
-        .collect();
-    assert_eq!(
-        json!(told),
-        json!([
-            ["Status", "v1", 404],
-            ["Status", "v1", 404],
-            ["Status", "v1", 409],
-            ["Status", "v1", 400],
-            ["Status", "v1", 404],
-        ])
-    );
+    create(&client, NODES, named("n")).await;
+    for (refused, code) in rows! {
+        get_as(&client, format!("{NODES}/nobody"), METADATA).await => 404;
+        get_as(&client, format!("{NODES}/nobody"), METADATA_LIST).await => 404;
+        send_as(&client, Request::post(NODES), JSON, named("n")).await => 409;
+        get_as(&client, format!("{NODES}?limit=x"), METADATA_LIST).await => 400;
+        get_as(&client, "/api/v1/nothing", METADATA_LIST).await => 404;
+    } {
+        refused.shows(json!({ "code": code, "kind": "Status", "apiVersion": "v1" }));
+    }
 }
 
 async fn only_known_forms_can_be_asked_for(client: Client) {
-    const KNOWN: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
-    let node = create(&client, NODES, json!({ "metadata": { "name": "n" } })).await;
+    let node = create(&client, NODES, named("n")).await;
     let uri = format!("{NODES}/n");
     for accept in [
         "application/json;as=Foo;g=meta.k8s.io;v=v1",
@@ -170,14 +143,10 @@ async fn only_known_forms_can_be_asked_for(client: Client) {
         "application/json;as=PartialObjectMetadata",
         "application/json;v=v1",
     ] {
-        let refused = get_as(&client, &uri, accept).await;
-        assert_eq!(
-            (refused.code, &refused.body["message"]),
-            (
-                406,
-                &json!(format!("only the following media types are accepted: {KNOWN}"))
-            ),
-            "{accept}"
+        get_as(&client, &uri, accept).await.says(
+            406,
+            "only the following media types are accepted: application/json, application/yaml, \
+             application/vnd.kubernetes.protobuf",
         );
     }
     // The first one that the server can write wins.

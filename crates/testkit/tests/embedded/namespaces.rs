@@ -12,122 +12,77 @@ crate::scenarios![
     nothing_is_created_in_a_missing_namespace,
 ];
 
-fn refusal(answer: &Answer) -> (u16, &str, &str) {
-    let text = |field: &str| answer.body[field].as_str().unwrap_or_default();
-    (answer.code, text("reason"), text("message"))
-}
-
 async fn four_namespaces_exist_from_the_start(client: Client) {
+    let label = json!({ ".": {}, "f:kubernetes.io/metadata.name": {} });
     for name in ["default", "kube-node-lease", "kube-public", "kube-system"] {
-        let found = get(&client, format!("{NAMESPACES}/{name}")).await.body;
-        assert_eq!(
-            found["metadata"]["labels"],
-            json!({ "kubernetes.io/metadata.name": name })
-        );
-        assert_eq!(
-            (&found["spec"], &found["status"]),
-            (
-                &json!({ "finalizers": ["kubernetes"] }),
-                &json!({ "phase": "Active" })
-            )
-        );
-        assert_eq!(
-            found["metadata"]["managedFields"],
-            json!([{
+        let found = read(&client, format!("{NAMESPACES}/{name}")).await;
+        found.shows(json!({
+            "metadata.labels": { "kubernetes.io/metadata.name": name },
+            "spec": { "finalizers": ["kubernetes"] },
+            "status": { "phase": "Active" },
+            "metadata.managedFields": [{
                 "manager": "kube-apiserver",
                 "operation": "Update",
                 "apiVersion": "v1",
                 // The second may change between the two.
                 "time": found["metadata"]["managedFields"][0]["time"],
                 "fieldsType": "FieldsV1",
-                "fieldsV1": { "f:metadata": { "f:labels": {
-                    ".": {},
-                    "f:kubernetes.io/metadata.name": {},
-                } } },
-            }])
-        );
+                "fieldsV1": { "f:metadata": { "f:labels": label } },
+            }],
+        }));
     }
 }
 
 async fn a_new_namespace_is_active_and_labelled_with_its_name(client: Client) {
     let object = json!({
-        "metadata": {
-            "name": "ns-new",
-            "labels": { "a": "b", "kubernetes.io/metadata.name": "other" },
-        },
+        "metadata": { "name": "ns-new", "labels": { "a": "b", "kubernetes.io/metadata.name": "other" } },
         "spec": { "finalizers": ["x/y"] },
         "status": { "phase": "Terminating" },
     });
     let created = create(&client, NAMESPACES, object).await;
-    assert_eq!(
-        created["metadata"]["labels"],
-        json!({ "a": "b", "kubernetes.io/metadata.name": "ns-new" })
-    );
-    assert_eq!(
-        (&created["spec"]["finalizers"], &created["status"]),
-        (&json!(["x/y", "kubernetes"]), &json!({ "phase": "Active" }))
-    );
-    assert_eq!(
-        created["metadata"]["managedFields"][0]["fieldsV1"],
-        json!({
-            "f:metadata": { "f:labels": {
-                ".": {},
-                "f:a": {},
-                "f:kubernetes.io/metadata.name": {},
-            } },
+    created.shows(json!({
+        "metadata.labels": { "a": "b", "kubernetes.io/metadata.name": "ns-new" },
+        "spec.finalizers": ["x/y", "kubernetes"],
+        "status": { "phase": "Active" },
+        "metadata.managedFields.0.fieldsV1": {
+            "f:metadata": { "f:labels": { ".": {}, "f:a": {}, "f:kubernetes.io/metadata.name": {} } },
             "f:spec": { "f:finalizers": {} },
-        })
-    );
+        },
+    }));
     let generated = json!({ "metadata": { "generateName": "ns-" } });
     let generated = create(&client, NAMESPACES, generated).await;
-    let name = &generated["metadata"]["name"];
-    assert_eq!(
-        generated["metadata"]["labels"]["kubernetes.io/metadata.name"],
-        *name
-    );
-    let uri = format!("{NAMESPACES}/{}", name.as_str().unwrap());
+    let name = generated["metadata"]["name"].as_str().unwrap();
+    let by_name = json!({ "metadata.labels": { "kubernetes.io/metadata.name": name } });
+    generated.shows(by_name.clone());
     let body = json!({ "metadata": { "labels": null } });
-    let still = patch(&client, &uri, MERGE, body).await.body;
-    assert_eq!(
-        still["metadata"]["labels"],
-        json!({ "kubernetes.io/metadata.name": name })
-    );
+    let still = merge(&client, format!("{NAMESPACES}/{name}"), body).await;
+    still.shows(by_name);
 }
 
 async fn nothing_is_created_in_a_missing_namespace(client: Client) {
     let collection = format!("{NAMESPACES}/ns-missing/configmaps");
-    for object in [json!({ "metadata": { "name": "a" } }), json!({ "metadata": {} })] {
-        assert_eq!(
-            post(&client, &collection, object).await.body,
-            json!({
-                "kind": "Status",
-                "apiVersion": "v1",
-                "metadata": {},
-                "status": "Failure",
-                "message": "namespaces \"ns-missing\" not found",
-                "reason": "NotFound",
-                "details": { "name": "ns-missing", "kind": "namespaces" },
-                "code": 404,
-            })
-        );
+    let details = json!({ "name": "ns-missing", "kind": "namespaces" });
+    for object in [named("a"), json!({ "metadata": {} })] {
+        let refused = post(&client, &collection, object).await;
+        refused.refuses(404, "NotFound", "namespaces \"ns-missing\" not found", &details);
     }
     let elsewhere = json!({ "metadata": { "name": "a", "namespace": "z" } });
     assert_eq!(post(&client, &collection, elsewhere).await.code, 400);
     let uri = format!("{collection}/a");
-    let named = json!({ "metadata": { "name": "a" } });
     for missing in [
         get(&client, &uri).await,
-        put(&client, &uri, named.clone()).await,
-        patch(&client, &uri, MERGE, named).await,
+        put(&client, &uri, named("a")).await,
+        patch(&client, &uri, MERGE, named("a")).await,
         delete(&client, &uri, Value::Null).await,
     ] {
-        assert_eq!(refusal(&missing), (404, "NotFound", "configmaps \"a\" not found"));
+        missing.is(404, "NotFound");
+        missing.says(404, "configmaps \"a\" not found");
     }
     for list in [
         get(&client, &collection).await,
         delete(&client, &collection, Value::Null).await,
     ] {
-        assert_eq!((list.code, &list.body["items"]), (200, &json!([])));
+        list.shows(json!({ "code": 200, "items": [] }));
     }
 }
 
@@ -138,6 +93,6 @@ async fn seeded_pods_live_in_namespaces_that_exist() {
     server.seed_pods(100);
     let pod = &server.list(&testkit::embedded::PODS)[0];
     let name = pod["metadata"]["namespace"].as_str().unwrap();
-    let map = json!({ "metadata": { "name": "a" } });
+    let map = named("a");
     create(&server.client(), &format!("{NAMESPACES}/{name}/configmaps"), map).await;
 }

@@ -4,7 +4,8 @@ use kube::Client;
 use serde_json::{Value, json};
 
 use crate::http::*;
-use crate::kinds::{every_kind, pod_spec, remove};
+use crate::kinds::{Kind, every_kind, remove};
+use crate::objects::pod;
 
 crate::scenarios![
     one_counter_orders_the_writes_to_all_kinds,
@@ -21,20 +22,26 @@ crate::scenarios![
     an_object_being_deleted_can_still_be_written,
 ];
 
+fn label() -> Value {
+    json!({ "metadata": { "labels": { "a": "b" } } })
+}
+
+/// Kinds whose objects an update creates where there are none.
+const CREATED_BY_UPDATE: [&str; 2] = [LEASES, CORE_EVENTS];
+
+fn kinds_of(wanted: impl Fn(&str) -> bool) -> impl Iterator<Item = Kind> {
+    every_kind().into_iter().filter(move |kind| wanted(kind.uri))
+}
+
 fn metadata(metadata: Value) -> Value {
-    let mut object = json!({});
-    object["metadata"] = metadata;
-    object
+    [("metadata", metadata)].into_iter().collect()
 }
 
 async fn one_counter_orders_the_writes_to_all_kinds(client: Client) {
     let mut last = 0;
     for kind in every_kind() {
         let created = create(&client, kind.uri, kind.object("counted")).await;
-        let label = metadata(json!({ "labels": { "a": "b" } }));
-        let changed = patch(&client, format!("{}/counted", kind.uri), MERGE, label)
-            .await
-            .body;
+        let changed = merge(&client, format!("{}/counted", kind.uri), label()).await;
         for written in [version(&created), version(&changed)] {
             assert!(written > last, "{}: {written} after {last}", kind.uri);
             last = written;
@@ -62,16 +69,16 @@ async fn a_patch_insists_on_a_version_only_where_it_names_one(client: Client) {
 }
 
 async fn a_version_that_is_no_number_is_refused(client: Client) {
-    let node = create(&client, NODES, metadata(json!({ "name": "n" }))).await;
+    let node = create(&client, NODES, named("n")).await;
     let uri = format!("{NODES}/n");
-    let named = metadata(json!({ "name": "n", "resourceVersion": "abc", "labels": { "a": "b" } }));
+    let broken = metadata(json!({ "name": "n", "resourceVersion": "abc", "labels": { "a": "b" } }));
     for refused in [
-        put(&client, &uri, named.clone()).await,
-        patch(&client, &uri, MERGE, named.clone()).await,
+        put(&client, &uri, broken.clone()).await,
+        patch(&client, &uri, MERGE, broken.clone()).await,
     ] {
         assert!(refused.code >= 400, "{refused:?}");
     }
-    assert_eq!(get(&client, &uri).await.body, node);
+    assert_eq!(read(&client, &uri).await, node);
     // A create looks at a number only.
     let created = metadata(json!({ "name": "m", "resourceVersion": "abc" }));
     let created = create(&client, NODES, created).await;
@@ -79,31 +86,22 @@ async fn a_version_that_is_no_number_is_refused(client: Client) {
 }
 
 async fn an_update_of_a_missing_lease_or_event_creates_it(client: Client) {
-    for kind in every_kind() {
-        if ![LEASES, CORE_EVENTS].contains(&kind.uri) {
-            continue;
-        }
+    for kind in kinds_of(|uri| CREATED_BY_UPDATE.contains(&uri)) {
         let uri = format!("{}/new", kind.uri);
         let tried = put(&client, format!("{uri}?dryRun=All"), kind.object("new")).await;
         assert_eq!(tried.code, 201);
-        assert_eq!(get(&client, &uri).await.code, 404);
+        is_gone(&client, &uri).await;
         let created = put(&client, &uri, kind.object("new")).await;
-        assert_eq!(created.code, 201, "{created:?}");
-        assert_eq!(created.body["metadata"]["namespace"], "default");
-        assert_eq!(get(&client, &uri).await.body, created.body);
-        let label = metadata(json!({ "labels": { "a": "b" } }));
-        let label = patch(&client, &uri, MERGE, label).await;
-        assert_eq!(label.code, 200);
+        created.shows(json!({ "code": 201, "metadata.namespace": "default" }));
+        assert_eq!(read(&client, &uri).await, created.body);
+        merge(&client, &uri, label()).await;
         let missing = patch(&client, format!("{}/other", kind.uri), MERGE, json!({})).await;
         assert_eq!(missing.code, 404);
     }
 }
 
 async fn an_update_of_anything_else_that_is_missing_is_refused(client: Client) {
-    for kind in every_kind() {
-        if [LEASES, CORE_EVENTS].contains(&kind.uri) {
-            continue;
-        }
+    for kind in kinds_of(|uri| !CREATED_BY_UPDATE.contains(&uri)) {
         for version in [json!(null), json!("7")] {
             let mut object = kind.object("nobody");
             object["metadata"]["resourceVersion"] = version;
@@ -114,7 +112,7 @@ async fn an_update_of_anything_else_that_is_missing_is_refused(client: Client) {
 }
 
 async fn a_lease_that_was_deleted_comes_back_for_who_still_updates_it(client: Client) {
-    let held = metadata(json!({ "name": "held", "labels": { "a": "b" } }));
+    let held = labelled("held", &json!({ "a": "b" }));
     let mut held = create(&client, LEASES, held).await;
     let uri = format!("{LEASES}/held");
     remove(&client, LEASES, "held").await;
@@ -122,100 +120,73 @@ async fn a_lease_that_was_deleted_comes_back_for_who_still_updates_it(client: Cl
     // It insists on the object that it knew.
     let refused = put(&client, &uri, held.clone()).await;
     refused.is(409, "Conflict");
-    let uid = held["metadata"]["uid"].as_str().unwrap().to_owned();
-    let message = refused.body["message"].as_str().unwrap();
+    let uid = held["metadata"]["uid"].as_str().unwrap();
     let suffix = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: ");
-    assert!(message.ends_with(&suffix), "{message}");
+    assert!(message(&refused).ends_with(&suffix), "{refused:?}");
     // Without the uid the version it knew does not matter.
-    held["metadata"].as_object_mut().unwrap().remove("uid");
-    let again = put(&client, &uri, held.clone()).await;
-    assert_eq!(again.code, 201, "{again:?}");
+    let nameless = without(held.clone(), "uid");
+    let again = put(&client, &uri, nameless.clone()).await;
+    again.shows(json!({ "code": 201, "spec": { "holderIdentity": "me" } }));
     assert_ne!(again.body["metadata"]["uid"], uid);
-    assert_eq!(again.body["spec"], json!({ "holderIdentity": "me" }));
     assert!(version(&again.body) > version(&held));
-    let stale = put(&client, &uri, held).await;
-    assert_eq!(stale.code, 409);
+    assert_eq!(put(&client, &uri, nameless).await.code, 409);
 }
 
 async fn an_update_meant_for_an_object_that_is_gone_does_not_hit_its_successor(client: Client) {
-    let pod = json!({ "metadata": { "name": "p" }, "spec": pod_spec() });
+    let pod = pod("p", Value::Null);
     let first = create(&client, PODS, pod.clone()).await;
+    let first_uid = &first["metadata"]["uid"];
     remove(&client, PODS, "p").await;
     let second = create(&client, PODS, pod).await;
     let uri = format!("{PODS}/p");
-    let mut late = first.clone();
-    late["metadata"]
-        .as_object_mut()
-        .unwrap()
-        .remove("resourceVersion");
+    let mut late = without(first.clone(), "resourceVersion");
     late["metadata"]["labels"] = json!({ "late": "yes" });
-    let updated = put(&client, &uri, late).await;
-    updated.is(409, "Conflict");
-    let label = metadata(json!({ "uid": first["metadata"]["uid"], "labels": { "late": "yes" } }));
+    put(&client, &uri, late).await.is(409, "Conflict");
+    let label = metadata(json!({ "uid": first_uid, "labels": { "late": "yes" } }));
+    let why = format!("Pod \"p\" is invalid: metadata.uid: Invalid value: {first_uid}: field is immutable");
     for content_type in [MERGE, STRATEGIC] {
         for uri in [uri.clone(), format!("{uri}/status")] {
             let patched = patch(&client, uri, content_type, label.clone()).await;
-            patched.says(
-                422,
-                &format!(
-                    "Pod \"p\" is invalid: metadata.uid: Invalid value: {}: field is immutable",
-                    first["metadata"]["uid"]
-                ),
-            );
+            patched.says(422, &why);
         }
     }
-    let by_uid = json!({ "preconditions": { "uid": first["metadata"]["uid"] }, "gracePeriodSeconds": 0 });
-    let deleted = delete(&client, &uri, by_uid).await;
-    deleted.is(409, "Conflict");
-    assert_eq!(get(&client, &uri).await.body, second);
+    let by_uid = json!({ "preconditions": { "uid": first_uid }, "gracePeriodSeconds": 0 });
+    delete(&client, &uri, by_uid).await.is(409, "Conflict");
+    assert_eq!(read(&client, &uri).await, second);
 }
 
-/// Kinds with a status that any client may write.
-const WITH_STATUS: [&str; 4] = [PODS, PDBS, REPLICA_SETS, NODES];
-
 async fn a_status_is_written_under_the_same_conditions(client: Client) {
-    for kind in every_kind() {
-        if !WITH_STATUS.contains(&kind.uri) {
-            continue;
-        }
+    // Kinds with a status that any client may write.
+    for kind in kinds_of(|uri| [PODS, PDBS, REPLICA_SETS, NODES].contains(&uri)) {
         let created = create(&client, kind.uri, kind.object("st")).await;
         let uri = format!("{}/st/status", kind.uri);
-        let label = metadata(json!({ "labels": { "a": "b" } }));
-        patch(&client, format!("{}/st", kind.uri), MERGE, label).await;
-        let stale = put(&client, &uri, created.clone()).await;
-        stale.is(409, "Conflict");
-        let named = metadata(
-            json!({ "resourceVersion": created["metadata"]["resourceVersion"], "annotations": { "a": "b" } }),
-        );
-        let stale = patch(&client, &uri, STRATEGIC, named).await;
-        stale.is(409, "Conflict");
-        let fresh = get(&client, &uri).await.body;
-        let written = put(&client, &uri, fresh.clone()).await;
-        assert_eq!(written.code, 200, "{written:?}");
-        let mut other = fresh;
-        other["metadata"]["name"] = json!("other");
-        assert_eq!(put(&client, &uri, other).await.code, 400);
+        merge(&client, format!("{}/st", kind.uri), label()).await;
+        let old = &created["metadata"]["resourceVersion"];
+        let named = metadata(json!({ "resourceVersion": old, "annotations": { "a": "b" } }));
+        for stale in [
+            put(&client, &uri, created.clone()).await,
+            patch(&client, &uri, STRATEGIC, named).await,
+        ] {
+            stale.is(409, "Conflict");
+        }
+        let mut fresh = read(&client, &uri).await;
+        update(&client, &uri, fresh.clone()).await;
+        fresh["metadata"]["name"] = json!("other");
+        assert_eq!(put(&client, &uri, fresh).await.code, 400);
     }
 }
 
 async fn a_status_write_leaves_the_rest_alone(client: Client) {
-    let pod = json!({ "metadata": { "name": "p" }, "spec": pod_spec() });
-    let pod = create(&client, PODS, pod).await;
+    let pod = create(&client, PODS, pod("p", Value::Null)).await;
     let uri = format!("{PODS}/p/status");
     let mut written = pod.clone();
     written["spec"]["nodeName"] = json!("somewhere");
     written["status"] = json!({ "phase": "Running", "message": "hello" });
     let written = put(&client, &uri, written).await;
-    assert_eq!(written.code, 200, "{written:?}");
-    assert_eq!(written.body["spec"], pod["spec"]);
-    assert_eq!(written.body["status"]["message"], "hello");
+    written.shows(json!({ "code": 200, "spec": pod["spec"], "status.message": "hello" }));
     let patched = json!({ "spec": { "nodeName": "somewhere" }, "status": { "message": null } });
-    let patched = patch(&client, &uri, MERGE, patched).await.body;
-    assert_eq!(patched["spec"], pod["spec"]);
-    assert_eq!(
-        (&patched["status"]["phase"], patched["status"].get("message")),
-        (&json!("Running"), None)
-    );
+    let patched = merge(&client, &uri, patched).await;
+    patched.shows(json!({ "spec": pod["spec"], "status.phase": "Running", "status.message": null }));
 }
 
 async fn of_two_who_take_a_lease_one_gets_it(client: Client) {
@@ -227,29 +198,24 @@ async fn of_two_who_take_a_lease_one_gets_it(client: Client) {
         lease["spec"] = json!({ "holderIdentity": who });
         put(&client, &uri, lease).await
     };
-    let (first, second) = futures::join!(take("one"), take("two"));
-    let (winner, loser) = if first.code == 200 {
-        (first, second)
-    } else {
-        (second, first)
-    };
-    assert_eq!((winner.code, loser.code), (200, 409));
-    assert_eq!(get(&client, &uri).await.body, winner.body);
+    let mut takers: [Answer; 2] = futures::join!(take("one"), take("two")).into();
+    takers.sort_by_key(|taker| taker.code);
+    assert_eq!([takers[0].code, takers[1].code], [200, 409]);
+    assert_eq!(read(&client, &uri).await, takers[0].body);
 }
 
 async fn a_tried_update_conflicts_like_a_real_one(client: Client) {
-    let first = create(&client, LEASES, metadata(json!({ "name": "l" }))).await;
+    let first = create(&client, LEASES, named("l")).await;
     let uri = format!("{LEASES}/l");
-    let label = metadata(json!({ "labels": { "a": "b" } }));
-    let second = patch(&client, &uri, MERGE, label).await.body;
+    let second = merge(&client, &uri, label()).await;
     let dry = format!("{uri}?dryRun=All");
-    let stale = put(&client, &dry, first.clone()).await;
-    stale.is(409, "Conflict");
-    let old = metadata(json!({ "resourceVersion": first["metadata"]["resourceVersion"], "labels": null }));
-    assert_eq!(patch(&client, &dry, MERGE, old).await.code, 409);
-    let stale = json!({ "preconditions": { "resourceVersion": first["metadata"]["resourceVersion"] } });
+    let old = &first["metadata"]["resourceVersion"];
+    put(&client, &dry, first.clone()).await.is(409, "Conflict");
+    let stale = metadata(json!({ "resourceVersion": old, "labels": null }));
+    assert_eq!(patch(&client, &dry, MERGE, stale).await.code, 409);
+    let stale = json!({ "preconditions": { "resourceVersion": old } });
     assert_eq!(delete(&client, &dry, stale).await.code, 409);
-    assert_eq!(get(&client, &uri).await.body, second);
+    assert_eq!(read(&client, &uri).await, second);
 }
 
 async fn an_object_being_deleted_can_still_be_written(client: Client) {
@@ -257,23 +223,15 @@ async fn an_object_being_deleted_can_still_be_written(client: Client) {
     let node = create(&client, NODES, node).await;
     remove(&client, NODES, "n").await;
     let uri = format!("{NODES}/n");
-    let stale = put(&client, &uri, node).await;
-    assert_eq!(stale.code, 409);
-    let mut marked = get(&client, &uri).await.body;
+    assert_eq!(put(&client, &uri, node).await.code, 409);
+    let marked = read(&client, &uri).await;
     let deleted_at = marked["metadata"]["deletionTimestamp"].clone();
-    marked["metadata"]["labels"] = json!({ "a": "b" });
-    marked["metadata"]
-        .as_object_mut()
-        .unwrap()
-        .remove("deletionTimestamp");
-    let written = put(&client, &uri, marked).await;
-    assert_eq!(written.code, 200, "{written:?}");
-    assert_eq!(written.body["metadata"]["deletionTimestamp"], deleted_at);
-    assert_eq!(written.body["metadata"]["labels"], json!({ "a": "b" }));
-    let taken = post(&client, NODES, metadata(json!({ "name": "n" }))).await;
-    taken.is(409, "AlreadyExists");
-    let mut released = written.body;
-    released["metadata"]["finalizers"] = json!([]);
-    assert_eq!(put(&client, &uri, released).await.code, 200);
-    assert_eq!(get(&client, &uri).await.code, 404);
+    let mut written = without(marked, "deletionTimestamp");
+    written["metadata"]["labels"] = json!({ "a": "b" });
+    let mut written = update(&client, &uri, written).await;
+    written["metadata"].shows(json!({ "deletionTimestamp": deleted_at, "labels": { "a": "b" } }));
+    post(&client, NODES, named("n")).await.is(409, "AlreadyExists");
+    written["metadata"]["finalizers"] = json!([]);
+    update(&client, &uri, written).await;
+    is_gone(&client, &uri).await;
 }

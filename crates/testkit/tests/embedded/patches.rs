@@ -4,6 +4,8 @@ use kube::Client;
 use serde_json::{Value, json};
 
 use crate::http::*;
+use crate::objects::{claim, workload};
+use crate::rows;
 
 crate::scenarios![
     a_json_patch_does_its_operations_in_order,
@@ -34,34 +36,37 @@ fn config(name: &str) -> Value {
     json!({ "metadata": { "name": name, "labels": { "a": "b" } }, "data": { "k": "v" } })
 }
 
+/// Merges a change strategically into the template of a deployment of such pods; what comes of its spec.
+async fn change_template(client: &Client, name: &str, pod: &Value, change: Value) -> Value {
+    create(client, DEPLOYMENTS, workload(name, pod)).await;
+    let change = json!({ "spec": { "template": { "spec": change } } });
+    let patched = strategic(client, format!("{DEPLOYMENTS}/{name}"), change).await;
+    patched["spec"]["template"]["spec"].clone()
+}
+
 async fn a_json_patch_does_its_operations_in_order(client: Client) {
     create(&client, CONFIG_MAPS, config("ops")).await;
-    let patched = patch(
-        &client,
-        format!("{CONFIG_MAPS}/ops"),
-        JSON_PATCH,
-        json!([
-            { "op": "add", "path": "/metadata/labels/a~1b", "value": "x" },
-            { "op": "copy", "from": "/data/k", "path": "/data/copied" },
-            { "op": "move", "from": "/data/k", "path": "/data/moved" },
-            { "op": "test", "path": "/data/moved", "value": "v" },
-            { "op": "replace", "path": "/data/copied", "value": "w" },
-            { "op": "add", "path": "/metadata/finalizers", "value": ["x/y"] },
-            { "op": "add", "path": "/metadata/finalizers/0", "value": "x/x" },
-            { "op": "add", "path": "/metadata/finalizers/-", "value": "x/z" },
-            { "op": "remove", "path": "/metadata/labels/a" },
-        ]),
-    )
-    .await;
-    assert_eq!(patched.code, 200, "{patched:?}");
-    assert_eq!(patched.body["data"], json!({ "copied": "w", "moved": "v" }));
-    assert_eq!(patched.body["metadata"]["labels"], json!({ "a/b": "x" }));
-    assert_eq!(
-        patched.body["metadata"]["finalizers"],
-        json!(["x/x", "x/y", "x/z"])
-    );
+    let uri = format!("{CONFIG_MAPS}/ops");
+    let operations = json!([
+        { "op": "add", "path": "/metadata/labels/a~1b", "value": "x" },
+        { "op": "copy", "from": "/data/k", "path": "/data/copied" },
+        { "op": "move", "from": "/data/k", "path": "/data/moved" },
+        { "op": "test", "path": "/data/moved", "value": "v" },
+        { "op": "replace", "path": "/data/copied", "value": "w" },
+        { "op": "add", "path": "/metadata/finalizers", "value": ["x/y"] },
+        { "op": "add", "path": "/metadata/finalizers/0", "value": "x/x" },
+        { "op": "add", "path": "/metadata/finalizers/-", "value": "x/z" },
+        { "op": "remove", "path": "/metadata/labels/a" },
+    ]);
+    let patched = patch(&client, &uri, JSON_PATCH, operations).await;
+    patched.shows(json!({
+        "code": 200,
+        "data": { "copied": "w", "moved": "v" },
+        "metadata.labels": { "a/b": "x" },
+        "metadata.finalizers": ["x/x", "x/y", "x/z"],
+    }));
     let freed = json!([{ "op": "remove", "path": "/metadata/finalizers" }]);
-    let freed = patch(&client, format!("{CONFIG_MAPS}/ops"), JSON_PATCH, freed).await;
+    let freed = patch(&client, &uri, JSON_PATCH, freed).await;
     assert_eq!(freed.code, 200);
 }
 
@@ -83,22 +88,10 @@ async fn a_json_patch_that_cannot_be_done_is_refused_as_a_whole(client: Client) 
     ] {
         let change = json!({ "op": "add", "path": "/data/new", "value": "x" });
         let refused = patch(&client, &uri, JSON_PATCH, json!([change, operation])).await;
-        assert_eq!(
-            refused.body,
-            json!({
-                "kind": "Status",
-                "apiVersion": "v1",
-                "metadata": {},
-                "status": "Failure",
-                "message": "the server rejected our request due to an error in our request",
-                "reason": "Invalid",
-                "details": {},
-                "code": 422,
-            }),
-            "{operation}"
-        );
+        let message = "the server rejected our request due to an error in our request";
+        refused.refuses(422, "Invalid", message, &json!({}));
     }
-    assert_eq!(get(&client, &uri).await.body, before);
+    assert_eq!(read(&client, &uri).await, before);
 }
 
 async fn a_json_patch_is_lenient_about_missing_fields(client: Client) {
@@ -109,29 +102,16 @@ async fn a_json_patch_is_lenient_about_missing_fields(client: Client) {
         { "op": "copy", "from": "/data/none", "path": "/data/z" },
     ]);
     let patched = patch(&client, format!("{CONFIG_MAPS}/lenient"), JSON_PATCH, operations).await;
-    assert_eq!(patched.code, 200, "{patched:?}");
-    assert_eq!(patched.body["data"], json!({ "k": "v", "q": "x", "z": "" }));
+    patched.shows(json!({ "code": 200, "data": { "k": "v", "q": "x", "z": "" } }));
 }
 
 async fn a_json_patch_must_be_a_list_of_operations(client: Client) {
     create(&client, CONFIG_MAPS, config("list")).await;
-    let object = patch(
-        &client,
-        format!("{CONFIG_MAPS}/list"),
-        JSON_PATCH,
-        json!({ "op": "add" }),
-    )
-    .await;
-    assert_eq!(
-        (object.code, &object.body["reason"], &object.body["message"]),
-        (
-            400,
-            &json!("BadRequest"),
-            &json!(
-                "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp"
-            )
-        )
-    );
+    let uri = format!("{CONFIG_MAPS}/list");
+    let object = patch(&client, uri, JSON_PATCH, json!({ "op": "add" })).await;
+    object.is(400, "BadRequest");
+    let why = "json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp";
+    object.says(400, &format!("error decoding patch: {why}"));
 }
 
 async fn a_json_patch_can_guard_itself_with_the_resource_version(client: Client) {
@@ -151,127 +131,77 @@ async fn a_json_patch_can_guard_itself_with_the_resource_version(client: Client)
 
 async fn broken_patches_are_refused_in_the_words_of_their_kind(client: Client) {
     create(&client, CONFIG_MAPS, config("broken")).await;
-    let uri = format!("{CONFIG_MAPS}/broken");
     let no_map = "json: cannot unmarshal array into Go value of type map[string]interface {}";
-    let cases = [
-        (MERGE, "[]", format!("error decoding patch: {no_map}")),
-        (STRATEGIC, "[]", no_map.to_owned()),
-    ];
-    for (content_type, body, message) in cases {
-        let refused = patch_text(&client, &uri, content_type, body).await;
-        assert_eq!(
-            (refused.code, &refused.body["reason"], &refused.body["message"]),
-            (400, &json!("BadRequest"), &json!(message)),
-            "{content_type} {body}"
-        );
+    for (content_type, before) in [(MERGE, "error decoding patch: "), (STRATEGIC, "")] {
+        let uri = format!("{CONFIG_MAPS}/broken");
+        let refused = patch_text(&client, &uri, content_type, "[]").await;
+        refused.is(400, "BadRequest");
+        refused.says(400, &format!("{before}{no_map}"));
     }
 }
 
 async fn containers_merge_by_name_and_their_ports_by_number(client: Client) {
-    let deployment = json!({
-        "metadata": { "name": "ports" },
-        "spec": {
-            "selector": { "matchLabels": { "a": "b" } },
-            "template": { "metadata": { "labels": { "a": "b" } }, "spec": pod("p")["spec"] },
-        },
-    });
-    create(&client, DEPLOYMENTS, deployment).await;
-    let change = json!({ "spec": { "template": { "spec": { "containers": [
+    let change = json!({ "containers": [
         { "name": "b", "image": "b:2" },
         { "name": "a", "ports": [{ "containerPort": 80, "name": "web" }, { "containerPort": 82 }] },
-    ] } } } });
-    let patched = patch(&client, format!("{DEPLOYMENTS}/ports"), STRATEGIC, change).await;
-    assert_eq!(patched.code, 200, "{patched:?}");
-    let containers = &patched.body["spec"]["template"]["spec"]["containers"];
-    assert_eq!(
-        (&containers[0]["name"], &containers[0]["image"]),
-        (&json!("b"), &json!("b:2"))
-    );
-    assert_eq!(
-        (&containers[1]["name"], &containers[1]["image"]),
-        (&json!("a"), &json!("a:1"))
-    );
-    assert_eq!(
-        containers[1]["ports"],
-        json!([
+    ] });
+    let spec = change_template(&client, "ports", &pod("p"), change).await;
+    spec.shows(json!({
+        "containers.0.name": "b",
+        "containers.0.image": "b:2",
+        "containers.1.name": "a",
+        "containers.1.image": "a:1",
+        "containers.1.ports": [
             { "containerPort": 80, "name": "web", "protocol": "TCP" },
             { "containerPort": 82, "protocol": "TCP" },
             { "containerPort": 81, "protocol": "TCP" },
-        ])
-    );
+        ],
+    }));
 }
 
 async fn conditions_merge_by_type_in_the_status_of_a_pod(client: Client) {
     create(&client, PODS, pod("cond")).await;
-    let uri = format!("{PODS}/cond/status");
-    let condition = |kind: &str, status: &str| json!({ "status": { "conditions": [{ "type": kind, "status": status }] } });
     for (kind, status) in [
         ("Ready", "False"),
         ("DisruptionTarget", "True"),
         ("Ready", "True"),
     ] {
-        let patched = patch(&client, &uri, STRATEGIC, condition(kind, status)).await;
-        assert_eq!(patched.code, 200, "{patched:?}");
+        let condition = json!({ "type": kind, "status": status });
+        let body = json!({ "status": { "conditions": [condition] } });
+        strategic(&client, format!("{PODS}/cond/status"), body).await;
     }
-    let read = get(&client, format!("{PODS}/cond")).await.body;
-    let conditions: Vec<(&str, &str)> = read["status"]["conditions"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|condition| {
-            (
-                condition["type"].as_str().unwrap(),
-                condition["status"].as_str().unwrap(),
-            )
-        })
-        .collect();
-    assert_eq!(conditions, [("DisruptionTarget", "True"), ("Ready", "True")]);
-    assert_eq!(read["status"]["phase"], "Pending");
+    let status = &read(&client, format!("{PODS}/cond")).await["status"];
+    assert_eq!(each(&status["conditions"], "type"), ["DisruptionTarget", "Ready"]);
+    assert_eq!(each(&status["conditions"], "status"), ["True", "True"]);
+    assert_eq!(status["phase"], "Pending");
 }
 
 async fn lists_without_a_merge_key_are_replaced(client: Client) {
+    let tolerations = |key: &str| json!([{ "key": key, "operator": "Exists" }]);
     let mut object = pod("args");
     object["spec"]["containers"][1]["args"] = json!(["a", "b"]);
-    object["spec"]["tolerations"] = json!([{ "key": "a", "operator": "Exists" }]);
-    let deployment = json!({
-        "metadata": { "name": "args" },
-        "spec": {
-            "selector": { "matchLabels": { "a": "b" } },
-            "template": { "metadata": { "labels": { "a": "b" } }, "spec": object["spec"] },
-        },
-    });
-    create(&client, DEPLOYMENTS, deployment).await;
-    let change = json!({ "spec": { "template": { "spec": {
-        "containers": [{ "name": "b", "args": ["c"] }],
-        "tolerations": [{ "key": "z", "operator": "Exists" }],
-    } } } });
-    let patched = patch(&client, format!("{DEPLOYMENTS}/args"), STRATEGIC, change)
-        .await
-        .body;
-    let spec = &patched["spec"]["template"]["spec"];
-    assert_eq!(spec["containers"][1]["name"], "b");
-    assert_eq!(spec["containers"][1]["args"], json!(["c"]));
-    assert_eq!(spec["tolerations"], json!([{ "key": "z", "operator": "Exists" }]));
+    object["spec"]["tolerations"] = tolerations("a");
+    let change = json!({ "containers": [{ "name": "b", "args": ["c"] }], "tolerations": tolerations("z") });
+    let spec = change_template(&client, "args", &object, change).await;
+    spec.shows(json!({
+        "containers.1.name": "b",
+        "containers.1.args": ["c"],
+        "tolerations": tolerations("z"),
+    }));
 }
 
 async fn finalizers_are_a_set_to_a_strategic_patch(client: Client) {
     let object = json!({ "metadata": { "name": "set", "finalizers": ["x/a", "x/b"] } });
     create(&client, CONFIG_MAPS, object).await;
-    let uri = format!("{CONFIG_MAPS}/set");
-    let after = async |metadata: Value| {
-        let patched = patch(&client, &uri, STRATEGIC, json!({ "metadata": metadata })).await;
-        assert_eq!(patched.code, 200, "{patched:?}");
-        patched.body["metadata"]["finalizers"].clone()
-    };
-    assert_eq!(
-        after(json!({ "finalizers": ["x/b", "x/c"] })).await,
-        json!(["x/a", "x/b", "x/c"])
-    );
-    assert_eq!(
-        after(json!({ "$deleteFromPrimitiveList/finalizers": ["x/a", "x/c"] })).await,
-        json!(["x/b"])
-    );
-    assert_eq!(after(json!({ "finalizers": null })).await, Value::Null);
+    for (metadata, after) in rows! {
+        json!({ "finalizers": ["x/b", "x/c"] }) => json!(["x/a", "x/b", "x/c"]);
+        json!({ "$deleteFromPrimitiveList/finalizers": ["x/a", "x/c"] }) => json!(["x/b"]);
+        json!({ "finalizers": null }) => Value::Null;
+    } {
+        let body = json!({ "metadata": metadata });
+        let patched = strategic(&client, format!("{CONFIG_MAPS}/set"), body).await;
+        assert_eq!(patched["metadata"]["finalizers"], after);
+    }
 }
 
 async fn an_element_order_sorts_what_a_strategic_patch_merges(client: Client) {
@@ -282,13 +212,9 @@ async fn an_element_order_sorts_what_a_strategic_patch_merges(client: Client) {
         "finalizers": ["x/d"],
     } });
     let uri = format!("{CONFIG_MAPS}/order");
-    let sorted = patch(&client, &uri, STRATEGIC, sorted).await.body;
-    assert_eq!(
-        sorted["metadata"]["finalizers"],
-        json!(["x/c", "x/d", "x/b", "x/a"])
-    );
-    let freed = json!({ "metadata": { "finalizers": null } });
-    assert_eq!(patch(&client, &uri, MERGE, freed).await.code, 200);
+    let sorted = strategic(&client, &uri, sorted).await;
+    sorted.shows(json!({ "metadata.finalizers": ["x/c", "x/d", "x/b", "x/a"] }));
+    release(&client, &uri).await;
 }
 
 async fn retained_keys_drop_all_others(client: Client) {
@@ -296,7 +222,7 @@ async fn retained_keys_drop_all_others(client: Client) {
     create(&client, CONFIG_MAPS, object).await;
     let uri = format!("{CONFIG_MAPS}/retain");
     let kept = json!({ "data": { "$retainKeys": ["b", "c"], "c": "3" } });
-    let kept = patch(&client, &uri, STRATEGIC, kept).await.body;
+    let kept = strategic(&client, &uri, kept).await;
     assert_eq!(kept["data"], json!({ "b": "2", "c": "3" }));
     let unlisted = json!({ "data": { "$retainKeys": ["b"], "c": "4" } });
     let unlisted = patch(&client, &uri, STRATEGIC, unlisted).await;
@@ -304,24 +230,15 @@ async fn retained_keys_drop_all_others(client: Client) {
 }
 
 async fn a_volume_changes_its_kind_with_retained_keys(client: Client) {
-    let mut template = json!({ "metadata": { "labels": { "a": "b" } }, "spec": pod("p")["spec"] });
-    template["spec"]["volumes"] = json!([{ "name": "v", "emptyDir": {} }, { "name": "w", "emptyDir": {} }]);
-    let deployment = json!({
-        "metadata": { "name": "volume" },
-        "spec": { "selector": { "matchLabels": { "a": "b" } }, "template": template },
-    });
-    create(&client, DEPLOYMENTS, deployment).await;
-    let change = json!({ "spec": { "template": { "spec": { "volumes": [
-        { "$retainKeys": ["name", "hostPath"], "name": "v", "hostPath": { "path": "/x", "type": "" } },
+    let mut object = pod("p");
+    object["spec"]["volumes"] = json!([{ "name": "v", "emptyDir": {} }, { "name": "w", "emptyDir": {} }]);
+    let host_path = json!({ "path": "/x", "type": "" });
+    let change = json!({ "volumes": [
+        { "$retainKeys": ["name", "hostPath"], "name": "v", "hostPath": host_path },
         { "$patch": "delete", "name": "w" },
-    ] } } } });
-    let patched = patch(&client, format!("{DEPLOYMENTS}/volume"), STRATEGIC, change)
-        .await
-        .body;
-    assert_eq!(
-        patched["spec"]["template"]["spec"]["volumes"],
-        json!([{ "name": "v", "hostPath": { "path": "/x", "type": "" } }])
-    );
+    ] });
+    let spec = change_template(&client, "volume", &object, change).await;
+    spec.shows(json!({ "volumes": [{ "name": "v", "hostPath": host_path }] }));
 }
 
 async fn null_removes_a_field_and_what_was_below_it(client: Client) {
@@ -329,37 +246,24 @@ async fn null_removes_a_field_and_what_was_below_it(client: Client) {
     let uri = format!("{CONFIG_MAPS}/null");
     for content_type in [MERGE, STRATEGIC] {
         let removed = patch(&client, &uri, content_type, json!({ "data": null })).await;
-        assert_eq!((removed.code, removed.body.get("data")), (200, None));
+        removed.shows(json!({ "code": 200, "data": null }));
         let back = patch(&client, &uri, content_type, json!({ "data": { "k": "v" } })).await;
-        assert_eq!(back.body["data"], json!({ "k": "v" }));
+        back.shows(json!({ "data": { "k": "v" } }));
     }
 }
 
 async fn claims_of_a_claim_status_merge_by_uid(client: Client) {
-    let claim = json!({
-        "metadata": { "name": "claim" },
-        "spec": { "devices": { "requests": [{ "name": "r", "exactly": { "deviceClassName": "c" } }] } },
-    });
-    create(&client, CLAIMS, claim).await;
+    create(&client, CLAIMS, claim("claim")).await;
     let uri = format!("{CLAIMS}/claim/status");
-    let allocated = json!({ "status": {
-        "allocation": { "devices": { "results": [
-            { "request": "r", "driver": "d", "pool": "p", "device": "x" },
-        ] } },
-        "reservedFor": [
-            { "resource": "pods", "name": "p1", "uid": "u1" },
-            { "resource": "pods", "name": "p2", "uid": "u2" },
-        ],
-    } });
-    let allocated = patch(&client, &uri, STRATEGIC, allocated).await;
-    assert_eq!(allocated.code, 200, "{allocated:?}");
+    let pod =
+        |number: u8| json!({ "resource": "pods", "name": format!("p{number}"), "uid": format!("u{number}") });
+    let result = json!({ "request": "r", "driver": "d", "pool": "p", "device": "x" });
+    let allocation = json!({ "devices": { "results": [result] } });
+    let allocated = json!({ "status": { "allocation": allocation, "reservedFor": [pod(1), pod(2)] } });
+    strategic(&client, &uri, allocated).await;
     let less = json!({ "status": { "reservedFor": [{ "$patch": "delete", "uid": "u1" }] } });
-    let less = patch(&client, &uri, STRATEGIC, less).await.body;
-    assert_eq!(
-        less["status"]["reservedFor"],
-        json!([{ "resource": "pods", "name": "p2", "uid": "u2" }])
-    );
+    let less = strategic(&client, &uri, less).await;
+    assert_eq!(less["status"]["reservedFor"], json!([pod(2)]));
     let none = json!({ "status": { "reservedFor": null, "allocation": null } });
-    let none = patch(&client, &uri, STRATEGIC, none).await.body;
-    assert_eq!(none["status"], json!({}));
+    assert_eq!(strategic(&client, &uri, none).await["status"], json!({}));
 }

@@ -4,7 +4,8 @@ use kube::Client;
 use serde_json::{Value, json};
 
 use crate::http::*;
-use crate::schema::{causes, message};
+use crate::objects::pod;
+use crate::rows;
 
 crate::scenarios![with PodGroups:
     a_new_group_is_protected_and_has_no_status,
@@ -38,43 +39,34 @@ async fn a_new_group_is_protected_and_has_no_status(client: Client) {
     let mut object = group("new", &claims);
     object["status"] = json!({ "resourceClaimStatuses": [told("a", "x")] });
     let created = create(&client, POD_GROUPS, object).await;
-    assert_eq!(
-        (&created["kind"], &created["apiVersion"]),
-        (&json!("PodGroup"), &json!("scheduling.k8s.io/v1alpha2"))
-    );
-    assert_eq!(created["metadata"]["finalizers"], json!([PROTECTION]));
-    assert_eq!(
-        created["spec"],
-        json!({
+    created.shows(json!({
+        "kind": "PodGroup",
+        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "metadata.finalizers": [PROTECTION],
+        "metadata.generation": null,
+        "spec": {
             "podGroupTemplateRef": null,
             "disruptionMode": "Pod",
             "schedulingPolicy": { "gang": { "minCount": 2 } },
             "resourceClaims": claims,
-        })
-    );
-    assert_eq!(created["status"], json!({}));
-    assert_eq!(created["metadata"].get("generation"), None);
+        },
+        "status": {},
+    }));
     let owned = created["metadata"]["managedFields"].to_string();
     assert!(!owned.contains("finalizers"), "{owned}");
 }
 
 async fn a_group_does_not_change(client: Client) {
     let object = create(&client, POD_GROUPS, group("fixed", &json!([from_template("a")]))).await;
-    let same = put(&client, format!("{POD_GROUPS}/fixed"), object.clone()).await;
-    assert_eq!((same.code, &same.body["spec"]), (200, &object["spec"]));
-    for (spec, field) in [
-        (
-            json!({ "resourceClaims": [from_template("b")] }),
-            "spec.resourceClaims",
-        ),
-        (
-            json!({ "schedulingPolicy": { "gang": { "minCount": 3 } } }),
-            "spec.schedulingPolicy",
-        ),
-    ] {
-        let uri = format!("{POD_GROUPS}/fixed");
+    let uri = format!("{POD_GROUPS}/fixed");
+    let same = update(&client, &uri, object.clone()).await;
+    assert_eq!(same["spec"], object["spec"]);
+    for (spec, field) in rows! {
+        json!({ "resourceClaims": [from_template("b")] }) => "spec.resourceClaims";
+        json!({ "schedulingPolicy": { "gang": { "minCount": 3 } } }) => "spec.schedulingPolicy";
+    } {
         let refused = patch(&client, &uri, MERGE, json!({ "spec": spec })).await;
-        assert_eq!(causes(&refused), [(field, "FieldValueInvalid")]);
+        refused.blames(&[(field, "Invalid")]);
         assert!(message(&refused).ends_with(": field is immutable"), "{refused:?}");
     }
 }
@@ -82,9 +74,10 @@ async fn a_group_does_not_change(client: Client) {
 async fn a_group_names_few_claims_and_each_once(client: Client) {
     let many: Value = ["a", "b", "c", "d", "e"].into_iter().map(from_template).collect();
     let refused = post(&client, POD_GROUPS, group("many", &many)).await;
-    assert_eq!(
-        message(&refused),
-        "PodGroup.scheduling.k8s.io \"many\" is invalid: spec.resourceClaims: Too many: 5: must have at most 4 items"
+    let why = "spec.resourceClaims: Too many: 5: must have at most 4 items";
+    refused.says(
+        422,
+        &format!("PodGroup.scheduling.k8s.io \"many\" is invalid: {why}"),
     );
     let wrong = json!([
         from_template("a"),
@@ -92,52 +85,32 @@ async fn a_group_names_few_claims_and_each_once(client: Client) {
         { "name": "none" },
         { "name": "both", "resourceClaimName": "c", "resourceClaimTemplateName": "t" },
     ]);
-    let refused = post(&client, POD_GROUPS, group("wrong", &wrong)).await;
-    assert_eq!(
-        causes(&refused),
-        [
-            ("spec.resourceClaims[1]", "FieldValueDuplicate"),
-            ("spec.resourceClaims[2]", "FieldValueInvalid"),
-            ("spec.resourceClaims[3]", "FieldValueInvalid"),
-        ]
-    );
+    post(&client, POD_GROUPS, group("wrong", &wrong)).await.blames(&[
+        ("spec.resourceClaims[1]", "Duplicate"),
+        ("spec.resourceClaims[2]", "Invalid"),
+        ("spec.resourceClaims[3]", "Invalid"),
+    ]);
 }
 
 async fn a_group_tells_only_of_claims_that_it_names(client: Client) {
-    create(
-        &client,
-        POD_GROUPS,
-        group("teller", &json!([from_template("a"), from_template("b")])),
-    )
-    .await;
-    let uri = format!("{POD_GROUPS}/teller/status");
-    let tell = async |statuses: Value| {
+    let claims = json!([from_template("a"), from_template("b")]);
+    create(&client, POD_GROUPS, group("teller", &claims)).await;
+    let tell = async |statuses: &Value| {
         let body = json!({ "status": { "resourceClaimStatuses": statuses } });
-        patch(&client, &uri, MERGE, body).await
+        patch(&client, format!("{POD_GROUPS}/teller/status"), MERGE, body).await
     };
-    let refused = tell(json!([told("other", "x")])).await;
-    assert_eq!(
-        message(&refused),
+    tell(&json!([told("other", "x")])).await.says(
+        422,
         "PodGroup.scheduling.k8s.io \"teller\" is invalid: status.resourceClaimStatuses[0].name: Invalid value: \
-         \"other\": must match the name of an entry in `spec.resourceClaims`"
+         \"other\": must match the name of an entry in `spec.resourceClaims`",
     );
-    let refused = tell(json!([told("a", "Wrong"), told("a", "x")])).await;
-    assert_eq!(
-        causes(&refused),
-        [
-            ("status.resourceClaimStatuses[1]", "FieldValueDuplicate"),
-            (
-                "status.resourceClaimStatuses[0].resourceClaimName",
-                "FieldValueInvalid"
-            ),
-        ]
-    );
+    tell(&json!([told("a", "Wrong"), told("a", "x")])).await.blames(&[
+        ("status.resourceClaimStatuses[1]", "Duplicate"),
+        ("status.resourceClaimStatuses[0].resourceClaimName", "Invalid"),
+    ]);
     let statuses = json!([{ "name": "a" }, told("b", "x")]);
-    let answer = tell(statuses.clone()).await;
-    assert_eq!(
-        (answer.code, &answer.body["status"]["resourceClaimStatuses"]),
-        (200, &statuses)
-    );
+    let answer = tell(&statuses).await;
+    answer.shows(json!({ "code": 200, "status.resourceClaimStatuses": statuses }));
 }
 
 async fn an_apply_of_fewer_claims_of_a_group_takes_the_others_away(client: Client) {
@@ -164,27 +137,18 @@ async fn a_group_stays_until_it_is_released(client: Client) {
     create(&client, POD_GROUPS, group("going", &json!([]))).await;
     let uri = format!("{POD_GROUPS}/going");
     assert_eq!(delete(&client, &uri, json!({})).await.code, 200);
-    assert!(get(&client, &uri).await.body["metadata"]["deletionTimestamp"].is_string());
-    let release = json!({ "metadata": { "finalizers": null } });
-    assert_eq!(patch(&client, &uri, MERGE, release).await.code, 200);
-    assert_eq!(get(&client, &uri).await.code, 404);
+    assert!(read(&client, &uri).await["metadata"]["deletionTimestamp"].is_string());
+    release(&client, &uri).await;
+    is_gone(&client, &uri).await;
 }
 
 async fn a_pod_names_its_group(client: Client) {
-    let pod = |name: &str, group: Value| {
-        json!({
-            "metadata": { "name": name },
-            "spec": { "containers": [{ "name": "c", "image": "i" }], "schedulingGroup": group },
-        })
-    };
+    let in_group = |name: &str, group: &Value| pod(name, json!({ "schedulingGroup": group }));
     let named = json!({ "podGroupName": "g" });
-    let created = create(&client, PODS, pod("member", named.clone())).await;
+    let created = create(&client, PODS, in_group("member", &named)).await;
     assert_eq!(created["spec"]["schedulingGroup"], named);
     for group in [json!({}), json!({ "podGroupName": "No" })] {
-        let refused = post(&client, PODS, pod("wrong", group)).await;
-        assert_eq!(
-            causes(&refused),
-            [("spec.schedulingGroup.podGroupName", "FieldValueInvalid")]
-        );
+        let refused = post(&client, PODS, in_group("wrong", &group)).await;
+        refused.blames(&[("spec.schedulingGroup.podGroupName", "Invalid")]);
     }
 }

@@ -69,7 +69,7 @@ async fn answers_carry_the_date_of_the_servers_clock() {
     assert_eq!(date().await, "Thu, 01 Jan 2026 00:00:00 GMT");
     tokio::time::sleep(Duration::from_secs(3661)).await;
     assert_eq!(date().await, "Thu, 01 Jan 2026 01:01:01 GMT");
-    let node = create(&client, NODES, json!({ "metadata": { "name": "n" } })).await;
+    let node = create(&client, NODES, named("n")).await;
     assert_eq!(node["metadata"]["creationTimestamp"], "2026-01-01T01:01:01Z");
 }
 

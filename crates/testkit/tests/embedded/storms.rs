@@ -23,11 +23,11 @@ const OBJECTS: usize = 500;
 const AT_ONCE: usize = 20;
 
 async fn lease(client: Client, name: String) -> Value {
-    create(&client, LEASES, json!({ "metadata": { "name": name } })).await
+    create(&client, LEASES, named(&name)).await
 }
 
 async fn a_storm_of_writes_is_told_whole_and_in_order(client: Client) {
-    let start = version(&get(&client, LEASES).await.body);
+    let start = version(&read(&client, LEASES).await);
     let uri = format!("{LEASES}?watch=1&resourceVersion={start}");
     let mut during = Watch::open(&client, &uri).await;
     let lives = (0..OBJECTS).map(|number| {
@@ -47,7 +47,7 @@ async fn a_storm_of_writes_is_told_whole_and_in_order(client: Client) {
     });
     let lives: BTreeMap<String, Value> = stream::iter(lives).buffer_unordered(AT_ONCE).collect().await;
     lease(client.clone(), "the-end".to_owned()).await;
-    let stayed = get(&client, LEASES).await.body;
+    let stayed = read(&client, LEASES).await;
     let mut after = Watch::open(&client, &uri).await;
     for watch in [&mut during, &mut after] {
         let mut told: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -88,7 +88,7 @@ async fn increments_of_twenty_clients_are_all_counted(client: Client) {
         async move {
             let (mut done, mut conflicts) = (0, 0);
             while done < EACH {
-                let mut counter = get(&client, &uri).await.body;
+                let mut counter = read(&client, &uri).await;
                 let count = counter["spec"]["leaseTransitions"].as_i64().unwrap_or_default();
                 counter["spec"]["leaseTransitions"] = json!(count + 1);
                 match put(&client, &uri, counter).await.code {
@@ -101,7 +101,7 @@ async fn increments_of_twenty_clients_are_all_counted(client: Client) {
         }
     });
     let conflicts: usize = join_all(clients).await.into_iter().sum();
-    let counter = get(&client, &*uri).await.body;
+    let counter = read(&client, &*uri).await;
     assert_eq!(counter["spec"]["leaseTransitions"], AT_ONCE * EACH);
     assert!(conflicts > 0);
 }
@@ -124,7 +124,7 @@ async fn of_many_who_create_one_object_one_does(client: Client) {
             .iter()
             .all(|answer| answer.body["reason"] == "AlreadyExists")
     );
-    assert_eq!(get(&client, format!("{LEASES}/one")).await.body, created[0].body);
+    assert_eq!(read(&client, format!("{LEASES}/one")).await, created[0].body);
 }
 
 async fn pages_of_a_large_list_stay_whole_while_it_changes(client: Client) {
@@ -132,7 +132,7 @@ async fn pages_of_a_large_list_stay_whole_while_it_changes(client: Client) {
     let all = (0..LARGE).map(|number| lease(client.clone(), format!("page-{number:03}")));
     let _: Vec<Value> = stream::iter(all).buffer_unordered(AT_ONCE).collect().await;
     let uri = format!("{LEASES}?limit=17");
-    let mut page = get(&client, &uri).await.body;
+    let mut page = read(&client, &uri).await;
     let first = version(&page);
     let (mut seen, mut round) = (Vec::new(), 0);
     loop {
@@ -148,11 +148,11 @@ async fn pages_of_a_large_list_stay_whole_while_it_changes(client: Client) {
         }
         lease(client.clone(), format!("page-{:03}-new", LARGE / 2 + round)).await;
         round += 1;
-        page = get(&client, format!("{uri}&continue={token}")).await.body;
+        page = read(&client, format!("{uri}&continue={token}")).await;
         assert_eq!(version(&page), first);
     }
     let expected: Vec<String> = (0..LARGE).map(|number| format!("page-{number:03}")).collect();
     assert_eq!(seen, expected);
-    let now = get(&client, LEASES).await.body;
+    let now = read(&client, LEASES).await;
     assert_eq!(names(&now).len(), LARGE - round);
 }

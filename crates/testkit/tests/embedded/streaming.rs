@@ -6,7 +6,9 @@ use kube::Client;
 use serde_json::{Value, json};
 
 use crate::http::*;
-use crate::kinds::{pod_spec, remove};
+use crate::kinds::remove;
+use crate::objects::pod;
+use crate::rows;
 
 crate::scenarios![
     a_watch_of_one_name_tells_of_that_name_only,
@@ -29,37 +31,23 @@ crate::scenarios![
 ];
 
 async fn lease(client: &Client, name: &str) -> Value {
-    create(client, LEASES, json!({ "metadata": { "name": name } })).await
+    create(client, LEASES, named(name)).await
 }
 
 async fn label(client: &Client, name: &str, value: &str) -> Value {
     let body = json!({ "metadata": { "labels": { "a": value } } });
-    let answer = patch(client, format!("{LEASES}/{name}"), MERGE, body).await;
-    assert_eq!(answer.code, 200, "{answer:?}");
-    answer.body
+    merge(client, format!("{LEASES}/{name}"), body).await
 }
 
 /// A watch of leases from the present.
 async fn from_now(client: &Client, more: &str) -> Watch {
-    let now = version(&get(client, LEASES).await.body);
-    Watch::open(client, format!("{LEASES}?watch=1&resourceVersion={now}{more}")).await
-}
-
-/// The next events as `TYPE name`, up to one about `last`.
-async fn lines_to(watch: &mut Watch, last: &str) -> Vec<String> {
-    let mut lines = Vec::new();
-    loop {
-        let line = watch.line().await;
-        if line.ends_with(last) {
-            return lines;
-        }
-        lines.push(line);
-    }
+    let now = read(client, LEASES).await;
+    Watch::since(client, format!("{LEASES}?{more}"), &now).await
 }
 
 async fn a_watch_of_one_name_tells_of_that_name_only(client: Client) {
-    let mut one = from_now(&client, "&fieldSelector=metadata.name%3Done").await;
-    let mut others = from_now(&client, "&fieldSelector=metadata.name!%3Done").await;
+    let mut one = from_now(&client, "fieldSelector=metadata.name%3Done").await;
+    let mut others = from_now(&client, "fieldSelector=metadata.name!%3Done").await;
     lease(&client, "two").await;
     lease(&client, "one").await;
     label(&client, "two", "1").await;
@@ -67,10 +55,9 @@ async fn a_watch_of_one_name_tells_of_that_name_only(client: Client) {
     remove(&client, LEASES, "one").await;
     lease(&client, "one").await;
     lease(&client, "end").await;
-    for expected in ["ADDED one", "MODIFIED one", "DELETED one", "ADDED one"] {
-        assert_eq!(one.line().await, expected);
-    }
-    assert_eq!(lines_to(&mut others, "end").await, ["ADDED two", "MODIFIED two"]);
+    one.tells_of(&["ADDED one", "MODIFIED one", "DELETED one", "ADDED one"])
+        .await;
+    others.tells_of(&["ADDED two", "MODIFIED two", "ADDED end"]).await;
 }
 
 async fn a_read_of_one_object_is_no_watch(client: Client) {
@@ -93,22 +80,14 @@ async fn two_watches_tell_the_same_story(client: Client) {
     }
     remove(&client, LEASES, "a").await;
     label(&client, "c", "2").await;
-    lease(&client, "end").await;
-    let story = lines_to(&mut first, "end").await;
-    assert_eq!(
-        story,
-        [
-            "ADDED c",
-            "MODIFIED c",
-            "ADDED a",
-            "MODIFIED a",
-            "ADDED b",
-            "MODIFIED b",
-            "DELETED a",
-            "MODIFIED c",
-        ]
-    );
-    assert_eq!(lines_to(&mut second, "end").await, story);
+    for watch in [&mut first, &mut second] {
+        watch
+            .tells_of(&["ADDED c", "MODIFIED c", "ADDED a", "MODIFIED a"])
+            .await;
+        watch
+            .tells_of(&["ADDED b", "MODIFIED b", "DELETED a", "MODIFIED c"])
+            .await;
+    }
 }
 
 async fn a_watch_from_any_version_tells_the_rest_of_the_story(client: Client) {
@@ -135,135 +114,83 @@ async fn a_watch_from_any_version_tells_the_rest_of_the_story(client: Client) {
 }
 
 async fn a_changed_status_is_a_modification(client: Client) {
-    let pod = json!({ "metadata": { "name": "p" }, "spec": pod_spec() });
-    let pod = create(&client, PODS, pod).await;
-    let uri = format!("{PODS}?watch=1&resourceVersion={}", version(&pod));
-    let mut watch = Watch::open(&client, uri).await;
+    let pod = create(&client, PODS, pod("p", Value::Null)).await;
+    let mut watch = Watch::since(&client, PODS, &pod).await;
     let running = json!({ "status": { "phase": "Running" } });
-    let running = patch(&client, format!("{PODS}/p/status"), MERGE, running)
-        .await
-        .body;
+    let running = merge(&client, format!("{PODS}/p/status"), running).await;
     assert_eq!(running["status"]["phase"], "Running");
     // The main resource does not write the status, and a write of nothing is no event.
     let ignored = json!({ "status": { "phase": "Failed" } });
-    let ignored = patch(&client, format!("{PODS}/p"), MERGE, ignored).await.body;
+    let ignored = merge(&client, format!("{PODS}/p"), ignored).await;
     assert_eq!(ignored["status"]["phase"], "Running");
     let labelled = json!({ "metadata": { "labels": { "a": "b" } } });
-    let labelled = patch(&client, format!("{PODS}/p"), MERGE, labelled).await.body;
+    let labelled = merge(&client, format!("{PODS}/p"), labelled).await;
     for expected in [&running, &labelled] {
-        assert_eq!(
-            watch.event().await,
-            json!({ "type": "MODIFIED", "object": expected })
-        );
+        watch.tells("MODIFIED", expected).await;
     }
-    assert_eq!(running["metadata"]["uid"], pod["metadata"]["uid"]);
-    assert_eq!(running["spec"], pod["spec"]);
+    running.shows(json!({ "metadata.uid": pod["metadata"]["uid"], "spec": pod["spec"] }));
     // The status is not counted.
     assert_eq!(labelled["metadata"]["generation"], pod["metadata"]["generation"]);
 }
 
 async fn a_field_selector_turns_changes_into_additions_and_deletions(client: Client) {
-    let pod = json!({ "metadata": { "name": "p" }, "spec": pod_spec() });
-    let pod = create(&client, PODS, pod).await;
-    let mut versions = vec![version(&pod)];
+    let pod = create(&client, PODS, pod("p", Value::Null)).await;
+    let mut versions = Vec::new();
     for phase in ["Running", "Succeeded"] {
         let body = json!({ "status": { "phase": phase } });
-        let changed = patch(&client, format!("{PODS}/p/status"), MERGE, body).await.body;
-        versions.push(version(&changed));
+        versions.push(version(&merge(&client, format!("{PODS}/p/status"), body).await));
     }
-    let open = async |selector: &str| {
-        let uri = format!(
-            "{PODS}?watch=1&fieldSelector={selector}&resourceVersion={}",
-            versions[0]
-        );
-        Watch::open(&client, uri).await
-    };
-    let mut running = open("status.phase%3DRunning").await;
-    let mut unfinished = open("status.phase!%3DSucceeded,status.phase!%3DFailed").await;
-    let mut nowhere = open("spec.nodeName%3D").await;
-    let seen = async |watch: &mut Watch| {
-        let event = watch.event().await;
-        let object = &event["object"];
-        let (kind, phase) = (event["type"].clone(), object["status"]["phase"].clone());
-        (kind, phase, version(object))
-    };
     // It enters with its new state and leaves with its last one.
-    let (added, modified, deleted) = (json!("ADDED"), json!("MODIFIED"), json!("DELETED"));
-    let (is_running, is_over) = (json!("Running"), json!("Succeeded"));
-    assert_eq!(seen(&mut running).await, (added, is_running.clone(), versions[1]));
-    assert_eq!(
-        seen(&mut running).await,
-        (deleted.clone(), is_running.clone(), versions[2])
-    );
-    assert_eq!(
-        seen(&mut unfinished).await,
-        (modified.clone(), is_running.clone(), versions[1])
-    );
-    assert_eq!(
-        seen(&mut unfinished).await,
-        (deleted, is_running.clone(), versions[2])
-    );
-    assert_eq!(
-        seen(&mut nowhere).await,
-        (modified.clone(), is_running, versions[1])
-    );
-    assert_eq!(seen(&mut nowhere).await, (modified, is_over, versions[2]));
+    for (selector, at_first, then, at_last) in rows! {
+        "status.phase%3DRunning", "ADDED", "DELETED" => "Running";
+        "status.phase!%3DSucceeded,status.phase!%3DFailed", "MODIFIED", "DELETED" => "Running";
+        "spec.nodeName%3D", "MODIFIED", "MODIFIED" => "Succeeded";
+    } {
+        let uri = format!("{PODS}?fieldSelector={selector}");
+        let mut watch = Watch::since(&client, uri, &pod).await;
+        for (kind, phase, at) in [(at_first, "Running", versions[0]), (then, at_last, versions[1])] {
+            let event = watch.event().await;
+            event.shows(json!({ "type": kind, "object.status.phase": phase }));
+            assert_eq!(version(&event["object"]), at, "{selector}");
+        }
+    }
 }
 
 async fn finalizers_are_let_go_before_an_object_is_gone(client: Client) {
-    let held =
-        json!({ "metadata": { "name": "held", "finalizers": ["a.example.com/x", "b.example.com/y"] } });
+    let [first, second] = ["a.example.com/x", "b.example.com/y"];
+    let held = json!({ "metadata": { "name": "held", "finalizers": [first, second] } });
     let held = create(&client, LEASES, held).await;
-    let uri = format!("{LEASES}?watch=1&resourceVersion={}", version(&held));
-    let mut watch = Watch::open(&client, uri).await;
+    let mut watch = Watch::since(&client, LEASES, &held).await;
     assert_eq!(remove(&client, LEASES, "held").await.code, 200);
-    for finalizers in [json!(["b.example.com/y"]), Value::Null] {
+    for finalizers in [json!([second]), Value::Null] {
         let body = json!({ "metadata": { "finalizers": finalizers } });
-        assert_eq!(
-            patch(&client, format!("{LEASES}/held"), MERGE, body).await.code,
-            200
-        );
+        merge(&client, format!("{LEASES}/held"), body).await;
     }
-    let mut events = Vec::new();
-    for _ in 0..3 {
-        events.push(watch.event().await);
+    let mut last = version(&held);
+    for (kind, finalizers) in [
+        ("MODIFIED", json!([first, second])),
+        ("MODIFIED", json!([second])),
+        // The write that lets go of the last one is the deletion; it shows the state before it.
+        ("DELETED", json!([second])),
+    ] {
+        let event = watch.event().await;
+        event.shows(json!({ "type": kind, "object.metadata.finalizers": finalizers }));
+        assert!(event["object"]["metadata"]["deletionTimestamp"].is_string());
+        assert!(version(&event["object"]) > last, "{event}");
+        last = version(&event["object"]);
     }
-    let told: Vec<Value> = events
-        .iter()
-        .map(|event| {
-            let metadata = &event["object"]["metadata"];
-            assert!(metadata["deletionTimestamp"].is_string());
-            json!([event["type"], metadata["finalizers"]])
-        })
-        .collect();
-    assert_eq!(
-        json!(told),
-        json!([
-            ["MODIFIED", ["a.example.com/x", "b.example.com/y"]],
-            ["MODIFIED", ["b.example.com/y"]],
-            // The write that lets go of the last one is the deletion; it shows the state before it.
-            ["DELETED", ["b.example.com/y"]],
-        ])
-    );
-    let versions: Vec<u64> = events.iter().map(|event| version(&event["object"])).collect();
-    assert!(versions.is_sorted_by(|a, b| a < b), "{versions:?}");
 }
 
 async fn an_object_that_comes_again_is_another_one(client: Client) {
     let first = lease(&client, "again").await;
-    let mut watch = Watch::open(
-        &client,
-        format!("{LEASES}?watch=1&resourceVersion={}", version(&first)),
-    )
-    .await;
+    let mut watch = Watch::since(&client, LEASES, &first).await;
     remove(&client, LEASES, "again").await;
     let second = lease(&client, "again").await;
     assert_ne!(first["metadata"]["uid"], second["metadata"]["uid"]);
     let gone = watch.event().await;
-    assert_eq!(gone["type"], "DELETED");
-    assert_eq!(gone["object"]["metadata"]["uid"], first["metadata"]["uid"]);
+    gone.shows(json!({ "type": "DELETED", "object.metadata.uid": first["metadata"]["uid"] }));
     assert!(version(&gone["object"]) < version(&second));
-    assert_eq!(watch.event().await, json!({ "type": "ADDED", "object": second }));
+    watch.tells("ADDED", &second).await;
 }
 
 const STREAMING: &str =
@@ -274,8 +201,7 @@ async fn a_streaming_list_can_be_left_out(client: Client) {
     lease(&client, "two").await;
     let without = STREAMING.replace("sendInitialEvents=true", "sendInitialEvents=false");
     let mut now = Watch::open(&client, format!("{LEASES}?{without}")).await;
-    let from = format!("{LEASES}?{without}&resourceVersion={}", version(&first));
-    let mut then = Watch::open(&client, from).await;
+    let mut then = Watch::since(&client, format!("{LEASES}?{without}"), &first).await;
     assert_eq!(then.line().await, "ADDED two");
     lease(&client, "three").await;
     assert_eq!(now.line().await, "ADDED three");
@@ -283,9 +209,7 @@ async fn a_streaming_list_can_be_left_out(client: Client) {
     // Any other value means yes.
     let yes = STREAMING.replace("sendInitialEvents=true", "sendInitialEvents=maybe");
     let mut list = Watch::open(&client, format!("{LEASES}?{yes}")).await;
-    for name in ["one", "three", "two"] {
-        assert_eq!(list.line().await, format!("ADDED {name}"));
-    }
+    list.tells_of(&["ADDED one", "ADDED three", "ADDED two"]).await;
     assert_eq!(list.event().await["type"], "BOOKMARK");
 }
 
@@ -296,12 +220,9 @@ async fn a_streaming_list_is_at_least_as_new_as_asked(client: Client) {
         catch_up(&client, LEASES).await;
         let uri = format!("{LEASES}?{STREAMING}&resourceVersion={asked}");
         let mut list = Watch::open(&client, uri).await;
-        assert_eq!(list.event().await, json!({ "type": "ADDED", "object": current }));
+        list.tells("ADDED", &current).await;
         let end = list.event().await;
-        assert_eq!(
-            end["object"]["metadata"]["annotations"],
-            json!({ "k8s.io/initial-events-end": "true" })
-        );
+        end.shows(json!({ "object.metadata.annotations": { "k8s.io/initial-events-end": "true" } }));
         // To go on from the mark is to miss nothing and to see nothing twice.
         let from = version(&end["object"]);
         assert!(from >= version(&current));
@@ -314,15 +235,13 @@ async fn a_streaming_list_is_at_least_as_new_as_asked(client: Client) {
 }
 
 async fn a_streaming_list_of_nothing_ends_at_once(client: Client) {
-    let written = create(&client, NODES, json!({ "metadata": { "name": "n" } })).await;
+    let written = create(&client, NODES, named("n")).await;
     let uri = format!("{LEASES}?{STREAMING}&labelSelector=nobody%3Dhas");
-    let mut list = Watch::open(&client, uri).await;
-    let end = list.event().await;
-    assert_eq!(end["type"], "BOOKMARK");
-    assert_eq!(
-        end["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"],
-        "true"
-    );
+    let end = Watch::open(&client, uri).await.event().await;
+    end.shows(json!({
+        "type": "BOOKMARK",
+        "object.metadata.annotations": { "k8s.io/initial-events-end": "true" },
+    }));
     assert!(version(&end["object"]) >= version(&written));
 }
 
@@ -332,21 +251,17 @@ async fn a_limit_does_not_bound_a_watch(client: Client) {
     }
     for query in ["watch=1&limit=1", &format!("{STREAMING}&limit=1")] {
         let mut watch = Watch::open(&client, format!("{LEASES}?{query}")).await;
-        for name in ["a", "b", "c"] {
-            assert_eq!(watch.line().await, format!("ADDED {name}"));
-        }
+        watch.tells_of(&["ADDED a", "ADDED b", "ADDED c"]).await;
     }
 }
 
 async fn a_bookmark_comes_shortly_before_the_end_and_says_something_new(client: Client) {
-    let mut with = from_now(&client, "&timeoutSeconds=3&allowWatchBookmarks=true").await;
-    let mut without = from_now(&client, "&timeoutSeconds=3").await;
+    let bookmarks = "timeoutSeconds=3&allowWatchBookmarks=true";
+    let mut with = from_now(&client, bookmarks).await;
+    let mut without = from_now(&client, "timeoutSeconds=3").await;
     // Nothing happens to what this one selects, but its bookmark moves on.
-    let mut idle = from_now(
-        &client,
-        "&timeoutSeconds=3&allowWatchBookmarks=true&fieldSelector=metadata.name%3Dnobody",
-    )
-    .await;
+    let nobody = format!("{bookmarks}&fieldSelector=metadata.name%3Dnobody");
+    let mut idle = from_now(&client, &nobody).await;
     let created = lease(&client, "one").await;
     let rest = async |watch: &mut Watch| {
         let mut events = Vec::new();
@@ -358,10 +273,8 @@ async fn a_bookmark_comes_shortly_before_the_end_and_says_something_new(client: 
             }
         }
     };
-    assert_eq!(
-        rest(&mut without).await,
-        [json!({ "type": "ADDED", "object": created })]
-    );
+    let added = json!({ "type": "ADDED", "object": created });
+    assert_eq!(rest(&mut without).await, [added]);
     let told = rest(&mut with).await;
     assert_eq!(told[0]["type"], "ADDED");
     assert!(told.len() > 1, "{told:?}");
@@ -370,56 +283,37 @@ async fn a_bookmark_comes_shortly_before_the_end_and_says_something_new(client: 
     for bookmark in told[1..].iter().chain(&also) {
         assert_eq!(bookmark["type"], "BOOKMARK");
         let object = &bookmark["object"];
-        assert_eq!(
-            (&object["kind"], &object["apiVersion"]),
-            (&json!("Lease"), &json!("coordination.k8s.io/v1"))
-        );
-        let metadata = object["metadata"].as_object().unwrap();
-        assert_eq!(metadata.keys().collect::<Vec<_>>(), ["resourceVersion"]);
+        let metadata = json!({ "resourceVersion": object["metadata"]["resourceVersion"] });
+        let expected =
+            json!({ "kind": "Lease", "apiVersion": "coordination.k8s.io/v1", "metadata": metadata });
+        object.shows(expected);
         assert!(version(object) >= version(&created));
     }
 }
 
 async fn a_watch_that_cannot_start_is_refused(client: Client) {
-    for (query, code, message) in [
-        (
-            "resourceVersion=abc",
-            500,
-            "resourceVersion: Invalid value: \"abc\": strconv.ParseUint: parsing \"abc\": invalid syntax",
-        ),
-        (
-            "resourceVersion=-1",
-            500,
-            "resourceVersion: Invalid value: \"-1\": strconv.ParseUint: parsing \"-1\": invalid syntax",
-        ),
-        (
-            "labelSelector=a%20in",
-            400,
-            "unable to parse requirement: found '' expected: '('",
-        ),
-        (
-            "fieldSelector=metadata.name",
-            400,
-            "invalid selector: 'metadata.name'; can't understand 'metadata.name'",
-        ),
-        (
-            "timeoutSeconds=soon",
-            400,
-            "strconv.ParseInt: parsing \"soon\": invalid syntax",
-        ),
-    ] {
+    let number = |text: &str| {
+        format!(
+            "resourceVersion: Invalid value: \"{text}\": strconv.ParseUint: parsing \"{text}\": invalid syntax"
+        )
+    };
+    for (query, code, message) in rows! {
+        "resourceVersion=abc", 500 => &*number("abc");
+        "resourceVersion=-1", 500 => &number("-1");
+        "labelSelector=a%20in", 400 => "unable to parse requirement: found '' expected: '('";
+        "fieldSelector=metadata.name", 400 => "invalid selector: 'metadata.name'; can't understand 'metadata.name'";
+        "timeoutSeconds=soon", 400 => "strconv.ParseInt: parsing \"soon\": invalid syntax";
+    } {
         let refused = get(&client, format!("{NODES}?watch=1&{query}")).await;
-        assert_eq!((refused.code, &refused.body["message"]), (code, &json!(message)));
-        assert_eq!(refused.body["kind"], "Status");
-        let reason = (code == 400).then(|| json!("BadRequest"));
-        assert_eq!(refused.body.get("reason"), reason.as_ref());
+        let reason = (code == 400).then_some("BadRequest");
+        refused.shows(json!({ "code": code, "message": message, "kind": "Status", "reason": reason }));
     }
     let text = get_as(&client, format!("{NODES}?watch=1"), "text/plain").await;
     text.is(406, "NotAcceptable");
 }
 
 async fn an_event_is_followed_in_both_of_its_groups(client: Client) {
-    let start = version(&get(&client, CORE_EVENTS).await.body);
+    let start = version(&read(&client, CORE_EVENTS).await);
     let watch = |uri: &str| format!("{uri}?watch=1&resourceVersion={start}");
     let mut core = Watch::open(&client, watch(CORE_EVENTS)).await;
     let mut new = Watch::open(&client, watch(EVENTS)).await;
@@ -432,21 +326,18 @@ async fn an_event_is_followed_in_both_of_its_groups(client: Client) {
         "count": 3,
     });
     let event = create(&client, CORE_EVENTS, event).await;
-    assert_eq!(core.event().await, json!({ "type": "ADDED", "object": event }));
+    core.tells("ADDED", &event).await;
     let told = new.event().await;
     assert_eq!(told["type"], "ADDED");
     let told = &told["object"];
-    assert_eq!(told["apiVersion"], "events.k8s.io/v1");
-    assert_eq!(told["metadata"]["uid"], event["metadata"]["uid"]);
-    assert_eq!(
-        (
-            &told["note"],
-            &told["regarding"]["name"],
-            &told["deprecatedCount"],
-            told.get("message")
-        ),
-        (&json!("hello"), &json!("p"), &json!(3), None)
-    );
+    told.shows(json!({
+        "apiVersion": "events.k8s.io/v1",
+        "metadata.uid": event["metadata"]["uid"],
+        "note": "hello",
+        "regarding.name": "p",
+        "deprecatedCount": 3,
+        "message": null,
+    }));
     remove(&client, EVENTS, "both").await;
     assert_eq!(core.line().await, "DELETED both");
     assert_eq!(new.line().await, "DELETED both");
@@ -454,34 +345,33 @@ async fn an_event_is_followed_in_both_of_its_groups(client: Client) {
 
 async fn a_watch_of_an_unknown_namespace_waits_for_its_objects(client: Client) {
     let nowhere = LEASES.replace("default", "nowhere");
-    let now = version(&get(&client, &nowhere).await.body);
-    let mut none = Watch::open(
-        &client,
-        format!("{nowhere}?watch=1&resourceVersion={now}&timeoutSeconds=1"),
-    )
-    .await;
+    let now = read(&client, &nowhere).await;
+    let mut none = Watch::since(&client, format!("{nowhere}?timeoutSeconds=1"), &now).await;
     lease(&client, "here").await;
     assert_eq!(none.next_within(Duration::from_secs(5)).await, Next::End);
 }
 
 async fn a_deletion_with_a_selector_is_seen_by_who_could_see_the_object(client: Client) {
-    let mut reds = from_now(&client, "&labelSelector=a%3Dred").await;
-    let mut blues = from_now(&client, "&labelSelector=a%3Dblue").await;
+    let mut reds = from_now(&client, "labelSelector=a%3Dred").await;
+    let mut blues = from_now(&client, "labelSelector=a%3Dblue").await;
     for (name, colour) in [("one", "red"), ("two", "blue")] {
-        let lease = json!({ "metadata": { "name": name, "labels": { "a": colour } } });
-        create(&client, LEASES, lease).await;
+        create(&client, LEASES, labelled(name, &json!({ "a": colour }))).await;
     }
     label(&client, "one", "blue").await;
     remove(&client, LEASES, "one").await;
     remove(&client, LEASES, "two").await;
-    for name in ["red-end", "blue-end"] {
-        let colour = name.split('-').next().unwrap();
-        let lease = json!({ "metadata": { "name": name, "labels": { "a": colour } } });
-        create(&client, LEASES, lease).await;
+    for colour in ["red", "blue"] {
+        create(&client, LEASES, labelled("end", &json!({ "a": colour }))).await;
+        remove(&client, LEASES, "end").await;
     }
-    assert_eq!(lines_to(&mut reds, "end").await, ["ADDED one", "DELETED one"]);
-    assert_eq!(
-        lines_to(&mut blues, "end").await,
-        ["ADDED two", "ADDED one", "DELETED one", "DELETED two"]
-    );
+    reds.tells_of(&["ADDED one", "DELETED one", "ADDED end"]).await;
+    blues
+        .tells_of(&[
+            "ADDED two",
+            "ADDED one",
+            "DELETED one",
+            "DELETED two",
+            "ADDED end",
+        ])
+        .await;
 }

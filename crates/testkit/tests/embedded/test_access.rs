@@ -18,20 +18,13 @@ async fn a_test_writes_as_another_client_and_past_the_rules() {
     let inserted = server.insert(lease.clone()).unwrap();
     assert_eq!(inserted["metadata"]["managedFields"][0]["manager"], "test");
     assert_eq!(server.insert(lease).unwrap_err().reason, "AlreadyExists");
-    let mut watch = Watch::open(
-        &server.client(),
-        format!("{LEASES}?watch=1&resourceVersion={}", version(&inserted)),
-    )
-    .await;
+    let mut watch = Watch::since(&server.client(), LEASES, &inserted).await;
     let edited = server
         .edit(&LEASES_RESOURCE, "default", "l", |lease| {
             lease["spec"]["holderIdentity"] = json!("b");
         })
         .unwrap();
-    assert_eq!(
-        watch.event().await,
-        json!({ "type": "MODIFIED", "object": edited })
-    );
+    watch.tells("MODIFIED", &edited).await;
     assert_eq!(server.get(&LEASES_RESOURCE, "default", "l"), Some(edited));
     server.delete(&LEASES_RESOURCE, "default", "l").unwrap();
     assert_eq!(watch.line().await, "DELETED l");
@@ -87,10 +80,10 @@ async fn a_definition_that_a_test_inserts_is_served() {
     });
     server.insert(widget).unwrap();
     let uri = "/apis/example.com/v1/widgets/w";
-    assert_eq!(get(&client, uri).await.body["kind"], "Widget");
+    assert_eq!(read(&client, uri).await["kind"], "Widget");
     server
         .delete(&CUSTOM_RESOURCE_DEFINITIONS, "", "widgets.example.com")
         .unwrap();
-    assert_eq!(get(&client, uri).await.code, 404);
+    is_gone(&client, uri).await;
     assert_eq!(server.list(&CUSTOM_RESOURCE_DEFINITIONS), [] as [Value; 0]);
 }

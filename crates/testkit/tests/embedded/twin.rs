@@ -10,7 +10,7 @@ use kube::client::Body;
 use serde_json::json;
 use testkit::embedded;
 use testkit::real::{self, ControlPlane, Options, User};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tower::ServiceExt;
 
 use crate::http::*;
@@ -66,6 +66,9 @@ impl From<Ground> for Client {
 
 /// How long a scenario may take on the real server.
 const LIMIT: Duration = Duration::from_mins(1);
+
+/// How long the real server may take to do something on its own.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What scenarios may leave behind.
 const SWEPT: &[&str] = &[
@@ -175,4 +178,24 @@ async fn sweep(client: &Client, setting: Setting) {
         let answer = delete(client, collection, options).await;
         assert_eq!(answer.code, 200, "{collection}: {answer:?}");
     }
+}
+
+/// Asks until the answer is as `wanted`: what the real server does on its own takes a moment.
+pub(crate) async fn repeated<F: Future<Output = Answer>>(
+    uri: &str,
+    ask: impl Fn() -> F,
+    wanted: impl Fn(&Answer) -> bool,
+) -> Answer {
+    let polled = async {
+        loop {
+            let answer = ask().await;
+            if wanted(&answer) {
+                return answer;
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(PATIENCE, polled)
+        .await
+        .unwrap_or_else(|_| panic!("{uri}"))
 }

@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use kube::Client;
 use serde_json::{Value, json};
+use testkit::embedded::NODES as NODES_RESOURCE;
 
 use crate::http::*;
+use crate::metadata_only::partial;
 use crate::server;
 
 crate::scenarios![
@@ -29,57 +31,41 @@ fn watch_of(group: &str, more: &str) -> String {
 
 async fn label(client: &Client, name: &str, a: &str) -> Value {
     let body = json!({ "metadata": { "labels": { "a": a } } });
-    patch(client, format!("{LEASES}/{name}"), MERGE, body).await.body
+    merge(client, format!("{LEASES}/{name}"), body).await
 }
 
 async fn a_watch_tells_what_happened_since_its_version(client: Client) {
     let first = create(&client, LEASES, lease("since-1", "since", "1")).await;
     let second = create(&client, LEASES, lease("since-2", "since", "1")).await;
-    let mut watch = Watch::open(
-        &client,
-        watch_of("since", &format!("&resourceVersion={}", version(&first))),
-    )
-    .await;
-    assert_eq!(watch.event().await, json!({ "type": "ADDED", "object": second }));
-    let changed = label(&client, "since-1", "2").await;
-    assert_eq!(
-        watch.event().await,
-        json!({ "type": "MODIFIED", "object": changed })
-    );
+    let mut watch = Watch::since(&client, watch_of("since", ""), &first).await;
+    watch.tells("ADDED", &second).await;
+    let mut changed = label(&client, "since-1", "2").await;
+    watch.tells("MODIFIED", &changed).await;
     delete(&client, format!("{LEASES}/since-1"), Value::Null).await;
     let deleted = watch.event().await;
-    assert_eq!(deleted["type"], "DELETED");
     assert!(version(&deleted["object"]) > version(&changed));
-    let mut last = deleted["object"].clone();
-    last["metadata"]["resourceVersion"] = changed["metadata"]["resourceVersion"].clone();
-    assert_eq!(last, changed);
+    changed["metadata"]["resourceVersion"] = deleted["object"]["metadata"]["resourceVersion"].clone();
+    assert_eq!(deleted, json!({ "type": "DELETED", "object": changed }));
     assert!(watch.is_silent().await);
 }
 
 async fn a_selector_turns_changes_into_additions_and_deletions(client: Client) {
     let created = create(&client, LEASES, lease("sel", "sel", "1")).await;
-    let uri = watch_of("sel,a%3Dsel", &format!("&resourceVersion={}", version(&created)));
     let entered = label(&client, "sel", "sel").await;
     let annotated = json!({ "metadata": { "annotations": { "z": "z" } } });
-    let annotated = patch(&client, format!("{LEASES}/sel"), MERGE, annotated)
-        .await
-        .body;
+    let annotated = merge(&client, format!("{LEASES}/sel"), annotated).await;
     let left = label(&client, "sel", "1").await;
     label(&client, "sel", "2").await;
     label(&client, "sel", "sel").await;
     delete(&client, format!("{LEASES}/sel"), Value::Null).await;
-    let mut watch = Watch::open(&client, uri).await;
-    assert_eq!(watch.event().await, json!({ "type": "ADDED", "object": entered }));
-    assert_eq!(
-        watch.event().await,
-        json!({ "type": "MODIFIED", "object": annotated })
-    );
+    let mut watch = Watch::since(&client, watch_of("sel,a%3Dsel", ""), &created).await;
+    watch.tells("ADDED", &entered).await;
+    watch.tells("MODIFIED", &annotated).await;
     // What left the selection is shown as it was in it, under the version at which it left.
     let mut gone = annotated;
     gone["metadata"]["resourceVersion"] = left["metadata"]["resourceVersion"].clone();
-    assert_eq!(watch.event().await, json!({ "type": "DELETED", "object": gone }));
-    assert_eq!(watch.line().await, "ADDED sel");
-    assert_eq!(watch.line().await, "DELETED sel");
+    watch.tells("DELETED", &gone).await;
+    watch.tells_of(&["ADDED sel", "DELETED sel"]).await;
     assert!(watch.is_silent().await);
 }
 
@@ -89,8 +75,7 @@ async fn a_watch_from_no_version_starts_with_what_there_is(client: Client) {
     catch_up(&client, LEASES).await;
     for version in ["", "&resourceVersion=0"] {
         let mut watch = Watch::open(&client, watch_of("any", version)).await;
-        assert_eq!(watch.line().await, "ADDED any-1");
-        assert_eq!(watch.line().await, "ADDED any-2");
+        watch.tells_of(&["ADDED any-1", "ADDED any-2"]).await;
         assert!(watch.is_silent().await);
     }
 }
@@ -101,22 +86,16 @@ async fn a_streaming_list_ends_with_a_marked_bookmark(client: Client) {
     let first = create(&client, LEASES, lease("str-1", "str", "1")).await;
     let second = create(&client, LEASES, lease("str-2", "str", "1")).await;
     let mut watch = Watch::open(&client, watch_of("str", STREAMING)).await;
-    assert_eq!(watch.event().await, json!({ "type": "ADDED", "object": first }));
-    assert_eq!(watch.event().await, json!({ "type": "ADDED", "object": second }));
+    watch.tells("ADDED", &first).await;
+    watch.tells("ADDED", &second).await;
     let bookmark = watch.event().await;
     assert_eq!(bookmark["type"], "BOOKMARK");
     let object = &bookmark["object"];
-    assert_eq!(
-        (&object["kind"], &object["apiVersion"]),
-        (&json!("Lease"), &json!("coordination.k8s.io/v1"))
-    );
+    object.shows(json!({ "kind": "Lease", "apiVersion": "coordination.k8s.io/v1" }));
     assert!(version(object) >= version(&second));
-    assert_eq!(
-        object["metadata"]["annotations"],
-        json!({ "k8s.io/initial-events-end": "true" })
-    );
+    object.shows(json!({ "metadata.annotations": { "k8s.io/initial-events-end": "true" } }));
     let third = create(&client, LEASES, lease("str-3", "str", "1")).await;
-    assert_eq!(watch.event().await, json!({ "type": "ADDED", "object": third }));
+    watch.tells("ADDED", &third).await;
     let unmarked = STREAMING.replace("&allowWatchBookmarks=true", "");
     let mut watch = Watch::open(&client, watch_of("str,a%3Dnone", &unmarked)).await;
     assert!(watch.is_silent().await);
@@ -130,20 +109,13 @@ async fn a_metadata_only_watch_rewrites_its_events(client: Client) {
     let node = create(&client, NODES, node).await;
     let uri = format!("{NODES}?watch=1&labelSelector=group%3Dpm{STREAMING}");
     let mut watch = Watch::open_as(&client, uri, METADATA).await;
-    let partial = |kind: &str, metadata: &Value| {
-        json!({ "type": kind, "object": {
-            "kind": "PartialObjectMetadata",
-            "apiVersion": "meta.k8s.io/v1",
-            "metadata": metadata,
-        } })
-    };
-    assert_eq!(watch.event().await, partial("ADDED", &node["metadata"]));
-    let bookmark = watch.event().await;
-    assert_eq!(bookmark, partial("BOOKMARK", &bookmark["object"]["metadata"]));
+    watch.tells("ADDED", &partial(&node)).await;
+    let bookmark = watch.event().await["object"].take();
+    assert_eq!(bookmark, partial(&bookmark));
     delete(&client, format!("{NODES}/pm"), Value::Null).await;
     let deleted = watch.event().await;
-    assert_eq!(deleted, partial("DELETED", &deleted["object"]["metadata"]));
-    assert_eq!(deleted["object"]["metadata"]["uid"], node["metadata"]["uid"]);
+    deleted.shows(json!({ "type": "DELETED", "object": partial(&deleted["object"]) }));
+    deleted.shows(json!({ "object.metadata.uid": node["metadata"]["uid"] }));
 }
 
 async fn a_watch_ends_at_its_timeout(client: Client) {
@@ -162,35 +134,21 @@ async fn a_watch_from_the_future_waits_and_a_streaming_list_does_not(client: Cli
     let uri = watch_of("future", &format!("{STREAMING}&resourceVersion=99999999"));
     let mut watch = Watch::open(&client, uri).await;
     let error = watch.event().await;
-    assert_eq!(
-        (
-            &error["type"],
-            &error["object"]["code"],
-            &error["object"]["reason"]
-        ),
-        (&json!("ERROR"), &json!(504), &json!("Timeout"))
-    );
+    error.shows(json!({ "type": "ERROR", "object.code": 504, "object.reason": "Timeout" }));
     assert_eq!(watch.next_within(Duration::from_secs(5)).await, Next::End);
 }
 
 async fn a_namespaced_watch_sees_its_namespace_only(client: Client) {
     let here = create(&client, LEASES, lease("ns", "ns", "1")).await;
     let there = LEASES.replace("default", "kube-system");
-    let from = format!(
-        "watch=1&labelSelector=group%3Dns&resourceVersion={}",
-        version(&here)
-    );
-    let mut all = Watch::open(&client, format!("/apis/coordination.k8s.io/v1/leases?{from}")).await;
-    let mut one = Watch::open(&client, format!("{LEASES}?{from}")).await;
+    let everywhere = "/apis/coordination.k8s.io/v1/leases?labelSelector=group%3Dns";
+    let mut all = Watch::since(&client, everywhere, &here).await;
+    let mut one = Watch::since(&client, watch_of("ns", ""), &here).await;
     create(&client, &there, lease("ns-there", "ns", "1")).await;
     assert_eq!(all.line().await, "ADDED ns-there");
     assert!(one.is_silent().await);
-    assert_eq!(
-        delete(&client, format!("{there}/ns-there"), Value::Null)
-            .await
-            .code,
-        200
-    );
+    let deleted = delete(&client, format!("{there}/ns-there"), Value::Null).await;
+    assert_eq!(deleted.code, 200);
 }
 
 #[tokio::test(start_paused = true)]
@@ -203,23 +161,16 @@ async fn a_bookmark_comes_every_minute_to_who_asked_for_it() {
     let mut without = Watch::open(&client, uri).await;
     assert_eq!(with.next_within(Duration::from_secs(59)).await, Next::Silence);
     // Writes to other resources move the bookmark on.
-    server
-        .insert(json!({
-            "kind": "Lease",
-            "apiVersion": "coordination.k8s.io/v1",
-            "metadata": { "name": "other" },
-        }))
-        .unwrap();
-    let bookmark = |version: u64| {
-        Next::Event(json!({ "type": "BOOKMARK", "object": {
+    create(&client, LEASES, named("other")).await;
+    for seconds in [2, 61] {
+        let bookmark = json!({ "type": "BOOKMARK", "object": {
             "kind": "Node",
             "apiVersion": "v1",
-            "metadata": { "resourceVersion": version.to_string() },
-        } }))
-    };
-    let version = server.version();
-    assert_eq!(with.next_within(Duration::from_secs(2)).await, bookmark(version));
-    assert_eq!(with.next_within(Duration::from_secs(61)).await, bookmark(version));
+            "metadata": { "resourceVersion": server.version().to_string() },
+        } });
+        let next = with.next_within(Duration::from_secs(seconds)).await;
+        assert_eq!(next, Next::Event(bookmark));
+    }
     assert_eq!(without.next_within(Duration::from_mins(5)).await, Next::Silence);
 }
 
@@ -255,7 +206,7 @@ async fn a_watch_from_a_compacted_version_is_told_that_it_expired() {
     let uri = format!("{NODES}?watch=1&resourceVersion={}", old + 1);
     let mut current = Watch::open(&client, uri).await;
     server.compact();
-    server.delete(&testkit::embedded::NODES, "", "node-1").unwrap();
+    server.delete(&NODES_RESOURCE, "", "node-1").unwrap();
     assert_eq!(current.line().await, "DELETED node-1");
 }
 
@@ -263,17 +214,15 @@ async fn a_watch_from_a_compacted_version_is_told_that_it_expired() {
 async fn history_of_more_than_five_minutes_is_forgotten_once_it_is_long() {
     let server = server();
     server.seed_nodes(2000);
+    let client = server.client();
+    let watch_from =
+        async |version: u64| Watch::open(&client, format!("{NODES}?watch=1&resourceVersion={version}")).await;
     let old = server.version();
     tokio::time::sleep(Duration::from_secs(299)).await;
-    server.delete(&testkit::embedded::NODES, "", "node-1").unwrap();
-    let uri = format!("{NODES}?watch=1&resourceVersion=1");
-    let mut whole = Watch::open(&server.client(), &uri).await;
-    assert_eq!(whole.line().await, "ADDED node-1");
+    server.delete(&NODES_RESOURCE, "", "node-1").unwrap();
+    assert_eq!(watch_from(1).await.line().await, "ADDED node-1");
     tokio::time::sleep(Duration::from_secs(2)).await;
-    server.delete(&testkit::embedded::NODES, "", "node-2").unwrap();
-    let mut cut = Watch::open(&server.client(), &uri).await;
-    assert_eq!(cut.event().await["object"]["code"], 410);
-    let uri = format!("{NODES}?watch=1&resourceVersion={old}");
-    let mut recent = Watch::open(&server.client(), uri).await;
-    assert_eq!(recent.line().await, "DELETED node-1");
+    server.delete(&NODES_RESOURCE, "", "node-2").unwrap();
+    assert_eq!(watch_from(1).await.event().await["object"]["code"], 410);
+    assert_eq!(watch_from(old).await.line().await, "DELETED node-1");
 }

@@ -1,12 +1,13 @@
 //! What a request asks for, in the terms of authorization.
 
 use http::Method;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::User;
-use crate::embedded::failure::Failure;
+use crate::embedded::failure::{self, Failure};
 use crate::embedded::options::Parameters;
 use crate::embedded::request::{Request, Verb};
+use crate::embedded::resource::qualify;
 
 /// What a rule of a role can allow.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,11 +74,7 @@ impl Attributes {
     /// The refusal, in the API server's words.
     pub(super) fn denied_to(&self, user: &User, reason: &str) -> Failure {
         let user = &user.name;
-        let reason = if reason.is_empty() {
-            String::new()
-        } else {
-            format!(": {reason}")
-        };
+        let colon = if reason.is_empty() { "" } else { ": " };
         let (subject, denial, details) = match self {
             Self::Path { verb, path } => (
                 String::new(),
@@ -97,25 +94,16 @@ impl Attributes {
                     format!("in the namespace \"{namespace}\"")
                 };
                 let plural = resource.split('/').next().unwrap_or_default();
-                let mut subject = plural.to_owned();
-                if !group.is_empty() {
-                    subject = format!("{subject}.{group}");
-                }
+                let mut subject = qualify(plural, group);
                 if !name.is_empty() {
                     subject = format!("{subject} \"{name}\"");
                 }
-                let details: Map<String, Value> =
-                    [("name", name.as_str()), ("group", group), ("kind", plural)]
-                        .into_iter()
-                        .filter(|(_, value)| !value.is_empty())
-                        .map(|(field, value)| (field.to_owned(), json!(value)))
-                        .collect();
                 (
                     format!("{subject} is "),
                     format!(
                         "User \"{user}\" cannot {verb} resource \"{resource}\" in API group \"{group}\" {place}"
                     ),
-                    details,
+                    failure::details(group, plural, name),
                 )
             }
         };
@@ -124,9 +112,8 @@ impl Attributes {
             .replace('&', "&amp;")
             .replace('<', "&lt;")
             .replace('>', "&gt;");
-        let mut failure = Failure::new(403, "Forbidden", format!("{subject}forbidden: {denial}{reason}"));
-        failure.details = Some(Value::Object(details));
-        failure
+        let message = format!("{subject}forbidden: {denial}{colon}{reason}");
+        Failure::new(403, "Forbidden", message).with(Value::Object(details))
     }
 }
 

@@ -1,7 +1,6 @@
 //! Role-based access control: what the roles and bindings in the store grant.
 
 use std::collections::BTreeSet;
-use std::ops::ControlFlow;
 
 use k8s_openapi::api::rbac::v1::{
     ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject,
@@ -99,20 +98,19 @@ fn bootstrap(user: &User) -> impl Iterator<Item = Grant> {
 
 /// What bindings give to `user`: those of the cluster, and those of one namespace or, without one, of all.
 fn grants(store: &Store, user: &User, namespace: Option<&str>) -> impl Iterator<Item = Grant> {
+    let means = |subjects: &Option<Vec<Subject>>, at: &str| {
+        let mut subjects = subjects.iter().flatten();
+        subjects.any(|subject| is(user, subject, at))
+    };
+    let grant = |role: &RoleRef, namespace: String| Grant {
+        rules: rules_of(store, role, &namespace),
+        namespace,
+    };
     let mut grants = Vec::new();
     for binding in objects::<ClusterRoleBinding>(store, &CLUSTER_ROLE_BINDINGS, "") {
-        if !binding
-            .subjects
-            .iter()
-            .flatten()
-            .any(|subject| is(user, subject, ""))
-        {
-            continue;
+        if means(&binding.subjects, "") {
+            grants.push(grant(&binding.role_ref, String::new()));
         }
-        grants.push(Grant {
-            namespace: String::new(),
-            rules: rules_of(store, &binding.role_ref, ""),
-        });
     }
     let prefix = match namespace {
         Some("") => return grants.into_iter(),
@@ -121,18 +119,9 @@ fn grants(store: &Store, user: &User, namespace: Option<&str>) -> impl Iterator<
     };
     for binding in objects::<RoleBinding>(store, &ROLE_BINDINGS, &prefix) {
         let at = binding.metadata.namespace.unwrap_or_default();
-        if !binding
-            .subjects
-            .iter()
-            .flatten()
-            .any(|subject| is(user, subject, &at))
-        {
-            continue;
+        if means(&binding.subjects, &at) {
+            grants.push(grant(&binding.role_ref, at));
         }
-        grants.push(Grant {
-            rules: rules_of(store, &binding.role_ref, &at),
-            namespace: at,
-        });
     }
     grants.into_iter()
 }
@@ -266,14 +255,8 @@ fn describe(permission: &PolicyRule, namespace: &str) -> String {
 
 /// The objects whose keys start with `prefix`; those that are not of their type grant nothing.
 fn objects<T: DeserializeOwned>(store: &Store, resource: &'static Resource, prefix: &str) -> Vec<T> {
-    let mut objects = Vec::new();
-    let visited = store.visit(resource, prefix, None, store.version(), |_, stored| {
-        objects.extend(parse(stored));
-        ControlFlow::Continue(())
-    });
-    // The present is never compacted.
-    debug_assert_eq!(visited, Ok(()));
-    objects
+    let all = store.all(resource, prefix);
+    all.filter_map(|(_, stored)| parse(stored)).collect()
 }
 
 fn parse<T: DeserializeOwned>(stored: &Stored) -> Option<T> {

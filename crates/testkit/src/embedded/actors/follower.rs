@@ -33,7 +33,7 @@ impl Follower {
             // History does not reach back: everything may have changed, and what was there may be gone.
             None => std::mem::take(&mut self.keys)
                 .into_iter()
-                .chain(store.keys(self.resource, ""))
+                .chain(store.all(self.resource, "").map(|(key, _)| key.clone()))
                 .collect(),
         };
         written

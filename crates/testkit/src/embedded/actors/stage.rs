@@ -12,7 +12,7 @@ use crate::embedded::resource::Resource;
 use crate::embedded::shared::Shared;
 use crate::embedded::store::Stored;
 use crate::embedded::write::deletion::DeleteOptions;
-use crate::embedded::write::{Origin, Write, served};
+use crate::embedded::write::{Write, served};
 
 /// The server, as one actor meets it.
 pub(super) struct Stage {
@@ -71,14 +71,14 @@ impl Stage {
         namespace: &str,
         object: Value,
     ) -> Result<Value, Failure> {
-        let part = main_part(resource);
+        let part = Part::main(resource);
         let stored = self.write(resource, namespace, "", part, |write| write.create(object))?;
         Ok(served(resource, &stored))
     }
 
     /// Changes an object, all but its status.
     pub(super) fn edit(&self, target: Target<'_>, change: impl FnOnce(&mut Value)) -> Result<(), Failure> {
-        self.update(target, main_part(target.resource), change)
+        self.update(target, Part::main(target.resource), change)
     }
 
     /// Changes the status of an object.
@@ -101,7 +101,9 @@ impl Stage {
 
     pub(super) fn delete(&self, target: Target<'_>, options: DeleteOptions) -> Result<(), Failure> {
         let options = options.of_uid(target.uid);
-        self.write_to(target, main_part(target.resource), |write| write.delete(&options))?;
+        self.write_to(target, Part::main(target.resource), |write| {
+            write.delete(&options)
+        })?;
         Ok(())
     }
 
@@ -135,20 +137,13 @@ impl Stage {
         let now = self.now();
         let at = self.instant();
         self.shared.write(|store| {
+            let writer = Writer {
+                manager: self.manager,
+                now: &now,
+            };
             write(Write {
-                store,
-                resource,
-                namespace,
-                name,
-                writer: Writer {
-                    manager: self.manager,
-                    now: &now,
-                },
-                at,
-                origin: Origin::Client,
                 part,
-                dry_run: false,
-                requester: None,
+                ..Write::new(store, resource, namespace, name, writer, at)
             })
         })
     }
@@ -157,14 +152,6 @@ impl Stage {
 /// Namespace and name of a key; the namespace is empty where there is none.
 pub(super) fn split(key: &str) -> (&str, &str) {
     key.split_once('/').unwrap_or(("", key))
-}
-
-fn main_part(resource: &Resource) -> Part {
-    if resource.has_status() {
-        Part::WithoutStatus
-    } else {
-        Part::Whole
-    }
 }
 
 /// The object, if it is still the one that is meant.

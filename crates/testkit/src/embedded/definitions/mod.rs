@@ -6,7 +6,6 @@
 mod resource;
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 
 use parking_lot::RwLock;
 use serde_json::{Value, json};
@@ -19,7 +18,7 @@ use crate::embedded::object::{items, set_at, text};
 use crate::embedded::resource::table::CUSTOM_RESOURCE_DEFINITIONS;
 use crate::embedded::resource::{Resource, Source};
 use crate::embedded::store::Store;
-use crate::embedded::write::{Origin, SERVER_MANAGER, Write, served};
+use crate::embedded::write::{SERVER_MANAGER, Write, served};
 
 /// The definitions as far as they have been dealt with.
 #[derive(Debug, Default)]
@@ -81,15 +80,9 @@ impl Definitions {
 }
 
 fn definitions(store: &Store) -> Vec<Value> {
-    let mut definitions = Vec::new();
-    let resource = &CUSTOM_RESOURCE_DEFINITIONS;
-    let visited = store.visit(resource, "", None, store.version(), |_, stored| {
-        definitions.push(served(resource, stored));
-        ControlFlow::Continue(())
-    });
-    // The present is never compacted.
-    debug_assert_eq!(visited, Ok(()));
-    definitions
+    let all = store.all(&CUSTOM_RESOURCE_DEFINITIONS, "");
+    all.map(|(_, stored)| served(&CUSTOM_RESOURCE_DEFINITIONS, stored))
+        .collect()
 }
 
 /// The definition with its names accepted.
@@ -119,20 +112,13 @@ fn established(mut definition: Value, now: &str) -> Value {
 /// Writes the status of a definition.
 fn update(store: &mut Store, definition: Value, now: &str, at: Instant) {
     let name = text(&definition["metadata"], "name").to_owned();
+    let writer = Writer {
+        manager: SERVER_MANAGER,
+        now,
+    };
     let written = Write {
-        store,
-        resource: &CUSTOM_RESOURCE_DEFINITIONS,
-        namespace: "",
-        name: &name,
-        writer: Writer {
-            manager: SERVER_MANAGER,
-            now,
-        },
-        at,
-        origin: Origin::Client,
         part: Part::Status,
-        dry_run: false,
-        requester: None,
+        ..Write::new(store, &CUSTOM_RESOURCE_DEFINITIONS, "", &name, writer, at)
     }
     .update(definition);
     // It was read under the same lock.
@@ -140,10 +126,16 @@ fn update(store: &mut Store, definition: Value, now: &str, at: Instant) {
 }
 
 fn remove_all(store: &mut Store, resource: &'static Resource, at: Instant) {
-    for key in store.keys(resource, "") {
-        if let Some(stored) = store.get(resource, &key) {
-            let last = serde_json::from_slice(&stored.body).unwrap_or_default();
-            store.remove(resource, &key, last, at);
-        }
+    let all = store.all(resource, "");
+    let all: Vec<_> = all
+        .map(|(key, stored)| (key.clone(), stored.body.clone()))
+        .collect();
+    for (key, body) in all {
+        store.remove(
+            resource,
+            &key,
+            serde_json::from_slice(&body).unwrap_or_default(),
+            at,
+        );
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::embedded::object::{at, items, text};
-use crate::embedded::resource::{Resource, Scale, Scope, Selector, StatusRule};
+use crate::embedded::resource::{Resource, Scale, Selector, Source, StatusRule, USER_METADATA};
 use crate::embedded::schema::Types;
 
 /// A version of a definition as a resource.
@@ -35,35 +35,40 @@ impl Defined {
 
 fn of_version(definition: &Value, version: &Value) -> Resource {
     let names = &definition["status"]["acceptedNames"];
-    let mut resource = Resource::cluster(
-        kept(text(&definition["spec"], "group")),
-        kept(text(version, "name")),
-        kept(text(names, "kind")),
-        kept(text(names, "plural")),
-    )
-    .custom();
-    if definition["spec"]["scope"] == "Namespaced" {
-        resource.scope = Scope::Namespaced;
+    let short_names = items(names, "shortNames").iter().filter_map(Value::as_str);
+    let fields = items(version, "selectableFields").iter();
+    let schema = at(version, "schema.openAPIV3Schema");
+    let has_status = at(version, "subresources.status").is_some();
+    let is_namespaced = definition["spec"]["scope"] == "Namespaced";
+    let of_scope = if is_namespaced {
+        Resource::namespaced
+    } else {
+        Resource::cluster
+    };
+    Resource {
+        source: Source::Definition,
+        generation: true,
+        unconditional_update: false,
+        status_keeps: USER_METADATA,
+        short_names: short_names.map(kept).collect::<Vec<_>>().leak(),
+        status: if has_status {
+            StatusRule::SubresourceOnly
+        } else {
+            StatusRule::Ordinary
+        },
+        scale: at(version, "subresources.scale").map(scale),
+        types: schema.map(|schema| &*Box::leak(Box::new(Types::of_custom_resource(schema)))),
+        fields: fields
+            .map(|field| (path(field, "jsonPath"), ""))
+            .collect::<Vec<_>>()
+            .leak(),
+        ..of_scope(
+            kept(text(&definition["spec"], "group")),
+            kept(text(version, "name")),
+            kept(text(names, "kind")),
+            kept(text(names, "plural")),
+        )
     }
-    let short_names: Vec<&'static str> = items(names, "shortNames")
-        .iter()
-        .filter_map(Value::as_str)
-        .map(kept)
-        .collect();
-    resource.short_names = short_names.leak();
-    if at(version, "subresources.status").is_some() {
-        resource.status = StatusRule::SubresourceOnly;
-    }
-    resource.scale = at(version, "subresources.scale").map(scale);
-    if let Some(schema) = at(version, "schema.openAPIV3Schema") {
-        resource.types = Some(Box::leak(Box::new(Types::of_custom_resource(schema))));
-    }
-    let fields: Vec<(&'static str, &'static str)> = items(version, "selectableFields")
-        .iter()
-        .map(|field| (path(field, "jsonPath"), ""))
-        .collect();
-    resource.fields = fields.leak();
-    resource
 }
 
 fn scale(paths: &Value) -> Scale {

@@ -15,7 +15,7 @@ pub(in crate::embedded) struct Cause {
 }
 
 impl Cause {
-    pub(super) fn to_json(&self) -> Value {
+    pub(in crate::embedded) fn to_json(&self) -> Value {
         json!({ "reason": self.reason, "message": self.message, "field": self.field })
     }
 }
@@ -28,7 +28,7 @@ impl fmt::Display for Cause {
 
 /// What is wrong with it (apimachinery `util/validation/field`); `shown` is the value as JSON.
 impl Cause {
-    pub(super) fn new(reason: &'static str, field: &str, message: String) -> Self {
+    pub(in crate::embedded) fn new(reason: &'static str, field: &str, message: String) -> Self {
         Self {
             reason,
             field: field.to_owned(),
@@ -44,15 +44,10 @@ impl Cause {
         )
     }
 
-    pub(in crate::embedded) fn not_supported(field: &str, shown: &str, supported: &[&str]) -> Self {
+    pub(in crate::embedded) fn unsupported(field: &str, value: &str, supported: &[&str]) -> Self {
         let supported: Vec<String> = supported.iter().map(|value| format!("\"{value}\"")).collect();
-        Self::new(
-            "FieldValueNotSupported",
-            field,
-            format!(
-                "Unsupported value: {shown}: supported values: {}",
-                supported.join(", ")
-            ),
-        )
+        let supported = supported.join(", ");
+        let message = format!("Unsupported value: \"{value}\": supported values: {supported}");
+        Self::new("FieldValueNotSupported", field, message)
     }
 }

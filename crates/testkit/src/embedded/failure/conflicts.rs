@@ -1,9 +1,9 @@
 //! 409: the object is not what the client takes it for.
 
-use serde_json::json;
+use serde_json::Value;
 
-use super::Failure;
-use crate::embedded::resource::Resource;
+use super::{Failure, details};
+use crate::embedded::resource::{Resource, qualify};
 
 const MODIFIED: &str =
     "the object has been modified; please apply your changes to the latest version and try again";
@@ -73,21 +73,9 @@ impl Failure {
 
     /// A conflict of any other kind; `called` is what the message calls the resource.
     pub(in crate::embedded) fn conflict(resource: &Resource, called: &str, name: &str, cause: &str) -> Self {
-        let qualified = if resource.group.is_empty() {
-            called.to_owned()
-        } else {
-            format!("{called}.{}", resource.group)
-        };
-        let mut failure = Self::about(
-            409,
-            "Conflict",
-            resource,
-            name,
-            format!("Operation cannot be fulfilled on {qualified} \"{name}\": {cause}"),
-        );
-        if let Some(details) = &mut failure.details {
-            details["kind"] = json!(called);
-        }
-        failure
+        let qualified = qualify(called, resource.group);
+        let message = format!("Operation cannot be fulfilled on {qualified} \"{name}\": {cause}");
+        let details = details(resource.group, called, name);
+        Self::new(409, "Conflict", message).with(Value::Object(details))
     }
 }

@@ -21,36 +21,18 @@ impl Failure {
     /// An update without a resourceVersion where one is needed: named by the plural, as upstream does.
     pub(in crate::embedded) fn version_required(resource: &Resource, name: &str) -> Self {
         let cause = Cause::invalid("metadata.resourceVersion", "0", "must be specified for an update");
-        Self::invalid_for(
-            &resource.qualified_plural(),
-            resource.group,
-            resource.plural,
-            name,
-            &[cause],
-        )
-    }
-
-    pub(in crate::embedded) fn invalid_as(
-        qualified: &str,
-        group: &str,
-        kind: &str,
-        name: &str,
-        cause: &'static str,
-        field: &str,
-        body: &str,
-    ) -> Self {
-        let causes = [Cause::new(cause, field, body.to_owned())];
-        Self::invalid_for(qualified, group, kind, name, &causes)
+        let qualified = resource.qualified_plural();
+        Self::invalid_as(&qualified, resource.group, resource.plural, name, &[cause])
     }
 
     /// Options of a request, of the kind `ListOptions` and the like, that cannot be met.
     pub(in crate::embedded) fn bad_options(kind: &str, causes: &[Cause]) -> Self {
-        Self::invalid_for(&format!("{kind}.meta.k8s.io"), "meta.k8s.io", kind, "", causes)
+        Self::invalid_as(&format!("{kind}.meta.k8s.io"), "meta.k8s.io", kind, "", causes)
     }
 
     /// Several fields of an object are not acceptable.
     pub(in crate::embedded) fn invalid_fields(resource: &Resource, name: &str, causes: &[Cause]) -> Self {
-        Self::invalid_for(
+        Self::invalid_as(
             &resource.qualified_kind(),
             resource.group,
             resource.kind,
@@ -59,47 +41,35 @@ impl Failure {
         )
     }
 
-    fn invalid_for(qualified: &str, group: &str, kind: &str, name: &str, causes: &[Cause]) -> Self {
+    /// The same of something that calls itself otherwise than the resource of its path.
+    pub(in crate::embedded) fn invalid_as(
+        qualified: &str,
+        group: &str,
+        kind: &str,
+        name: &str,
+        causes: &[Cause],
+    ) -> Self {
         let mut messages: Vec<String> = causes.iter().map(ToString::to_string).collect();
         messages.dedup();
         let why = match messages.as_slice() {
             [one] => one.clone(),
             more => format!("[{}]", more.join(", ")),
         };
-        let mut failure = Self::new(
-            422,
-            "Invalid",
-            format!("{qualified} \"{name}\" is invalid: {why}"),
-        );
-        let causes: Vec<Value> = causes.iter().map(Cause::to_json).collect();
         let mut details = details(group, kind, name);
-        details.insert("causes".to_owned(), json!(causes));
-        failure.details = Some(Value::Object(details));
-        failure
+        details.insert("causes".to_owned(), causes.iter().map(Cause::to_json).collect());
+        let message = format!("{qualified} \"{name}\" is invalid: {why}");
+        Self::new(422, "Invalid", message).with(Value::Object(details))
     }
 
     /// A patch whose result is no object of its kind.
     pub(in crate::embedded) fn bad_patch(result: &Value, error: &str) -> Self {
-        let shown = result.to_string();
-        Self::invalid_as(
-            "",
-            "",
-            "",
-            "",
-            "FieldValueInvalid",
-            "patch",
-            &format!("Invalid value: {shown:?}: {error}"),
-        )
+        let shown = format!("{:?}", result.to_string());
+        Self::invalid_as("", "", "", "", &[Cause::invalid("patch", &shown, error)])
     }
 
     /// An operation of a JSON patch that cannot be done.
     pub(in crate::embedded) fn unprocessable() -> Self {
-        let mut failure = Self::new(
-            422,
-            "Invalid",
-            "the server rejected our request due to an error in our request",
-        );
-        failure.details = Some(json!({}));
-        failure
+        let message = "the server rejected our request due to an error in our request";
+        Self::new(422, "Invalid", message).with(json!({}))
     }
 }

@@ -43,8 +43,15 @@ impl Failure {
         }
     }
 
+    /// The same with these details.
+    #[must_use]
+    pub(super) fn with(mut self, details: Value) -> Self {
+        self.details = Some(details);
+        self
+    }
+
     /// The `Status` body.
-    pub fn to_status(&self) -> Value {
+    pub(super) fn to_status(&self) -> Value {
         let mut metadata = Map::new();
         if let Some(token) = &self.continue_token {
             metadata.insert("continue".to_owned(), json!(token));
@@ -80,31 +87,19 @@ impl Failure {
     }
 
     pub(super) fn not_found(resource: &Resource, name: &str) -> Self {
-        Self::about(
-            404,
-            "NotFound",
-            resource,
-            name,
-            format!("{} \"{name}\" not found", resource.qualified_plural()),
-        )
+        let message = format!("{} \"{name}\" not found", resource.qualified_plural());
+        Self::about(404, "NotFound", resource, name, message)
     }
 
     pub(super) fn already_exists(resource: &Resource, name: &str) -> Self {
-        Self::about(
-            409,
-            "AlreadyExists",
-            resource,
-            name,
-            format!("{} \"{name}\" already exists", resource.qualified_plural()),
-        )
+        let message = format!("{} \"{name}\" already exists", resource.qualified_plural());
+        Self::about(409, "AlreadyExists", resource, name, message)
     }
 
     /// A clash of a create that asked for a generated name.
     pub(super) fn not_generated(resource: &Resource, name: &str) -> Self {
         let mut failure = Self::already_exists(resource, name);
-        failure
-            .message
-            .push_str(", the server was not able to generate a unique name for the object");
+        failure.message += ", the server was not able to generate a unique name for the object";
         failure.retry_in(Duration::from_secs(1))
     }
 
@@ -128,13 +123,12 @@ impl Failure {
 
     /// A failure about an object, named in its details.
     pub(super) fn about(code: u16, reason: &str, resource: &Resource, name: &str, message: String) -> Self {
-        let mut failure = Self::new(code, reason, message);
-        failure.details = Some(Value::Object(details(resource.group, resource.plural, name)));
-        failure
+        Self::new(code, reason, message).with(Value::Object(details(resource.group, resource.plural, name)))
     }
 }
 
-fn details(group: &str, kind: &str, name: &str) -> Map<String, Value> {
+/// The details of what is about an object: those of the three that there are.
+pub(super) fn details(group: &str, kind: &str, name: &str) -> Map<String, Value> {
     [("name", name), ("group", group), ("kind", kind)]
         .into_iter()
         .filter(|(_, value)| !value.is_empty())

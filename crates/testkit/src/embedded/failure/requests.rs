@@ -8,27 +8,22 @@ use crate::embedded::resource::Resource;
 
 /// What kube-apiserver reads and writes; this server, JSON alone.
 const MEDIA_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+const UNSUPPORTED: &str = "UnsupportedMediaType";
 
 impl Failure {
     /// A path that no resource answers to.
     pub(in crate::embedded) fn no_such_resource() -> Self {
-        let mut failure = Self::new(
+        Self::new(
             404,
             "NotFound",
             "the server could not find the requested resource",
-        );
-        failure.details = Some(json!({}));
-        failure
+        )
+        .with(json!({}))
     }
 
     pub(in crate::embedded) fn method_not_allowed() -> Self {
-        let mut failure = Self::new(
-            405,
-            "MethodNotAllowed",
-            "the server does not allow this method on the requested resource",
-        );
-        failure.details = Some(json!({}));
-        failure
+        let message = "the server does not allow this method on the requested resource";
+        Self::new(405, "MethodNotAllowed", message).with(json!({}))
     }
 
     /// A subresource that a resource does not have.
@@ -45,49 +40,38 @@ impl Failure {
         if !resource.is_custom() {
             return Self::method_not_allowed();
         }
-        let message = format!(
-            "{verb} is not supported on resources of kind \"{}\"",
-            resource.qualified_plural()
-        );
+        let kind = resource.qualified_plural();
+        let message = format!("{verb} is not supported on resources of kind \"{kind}\"");
         Self::about(405, "MethodNotAllowed", resource, "", message)
     }
 
     /// A strategic merge patch of a custom resource.
     pub(in crate::embedded) fn no_strategic_merge() -> Self {
-        let known = "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
-        Self::new(
-            415,
-            "UnsupportedMediaType",
-            format!(
-                "the body of the request was in an unknown format - accepted media types include: {known}"
-            ),
+        Self::unknown_format(
+            "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
         )
     }
 
     /// A patch in a format that the server does not know.
     pub(in crate::embedded) fn unsupported_patch() -> Self {
-        let mut failure = Self::new(415, "UnsupportedMediaType", "415: Unsupported Media Type");
-        failure.details = Some(json!({}));
-        failure
+        Self::new(415, UNSUPPORTED, "415: Unsupported Media Type").with(json!({}))
     }
 
     pub(in crate::embedded) fn unsupported_body() -> Self {
-        Self::new(
-            415,
-            "UnsupportedMediaType",
-            format!(
-                "the body of the request was in an unknown format - accepted media types include: {MEDIA_TYPES}"
-            ),
-        )
+        Self::unknown_format(MEDIA_TYPES)
+    }
+
+    fn unknown_format(known: &str) -> Self {
+        let message = format!(
+            "the body of the request was in an unknown format - accepted media types include: {known}"
+        );
+        Self::new(415, UNSUPPORTED, message)
     }
 
     /// A body that is longer than the API server reads.
     pub(in crate::embedded) fn body_too_large(limit: usize) -> Self {
-        Self::new(
-            413,
-            "RequestEntityTooLarge",
-            format!("Request entity too large: limit is {limit}"),
-        )
+        let message = format!("Request entity too large: limit is {limit}");
+        Self::new(413, "RequestEntityTooLarge", message)
     }
 
     /// No media type of the `Accept` header can be written.

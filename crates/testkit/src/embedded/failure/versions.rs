@@ -13,16 +13,11 @@ const INCONSISTENT_CONTINUE: &str = "The provided continue parameter is too old 
 impl Failure {
     /// The version asked for was not reached in time.
     pub(in crate::embedded) fn version_too_large(wanted: u64, current: u64) -> Self {
-        let mut failure = Self::new(
-            504,
-            "Timeout",
-            format!("Timeout: Too large resource version: {wanted}, current: {current}"),
-        );
-        failure.details = Some(json!({
+        let message = format!("Timeout: Too large resource version: {wanted}, current: {current}");
+        Self::new(504, "Timeout", message).with(json!({
             "causes": [{ "reason": "ResourceVersionTooLarge", "message": "Too large resource version" }],
             "retryAfterSeconds": 1,
-        }));
-        failure
+        }))
     }
 
     /// A list at a version that was compacted.

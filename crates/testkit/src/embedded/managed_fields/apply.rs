@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::compare::{below, element, fields_of};
 use super::fields::{Fields, shown};
 use super::{Entry, Operation, Part, UNOWNED, Writer, difference, put_entries, take_entries};
-use crate::embedded::failure::Failure;
+use crate::embedded::failure::{Cause, Failure};
 use crate::embedded::resource::Resource;
 use crate::embedded::schema::{Parts, Schema};
 
@@ -280,18 +280,9 @@ impl Failure {
                 format!("Apply failed with {} conflicts: {}", many.len(), lines.join("\n"))
             }
         };
-        let causes: Vec<Value> = conflicts
-            .iter()
-            .map(|(who, path)| {
-                json!({
-                    "reason": "FieldManagerConflict",
-                    "message": format!("conflict with {who}"),
-                    "field": path,
-                })
-            })
-            .collect();
-        let mut failure = Self::new(409, "Conflict", message);
-        failure.details = Some(json!({ "causes": causes }));
-        failure
+        let causes = conflicts.iter().map(|(who, path)| {
+            Cause::new("FieldManagerConflict", path, format!("conflict with {who}")).to_json()
+        });
+        Self::new(409, "Conflict", message).with(json!({ "causes": causes.collect::<Vec<_>>() }))
     }
 }

@@ -34,6 +34,15 @@ pub(super) enum Part {
 }
 
 impl Part {
+    /// What the main resource writes.
+    pub(super) fn main(resource: &Resource) -> Self {
+        if resource.has_status() {
+            Self::WithoutStatus
+        } else {
+            Self::Whole
+        }
+    }
+
     /// The subresource that writes of this part name in their entries.
     fn subresource(self) -> Option<&'static str> {
         match self {

@@ -155,113 +155,6 @@ impl Resource {
         resource
     }
 
-    /// Adds the names that `kubectl` users abbreviate to.
-    #[must_use]
-    pub(crate) const fn short(mut self, names: &'static [&'static str]) -> Self {
-        self.short_names = names;
-        self
-    }
-
-    /// Sets what writes do with `status`.
-    #[must_use]
-    pub(crate) const fn status(mut self, rule: StatusRule) -> Self {
-        self.status = rule;
-        self
-    }
-
-    /// Counts changes in `metadata.generation`.
-    #[must_use]
-    pub(crate) const fn generation(mut self) -> Self {
-        self.generation = true;
-        self
-    }
-
-    /// Refuses updates without a resourceVersion.
-    #[must_use]
-    pub(crate) const fn conditional_update(mut self) -> Self {
-        self.unconditional_update = false;
-        self
-    }
-
-    /// Lets an update create what is not there.
-    #[must_use]
-    pub(crate) const fn created_by_update(mut self) -> Self {
-        self.create_on_update = true;
-        self
-    }
-
-    /// Adds selectable fields.
-    #[must_use]
-    pub(crate) const fn fields(mut self, fields: &'static [(&'static str, &'static str)]) -> Self {
-        self.fields = fields;
-        self
-    }
-
-    /// Shows the objects of `of` under other names of their top-level fields (stored, served).
-    #[must_use]
-    pub(crate) const fn alias_of(
-        mut self,
-        of: &'static Self,
-        renames: &'static [(&'static str, &'static str)],
-    ) -> Self {
-        self.alias = Some(Alias { of, renames });
-        self
-    }
-
-    /// Keeps fields of the metadata from writes of `/status`.
-    #[must_use]
-    pub(crate) const fn status_keeps(mut self, fields: &'static [&'static str]) -> Self {
-        self.status_keeps = fields;
-        self
-    }
-
-    /// Serves `/scale`; see [`Scale`] for the paths.
-    #[must_use]
-    pub(crate) const fn scale(
-        mut self,
-        replicas: &'static str,
-        status_replicas: &'static str,
-        selector: Selector,
-    ) -> Self {
-        self.scale = Some(Scale {
-            replicas,
-            status_replicas,
-            selector,
-        });
-        self
-    }
-
-    /// Serves subresources that do something.
-    #[must_use]
-    pub(crate) const fn actions(mut self, actions: &'static [(&'static str, Action)]) -> Self {
-        self.actions = actions;
-        self
-    }
-
-    /// Sets what a delete that does not say so does about dependents.
-    #[must_use]
-    pub(crate) const fn dependents(mut self, rule: Dependents) -> Self {
-        self.dependents = rule;
-        self
-    }
-
-    /// Answers deletes with the deleted object rather than a `Status`.
-    #[must_use]
-    pub(crate) const fn returned_when_deleted(mut self) -> Self {
-        self.returned_when_deleted = true;
-        self
-    }
-
-    /// Treats its objects as those of a custom resource definition; see [`Source`].
-    #[must_use]
-    pub(crate) const fn custom(mut self) -> Self {
-        self.source = Source::Definition;
-        self.generation = true;
-        self.unconditional_update = false;
-        self.status_keeps = USER_METADATA;
-        self
-    }
-
     /// Whether this is the same resource, in whatever version.
     pub(crate) fn is(&self, other: &Self) -> bool {
         (self.group, self.plural) == (other.group, other.plural)
@@ -330,7 +223,8 @@ impl Resource {
     }
 }
 
-fn qualify(name: &str, group: &str) -> String {
+/// `name.group`, and the name alone in the core group.
+pub(super) fn qualify(name: &str, group: &str) -> String {
     if group.is_empty() {
         name.to_owned()
     } else {

@@ -49,6 +49,17 @@ pub(crate) enum Action {
     Bind,
 }
 
+impl Scale {
+    /// That of the kinds of Kubernetes.
+    pub(super) const fn of_workload(selector: Selector) -> Self {
+        Self {
+            replicas: "spec.replicas",
+            status_replicas: "status.replicas",
+            selector,
+        }
+    }
+}
+
 impl Target {
     /// Whether the server has an answer to `verb`.
     pub(in crate::embedded) fn takes(self, verb: Verb) -> bool {

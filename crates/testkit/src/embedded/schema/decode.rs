@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::defaults;
 use super::{Field, Kind, Presence, Scalar, Schema, Struct};
+use crate::embedded::object::json_type;
 
 /// A value that its type cannot hold; in the words of Go's decoder.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -174,18 +175,13 @@ impl Decoder {
         if fits {
             return Ok(());
         }
-        Err(self.misfit(value, go_name(scalar)))
+        Err(self.misfit(value, scalar.names().0))
     }
 
     fn misfit(&self, value: &Value, go_type: &str) -> Misfit {
         let found = match value {
-            Value::Null => "null".to_owned(),
-            Value::Bool(_) => "bool".to_owned(),
             Value::Number(number) if go_type.starts_with("int") => format!("number {number}"),
-            Value::Number(_) => "number".to_owned(),
-            Value::String(_) => "string".to_owned(),
-            Value::Array(_) => "array".to_owned(),
-            Value::Object(_) => "object".to_owned(),
+            other => json_type(other).to_owned(),
         };
         let within = last_word(self.within);
         let path = without_indices(&self.path);
@@ -285,20 +281,6 @@ fn is_quantity(text: &str) -> bool {
 const SUFFIXES: [&str; 16] = [
     "", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei",
 ];
-
-fn go_name(scalar: Scalar) -> &'static str {
-    match scalar {
-        Scalar::Text => "string",
-        Scalar::Bytes => "[]uint8",
-        Scalar::Bool => "bool",
-        Scalar::Int32 | Scalar::IntOrText => "int32",
-        Scalar::Int64 => "int64",
-        Scalar::Float => "float64",
-        Scalar::Quantity => "resource.Quantity",
-        Scalar::Time => "v1.Time",
-        Scalar::MicroTime => "v1.MicroTime",
-    }
-}
 
 /// `NodeSpec` of `core.v1.NodeSpec`.
 fn last_word(name: &str) -> &str {

@@ -89,6 +89,31 @@ enum Scalar {
     MicroTime,
 }
 
+/// What structured-merge-diff calls a number.
+const NUMERIC: &str = "numeric (int or float)";
+
+/// The scalars: what each is called in `kubernetes.txt`, in Go, and by structured-merge-diff.
+const SCALARS: [(Scalar, &str, &str, &str); 10] = [
+    (Scalar::Text, "string", "string", "string"),
+    (Scalar::Bytes, "bytes", "[]uint8", "string"),
+    (Scalar::Bool, "bool", "bool", "boolean"),
+    (Scalar::Int32, "int32", "int32", NUMERIC),
+    (Scalar::Int64, "int64", "int64", NUMERIC),
+    (Scalar::Float, "float64", "float64", NUMERIC),
+    (Scalar::Quantity, "quantity", "resource.Quantity", "string"),
+    (Scalar::IntOrText, "int-or-string", "int32", "string"),
+    (Scalar::Time, "time", "v1.Time", "string"),
+    (Scalar::MicroTime, "micro-time", "v1.MicroTime", "string"),
+];
+
+impl Scalar {
+    /// What Go calls it, and what structured-merge-diff does.
+    fn names(self) -> (&'static str, &'static str) {
+        let known = SCALARS.iter().find(|(scalar, ..)| *scalar == self);
+        known.map_or(("", ""), |(_, _, go, typed)| (go, typed))
+    }
+}
+
 /// What tells the items of a list apart, for field ownership.
 #[derive(Clone, Debug, PartialEq)]
 enum Identity {
@@ -187,15 +212,15 @@ impl Schema {
             Kind::Any => (true, ""),
             Kind::Struct { .. } | Kind::Map { .. } => (value.is_object(), "map"),
             Kind::List { .. } => (value.is_array(), "list"),
-            Kind::Scalar(Scalar::Bool) => (value.is_boolean(), "boolean"),
-            Kind::Scalar(Scalar::Int32 | Scalar::Int64 | Scalar::Float) => {
-                (value.is_number(), "numeric (int or float)")
-            }
-            Kind::Scalar(Scalar::Quantity | Scalar::IntOrText) => {
-                (value.is_string() || value.is_number(), "string")
-            }
-            Kind::Scalar(Scalar::Text | Scalar::Bytes | Scalar::Time | Scalar::MicroTime) => {
-                (value.is_string(), "string")
+            Kind::Scalar(scalar) => {
+                let may_be_number = matches!(scalar, Scalar::Quantity | Scalar::IntOrText);
+                let (_, typed) = scalar.names();
+                let fits = match typed {
+                    "boolean" => value.is_boolean(),
+                    NUMERIC => value.is_number(),
+                    _ => value.is_string() || may_be_number && value.is_number(),
+                };
+                (fits, typed)
             }
         };
         (!fits).then_some(expected)

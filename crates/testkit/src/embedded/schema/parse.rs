@@ -13,7 +13,7 @@
 //! a whole ends in `~`; a list says what tells its items apart, `{}` their values, `{name}` fields of them,
 //! and how a strategic merge patch merges it, `+` by value, `+name` by a field.
 
-use super::{Field, Identity, Kind, Merge, Presence, Scalar, Types};
+use super::{Field, Identity, Kind, Merge, Presence, SCALARS, Types};
 
 pub(super) fn types(text: &str) -> Types {
     let mut types = Types::default();
@@ -83,8 +83,8 @@ fn kind(text: &str) -> Kind {
             atomic,
         };
     }
-    match SCALARS.iter().find(|(name, _)| *name == named) {
-        Some((_, scalar)) => Kind::Scalar(*scalar),
+    match SCALARS.iter().find(|(_, name, ..)| *name == named) {
+        Some((scalar, ..)) => Kind::Scalar(*scalar),
         None if named == "any" => Kind::Any,
         None => Kind::Struct {
             name: named.to_owned(),
@@ -93,21 +93,9 @@ fn kind(text: &str) -> Kind {
     }
 }
 
-const SCALARS: [(&str, Scalar); 10] = [
-    ("string", Scalar::Text),
-    ("bytes", Scalar::Bytes),
-    ("bool", Scalar::Bool),
-    ("int32", Scalar::Int32),
-    ("int64", Scalar::Int64),
-    ("float64", Scalar::Float),
-    ("quantity", Scalar::Quantity),
-    ("int-or-string", Scalar::IntOrText),
-    ("time", Scalar::Time),
-    ("micro-time", Scalar::MicroTime),
-];
-
 #[cfg(test)]
 mod tests {
+    use super::super::Scalar;
     use super::*;
 
     fn named(kind: &Kind, found: &mut Vec<String>) {

@@ -11,6 +11,11 @@ pub(super) struct Template {
 }
 
 impl Template {
+    /// The template that a JSON text stands for.
+    pub(super) fn parse(text: &str) -> Self {
+        Self::new(&serde_json::from_str(text).unwrap_or_default())
+    }
+
     pub(super) fn new(form: &Value) -> Self {
         let text = form.to_string();
         let mut parts = Vec::new();
@@ -47,6 +52,16 @@ impl Template {
         }
         text.freeze()
     }
+}
+
+/// The address of this number in a network.
+pub(super) fn address(network: u8, number: usize) -> String {
+    format!(
+        "{network}.{}.{}.{}",
+        number >> 16 & 255,
+        number >> 8 & 255,
+        number & 255
+    )
 }
 
 #[cfg(test)]

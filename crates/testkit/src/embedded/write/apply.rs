@@ -19,10 +19,7 @@ impl Write<'_> {
             return Err(PatchKind::Apply.misshapen(&wanted));
         }
         self.check_type(&wanted)?;
-        if wanted["metadata"]
-            .get("managedFields")
-            .is_some_and(|fields| !fields.is_null())
-        {
+        if !wanted["metadata"]["managedFields"].is_null() {
             return Err(Failure::bad_request("metadata.managedFields must be nil"));
         }
         let current = match self.current() {
@@ -48,12 +45,6 @@ impl Write<'_> {
             return Err(Failure::nobody_with_uid(self.resource, self.name, uid));
         }
         self.check_identity(&object)?;
-        if text(&object["metadata"], "name").is_empty() {
-            return Err(Failure::bad_request(format!(
-                "the name of the object ({} based on URL) was undeterminable: name must be provided",
-                self.name
-            )));
-        }
         // Whoever applies means the object that is to be, whatever its version.
         remove(&mut object["metadata"], "resourceVersion");
         Ok((self.add(object, Ownership::Applied)?, true))

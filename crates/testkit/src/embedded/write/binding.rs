@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::checks::check_kind;
 use crate::embedded::conditions;
-use crate::embedded::failure::Failure;
+use crate::embedded::failure::{Cause, Failure};
 use crate::embedded::object::{items, set_at, text};
 use crate::embedded::write::Write;
 
@@ -21,10 +21,8 @@ impl Write<'_> {
         }
         let kind = text(target, "kind");
         if !matches!(kind, "" | "Node") {
-            let message = format!(
-                "target.kind: Unsupported value: \"{kind}\": supported values: \"Node\", \"<empty>\""
-            );
-            return Err(Failure::new(500, "", message));
+            let cause = Cause::unsupported("target.kind", kind, &["Node", "<empty>"]);
+            return Err(Failure::new(500, "", cause.to_string()));
         }
         let node = text(target, "name");
         if node.is_empty() {
@@ -43,15 +41,11 @@ impl Write<'_> {
                 pod["metadata"][map][key] = value.clone();
             }
         }
-        conditions::set(
-            &mut pod,
-            json!({ "type": "PodScheduled", "status": "True" }),
-            self.writer.now,
-        );
+        let scheduled = json!({ "type": "PodScheduled", "status": "True" });
+        conditions::set(&mut pod, scheduled, self.writer.now);
         self.validate(None, &pod, self.name)?;
         // Neither the generation nor the owners of fields know of it.
-        let key = self.key();
-        self.put(&key, pod);
+        self.put(&self.key(), pod);
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::embedded::failure::Failure;
+use crate::embedded::failure::{Cause, Failure};
 use crate::embedded::object::{finalizers, text};
 use crate::embedded::write::{Origin, Write};
 
@@ -51,30 +51,17 @@ impl Write<'_> {
         }
         if kind != self.resource.kind {
             let (group, name) = (self.resource.group, text(&object["metadata"], "name"));
-            let body = format!("Invalid value: \"{kind}\": must be {}", self.resource.kind);
-            let qualified = format!("{kind}.{group}");
+            let why = format!("must be {}", self.resource.kind);
+            let cause = Cause::invalid("kind", &format!("\"{kind}\""), &why);
             return Err(Failure::invalid_as(
-                &qualified,
+                &format!("{kind}.{group}"),
                 group,
                 kind,
                 name,
-                "FieldValueInvalid",
-                "kind",
-                &body,
+                &[cause],
             ));
         }
         Ok(())
-    }
-
-    /// An update says in full which object it means.
-    pub(super) fn check_named(&self, object: &Value) -> Result<(), Failure> {
-        if text(&object["metadata"], "name").is_empty() {
-            return Err(Failure::bad_request(format!(
-                "the name of the object ({} based on URL) was undeterminable: name must be provided",
-                self.name
-            )));
-        }
-        self.check_identity(object)
     }
 
     /// The object must not name another namespace than its path.
@@ -86,7 +73,7 @@ impl Write<'_> {
         Ok(())
     }
 
-    /// The name and namespace of an update must be those of its path.
+    /// An update says in full which object it means: that of its path.
     pub(super) fn check_identity(&self, object: &Value) -> Result<(), Failure> {
         let name = text(&object["metadata"], "name");
         if name.is_empty() {
@@ -123,11 +110,12 @@ impl Write<'_> {
              []string{{{}}}",
             added.join(", ")
         );
+        let field = "metadata.finalizers";
         Err(Failure::invalid(
             self.resource,
             self.name,
             "FieldValueForbidden",
-            "metadata.finalizers",
+            field,
             &body,
         ))
     }

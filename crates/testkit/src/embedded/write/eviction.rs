@@ -2,7 +2,6 @@
 //! `pkg/registry/core/pod/storage/eviction.go`.
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -88,23 +87,15 @@ impl Write<'_> {
     fn budgets_of(&self, pod: &Value) -> Vec<Value> {
         let labels: BTreeMap<String, String> =
             serde_json::from_value(pod["metadata"]["labels"].clone()).unwrap_or_default();
-        let mut budgets = Vec::new();
+        let selects = |budget: &Value| {
+            let selector = label_selector::to_text(&budget["spec"]["selector"])
+                .and_then(|text| LabelSelector::parse(&text).ok());
+            selector.is_some_and(|selector| selector.matches(&labels))
+        };
         let prefix = format!("{}/", self.namespace);
-        let version = self.store.version();
-        let visited = self
-            .store
-            .visit(&POD_DISRUPTION_BUDGETS, &prefix, None, version, |_, stored| {
-                let budget = served(&POD_DISRUPTION_BUDGETS, stored);
-                let selector = label_selector::to_text(&budget["spec"]["selector"])
-                    .and_then(|text| LabelSelector::parse(&text).ok());
-                if selector.is_some_and(|selector| selector.matches(&labels)) {
-                    budgets.push(budget);
-                }
-                ControlFlow::Continue(())
-            });
-        // The present is never compacted.
-        debug_assert_eq!(visited, Ok(()));
-        budgets
+        let all = self.store.all(&POD_DISRUPTION_BUDGETS, &prefix);
+        let budgets = all.map(|(_, stored)| served(&POD_DISRUPTION_BUDGETS, stored));
+        budgets.filter(selects).collect()
     }
 
     fn take_disruption(&mut self, mut budget: Value) -> Result<(), Failure> {
@@ -120,10 +111,8 @@ impl Write<'_> {
         }
         let disrupted = at(&budget, "status.disruptedPods").and_then(Value::as_object);
         if disrupted.is_some_and(|pods| pods.len() > MAX_DISRUPTED_PODS) {
-            return Err(forbidden(
-                &name,
-                "DisruptedPods map too big - too many evictions not confirmed by PDB controller",
-            ));
+            let why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller";
+            return Err(forbidden(&name, why));
         }
         if allowed == 0 {
             return Err(violates_budget(&why_none_is_allowed(&budget, &name)));
@@ -153,18 +142,14 @@ impl Write<'_> {
         self.check_preconditions(&pod, &options)?;
         if !self.dry_run {
             let mut pod = pod.object;
-            conditions::set(
-                &mut pod,
-                json!({
-                    "type": "DisruptionTarget",
-                    "status": "True",
-                    "reason": "EvictionByEvictionAPI",
-                    "message": "Eviction API: evicting",
-                }),
-                self.writer.now,
-            );
-            let key = self.key();
-            let marked = self.put(&key, pod);
+            let target = json!({
+                "type": "DisruptionTarget",
+                "status": "True",
+                "reason": "EvictionByEvictionAPI",
+                "message": "Eviction API: evicting",
+            });
+            conditions::set(&mut pod, target, self.writer.now);
+            let marked = self.put(&self.key(), pod);
             if options.preconditions.version.is_some() {
                 options.preconditions.version = Some(marked.version.to_string());
             }
@@ -200,15 +185,13 @@ fn why_none_is_allowed(budget: &Value, name: &str) -> String {
 }
 
 fn violates_budget(why: &str) -> Failure {
-    let mut failure = Failure::new(429, "TooManyRequests", VIOLATION);
-    failure.details = Some(json!({ "causes": [{ "reason": "DisruptionBudget", "message": why }] }));
-    failure
+    let details = json!({ "causes": [{ "reason": "DisruptionBudget", "message": why }] });
+    Failure::new(429, "TooManyRequests", VIOLATION).with(details)
 }
 
 /// Upstream names the resource in the singular here.
 fn forbidden(name: &str, why: &str) -> Failure {
     let message = format!("poddisruptionbudget.policy \"{name}\" is forbidden: {why}");
-    let mut failure = Failure::new(403, "Forbidden", message);
-    failure.details = Some(json!({ "name": name, "group": "policy", "kind": "poddisruptionbudget" }));
-    failure
+    let details = json!({ "name": name, "group": "policy", "kind": "poddisruptionbudget" });
+    Failure::new(403, "Forbidden", message).with(details)
 }

@@ -89,6 +89,31 @@ pub(super) fn served(resource: &Resource, stored: &Stored) -> Value {
     object
 }
 
+impl<'a> Write<'a> {
+    /// A write of a whole object, under the rules for clients and by nobody who needs a right of its own.
+    pub(super) fn new(
+        store: &'a mut Store,
+        resource: &'static Resource,
+        namespace: &'a str,
+        name: &'a str,
+        writer: Writer<'a>,
+        at: Instant,
+    ) -> Self {
+        Self {
+            store,
+            resource,
+            namespace,
+            name,
+            writer,
+            at,
+            origin: Origin::Client,
+            part: Part::Whole,
+            dry_run: false,
+            requester: None,
+        }
+    }
+}
+
 impl Write<'_> {
     /// A write of the server's own beside this one, in the same namespace.
     pub(super) fn servers_own<'b>(
@@ -97,28 +122,21 @@ impl Write<'_> {
         name: &'b str,
         part: Part,
     ) -> Write<'b> {
+        let writer = Writer {
+            manager: SERVER_MANAGER,
+            now: self.writer.now,
+        };
         Write {
-            store: &mut *self.store,
-            resource,
-            namespace: self.namespace,
-            name,
-            writer: Writer {
-                manager: SERVER_MANAGER,
-                now: self.writer.now,
-            },
-            at: self.at,
-            origin: Origin::Client,
             part,
             dry_run: self.dry_run,
-            requester: None,
+            ..Write::new(&mut *self.store, resource, self.namespace, name, writer, self.at)
         }
     }
 
     /// Changes an object as the API server itself does, without an owner for what it changed.
     pub(super) fn set(mut self, mut object: Value, change: impl FnOnce(&mut Value)) {
         change(&mut object);
-        let key = key(self.resource, self.namespace, self.name);
-        self.put(&key, object);
+        self.put(&self.key(), object);
     }
 
     pub(super) fn count_generation(&self, object: &mut Value) {
@@ -170,8 +188,7 @@ impl Write<'_> {
                 body: last.to_string().into(),
             };
         }
-        let key = key(self.resource, self.namespace, self.name);
-        self.store.remove(self.resource, &key, last, self.at)
+        self.store.remove(self.resource, &self.key(), last, self.at)
     }
 
     fn to_stored(&self, mut object: Value) -> Value {

@@ -40,16 +40,8 @@ pub(in crate::embedded) fn create_missing(
         return Ok(());
     }
     Write {
-        store,
-        resource: &NAMESPACES,
-        namespace: "",
-        name: "",
-        writer,
-        at,
-        origin: Origin::Client,
         part: Part::WithoutStatus,
-        dry_run: false,
-        requester: None,
+        ..Write::new(store, &NAMESPACES, "", "", writer, at)
     }
     .create(json!({ "metadata": { "name": name } }))?;
     Ok(())

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::checks::requested_version;
-use super::{Current, Origin, Ownership, Write, key};
+use super::{Current, Origin, Ownership, Write};
 use super::{namespaces, validation};
-use crate::embedded::failure::Failure;
+use crate::embedded::failure::{Cause, Failure};
 use crate::embedded::json_patch::json_patch;
 use crate::embedded::managed_fields::{self, Part};
 use crate::embedded::merge;
@@ -31,7 +31,7 @@ impl Write<'_> {
     pub(in crate::embedded) fn update(self, body: Value) -> Result<Stored, Failure> {
         let mut object = self.well_formed(body)?;
         self.decode(&mut object)?;
-        self.check_named(&object)?;
+        self.check_identity(&object)?;
         let current = self.current()?;
         let uid = text(&object["metadata"], "uid");
         let found = text(&current.object["metadata"], "uid");
@@ -105,15 +105,8 @@ impl Write<'_> {
         // The status of a custom resource is taken out before anything looks at the rest.
         let is_looked_at = self.part != Part::Status || !self.resource.is_custom();
         if !uid.is_empty() && uid != text(&old["metadata"], "uid") && is_looked_at {
-            let body = format!("Invalid value: \"{uid}\": field is immutable");
-            let field = "metadata.uid";
-            return Err(Failure::invalid(
-                self.resource,
-                self.name,
-                "FieldValueInvalid",
-                field,
-                &body,
-            ));
+            let cause = Cause::invalid("metadata.uid", &format!("\"{uid}\""), "field is immutable");
+            return Err(Failure::invalid_fields(self.resource, self.name, &[cause]));
         }
         let causes = validation::causes_of_update(&old["metadata"], &new["metadata"]);
         if !causes.is_empty() {
@@ -145,8 +138,7 @@ impl Write<'_> {
                 body: self.to_stored(new).to_string().into(),
             });
         }
-        let key = key(self.resource, self.namespace, self.name);
-        Ok(self.put(&key, new))
+        Ok(self.put(&self.key(), new))
     }
 
     fn keep_what_updates_cannot_change(&self, old: &Value, new: &mut Value) {

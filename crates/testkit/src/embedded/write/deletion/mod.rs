@@ -12,7 +12,7 @@ use crate::embedded::object::{finalizers, remove, text};
 use crate::embedded::resource::table::PODS;
 use crate::embedded::resource::{Dependents, Resource};
 use crate::embedded::store::Stored;
-use crate::embedded::write::{Current, Write, key};
+use crate::embedded::write::{Current, Write};
 
 pub(in crate::embedded) use options::{DeleteOptions, Propagation};
 
@@ -81,8 +81,7 @@ impl Write<'_> {
         let marked = if object == current.object {
             current.stored
         } else {
-            let key = key(self.resource, self.namespace, self.name);
-            self.put(&key, object.clone())
+            self.put(&self.key(), object.clone())
         };
         if waits {
             return Ok(Deleted::Waiting(marked));

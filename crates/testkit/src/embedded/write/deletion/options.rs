@@ -86,7 +86,7 @@ impl Propagation {
             "Orphan" => Ok(Self::Orphan),
             other => {
                 let supported = ["Foreground", "Background", "Orphan", "nil"];
-                let cause = Cause::not_supported("propagationPolicy", &format!("\"{other}\""), &supported);
+                let cause = Cause::unsupported("propagationPolicy", other, &supported);
                 Err(Failure::bad_options("DeleteOptions", &[cause]))
             }
         }

@@ -25,11 +25,7 @@ struct Causes(Vec<Cause>);
 
 impl Causes {
     fn add(&mut self, reason: &'static str, field: &str, message: String) {
-        self.0.push(Cause {
-            reason,
-            field: field.to_owned(),
-            message,
-        });
+        self.0.push(Cause::new(reason, field, message));
     }
 
     fn required(&mut self, field: &str, why: &str) {
@@ -38,11 +34,7 @@ impl Causes {
     }
 
     fn invalid(&mut self, field: &str, value: &Value, why: &str) {
-        self.add(
-            "FieldValueInvalid",
-            field,
-            format!("Invalid value: {value}: {why}"),
-        );
+        self.0.push(Cause::invalid(field, &value.to_string(), why));
     }
 
     fn forbidden(&mut self, field: &str, why: &str) {
@@ -50,10 +42,7 @@ impl Causes {
     }
 
     fn unsupported(&mut self, field: &str, value: &str, supported: &[&str]) {
-        let supported: Vec<String> = supported.iter().map(|value| format!("\"{value}\"")).collect();
-        let supported = supported.join(", ");
-        let message = format!("Unsupported value: \"{value}\": supported values: {supported}");
-        self.add("FieldValueNotSupported", field, message);
+        self.0.push(Cause::unsupported(field, value, supported));
     }
 
     fn duplicate(&mut self, field: &str, value: &Value) {
@@ -69,6 +58,21 @@ impl Causes {
     fn syntax(&mut self, field: &str, text: &str, rule: fn(&str) -> Vec<String>) {
         for why in rule(text) {
             self.invalid(field, &Value::from(text), &why);
+        }
+    }
+
+    /// The same of a name that is required.
+    fn name(&mut self, field: &str, name: &str, rule: fn(&str) -> Vec<String>) {
+        match name {
+            "" => self.required(field, ""),
+            given => self.syntax(field, given, rule),
+        }
+    }
+
+    /// The same of the field of an entry at `at` that may be missing.
+    fn optional(&mut self, at: &str, entry: &Value, field: &str, rule: fn(&str) -> Vec<String>) {
+        if let Some(given) = entry[field].as_str() {
+            self.syntax(&format!("{at}.{field}"), given, rule);
         }
     }
 

@@ -8,6 +8,9 @@ use crate::embedded::syntax::{label, subdomain};
 
 /// How many claims a group may name.
 const CLAIMS_LIMIT: usize = 4;
+/// Where the claims of a pod or of a group come from.
+pub(super) const SOURCES: [&str; 2] = ["resourceClaimName", "resourceClaimTemplateName"];
+pub(super) const NO_SOURCE: &str = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`";
 
 /// A group as a client writes it.
 pub(super) fn check(old: Option<&Value>, new: &Value, causes: &mut Causes) {
@@ -43,12 +46,9 @@ fn check_claims(claims: &[Value], causes: &mut Causes) {
     for (number, claim) in claims.iter().enumerate() {
         let at = format!("{FIELD}[{number}]");
         check_source(claim, &at, causes);
-        match text(claim, "name") {
-            "" => causes.required(&format!("{at}.name"), ""),
-            name => causes.syntax(&format!("{at}.name"), name, label),
-        }
-        for name in ["resourceClaimName", "resourceClaimTemplateName"] {
-            check_name(claim, name, &at, causes);
+        causes.name(&format!("{at}.name"), text(claim, "name"), label);
+        for source in SOURCES {
+            causes.optional(&at, claim, source, subdomain);
         }
     }
 }
@@ -64,7 +64,8 @@ pub(super) fn check_status(new: &Value, causes: &mut Causes) {
     }
     check_unique(statuses, FIELD, causes);
     for (number, status) in statuses.iter().enumerate() {
-        check_name(status, "resourceClaimName", &format!("{FIELD}[{number}]"), causes);
+        let at = format!("{FIELD}[{number}]");
+        causes.optional(&at, status, "resourceClaimName", subdomain);
     }
 }
 
@@ -82,25 +83,13 @@ pub(super) fn check_told(object: &Value, statuses: &[Value], field: &str, causes
 
 /// An entry names a claim or a template.
 fn check_source(claim: &Value, field: &str, causes: &mut Causes) {
-    match (
-        claim.get("resourceClaimName").is_some(),
-        claim.get("resourceClaimTemplateName").is_some(),
-    ) {
-        (true, true) => {
+    match SOURCES.map(|source| claim.get(source).is_some()) {
+        [true, true] => {
             let why = "must specify exactly one of: `resourceClaimName`, `resourceClaimTemplateName`";
             causes.invalid(field, claim, why);
         }
-        (false, false) => {
-            let why = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`";
-            causes.invalid(field, &Value::Null, why);
-        }
+        [false, false] => causes.invalid(field, &Value::Null, NO_SOURCE),
         _ => {}
-    }
-}
-
-fn check_name(entry: &Value, name: &str, field: &str, causes: &mut Causes) {
-    if let Some(given) = entry[name].as_str() {
-        causes.syntax(&format!("{field}.{name}"), given, subdomain);
     }
 }
 

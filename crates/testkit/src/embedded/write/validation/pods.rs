@@ -24,31 +24,24 @@ fn check_claims(claims: &[Value], causes: &mut Causes) {
     for (number, claim) in claims.iter().enumerate() {
         let at = format!("spec.resourceClaims[{number}]");
         match text(claim, "name") {
-            "" => causes.required(&format!("{at}.name"), ""),
-            name if names.contains(&name) => causes.duplicate(&format!("{at}.name"), &json!(name)),
-            name => {
-                causes.syntax(&format!("{at}.name"), name, label);
-                names.push(name);
+            name if !name.is_empty() && names.contains(&name) => {
+                causes.duplicate(&format!("{at}.name"), &json!(name));
             }
+            name => causes.name(&format!("{at}.name"), name, label),
         }
-        let sources = ["resourceClaimName", "resourceClaimTemplateName"];
-        let given = sources.map(|source| claim[source].as_str());
-        match given {
-            [Some(_), Some(_)] => {
-                let why =
-                    "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified";
-                causes.invalid(&at, claim, why);
+        names.push(text(claim, "name"));
+        let why = match pod_groups::SOURCES.map(|source| claim.get(source).is_some()) {
+            [true, true] => {
+                Some("at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified")
             }
-            [None, None] => {
-                let why = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`";
-                causes.invalid(&at, claim, why);
-            }
-            _ => {}
+            [false, false] => Some(pod_groups::NO_SOURCE),
+            _ => None,
+        };
+        if let Some(why) = why {
+            causes.invalid(&at, claim, why);
         }
-        for (source, name) in sources.into_iter().zip(given) {
-            if let Some(name) = name {
-                causes.syntax(&format!("{at}.{source}"), name, subdomain);
-            }
+        for source in pod_groups::SOURCES {
+            causes.optional(&at, claim, source, subdomain);
         }
     }
 }
@@ -65,9 +58,8 @@ pub(super) fn check_status(pod: &Value, causes: &mut Causes) {
             causes.duplicate(&format!("{FIELD}[{number}].name"), &json!(name));
         }
         names.push(name);
-        if let Some(claim) = status["resourceClaimName"].as_str() {
-            causes.syntax(&format!("{FIELD}[{number}].resourceClaimName"), claim, subdomain);
-        }
+        let at = format!("{FIELD}[{number}]");
+        causes.optional(&at, status, "resourceClaimName", subdomain);
     }
     if let Some(extended) = pod["status"].get("extendedResourceClaimStatus") {
         check_extended(&pod["spec"], extended, causes);
@@ -115,8 +107,6 @@ fn check_extended(spec: &Value, status: &Value, causes: &mut Causes) {
             }
         }
     }
-    match text(status, "resourceClaimName") {
-        "" => causes.required(&format!("{FIELD}.resourceClaimName"), ""),
-        name => causes.syntax(&format!("{FIELD}.resourceClaimName"), name, subdomain),
-    }
+    let claim = text(status, "resourceClaimName");
+    causes.name(&format!("{FIELD}.resourceClaimName"), claim, subdomain);
 }
