@@ -34,7 +34,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 
 {{/* Port of the admin server, as config.httpBindAddress has it. */}}
 {{- define "controller.port" -}}
-{{- .Values.config.httpBindAddress | default "0.0.0.0:8080" | splitList ":" | last -}}
+{{- .Values.config.httpBindAddress | default "[::]:8080" | splitList ":" | last -}}
 {{- end -}}
 
 {{/* HTTP, or HTTPS where the config names a certificate. */}}

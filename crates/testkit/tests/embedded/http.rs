@@ -80,12 +80,14 @@ impl Answer {
         assert_eq!(self.causes(), expected, "{self:?}");
     }
 
-    /// The fields that are refused, with the reasons.
+    /// The fields that are refused, with the reasons. The real server judges the uid twice, and says so.
     #[track_caller]
     pub(crate) fn causes(&self) -> Vec<(&str, &str)> {
         self.is(422, "Invalid");
         let causes = self.body["details"]["causes"].as_array().unwrap().iter();
-        causes.map(named_cause).collect()
+        let mut causes: Vec<_> = causes.map(named_cause).collect();
+        causes.dedup_by(|next, last| next == last && next.0 == "metadata.uid");
+        causes
     }
 
     /// Fails unless it is a `Status` of this code, reason (empty for none), message and details (null for none), and

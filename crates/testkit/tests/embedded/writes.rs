@@ -127,11 +127,9 @@ async fn a_patch_must_not_be_stale_and_must_mean_this_object(client: Client) {
         json!({ "metadata": { "uid": "other", "resourceVersion": version } }),
     ] {
         let other = patch(&client, &uri, STRATEGIC, other).await;
-        let why = "Invalid value: \"other\": field is immutable";
-        let cause = json!({ "reason": "FieldValueInvalid", "message": why, "field": "metadata.uid" });
-        let message = format!("Node \"p1\" is invalid: metadata.uid: {why}");
-        let details = json!({ "name": "p1", "kind": "Node", "causes": [cause] });
-        other.refuses(422, "Invalid", &message, &details);
+        let message = "Node \"p1\" is invalid: metadata.uid: Invalid value: \"other\": field is immutable";
+        other.says(422, message);
+        other.blames(&[("metadata.uid", "Invalid")]);
     }
     let right = json!({ "metadata": {
         "uid": node["metadata"]["uid"],
