@@ -1,13 +1,10 @@
 //! Budgets, pods and workloads, and our binary as a process beside them.
 
-use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-use controller_core::clock::{Clock, saturating_add};
-use harness::audit::{self, Asked};
-use harness::chart::Chart;
-use harness::cluster::{self, until};
-use harness::objects::{owner, text};
+use harness::audit::Asked;
+use harness::cluster::until;
+use harness::objects::owner;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
@@ -18,35 +15,16 @@ use testkit::real::eventually;
 
 use crate::budget::{Numbers, condition};
 
+pub(crate) use controller_core::clock::saturating_add as after;
+pub(crate) use harness::cluster::now;
 pub(crate) use harness::{QUICK_LEASE, SOON};
 
-pub(crate) const NAME: &str = "disruption-controller";
-const BUILT: &str = env!("CARGO_BIN_EXE_disruption-controller");
-pub(crate) const CHART: Chart = Chart::of(NAME);
 /// How long after its cause a status may be written that is to follow at once, on a busy machine.
 pub(crate) const AT_ONCE: Duration = Duration::from_secs(5);
 
-pub(crate) struct Cluster(cluster::Cluster);
-
-impl Deref for Cluster {
-    type Target = cluster::Cluster;
-
-    fn deref(&self) -> &Self::Target {
-        &self.0
-    }
-}
-
-impl DerefMut for Cluster {
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.0
-    }
-}
+harness::cluster!("disruption-controller");
 
 impl Cluster {
-    pub(crate) async fn new() -> Self {
-        Self(cluster::Cluster::new(CHART, BUILT).await)
-    }
-
     pub(crate) fn pods(&self) -> Api<Pod> {
         Api::default_namespaced(self.control_plane.client())
     }
@@ -103,21 +81,15 @@ impl Cluster {
         deployment: Option<&Value>,
     ) -> Value {
         let labels = json!({"app": name});
-        let selector = if kind == "ReplicationController" {
-            labels.clone()
-        } else {
-            json!({"matchLabels": labels})
-        };
+        let mut selector = json!({"matchLabels": labels});
+        if kind == "ReplicationController" {
+            selector = labels.clone();
+        }
+        let pod = json!({"containers": [{"name": "c", "image": "i"}]});
+        let template = json!({"metadata": {"labels": labels}, "spec": pod});
         let mut workload = json!({
             "kind": kind, "metadata": {"name": name},
-            "spec": {
-                "replicas": replicas,
-                "selector": selector,
-                "template": {
-                    "metadata": {"labels": labels},
-                    "spec": {"containers": [{"name": "c", "image": "i"}]},
-                },
-            },
+            "spec": {"replicas": replicas, "selector": selector, "template": template},
         });
         if kind == "StatefulSet" {
             workload["spec"]["serviceName"] = json!(name);
@@ -136,17 +108,16 @@ impl Cluster {
             subresources["scale"] =
                 json!({"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"});
         }
-        let definition = format!("{plural}.example.com");
+        let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+        let version = json!({
+            "name": "v1", "served": true, "storage": true, "subresources": subresources,
+            "schema": {"openAPIV3Schema": schema},
+        });
         self.create(json!({
-            "kind": "CustomResourceDefinition", "metadata": {"name": definition},
+            "kind": "CustomResourceDefinition", "metadata": {"name": format!("{plural}.example.com")},
             "spec": {
                 "group": "example.com", "scope": "Namespaced", "names": {"plural": plural, "kind": kind},
-                "versions": [{
-                    "name": "v1", "served": true, "storage": true, "subresources": subresources,
-                    "schema": {"openAPIV3Schema": {
-                        "type": "object", "x-kubernetes-preserve-unknown-fields": true,
-                    }},
-                }],
+                "versions": [version],
             },
         }))
         .await;
@@ -216,26 +187,6 @@ impl Cluster {
         until(SOON, &what, async || self.events().await, is).await;
     }
 
-    /// Object, type, reason and message of each event, as `kubectl get events` has them.
-    pub(crate) async fn events(&self) -> Vec<String> {
-        let events = self.all("Event").await;
-        let line = |event: &Value| {
-            let parts = [
-                &event["regarding"]["name"],
-                &event["type"],
-                &event["reason"],
-                &event["note"],
-            ];
-            parts.map(text).join(" ")
-        };
-        events.iter().map(line).collect()
-    }
-
-    /// What the audit log holds of everybody, in order of the answers.
-    pub(crate) fn all_requests(&self) -> Vec<Asked> {
-        audit::requests(&self.control_plane)
-    }
-
     /// The newest patch of this object that was answered `since` then; `ours` says whether it is ours.
     ///
     /// The audit log may trail what a read shows.
@@ -265,12 +216,4 @@ pub(crate) async fn set_ready(pods: &Api<Pod>, pod: &str, ready: bool) -> kube::
     let patch = Patch::Strategic(patch);
     pods.patch_status(pod, &PatchParams::default(), &patch).await?;
     Ok(())
-}
-
-pub(crate) fn now() -> Timestamp {
-    Clock::system().now()
-}
-
-pub(crate) fn after(time: Timestamp, span: Duration) -> Timestamp {
-    saturating_add(time, span)
 }

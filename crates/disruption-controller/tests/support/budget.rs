@@ -33,7 +33,7 @@ pub(crate) fn numbers(allowed: i64, current: i64, desired: i64, expected: i64) -
 }
 
 /// The condition `DisruptionAllowed`; null where there is none.
-pub(crate) fn condition_of(status: &Value) -> &Value {
+fn condition_of(status: &Value) -> &Value {
     let conditions = status["conditions"].as_array().into_iter().flatten();
     let mut ours = conditions.filter(|condition| condition["type"] == "DisruptionAllowed");
     ours.next().unwrap_or(&Value::Null)

@@ -11,7 +11,7 @@ use controller_core::controller::{
 };
 use controller_core::leader::LeaseLost;
 
-use super::{AnswerOf, KeyOf, Model, NOW, Op, Unlimited, call, failed};
+use super::model::{AnswerOf, KeyOf, Model, NOW, Op, Unlimited, call, failed};
 
 /// So many passes may end without progress.
 const MOST_REPEATS: usize = 20;

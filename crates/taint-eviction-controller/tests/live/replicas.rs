@@ -3,7 +3,7 @@
 use jiff::SignedDuration;
 
 use crate::support::{
-    Cluster, For, SOON, assert_prompt, deletions, now, pending, seconds_after, until, until_knowing,
+    Cluster, DELETIONS, For, PENDING, SOON, assert_prompt, now, seconds_after, until, until_knowing,
     until_pending, whole,
 };
 
@@ -72,7 +72,7 @@ async fn live_a_standby_that_takes_over_at_10_s_evicts_at_20_s() {
     }
     until_pending(&leader, 20, SOON).await;
     // A standby has nothing to do.
-    assert_eq!(pending(&standby).await, 0);
+    assert_eq!(standby.total(PENDING).await, 0);
     until(seconds_after(added[0], 10)).await;
     assert_eq!(leader.stop().await, Some(0));
     cluster.until_evicted(20, SOON).await;
@@ -89,6 +89,6 @@ async fn live_a_standby_that_takes_over_at_10_s_evicts_at_20_s() {
     assert_eq!((stamped.len(), unstamped.len()), (10, 10));
     assert_prompt(&stamped, A_SECOND);
     assert_prompt(&unstamped, A_SECOND);
-    assert_eq!(deletions(&standby).await, 20);
+    assert_eq!(standby.total(DELETIONS).await, 20);
     assert_eq!(standby.stop().await, Some(0));
 }
