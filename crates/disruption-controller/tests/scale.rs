@@ -3,8 +3,6 @@
 #![allow(
     missing_docs,
     clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
     clippy::print_stdout,
     reason = "a test: it prints what it measures"
 )]
@@ -24,7 +22,6 @@ const ARGS: [&str; 1] = ["--kube-api-qps=0"];
 #[ignore = "nightly: takes 1.5 GiB of memory, and a release build in $DISRUPTION_CONTROLLER_BINARY"]
 async fn a_thousand_budgets_over_fifty_thousand_pods_take_little_memory() {
     const BUDGETS: usize = 1_000;
-    const NAMESPACES: usize = 50;
     const MEMORY: u64 = 60 << 20;
     const CPU: Duration = Duration::from_secs(8);
 
@@ -35,14 +32,15 @@ async fn a_thousand_budgets_over_fifty_thousand_pods_take_little_memory() {
         for number in 0..BUDGETS {
             let apps = (number..2_500).step_by(BUDGETS).map(|set| format!("app-{set}"));
             let apps = json!({ "key": "app.kubernetes.io/name", "operator": "In", "values": apps.collect::<Vec<_>>() });
-            insert_pdb(server, &format!("seed-{}", number % NAMESPACES), number, &[apps], 18);
+            insert_pdb(server, &format!("seed-{}", number % 50), number, &[apps], 18);
         }
     })
     .await;
-    until_all(&beside, "every budget allows disruptions", |status| {
-        status["expectedPods"].as_i64() >= Some(40) && status["disruptionsAllowed"].as_i64() >= Some(22)
-    })
-    .await;
+    let allows = |pdb: &Value, field: &str, least| pdb["status"][field].as_i64() >= Some(least);
+    let is = |pdb: &Value| allows(pdb, "expectedPods", 40) && allows(pdb, "disruptionsAllowed", 22);
+    beside
+        .until_all(&POD_DISRUPTION_BUDGETS, "all are computed", is)
+        .await;
     let used = beside.assert_small("50,000 pods and 1,000 budgets", MEMORY).await;
     assert!(used.cpu < CPU, "{:?} of CPU", used.cpu);
     assert_eq!(beside.replica.stop().await, Some(0));
@@ -85,37 +83,28 @@ async fn a_change_costs_little_beside_budgets_that_no_index_finds() {
         }
     })
     .await;
-    until_all(&beside, "every budget is computed", |status| {
-        status["observedGeneration"] == 1
-    })
-    .await;
+    let is = |pdb: &Value| pdb["status"]["observedGeneration"] == 1;
+    beside
+        .until_all(&POD_DISRUPTION_BUDGETS, "all are computed", is)
+        .await;
     let before = beside.usage_at_rest("20,000 pods of 500 budgets").await;
     for number in 0..CHANGES {
         let edit = |pod: &mut Value| pod["status"]["conditions"][0]["status"] = json!("False");
-        beside
-            .server
-            .edit(&PODS, "crowd", &pod_name(number), edit)
-            .unwrap();
+        beside.edit(&PODS, "crowd", &pod_name(number), edit);
     }
     let left = i64::try_from(PODS_OF_BUDGETS - CHANGES).unwrap();
-    until_all(&beside, "the budgets of all have the changes", |status| {
+    let is = |pdb: &Value| {
+        let status = &pdb["status"];
         status["expectedPods"] != PODS_OF_BUDGETS || status["currentHealthy"] == left
-    })
-    .await;
+    };
+    beside
+        .until_all(&POD_DISRUPTION_BUDGETS, "all have the changes", is)
+        .await;
     let after = beside.usage_at_rest("1,000 changes").await;
     let a_change = after.cpu.saturating_sub(before.cpu) / u32::try_from(CHANGES).unwrap();
     println!("{a_change:.1?} a change");
     assert!(a_change < A_CHANGE, "{a_change:?}");
     assert_eq!(beside.replica.stop().await, Some(0));
-}
-
-/// Waits until the status of every budget is as `is` says.
-async fn until_all(beside: &Beside, what: &str, is: impl Fn(&Value) -> bool) {
-    let all = async || {
-        let pdbs = beside.server.list(&POD_DISRUPTION_BUDGETS);
-        pdbs.iter().all(|pdb| is(&pdb["status"]))
-    };
-    beside.until(what, all).await;
 }
 
 fn insert_pdb(server: &Server, namespace: &str, number: usize, requirements: &[Value], min_available: usize) {

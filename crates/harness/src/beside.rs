@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use controller_core::clock::Clock;
-use testkit::embedded::{Loopback, Server};
+use serde_json::Value;
+use testkit::embedded::{Loopback, Resource, Server};
 use testkit::real::{Usage, eventually};
 
 use crate::replica::Replica;
@@ -56,6 +57,23 @@ impl Beside {
         let is_so = async || is().await.then_some(());
         eventually(WITHIN, what, is_so).await.unwrap();
         println!("{what} after {:.1?}", began.elapsed());
+    }
+
+    /// Waits until every object of `resource` is so.
+    pub async fn until_all(&self, resource: &'static Resource, what: &str, is: impl Fn(&Value) -> bool) {
+        self.until(what, async || self.server.list(resource).iter().all(&is))
+            .await;
+    }
+
+    /// Changes an object that is there.
+    pub fn edit(
+        &self,
+        resource: &'static Resource,
+        namespace: &str,
+        name: &str,
+        edit: impl FnOnce(&mut Value),
+    ) {
+        self.server.edit(resource, namespace, name, edit).unwrap();
     }
 
     /// Waits until the sum of this metric is `wanted`.

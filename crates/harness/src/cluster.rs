@@ -244,6 +244,13 @@ impl Cluster {
         self.all("Event").await.iter().map(event_line).collect()
     }
 
+    /// Waits until an event's line begins so.
+    pub async fn until_event(&self, line: &str) {
+        let what = format!("an event is {line:?}");
+        let is = |events: &Vec<String>| events.iter().any(|event| event.starts_with(line));
+        until(SOON, &what, async || self.events().await, is).await;
+    }
+
     /// The resourceVersion of each of a kind: equal maps mean that nothing was written between.
     pub async fn versions(&self, kind: &str) -> BTreeMap<String, String> {
         let all = self

@@ -96,6 +96,12 @@ impl Replica {
         eventually(SOON, &what, is).await.unwrap();
     }
 
+    /// Waits until its informer has so many objects of a resource.
+    pub async fn until_knowing(&self, resource: &str, count: u64) {
+        let of_resource = format!("resource=\"{resource}\"");
+        self.until_metric("informer_objects", &of_resource, count).await;
+    }
+
     /// How many requests with this method it has made.
     pub async fn requests(&self, method: &str) -> u64 {
         let method = format!("method=\"{method}\"");

@@ -138,15 +138,49 @@ pub fn edited(mut env: Env, edit: fn(&Parts, &mut Value)) -> Env {
     env
 }
 
+/// A write is carried out whatever has become of its object since it was judged.
+pub fn forgets_the_version(env: Env) -> Env {
+    edited(env, |_, write| {
+        if let Some(metadata) = write["metadata"].as_object_mut() {
+            metadata.remove("resourceVersion");
+        }
+    })
+}
+
 /// Requests that `which` names are refused, for example as 404 `NotFound`.
 pub fn refused(mut env: Env, which: fn(&Parts) -> bool, code: StatusCode, reason: &'static str) -> Env {
-    env.client = between(env.client, move |client, head, body| async move {
-        if which(&head) {
-            return Ok(refusal(code, reason));
-        }
-        send(&client, head, body).await
-    });
+    env.client = answered(env.client, move |head| which(head).then(|| refusal(code, reason)));
     env
+}
+
+/// Requests go out as `send` sends them.
+pub fn sent<F>(mut env: Env, send: fn(Client, Parts, Vec<u8>) -> F) -> Env
+where
+    F: Future<Output = Answer> + Send + 'static,
+{
+    env.client = between(env.client, send);
+    env
+}
+
+/// A client some of whose requests `answer` answers.
+pub fn answered(
+    client: Client,
+    answer: impl Fn(&Parts) -> Option<Response<Body>> + Send + Sync + 'static,
+) -> Client {
+    between(client, move |client, head, body| {
+        let answer = answer(&head);
+        async move {
+            match answer {
+                Some(answer) => Ok(answer),
+                None => send(&client, head, body).await,
+            }
+        }
+    })
+}
+
+/// The API server's answer with an object.
+pub fn found_as(object: &Value) -> Response<Body> {
+    Response::new(Body::from(object.to_string().into_bytes()))
 }
 
 /// A client whose requests `send` sends, or answers itself.

@@ -115,6 +115,17 @@ impl<C: ControllerConfig + Default + Send + 'static> World<C> {
         self.clock.sleep(Duration::from_millis(millis)).await;
     }
 
+    /// Lets time pass until it is so, within ten minutes.
+    pub async fn until(&self, is: impl Fn() -> bool) {
+        for _ in 0..600_000 {
+            if is() {
+                return;
+            }
+            self.pass_millis(1).await;
+        }
+        panic!("not so after ten minutes");
+    }
+
     /// Lets everything happen that is due at once.
     pub async fn settle(&self) {
         self.pass_millis(100).await;
@@ -195,18 +206,31 @@ impl<C: ControllerConfig + Default + Send + 'static> World<C> {
         self.server.requests().only(|request| request.user_agent == agent)
     }
 
-    /// Its requests since `mark` that are no lists, watches or events.
+    /// Its requests since `mark` that are no lists or watches, and are for an object, events and Leases aside.
     pub fn sent_since(&self, mark: Mark) -> Requests {
         let agent = self.agent();
         self.server.requests_since(mark).only(|request| {
-            let is_call = !matches!(request.verb, Verb::List | Verb::Watch) && request.resource != "events";
-            is_call && request.user_agent == agent
+            let is_call = !matches!(request.verb, Verb::List | Verb::Watch);
+            let is_aside = matches!(&*request.resource, "events" | "leases" | "");
+            is_call && !is_aside && request.user_agent == agent
         })
     }
 
     /// The same as `verb path body`.
     pub fn requests_since(&self, mark: Mark) -> Vec<String> {
         self.sent_since(mark).lines()
+    }
+
+    /// Verb, resource and code of each of them, in order.
+    pub fn calls_since(&self, mark: Mark) -> Vec<String> {
+        let line = |request: &Request| {
+            let code = request
+                .code
+                .map_or_else(|| "-".to_owned(), |code| code.to_string());
+            let what = format!("{}/{}", request.resource, request.subresource);
+            format!("{} {} {code}", request.verb, what.trim_end_matches('/'))
+        };
+        self.sent_since(mark).iter().map(line).collect()
     }
 
     /// Every write of the controller, events included, as `verb path body`.

@@ -13,10 +13,9 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use testkit::real::eventually;
 
-use crate::budget::{Numbers, condition};
+use crate::budget::{Numbers, condition, definition};
 
 pub(crate) use controller_core::clock::saturating_add as after;
-pub(crate) use harness::cluster::now;
 pub(crate) use harness::{QUICK_LEASE, SOON};
 
 /// How long after its cause a status may be written that is to follow at once, on a busy machine.
@@ -102,29 +101,9 @@ impl Cluster {
 
     /// Has the API server serve a kind of `example.com/v1`.
     pub(crate) async fn define(&self, kind: &str, scales: bool) {
-        let plural = format!("{}s", kind.to_lowercase());
-        let mut subresources = json!({});
-        if scales {
-            subresources["scale"] =
-                json!({"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"});
-        }
-        let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-        let version = json!({
-            "name": "v1", "served": true, "storage": true, "subresources": subresources,
-            "schema": {"openAPIV3Schema": schema},
-        });
-        self.create(json!({
-            "kind": "CustomResourceDefinition", "metadata": {"name": format!("{plural}.example.com")},
-            "spec": {
-                "group": "example.com", "scope": "Namespaced", "names": {"plural": plural, "kind": kind},
-                "versions": [version],
-            },
-        }))
-        .await;
+        self.create(definition(kind, scales)).await;
         let served = async || self.api(kind).list(&ListParams::default()).await.ok();
-        eventually(SOON, "the custom resource is served", served)
-            .await
-            .unwrap();
+        eventually(SOON, "the kind is served", served).await.unwrap();
     }
 
     /// A custom resource of `replicas` pods.
@@ -180,13 +159,6 @@ impl Cluster {
         until(SOON, &what, async || self.status(pdb).await, is).await;
     }
 
-    /// Waits until an event says so: object, type, reason and message begin with `line`.
-    pub(crate) async fn until_event(&self, line: &str) {
-        let what = format!("an event is {line:?}");
-        let is = |events: &Vec<String>| events.iter().any(|event| event.starts_with(line));
-        until(SOON, &what, async || self.events().await, is).await;
-    }
-
     /// The newest patch of this object that was answered `since` then; `ours` says whether it is ours.
     ///
     /// The audit log may trail what a read shows.
@@ -209,11 +181,9 @@ pub(crate) fn writes_a_status(asked: &Asked) -> bool {
 /// What the kubelet says of a pod that runs.
 pub(crate) async fn set_ready(pods: &Api<Pod>, pod: &str, ready: bool) -> kube::Result<()> {
     let ready = if ready { "True" } else { "False" };
-    let patch = json!({"status": {
-        "phase": "Running",
-        "conditions": [{"type": "Ready", "status": ready}],
-    }});
-    let patch = Patch::Strategic(patch);
-    pods.patch_status(pod, &PatchParams::default(), &patch).await?;
-    Ok(())
+    let status = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": ready}]});
+    let patch = Patch::Strategic(json!({ "status": status }));
+    pods.patch_status(pod, &PatchParams::default(), &patch)
+        .await
+        .map(drop)
 }

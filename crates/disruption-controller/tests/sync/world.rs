@@ -11,7 +11,7 @@ use testkit::embedded::{
     REPLICATION_CONTROLLERS, Resource, STATEFUL_SETS,
 };
 
-use crate::budget::{self, Numbers};
+use crate::budget::{self, Numbers, definition};
 
 /// The custom resource of these tests, with a `/scale`.
 static WIDGETS: Resource = Resource::namespaced("example.com", "v1", "Widget", "widgets");
@@ -79,12 +79,12 @@ impl World {
 
     /// Serves widgets, with a `/scale` or without.
     pub(crate) fn define_widgets(&self, scale: bool) {
-        self.insert(widgets(scale));
+        self.insert(definition("Widget", scale));
     }
 
     /// Takes the `/scale` of widgets away, or gives it.
     pub(crate) fn give_scale(&self, give: bool) {
-        let spec = widgets(give)["spec"].take();
+        let spec = definition("Widget", give)["spec"].take();
         self.edit_of(
             &CUSTOM_RESOURCE_DEFINITIONS,
             "widgets.example.com",
@@ -183,28 +183,6 @@ pub(crate) fn workload(kind: &str, name: &str, replicas: i64, above: Option<&Val
         workload["metadata"]["ownerReferences"] = json!([owner(above)]);
     }
     workload
-}
-
-/// The definition of [`WIDGETS`], with a `/scale` or without.
-pub(crate) fn widgets(scale: bool) -> Value {
-    let mut subresources = json!({ "status": {} });
-    if scale {
-        subresources["scale"] =
-            json!({ "specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas" });
-    }
-    let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": { "name": "widgets.example.com" },
-        "spec": {
-            "group": "example.com", "scope": "Namespaced",
-            "names": { "plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList" },
-            "versions": [{
-                "name": "v1", "served": true, "storage": true, "subresources": subresources,
-                "schema": { "openAPIV3Schema": schema },
-            }],
-        },
-    })
 }
 
 /// The resource of a kind of workloads.

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use harness::objects::{each, name, text, uid};
-use harness::sabotage::{answered_late, between, send};
+use harness::sabotage::{answered, answered_late, found_as};
 use harness::{Running, Start};
-use http::{Method, Response};
-use kube::client::Body;
+use http::Method;
+use http::request::Parts;
 use resourceclaim_controller::ResourceClaimController;
 use resourceclaim_controller::config::Config;
 use serde_json::{Value, json};
-use testkit::embedded::{Mark, POD_GROUPS, PODS, RESOURCE_CLAIMS, Request, Requests};
+use testkit::embedded::{POD_GROUPS, PODS, RESOURCE_CLAIMS};
 
 pub(crate) const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 
@@ -37,15 +37,10 @@ impl World {
 
     /// Our process, to which the API server is of another version.
     pub(crate) fn start_on(&self, version: &Value, start: Start<Config>) -> Running {
-        let version = version.to_string().into_bytes();
-        let client = between(self.client(), move |client, head, body| {
-            let version = version.clone();
-            async move {
-                if head.uri.path() == "/version" {
-                    return Ok(Response::new(Body::from(version)));
-                }
-                send(&client, head, body).await
-            }
+        let version = version.clone();
+        let is_asked = |head: &Parts| head.uri.path() == "/version";
+        let client = answered(self.client(), move |head| {
+            is_asked(head).then(|| found_as(&version))
         });
         start.start(client, &self.clock)
     }
@@ -152,29 +147,6 @@ impl World {
 
     pub(crate) fn is_protected(&self, claim: &str) -> bool {
         self.get_claim(claim)["metadata"]["finalizers"].is_array()
-    }
-
-    /// Our requests since `mark` that are no lists, watches, events or leases, and ask for an object.
-    fn asked_since(&self, mark: Mark) -> Requests {
-        let is_asked = |request: &Request| !matches!(&*request.resource, "leases" | "");
-        self.sent_since(mark).only(is_asked)
-    }
-
-    /// The same as `verb path body`.
-    pub(crate) fn requests_since(&self, mark: Mark) -> Vec<String> {
-        self.asked_since(mark).lines()
-    }
-
-    /// Verb, resource and code of each of them, in order.
-    pub(crate) fn calls_since(&self, mark: Mark) -> Vec<String> {
-        let line = |request: &Request| {
-            let code = request
-                .code
-                .map_or_else(|| "-".to_owned(), |code| code.to_string());
-            let what = format!("{}/{}", request.resource, request.subresource);
-            format!("{} {} {code}", request.verb, what.trim_end_matches('/'))
-        };
-        self.asked_since(mark).iter().map(line).collect()
     }
 }
 

@@ -43,6 +43,6 @@ async fn live_an_outage_longer_than_the_toleration_kills_nobody_if_the_nodes_com
         (0, 200)
     );
     assert_eq!(replica.total(OVERDUE).await, 0);
-    assert_eq!(cluster.evicted().await, 0);
+    assert_eq!(cluster.deleting("Pod").await, 0);
     assert_eq!(replica.stop().await, Some(0));
 }

@@ -30,7 +30,7 @@ async fn live_deletes_that_are_refused_for_a_minute_are_made_up_for_within_ten_s
         until(seconds_after(now(), 1)).await;
         assert_eq!(replica.total(OVERDUE).await, 100);
     }
-    assert_eq!(cluster.evicted().await, 0);
+    assert_eq!(cluster.deleting("Pod").await, 0);
     let requests = cluster.requests();
     let refused = requests
         .iter()
@@ -44,7 +44,7 @@ async fn live_deletes_that_are_refused_for_a_minute_are_made_up_for_within_ten_s
         assert_eq!(warnings.count(), 1, "{events:#?}");
     }
 
-    cluster.release(KEPT).await;
+    cluster.allow_deletes(KEPT, "Pod", "p-0").await;
     cluster.let_delete(true).await;
     cluster.until_evicted(100, MADE_UP_WITHIN).await;
     replica.until_metric(OVERDUE, "", 0).await;

@@ -98,7 +98,7 @@ async fn live_a_taint_that_is_removed_after_two_seconds_spares_those_who_still_w
     until_pending(&replica, 0, SOON).await;
     until(seconds_after(tainted, 6)).await;
 
-    assert_eq!(cluster.evicted().await, 1);
+    assert_eq!(cluster.deleting("Pod").await, 1);
     assert_eq!(
         (replica.total(DELETIONS).await, replica.total(CANCELLED).await),
         (1, 5)

@@ -1,6 +1,6 @@
 //! The permissions that the chart gives.
 
-use crate::support::{Cluster, For, SOON, now, until_knowing, until_pending, whole};
+use crate::support::{Cluster, For, SOON, now, until_pending, whole};
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
@@ -11,7 +11,7 @@ async fn live_the_permissions_of_the_chart_are_enough_and_none_is_unused() {
     let replica = cluster.start_leading(&[]).await;
     // It watches the lease.
     let standby = cluster.start(&[]);
-    until_knowing(&standby, 2).await;
+    standby.until_knowing("pods", 2).await;
 
     // Kept twice for the same reason: one event, and a patch of it.
     let tainted = whole(now());

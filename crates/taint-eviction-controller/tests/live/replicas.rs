@@ -3,8 +3,7 @@
 use jiff::SignedDuration;
 
 use crate::support::{
-    Cluster, DELETIONS, For, PENDING, SOON, assert_prompt, now, seconds_after, until, until_knowing,
-    until_pending, whole,
+    Cluster, DELETIONS, For, PENDING, SOON, assert_prompt, now, seconds_after, until, until_pending, whole,
 };
 
 const TOLERATED: u64 = 20;
@@ -60,7 +59,7 @@ async fn live_a_standby_that_takes_over_at_10_s_evicts_at_20_s() {
     }
     let leader = cluster.start_leading(&[]).await;
     let standby = cluster.start(&[]);
-    until_knowing(&standby, 20).await;
+    standby.until_knowing("pods", 20).await;
 
     let mut added = Vec::new();
     for (stamped, unstamped) in STAMPED.into_iter().zip(UNSTAMPED) {

@@ -93,17 +93,12 @@ impl Cluster {
             .await;
     }
 
-    /// How many pods have been deleted.
-    pub(crate) async fn evicted(&self) -> usize {
-        self.deleting("Pod").await
-    }
-
     pub(crate) async fn until_evicted(&self, count: usize, within: Duration) {
         let what = format!("{count} pods are evicted");
         cluster::until(
             within,
             &what,
-            async || self.evicted().await,
+            async || self.deleting("Pod").await,
             |evicted| *evicted == count,
         )
         .await;
@@ -157,11 +152,6 @@ impl Cluster {
         self.refuse_deletes(namespace, "Pod", validation, "p-0").await;
     }
 
-    /// Ends that.
-    pub(crate) async fn release(&self, namespace: &str) {
-        self.allow_deletes(namespace, "Pod", "p-0").await;
-    }
-
     /// Grants or takes the right to delete pods, and waits until it counts.
     pub(crate) async fn let_delete(&self, allowed: bool) {
         let mut rules = CHART.rules();
@@ -206,12 +196,6 @@ impl Deletes {
             .map(|(name, at)| (name.as_str(), at.duration_since(due)))
             .collect()
     }
-}
-
-pub(crate) async fn until_knowing(replica: &Replica, pods: u64) {
-    replica
-        .until_metric("informer_objects", "resource=\"pods\"", pods)
-        .await;
 }
 
 pub(crate) async fn until_pending(replica: &Replica, count: u64, within: Duration) {

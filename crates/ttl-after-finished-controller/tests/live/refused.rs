@@ -6,7 +6,7 @@ use controller_core::clock::Clock;
 use serde_json::json;
 use testkit::real::eventually;
 
-use crate::support::{CHART, Cluster, Replica};
+use crate::support::{CHART, Cluster, PROBE, Replica};
 
 const JOBS: usize = 20;
 const REFUSED_FOR: Duration = Duration::from_mins(1);
@@ -40,7 +40,7 @@ async fn live_deletes_that_admission_refuses_for_a_minute_are_made_up_for_within
     // Between its expiry and its delete.
     cluster.set_ttl("job-0", Some(3600)).await;
 
-    cluster.let_jobs_go().await;
+    cluster.allow_deletes("default", "Job", PROBE).await;
     until_made_up(&cluster, JOBS - 1).await;
     assert_eq!(cluster.deleted("job-0").await, None);
     assert_eq!(replica.stop().await, Some(0));

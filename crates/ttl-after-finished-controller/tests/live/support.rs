@@ -15,7 +15,7 @@ use testkit::real::eventually;
 pub(crate) use harness::{QUICK_LEASE, Replica, SOON};
 
 /// What shows that Jobs are kept.
-const PROBE: &str = "probe";
+pub(crate) const PROBE: &str = "probe";
 /// What a delete may be late on a busy machine.
 const LATE: SignedDuration = SignedDuration::from_secs(5);
 
@@ -94,11 +94,6 @@ impl Cluster {
         self.job(PROBE, None).await;
         let validation = json!({"expression": "false", "message": "Jobs are kept", "reason": "Forbidden"});
         self.refuse_deletes("default", "Job", validation, PROBE).await;
-    }
-
-    /// Ends that.
-    pub(crate) async fn let_jobs_go(&self) {
-        self.allow_deletes("default", "Job", PROBE).await;
     }
 
     /// The one event of this reason on a Job, as soon as it is there.

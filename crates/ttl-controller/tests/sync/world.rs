@@ -91,13 +91,7 @@ impl World {
 
     /// Lets time pass until `count` writes to nodes have been sent.
     pub(crate) async fn until_writes(&self, count: usize) {
-        for _ in 0..600_000 {
-            if self.writes().len() >= count {
-                return;
-            }
-            self.pass_millis(1).await;
-        }
-        panic!("{} of {count} writes after ten minutes", self.writes().len());
+        self.until(|| self.writes().len() >= count).await;
     }
 
     pub(crate) fn accepted_writes(&self) -> usize {

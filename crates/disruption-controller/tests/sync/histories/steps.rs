@@ -17,7 +17,8 @@ use tokio::task::JoinSet;
 
 use super::ledger::matches;
 use super::suite::Budgets;
-use crate::world::{pdb, pod as pod_of, ready, resource, widgets, workload as workload_of};
+use crate::budget::definition;
+use crate::world::{pdb, pod as pod_of, ready, resource, workload as workload_of};
 
 const BUDGETS: usize = 2;
 /// Kind of each workload, and which one controls it.
@@ -116,7 +117,7 @@ impl Wanted {
 pub(super) fn drawn(draw: &mut Draw, length: Duration) -> Vec<At<Step<Budgets>>> {
     let pods = draw.number(5..10);
     let mut furniture = vec![step("widgets are defined", |_, server: &Server| {
-        drop(server.insert(widgets(true)));
+        drop(server.insert(definition("Widget", true)));
     })];
     furniture.extend((0..WORKLOADS.len()).map(|number| workload(number, replicas(draw))));
     furniture.extend((0..pods).map(|number| pod(draw, pod_name(number))));

@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use controller_core::clock::Clock;
 use controller_core::informer::SourceEvent;
 use controller_core::runtime::Env;
 use harness::objects::{each, name};
 use harness::sabotage::{
-    Answer, Retell, between, edited, forgets_to_retry, leads_always, refused, retold, send,
+    Answer, Retell, between, forgets_the_version, forgets_to_retry, leads_always, refused, retold, send, sent,
 };
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
@@ -28,19 +27,12 @@ harness::sabotages! { Claims;
     // A claim has another name each time it is made, as upstream's have.
     random_names_are_found: found_in_trouble(renaming, 366, "already");
     // Only what is new is recorded, and what was recorded is lost with it: upstream v1.36.3.
-    a_status_of_new_claims_alone_is_found: found(|env| through(env, records_what_is_new), 4, "it forgets that");
+    a_status_of_new_claims_alone_is_found: found(|env| sent(env, records_what_is_new), 4, "it forgets that");
     // A claim is given back whatever has become of it since it was judged.
-    a_clean_up_without_the_version_is_found: found(|env| edited(env, |head, write| {
-        if head.method == Method::PATCH
-            && head.uri.path().contains("/resourceclaims/")
-            && let Some(metadata) = write["metadata"].as_object_mut()
-        {
-            metadata.remove("resourceVersion");
-        }
-    }), 69, "loses its reservation");
+    a_clean_up_without_the_version_is_found: found(forgets_the_version, 69, "loses its reservation");
     // A pod whose containers have ended gets its claim reserved, like one that runs: upstream.
     a_reservation_for_a_pod_that_is_done_is_found:
-        found(|env| through(env, reserves_for_who_is_done), 0, "was taken off");
+        found(|env| sent(env, reserves_for_who_is_done), 0, "was taken off");
     // A pod that the cache does not show is none.
     a_missing_read_of_an_unknown_pod_is_found: found(|env| {
         let reads = |head: &Parts| head.method == Method::GET && head.uri.path().contains("/pods/");
@@ -53,15 +45,6 @@ harness::sabotages! { Claims;
         found(|env| retold::<PodWire>(env, takes_the_filter_for_a_deletion), 0, "loses its reservation");
 }
 
-/// Each request goes out as `send` does it.
-fn through<F>(mut env: Env, send: fn(Client, Parts, Vec<u8>) -> F) -> Env
-where
-    F: Future<Output = Answer> + Send + 'static,
-{
-    env.client = between(env.client, send);
-    env
-}
-
 /// Every pod that goes looks as if it had an entry: such a pod goes for good.
 fn takes_the_filter_for_a_deletion() -> Retell<ClaimantView> {
     let mut known = BTreeMap::new();
@@ -70,17 +53,10 @@ fn takes_the_filter_for_a_deletion() -> Retell<ClaimantView> {
             known.insert(pod.view.key.clone(), pod.view.clone());
         }
         SourceEvent::Deleted(removed) => {
-            let known = known.remove(&removed.key);
-            let entry = Entry {
-                name: "any".into(),
-                source: ClaimSource::Unknown,
-            };
-            let entries = Arc::new(vec![entry]);
-            removed.view = removed
-                .view
-                .take()
-                .or(known)
-                .map(|pod| ClaimantView { entries, ..pod });
+            let (name, source) = ("any".into(), ClaimSource::Unknown);
+            let entries = Arc::new(vec![Entry { name, source }]);
+            let pod = removed.view.take().or(known.remove(&removed.key));
+            removed.view = pod.map(|pod| ClaimantView { entries, ..pod });
         }
         _ => {}
     })
@@ -92,9 +68,7 @@ fn parsed(body: &[u8]) -> Value {
 
 /// The object at `path` as it is now.
 async fn read(client: &Client, path: &str) -> Value {
-    let Ok(request) = Request::get(path).body(Vec::new()) else {
-        return Value::Null;
-    };
+    let request = Request::get(path).body(Vec::new()).unwrap();
     client.request(request).await.unwrap_or_default()
 }
 
@@ -129,54 +103,50 @@ async fn reserves_for_who_is_done(client: Client, head: Parts, body: Vec<u8>) ->
     Ok(answer)
 }
 
-/// Which name each claim really has, by the name that was planned.
-#[derive(Default)]
-struct Names {
-    drawn: u32,
-    real: BTreeMap<String, String>,
+/// The name that a claim really has: the planned one with other characters after its base.
+fn drawn(planned: &str, chance: impl Hash) -> String {
+    let mut hasher = DefaultHasher::new();
+    chance.hash(&mut hasher);
+    let mut chance = hasher.finish();
+    let mut real = planned[..planned.len() - SUFFIX].to_owned();
+    for _ in 0..SUFFIX {
+        real.push(char::from(b"bcdfghjk"[usize::try_from(chance % 8).unwrap()]));
+        chance /= 8;
+    }
+    real
 }
 
-impl Names {
-    /// The next name for a claim.
-    fn draw(&mut self, planned: &str, clock: &Clock) {
-        self.drawn += 1;
-        let mut hasher = DefaultHasher::new();
-        (clock.now().as_nanosecond(), self.drawn).hash(&mut hasher);
-        let mut chance = hasher.finish();
-        let mut real = planned[..planned.len() - SUFFIX].to_owned();
-        for _ in 0..SUFFIX {
-            real.push(char::from(b"bcdfghjk"[usize::try_from(chance % 8).unwrap()]));
-            chance /= 8;
-        }
-        self.real.insert(planned.to_owned(), real);
-    }
-
-    fn to_real(&self, text: &str) -> String {
-        let renamed = |text: String, (planned, real): (&String, &String)| text.replace(planned, real);
-        self.real.iter().fold(text.to_owned(), renamed)
-    }
-
-    fn to_planned(&self, text: &[u8]) -> Vec<u8> {
-        let text = String::from_utf8_lossy(text).into_owned();
-        let renamed = |text: String, (planned, real): (&String, &String)| text.replace(real, planned);
-        self.real.iter().fold(text, renamed).into_bytes()
-    }
+fn renamed<'a>(text: &[u8], names: impl Iterator<Item = (&'a String, &'a String)>) -> String {
+    let text = String::from_utf8_lossy(text).into_owned();
+    names.fold(text, |text, (from, to)| text.replace(from, to))
 }
 
 fn renaming(mut env: Env) -> Env {
-    let (names, clock) = (Arc::new(Mutex::new(Names::default())), env.clock.clone());
+    // How many were drawn, and the real ones by those that were planned.
+    let names = Arc::new(Mutex::new((0_u32, BTreeMap::<String, String>::new())));
+    let clock = env.clock.clone();
     env.client = between(env.client, move |client, mut head, body| {
         let (names, clock) = (Arc::clone(&names), clock.clone());
         async move {
             if head.method == Method::POST && head.uri.path().ends_with("/resourceclaims") {
-                names.lock().draw(&name(&parsed(&body)), &clock);
+                let (count, real) = &mut *names.lock();
+                let planned = name(&parsed(&body));
+                *count += 1;
+                real.insert(
+                    planned.clone(),
+                    drawn(&planned, (clock.now().as_nanosecond(), *count)),
+                );
             }
-            let uri = names.lock().to_real(&head.uri.to_string());
-            head.uri = uri.parse().unwrap();
-            let body = names.lock().to_real(&String::from_utf8_lossy(&body));
-            let (head, body) = send(&client, head, body.into_bytes()).await?.into_parts();
-            let body =
-                body.map_frame(move |frame| frame.map_data(|data| names.lock().to_planned(&data).into()));
+            let to_real = |text: &[u8]| renamed(text, names.lock().1.iter());
+            head.uri = to_real(head.uri.to_string().as_bytes()).parse().unwrap();
+            let body = to_real(&body).into_bytes();
+            let (head, body) = send(&client, head, body).await?.into_parts();
+            let body = body.map_frame(move |frame| {
+                frame.map_data(|data| {
+                    let real = &names.lock().1;
+                    renamed(&data, real.iter().map(|(planned, real)| (real, planned))).into()
+                })
+            });
             Ok(Response::from_parts(head, body))
         }
     });
