@@ -14,7 +14,7 @@ mod resource;
 mod run;
 
 pub use self::model::{
-    AnswerOf, KeyOf, Model, NOW, NoPermits, Op, START, Unlimited, accepted, conflict, failed, gone, ops,
+    AnswerOf, KeyOf, Model, NOW, NoPermits, Op, START, Unlimited, accepted, conflict, failed, gone, op, ops,
 };
 pub use self::resource::{Object, Resource, Watch, decoded, observed};
-pub use self::run::run;
+pub use self::run::{Sim, run};

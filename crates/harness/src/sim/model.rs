@@ -82,6 +82,17 @@ pub trait Model {
         false
     }
 
+    /// How long it takes until there is a permit for the next request: which keys have begun when something happens is a
+    /// matter of chance then.
+    fn permit_every(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// Whether a request arrives while the process that sent it lives, or never.
+    fn is_prompt(&self) -> bool {
+        false
+    }
+
     /// Others end what they have begun; whether there was anything.
     fn come_to_rest(&mut self) -> bool {
         false
@@ -125,9 +136,16 @@ pub enum Op<A> {
 pub fn ops<A: Clone + Debug + 'static>(
     action: impl Strategy<Value = A> + 'static,
 ) -> impl Strategy<Value = Vec<Op<A>>> {
+    prop::collection::vec(op(action), 0..60)
+}
+
+/// One of them.
+pub fn op<A: Clone + Debug + 'static>(
+    action: impl Strategy<Value = A> + 'static,
+) -> impl Strategy<Value = Op<A>> {
     let seconds = prop::sample::select(vec![1_u64, 5, 31, 61, 400]).prop_map(Duration::from_secs);
     let millis = (1..500_u64).prop_map(Duration::from_millis);
-    let op = prop_oneof![
+    prop_oneof![
         6 => action.prop_map(Op::Act),
         8 => (0..4_usize).prop_map(Op::Deliver),
         1 => (0..4_usize).prop_map(Op::BeginList),
@@ -139,8 +157,7 @@ pub fn ops<A: Clone + Debug + 'static>(
         2 => seconds.prop_map(Op::Pass),
         1 => any::<bool>().prop_map(Op::Lead),
         1 => Just(Op::Crash),
-    ];
-    prop::collection::vec(op, 0..60)
+    ]
 }
 
 pub(super) fn call() -> Call {
