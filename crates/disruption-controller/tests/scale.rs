@@ -13,9 +13,7 @@ use harness::beside::Beside;
 use serde_json::{Value, json};
 use testkit::embedded::{POD_DISRUPTION_BUDGETS, PODS, Server};
 
-/// The build under test.
 const BINARY: &str = "DISRUPTION_CONTROLLER_BINARY";
-/// Each test has its own limits, and none on requests.
 const ARGS: [&str; 1] = ["--kube-api-qps=0"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
