@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use testkit::real::ControlPlane;
 
-use crate::chart::user;
+use crate::account::user;
 use crate::objects::text;
 
 /// A request that was answered.
@@ -36,7 +36,7 @@ pub fn requests(control_plane: &ControlPlane) -> Vec<Asked> {
     events.iter().map(Arc::as_ref).map(Asked::from).collect()
 }
 
-/// Those of the service account that the [chart](crate::chart::Chart) of the controller has.
+/// Those of the service account that the chart of the controller has.
 pub fn requests_of(control_plane: &ControlPlane, controller: &str) -> Vec<Asked> {
     let user = user(controller);
     let events = control_plane.audit_events().unwrap();

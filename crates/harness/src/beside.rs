@@ -4,13 +4,18 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use controller_core::clock::Clock;
-use testkit::embedded::{Loopback, Server};
-use testkit::real::Usage;
+use serde_json::Value;
+use testkit::embedded::{Loopback, Resource, Server};
+use testkit::real::{Usage, eventually};
 
 use crate::replica::Replica;
 
 /// How long the binary is left alone before its memory is read.
-pub const REST: Duration = Duration::from_secs(10);
+const REST: Duration = Duration::from_secs(10);
+/// How long it has for anything, however busy the machine is.
+const WITHIN: Duration = Duration::from_mins(5);
+/// What waiting may cost: the admin server is asked now and then.
+const CPU_AT_REST: Duration = Duration::from_millis(500);
 
 /// A server and a binary beside it.
 pub struct Beside {
@@ -46,15 +51,59 @@ impl Beside {
         }
     }
 
-    /// What it uses, once it has had its rest.
-    pub async fn usage_at_rest(&self) -> Usage {
+    /// Waits until it is so, and prints how long that took.
+    pub async fn until(&self, what: &str, is: impl AsyncFn() -> bool) {
+        let began = self.clock.instant();
+        let is_so = async || is().await.then_some(());
+        eventually(WITHIN, what, is_so).await.unwrap();
+        println!("{what} after {:.1?}", began.elapsed());
+    }
+
+    /// Waits until every object of `resource` is so.
+    pub async fn until_all(&self, resource: &'static Resource, what: &str, is: impl Fn(&Value) -> bool) {
+        self.until(what, async || self.server.list(resource).iter().all(&is))
+            .await;
+    }
+
+    /// Changes an object that is there.
+    pub fn edit(
+        &self,
+        resource: &'static Resource,
+        namespace: &str,
+        name: &str,
+        edit: impl FnOnce(&mut Value),
+    ) {
+        self.server.edit(resource, namespace, name, edit).unwrap();
+    }
+
+    /// Waits until the sum of this metric is `wanted`.
+    pub async fn until_metric(&self, name: &str, labels: &str, wanted: u64) {
+        let what = format!("{name} is {wanted}");
+        self.until(&what, async || self.replica.metric(name, labels).await == wanted)
+            .await;
+    }
+
+    /// What it uses, once it has had its rest; prints that.
+    pub async fn usage_at_rest(&self, what: &str) -> Usage {
         self.clock.sleep(REST).await;
-        self.replica.process.usage().unwrap()
+        let usage = self.replica.process.usage().unwrap();
+        println!("{what}: {}", shown(usage));
+        usage
+    }
+
+    /// Fails if it takes more than so much memory, or more than a little CPU while nothing happens. What it used before that.
+    pub async fn assert_small(&self, what: &str, memory: u64) -> Usage {
+        let before = self.usage_at_rest(what).await;
+        let after = self.usage_at_rest("at rest").await;
+        assert!(after.rss < memory, "{}", shown(after));
+        let at_rest = after.cpu.saturating_sub(before.cpu);
+        assert!(at_rest < CPU_AT_REST, "{at_rest:?} of CPU in {REST:?} of waiting");
+        before
     }
 }
 
 /// What a process uses, for people.
-pub fn shown(usage: Usage) -> String {
+fn shown(usage: Usage) -> String {
     format!(
         "RSS {} MiB, peak {} MiB, {:.1?} of CPU",
         usage.rss >> 20,

@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use testkit::embedded::{Server, User};
 use testkit::real::ControlPlane;
 
-use crate::cluster::create;
 use crate::permissions::{Permission, until_in_force};
+use crate::real::create;
 
-/// Where the charts are rendered into: the Lease and the service account live there.
-pub const NAMESPACE: &str = "kube-system";
+pub use crate::account::{NAMESPACE, account, user};
+
 /// The API group of roles and bindings.
 const RBAC: &str = "rbac.authorization.k8s.io";
 /// Who has the permissions on the embedded server.
@@ -120,17 +120,6 @@ impl Chart {
         let text = std::fs::read_to_string(charts.join(self.controller).join(self.golden)).unwrap();
         serde_saphyr::from_multiple(&text).unwrap()
     }
-}
-
-/// The user name of a controller's service account.
-pub fn user(controller: &str) -> String {
-    format!("system:serviceaccount:{NAMESPACE}:{}", account(controller))
-}
-
-/// The name of a controller's service account. Not that of the controller: to it the API server gives the permissions
-/// of the built-in loop.
-pub fn account(controller: &str) -> String {
-    format!("{controller}-standalone")
 }
 
 fn gives_permissions(object: &Value) -> bool {

@@ -5,25 +5,61 @@ use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use controller_core::clock::Clock;
 use futures::{StreamExt, stream};
+use jiff::Timestamp;
 use k8s_openapi::api::admissionregistration::v1::{
     ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
 };
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use kube::Api;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
-use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
-use testkit::embedded::{ALPHA, Resource, SERVED};
 use testkit::real::{AuditLevel, ControlPlane, Options, Process, client, eventually};
 
-use crate::SOON;
+use crate::account::NAMESPACE;
 use crate::audit::{self, Asked};
-use crate::chart::{Chart, NAMESPACE};
-use crate::replica::Replica;
+use crate::chart::Chart;
+use crate::objects::event_line;
+use crate::permissions;
+use crate::real::{api, create, resource};
+use crate::replica::{Replica, SOON};
 
 /// How many objects are made at a time.
 const MADE_AT_ONCE: usize = 16;
+
+/// The `Cluster` of a controller's live tests: [`Cluster`], whose methods it has, with more of its own; and its `NAME` and
+/// `CHART`.
+#[macro_export]
+macro_rules! cluster {
+    ($controller:literal) => {
+        pub(crate) const NAME: &str = $controller;
+        pub(crate) const BUILT: &str = env!(concat!("CARGO_BIN_EXE_", $controller));
+        pub(crate) const CHART: $crate::chart::Chart = $crate::chart::Chart::of(NAME);
+
+        pub(crate) struct Cluster($crate::cluster::Cluster);
+
+        impl std::ops::Deref for Cluster {
+            type Target = $crate::cluster::Cluster;
+
+            fn deref(&self) -> &Self::Target {
+                &self.0
+            }
+        }
+
+        impl std::ops::DerefMut for Cluster {
+            fn deref_mut(&mut self) -> &mut Self::Target {
+                &mut self.0
+            }
+        }
+
+        impl Cluster {
+            pub(crate) async fn new() -> Self {
+                Self($crate::cluster::Cluster::new(CHART, BUILT).await)
+            }
+        }
+    };
+}
 
 /// A control plane, with an account that has the permissions of the chart.
 pub struct Cluster {
@@ -82,6 +118,35 @@ impl Cluster {
     /// What the audit log holds of the account's requests, in order of the answers.
     pub fn requests(&self) -> Vec<Asked> {
         audit::requests_of(&self.control_plane, self.chart.controller())
+    }
+
+    /// What it holds of everybody's.
+    pub fn all_requests(&self) -> Vec<Asked> {
+        audit::requests(&self.control_plane)
+    }
+
+    /// Replaces the permissions in the whole cluster that the chart gave, and waits until that counts.
+    pub async fn grant(&self, rules: Value) {
+        permissions::grant(&self.control_plane, self.chart.controller(), rules).await;
+    }
+
+    /// Waits until the account has used each of the chart's permissions.
+    pub async fn until_all_used(&self) {
+        let permissions = self.chart.permissions();
+        permissions::until_used(&self.control_plane, self.chart.controller(), &permissions).await;
+    }
+
+    /// The account's requests that were answered with 403 so far.
+    pub fn refused(&self) -> Vec<Asked> {
+        let mut requests = self.requests();
+        requests.retain(|asked| asked.code == 403);
+        requests
+    }
+
+    /// The account's requests so far that the chart gives no permission to, discovery aside: another role does.
+    pub fn beyond(&self) -> Vec<Asked> {
+        let permissions = self.chart.permissions();
+        permissions::beyond(&self.control_plane, self.chart.controller(), &permissions)
     }
 
     /// What the Lease says, if there is one.
@@ -148,6 +213,42 @@ impl Cluster {
         let all = self.api(kind).list(&ListParams::default()).await.unwrap();
         let values = all.into_iter().map(serde_json::to_value);
         values.map(Result::unwrap).collect()
+    }
+
+    /// Waits until an object is so, and returns it.
+    pub async fn until_is(&self, kind: &str, name: &str, what: &str, is: impl Fn(&Value) -> bool) -> Value {
+        let what = format!("{kind} {name} is such that {what}");
+        let found = async || self.find(kind, name).await;
+        let found = until(SOON, &what, found, |found| found.as_ref().is_some_and(&is)).await;
+        found.unwrap()
+    }
+
+    /// Waits until an object is gone.
+    pub async fn until_gone(&self, kind: &str, name: &str) {
+        let what = format!("{kind} {name} is gone");
+        until(SOON, &what, async || self.find(kind, name).await, Option::is_none).await;
+    }
+
+    /// How many of a kind have been deleted, in all namespaces, and wait for something.
+    pub async fn deleting(&self, kind: &str) -> usize {
+        let all: Api<DynamicObject> = Api::all_with(self.control_plane.client(), &resource(kind));
+        let all = all.list_metadata(&ListParams::default()).await.unwrap();
+        let deleting = all
+            .iter()
+            .filter(|object| object.metadata.deletion_timestamp.is_some());
+        deleting.count()
+    }
+
+    /// Object, type, reason and note of each event.
+    pub async fn events(&self) -> Vec<String> {
+        self.all("Event").await.iter().map(event_line).collect()
+    }
+
+    /// Waits until an event's line begins so.
+    pub async fn until_event(&self, line: &str) {
+        let what = format!("an event is {line:?}");
+        let is = |events: &Vec<String>| events.iter().any(|event| event.starts_with(line));
+        until(SOON, &what, async || self.events().await, is).await;
     }
 
     /// The resourceVersion of each of a kind: equal maps mean that nothing was written between.
@@ -293,43 +394,27 @@ pub async fn until<T: Debug>(
     seen.unwrap()
 }
 
+/// The time of the machine.
+pub fn now() -> Timestamp {
+    Clock::system().now()
+}
+
+/// The time without its fraction, as the API server has it.
+pub fn whole(time: Timestamp) -> Timestamp {
+    Timestamp::from_second(time.as_second()).unwrap()
+}
+
+/// Waits until the machine's clock shows `time`.
+pub async fn until_time(time: Timestamp) {
+    let ahead = time.duration_since(now());
+    Clock::system()
+        .sleep(Duration::try_from(ahead).unwrap_or_default())
+        .await;
+}
+
 /// Waits until a process has ended well; what it printed.
 pub async fn ended_well(process: &mut Process) -> String {
     let ended = process.wait_exit(SOON * 3).await.unwrap();
     assert_eq!(ended.code(), Some(0), "{}", process.log());
     process.log()
-}
-
-/// Makes an object; it has a `kind`, and `default` is its namespace where it names none.
-pub(crate) async fn create(control_plane: &ControlPlane, mut object: Value) -> Value {
-    let kind = object["kind"].as_str().unwrap().to_owned();
-    let namespace = object["metadata"]["namespace"].as_str().unwrap_or("default");
-    let api = api(control_plane, namespace, &kind);
-    object["apiVersion"] = json!(resource(&kind).api_version);
-    let object = serde_json::from_value(object).unwrap();
-    let created = api.create(&PostParams::default(), &object).await;
-    serde_json::to_value(created.unwrap()).unwrap()
-}
-
-fn api(control_plane: &ControlPlane, namespace: &str, kind: &str) -> Api<DynamicObject> {
-    let (client, resource) = (control_plane.client(), resource(kind));
-    match served(kind) {
-        Some(served) if !served.is_namespaced() => Api::all_with(client, &resource),
-        _ => Api::namespaced_with(client, namespace, &resource),
-    }
-}
-
-/// Those that the embedded server knows; any other is a custom resource of `example.com/v1`.
-fn resource(kind: &str) -> ApiResource {
-    let (group, version, plural) = match served(kind) {
-        Some(served) => (served.group, served.version, served.plural.to_owned()),
-        None => ("example.com", "v1", format!("{}s", kind.to_lowercase())),
-    };
-    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), &plural)
-}
-
-fn served(kind: &str) -> Option<&'static Resource> {
-    let mut known = SERVED.iter().chain(ALPHA).copied();
-    // Events: those of `events.k8s.io`.
-    known.rfind(|resource| resource.kind == kind)
 }

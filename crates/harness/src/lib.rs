@@ -3,6 +3,20 @@
 //! [`Start`] runs it inside the test: what `main` puts together, on a client and a clock of the test.
 //! [`Replica`] runs its binary beside a real API server. Both panic where the process could not even start: a
 //! test fails by panicking. What is around them is [`world::World`] and [`cluster::Cluster`].
+//!
+//! A module uses those below it, and no two use each other:
+//!
+//! ```text
+//! sabotage · history · world     histories and their bugs; tests beside the embedded API server
+//! sim · scripted · surface       the loop alone; an informer alone; the binary alone
+//! process                        a controller inside the test
+//! upgrades                       hand-overs of binaries
+//! cluster · beside               binaries beside a real API server, and beside a large cluster
+//! chart                          what a chart gives
+//! permissions                    what is allowed, and used
+//! audit · replica · real         requests of all; a binary; objects of a real API server
+//! account · scrape · objects     names, numbers, fields
+//! ```
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -11,6 +25,7 @@
     reason = "only tests use it: they fail by panicking, and one prints a history"
 )]
 
+mod account;
 pub mod audit;
 pub mod beside;
 pub mod chart;
@@ -18,44 +33,20 @@ pub mod cluster;
 pub mod history;
 pub mod objects;
 pub mod permissions;
+mod process;
 pub mod proxy;
+mod real;
 mod replica;
 pub mod sabotage;
+mod scrape;
 pub mod scripted;
 pub mod sim;
 pub mod surface;
 pub mod upgrades;
 pub mod world;
 
-use std::time::Duration;
-
-use controller_core::api::limits::{Limits, Permits, limited};
-use controller_core::api::metrics::RequestMetrics;
-use controller_core::clock::Clock;
-use controller_core::config::ControllerConfig;
-use controller_core::events::Reporter;
-use controller_core::leader::ElectionConfig;
-use controller_core::metrics::{Build, Metrics, encode};
-use controller_core::runtime::{App, Env, Failure, Services};
-use controller_core::shutdown::{self, Trigger};
-use controller_core::tasks::TaskSet;
-use futures::FutureExt;
-use futures::future::BoxFuture;
-use prometheus::Registry;
-use testkit::history::Life;
-use tokio::sync::oneshot;
-
+pub use process::{ConfigOf, Ran, Run, Running, Start, run_of};
 pub use replica::{QUICK_LEASE, Replica, SOON};
-
-/// The default limits of the command line, of requests and of events.
-const LIMITS: Limits = Limits {
-    qps: 50.0,
-    burst: 100,
-};
-/// Where the Leases are, unless said otherwise.
-const NAMESPACE: &str = "kube-system";
-/// How long a drain may take.
-const DRAIN: Duration = Duration::from_secs(10);
 
 /// Asks for `all` of [`long_or_short`].
 const LONG_TESTS: &str = "LONG_TESTS";
@@ -67,201 +58,5 @@ pub fn long_or_short<T>(all: T, some: T) -> T {
         all
     } else {
         some
-    }
-}
-
-/// The sum of a metric of whole numbers over the series whose labels hold `labels`, by what `/metrics` answers.
-fn sum_of(metrics: &str, name: &str, labels: &str) -> u64 {
-    let is_series = |line: &&str| {
-        let rest = line.strip_prefix(name);
-        rest.is_some_and(|rest| rest.starts_with(['{', ' ']) && rest.contains(labels))
-    };
-    let series = metrics.lines().filter(is_series);
-    series
-        .map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap())
-        .sum()
-}
-
-/// A controller's `run`.
-pub type Run<C> = fn(C, Env) -> Ran;
-/// How it ends.
-pub type Ran = BoxFuture<'static, Result<(), Failure>>;
-
-/// What the binary of `A` runs.
-pub fn run_of<A: App + 'static>() -> Run<A::Config> {
-    |config, env| A::run(config, env).boxed()
-}
-
-/// How a process is started: as the binary of `A` without flags, unless said otherwise.
-pub struct Start<C> {
-    name: &'static str,
-    config: C,
-    limits: Limits,
-    namespace: &'static str,
-    identity: Option<String>,
-    run: Run<C>,
-}
-
-/// A process that runs; dropping it kills it.
-pub struct Running {
-    registry: Registry,
-    stop: Trigger,
-    release: Trigger,
-    ended: oneshot::Receiver<Result<(), String>>,
-    tasks: TaskSet,
-    clock: Clock,
-}
-
-impl<C: ControllerConfig + Default + Send + 'static> Start<C> {
-    /// The process of the binary `A`, without leader election.
-    pub fn of<A: App<Config = C> + 'static>() -> Self {
-        Self {
-            name: A::ABOUT.name,
-            config: C::default(),
-            limits: LIMITS,
-            namespace: NAMESPACE,
-            identity: None,
-            run: run_of::<A>(),
-        }
-    }
-
-    /// With another configuration.
-    #[must_use]
-    pub fn configured(mut self, configure: impl FnOnce(&mut C)) -> Self {
-        configure(&mut self.config);
-        self
-    }
-
-    /// With these limits on its requests.
-    #[must_use]
-    pub fn limits(mut self, qps: f64, burst: u32) -> Self {
-        self.limits = Limits { qps, burst };
-        self
-    }
-
-    /// With leader election, under this identity.
-    #[must_use]
-    pub fn elected_as(mut self, identity: impl Into<String>) -> Self {
-        self.identity = Some(identity.into());
-        self
-    }
-
-    /// With its Lease in this namespace, if it takes part in an election.
-    #[must_use]
-    pub fn lease_in(mut self, namespace: &'static str) -> Self {
-        self.namespace = namespace;
-        self
-    }
-
-    /// With another `run`, put together by the test.
-    #[must_use]
-    pub fn running(mut self, run: Run<C>) -> Self {
-        self.run = run;
-        self
-    }
-
-    /// One life of it in a fault history.
-    ///
-    /// Fails when it ends of itself.
-    pub async fn live(mut self, mut life: Life) -> Result<(), String> {
-        if let Some(identity) = life.identity {
-            self = self.elected_as(identity);
-        }
-        let mut running = self.start(life.client, &Clock::starting_at(life.now));
-        tokio::select! {
-            biased;
-            _ = &mut life.stop => {
-                running.stop().await;
-                Ok(())
-            }
-            ended = running.ended() => Err(format!("{ended:?}")),
-        }
-    }
-
-    /// Starts it on `client`; its wall clock is `clock`.
-    pub fn start(self, client: kube::Client, clock: &Clock) -> Running {
-        let metrics = Metrics::new(Build {
-            version: "test",
-            commit: "test",
-        })
-        .unwrap();
-        let registry = metrics.registry().clone();
-        let requests = RequestMetrics::register(&registry).unwrap();
-        let permits = Permits::new(self.limits, clock);
-        let client = limited(client, permits.clone(), clock, &requests, "test".into());
-        let (stop, shutdown) = shutdown::channel();
-        let dry_run = self.config.common().dry_run;
-        let mut env = Env::new(client, permits, clock.clone(), &metrics, dry_run, shutdown);
-        let mut services = Services::new();
-        let election = self.identity.map(|identity| ElectionConfig {
-            namespace: self.namespace.into(),
-            name: self.name.into(),
-            identity,
-            lease_duration: Duration::from_secs(15),
-            renew_deadline: Duration::from_secs(10),
-            retry_period: Duration::from_secs(2),
-        });
-        let reporter = Reporter {
-            controller: self.name.into(),
-            instance: "test".into(),
-        };
-        services.start(&mut env, election, reporter, LIMITS).unwrap();
-        let Services {
-            mut tasks,
-            stop: release,
-            ..
-        } = services;
-        let (tell, ended) = oneshot::channel();
-        tasks.spawn("controller", async move {
-            let result = (self.run)(self.config, env).await;
-            let _ = tell.send(result.map_err(|error| error.to_string()));
-        });
-        Running {
-            registry,
-            stop,
-            release,
-            ended,
-            tasks,
-            clock: clock.clone(),
-        }
-    }
-}
-
-impl Running {
-    /// The sum of a metric of whole numbers over its series; 0 where there is none.
-    pub fn metric(&self, name: &str) -> u64 {
-        sum_of(&self.scrape(), name, "")
-    }
-
-    /// What `/metrics` answers.
-    pub fn scrape(&self) -> String {
-        encode(&self.registry).unwrap()
-    }
-
-    /// The `# HELP` and `# TYPE` lines of `/metrics`, those of the process left out: they differ by system.
-    pub fn families(&self) -> String {
-        let text = self.scrape();
-        let families = text
-            .lines()
-            .filter(|line| line.starts_with("# ") && !line.contains(" process_"));
-        families.collect::<Vec<_>>().join("\n")
-    }
-
-    /// Its tasks; a test may add to them what is to live as long.
-    pub fn tasks(&mut self) -> &mut TaskSet {
-        &mut self.tasks
-    }
-
-    /// As SIGTERM does: drain, then release.
-    pub async fn stop(mut self) {
-        self.stop.advance();
-        (&mut self.ended).await.unwrap().unwrap();
-        self.release.advance();
-        self.tasks.drain(&self.clock, DRAIN).await.unwrap();
-    }
-
-    /// Waits until it ends by itself; its error, if any, with the whole chain.
-    pub async fn ended(&mut self) -> Result<(), String> {
-        (&mut self.ended).await.unwrap()
     }
 }

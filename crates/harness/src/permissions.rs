@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use testkit::embedded::{Server, User};
 use testkit::real::{ControlPlane, eventually};
 
-use crate::SOON;
+use crate::account::user;
 use crate::audit::{Asked, requests_of};
-use crate::chart::{Chart, user};
+use crate::replica::SOON;
 
 /// Asked for by the API server inside a request for another resource, so that no audit log has them. That they are
 /// needed is shown by what happens without them.
@@ -80,7 +80,7 @@ impl Permission {
 }
 
 /// Replaces the permissions in the whole cluster that the chart gave, and waits until that counts.
-pub async fn grant(control_plane: &ControlPlane, controller: &str, rules: Value) {
+pub(crate) async fn grant(control_plane: &ControlPlane, controller: &str, rules: Value) {
     let cluster_roles: Api<ClusterRole> = Api::all(control_plane.client());
     let mut role = cluster_roles.get(controller).await.unwrap();
     let before = Permission::of_rules(&json!(role.rules.unwrap_or_default()), None);
@@ -125,14 +125,17 @@ async fn allowed(control_plane: &ControlPlane, controller: &str, permission: &Pe
     reviewed.status.is_some_and(|status| status.allowed)
 }
 
-/// Waits until the controller has used each of the chart's permissions, by the audit log.
-pub async fn until_all_used(control_plane: &ControlPlane, chart: Chart) {
+/// Waits until the controller has used each of `permissions`, by the audit log.
+pub(crate) async fn until_used(control_plane: &ControlPlane, controller: &str, permissions: &[Permission]) {
     let unused = || {
-        let requests = requests_of(control_plane, chart.controller());
-        let mut permissions = chart.permissions();
-        permissions.retain(|permission| !INSIDE.contains(&&*permission.resource));
-        permissions.retain(|permission| !requests.iter().any(|asked| permission.is_used_by(asked)));
-        permissions
+        let requests = requests_of(control_plane, controller);
+        let logged = permissions
+            .iter()
+            .filter(|permission| !INSIDE.contains(&&*permission.resource));
+        let is_used = |permission: &Permission| requests.iter().any(|asked| permission.is_used_by(asked));
+        logged
+            .filter(|permission| !is_used(permission))
+            .collect::<Vec<_>>()
     };
     let all_used = async || unused().is_empty().then_some(());
     let in_time = eventually(SOON, "every permission is used", all_used).await;
@@ -153,10 +156,13 @@ pub fn refused(control_plane: &ControlPlane, controller: &str) -> Vec<Asked> {
     refused
 }
 
-/// The requests of the controller so far that the chart gives no permission to, discovery aside: another role does.
-pub fn beyond(control_plane: &ControlPlane, chart: Chart) -> Vec<Asked> {
-    let permissions = chart.permissions();
-    let mut requests = requests_of(control_plane, chart.controller());
+/// The requests of the controller so far that none of `permissions` allows, discovery aside: another role does.
+pub(crate) fn beyond(
+    control_plane: &ControlPlane,
+    controller: &str,
+    permissions: &[Permission],
+) -> Vec<Asked> {
+    let mut requests = requests_of(control_plane, controller);
     requests.retain(|asked| !asked.is(DISCOVERY.0, DISCOVERY.1));
     requests.retain(|asked| !permissions.iter().any(|permission| permission.is_used_by(asked)));
     requests

@@ -8,7 +8,7 @@ use testkit::real::{Process, eventually};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::sum_of;
+use crate::scrape::sum_of;
 
 /// Within which a condition must hold that nothing but a busy machine delays.
 pub const SOON: Duration = Duration::from_secs(30);
@@ -84,11 +84,28 @@ impl Replica {
         sum_of(&self.get("/metrics").await.1, name, labels)
     }
 
+    /// That of all its series.
+    pub async fn total(&self, name: &str) -> u64 {
+        self.metric(name, "").await
+    }
+
     /// Waits until that sum is `wanted`.
     pub async fn until_metric(&self, name: &str, labels: &str, wanted: u64) {
         let what = format!("{name} is {wanted}");
         let is = async || (self.metric(name, labels).await == wanted).then_some(());
         eventually(SOON, &what, is).await.unwrap();
+    }
+
+    /// Waits until its informer has so many objects of a resource.
+    pub async fn until_knowing(&self, resource: &str, count: u64) {
+        let of_resource = format!("resource=\"{resource}\"");
+        self.until_metric("informer_objects", &of_resource, count).await;
+    }
+
+    /// How many requests with this method it has made.
+    pub async fn requests(&self, method: &str) -> u64 {
+        let method = format!("method=\"{method}\"");
+        self.metric("rest_client_requests_total", &method).await
     }
 
     /// Waits until its caches are full.
@@ -99,7 +116,7 @@ impl Replica {
 
     /// Whether it holds its Lease.
     pub async fn leads(&self) -> bool {
-        self.metric("leader_election_master_status", "").await == 1
+        self.total("leader_election_master_status").await == 1
     }
 
     /// Waits until it does.

@@ -1,9 +1,9 @@
 //! Bugs that are put into a controller on purpose: its histories must find them.
 //!
 //! A bug stands between the controller and what is around it, so that all of the controller is what runs otherwise:
-//! [`between`] and [`edited`] change what it asks for and what it is answered, a source such as [`Hoarding`] what its
+//! [`edited`] and [`refused`] change what it asks for and what it is answered, [`hoarding`] and [`retold`] what its
 //! informers are told. Those that every controller can have are whole: [`forgets_to_retry`], [`leads_always`],
-//! [`keeps_what_a_relist_lacks`].
+//! [`hoarding`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,8 +14,7 @@ use controller_core::clock::Clock;
 use controller_core::informer::{BoxSource, Observed, Source, SourceEvent, View, Wire};
 use controller_core::leader::Leadership;
 use controller_core::meta::ObjectKey;
-use controller_core::runtime::{App, Env};
-use futures::FutureExt;
+use controller_core::runtime::Env;
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use kube::Client;
@@ -23,8 +22,6 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use testkit::history::{Failure, Shrink, Suite, first_failure};
 use tower::BoxError;
-
-use crate::Ran;
 
 /// Within so many seeds each bug must show.
 const SEEDS: u64 = 200;
@@ -34,8 +31,24 @@ const MOST_TROUBLES: usize = 3;
 /// The API server's answer, or why there is none.
 pub type Answer = kube::Result<Response<Body>>;
 
+/// The tests that histories of a scene find bugs: each with the bug, the seed, and what the failure says.
+#[macro_export]
+macro_rules! sabotages {
+    ($scene:ty; $($(#[$attribute:meta])* $test:ident: $found:ident($bug:expr, $seed:expr, $what:expr);)*) => { $(
+        $(#[$attribute])*
+        #[test]
+        fn $test() {
+            let suite = $crate::history::Histories::<$scene>::with($bug);
+            $crate::sabotage::$found(&suite, $seed, $what);
+        }
+    )* };
+}
+
+/// Changes what a source tells.
+pub type Retell<V> = Box<dyn FnMut(&mut SourceEvent<V>) + Send>;
+
 /// A source whose relists leave nothing out: what a list does not name any more is kept.
-pub struct Hoarding<S: Source> {
+struct Hoarding<S: Source> {
     source: S,
     known: BTreeMap<ObjectKey, Observed<S::View>>,
     /// While a list is under way, what it has not named yet.
@@ -76,32 +89,98 @@ fn shrunk(suite: &impl Suite, seed: u64, what: &str, shrink: Shrink) -> Failure 
     failure
 }
 
-/// A change that fails is not tried again.
-pub fn forgets_to_retry<A: App + 'static>(config: A::Config, mut env: Env) -> Ran {
-    env.client = gone_where_refused(env.client);
-    A::run(config, env).boxed()
+/// A change that fails is not tried again: its object is gone, or the loop that knows its own writes would read it where
+/// the answer to a change does not fit it.
+pub fn forgets_to_retry(mut env: Env) -> Env {
+    env.client = between(env.client, |client, head, body| async move {
+        let is_change = matches!(head.method, Method::PATCH | Method::DELETE);
+        match send(&client, head, body).await {
+            Ok(answer) if answer.status().is_success() => Ok(answer),
+            _ if is_change => Ok(refusal(StatusCode::NOT_FOUND, "NotFound")),
+            answer => answer,
+        }
+    });
+    env
 }
 
 /// Whoever runs writes.
-pub fn leads_always<A: App + 'static>(config: A::Config, mut env: Env) -> Ran {
+pub fn leads_always(mut env: Env) -> Env {
     env.leadership = Leadership::always();
-    A::run(config, env).boxed()
+    env
 }
 
-/// A relist is added to what is known, instead of taking its place: what was deleted meanwhile stays.
-pub fn keeps_what_a_relist_lacks<A: App + 'static, W: Wire>(config: A::Config, env: Env) -> Ran
-where
-    Observed<W::View>: Clone,
-{
-    A::run(config, hoarding::<W>(env)).boxed()
-}
-
-/// What `env` is with [`Hoarding`] between the objects of one kind and their informer.
+/// A relist of the objects of one kind is added to what is known, instead of taking its place: what was deleted meanwhile
+/// stays.
 pub fn hoarding<W: Wire>(env: Env) -> Env
 where
     Observed<W::View>: Clone,
 {
     env.over_source::<W>(|source| BoxSource::new(Hoarding::new(source)))
+}
+
+/// What the informer of one kind is told goes through `retell`, one for each of its sources.
+pub fn retold<W: Wire>(env: Env, retell: impl Fn() -> Retell<W::View> + Send + Sync + 'static) -> Env {
+    env.over_source::<W>(move |source| {
+        let retell = retell();
+        BoxSource::new(Retold { source, retell })
+    })
+}
+
+/// Requests have their bodies changed before they are sent.
+pub fn edited(mut env: Env, edit: fn(&Parts, &mut Value)) -> Env {
+    env.client = between(env.client, move |client, head, mut body| async move {
+        if let Ok(mut value) = serde_json::from_slice(&body) {
+            edit(&head, &mut value);
+            body = value.to_string().into_bytes();
+        }
+        send(&client, head, body).await
+    });
+    env
+}
+
+/// A write is carried out whatever has become of its object since it was judged.
+pub fn forgets_the_version(env: Env) -> Env {
+    edited(env, |_, write| {
+        if let Some(metadata) = write["metadata"].as_object_mut() {
+            metadata.remove("resourceVersion");
+        }
+    })
+}
+
+/// Requests that `which` names are refused, for example as 404 `NotFound`.
+pub fn refused(mut env: Env, which: fn(&Parts) -> bool, code: StatusCode, reason: &'static str) -> Env {
+    env.client = answered(env.client, move |head| which(head).then(|| refusal(code, reason)));
+    env
+}
+
+/// Requests go out as `send` sends them.
+pub fn sent<F>(mut env: Env, send: fn(Client, Parts, Vec<u8>) -> F) -> Env
+where
+    F: Future<Output = Answer> + Send + 'static,
+{
+    env.client = between(env.client, send);
+    env
+}
+
+/// A client some of whose requests `answer` answers.
+pub fn answered(
+    client: Client,
+    answer: impl Fn(&Parts) -> Option<Response<Body>> + Send + Sync + 'static,
+) -> Client {
+    between(client, move |client, head, body| {
+        let answer = answer(&head);
+        async move {
+            match answer {
+                Some(answer) => Ok(answer),
+                None => send(&client, head, body).await,
+            }
+        }
+    })
+}
+
+/// The API server's answer with an object.
+pub fn found_as(object: &Value) -> Response<Body> {
+    Response::new(Body::from(object.to_string().into_bytes()))
 }
 
 /// A client whose requests `send` sends, or answers itself.
@@ -147,41 +226,31 @@ pub fn answered_late(client: Client, clock: &Clock, late: Duration, which: fn(&P
     })
 }
 
-/// A client whose requests have their bodies changed before they are sent.
-pub fn edited(client: Client, edit: fn(&Parts, &mut Value)) -> Client {
-    between(client, move |client, head, mut body| async move {
-        if let Ok(mut value) = serde_json::from_slice(&body) {
-            edit(&head, &mut value);
-            body = value.to_string().into_bytes();
-        }
-        send(&client, head, body).await
-    })
-}
-
-/// A client to which the object of every change and delete that fails is gone, so that none is tried again: a loop that
-/// knows its own writes reads the object where the answer to a change does not fit it.
-fn gone_where_refused(client: Client) -> Client {
-    between(client, |client, head, body| async move {
-        let is_change = matches!(head.method, Method::PATCH | Method::DELETE);
-        match send(&client, head, body).await {
-            Ok(answer) if answer.status().is_success() => Ok(answer),
-            _ if is_change => Ok(refusal(StatusCode::NOT_FOUND, "NotFound")),
-            answer => answer,
-        }
-    })
-}
-
 /// The API server's answer of a refusal, for example 404 `NotFound`.
-pub fn refusal(code: StatusCode, reason: &str) -> Response<Body> {
+fn refusal(code: StatusCode, reason: &str) -> Response<Body> {
     let status = json!({ "kind": "Status", "status": "Failure", "code": code.as_u16(), "reason": reason });
     let mut answer = Response::new(Body::from(status.to_string().into_bytes()));
     *answer.status_mut() = code;
     answer
 }
 
+struct Retold<S: Source> {
+    source: S,
+    retell: Retell<S::View>,
+}
+
+impl<S: Source> Source for Retold<S> {
+    type View = S::View;
+
+    async fn next(&mut self) -> SourceEvent<S::View> {
+        let mut event = self.source.next().await;
+        (self.retell)(&mut event);
+        event
+    }
+}
+
 impl<S: Source> Hoarding<S> {
-    /// What `source` tells.
-    pub fn new(source: S) -> Self {
+    fn new(source: S) -> Self {
         Self {
             source,
             known: BTreeMap::new(),

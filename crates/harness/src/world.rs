@@ -8,26 +8,60 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use testkit::embedded::{EVENTS, Fault, LEASES, Mark, Request, Requests, Resource, Server, Verb};
 
-use crate::objects::{rfc3339, terminate, text};
+use crate::account::NAMESPACE;
+use crate::objects::{self, event_line, rfc3339, stays, text};
+use crate::process::{Running, Start};
 use crate::sim::START;
-use crate::{NAMESPACE, Running, Start};
+
+/// The `World` of a controller's tests: [`World`], whose methods it has, with more of its own; and the `process` that it
+/// starts, with `limits` where the default ones are not to be met.
+#[macro_export]
+macro_rules! world {
+    ($app:ty, $resource:expr $(, limits: ($qps:expr, $burst:expr))?) => {
+        pub(crate) struct World($crate::world::World<$crate::ConfigOf<$app>>);
+
+        impl std::ops::Deref for World {
+            type Target = $crate::world::World<$crate::ConfigOf<$app>>;
+
+            fn deref(&self) -> &Self::Target {
+                &self.0
+            }
+        }
+
+        impl World {
+            pub(crate) fn new() -> Self {
+                Self($crate::world::World::new(process, $resource))
+            }
+        }
+
+        pub(crate) fn process() -> $crate::Start<$crate::ConfigOf<$app>> {
+            $crate::Start::of::<$app>()$(.limits($qps, $burst))?
+        }
+    };
+}
 
 /// An API server, and how the controller is started beside it.
+///
+/// What a name stands for is an object of the resource that the tests are about, unless a method says otherwise. It is there,
+/// in the namespace `default` or in none.
 pub struct World<C> {
     /// The API server.
     pub server: Server,
     /// The server's time, and that of the test.
     pub clock: Clock,
     process: fn() -> Start<C>,
+    resource: &'static Resource,
 }
 
 impl<C: ControllerConfig + Default + Send + 'static> World<C> {
-    /// Without any object; `process` is how the controller is started, unless a test says otherwise.
-    pub fn new(process: fn() -> Start<C>) -> Self {
+    /// Without any object; `process` is how the controller is started, unless a test says otherwise. The tests are about
+    /// objects of `resource`.
+    pub fn new(process: fn() -> Start<C>, resource: &'static Resource) -> Self {
         Self {
             server: Server::starting_at(START),
             clock: Clock::starting_at(START),
             process,
+            resource,
         }
     }
 
@@ -81,6 +115,17 @@ impl<C: ControllerConfig + Default + Send + 'static> World<C> {
         self.clock.sleep(Duration::from_millis(millis)).await;
     }
 
+    /// Lets time pass until it is so, within ten minutes.
+    pub async fn until(&self, is: impl Fn() -> bool) {
+        for _ in 0..600_000 {
+            if is() {
+                return;
+            }
+            self.pass_millis(1).await;
+        }
+        panic!("not so after ten minutes");
+    }
+
     /// Lets everything happen that is due at once.
     pub async fn settle(&self) {
         self.pass_millis(100).await;
@@ -104,15 +149,55 @@ impl<C: ControllerConfig + Default + Send + 'static> World<C> {
         self.server.insert(object).unwrap()
     }
 
-    /// The uid of an object in the namespace `default`.
-    pub fn uid_of(&self, resource: &'static Resource, name: &str) -> String {
-        let object = self.server.get(resource, "default", name).unwrap();
-        text(&object["metadata"]["uid"])
+    /// An object.
+    pub fn get(&self, name: &str) -> Value {
+        self.get_of(self.resource, name)
+    }
+
+    /// One of another resource.
+    pub fn get_of(&self, resource: &'static Resource, name: &str) -> Value {
+        objects::find(&self.server, resource, name).unwrap()
+    }
+
+    /// The uid of an object.
+    pub fn uid(&self, name: &str) -> String {
+        objects::uid(&self.get(name))
+    }
+
+    /// Whether an object is there and nobody has deleted it.
+    pub fn lives(&self, name: &str) -> bool {
+        stays(objects::find(&self.server, self.resource, name).as_ref())
+    }
+
+    /// How many there are that nobody has deleted.
+    pub fn alive(&self) -> usize {
+        let objects = self.server.list(self.resource);
+        objects.iter().filter(|object| stays(Some(object))).count()
+    }
+
+    /// Changes an object.
+    pub fn edit(&self, name: &str, edit: impl FnOnce(&mut Value)) {
+        self.edit_of(self.resource, name, edit);
+    }
+
+    /// Changes one of another resource.
+    pub fn edit_of(&self, resource: &'static Resource, name: &str, edit: impl FnOnce(&mut Value)) {
+        self.server.edit(resource, "default", name, edit).unwrap();
+    }
+
+    /// Deletes an object, which is gone at once.
+    pub fn delete(&self, name: &str) {
+        self.delete_of(self.resource, name);
+    }
+
+    /// Deletes one of another resource.
+    pub fn delete_of(&self, resource: &'static Resource, name: &str) {
+        self.server.delete(resource, "default", name).unwrap();
     }
 
     /// Gives the pod a deletionTimestamp; nobody lets it end.
     pub fn terminate(&self, pod: &str) {
-        terminate(&self.server, pod);
+        objects::terminate(&self.server, pod);
     }
 
     /// Every request of the controller.
@@ -121,12 +206,13 @@ impl<C: ControllerConfig + Default + Send + 'static> World<C> {
         self.server.requests().only(|request| request.user_agent == agent)
     }
 
-    /// Its requests since `mark` that are no lists, watches or events.
+    /// Its requests since `mark` that are no lists or watches, and are for an object, events and Leases aside.
     pub fn sent_since(&self, mark: Mark) -> Requests {
         let agent = self.agent();
         self.server.requests_since(mark).only(|request| {
-            let is_call = !matches!(request.verb, Verb::List | Verb::Watch) && request.resource != "events";
-            is_call && request.user_agent == agent
+            let is_call = !matches!(request.verb, Verb::List | Verb::Watch);
+            let is_aside = matches!(&*request.resource, "events" | "leases" | "");
+            is_call && !is_aside && request.user_agent == agent
         })
     }
 
@@ -135,21 +221,49 @@ impl<C: ControllerConfig + Default + Send + 'static> World<C> {
         self.sent_since(mark).lines()
     }
 
+    /// Verb, resource and code of each of them, in order.
+    pub fn calls_since(&self, mark: Mark) -> Vec<String> {
+        let line = |request: &Request| {
+            let code = request
+                .code
+                .map_or_else(|| "-".to_owned(), |code| code.to_string());
+            let what = format!("{}/{}", request.resource, request.subresource);
+            format!("{} {} {code}", request.verb, what.trim_end_matches('/'))
+        };
+        self.sent_since(mark).iter().map(line).collect()
+    }
+
     /// Every write of the controller, events included, as `verb path body`.
     pub fn all_writes(&self) -> Vec<String> {
         self.ours().writes().lines()
     }
 
+    /// Its writes of objects of the resource that the tests are about, as `verb path body`.
+    pub fn writes(&self) -> Vec<String> {
+        self.ours().writes().to(self.resource.plural).lines()
+    }
+
+    /// Its reads of single objects of `resource`.
+    pub fn reads_of(&self, resource: &'static Resource) -> Requests {
+        self.ours()
+            .to(resource.plural)
+            .only(|request| request.verb == Verb::Get)
+    }
+
     /// Object, type, reason and note of every event, in order of time.
     pub fn events(&self) -> Vec<String> {
         let mut events = self.server.list(&EVENTS);
-        let line = |event: &Value| {
-            let object = &event["regarding"]["name"];
-            let parts = [object, &event["type"], &event["reason"], &event["note"]];
-            parts.map(text).join(" ")
-        };
-        events.sort_by_cached_key(|event| (text(&event["eventTime"]), line(event)));
-        events.iter().map(line).collect()
+        events.sort_by_cached_key(|event| (text(&event["eventTime"]), event_line(event)));
+        events.iter().map(event_line).collect()
+    }
+
+    /// How often events of this reason were published, repeats included.
+    pub fn count_events(&self, reason: &str) -> i64 {
+        let events = self.server.list(&EVENTS);
+        let these = events.iter().filter(|event| event["reason"] == reason);
+        these
+            .map(|event| event["series"]["count"].as_i64().unwrap_or(1))
+            .sum()
     }
 
     /// Somebody holds the Lease, from now on.

@@ -1,36 +1,40 @@
 //! The loop against a model of the API server: what is woken, what is promised, what it ends with.
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    clippy::panic,
-    dead_code,
-    reason = "a test, and a model that others use, too"
-)]
+//!
+//! One process, or two that work on the same pods and claims. What must never happen is asserted at each write, in
+//! [`server`].
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
 
-#[path = "decide_props/server.rs"]
+#[path = "support/server.rs"]
 mod server;
+mod support;
 
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use controller_core::controller::{Ask, Completed, Loop, Now};
 use controller_core::informer::View;
 use controller_core::meta::{ObjectKey, OwnerRef};
-use harness::sim::{self, Model, Resource, Watch};
+use harness::sim::{self, Model, Op, Resource, Sim, Watch};
 use prometheus::Registry;
+use proptest::collection::vec;
 use proptest::prelude::*;
 use resourceclaim_controller::config::Config;
 use resourceclaim_controller::decide::{Gates, wants_claims};
 use resourceclaim_controller::next::Key;
-use resourceclaim_controller::requests::Answer;
+use resourceclaim_controller::requests::{Answer, Write};
 use resourceclaim_controller::view::{ClaimView, ClaimantView, ConsumerKind, TemplateView};
 use resourceclaim_controller::{ResourceClaimController, Stores};
 
-use self::server::{Event, Server, is_made, key};
+use self::server::{CROWDED, Event, FREE, Server, is_made};
+use self::support::key;
 
 const PODS: usize = 3;
 
+/// The API server, as one process sees it.
 struct Cluster {
-    server: Server,
+    server: Rc<RefCell<Server>>,
     pods: Resource<ClaimantView>,
     pods_seen: usize,
     claims: Resource<ClaimView>,
@@ -46,6 +50,7 @@ enum Action {
     DeletePod(usize),
     RemovePod(usize),
     MakeLateTemplate,
+    MakeUsersClaims,
     Squat(usize, u32),
     DeleteClaim(usize),
     Allocate(usize),
@@ -63,6 +68,7 @@ fn any_action() -> impl Strategy<Value = Action> {
         1 => pod.clone().prop_map(Action::DeletePod),
         1 => pod.clone().prop_map(Action::RemovePod),
         1 => Just(Action::MakeLateTemplate),
+        1 => Just(Action::MakeUsersClaims),
         1 => (pod.clone(), 0..2_u32).prop_map(|(pod, n)| Action::Squat(pod, n)),
         2 => claim.clone().prop_map(Action::DeleteClaim),
         2 => claim.prop_map(Action::Allocate),
@@ -92,9 +98,9 @@ fn follow<V: View + Clone>(resource: &mut Resource<V>, seen: &mut usize, events:
 }
 
 impl Cluster {
-    fn new() -> Self {
+    fn of(server: &Rc<RefCell<Server>>) -> Self {
         let mut cluster = Self {
-            server: Server::new(false),
+            server: Rc::clone(server),
             pods: Resource::new(),
             pods_seen: 0,
             claims: Resource::new(),
@@ -106,7 +112,7 @@ impl Cluster {
     }
 
     fn follow(&mut self) {
-        let server = &self.server;
+        let server = self.server.borrow();
         follow(&mut self.pods, &mut self.pods_seen, &server.pod_events);
         follow(&mut self.claims, &mut self.claims_seen, &server.claim_events);
         for (key, template) in &server.templates {
@@ -115,10 +121,27 @@ impl Cluster {
             }
         }
     }
+}
 
-    fn claim(&self, number: usize) -> Option<Arc<ClaimView>> {
-        self.server.claims.values().cycle().take(16).nth(number).cloned()
-    }
+/// The claim of this number, counted round and round.
+fn numbered(server: &Server, number: usize) -> Option<Arc<ClaimView>> {
+    server.claims.values().cycle().take(16).nth(number).cloned()
+}
+
+/// Whether everything that the process may still act on shows that the claim is recorded.
+fn sees_recorded(process: &Sim<Cluster>, claim: &ClaimView) -> bool {
+    let Some(owner) = claim.owning_pod() else {
+        return [CROWDED, FREE].contains(&&*claim.key.name);
+    };
+    let makes_it = |ask: &Ask<_>| match ask {
+        Ask::Write(Write::Create(create)) => create.claim() == claim.key,
+        _ => false,
+    };
+    let is_recorded = process.stores().pods.get(&key_of(owner)).is_some_and(|pod| {
+        let mut recorded = pod.statuses.iter().filter_map(|status| status.claim.as_ref());
+        claim.is_controlled_by(&pod.uid) && recorded.any(|recorded| *recorded == claim.key.name)
+    });
+    is_recorded && !process.on_their_way().any(makes_it)
 }
 
 impl Model for Cluster {
@@ -130,6 +153,7 @@ impl Model for Cluster {
     }
 
     fn restart(&mut self) -> Stores {
+        self.follow();
         Stores {
             pods: self.pods.restart(),
             claims: self.claims.restart(),
@@ -138,8 +162,20 @@ impl Model for Cluster {
         }
     }
 
+    fn permit_every(&self) -> Duration {
+        if self.is_prompt() {
+            Duration::from_millis(1)
+        } else {
+            Duration::ZERO
+        }
+    }
+
+    fn is_prompt(&self) -> bool {
+        self.server.borrow().is_prompt
+    }
+
     fn act(&mut self, action: &Action, _: Now) {
-        let server = &mut self.server;
+        let server = &mut *self.server.borrow_mut();
         match *action {
             Action::MakePod(number, shape) => server.make_pod(&pod(number), shape),
             Action::Bind(number) => server.bind(&pod(number)),
@@ -147,30 +183,29 @@ impl Model for Cluster {
             Action::DeletePod(number) => server.change_pod(&pod(number), |pod| pod.deleting = true),
             Action::RemovePod(number) => server.remove_pod(&pod(number)),
             Action::MakeLateTemplate => server.make_template("late"),
+            Action::MakeUsersClaims => server.make_users_claims(),
             Action::Squat(number, n) => server.squat(&pod(number), n),
             Action::DeleteClaim(number) => {
-                if let Some(claim) = self.claim(number) {
-                    self.server.delete_claim_by_hand(&claim.key);
+                if let Some(claim) = numbered(server, number) {
+                    server.delete_claim_by_hand(&claim.key);
                 }
             }
             Action::Allocate(number) => {
-                if let Some(claim) = self.claim(number) {
-                    self.server.allocate(&claim.key);
+                if let Some(claim) = numbered(server, number) {
+                    server.allocate(&claim.key);
                 }
             }
             Action::Schedule(number) => server.schedule(&pod(number)),
             Action::CollectGarbage => server.collect_garbage(),
         }
-        self.follow();
     }
 
     fn arrive(&mut self, ask: &Ask<ResourceClaimController>, _: Now) -> Completed<Answer> {
-        let answer = self.server.answer(ask);
-        self.follow();
-        answer
+        self.server.borrow_mut().answer(ask)
     }
 
     fn watches(&mut self) -> Vec<(&'static str, &mut dyn Watch<ResourceClaimController>)> {
+        self.follow();
         vec![
             ("pods", &mut self.pods),
             ("resourceclaims", &mut self.claims),
@@ -179,7 +214,8 @@ impl Model for Cluster {
     }
 
     fn keys(&self) -> Vec<Key> {
-        let claims = self.server.claim_events.iter().map(|event| event.key.clone());
+        let server = self.server.borrow();
+        let claims = server.claim_events.iter().map(|event| event.key.clone());
         let mut claims: Vec<_> = claims.map(Key::Claim).collect();
         claims.sort();
         claims.dedup();
@@ -190,10 +226,11 @@ impl Model for Cluster {
     /// A claim whose pod was replaced: its deletion is the garbage collector's as much as ours.
     fn is_left(&self, key: &Key) -> bool {
         let Key::Claim(claim) = key else { return false };
-        let claim = self.server.claims.get(claim);
+        let server = self.server.borrow();
+        let claim = server.claims.get(claim);
         let owner = claim.map(|claim| claim.owning_pod());
         let is_there = |owner: &OwnerRef| {
-            let pod = self.server.pods.get(&key_of(owner));
+            let pod = server.pods.get(&key_of(owner));
             pod.is_some_and(|pod| pod.uid == owner.uid)
         };
         owner.is_none_or(|owner| owner.is_some_and(|owner| !is_there(owner)))
@@ -201,22 +238,23 @@ impl Model for Cluster {
 
     /// The templates come, and the garbage collector has its turn.
     fn come_to_rest(&mut self) -> bool {
-        let (version, templates) = (self.server.version, self.server.templates.len());
-        self.server.make_template("late");
-        self.server.collect_garbage();
-        self.follow();
-        (self.server.version, self.server.templates.len()) != (version, templates)
+        let mut server = self.server.borrow_mut();
+        let before = (server.version, server.templates.len());
+        server.make_template("late");
+        server.collect_garbage();
+        (server.version, server.templates.len()) != before
     }
 
     fn check(&self, event_loop: &Loop<ResourceClaimController>, _: Now) -> Result<(), String> {
-        let server = &self.server;
+        let server = self.server.borrow();
         for pod in server.pods.values().filter(|pod| wants_claims(pod)) {
             for entry in pod.entries.iter().filter(|entry| is_made(entry)) {
                 let recorded = pod.statuses.iter().find(|status| status.entry == entry.name);
                 let recorded = recorded.and_then(|status| status.claim.as_ref());
                 let claims = server.made_for(&pod.uid, &entry.name);
                 // A create that outlives its process may have made another one.
-                if !claims.iter().any(|claim| Some(&claim.key.name) == recorded) {
+                let is_alone = claims.len() == 1 || !server.is_prompt;
+                if !is_alone || !claims.iter().any(|claim| Some(&claim.key.name) == recorded) {
                     return Err(format!("{} of {}: {claims:?}", entry.name, pod.key));
                 }
             }
@@ -241,6 +279,42 @@ proptest! {
 
     #[test]
     fn every_run_ends_with_a_claim_for_every_entry_and_none_for_who_is_done(ops in sim::ops(any_action())) {
-        sim::run(Cluster::new(), &ops);
+        sim::run(Cluster::of(&Rc::new(RefCell::new(Server::new(false)))), &ops);
+    }
+
+    /// A pod has one claim for each entry, a live pod keeps its reservations and its claims, and what is written is allowed:
+    /// see [`server`].
+    #[test]
+    fn whatever_happens_all_pods_have_their_claims_in_the_end_and_no_other_has_one(
+        (processes, ops) in (1..3_usize).prop_flat_map(|processes| {
+            (Just(processes), vec((0..processes, sim::op(any_action())), 1..200))
+        })
+    ) {
+        let server = Rc::new(RefCell::new(Server::new(true)));
+        let mut processes: Vec<_> = (0..processes).map(|_| Sim::new(Cluster::of(&server))).collect();
+        for (process, op) in &ops {
+            // Who has not seen yet that a name was recorded can not know that it must not come again.
+            let claim = match op {
+                Op::Act(Action::DeleteClaim(number)) => numbered(&server.borrow(), *number),
+                _ => None,
+            };
+            let is_known = |claim: &Arc<ClaimView>| processes.iter().all(|process| sees_recorded(process, claim));
+            if processes.len() == 1 || claim.as_ref().is_none_or(is_known) {
+                processes[*process].step(op);
+            }
+        }
+        let mut before = None;
+        for _ in 0..20 {
+            processes.iter_mut().for_each(Sim::settle);
+            if before.replace(server.borrow().version) == Some(server.borrow().version) {
+                break;
+            }
+        }
+        prop_assert_eq!(before, Some(server.borrow().version), "something is written for ever");
+        processes.iter().for_each(Sim::check);
+        for claim in server.borrow().claims.values() {
+            let left = claim.owning_pod().filter(|owner| !server.borrow().is_live(&key_of(owner), &owner.uid));
+            prop_assert_eq!(left, None, "{:?}", claim);
+        }
     }
 }

@@ -1,10 +1,9 @@
 //! The permissions that the chart gives.
 
-use harness::permissions::{beyond, refused, until_all_used};
 use serde_json::json;
 
 use crate::budget::numbers;
-use crate::support::{CHART, Cluster, NAME};
+use crate::support::Cluster;
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
@@ -39,9 +38,9 @@ async fn live_the_permissions_of_the_chart_are_enough_and_none_is_unused() {
     let explained = cluster.explain("web").await;
     assert!(explained.contains("default/web"), "{explained}");
 
-    until_all_used(&cluster.control_plane, CHART).await;
+    cluster.until_all_used().await;
     assert_eq!(replica.stop().await, Some(0));
     assert_eq!(standby.stop().await, Some(0));
-    assert_eq!(refused(&cluster.control_plane, NAME), []);
-    assert_eq!(beyond(&cluster.control_plane, CHART), []);
+    assert_eq!(cluster.refused(), []);
+    assert_eq!(cluster.beyond(), []);
 }

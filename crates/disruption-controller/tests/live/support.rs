@@ -1,13 +1,10 @@
 //! Budgets, pods and workloads, and our binary as a process beside them.
 
-use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-use controller_core::clock::{Clock, saturating_add};
-use harness::audit::{self, Asked};
-use harness::chart::Chart;
-use harness::cluster::{self, until};
-use harness::objects::{owner, text};
+use harness::audit::Asked;
+use harness::cluster::until;
+use harness::objects::owner;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
@@ -16,37 +13,17 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use testkit::real::eventually;
 
-use crate::budget::{Numbers, condition};
+use crate::budget::{Numbers, condition, definition};
 
+pub(crate) use controller_core::clock::saturating_add as after;
 pub(crate) use harness::{QUICK_LEASE, SOON};
 
-pub(crate) const NAME: &str = "disruption-controller";
-const BUILT: &str = env!("CARGO_BIN_EXE_disruption-controller");
-pub(crate) const CHART: Chart = Chart::of(NAME);
 /// How long after its cause a status may be written that is to follow at once, on a busy machine.
 pub(crate) const AT_ONCE: Duration = Duration::from_secs(5);
 
-pub(crate) struct Cluster(cluster::Cluster);
-
-impl Deref for Cluster {
-    type Target = cluster::Cluster;
-
-    fn deref(&self) -> &Self::Target {
-        &self.0
-    }
-}
-
-impl DerefMut for Cluster {
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.0
-    }
-}
+harness::cluster!("disruption-controller");
 
 impl Cluster {
-    pub(crate) async fn new() -> Self {
-        Self(cluster::Cluster::new(CHART, BUILT).await)
-    }
-
     pub(crate) fn pods(&self) -> Api<Pod> {
         Api::default_namespaced(self.control_plane.client())
     }
@@ -103,21 +80,15 @@ impl Cluster {
         deployment: Option<&Value>,
     ) -> Value {
         let labels = json!({"app": name});
-        let selector = if kind == "ReplicationController" {
-            labels.clone()
-        } else {
-            json!({"matchLabels": labels})
-        };
+        let mut selector = json!({"matchLabels": labels});
+        if kind == "ReplicationController" {
+            selector = labels.clone();
+        }
+        let pod = json!({"containers": [{"name": "c", "image": "i"}]});
+        let template = json!({"metadata": {"labels": labels}, "spec": pod});
         let mut workload = json!({
             "kind": kind, "metadata": {"name": name},
-            "spec": {
-                "replicas": replicas,
-                "selector": selector,
-                "template": {
-                    "metadata": {"labels": labels},
-                    "spec": {"containers": [{"name": "c", "image": "i"}]},
-                },
-            },
+            "spec": {"replicas": replicas, "selector": selector, "template": template},
         });
         if kind == "StatefulSet" {
             workload["spec"]["serviceName"] = json!(name);
@@ -130,30 +101,9 @@ impl Cluster {
 
     /// Has the API server serve a kind of `example.com/v1`.
     pub(crate) async fn define(&self, kind: &str, scales: bool) {
-        let plural = format!("{}s", kind.to_lowercase());
-        let mut subresources = json!({});
-        if scales {
-            subresources["scale"] =
-                json!({"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"});
-        }
-        let definition = format!("{plural}.example.com");
-        self.create(json!({
-            "kind": "CustomResourceDefinition", "metadata": {"name": definition},
-            "spec": {
-                "group": "example.com", "scope": "Namespaced", "names": {"plural": plural, "kind": kind},
-                "versions": [{
-                    "name": "v1", "served": true, "storage": true, "subresources": subresources,
-                    "schema": {"openAPIV3Schema": {
-                        "type": "object", "x-kubernetes-preserve-unknown-fields": true,
-                    }},
-                }],
-            },
-        }))
-        .await;
+        self.create(definition(kind, scales)).await;
         let served = async || self.api(kind).list(&ListParams::default()).await.ok();
-        eventually(SOON, "the custom resource is served", served)
-            .await
-            .unwrap();
+        eventually(SOON, "the kind is served", served).await.unwrap();
     }
 
     /// A custom resource of `replicas` pods.
@@ -209,33 +159,6 @@ impl Cluster {
         until(SOON, &what, async || self.status(pdb).await, is).await;
     }
 
-    /// Waits until an event says so: object, type, reason and message begin with `line`.
-    pub(crate) async fn until_event(&self, line: &str) {
-        let what = format!("an event is {line:?}");
-        let is = |events: &Vec<String>| events.iter().any(|event| event.starts_with(line));
-        until(SOON, &what, async || self.events().await, is).await;
-    }
-
-    /// Object, type, reason and message of each event, as `kubectl get events` has them.
-    pub(crate) async fn events(&self) -> Vec<String> {
-        let events = self.all("Event").await;
-        let line = |event: &Value| {
-            let parts = [
-                &event["regarding"]["name"],
-                &event["type"],
-                &event["reason"],
-                &event["note"],
-            ];
-            parts.map(text).join(" ")
-        };
-        events.iter().map(line).collect()
-    }
-
-    /// What the audit log holds of everybody, in order of the answers.
-    pub(crate) fn all_requests(&self) -> Vec<Asked> {
-        audit::requests(&self.control_plane)
-    }
-
     /// The newest patch of this object that was answered `since` then; `ours` says whether it is ours.
     ///
     /// The audit log may trail what a read shows.
@@ -258,19 +181,9 @@ pub(crate) fn writes_a_status(asked: &Asked) -> bool {
 /// What the kubelet says of a pod that runs.
 pub(crate) async fn set_ready(pods: &Api<Pod>, pod: &str, ready: bool) -> kube::Result<()> {
     let ready = if ready { "True" } else { "False" };
-    let patch = json!({"status": {
-        "phase": "Running",
-        "conditions": [{"type": "Ready", "status": ready}],
-    }});
-    let patch = Patch::Strategic(patch);
-    pods.patch_status(pod, &PatchParams::default(), &patch).await?;
-    Ok(())
-}
-
-pub(crate) fn now() -> Timestamp {
-    Clock::system().now()
-}
-
-pub(crate) fn after(time: Timestamp, span: Duration) -> Timestamp {
-    saturating_add(time, span)
+    let status = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": ready}]});
+    let patch = Patch::Strategic(json!({ "status": status }));
+    pods.patch_status(pod, &PatchParams::default(), &patch)
+        .await
+        .map(drop)
 }

@@ -3,13 +3,14 @@
 
 use std::time::Duration;
 
+use harness::cluster::now;
 use harness::objects::rfc3339;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use testkit::real::eventually;
 
 use crate::budget::numbers;
-use crate::support::{Cluster, SOON, after, now};
+use crate::support::{Cluster, SOON, after};
 
 const TWO_MINUTES: Duration = Duration::from_mins(2);
 /// How long a test waits for the end of them.

@@ -96,7 +96,7 @@ async fn foreign_conditions_and_fields_stay() {
 async fn a_deleted_budget_leaves_nothing_behind() {
     let world = World::new();
     world.define_widgets(true);
-    let widget = world.widget("web", 3);
+    let widget = world.workload("Widget", "web", 3);
     world.pods(3, Some(&widget));
     world.pdb("web", "maxUnavailable", &json!(1));
     let entries = json!({ "web-0": world.seconds(0) });

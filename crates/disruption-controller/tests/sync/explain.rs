@@ -24,10 +24,10 @@ async fn explained(world: &World) -> String {
 async fn every_number_is_told_with_where_it_comes_from() {
     let world = World::new();
     world.define_widgets(true);
-    let deployment = world.deployment("web", 4);
+    let deployment = world.workload("Deployment", "web", 4);
     let set = world.replica_set("web-1", 9, Some(&deployment));
     world.pods(5, Some(&set));
-    let widget = world.widget("w", 2);
+    let widget = world.workload("Widget", "w", 2);
     world.pod("widget", Some(&widget));
     world.pod("naked", None);
     world.pod_of("db", "db", None);
@@ -100,12 +100,12 @@ async fn a_budget_that_cannot_be_computed_is_told_why() {
 #[tokio::test(start_paused = true)]
 async fn the_replica_sets_of_a_deployment_are_one_and_what_is_gone_is_told() {
     let world = World::new();
-    let deployment = world.deployment("web", 4);
+    let deployment = world.workload("Deployment", "web", 4);
     let old = world.replica_set("web-1", 1, Some(&deployment));
     let new = world.replica_set("web-2", 3, Some(&deployment));
     world.pod("old", Some(&old));
     world.pod("new", Some(&new));
-    let gone = world.stateful_set("gone", 1);
+    let gone = world.workload("StatefulSet", "gone", 1);
     world.pod("gone-0", Some(&gone));
     world.remove(&gone);
     world.terminate("gone-0");

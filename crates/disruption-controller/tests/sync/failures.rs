@@ -14,7 +14,7 @@ fn reads_a_scale(request: &Request) -> bool {
 fn with_widget() -> World {
     let world = World::new();
     world.define_widgets(true);
-    let widget = world.widget("web", 3);
+    let widget = world.workload("Widget", "web", 3);
     world.pods(3, Some(&widget));
     world.pdb("web", "maxUnavailable", &json!(1));
     world

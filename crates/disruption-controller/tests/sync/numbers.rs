@@ -9,7 +9,7 @@ use crate::world::{World, process};
 async fn the_metrics() {
     let world = World::new();
     world.define_widgets(true);
-    let widget = world.widget("web", 3);
+    let widget = world.workload("Widget", "web", 3);
     world.pods(3, Some(&widget));
     world.pdb("web", "maxUnavailable", &json!(1));
     world.pdb("all", "minAvailable", &json!("100%"));

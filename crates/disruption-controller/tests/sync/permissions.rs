@@ -12,7 +12,7 @@ async fn the_permissions_of_the_chart_suffice_and_are_used() {
     let world = World::new();
     let user = Chart::of("disruption-controller").install_on(&world.server);
     world.define_widgets(true);
-    let widget = world.widget("web", 3);
+    let widget = world.workload("Widget", "web", 3);
     world.pods(2, Some(&widget));
     world.pod("naked", None);
     let since = world.seconds(-121);

@@ -10,11 +10,11 @@ use crate::world::{World, process};
 
 #[rstest]
 #[case::replica_set(|world: &World| world.replica_set("web", 4, None))]
-#[case::stateful_set(|world: &World| world.stateful_set("web", 4))]
-#[case::replication_controller(|world: &World| world.replication_controller("web", 4))]
-#[case::custom_resource(|world: &World| { world.define_widgets(true); world.widget("web", 4) })]
+#[case::stateful_set(|world: &World| world.workload("StatefulSet", "web", 4))]
+#[case::replication_controller(|world: &World| world.workload("ReplicationController", "web", 4))]
+#[case::custom_resource(|world: &World| { world.define_widgets(true); world.workload("Widget", "web", 4) })]
 #[case::deployment(|world: &World| {
-    let deployment = world.deployment("web", 4);
+    let deployment = world.workload("Deployment", "web", 4);
     // What the ReplicaSet wants itself does not count.
     world.replica_set("web-1", 9, Some(&deployment))
 })]
@@ -47,7 +47,7 @@ async fn a_budget_counts_the_scale_of_the_controller(
 #[tokio::test(start_paused = true)]
 async fn pods_of_several_replica_sets_of_one_deployment_count_it_once() {
     let world = World::new();
-    let deployment = world.deployment("web", 4);
+    let deployment = world.workload("Deployment", "web", 4);
     let [old, new] = ["old", "new"].map(|name| world.replica_set(name, 2, Some(&deployment)));
     world.pod("a", Some(&old));
     world.pod("b", Some(&new));
@@ -60,13 +60,13 @@ async fn pods_of_several_replica_sets_of_one_deployment_count_it_once() {
 #[tokio::test(start_paused = true)]
 async fn a_change_of_the_replicas_changes_the_budget_at_once() {
     let world = World::new();
-    let deployment = world.deployment("d", 3);
+    let deployment = world.workload("Deployment", "d", 3);
     let set = world.replica_set("rs", 3, Some(&deployment));
     world.pod_of("d", "d", Some(&set));
     let others = [
         world.replica_set("alone", 3, None),
-        world.stateful_set("sts", 3),
-        world.replication_controller("rc", 3),
+        world.workload("StatefulSet", "sts", 3),
+        world.workload("ReplicationController", "rc", 3),
     ];
     for app in ["alone", "sts", "rc", "d"] {
         let selector = json!({ "matchLabels": { "app": app } });
@@ -94,7 +94,7 @@ async fn a_change_of_the_replicas_changes_the_budget_at_once() {
 async fn the_scale_of_a_custom_resource_is_read_again_every_30_seconds() {
     let world = World::new();
     world.define_widgets(true);
-    let widget = world.widget("web", 3);
+    let widget = world.workload("Widget", "web", 3);
     world.pods(3, Some(&widget));
     world.pdb("web", "maxUnavailable", &json!(1));
     let _controller = world.start();
@@ -114,7 +114,7 @@ async fn the_scale_of_a_custom_resource_is_read_again_every_30_seconds() {
 async fn one_read_of_a_scale_serves_all_budgets_for_two_seconds() {
     let world = World::new();
     world.define_widgets(true);
-    let widget = world.widget("web", 3);
+    let widget = world.workload("Widget", "web", 3);
     world.pods(3, Some(&widget));
     for number in 0..40 {
         world.pdb(&format!("web-{number}"), "maxUnavailable", &json!(1));
@@ -147,7 +147,7 @@ async fn a_scale_that_hangs_holds_up_no_other_budget() {
     world.define_widgets(true);
     for number in 0..40 {
         let app = number.to_string();
-        let widget = world.widget(&app, 1);
+        let widget = world.workload("Widget", &app, 1);
         world.pod_of(&app, &app, Some(&widget));
         let selector = json!({ "matchLabels": { "app": app } });
         world.pdb_of(&format!("widget-{app}"), "maxUnavailable", &json!(1), &selector);
@@ -193,7 +193,7 @@ async fn a_kind_whose_definition_comes_later_is_found() {
         "False SyncFailed no matches for kind \"Widget\" in version \"example.com/v1\""
     );
     world.define_widgets(true);
-    let widget = world.widget("web", 1);
+    let widget = world.workload("Widget", "web", 1);
     world.edit("early", |pod| {
         pod["metadata"]["ownerReferences"] = json!([owner(&widget)]);
     });
@@ -247,7 +247,7 @@ async fn made_up_controllers_of_one_budget_keep_no_other_budget_waiting() {
 async fn a_read_of_a_scale_does_not_serve_the_next_object_of_the_name() {
     let world = World::new();
     world.define_widgets(true);
-    let first = world.widget("web", 3);
+    let first = world.workload("Widget", "web", 3);
     world.pod("a", Some(&first));
     world.pdb("web", "maxUnavailable", &json!(1));
     let _controller = world.start();
@@ -255,7 +255,7 @@ async fn a_read_of_a_scale_does_not_serve_the_next_object_of_the_name() {
     assert_eq!(world.numbers("web"), numbers(0, 1, 2, 3));
     world.delete("a");
     world.remove(&first);
-    let second = world.widget("web", 1);
+    let second = world.workload("Widget", "web", 1);
     world.pod("b", Some(&second));
     world.settle().await;
     assert_eq!(world.numbers("web"), numbers(1, 1, 0, 1));
@@ -283,7 +283,7 @@ async fn a_kind_that_is_served_again_is_found_without_an_event() {
 async fn a_kind_without_a_scale_is_named() {
     let world = World::new();
     world.define_widgets(false);
-    let widget = world.widget("web", 1);
+    let widget = world.workload("Widget", "web", 1);
     world.pod("a", Some(&widget));
     world.pdb("web", "maxUnavailable", &json!(1));
     let mark = world.server.mark();
@@ -304,7 +304,7 @@ async fn a_kind_without_a_scale_is_named() {
 async fn a_scale_that_is_taken_away_is_missed() {
     let world = World::new();
     world.define_widgets(true);
-    let widget = world.widget("web", 1);
+    let widget = world.workload("Widget", "web", 1);
     world.pod("a", Some(&widget));
     world.pdb("web", "maxUnavailable", &json!(1));
     let _controller = world.start();
@@ -323,7 +323,7 @@ async fn a_scale_that_is_taken_away_is_missed() {
 async fn a_scale_of_another_uid_is_no_controller() {
     let world = World::new();
     world.define_widgets(true);
-    world.widget("web", 1);
+    world.workload("Widget", "web", 1);
     let gone = json!({
         "apiVersion": "example.com/v1", "kind": "Widget", "metadata": { "name": "web", "uid": "gone" },
     });
@@ -356,7 +356,7 @@ async fn a_daemon_set_has_no_scale() {
 #[tokio::test(start_paused = true)]
 async fn a_replica_set_whose_deployment_is_gone_counts_itself() {
     let world = World::new();
-    let deployment = world.deployment("web", 4);
+    let deployment = world.workload("Deployment", "web", 4);
     let set = world.replica_set("web-1", 2, Some(&deployment));
     world.pods(2, Some(&set));
     world.pdb("web", "maxUnavailable", &json!(1));
@@ -383,7 +383,7 @@ async fn a_watch_of_deployments_that_lags_does_not_make_a_deployment_gone() {
     world.pdb("web", "maxUnavailable", &json!(1));
     let _controller = world.start();
     world.pass(5).await;
-    let deployment = world.deployment("web", 4);
+    let deployment = world.workload("Deployment", "web", 4);
     let set = world.replica_set("web-1", 2, Some(&deployment));
     world.pods(2, Some(&set));
     world.settle().await;
@@ -393,7 +393,7 @@ async fn a_watch_of_deployments_that_lags_does_not_make_a_deployment_gone() {
 #[tokio::test(start_paused = true)]
 async fn a_controller_that_is_gone_counts_nothing_while_its_pods_terminate() {
     let world = World::new();
-    let set = world.stateful_set("web", 2);
+    let set = world.workload("StatefulSet", "web", 2);
     world.pods(2, Some(&set));
     world.pdb("web", "maxUnavailable", &json!(1));
     let _controller = world.start();

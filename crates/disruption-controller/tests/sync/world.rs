@@ -1,58 +1,44 @@
 //! Budgets, pods and workloads on the embedded API server, and our loop beside them. Time is tokio's, paused.
 
-use std::ops::Deref;
-
 use disruption_controller::DisruptionController;
-use disruption_controller::config::Config;
-use harness::Start;
-use harness::objects::owner;
+use harness::objects::{name, owner};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::EvictParams;
 use serde_json::{Value, json};
 use testkit::embedded::{
-    CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, EVENTS, Mark, POD_DISRUPTION_BUDGETS, PODS, REPLICA_SETS,
+    CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, Mark, POD_DISRUPTION_BUDGETS, PODS, REPLICA_SETS,
     REPLICATION_CONTROLLERS, Resource, STATEFUL_SETS,
 };
 
-use crate::budget::{self, Numbers};
+use crate::budget::{self, Numbers, definition};
 
 /// The custom resource of these tests, with a `/scale`.
-pub(crate) static WIDGETS: Resource = Resource::namespaced("example.com", "v1", "Widget", "widgets");
+static WIDGETS: Resource = Resource::namespaced("example.com", "v1", "Widget", "widgets");
+/// What controls pods.
+pub(crate) const WORKLOADS: [&Resource; 5] = [
+    &DEPLOYMENTS,
+    &REPLICA_SETS,
+    &STATEFUL_SETS,
+    &REPLICATION_CONTROLLERS,
+    &WIDGETS,
+];
 
-pub(crate) struct World(harness::world::World<Config>);
-
-impl Deref for World {
-    type Target = harness::world::World<Config>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.0
-    }
-}
+// They are not what these tests are about.
+harness::world!(DisruptionController, &PODS, limits: (0.0, 0));
 
 impl World {
-    pub(crate) fn new() -> Self {
-        Self(harness::world::World::new(process))
-    }
-
     /// A budget for the pods with the label `app: web`.
     pub(crate) fn pdb(&self, name: &str, field: &str, amount: &Value) {
         self.pdb_of(name, field, amount, &json!({ "matchLabels": { "app": "web" } }));
     }
 
     pub(crate) fn pdb_of(&self, name: &str, field: &str, amount: &Value, selector: &Value) {
-        let mut pdb = json!({
-            "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": { "name": name },
-            "spec": { "selector": selector },
-        });
-        pdb["spec"][field] = amount.clone();
-        self.insert(pdb);
+        self.insert(pdb(name, &json!({ field: amount, "selector": selector })));
     }
 
     pub(crate) fn edit_pdb(&self, name: &str, edit: impl FnOnce(&mut Value)) {
-        self.server
-            .edit(&POD_DISRUPTION_BUDGETS, "default", name, edit)
-            .unwrap();
+        self.edit_of(&POD_DISRUPTION_BUDGETS, name, edit);
     }
 
     /// A ready pod with the label `app: web` of a controller.
@@ -61,91 +47,58 @@ impl World {
     }
 
     pub(crate) fn pod_of(&self, app: &str, name: &str, controller: Option<&Value>) {
-        let mut pod = json!({
-            "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name, "labels": { "app": app } },
-            "spec": { "nodeName": "n", "containers": [] },
-            "status": { "phase": "Running", "conditions": [{ "type": "Ready", "status": "True" }] },
-        });
-        if let Some(controller) = controller {
-            pod["metadata"]["ownerReferences"] = json!([owner(controller)]);
-        }
-        self.insert(pod);
+        self.insert(pod(
+            name,
+            &json!({ "app": app }),
+            true,
+            true,
+            controller.map(owner).as_ref(),
+        ));
     }
 
     /// `web-0`, `web-1` and so on.
     pub(crate) fn pods(&self, count: usize, controller: Option<&Value>) {
-        for number in 0..count {
-            self.pod(&format!("web-{number}"), controller);
-        }
+        (0..count).for_each(|number| self.pod(&format!("web-{number}"), controller));
     }
 
-    pub(crate) fn edit(&self, pod: &str, edit: impl FnOnce(&mut Value)) {
-        self.server.edit(&PODS, "default", pod, edit).unwrap();
-    }
-
-    pub(crate) fn ready(&self, pod: &str, ready: bool) {
-        let status = if ready { "True" } else { "False" };
-        self.edit(pod, |pod| {
-            pod["status"]["conditions"] = json!([{ "type": "Ready", "status": status }]);
-        });
+    pub(crate) fn ready(&self, pod: &str, is: bool) {
+        self.edit(pod, |pod| pod["status"]["conditions"] = json!([ready(is)]));
     }
 
     pub(crate) fn relabel(&self, pod: &str, app: &str) {
         self.edit(pod, |pod| pod["metadata"]["labels"]["app"] = json!(app));
     }
 
-    pub(crate) fn delete(&self, pod: &str) {
-        self.server.delete(&PODS, "default", pod).unwrap();
-    }
-
     pub(crate) fn replica_set(&self, name: &str, replicas: i64, deployment: Option<&Value>) -> Value {
-        let mut object = workload("apps/v1", "ReplicaSet", name, replicas);
-        if let Some(deployment) = deployment {
-            object["metadata"]["ownerReferences"] = json!([owner(deployment)]);
-        }
-        self.insert(object)
+        self.insert(workload("ReplicaSet", name, replicas, deployment))
     }
 
-    pub(crate) fn deployment(&self, name: &str, replicas: i64) -> Value {
-        self.insert(workload("apps/v1", "Deployment", name, replicas))
-    }
-
-    pub(crate) fn stateful_set(&self, name: &str, replicas: i64) -> Value {
-        self.insert(workload("apps/v1", "StatefulSet", name, replicas))
-    }
-
-    pub(crate) fn replication_controller(&self, name: &str, replicas: i64) -> Value {
-        self.insert(workload("v1", "ReplicationController", name, replicas))
+    pub(crate) fn workload(&self, kind: &str, name: &str, replicas: i64) -> Value {
+        self.insert(workload(kind, name, replicas, None))
     }
 
     /// Serves widgets, with a `/scale` or without.
     pub(crate) fn define_widgets(&self, scale: bool) {
-        self.insert(widgets(scale));
+        self.insert(definition("Widget", scale));
     }
 
     /// Takes the `/scale` of widgets away, or gives it.
     pub(crate) fn give_scale(&self, give: bool) {
-        let edit = |definition: &mut Value| definition["spec"] = widgets(give)["spec"].take();
-        self.server
-            .edit(&CUSTOM_RESOURCE_DEFINITIONS, "", "widgets.example.com", edit)
-            .unwrap();
-    }
-
-    pub(crate) fn widget(&self, name: &str, replicas: i64) -> Value {
-        self.insert(workload("example.com/v1", "Widget", name, replicas))
+        let spec = definition("Widget", give)["spec"].take();
+        self.edit_of(
+            &CUSTOM_RESOURCE_DEFINITIONS,
+            "widgets.example.com",
+            |definition| definition["spec"] = spec,
+        );
     }
 
     pub(crate) fn scale(&self, workload: &Value, replicas: i64) {
-        let edit = |workload: &mut Value| workload["spec"]["replicas"] = json!(replicas);
-        self.server
-            .edit(resource(workload), "default", name(workload), edit)
-            .unwrap();
+        let scale = |workload: &mut Value| workload["spec"]["replicas"] = json!(replicas);
+        self.edit_of(resource_of(workload), &name(workload), scale);
     }
 
     pub(crate) fn remove(&self, workload: &Value) {
-        self.server
-            .delete(resource(workload), "default", name(workload))
-            .unwrap();
+        self.delete_of(resource_of(workload), &name(workload));
     }
 
     /// Asks the eviction API; the code of the answer.
@@ -159,8 +112,7 @@ impl World {
     }
 
     pub(crate) fn status(&self, pdb: &str) -> Value {
-        let pdb = self.server.get(&POD_DISRUPTION_BUDGETS, "default", pdb);
-        pdb.unwrap()["status"].clone()
+        self.get_of(&POD_DISRUPTION_BUDGETS, pdb)["status"].take()
     }
 
     pub(crate) fn numbers(&self, pdb: &str) -> Numbers {
@@ -189,67 +141,56 @@ impl World {
 
     /// How many scales we have read since `mark`.
     pub(crate) fn scale_reads(&self, mark: Mark) -> usize {
-        let scales = self
-            .sent_since(mark)
-            .only(|request| request.subresource == "scale");
-        scales.len()
-    }
-
-    /// How often events of this reason were published, repeats included.
-    pub(crate) fn count_events(&self, reason: &str) -> i64 {
-        let events = self.server.list(&EVENTS);
-        let ours = events.iter().filter(|event| event["reason"] == reason);
-        ours.map(|event| event["series"]["count"].as_i64().unwrap_or(1))
-            .sum()
+        self.sent_since(mark)
+            .only(|request| request.subresource == "scale")
+            .len()
     }
 }
 
-/// Our process, without client-side limits: they are not what these tests are about.
-pub(crate) fn process() -> Start<Config> {
-    Start::of::<DisruptionController>().limits(0.0, 0)
-}
-
-/// The definition of [`WIDGETS`], with a `/scale` or without.
-pub(crate) fn widgets(scale: bool) -> Value {
-    let mut subresources = json!({ "status": {} });
-    if scale {
-        subresources["scale"] =
-            json!({ "specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas" });
-    }
+pub(crate) fn pdb(name: &str, spec: &Value) -> Value {
     json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": { "name": "widgets.example.com" },
-        "spec": {
-            "group": "example.com", "scope": "Namespaced",
-            "names": { "plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList" },
-            "versions": [{
-                "name": "v1", "served": true, "storage": true, "subresources": subresources,
-                "schema": { "openAPIV3Schema": {
-                    "type": "object", "x-kubernetes-preserve-unknown-fields": true,
-                } },
-            }],
-        },
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": { "name": name }, "spec": spec,
     })
 }
 
-fn workload(api_version: &str, kind: &str, name: &str, replicas: i64) -> Value {
-    json!({
-        "apiVersion": api_version, "kind": kind, "metadata": { "name": name },
+/// A pod, `bound` to a node or not, of a controller.
+pub(crate) fn pod(name: &str, labels: &Value, is_ready: bool, bound: bool, owner: Option<&Value>) -> Value {
+    let mut pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name, "labels": labels },
+        "spec": { "containers": [] }, "status": { "phase": "Running", "conditions": [ready(is_ready)] },
+    });
+    if bound {
+        pod["spec"]["nodeName"] = json!("n");
+    }
+    if let Some(owner) = owner {
+        pod["metadata"]["ownerReferences"] = json!([owner]);
+    }
+    pod
+}
+
+/// What the kubelet says.
+pub(crate) fn ready(ready: bool) -> Value {
+    json!({ "type": "Ready", "status": if ready { "True" } else { "False" } })
+}
+
+/// A workload of another, or of nobody.
+pub(crate) fn workload(kind: &str, name: &str, replicas: i64, above: Option<&Value>) -> Value {
+    let mut workload = json!({
+        "apiVersion": resource(kind).api_version(), "kind": kind, "metadata": { "name": name },
         "spec": { "replicas": replicas },
-    })
-}
-
-fn resource(object: &Value) -> &'static Resource {
-    match object["kind"].as_str() {
-        Some("ReplicaSet") => &REPLICA_SETS,
-        Some("Deployment") => &DEPLOYMENTS,
-        Some("StatefulSet") => &STATEFUL_SETS,
-        Some("ReplicationController") => &REPLICATION_CONTROLLERS,
-        Some("Widget") => &WIDGETS,
-        other => panic!("{other:?}"),
+    });
+    if let Some(above) = above {
+        workload["metadata"]["ownerReferences"] = json!([owner(above)]);
     }
+    workload
 }
 
-fn name(object: &Value) -> &str {
-    object["metadata"]["name"].as_str().unwrap()
+/// The resource of a kind of workloads.
+pub(crate) fn resource(kind: &str) -> &'static Resource {
+    let found = WORKLOADS.into_iter().find(|resource| resource.kind == kind);
+    found.unwrap_or_else(|| panic!("{kind}"))
+}
+
+fn resource_of(workload: &Value) -> &'static Resource {
+    resource(workload["kind"].as_str().unwrap())
 }

@@ -1,5 +1,6 @@
 //! A run: what is on its way, and what is held at each step.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,11 +8,11 @@ use std::time::Duration;
 use controller_core::api::{CallFailed, Outcome};
 use controller_core::clock::saturating_add;
 use controller_core::controller::{
-    Ask, Completed, Controller, Effect, Loop, Now, Observed, Step, Told, Wake,
+    Ask, Completed, Controller, Effect, Limit, Loop, Now, Observed, Polled, Step, Told, Wake,
 };
 use controller_core::leader::LeaseLost;
 
-use super::{AnswerOf, KeyOf, Model, NOW, Op, Unlimited, call, failed};
+use super::model::{AnswerOf, KeyOf, Model, NOW, Op, call, failed};
 
 /// So many passes may end without progress.
 const MOST_REPEATS: usize = 20;
@@ -22,13 +23,14 @@ const MOST_TURNS: usize = 10_000;
 pub fn run<M: Model>(model: M, ops: &[Op<M::Action>]) {
     let mut sim = Sim::new(model);
     for op in ops {
-        sim.take(op);
-        sim.turn();
+        sim.step(op);
     }
     sim.settle();
+    sim.check();
 }
 
-struct Sim<M: Model> {
+/// A process and the world around it.
+pub struct Sim<M: Model> {
     model: M,
     event_loop: Loop<M::Controller>,
     now: Now,
@@ -38,6 +40,27 @@ struct Sim<M: Model> {
     away: BTreeSet<usize>,
     /// How many passes have ended without progress: an answer that the watch has overtaken may cost one.
     no_progress: usize,
+    /// When there is a permit again.
+    permit: Cell<Duration>,
+}
+
+/// One permit after the other.
+struct Trickle<'a> {
+    every: Duration,
+    now: Duration,
+    permit: &'a Cell<Duration>,
+}
+
+impl Limit for Trickle<'_> {
+    fn take(&self) -> Duration {
+        let at = self.permit.get().max(self.now);
+        self.permit.set(at + self.every);
+        at.saturating_sub(self.now)
+    }
+
+    fn give_back(&self) {
+        self.permit.set(self.permit.get().saturating_sub(self.every));
+    }
 }
 
 struct Flying<M: Model> {
@@ -48,7 +71,8 @@ struct Flying<M: Model> {
 }
 
 impl<M: Model> Sim<M> {
-    fn new(mut model: M) -> Self {
+    /// A process that has just started, and leads.
+    pub fn new(mut model: M) -> Self {
         let event_loop = started(&mut model, NOW);
         let mut sim = Self {
             model,
@@ -58,10 +82,48 @@ impl<M: Model> Sim<M> {
             in_flight: Vec::new(),
             away: BTreeSet::new(),
             no_progress: 0,
+            permit: Cell::default(),
         };
         sim.lead(true);
         sim.turn();
         sim
+    }
+
+    /// The world.
+    pub const fn model(&self) -> &M {
+        &self.model
+    }
+
+    /// The caches.
+    pub fn stores(&self) -> &<M::Controller as Controller>::Stores {
+        self.event_loop.stores()
+    }
+
+    /// The requests that have not arrived.
+    pub fn on_their_way(&self) -> impl Iterator<Item = &Ask<M::Controller>> {
+        let left = self.in_flight.iter().filter(|flying| flying.answer.is_none());
+        left.map(|flying| &flying.ask)
+    }
+
+    /// Takes a step, and does what is to be done then.
+    pub fn step(&mut self, op: &Op<M::Action>) {
+        self.take(op);
+        self.pass(self.model.permit_every());
+        self.turn();
+    }
+
+    /// Fails unless everything is as it should be in the end.
+    pub fn check(&self) {
+        self.model.check(&self.event_loop, self.now).unwrap();
+    }
+
+    fn poll(&mut self) -> Polled<M::Controller> {
+        let limit = Trickle {
+            every: self.model.permit_every(),
+            now: self.now.uptime,
+            permit: &self.permit,
+        };
+        self.event_loop.poll(self.now, &limit)
     }
 
     fn take(&mut self, op: &Op<M::Action>) {
@@ -95,7 +157,7 @@ impl<M: Model> Sim<M> {
     /// Polls until the loop wants nothing more at this moment.
     fn turn(&mut self) {
         for _ in 0..MOST_TURNS {
-            let polled = self.event_loop.poll(self.now, &Unlimited);
+            let polled = self.poll();
             self.no_progress += polled
                 .told
                 .iter()
@@ -121,7 +183,12 @@ impl<M: Model> Sim<M> {
     }
 
     fn deliver(&mut self, which: usize) -> bool {
-        let before = self.steps();
+        // What wakes whom is shown by a process alone: beside others it has too many steps for that.
+        let before = if self.model.is_prompt() {
+            Vec::new()
+        } else {
+            self.steps()
+        };
         let watch = &mut self.model.watches()[which].1;
         let heard = watch.deliver(&mut self.event_loop, self.now);
         self.assert_woken(&before);
@@ -154,6 +221,9 @@ impl<M: Model> Sim<M> {
         let Some(flying) = pick(&mut self.in_flight, which) else {
             return;
         };
+        if fate_unknown && self.model.is_prompt() {
+            arrive(&mut self.model, flying, self.now);
+        }
         let arrived = flying.answer.is_some();
         // What has arrived is not refused.
         let Some(id) = flying.id.take_if(|_| fate_unknown || !arrived) else {
@@ -187,6 +257,13 @@ impl<M: Model> Sim<M> {
             for (id, completed) in ids {
                 self.event_loop.completed(id, completed, self.now);
             }
+            self.forget_the_dropped();
+        }
+    }
+
+    fn forget_the_dropped(&mut self) {
+        if self.model.is_prompt() {
+            self.in_flight.retain(|flying| flying.id.is_some());
         }
     }
 
@@ -194,6 +271,7 @@ impl<M: Model> Sim<M> {
         for flying in &mut self.in_flight {
             flying.id = None;
         }
+        self.forget_the_dropped();
         let leading = self.leading;
         self.event_loop = started(&mut self.model, self.now);
         self.away.clear();
@@ -202,7 +280,7 @@ impl<M: Model> Sim<M> {
     }
 
     /// Nothing goes wrong any more: everything comes, as often as it takes.
-    fn settle(&mut self) {
+    pub fn settle(&mut self) {
         self.lead(true);
         let mut left = M::SETTLES_WITHIN;
         for _ in 0..MOST_TURNS {
@@ -218,7 +296,11 @@ impl<M: Model> Sim<M> {
             if heard || self.model.come_to_rest() {
                 continue;
             }
-            let again = self.event_loop.poll(self.now, &Unlimited).again;
+            let again = self.poll().again;
+            if let Some(wait) = again.filter(|wait| *wait <= self.model.permit_every()) {
+                self.pass(wait);
+                continue;
+            }
             self.assert_idle(again);
             match again {
                 Some(wait) if wait <= left => {
@@ -228,7 +310,6 @@ impl<M: Model> Sim<M> {
                 _ => break,
             }
         }
-        self.model.check(&self.event_loop, self.now).unwrap();
     }
 
     fn steps(&self) -> Vec<(KeyOf<M>, Step<M::Controller>)> {

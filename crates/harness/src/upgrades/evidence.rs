@@ -16,7 +16,7 @@ use serde_json::Value;
 use testkit::real::{ControlPlane, client, eventually};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
-use crate::chart::NAMESPACE;
+use crate::account::NAMESPACE;
 use crate::objects::text;
 use crate::replica::SOON;
 

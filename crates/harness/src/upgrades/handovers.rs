@@ -23,6 +23,19 @@ pub(super) struct Handover {
     pub(super) without_write: SignedDuration,
 }
 
+/// A replica that was stopped.
+pub(super) struct Stop {
+    /// In which upgrade, from 0.
+    pub(super) upgrade: usize,
+    pub(super) name: String,
+    /// Whether it held the Lease.
+    pub(super) led: bool,
+    /// When it got SIGTERM.
+    pub(super) asked: Timestamp,
+    /// When it had ended.
+    pub(super) ended: Timestamp,
+}
+
 /// The terms in order.
 ///
 /// Fails when the Lease went to another without having been given up.

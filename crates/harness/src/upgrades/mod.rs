@@ -20,13 +20,12 @@ use std::convert::Infallible;
 use std::num::NonZeroUsize;
 
 use controller_core::clock::Clock;
-use jiff::Timestamp;
 use testkit::real::eventually;
 
 use crate::cluster::Cluster;
 use crate::replica::{Replica, SOON};
 use evidence::{LeaseLog, Write, credential, writes};
-use handovers::{handovers, terms};
+use handovers::{Stop, handovers, terms};
 use report::Report;
 
 /// How many upgrades a run of the tests makes.
@@ -92,19 +91,6 @@ struct Pod {
     /// Its identity in the election.
     name: String,
     replica: Replica,
-}
-
-/// A replica that was stopped.
-struct Stop {
-    /// In which upgrade, from 0.
-    upgrade: usize,
-    name: String,
-    /// Whether it held the Lease.
-    led: bool,
-    /// When it got SIGTERM.
-    asked: Timestamp,
-    /// When it had ended.
-    ended: Timestamp,
 }
 
 impl Deployment<'_> {

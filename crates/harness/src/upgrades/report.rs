@@ -5,9 +5,8 @@ use std::fmt;
 
 use jiff::SignedDuration;
 
-use super::Stop;
 use super::evidence::Write;
-use super::handovers::{Handover, Term, longest_pause};
+use super::handovers::{Handover, Stop, Term, longest_pause};
 
 /// The median of the upgrades' longest times without a write is shorter.
 const USUAL: SignedDuration = SignedDuration::from_secs(1);

@@ -97,5 +97,6 @@ mod giving_back;
 mod groups;
 mod memory;
 mod reservations;
+#[path = "../support/mod.rs"]
 mod support;
 mod syncs;

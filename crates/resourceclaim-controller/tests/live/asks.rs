@@ -9,7 +9,7 @@ use crate::support::{CLASS, Cluster, EXTENDED, Setup, made, made_from, pod, rese
 async fn live_an_administrator_looks_at_a_device_in_use() {
     let cluster = Cluster::with(Setup {
         devices: 1,
-        ..Setup::default()
+        ..Setup::PLAIN
     })
     .await;
     cluster.template().await;
@@ -37,7 +37,7 @@ async fn live_an_administrator_looks_at_a_device_in_use() {
 async fn live_the_first_of_a_list_that_can_be_had_is_given() {
     let cluster = Cluster::with(Setup {
         devices: 2,
-        ..Setup::default()
+        ..Setup::PLAIN
     })
     .await;
     let request = json!({"name": "r", "firstAvailable": [
@@ -71,7 +71,7 @@ async fn live_the_first_of_a_list_that_can_be_had_is_given() {
 async fn live_a_claim_for_extended_resources_is_given_back_like_any() {
     let cluster = Cluster::with(Setup {
         devices: 2,
-        ..Setup::default()
+        ..Setup::PLAIN
     })
     .await;
     let controller = cluster.controller().await;

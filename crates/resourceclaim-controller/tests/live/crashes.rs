@@ -28,7 +28,7 @@ async fn live_each_entry_has_one_claim_however_often_the_process_is_killed() {
     let pods = usize::try_from(seconds * PODS_A_SECOND).unwrap();
     let cluster = Cluster::with(Setup {
         devices: pods * ENTRIES.len(),
-        ..Setup::default()
+        ..Setup::PLAIN
     })
     .await;
     cluster.template().await;

@@ -44,7 +44,7 @@ async fn live_a_claim_goes_with_its_pod_however_that_ends() {
 async fn live_a_pod_deleted_before_it_is_placed_leaves_nothing() {
     let cluster = Cluster::with(Setup {
         devices: 1,
-        ..Setup::default()
+        ..Setup::PLAIN
     })
     .await;
     cluster.template().await;

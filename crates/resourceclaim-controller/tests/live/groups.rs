@@ -25,7 +25,7 @@ fn member(name: &str, group: &str, entries: &[Value]) -> Value {
 async fn live_a_group_gets_a_claim_for_all_of_its_pods() {
     let cluster = Cluster::with(Setup {
         groups: true,
-        ..Setup::default()
+        ..Setup::PLAIN
     })
     .await;
     cluster.template().await;
@@ -74,7 +74,7 @@ async fn live_a_group_gets_a_claim_for_all_of_its_pods() {
 async fn live_a_claim_that_a_group_names_is_free_when_the_group_is_gone() {
     let cluster = Cluster::with(Setup {
         groups: true,
-        ..Setup::default()
+        ..Setup::PLAIN
     })
     .await;
     cluster.claim("shared").await;
@@ -122,7 +122,7 @@ async fn live_without_groups_on_the_server_one_line_says_so_and_the_rest_works()
 async fn live_with_the_gate_off_groups_are_left_alone_and_the_rest_works() {
     let cluster = Cluster::with(Setup {
         groups: true,
-        ..Setup::default()
+        ..Setup::PLAIN
     })
     .await;
     cluster.template().await;

@@ -4,19 +4,18 @@
 //! status, so only a `ClusterRoleBinding` grants it, and who lacks it gets no 403 but a 422 with a cause on
 //! `status.allocation`.
 
-use harness::permissions::{beyond, grant, refused, until_all_used};
 use serde_json::{Value, json};
 use testkit::real::eventually;
 
 use crate::support::{
-    CLASS, Cluster, GROUPS, NAME, NODE, SOON, Setup, claims_of, made, made_from, named, pod, reserved_for,
+    CLASS, Cluster, GROUPS, NODE, SOON, Setup, claims_of, made, made_from, named, pod, reserved_for,
     rules_without_binding, uid,
 };
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_the_permissions_of_the_chart_are_enough_and_none_is_unused() {
-    use_all_permissions(Setup::default()).await;
+    use_all_permissions(Setup::PLAIN).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -24,7 +23,7 @@ async fn live_the_permissions_of_the_chart_are_enough_and_none_is_unused() {
 async fn live_without_granular_authorization_nobody_asks_for_the_right_to_bind() {
     use_all_permissions(Setup {
         granular: false,
-        ..Setup::default()
+        ..Setup::PLAIN
     })
     .await;
 }
@@ -34,7 +33,7 @@ async fn live_without_granular_authorization_nobody_asks_for_the_right_to_bind()
 async fn live_the_permissions_to_groups_are_enough_and_none_is_unused() {
     use_all_permissions(Setup {
         groups: true,
-        ..Setup::default()
+        ..Setup::PLAIN
     })
     .await;
 }
@@ -62,14 +61,14 @@ async fn use_all_permissions(setup: Setup) {
     let claim = cluster.explain("shared").await;
     assert!(claim.contains("shared"), "{claim}");
 
-    until_all_used(&cluster.control_plane, setup.chart()).await;
+    cluster.until_all_used().await;
     assert_eq!(replica.stop().await, Some(0));
     assert_eq!(standby.stop().await, Some(0));
     // Without the right to bind a write is invalid, as if the claim were at fault.
     let mut refused = cluster.requests();
     refused.retain(|asked| [403, 422].contains(&asked.code));
     assert_eq!(refused, []);
-    assert_eq!(beyond(&cluster.control_plane, setup.chart()), []);
+    assert_eq!(cluster.beyond(), []);
 }
 
 /// Claims are made, reserved by us for a pod that no scheduler placed, and given back.
@@ -152,7 +151,7 @@ async fn live_without_the_right_to_bind_nothing_is_reserved_until_it_is_given() 
     let cluster = Cluster::new().await;
     cluster.template().await;
     cluster.claim("shared").await;
-    grant(&cluster.control_plane, NAME, rules_without_binding()).await;
+    cluster.grant(rules_without_binding()).await;
     let replica = cluster.start_leading(&[]).await;
     cluster
         .pod("placed", &[made("gpu"), named("user", "shared")])
@@ -175,9 +174,9 @@ async fn live_without_the_right_to_bind_nothing_is_reserved_until_it_is_given() 
     let told = async || (replica.said("resourceclaims/binding") > 0).then_some(());
     eventually(SOON, "the log names the right", told).await.unwrap();
     // It is no 403: the API server takes it for a fault of the claim.
-    assert_eq!(refused(&cluster.control_plane, NAME), []);
+    assert_eq!(cluster.refused(), []);
 
-    grant(&cluster.control_plane, NAME, Setup::default().chart().rules()).await;
+    cluster.grant(Setup::PLAIN.chart().rules()).await;
     cluster.until_running("direct").await;
     let shared = cluster.get("ResourceClaim", "shared").await;
     assert!(reserved_for(&shared).contains(&uid(&direct)));

@@ -20,7 +20,7 @@ const WITHIN: Duration = Duration::from_mins(5);
 async fn live_the_scheduler_meets_no_conflict_because_of_us() {
     let cluster = Cluster::with(Setup {
         devices: DEVICES,
-        ..Setup::default()
+        ..Setup::PLAIN
     })
     .await;
     cluster.template().await;
@@ -70,7 +70,7 @@ async fn live_claims_are_handed_from_pod_to_pod() {
     let hands = long_or_short(20, 8);
     let cluster = Cluster::with(Setup {
         devices: CLAIMS,
-        ..Setup::default()
+        ..Setup::PLAIN
     })
     .await;
     let controller = cluster.controller().await;

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 
 use harness::chart::Chart;
-use harness::cluster::{self, audited, until};
-use harness::objects::{each, text};
-use harness::permissions::grant;
+use harness::cluster::{self, audited};
+use harness::objects::{each, stays, text};
 use serde_json::{Value, json};
 use testkit::real::Process;
 
@@ -56,17 +55,13 @@ pub(crate) enum Controller {
     BuiltIn { _process: Process },
 }
 
-impl Default for Setup {
-    fn default() -> Self {
-        Self {
-            devices: 16,
-            groups: false,
-            granular: true,
-        }
-    }
-}
-
 impl Setup {
+    pub(crate) const PLAIN: Self = Self {
+        devices: 16,
+        groups: false,
+        granular: true,
+    };
+
     /// The chart with the values that it takes.
     pub(crate) const fn chart(self) -> Chart {
         let chart = Chart::of(NAME);
@@ -80,7 +75,7 @@ impl Setup {
 
 /// What the chart gives in the whole cluster, but for the right that counts inside another one.
 pub(crate) fn rules_without_binding() -> Value {
-    let mut rules = Setup::default().chart().rules();
+    let mut rules = Setup::PLAIN.chart().rules();
     let all = rules.as_array_mut().unwrap();
     let count = all.len();
     all.retain(|rule| rule["resources"] != json!(["resourceclaims/binding"]));
@@ -98,7 +93,7 @@ impl Deref for Cluster {
 
 impl Cluster {
     pub(crate) async fn new() -> Self {
-        Self::with(Setup::default()).await
+        Self::with(Setup::PLAIN).await
     }
 
     /// A node with devices, a scheduler, and the garbage collector.
@@ -120,7 +115,7 @@ impl Cluster {
         let common = cluster::Cluster::with(options, setup.chart(), BUILT).await;
         let control_plane = &common.control_plane;
         if !setup.granular {
-            grant(control_plane, NAME, rules_without_binding()).await;
+            common.grant(rules_without_binding()).await;
         }
         let mut controllers = vec!["garbage-collector-controller"];
         if setup.groups {
@@ -157,17 +152,14 @@ impl Cluster {
             "spec": {"selectors": [{"cel": {"expression": expression}}], "extendedResourceName": EXTENDED},
         }))
         .await;
-        let all: Vec<Value> = (0..devices)
-            .map(|number| json!({"name": format!("gpu-{number}")}))
-            .collect();
+        let device = |number| json!({"name": format!("gpu-{number}")});
+        let all: Vec<Value> = (0..devices).map(device).collect();
         let slices = all.chunks(SLICE);
         for (number, slice) in slices.clone().enumerate() {
+            let pool = json!({"name": NODE, "generation": 1, "resourceSliceCount": slices.len()});
             self.create(json!({
                 "kind": "ResourceSlice", "metadata": {"name": format!("{NODE}-{number}")},
-                "spec": {
-                    "driver": DRIVER, "nodeName": NODE, "devices": slice,
-                    "pool": {"name": NODE, "generation": 1, "resourceSliceCount": slices.len()},
-                },
+                "spec": {"driver": DRIVER, "nodeName": NODE, "devices": slice, "pool": pool},
             }))
             .await;
         }
@@ -189,28 +181,23 @@ impl Cluster {
 
     /// A template for one device.
     pub(crate) async fn template(&self) {
-        let request = json!({"name": "r", "exactly": {"deviceClassName": CLASS}});
-        self.template_of(TEMPLATE, request).await;
+        self.template_of(TEMPLATE, request()).await;
     }
 
     pub(crate) async fn template_of(&self, name: &str, request: Value) {
+        let metadata = json!({"labels": {"from": name}, "annotations": {"from": name}});
         self.create(json!({
             "kind": "ResourceClaimTemplate", "metadata": {"name": name},
-            "spec": {
-                "metadata": {"labels": {"from": name}, "annotations": {"from": name}},
-                "spec": {"devices": {"requests": [request]}},
-            },
+            "spec": {"metadata": metadata, "spec": {"devices": {"requests": [request]}}},
         }))
         .await;
     }
 
     /// A user's claim for one device.
     pub(crate) async fn claim(&self, name: &str) -> Value {
-        let request = json!({"name": "r", "exactly": {"deviceClassName": CLASS}});
-        self.create(json!({
-            "kind": "ResourceClaim", "metadata": {"name": name}, "spec": {"devices": {"requests": [request]}},
-        }))
-        .await
+        let spec = json!({"devices": {"requests": [request()]}});
+        self.create(json!({"kind": "ResourceClaim", "metadata": {"name": name}, "spec": spec}))
+            .await
     }
 
     /// A pod with these entries of `resourceClaims`.
@@ -229,25 +216,6 @@ impl Cluster {
             .await;
     }
 
-    /// Waits until an object is so, and returns it.
-    pub(crate) async fn until_is(
-        &self,
-        kind: &str,
-        name: &str,
-        what: &str,
-        is: impl Fn(&Value) -> bool,
-    ) -> Value {
-        let what = format!("{kind} {name} is such that {what}");
-        let found = async || self.find(kind, name).await;
-        let found = until(SOON, &what, found, |found| found.as_ref().is_some_and(&is)).await;
-        found.unwrap()
-    }
-
-    pub(crate) async fn until_gone(&self, kind: &str, name: &str) {
-        let what = format!("{kind} {name} is gone");
-        until(SOON, &what, async || self.find(kind, name).await, Option::is_none).await;
-    }
-
     /// The claims that a pod says were made for its entries; waits until there are `count`.
     pub(crate) async fn claims_of(&self, pod: &str, count: usize) -> BTreeMap<String, String> {
         let what = format!("it has {count} claims");
@@ -258,8 +226,7 @@ impl Cluster {
     /// How many claims there are that are not on their way out.
     pub(crate) async fn count_claims(&self) -> usize {
         let claims = self.all("ResourceClaim").await;
-        let stays = |claim: &&Value| claim["metadata"]["deletionTimestamp"].is_null();
-        claims.iter().filter(stays).count()
+        claims.iter().filter(|claim| stays(Some(claim))).count()
     }
 }
 
@@ -272,10 +239,8 @@ impl Controller {
 }
 
 pub(crate) fn pod(name: &str, entries: &[Value]) -> Value {
-    let used: Vec<Value> = entries
-        .iter()
-        .map(|entry| json!({"name": entry["name"]}))
-        .collect();
+    let used = entries.iter().map(|entry| json!({"name": entry["name"]}));
+    let used: Vec<Value> = used.collect();
     json!({
         "kind": "Pod", "metadata": {"name": name},
         "spec": {
@@ -283,6 +248,10 @@ pub(crate) fn pod(name: &str, entries: &[Value]) -> Value {
             "containers": [{"name": "c", "image": "i", "resources": {"claims": used}}],
         },
     })
+}
+
+fn request() -> Value {
+    json!({"name": "r", "exactly": {"deviceClassName": CLASS}})
 }
 
 /// An entry of a pod for which a claim is made.
@@ -301,9 +270,9 @@ pub(crate) fn named(name: &str, claim: &str) -> Value {
 
 /// The claims in the status of a pod or a group, by entry.
 pub(crate) fn claims_of(object: &Value) -> BTreeMap<String, String> {
-    let statuses = each(&object["status"]["resourceClaimStatuses"]);
-    statuses
-        .map(|status| (text(&status["name"]), text(&status["resourceClaimName"])))
+    let claim = |status: &Value| (text(&status["name"]), text(&status["resourceClaimName"]));
+    each(&object["status"]["resourceClaimStatuses"])
+        .map(claim)
         .collect()
 }
 

@@ -52,7 +52,7 @@ async fn the_requests_of_one_pods_life() {
     assert_eq!(world.requests_since(mark), Vec::<String>::new());
     world.finish("p");
     let of = |claim: &Value| json!({ "uid": claim["metadata"]["uid"], "resourceVersion": claim["metadata"]["resourceVersion"] });
-    let allocated = of(&world.get_claim(&claim).unwrap());
+    let allocated = of(&world.get_claim(&claim));
     world.pass(60).await;
     let lines = world.requests_since(mark);
     let release = json!({ "metadata": allocated, "status": { "allocation": null, "reservedFor": null } });
@@ -168,7 +168,7 @@ async fn a_recorded_claim_of_another_owner_is_left_alone_and_a_new_one_made() {
     world.template("t");
     world.claim("theirs");
     world.pod("p");
-    world.edit_pod("p", |pod| {
+    world.edit("p", |pod| {
         pod["status"]["resourceClaimStatuses"] = json!([{ "name": "gpu", "resourceClaimName": "theirs" }]);
     });
     let _controller = world.start();
@@ -202,7 +202,7 @@ async fn an_entry_that_needs_no_claim_gets_none_and_stays_recorded() {
     let world = World::new();
     world.template("t");
     world.pod_of("p", &[made("a", "t"), made("b", "t")]);
-    world.edit_pod("p", |pod| {
+    world.edit("p", |pod| {
         pod["status"]["resourceClaimStatuses"] = json!([{ "name": "a" }]);
     });
     let _controller = world.start();
@@ -237,12 +237,12 @@ async fn a_pod_that_comes_again_under_its_name_gets_another_claim() {
     world.pod("p");
     world.settle().await;
     let first = world.claim_of("p");
-    world.force_delete("p");
+    world.delete("p");
     let uid = world.pod("p");
     world.settle().await;
     let second = world.claim_of("p");
     assert_ne!(first, second);
-    let owner = &world.get_claim(&second).unwrap()["metadata"]["ownerReferences"][0];
+    let owner = &world.get_claim(&second)["metadata"]["ownerReferences"][0];
     assert_eq!(owner["uid"], *uid);
     // The claim of the pod that was replaced is nobody's.
     assert_eq!(world.claims(), [second]);
@@ -259,7 +259,7 @@ async fn a_claim_that_the_watch_has_not_shown_is_not_made_twice() {
     world.fail_next(1, Verb::Patch, "pods", Fault::status(500, "InternalError"));
     let mark = world.server.mark();
     world.pass(1).await;
-    world.edit_pod("p", |pod| pod["spec"]["nodeName"] = json!("n"));
+    world.edit("p", |pod| pod["spec"]["nodeName"] = json!("n"));
     world.pass(60).await;
     assert_eq!(
         world.calls_since(mark),
@@ -376,7 +376,7 @@ async fn what_no_rule_reads_wakes_nothing() {
     let claim = world.claim_of("p");
     let (added, mark) = (controller.metric("workqueue_adds_total"), world.server.mark());
     for n in 0..20 {
-        world.edit_pod("p", |pod| pod["status"]["hostIP"] = json!(format!("10.0.0.{n}")));
+        world.edit("p", |pod| pod["status"]["hostIP"] = json!(format!("10.0.0.{n}")));
         world.edit_claim(&claim, |claim| {
             claim["metadata"]["annotations"]["n"] = json!(n.to_string());
         });
@@ -401,7 +401,7 @@ async fn an_entry_of_an_api_that_we_do_not_know_is_told() {
     let world = World::new();
     world.template("t");
     world.pod_of("p", &[made("a", "t"), made("b", "t")]);
-    world.edit_pod("p", |pod| {
+    world.edit("p", |pod| {
         pod["spec"]["resourceClaims"][1] = json!({ "name": "b", "notYetKnown": "x" });
     });
     let _controller = world.start();

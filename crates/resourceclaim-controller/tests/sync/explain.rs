@@ -42,7 +42,7 @@ async fn the_entries_of_a_pod() {
     world.delete_claim(&claims["new"]);
     world.delete_claim(&claims["gone"]);
     world.bind("p");
-    world.edit_pod("p", |pod| {
+    world.edit("p", |pod| {
         let statuses = pod["status"]["resourceClaimStatuses"].as_array_mut().unwrap();
         statuses.retain(|status| status["name"] != "new");
         for status in statuses {
@@ -91,7 +91,7 @@ async fn the_users_of_a_claim() {
     controller.stop().await;
     let claim = world.claim_of("p");
     world.allocate(&claim, &["p", "q"]);
-    world.force_delete("q");
+    world.delete("q");
     world.finish("p");
     let text = explained(&world, &claim).await.unwrap();
     assert_eq!(

@@ -25,7 +25,7 @@ impl World {
     }
 
     fn get_group(&self, name: &str) -> Value {
-        self.server.get(&POD_GROUPS, "default", name).unwrap()
+        self.get_of(&POD_GROUPS, name)
     }
 
     fn claim_of_group(&self, name: &str) -> String {
@@ -33,9 +33,10 @@ impl World {
     }
 
     fn end_group(&self, name: &str) {
-        let free = |group: &mut Value| group["metadata"]["finalizers"] = Value::Null;
-        self.server.edit(&POD_GROUPS, "default", name, free).unwrap();
-        self.server.delete(&POD_GROUPS, "default", name).unwrap();
+        self.edit_of(&POD_GROUPS, name, |group| {
+            group["metadata"]["finalizers"] = Value::Null;
+        });
+        self.delete_of(&POD_GROUPS, name);
     }
 }
 
@@ -53,7 +54,7 @@ async fn a_group_has_one_claim_for_all_its_pods() {
     world.pass(10).await;
     let shared = world.claim_of_group("g");
     assert!(shared.starts_with("g-gpu-"), "{shared}");
-    let owner = world.get_claim(&shared).unwrap()["metadata"]["ownerReferences"][0].clone();
+    let owner = world.get_claim(&shared)["metadata"]["ownerReferences"][0].clone();
     assert_eq!(
         (&owner["kind"], &owner["apiVersion"], &owner["uid"]),
         (
@@ -80,7 +81,7 @@ async fn a_group_has_one_claim_for_all_its_pods() {
         world.bind(pod);
     }
     world.pass(10).await;
-    let reserved = world.get_claim(&shared).unwrap()["status"]["reservedFor"].clone();
+    let reserved = world.get_claim(&shared)["status"]["reservedFor"].clone();
     let uid = world.get_group("g")["metadata"]["uid"].clone();
     let group = json!({ "apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": uid });
     assert_eq!(reserved, json!([group]));

@@ -21,7 +21,7 @@ async fn what_happens_while_the_server_is_away_is_found_afterwards() {
     world.server.down();
     world.pass(60).await;
     world.finish("done");
-    world.force_delete("deleted");
+    world.delete("deleted");
     world.pod("new");
     world.server.compact();
     world.server.up();

@@ -3,6 +3,7 @@
 use harness::chart::Chart;
 use harness::permissions;
 use serde_json::json;
+use testkit::embedded::RESOURCE_CLAIM_TEMPLATES;
 
 use crate::world::{World, made, own, process};
 
@@ -14,7 +15,7 @@ async fn the_permissions_of_the_chart_suffice_and_are_used() {
     world.claim("shared");
     world.pod("gone");
     world.allocate("shared", &["gone"]);
-    world.force_delete("gone");
+    world.delete("gone");
     let _controller = process().start(world.server.client_for(&user), &world.clock);
     world.pass(10).await;
     assert!(!world.is_allocated("shared"));
@@ -33,14 +34,14 @@ async fn the_permissions_of_the_chart_suffice_and_are_used() {
     for _ in 0..2 {
         world.pod_of("q", &[made("gpu", "none")]);
         world.pass(10).await;
-        world.edit_pod("q", |pod| pod["spec"]["nodeName"] = json!("n"));
+        world.edit("q", |pod| pod["spec"]["nodeName"] = json!("n"));
         world.pass(10).await;
         world.template("none");
         world.pass(10).await;
         world.delete_claim(&world.claim_of("q"));
-        world.delete_template("none");
+        world.delete_of(&RESOURCE_CLAIM_TEMPLATES, "none");
         world.pass(10).await;
-        world.force_delete("q");
+        world.delete("q");
     }
     world.pass(400).await;
     assert_eq!(world.claims(), ["shared"]);

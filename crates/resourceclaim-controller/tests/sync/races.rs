@@ -137,7 +137,7 @@ async fn a_recorded_claim_that_the_cache_does_not_show_is_looked_for() {
         },
         "spec": {},
     }));
-    world.edit_pod("q", |pod| {
+    world.edit("q", |pod| {
         pod["status"]["resourceClaimStatuses"] =
             json!([{ "name": "gpu", "resourceClaimName": "q-gpu-theirs" }]);
     });

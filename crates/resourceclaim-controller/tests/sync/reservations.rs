@@ -24,7 +24,7 @@ async fn a_pod_on_a_node_gets_its_claim_reserved() {
     let _controller = world.start();
     world.settle().await;
     let mark = world.server.mark();
-    let claim = world.get_claim("shared").unwrap();
+    let claim = world.get_claim("shared");
     world.bind("b");
     world.pass(60).await;
     let metadata = json!({
@@ -83,7 +83,7 @@ async fn pods_that_share_a_claim_do_not_conflict_with_each_other() {
 
 #[rstest]
 #[case::done(|world: &World| world.finish("p"))]
-#[case::failed(|world: &World| world.edit_pod("p", |pod| pod["status"]["phase"] = json!("Failed")))]
+#[case::failed(|world: &World| world.edit("p", |pod| pod["status"]["phase"] = json!("Failed")))]
 #[case::deleted_before_it_was_scheduled(|world: &World| world.terminate("p"))]
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_is_done_gets_nothing_reserved(#[case] end: fn(&World)) {
@@ -105,7 +105,7 @@ async fn a_pod_that_is_being_deleted_on_its_node_keeps_its_reservation_until_it_
     world.terminate("p");
     world.pass(600).await;
     assert_eq!(world.reserved("shared"), ["p"]);
-    world.edit_pod("p", |pod| pod["metadata"]["finalizers"] = Value::Null);
+    world.edit("p", |pod| pod["metadata"]["finalizers"] = Value::Null);
     world.settle().await;
     assert_eq!(world.reserved("shared"), Vec::<String>::new());
     assert!(!world.is_allocated("shared"));
@@ -123,7 +123,7 @@ async fn a_deleted_pod_gives_its_claims_back_without_a_read() {
     world.schedule("p");
     world.settle().await;
     let mark = world.server.mark();
-    world.force_delete("p");
+    world.delete("p");
     world.pass(60).await;
     assert!(!world.is_allocated("shared"));
     let reads = world.calls_since(mark);
@@ -141,7 +141,7 @@ async fn a_consumer_that_the_cache_does_not_show_keeps_its_reservation_if_it_is_
     world.settle().await;
     // One that the watch will not show for an hour, and one that took the name of the pod that it still shows.
     world.pod_of("new", &[own("gpu", "shared")]);
-    world.force_delete("old");
+    world.delete("old");
     world.pod_of("old", &[own("gpu", "shared")]);
     world.allocate("shared", &["new", "old"]);
     let mark = world.server.mark();
@@ -166,7 +166,7 @@ async fn a_pod_that_the_api_server_says_is_gone_gets_no_reservation_when_the_cac
     world.bind("p");
     world.pass(10).await;
     world.allocate("shared", &["stays", "p"]);
-    world.force_delete("p");
+    world.delete("p");
     if is_replaced {
         world.pod_of("p", &[own("gpu", "shared")]);
     }
@@ -183,7 +183,7 @@ async fn reservations_stay_as_long_as_the_api_server_does_not_say_that_the_pod_i
     let world = sharing(&[]);
     world.pod("gone");
     world.allocate("shared", &["gone"]);
-    world.force_delete("gone");
+    world.delete("gone");
     world.fail_next(5, Verb::Get, "pods", Fault::status(500, "InternalError"));
     let _controller = world.start();
     world.pass_millis(20).await;
@@ -204,9 +204,9 @@ async fn consumers_of_other_kinds_stay() {
             .push(other.clone());
     });
     let _controller = world.start();
-    world.force_delete("p");
+    world.delete("p");
     world.settle().await;
-    let claim = world.get_claim("shared").unwrap();
+    let claim = world.get_claim("shared");
     assert_eq!(claim["status"]["reservedFor"], json!([other]));
     assert!(world.is_allocated("shared"));
 }
@@ -225,7 +225,7 @@ async fn a_full_claim_is_told_once_and_waited_for() {
     let mark = world.server.mark();
     let _controller = world.start();
     world.pass(600).await;
-    world.edit_pod("late", |pod| pod["metadata"]["labels"] = json!({ "a": "b" }));
+    world.edit("late", |pod| pod["metadata"]["labels"] = json!({ "a": "b" }));
     world.edit_claim("shared", |claim| {
         claim["metadata"]["labels"] = json!({ "a": "b" });
     });
@@ -282,7 +282,7 @@ async fn other_finalizers_stay() {
     let _controller = world.start();
     world.finish("p");
     world.pass(310).await;
-    let claim = world.get_claim("shared").unwrap();
+    let claim = world.get_claim("shared");
     assert_eq!(
         claim["metadata"]["finalizers"],
         json!(["example.com/a", "example.com/b"])
@@ -378,7 +378,7 @@ async fn the_claim_of_a_pod_that_the_cache_does_not_show_stays() {
     world.settle().await;
     let claim = world.claim_of("p");
     // The pod comes again, and another process makes its claim; our cache shows the pod before it.
-    world.force_delete("p");
+    world.delete("p");
     let uid = world.pod("p");
     world.insert(json!({
         "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
@@ -411,19 +411,19 @@ async fn an_extended_resource_claim_is_given_back_like_any_other() {
     world.settle().await;
     // The scheduler has not told it in the pod yet, which is therefore none of ours.
     assert_eq!(world.calls_since(mark), ["get pods 200"]);
-    world.edit_pod("p", |pod| {
+    world.edit("p", |pod| {
         pod["spec"]["nodeName"] = json!("n");
         pod["status"]["extendedResourceClaimStatus"] =
             json!({ "resourceClaimName": "p-extended", "requestMappings": [] });
     });
     world.pass(60).await;
     // It is told no more: the pod is there all the same.
-    world.edit_pod("p", |pod| {
+    world.edit("p", |pod| {
         pod["status"]["extendedResourceClaimStatus"] = Value::Null;
     });
     world.pass(60).await;
     assert_eq!(world.reserved("p-extended"), ["p"]);
-    world.edit_pod("p", |pod| {
+    world.edit("p", |pod| {
         pod["status"]["extendedResourceClaimStatus"] =
             json!({ "resourceClaimName": "p-extended", "requestMappings": [] });
     });

@@ -1,7 +1,7 @@
 //! Another writer that keeps undoing ours (CORE-17).
 
 use controller_core::rival::manager_of;
-use harness::objects::text;
+use harness::objects::{find, text};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
@@ -43,7 +43,7 @@ async fn a_rival_that_drops_an_entry_gets_three_writes_and_then_ever_longer_peac
         let mark = world.server.mark();
         for _ in 0..600 {
             if world.claims_of("p").len() == 2 {
-                world.edit_pod("p", |pod| {
+                world.edit("p", |pod| {
                     let statuses = pod["status"]["resourceClaimStatuses"].as_array_mut().unwrap();
                     statuses.retain(|status| status["name"] != "b");
                 });
@@ -151,7 +151,7 @@ async fn what_is_new_in_a_status_is_written_whatever_another_keeps_undoing() {
     }
     assert_eq!(controller.metric("controller_rival_writes_total"), 0);
     for _ in 0..10 {
-        world.edit_pod("p", |pod| pod["status"]["resourceClaimStatuses"] = Value::Null);
+        world.edit("p", |pod| pod["status"]["resourceClaimStatuses"] = Value::Null);
         world.settle().await;
     }
     assert_eq!(world.claims_of("p").len(), 0);
@@ -171,7 +171,7 @@ async fn a_pod_that_is_made_again_and_again_has_no_rival() {
         world.schedule("p");
         world.finish("p");
         world.settle().await;
-        world.force_delete("p");
+        world.delete("p");
         world.settle().await;
         assert_eq!(world.claims(), Vec::<String>::new());
     }
@@ -184,7 +184,7 @@ async fn a_status_that_another_keeps_undoing_keeps_nobody_from_the_reservation()
     let _controller = world.start();
     let claims = two_entries(&world).await;
     for _ in 0..10 {
-        world.edit_pod("p", |pod| pod["status"]["resourceClaimStatuses"] = Value::Null);
+        world.edit("p", |pod| pod["status"]["resourceClaimStatuses"] = Value::Null);
         world.settle().await;
     }
     assert_eq!(world.claims_of("p").len(), 0);
@@ -240,7 +240,7 @@ async fn a_claim_that_is_made_for_a_done_pod_again_and_again_is_left_for_a_while
     world.template("t");
     world.pod("p");
     world.settle().await;
-    let first = world.get_claim(&world.claim_of("p")).unwrap();
+    let first = world.get_claim(&world.claim_of("p"));
     world.finish("p");
     world.settle().await;
     assert_eq!(world.claims(), Vec::<String>::new());
@@ -266,11 +266,8 @@ async fn a_claim_that_is_made_for_a_done_pod_again_and_again_is_left_for_a_while
     // A device that it holds is given back at once, and the claim goes with it.
     world.allocate(&last, &["p"]);
     world.settle().await;
-    assert!(
-        world
-            .get_claim(&last)
-            .is_none_or(|claim| claim["status"]["allocation"].is_null())
-    );
+    let left = find(&world.server, &RESOURCE_CLAIMS, &last);
+    assert!(left.is_none_or(|claim| claim["status"]["allocation"].is_null()));
     world.pass(60).await;
     assert_eq!(world.claims(), Vec::<String>::new());
 }

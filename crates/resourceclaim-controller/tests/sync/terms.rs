@@ -35,7 +35,7 @@ async fn what_ends_between_two_processes_is_given_back_by_the_second() {
     let claim = world.claim_of("deleted");
     first.stop().await;
     world.finish("done");
-    world.force_delete("deleted");
+    world.delete("deleted");
     let _second = world.start();
     world.settle().await;
     assert_eq!(world.claims(), *std::slice::from_ref(&claim));
@@ -61,7 +61,7 @@ async fn only_the_leader_writes_and_its_successor_goes_on() {
     first.stop().await;
     // The standby has seen the pod go: it need not ask.
     let mark = world.server.mark();
-    world.force_delete("a");
+    world.delete("a");
     world.pod("b");
     world.pass(5).await;
     assert!(world.claim_of("b").starts_with("b-gpu-"));

@@ -2,39 +2,24 @@
 //! kubelet. Time is tokio's, paused.
 
 use std::collections::BTreeMap;
-use std::ops::Deref;
 use std::time::Duration;
 
-use harness::objects::{each, text};
-use harness::sabotage::{answered_late, between, send};
+use harness::objects::{each, name, text, uid};
+use harness::sabotage::{answered, answered_late, found_as};
 use harness::{Running, Start};
+use http::Method;
 use http::request::Parts;
-use http::{Method, Response};
-use kube::client::Body;
 use resourceclaim_controller::ResourceClaimController;
 use resourceclaim_controller::config::Config;
 use serde_json::{Value, json};
-use testkit::embedded::{
-    Mark, POD_GROUPS, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Request, Requests,
-};
+use testkit::embedded::{POD_GROUPS, PODS, RESOURCE_CLAIMS};
 
 pub(crate) const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 
-pub(crate) struct World(harness::world::World<Config>);
-
-impl Deref for World {
-    type Target = harness::world::World<Config>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.0
-    }
-}
+// They are not what these tests are about.
+harness::world!(ResourceClaimController, &PODS, limits: (0.0, 0));
 
 impl World {
-    pub(crate) fn new() -> Self {
-        Self(harness::world::World::new(process))
-    }
-
     /// With `PodGroups`.
     pub(crate) fn with_groups() -> Self {
         let world = Self::new();
@@ -44,22 +29,18 @@ impl World {
 
     /// Our process, to which the answers to creates come so much later than they are carried out.
     pub(crate) fn start_with_late_answers(&self, late: Duration) -> Running {
-        let is_create = |head: &Parts| head.method == Method::POST;
-        let client = answered_late(self.client(), &self.clock, late, is_create);
+        let client = answered_late(self.client(), &self.clock, late, |head| {
+            head.method == Method::POST
+        });
         process().start(client, &self.clock)
     }
 
     /// Our process, to which the API server is of another version.
     pub(crate) fn start_on(&self, version: &Value, start: Start<Config>) -> Running {
-        let version = version.to_string().into_bytes();
-        let client = between(self.client(), move |client, head, body| {
-            let version = version.clone();
-            async move {
-                if head.uri.path() == "/version" {
-                    return Ok(Response::new(Body::from(version)));
-                }
-                send(&client, head, body).await
-            }
+        let version = version.clone();
+        let is_asked = |head: &Parts| head.uri.path() == "/version";
+        let client = answered(self.client(), move |head| {
+            is_asked(head).then(|| found_as(&version))
         });
         start.start(client, &self.clock)
     }
@@ -77,10 +58,7 @@ impl World {
 
     /// The user's own claim.
     pub(crate) fn claim(&self, name: &str) {
-        self.insert(json!({
-            "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": { "name": name },
-            "spec": { "devices": { "requests": [request()] } },
-        }));
+        self.insert(claim(&json!({ "name": name })));
     }
 
     /// A pod on no node, with an entry `gpu` from the template `t`; its uid.
@@ -93,19 +71,11 @@ impl World {
     }
 
     pub(crate) fn pod_with(&self, name: &str, spec: &Value) -> String {
-        let pod = self.insert(json!({
-            "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name }, "spec": spec,
-            "status": { "phase": "Pending" },
-        }));
-        text(&pod["metadata"]["uid"])
-    }
-
-    pub(crate) fn edit_pod(&self, name: &str, edit: impl FnOnce(&mut Value)) {
-        self.server.edit(&PODS, "default", name, edit).unwrap();
+        uid(&self.insert(pod(name, spec)))
     }
 
     pub(crate) fn edit_claim(&self, name: &str, edit: impl FnOnce(&mut Value)) {
-        self.server.edit(&RESOURCE_CLAIMS, "default", name, edit).unwrap();
+        self.edit_of(&RESOURCE_CLAIMS, name, edit);
     }
 
     /// As the scheduler: allocates the claim for these pods, and protects it.
@@ -113,20 +83,18 @@ impl World {
         let reserved: Vec<_> = pods.iter().map(|pod| self.consumer(pod)).collect();
         self.edit_claim(claim, |claim| {
             claim["metadata"]["finalizers"] = json!([FINALIZER]);
-            claim["status"]["allocation"] = json!({ "devices": { "results": [
-                { "request": "r", "driver": "gpu.example.com", "pool": "node", "device": "gpu-0" },
-            ] } });
+            claim["status"]["allocation"] = allocation();
             claim["status"]["reservedFor"] = json!(reserved);
         });
     }
 
     pub(crate) fn consumer(&self, pod: &str) -> Value {
-        json!({ "resource": "pods", "name": pod, "uid": self.uid_of(&PODS, pod) })
+        json!({ "resource": "pods", "name": pod, "uid": self.uid(pod) })
     }
 
     /// As the scheduler: binds the pod.
     pub(crate) fn bind(&self, pod: &str) {
-        self.edit_pod(pod, |pod| pod["spec"]["nodeName"] = json!("n"));
+        self.edit(pod, |pod| pod["spec"]["nodeName"] = json!("n"));
     }
 
     /// As the scheduler: allocates the pod's claims for it, then binds it.
@@ -139,38 +107,25 @@ impl World {
 
     /// As the kubelet: the pod has ended.
     pub(crate) fn finish(&self, pod: &str) {
-        self.edit_pod(pod, |pod| pod["status"]["phase"] = json!("Succeeded"));
-    }
-
-    /// The pod is gone at once.
-    pub(crate) fn force_delete(&self, pod: &str) {
-        self.server.delete(&PODS, "default", pod).unwrap();
+        self.edit(pod, |pod| pod["status"]["phase"] = json!("Succeeded"));
     }
 
     pub(crate) fn delete_claim(&self, name: &str) {
-        self.server.delete(&RESOURCE_CLAIMS, "default", name).unwrap();
+        self.delete_of(&RESOURCE_CLAIMS, name);
     }
 
-    pub(crate) fn get_claim(&self, name: &str) -> Option<Value> {
-        self.server.get(&RESOURCE_CLAIMS, "default", name)
+    pub(crate) fn get_claim(&self, name: &str) -> Value {
+        self.get_of(&RESOURCE_CLAIMS, name)
     }
 
     /// The names of all claims.
     pub(crate) fn claims(&self) -> Vec<String> {
-        let claims = self.server.list(&RESOURCE_CLAIMS);
-        claims
-            .iter()
-            .map(|claim| text(&claim["metadata"]["name"]))
-            .collect()
+        self.server.list(&RESOURCE_CLAIMS).iter().map(name).collect()
     }
 
     /// Which claims the pod's status names, by entry.
     pub(crate) fn claims_of(&self, pod: &str) -> BTreeMap<String, String> {
-        let pod = self.server.get(&PODS, "default", pod).unwrap();
-        let statuses = each(&pod["status"]["resourceClaimStatuses"]);
-        statuses
-            .map(|status| (text(&status["name"]), text(&status["resourceClaimName"])))
-            .collect()
+        claims_of(&self.get(pod))
     }
 
     /// The claim of the pod's entry `gpu`.
@@ -180,55 +135,19 @@ impl World {
 
     /// For whom the claim is reserved, by name.
     pub(crate) fn reserved(&self, claim: &str) -> Vec<String> {
-        let claim = self.get_claim(claim).unwrap();
-        let reserved = each(&claim["status"]["reservedFor"]);
-        reserved.map(|consumer| text(&consumer["name"])).collect()
+        let claim = self.get_claim(claim);
+        each(&claim["status"]["reservedFor"])
+            .map(|consumer| text(&consumer["name"]))
+            .collect()
     }
 
     pub(crate) fn is_allocated(&self, claim: &str) -> bool {
-        self.get_claim(claim).unwrap()["status"]["allocation"].is_object()
+        self.get_claim(claim)["status"]["allocation"].is_object()
     }
 
     pub(crate) fn is_protected(&self, claim: &str) -> bool {
-        self.get_claim(claim).unwrap()["metadata"]["finalizers"].is_array()
+        self.get_claim(claim)["metadata"]["finalizers"].is_array()
     }
-
-    /// Our requests since `mark` that are no lists, watches, events or leases, and ask for an object.
-    fn asked_since(&self, mark: Mark) -> Requests {
-        let is_asked = |request: &Request| !matches!(&*request.resource, "leases" | "");
-        self.sent_since(mark).only(is_asked)
-    }
-
-    /// The same as `verb path body`.
-    pub(crate) fn requests_since(&self, mark: Mark) -> Vec<String> {
-        self.asked_since(mark).lines()
-    }
-
-    /// Verb, resource and code of each of them, in order.
-    pub(crate) fn calls_since(&self, mark: Mark) -> Vec<String> {
-        let line = |request: &Request| {
-            let code = request
-                .code
-                .map_or_else(|| "-".to_owned(), |code| code.to_string());
-            let what = match &*request.subresource {
-                "" => request.resource.clone(),
-                sub => format!("{}/{sub}", request.resource),
-            };
-            format!("{} {what} {code}", request.verb)
-        };
-        self.asked_since(mark).iter().map(line).collect()
-    }
-
-    pub(crate) fn delete_template(&self, name: &str) {
-        self.server
-            .delete(&RESOURCE_CLAIM_TEMPLATES, "default", name)
-            .unwrap();
-    }
-}
-
-/// Our process, without client-side limits: they are not what these tests are about.
-pub(crate) fn process() -> Start<Config> {
-    Start::of::<ResourceClaimController>().limits(0.0, 0)
 }
 
 /// Our process with these gates.
@@ -248,4 +167,31 @@ pub(crate) fn own(name: &str, claim: &str) -> Value {
 
 pub(crate) fn request() -> Value {
     json!({ "name": "r", "exactly": { "deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1 } })
+}
+
+pub(crate) fn claim(metadata: &Value) -> Value {
+    json!({
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": metadata,
+        "spec": { "devices": { "requests": [request()] } },
+    })
+}
+
+pub(crate) fn pod(name: &str, spec: &Value) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name }, "spec": spec,
+        "status": { "phase": "Pending" },
+    })
+}
+
+/// The claims in the status of a pod, by entry.
+pub(crate) fn claims_of(pod: &Value) -> BTreeMap<String, String> {
+    let statuses = each(&pod["status"]["resourceClaimStatuses"]);
+    statuses
+        .map(|status| (text(&status["name"]), text(&status["resourceClaimName"])))
+        .collect()
+}
+
+pub(crate) fn allocation() -> Value {
+    let device = json!({ "request": "r", "driver": "gpu.example.com", "pool": "node", "device": "gpu-0" });
+    json!({ "devices": { "results": [device] } })
 }

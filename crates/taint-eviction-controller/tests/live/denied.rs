@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::support::{Cluster, For, NAMESPACE, OVERDUE, deletions, now, overdue, seconds_after, until};
+use crate::support::{Cluster, DELETIONS, For, NAMESPACE, OVERDUE, now, seconds_after, until};
 
 /// Where a `ValidatingAdmissionPolicy` keeps all pods: it refuses as a webhook does, and needs no server.
 const KEPT: &str = "kept";
@@ -28,27 +28,27 @@ async fn live_deletes_that_are_refused_for_a_minute_are_made_up_for_within_ten_s
     replica.until_metric(OVERDUE, "", 100).await;
     while now() < seconds_after(began, REFUSED_FOR) {
         until(seconds_after(now(), 1)).await;
-        assert_eq!(overdue(&replica).await, 100);
+        assert_eq!(replica.total(OVERDUE).await, 100);
     }
-    assert_eq!(cluster.evicted().await.len(), 0);
+    assert_eq!(cluster.deleting("Pod").await, 0);
     let requests = cluster.requests();
     let refused = requests
         .iter()
         .filter(|asked| asked.is("delete", "pods") && (asked.code == 403 || asked.code == 422));
     assert!(refused.count() >= 200, "each is tried again and again");
     for namespace in [NAMESPACE, KEPT] {
-        let events = cluster.described_in(namespace, "p-0").await;
+        let events = cluster.described(namespace, "p-0").await;
         let warnings = events
             .iter()
             .filter(|event| event.starts_with("Warning FailedEviction "));
         assert_eq!(warnings.count(), 1, "{events:#?}");
     }
 
-    cluster.release(KEPT).await;
+    cluster.allow_deletes(KEPT, "Pod", "p-0").await;
     cluster.let_delete(true).await;
     cluster.until_evicted(100, MADE_UP_WITHIN).await;
     replica.until_metric(OVERDUE, "", 0).await;
-    assert_eq!(deletions(&replica).await, 100);
+    assert_eq!(replica.total(DELETIONS).await, 100);
     let requests = cluster.requests();
     let marks = requests.iter().filter(|asked| asked.is("patch", "pods/status"));
     assert_eq!(marks.count(), 100);

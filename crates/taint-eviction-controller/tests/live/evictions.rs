@@ -1,11 +1,14 @@
 //! Who goes when, and who stays.
 
+use harness::objects::{condition, is_deleting, name, text};
+use jiff::SignedDuration;
+use serde_json::json;
+use testkit::real::eventually;
+
 use crate::support::{
-    Cluster, For, SOON, assert_prompt, cancelled, deletions, now, pending, seconds_after, until,
+    CANCELLED, Cluster, DELETIONS, For, NAMESPACE, PENDING, SOON, assert_prompt, now, seconds_after, until,
     until_pending,
 };
-use jiff::SignedDuration;
-use testkit::real::eventually;
 
 /// How late a pod may go.
 const HALF_A_SECOND: SignedDuration = SignedDuration::from_millis(500);
@@ -33,7 +36,7 @@ async fn live_intolerant_pods_go_at_once_others_when_their_tolerations_end() {
     }
     cluster.until_evicted(18, SOON).await;
     // Nobody else is to go, at whatever time.
-    assert_eq!(pending(&replica).await, 0);
+    assert_eq!(replica.total(PENDING).await, 0);
 
     let deleted = cluster.deleted_at(18).await;
     let (mut at_once, mut at_five) = (Vec::new(), Vec::new());
@@ -46,30 +49,19 @@ async fn live_intolerant_pods_go_at_once_others_when_their_tolerations_end() {
     assert_prompt(&at_once, HALF_A_SECOND);
     assert_prompt(&at_five, HALF_A_SECOND);
 
-    for pod in cluster.evicted().await {
-        let name = pod.metadata.name.unwrap();
-        let node = pod.spec.unwrap().node_name.unwrap();
-        let conditions = pod.status.unwrap().conditions.unwrap();
-        let target = conditions
-            .iter()
-            .find(|condition| condition.type_ == "DisruptionTarget");
-        let target = target.unwrap_or_else(|| panic!("{name} has no DisruptionTarget"));
-        assert_eq!(
-            (
-                &*target.status,
-                target.reason.as_deref(),
-                target.message.as_deref(),
-                target.observed_generation
-            ),
-            (
-                "True",
-                Some("DeletionByTaintManager"),
-                Some("Taint manager: deleting due to NoExecute taint"),
-                Some(1)
-            ),
-        );
+    for pod in cluster.all("Pod").await.iter().filter(|pod| is_deleting(pod)) {
+        let (name, node) = (name(pod), text(&pod["spec"]["nodeName"]));
+        let target = condition(pod, "DisruptionTarget");
+        let told = ["status", "reason", "message", "observedGeneration"].map(|field| &target[field]);
+        let expected = json!([
+            "True",
+            "DeletionByTaintManager",
+            "Taint manager: deleting due to NoExecute taint",
+            1
+        ]);
+        assert_eq!(json!(told), expected, "{name}");
         let announced = async || {
-            let events = cluster.described(&name).await;
+            let events = cluster.described(NAMESPACE, &name).await;
             let marked = format!(
                 "Normal TaintManagerEviction Marking for deletion Pod default/{name}: taint k:NoExecute of node {node}, deadline "
             );
@@ -101,17 +93,20 @@ async fn live_a_taint_that_is_removed_after_two_seconds_spares_those_who_still_w
     cluster.until_evicted(1, SOON).await;
     let tainted = cluster.tainted_at("n").await;
     until(seconds_after(tainted, 2)).await;
-    assert_eq!(pending(&replica).await, 5);
+    assert_eq!(replica.total(PENDING).await, 5);
     cluster.untaint("n").await;
     until_pending(&replica, 0, SOON).await;
     until(seconds_after(tainted, 6)).await;
 
-    assert_eq!(cluster.evicted().await.len(), 1);
-    assert_eq!((deletions(&replica).await, cancelled(&replica).await), (1, 5));
+    assert_eq!(cluster.deleting("Pod").await, 1);
+    assert_eq!(
+        (replica.total(DELETIONS).await, replica.total(CANCELLED).await),
+        (1, 5)
+    );
     for number in 0..5 {
         let name = format!("five-{number}");
         let told = async || {
-            let events = cluster.described(&name).await;
+            let events = cluster.described(NAMESPACE, &name).await;
             let kept = format!(
                 "Normal TaintManagerEviction Cancelling deletion of Pod default/{name}: taint k:NoExecute of node n, deadline "
             );

@@ -18,14 +18,14 @@ async fn live_no_delete_is_sent_once_the_watch_shows_that_the_taint_is_gone() {
     let replica = cluster.start_leading(&[]).await;
     cluster.taint("n").await;
     let tainted = now();
-    let begun = async || (cluster.evicted().await.len() > 20).then_some(());
+    let begun = async || (cluster.deleting("Pod").await > 20).then_some(());
     eventually(SOON, "evictions have begun", begun).await.unwrap();
     until(seconds_after(tainted, 4)).await;
     cluster.untaint("n").await;
     let untainted = now();
 
     until(seconds_after(untainted, LOOKED_FOR)).await;
-    let evicted = cluster.evicted().await.len();
+    let evicted = cluster.deleting("Pod").await;
     assert!((20..590).contains(&evicted), "{evicted} evicted");
     let requests = cluster.requests();
     let late: Vec<_> = requests

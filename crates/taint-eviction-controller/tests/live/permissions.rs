@@ -1,8 +1,6 @@
 //! The permissions that the chart gives.
 
-use harness::permissions::{beyond, refused, until_all_used};
-
-use crate::support::{CHART, Cluster, For, NAME, SOON, now, until_knowing, until_pending, whole};
+use crate::support::{Cluster, For, SOON, now, until_pending, whole};
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
@@ -13,7 +11,7 @@ async fn live_the_permissions_of_the_chart_are_enough_and_none_is_unused() {
     let replica = cluster.start_leading(&[]).await;
     // It watches the lease.
     let standby = cluster.start(&[]);
-    until_knowing(&standby, 2).await;
+    standby.until_knowing("pods", 2).await;
 
     // Kept twice for the same reason: one event, and a patch of it.
     let tainted = whole(now());
@@ -27,10 +25,10 @@ async fn live_the_permissions_of_the_chart_are_enough_and_none_is_unused() {
     let explained = cluster.explain("stays-0").await;
     assert!(explained.contains("default/stays-0"), "{explained}");
 
-    until_all_used(&cluster.control_plane, CHART).await;
+    cluster.until_all_used().await;
     assert_eq!(replica.stop().await, Some(0));
     assert_eq!(standby.stop().await, Some(0));
 
-    assert_eq!(refused(&cluster.control_plane, NAME), []);
-    assert_eq!(beyond(&cluster.control_plane, CHART), []);
+    assert_eq!(cluster.refused(), []);
+    assert_eq!(cluster.beyond(), []);
 }

@@ -3,8 +3,7 @@
 use jiff::SignedDuration;
 
 use crate::support::{
-    Cluster, For, SOON, assert_prompt, deletions, now, pending, seconds_after, until, until_knowing,
-    until_pending, whole,
+    Cluster, DELETIONS, For, PENDING, SOON, assert_prompt, now, seconds_after, until, until_pending, whole,
 };
 
 const TOLERATED: u64 = 20;
@@ -60,7 +59,7 @@ async fn live_a_standby_that_takes_over_at_10_s_evicts_at_20_s() {
     }
     let leader = cluster.start_leading(&[]).await;
     let standby = cluster.start(&[]);
-    until_knowing(&standby, 20).await;
+    standby.until_knowing("pods", 20).await;
 
     let mut added = Vec::new();
     for (stamped, unstamped) in STAMPED.into_iter().zip(UNSTAMPED) {
@@ -72,7 +71,7 @@ async fn live_a_standby_that_takes_over_at_10_s_evicts_at_20_s() {
     }
     until_pending(&leader, 20, SOON).await;
     // A standby has nothing to do.
-    assert_eq!(pending(&standby).await, 0);
+    assert_eq!(standby.total(PENDING).await, 0);
     until(seconds_after(added[0], 10)).await;
     assert_eq!(leader.stop().await, Some(0));
     cluster.until_evicted(20, SOON).await;
@@ -89,6 +88,6 @@ async fn live_a_standby_that_takes_over_at_10_s_evicts_at_20_s() {
     assert_eq!((stamped.len(), unstamped.len()), (10, 10));
     assert_prompt(&stamped, A_SECOND);
     assert_prompt(&unstamped, A_SECOND);
-    assert_eq!(deletions(&standby).await, 20);
+    assert_eq!(standby.total(DELETIONS).await, 20);
     assert_eq!(standby.stop().await, Some(0));
 }

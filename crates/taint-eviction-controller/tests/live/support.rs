@@ -1,44 +1,26 @@
 //! Nodes and pods, and our binary as a process beside them.
 
 use std::collections::BTreeMap;
-use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-use controller_core::clock::{Clock, saturating_add};
-use harness::audit;
-use harness::chart::{Chart, account};
+use controller_core::clock::saturating_add;
+use harness::chart::account;
 use harness::cluster::{self, kubectl};
-use harness::permissions::grant;
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::{Event, Pod};
+use k8s_openapi::api::core::v1::Event;
 use kube::Api;
 use kube::api::ListParams;
 use serde_json::{Value, json};
 use testkit::real::eventually;
 
+pub(crate) use harness::cluster::{now, until_time as until, whole};
 pub(crate) use harness::{Replica, SOON};
 
-pub(crate) const NAME: &str = "taint-eviction-controller";
-const BUILT: &str = env!("CARGO_BIN_EXE_taint-eviction-controller");
-pub(crate) const CHART: Chart = Chart::of(NAME);
 pub(crate) const NAMESPACE: &str = "default";
 pub(crate) const OVERDUE: &str = "taint_eviction_controller_overdue_evictions";
-
-pub(crate) struct Cluster(cluster::Cluster);
-
-impl Deref for Cluster {
-    type Target = cluster::Cluster;
-
-    fn deref(&self) -> &Self::Target {
-        &self.0
-    }
-}
-
-impl DerefMut for Cluster {
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.0
-    }
-}
+pub(crate) const PENDING: &str = "taint_eviction_controller_pending_evictions";
+pub(crate) const DELETIONS: &str = "taint_eviction_controller_pod_deletions_total";
+pub(crate) const CANCELLED: &str = "taint_eviction_controller_cancelled_evictions_total";
 
 /// How long a pod tolerates the taint `k`.
 #[derive(Clone, Copy)]
@@ -48,9 +30,11 @@ pub(crate) enum For {
     Ever,
 }
 
+harness::cluster!("taint-eviction-controller");
+
 impl Cluster {
     pub(crate) async fn with_nodes<const N: usize>(names: [&str; N]) -> Self {
-        let cluster = Self(cluster::Cluster::new(CHART, BUILT).await);
+        let cluster = Self::new().await;
         let node = |name| json!({"kind": "Node", "metadata": {"name": name}});
         cluster.create_all(names.map(node)).await;
         cluster
@@ -69,18 +53,21 @@ impl Cluster {
         node: &str,
         tolerates: For,
     ) {
-        let tolerations = match tolerates {
-            For::No => json!([]),
-            For::Seconds(seconds) => {
-                json!([{"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds}])
-            }
-            For::Ever => json!([{"key": "k", "operator": "Exists", "effect": "NoExecute"}]),
+        let mut toleration = json!({"key": "k", "operator": "Exists", "effect": "NoExecute"});
+        if let For::Seconds(seconds) = tolerates {
+            toleration["tolerationSeconds"] = json!(seconds);
+        }
+        let tolerations = if let For::No = tolerates {
+            json!([])
+        } else {
+            json!([toleration])
         };
+        let spec = json!({
+            "nodeName": node, "tolerations": tolerations, "containers": [{"name": "c", "image": "i"}],
+        });
         let pod = |number| {
-            json!({
-                "kind": "Pod", "metadata": {"namespace": namespace, "name": format!("{prefix}-{number}")},
-                "spec": {"nodeName": node, "tolerations": tolerations, "containers": [{"name": "c", "image": "i"}]},
-            })
+            let metadata = json!({"namespace": namespace, "name": format!("{prefix}-{number}")});
+            json!({"kind": "Pod", "metadata": metadata, "spec": spec})
         };
         self.create_all((0..count).map(pod)).await;
     }
@@ -106,27 +93,20 @@ impl Cluster {
             .await;
     }
 
-    /// The pods that have been deleted.
-    pub(crate) async fn evicted(&self) -> Vec<Pod> {
-        let pods: Api<Pod> = Api::all(self.control_plane.client());
-        let pods = pods.list(&ListParams::default()).await.unwrap();
-        let deleted = |pod: &Pod| pod.metadata.deletion_timestamp.is_some();
-        pods.items.into_iter().filter(deleted).collect()
-    }
-
     pub(crate) async fn until_evicted(&self, count: usize, within: Duration) {
         let what = format!("{count} pods are evicted");
-        let evicted = async || self.evicted().await.len();
-        cluster::until(within, &what, evicted, |evicted| *evicted == count).await;
+        cluster::until(
+            within,
+            &what,
+            async || self.deleting("Pod").await,
+            |evicted| *evicted == count,
+        )
+        .await;
     }
 
     /// Type, reason and message of each event that `kubectl describe pod` shows: it asks for those of the name and
     /// the uid.
-    pub(crate) async fn described(&self, pod: &str) -> Vec<String> {
-        self.described_in(NAMESPACE, pod).await
-    }
-
-    pub(crate) async fn described_in(&self, namespace: &str, pod: &str) -> Vec<String> {
+    pub(crate) async fn described(&self, namespace: &str, pod: &str) -> Vec<String> {
         let found = self.api_in(namespace, "Pod").get(pod).await.unwrap();
         let uid = found.metadata.uid.unwrap();
         let fields = format!(
@@ -134,11 +114,11 @@ impl Cluster {
         );
         let events: Api<Event> = Api::namespaced(self.control_plane.client(), namespace);
         let events = events.list(&ListParams::default().fields(&fields)).await.unwrap();
-        let lines = events.into_iter().map(|event| {
+        let line = |event: Event| {
             let parts = [event.type_, event.reason, event.message];
             parts.map(Option::unwrap_or_default).join(" ")
-        });
-        lines.collect()
+        };
+        events.into_iter().map(line).collect()
     }
 
     /// What `kubectl describe pod` prints, its columns one space apart; `None` where there is no `kubectl`.
@@ -154,16 +134,16 @@ impl Cluster {
     pub(crate) async fn namespace_with_delete(&self, name: &str) {
         let in_it = json!({"namespace": name, "name": NAME});
         let rules = json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["delete"]}]);
+        let binding = json!({
+            "kind": "RoleBinding", "metadata": in_it,
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": NAME},
+            "subjects": [{"kind": "ServiceAccount", "namespace": "kube-system", "name": account(NAME)}],
+        });
         self.create(json!({"kind": "Namespace", "metadata": {"name": name}}))
             .await;
         self.create(json!({"kind": "Role", "metadata": in_it, "rules": rules}))
             .await;
-        self.create(json!({
-            "kind": "RoleBinding", "metadata": in_it,
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": NAME},
-            "subjects": [{"kind": "ServiceAccount", "namespace": "kube-system", "name": account(NAME)}],
-        }))
-        .await;
+        self.create(binding).await;
     }
 
     /// Has admission refuse every delete of a pod in `namespace`, and waits until it does.
@@ -172,18 +152,13 @@ impl Cluster {
         self.refuse_deletes(namespace, "Pod", validation, "p-0").await;
     }
 
-    /// Ends that.
-    pub(crate) async fn release(&self, namespace: &str) {
-        self.allow_deletes(namespace, "Pod", "p-0").await;
-    }
-
     /// Grants or takes the right to delete pods, and waits until it counts.
     pub(crate) async fn let_delete(&self, allowed: bool) {
         let mut rules = CHART.rules();
         if !allowed {
             rules[1]["verbs"] = json!(["get", "list", "watch"]);
         }
-        grant(&self.control_plane, NAME, rules).await;
+        self.grant(rules).await;
     }
 
     /// When we deleted each pod; there are `count`.
@@ -201,7 +176,7 @@ impl Cluster {
     /// When the taints of `node` were last written.
     pub(crate) async fn tainted_at(&self, node: &str) -> Timestamp {
         let written = async || {
-            let mut newest_first = audit::requests(&self.control_plane).into_iter().rev();
+            let mut newest_first = self.all_requests().into_iter().rev();
             newest_first.find(|asked| asked.is("patch", "nodes") && asked.name == node)
         };
         let asked = eventually(SOON, "the audit log has the taint", written).await;
@@ -223,63 +198,14 @@ impl Deletes {
     }
 }
 
-pub(crate) async fn until_knowing(replica: &Replica, pods: u64) {
-    replica
-        .until_metric("informer_objects", "resource=\"pods\"", pods)
-        .await;
-}
-
-pub(crate) async fn pending(replica: &Replica) -> u64 {
-    replica
-        .metric("taint_eviction_controller_pending_evictions", "")
-        .await
-}
-
-pub(crate) async fn overdue(replica: &Replica) -> u64 {
-    replica.metric(OVERDUE, "").await
-}
-
-pub(crate) async fn deletions(replica: &Replica) -> u64 {
-    replica
-        .metric("taint_eviction_controller_pod_deletions_total", "")
-        .await
-}
-
-pub(crate) async fn cancelled(replica: &Replica) -> u64 {
-    replica
-        .metric("taint_eviction_controller_cancelled_evictions_total", "")
-        .await
-}
-
 pub(crate) async fn until_pending(replica: &Replica, count: u64, within: Duration) {
     let what = format!("{count} evictions are pending");
-    cluster::until(
-        within,
-        &what,
-        async || pending(replica).await,
-        |pending| *pending == count,
-    )
-    .await;
-}
-
-pub(crate) fn now() -> Timestamp {
-    Clock::system().now()
-}
-
-/// The time without its fraction, as taints carry it.
-pub(crate) fn whole(time: Timestamp) -> Timestamp {
-    Timestamp::from_second(time.as_second()).unwrap()
+    let pending = async || replica.total(PENDING).await;
+    cluster::until(within, &what, pending, |pending| *pending == count).await;
 }
 
 pub(crate) fn seconds_after(time: Timestamp, seconds: u64) -> Timestamp {
     saturating_add(time, Duration::from_secs(seconds))
-}
-
-/// Waits until the machine's clock shows `time`.
-pub(crate) async fn until(time: Timestamp) {
-    let clock = Clock::system();
-    let ahead = time.duration_since(clock.now());
-    clock.sleep(Duration::try_from(ahead).unwrap_or_default()).await;
 }
 
 /// No pod went early, and none later than `within` says.

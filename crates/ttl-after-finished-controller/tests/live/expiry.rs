@@ -41,7 +41,7 @@ async fn live_jobs_are_deleted_when_their_ttl_has_passed_and_no_others() {
     cluster.until_deleted_at("soon", soon + seconds(5)).await;
     // Later than the others would have been.
     cluster.until_deleted_at("last", last + seconds(7)).await;
-    assert_eq!(cluster.deletions().await, 4);
+    assert_eq!(cluster.deleting("Job").await, 4);
     assert_eq!(cluster.deleted("raised").await, None);
     assert_eq!(cluster.deleted("removed").await, None);
     // The one whose ttl was raised.

@@ -1,8 +1,6 @@
 //! The permissions that the chart gives.
 
-use harness::permissions::{beyond, refused, until_all_used};
-
-use crate::support::{CHART, Cluster, NAME};
+use crate::support::Cluster;
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
@@ -20,12 +18,12 @@ async fn live_the_permissions_of_the_chart_are_enough_and_none_is_unused() {
     let event = cluster.event("kept", "FailedDelete").await;
     assert!(event.note.unwrap().contains("Jobs are kept"));
 
-    until_all_used(&cluster.control_plane, CHART).await;
+    cluster.until_all_used().await;
     assert_eq!(replica.stop().await, Some(0));
     assert_eq!(standby.stop().await, Some(0));
     // The policy's refusals are of the Job that it keeps.
-    let mut refused = refused(&cluster.control_plane, NAME);
+    let mut refused = cluster.refused();
     refused.retain(|asked| asked.name != "kept");
     assert_eq!(refused, []);
-    assert_eq!(beyond(&cluster.control_plane, CHART), []);
+    assert_eq!(cluster.beyond(), []);
 }

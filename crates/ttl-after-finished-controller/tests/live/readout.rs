@@ -76,6 +76,6 @@ async fn live_explain_tells_each_state_and_a_dry_run_deletes_nothing() {
     );
     let event = cluster.event("undated", "FinishTimeUnknown").await;
     assert_eq!(event.type_.as_deref(), Some("Warning"));
-    assert_eq!(cluster.deletions().await, 1);
+    assert_eq!(cluster.deleting("Job").await, 1);
     assert_eq!(replica.stop().await, Some(0));
 }

@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use controller_core::clock::Clock;
-use harness::permissions::grant;
 use serde_json::json;
 use testkit::real::eventually;
 
-use crate::support::{CHART, Cluster, NAME, Replica};
+use crate::support::{CHART, Cluster, PROBE, Replica};
 
 const JOBS: usize = 20;
 const REFUSED_FOR: Duration = Duration::from_mins(1);
@@ -21,11 +20,11 @@ async fn live_deletes_without_the_right_for_a_minute_are_made_up_for_within_ten_
     let without_delete = json!([
         {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["get", "list", "watch"]},
     ]);
-    grant(&cluster.control_plane, NAME, without_delete).await;
+    cluster.grant(without_delete).await;
     let replica = cluster.start_leading(&[]).await;
     all_expire_and_none_is_deleted(&cluster, &replica).await;
 
-    grant(&cluster.control_plane, NAME, CHART.rules()).await;
+    cluster.grant(CHART.rules()).await;
     until_made_up(&cluster, JOBS).await;
     assert_eq!(replica.stop().await, Some(0));
 }
@@ -41,7 +40,7 @@ async fn live_deletes_that_admission_refuses_for_a_minute_are_made_up_for_within
     // Between its expiry and its delete.
     cluster.set_ttl("job-0", Some(3600)).await;
 
-    cluster.let_jobs_go().await;
+    cluster.allow_deletes("default", "Job", PROBE).await;
     until_made_up(&cluster, JOBS - 1).await;
     assert_eq!(cluster.deleted("job-0").await, None);
     assert_eq!(replica.stop().await, Some(0));
@@ -82,14 +81,14 @@ async fn all_expire_and_none_is_deleted(cluster: &Cluster, replica: &Replica) {
         cluster.finished_job(&format!("job-{number}"), 0).await;
     }
     Clock::system().sleep(REFUSED_FOR).await;
-    assert_eq!(cluster.deletions().await, 0);
+    assert_eq!(cluster.deleting("Job").await, 0);
     let refused = replica.metric("rest_client_requests_total", "code=\"403\"");
     assert!(refused.await >= 2 * JOBS as u64, "each is tried again and again");
 }
 
 async fn until_made_up(cluster: &Cluster, jobs: usize) {
     eventually(MADE_UP_WITHIN, "the Jobs are deleted", async || {
-        (cluster.deletions().await == jobs).then_some(())
+        (cluster.deleting("Job").await == jobs).then_some(())
     })
     .await
     .unwrap();

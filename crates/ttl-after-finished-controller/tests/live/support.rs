@@ -4,12 +4,8 @@
 //! it owns. So a Job counts as deleted when it has a deletionTimestamp, which the API server sets in whole
 //! seconds, as a finish has them here: what is early by a moment shows.
 
-use std::ops::Deref;
-
-use controller_core::clock::Clock;
 use futures::{StreamExt, stream};
-use harness::chart::Chart;
-use harness::cluster;
+use harness::cluster::{now, whole};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::events::v1::Event;
 use kube::Api;
@@ -19,11 +15,8 @@ use testkit::real::eventually;
 
 pub(crate) use harness::{QUICK_LEASE, Replica, SOON};
 
-pub(crate) const NAME: &str = "ttl-after-finished-controller";
-const BUILT: &str = env!("CARGO_BIN_EXE_ttl-after-finished-controller");
-pub(crate) const CHART: Chart = Chart::of(NAME);
 /// What shows that Jobs are kept.
-const PROBE: &str = "probe";
+pub(crate) const PROBE: &str = "probe";
 /// What a delete may be late on a busy machine.
 const LATE: SignedDuration = SignedDuration::from_secs(5);
 
@@ -34,52 +27,32 @@ pub(crate) enum Finish {
     Failed,
 }
 
-pub(crate) struct Cluster(cluster::Cluster);
-
-impl Deref for Cluster {
-    type Target = cluster::Cluster;
-
-    fn deref(&self) -> &Self::Target {
-        &self.0
-    }
-}
+harness::cluster!("ttl-after-finished-controller");
 
 impl Cluster {
-    pub(crate) async fn new() -> Self {
-        Self(cluster::Cluster::new(CHART, BUILT).await)
-    }
-
     /// Makes an unfinished Job.
     pub(crate) async fn job(&self, name: &str, ttl: Option<i32>) -> Value {
+        let container = json!({"name": "main", "image": "registry.example/job"});
+        let template = json!({"spec": {"restartPolicy": "Never", "containers": [container]}});
         self.create(json!({
             "kind": "Job", "metadata": {"name": name},
-            "spec": {
-                "ttlSecondsAfterFinished": ttl,
-                "template": {"spec": {
-                    "restartPolicy": "Never",
-                    "containers": [{"name": "main", "image": "registry.example/job"}],
-                }},
-            },
+            "spec": {"ttlSecondsAfterFinished": ttl, "template": template},
         }))
         .await
     }
 
     /// Finishes a Job as the Job controller does, `ago` seconds before now; when that was.
     pub(crate) async fn finish(&self, name: &str, how: Finish, ago: i64) -> Timestamp {
-        let now = Timestamp::from_second(Clock::system().now().as_second()).unwrap();
-        let finish = now - SignedDuration::from_secs(ago);
-        let condition = |kind: &str| json!({"type": kind, "status": "True", "lastTransitionTime": finish});
-        let status = match how {
-            Finish::Complete => json!({
-                "startTime": finish,
-                "completionTime": finish,
-                "conditions": [condition("SuccessCriteriaMet"), condition("Complete")],
-            }),
-            Finish::Failed => json!({
-                "startTime": finish,
-                "conditions": [condition("FailureTarget"), condition("Failed")],
-            }),
+        let finish = whole(now()) - SignedDuration::from_secs(ago);
+        let conditions = match how {
+            Finish::Complete => ["SuccessCriteriaMet", "Complete"],
+            Finish::Failed => ["FailureTarget", "Failed"],
         };
+        let condition = |kind: &str| json!({"type": kind, "status": "True", "lastTransitionTime": finish});
+        let mut status = json!({"startTime": finish, "conditions": conditions.map(condition)});
+        if let Finish::Complete = how {
+            status["completionTime"] = json!(finish);
+        }
         self.merge_status("Job", name, status).await;
         finish
     }
@@ -121,22 +94,8 @@ impl Cluster {
     pub(crate) async fn until_deleted_at(&self, name: &str, expiry: Timestamp) {
         let deleted = self.until_deleted(name).await;
         let late = deleted.duration_since(expiry);
-        assert!(
-            !late.is_negative() && late <= LATE,
-            "{name} expired at {expiry} and was deleted at {deleted}"
-        );
-    }
-
-    /// How many Jobs have been deleted.
-    pub(crate) async fn deletions(&self) -> usize {
-        let jobs = self
-            .api("Job")
-            .list_metadata(&ListParams::default())
-            .await
-            .unwrap();
-        jobs.into_iter()
-            .filter(|job| job.metadata.deletion_timestamp.is_some())
-            .count()
+        let in_time = !late.is_negative() && late <= LATE;
+        assert!(in_time, "{name} expired at {expiry} and was deleted at {deleted}");
     }
 
     /// Has admission refuse every delete of a Job, and waits until it does.
@@ -155,24 +114,17 @@ impl Cluster {
         self.refuse_deletes("default", "Job", validation, PROBE).await;
     }
 
-    /// Ends that.
-    pub(crate) async fn let_jobs_go(&self) {
-        self.allow_deletes("default", "Job", PROBE).await;
-    }
-
     /// The one event of this reason on a Job, as soon as it is there.
     pub(crate) async fn event(&self, job: &str, reason: &str) -> Event {
         let events: Api<Event> = Api::default_namespaced(self.control_plane.client());
-        let of_job = ListParams::default().fields(&format!(
-            "regarding.kind=Job,regarding.name={job},reason={reason}"
-        ));
-        let what = format!("the event {reason} on {job}");
-        eventually(SOON, &what, async || {
+        let of_job = format!("regarding.kind=Job,regarding.name={job},reason={reason}");
+        let of_job = ListParams::default().fields(&of_job);
+        let found = async || {
             let mut found = events.list(&of_job).await.unwrap().items;
             assert!(found.len() <= 1, "{found:#?}");
             found.pop()
-        })
-        .await
-        .unwrap()
+        };
+        let what = format!("the event {reason} on {job}");
+        eventually(SOON, &what, found).await.unwrap()
     }
 }

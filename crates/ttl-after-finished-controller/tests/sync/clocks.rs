@@ -6,6 +6,7 @@ use controller_core::api::Caller;
 use controller_core::controller::{self, Sender};
 use controller_core::meta::ObjectKey;
 use harness::sabotage::answered_late;
+use testkit::embedded::JOBS;
 use ttl_after_finished_controller::explain::explain;
 
 use crate::world::World;
@@ -20,9 +21,9 @@ async fn a_clock_of_ours_that_is_an_hour_fast_deletes_nothing_early() {
     world.pass(4).await;
     assert!(!world.lives("job"));
     assert!(
-        world.fresh_reads() <= 3,
+        world.reads_of(&JOBS).len() <= 3,
         "{} reads: a hot loop",
-        world.fresh_reads()
+        world.reads_of(&JOBS).len()
     );
 }
 

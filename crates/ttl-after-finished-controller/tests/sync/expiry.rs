@@ -62,7 +62,7 @@ async fn jobs_without_a_ttl_unfinished_ones_and_those_being_deleted_are_left_alo
     let controller = world.start();
     world.pass(3600).await;
     assert!(world.lives("no-ttl") && world.lives("unfinished"));
-    assert_eq!(world.fresh_reads(), 0);
+    assert_eq!(world.reads_of(&JOBS).len(), 0);
     assert_eq!(world.all_writes(), Vec::<String>::new());
     assert_eq!(
         controller.metric("informer_objects"),

@@ -42,7 +42,7 @@ async fn a_ttl_raised_between_the_fresh_read_and_the_delete_saves_the_job() {
     world.pass(60).await;
     assert!(world.lives("job"));
     assert_eq!(
-        world.writes_since(mark),
+        world.requests_since(mark),
         Vec::<String>::new(),
         "the refused delete is not repeated"
     );

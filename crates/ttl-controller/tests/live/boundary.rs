@@ -7,7 +7,7 @@ use controller_core::clock::Clock;
 use harness::long_or_short;
 use testkit::real::eventually;
 
-use crate::support::{Cluster, SOON, patches};
+use crate::support::{Cluster, SOON};
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
@@ -27,11 +27,11 @@ async fn live_the_boundary_scenario() {
     cluster.until_all_carry(89, "0", within).await;
 
     // 120 times 15, then 89 times 0: each node was written once a change. The last answer may still be on its way.
-    let answered = async || (patches(&replica).await >= 209).then_some(());
+    let answered = async || (replica.requests("PATCH").await >= 209).then_some(());
     eventually(SOON, "209 writes are answered", answered)
         .await
         .unwrap();
-    assert_eq!(patches(&replica).await, 209);
+    assert_eq!(replica.requests("PATCH").await, 209);
     assert_eq!(replica.metric("ttl_controller_desired_ttl_seconds", "").await, 0);
     assert_eq!(replica.metric("ttl_controller_nodes_out_of_date", "").await, 0);
     assert_eq!(replica.stop().await, Some(0));
@@ -59,7 +59,7 @@ async fn live_a_restart_at_95_nodes_on_15_writes_nothing() {
     })
     .await
     .unwrap();
-    assert_eq!(patches(&second).await, 0);
+    assert_eq!(second.requests("PATCH").await, 0);
     assert_eq!(cluster.versions("Node").await, before);
     assert_eq!(second.metric("ttl_controller_desired_ttl_seconds", "").await, 15);
     assert_eq!(second.stop().await, Some(0));

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use controller_core::clock::Clock;
+use harness::cluster::binary;
 use harness::proxy::Proxy;
 
-use crate::support::{Cluster, SOON, start};
+use crate::support::{BUILT, Cluster, Replica, SOON};
 
 /// As client-go: a ping after 30 s of silence, and 15 s for its answer. Then a new list, after a moment.
 const NOTICED_WITHIN: Duration = Duration::from_secs(48);
@@ -16,7 +17,7 @@ async fn live_frozen_connections_are_noticed_within_45_seconds_and_the_lease_is_
     let cluster = Cluster::new().await;
     cluster.add([0, 1], None).await;
     let proxy = Proxy::before(&cluster.kubeconfig).await;
-    let replica = start(proxy.kubeconfig(), &[]);
+    let replica = Replica::start(&binary(BUILT), proxy.kubeconfig(), &[]);
     cluster.until_all_carry(2, "0", SOON).await;
 
     let clock = Clock::system();

@@ -16,9 +16,7 @@ async fn leader_and_standby(cluster: &Cluster, args: &[&str]) -> (Replica, Repli
     leader.until_leading().await;
     let standby = cluster.start(args);
     // Its cache is warm.
-    standby
-        .until_metric("informer_objects", "resource=\"nodes\"", 10)
-        .await;
+    standby.until_knowing("nodes", 10).await;
     assert!(!standby.leads().await);
     (leader, standby)
 }

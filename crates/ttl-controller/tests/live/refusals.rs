@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use harness::permissions::{beyond, grant, refused, until_all_used};
+use harness::cluster::binary;
 use rstest::rstest;
 use serde_json::json;
 use testkit::real::{ControlPlane, Options, Process, eventually};
 
-use crate::support::{CHART, Cluster, NAME, SOON, binary, start};
+use crate::support::{BUILT, Cluster, Replica, SOON};
 
 /// Runs the binary with `args` and a file `content` named in them as `FILE`; its exit code and output.
 async fn outcome(args: &[&str], content: &str) -> (Option<i32>, String) {
@@ -19,7 +19,7 @@ async fn outcome(args: &[&str], content: &str) -> (Option<i32>, String) {
         .iter()
         .map(|arg| arg.replace("FILE", file.to_str().unwrap()))
         .collect();
-    let mut process = Process::spawn(&binary(), &args, &[]).unwrap();
+    let mut process = Process::spawn(&binary(BUILT), &args, &[]).unwrap();
     let code = process.wait_exit(SOON).await.unwrap().code();
     (code, process.log().replace(file.to_str().unwrap(), "FILE"))
 }
@@ -74,7 +74,7 @@ async fn an_unreachable_api_server_is_waited_for() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("kubeconfig");
     std::fs::write(&file, "apiVersion: v1\nkind: Config\ncurrent-context: a\ncontexts: [{name: a, context: {cluster: a, user: a}}]\nclusters: [{name: a, cluster: {server: 'http://127.0.0.1:1'}}]\nusers: [{name: a, user: {}}]\n").unwrap();
-    let replica = start(&file, &[]);
+    let replica = Replica::start(&binary(BUILT), &file, &[]);
     eventually(SOON, "readiness says why", async || {
         let (code, text) = replica.get("/readyz").await;
         (code == 500 && text.contains("[-]informer-nodes") && text.contains("onnection refused"))
@@ -105,11 +105,11 @@ async fn live_the_permissions_of_the_chart_are_enough_and_none_is_unused() {
             .await
             .unwrap();
     }
-    until_all_used(&cluster.control_plane, CHART).await;
+    cluster.until_all_used().await;
     assert_eq!(replica.stop().await, Some(0));
     assert_eq!(standby.stop().await, Some(0));
-    assert_eq!(refused(&cluster.control_plane, NAME), []);
-    assert_eq!(beyond(&cluster.control_plane, CHART), []);
+    assert_eq!(cluster.refused(), []);
+    assert_eq!(cluster.beyond(), []);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -117,7 +117,7 @@ async fn live_the_permissions_of_the_chart_are_enough_and_none_is_unused() {
 async fn live_a_missing_right_is_named_and_used_once_it_is_granted() {
     let cluster = Cluster::new().await;
     cluster.add(0..3, None).await;
-    grant(&cluster.control_plane, NAME, json!([])).await;
+    cluster.grant(json!([])).await;
     let replica = cluster.start(&[]);
     eventually(SOON, "readiness names the missing list right", async || {
         let (code, text) = replica.get("/readyz").await;
@@ -132,12 +132,8 @@ async fn live_a_missing_right_is_named_and_used_once_it_is_granted() {
         replica.process.log()
     );
 
-    grant(
-        &cluster.control_plane,
-        NAME,
-        json!([{"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch"]}]),
-    )
-    .await;
+    let rules = json!([{"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch"]}]);
+    cluster.grant(rules).await;
     eventually(
         Duration::from_secs(90),
         "the missing write right is a note, not a failure",
@@ -149,12 +145,8 @@ async fn live_a_missing_right_is_named_and_used_once_it_is_granted() {
     .await
     .unwrap();
 
-    grant(
-        &cluster.control_plane,
-        NAME,
-        json!([{"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch", "patch"]}]),
-    )
-    .await;
+    let rules = json!([{"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch", "patch"]}]);
+    cluster.grant(rules).await;
     cluster.until_all_carry(3, "0", Duration::from_secs(90)).await;
     assert_eq!(replica.stop().await, Some(0));
 }
@@ -164,7 +156,7 @@ async fn live_a_missing_right_is_named_and_used_once_it_is_granted() {
 async fn live_a_wrong_token_is_retried_and_named() {
     let control_plane = ControlPlane::start(Options::default()).await.unwrap();
     let kubeconfig = control_plane.kubeconfig_for("nobody's-token").unwrap();
-    let replica = start(Path::new(&kubeconfig), &[]);
+    let replica = Replica::start(&binary(BUILT), Path::new(&kubeconfig), &[]);
     eventually(SOON, "readiness says why", async || {
         let (code, text) = replica.get("/readyz").await;
         (code == 500 && text.contains("Unauthorized")).then_some(())

@@ -5,7 +5,7 @@ use std::time::Duration;
 use controller_core::clock::Clock;
 use testkit::real::eventually;
 
-use crate::support::{Cluster, SOON, patches};
+use crate::support::{Cluster, SOON};
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
@@ -26,10 +26,10 @@ async fn live_the_built_in_loop_beside_ours_starts_no_patch_war() {
     .await
     .unwrap();
     let settled = eventually(SOON * 3, "writes stop for five seconds", {
-        let mut last = (patches(&replica).await, Clock::system().instant());
+        let mut last = (replica.requests("PATCH").await, Clock::system().instant());
         let replica = &replica;
         async move || {
-            let patches = patches(replica).await;
+            let patches = replica.requests("PATCH").await;
             if patches != last.0 {
                 last = (patches, Clock::system().instant());
             }

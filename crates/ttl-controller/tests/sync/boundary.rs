@@ -13,11 +13,11 @@ async fn the_boundary_scenario() {
     world.pass(60).await;
     assert_eq!(world.carried(), [("15".to_owned(), 120)].into());
 
-    world.delete(90..120);
+    world.remove(90..120);
     world.pass(60).await;
     assert_eq!(world.carried(), [("15".to_owned(), 90)].into());
 
-    world.delete([89]);
+    world.remove([89]);
     world.pass(60).await;
     assert_eq!(world.carried(), [("0".to_owned(), 89)].into());
     assert_eq!(world.writes().len(), 120 + 89);
@@ -120,7 +120,7 @@ async fn a_node_deleted_before_its_write_is_done() {
     world.fail_writes(1, Fault::Delay(Duration::from_secs(5)));
     world.annotate(1, "7");
     world.pass(1).await;
-    world.delete([1]);
+    world.remove([1]);
     world.pass(3600).await;
     assert_eq!(world.writes(), writes_of(1, "0"));
     assert_eq!(controller.metric("workqueue_retries_total"), 0);

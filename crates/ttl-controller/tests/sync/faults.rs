@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use testkit::embedded::{Fault, Verb};
 
-use crate::world::{World, process, writes_of};
+use crate::world::{TTL, World, name, process, writes_of};
 
 #[tokio::test(start_paused = true)]
 async fn an_outage_of_a_minute_in_a_roll_out_loses_nothing_and_writes_nothing_twice() {
@@ -27,7 +27,7 @@ async fn what_changes_while_the_server_is_away_is_found_afterwards() {
     world.pass(10).await;
     world.server.down();
     world.pass(30).await;
-    world.delete(80..120);
+    world.remove(80..120);
     world.pass(30).await;
     world.server.up();
     world.pass(120).await;
@@ -44,7 +44,7 @@ async fn closed_watches_are_opened_again_without_a_relist() {
         world.server.close_watches();
         world.annotate(1, "7");
         world.pass(60).await;
-        world.delete([1]);
+        world.remove([1]);
         world.add([1], Some("0"));
         world.pass(60).await;
     }
@@ -67,7 +67,7 @@ async fn a_compaction_leads_to_a_relist_and_nothing_is_missed() {
     world.pass(10).await;
     world.server.down();
     world.pass(10).await;
-    world.delete(80..120);
+    world.remove(80..120);
     world.server.compact();
     world.server.up();
     world.pass(120).await;
@@ -144,7 +144,7 @@ async fn a_rival_gets_three_writes_and_then_ever_longer_peace() {
     for _ in 0..6 {
         let before = world.writes().len();
         for _ in 0..600 {
-            if world.ttl_of(1).as_deref() == Some("0") {
+            if world.get(&name(1))["metadata"]["annotations"][TTL] == "0" {
                 world.annotate(1, "7");
             }
             world.pass(1).await;

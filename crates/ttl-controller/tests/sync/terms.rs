@@ -24,7 +24,7 @@ async fn a_change_of_leader_inside_the_overlap_writes_nothing() {
     let world = World::with_nodes(120, None);
     let first = world.start_with(process().elected_as("first"));
     world.pass(20).await;
-    world.delete(95..120);
+    world.remove(95..120);
     world.pass(20).await;
     assert_eq!(world.carried(), [("15".to_owned(), 95)].into());
     let written = world.writes().len();

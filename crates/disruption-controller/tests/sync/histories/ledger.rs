@@ -2,101 +2,75 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use harness::objects::{each, text};
+use harness::objects::{condition, each, is_deleting, name, owner_of, uid};
+use serde::Deserialize;
 use serde_json::Value;
+use testkit::embedded::{PODS, Server};
 
 use crate::budget::Numbers;
+use crate::world::WORKLOADS;
 
 /// What there is, as somebody sees it.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Sight {
     /// By name.
-    pub(super) pods: BTreeMap<String, Pod>,
+    pub(super) pods: BTreeMap<String, Value>,
     /// By kind and name.
-    pub(super) workloads: BTreeMap<(String, String), Workload>,
+    pub(super) workloads: BTreeMap<(String, String), Value>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Pod {
-    pub(super) uid: String,
-    pub(super) labels: BTreeMap<String, String>,
-    pub(super) ready: bool,
-    pub(super) terminating: bool,
-    /// Who controls it.
-    pub(super) owner: Option<Owner>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Workload {
-    pub(super) uid: String,
-    pub(super) replicas: i64,
-    pub(super) owner: Option<Owner>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 pub(super) struct Owner {
     pub(super) kind: String,
     pub(super) name: String,
-    pub(super) uid: String,
+    uid: String,
 }
 
-/// What a read of a `/scale` says: uid and replicas, or that there is no such object.
-pub(super) type Answer = Option<(String, i64)>;
-
-/// What one controller adds to the expected pods: so many, by the uid of whom they are counted for, or nothing.
-type Share = Option<(String, i64)>;
-
-impl Pod {
-    pub(super) fn of(pod: &Value) -> Self {
-        let metadata = &pod["metadata"];
-        let mut conditions = each(&pod["status"]["conditions"]);
-        Self {
-            uid: text(&metadata["uid"]),
-            labels: serde_json::from_value(metadata["labels"].clone()).unwrap_or_default(),
-            ready: conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True"),
-            terminating: metadata.get("deletionTimestamp").is_some(),
-            owner: Owner::of(pod),
-        }
-    }
-
-    const fn is_healthy(&self) -> bool {
-        self.ready && !self.terminating
-    }
-}
-
-impl Workload {
-    pub(super) fn of(workload: &Value) -> Self {
-        Self {
-            uid: text(&workload["metadata"]["uid"]),
-            replicas: workload["spec"]["replicas"].as_i64().unwrap_or(1),
-            owner: Owner::of(workload),
-        }
-    }
-}
+/// What one controller adds to the expected pods: so many, by the uid of whom they are counted for, or nothing. A read of
+/// a `/scale` answers so.
+pub(super) type Share = Option<(String, i64)>;
 
 impl Owner {
     fn of(object: &Value) -> Option<Self> {
-        let mut owners = each(&object["metadata"]["ownerReferences"]);
-        let owner = owners.find(|owner| owner["controller"] == true)?;
-        Some(Self {
-            kind: text(&owner["kind"]),
-            name: text(&owner["name"]),
-            uid: text(&owner["uid"]),
-        })
+        serde_json::from_value(owner_of(object)?.clone()).ok()
     }
 }
 
+fn is_healthy(pod: &Value) -> bool {
+    condition(pod, "Ready")["status"] == "True" && !is_deleting(pod)
+}
+
+/// For whom how many pods are expected that this workload controls.
+fn own(workload: &Value) -> (String, i64) {
+    (uid(workload), workload["spec"]["replicas"].as_i64().unwrap_or(1))
+}
+
 impl Sight {
+    /// All that there is.
+    pub(super) fn of(server: &Server) -> Self {
+        let pods = server.list(&PODS).into_iter();
+        let workloads = WORKLOADS.into_iter().flat_map(|resource| {
+            let objects = server.list(resource).into_iter();
+            objects.map(|object| ((resource.kind.to_owned(), name(&object)), object))
+        });
+        Self {
+            pods: pods.map(|pod| (name(&pod), pod)).collect(),
+            workloads: workloads.collect(),
+        }
+    }
+
     /// The pods of a budget, by name.
-    fn pods_of(&self, pdb: &Value) -> impl Iterator<Item = (&String, &Pod)> {
+    fn pods_of(&self, pdb: &Value) -> impl Iterator<Item = (&String, &Value)> {
         let selector = &pdb["spec"]["selector"];
-        self.pods.iter().filter(|(_, pod)| matches(selector, &pod.labels))
+        self.pods
+            .iter()
+            .filter(|(_, pod)| matches(selector, &pod["metadata"]["labels"]))
     }
 
     /// The pod of this name, if the budget is about it.
-    pub(super) fn pod_of(&self, pdb: &Value, name: &str) -> Option<&Pod> {
+    pub(super) fn pod_of(&self, pdb: &Value, name: &str) -> Option<&Value> {
         let pod = self.pods.get(name)?;
-        matches(&pdb["spec"]["selector"], &pod.labels).then_some(pod)
+        matches(&pdb["spec"]["selector"], &pod["metadata"]["labels"]).then_some(pod)
     }
 
     /// The numbers that a budget may get, `going` of its healthy pods left out; none where it cannot be computed.
@@ -105,27 +79,27 @@ impl Sight {
         &self,
         pdb: &Value,
         going: i64,
-        ask: impl Fn(&Owner) -> Vec<Answer>,
+        ask: impl Fn(&Owner) -> Vec<Share>,
     ) -> Vec<Option<Numbers>> {
-        let pods: Vec<&Pod> = self.pods_of(pdb).map(|(_, pod)| pod).collect();
-        let healthy = pods.iter().filter(|pod| pod.is_healthy()).count();
-        let current = i64::try_from(healthy).unwrap() - going;
-        let matched = i64::try_from(pods.len()).unwrap();
+        let pods: Vec<&Value> = self.pods_of(pdb).map(|(_, pod)| pod).collect();
+        let count = |count: usize| i64::try_from(count).unwrap();
+        let current = count(pods.iter().filter(|pod| is_healthy(pod)).count()) - going;
         let (least, most) = (&pdb["spec"]["minAvailable"], &pdb["spec"]["maxUnavailable"]);
         let expected = match (least, most) {
             (Value::Null, Value::Null) => BTreeSet::from([Some(0)]),
-            (Value::Number(_), _) => BTreeSet::from([Some(matched)]),
+            (Value::Number(_), _) => BTreeSet::from([Some(count(pods.len()))]),
             _ => self.wanted(&pods, ask),
         };
         let numbers = |expected: i64| {
-            let desired = match (part(least, expected), part(most, expected)) {
-                (Some(least), _) => least,
-                (None, Some(most)) => (expected - most).max(0),
-                (None, None) => 0,
+            let most = || part(most, expected).map(|most| (expected - most).max(0));
+            let desired = part(least, expected).or_else(most).unwrap_or_default();
+            let allowed = if expected > 0 {
+                (current - desired).max(0)
+            } else {
+                0
             };
-            let spare = (current - desired).max(0);
             Numbers {
-                allowed: if expected > 0 { spare } else { 0 },
+                allowed,
                 current,
                 desired,
                 expected,
@@ -138,31 +112,22 @@ impl Sight {
     }
 
     /// The sums that the controllers of these pods may want together; none where one of them is not to be found.
-    fn wanted(&self, pods: &[&Pod], ask: impl Fn(&Owner) -> Vec<Answer>) -> BTreeSet<Option<i64>> {
-        let owners: BTreeSet<&Owner> = pods.iter().filter_map(|pod| pod.owner.as_ref()).collect();
+    fn wanted(&self, pods: &[&Value], ask: impl Fn(&Owner) -> Vec<Share>) -> BTreeSet<Option<i64>> {
+        let owners: BTreeSet<Owner> = pods.iter().filter_map(|pod| Owner::of(pod)).collect();
         let mut sums = BTreeSet::from([Some(BTreeMap::new())]);
         for owner in owners {
-            let its = pods.iter().filter(|pod| pod.owner.as_ref() == Some(owner));
-            let all_go = { its }.all(|pod| pod.terminating);
-            let mut shares: Vec<Result<Share, ()>> = self.shares(owner, &ask);
-            for share in &mut shares {
-                if *share == Ok(None) && !all_go {
-                    *share = Err(());
-                }
-            }
+            let mut its = pods.iter().filter(|pod| Owner::of(pod).as_ref() == Some(&owner));
+            let all_go = its.all(|pod| is_deleting(pod));
+            let shares = self.shares(&owner, &ask);
+            let with = |sum: &Option<BTreeMap<String, i64>>, share: &Result<Share, ()>| {
+                let share = share.clone().ok().filter(|share| share.is_some() || all_go)?;
+                let mut sum = sum.clone()?;
+                sum.extend(share);
+                Some(sum)
+            };
             let mut next = BTreeSet::new();
             for sum in &sums {
-                for share in &shares {
-                    next.insert(match (sum, share) {
-                        (None, _) | (_, Err(())) => None,
-                        (Some(sum), Ok(None)) => Some(sum.clone()),
-                        (Some(sum), Ok(Some((uid, replicas)))) => {
-                            let mut sum = sum.clone();
-                            sum.insert(uid.clone(), *replicas);
-                            Some(sum)
-                        }
-                    });
-                }
+                next.extend(shares.iter().map(|share| with(sum, share)));
             }
             sums = next;
         }
@@ -171,7 +136,7 @@ impl Sight {
     }
 
     /// What a controller may add; an error is one that nobody could ask about.
-    fn shares(&self, owner: &Owner, ask: &impl Fn(&Owner) -> Vec<Answer>) -> Vec<Result<Share, ()>> {
+    fn shares(&self, owner: &Owner, ask: &impl Fn(&Owner) -> Vec<Share>) -> Vec<Result<Share, ()>> {
         let asked = |owner: &Owner| {
             let answers = ask(owner).into_iter();
             let shares = answers.map(|answer| Ok(answer.filter(|(uid, _)| *uid == owner.uid)));
@@ -181,47 +146,42 @@ impl Sight {
         let Some(workload) = self.held(owner) else {
             return asked(owner);
         };
-        let own = (workload.uid.clone(), workload.replicas);
-        let above = workload.owner.as_ref();
-        let Some(deployment) = above.filter(|above| owner.kind == "ReplicaSet" && above.kind == "Deployment")
+        let above = Owner::of(workload);
+        let Some(above) = above.filter(|above| owner.kind == "ReplicaSet" && above.kind == "Deployment")
         else {
-            return vec![Ok(Some(own))];
+            return vec![Ok(Some(own(workload)))];
         };
-        if let Some(held) = self.held(deployment) {
-            return vec![Ok(Some((held.uid.clone(), held.replicas)))];
+        if let Some(deployment) = self.held(&above) {
+            return vec![Ok(Some(own(deployment)))];
         }
-        let shares = asked(deployment).into_iter();
+        let shares = asked(&above).into_iter();
         shares
-            .map(|share| share.map(|share| share.or_else(|| Some(own.clone()))))
+            .map(|share| share.map(|share| share.or_else(|| Some(own(workload)))))
             .collect()
     }
 
     /// The pods of a budget whose controller is nowhere, by name; those left out whose siblings all go, too.
     pub(super) fn orphans(&self, pdb: &Value) -> Vec<&String> {
-        let lost = |pod: &Pod| {
-            pod.owner
-                .as_ref()
-                .filter(|owner| self.held(owner).is_none())
-                .cloned()
-        };
-        let stays = self.pods_of(pdb).filter(|(_, pod)| !pod.terminating);
+        let lost = |pod: &Value| Owner::of(pod).filter(|owner| self.held(owner).is_none());
+        let stays = self.pods_of(pdb).filter(|(_, pod)| !is_deleting(pod));
         let missed: BTreeSet<Owner> = stays.filter_map(|(_, pod)| lost(pod)).collect();
-        let orphans = self
-            .pods_of(pdb)
-            .filter(|(_, pod)| lost(pod).is_some_and(|owner| missed.contains(&owner)));
-        orphans.map(|(name, _)| name).collect()
+        let is_missed = |pod: &Value| lost(pod).is_some_and(|owner| missed.contains(&owner));
+        self.pods_of(pdb)
+            .filter(|(_, pod)| is_missed(pod))
+            .map(|(name, _)| name)
+            .collect()
     }
 
-    fn held(&self, owner: &Owner) -> Option<&Workload> {
-        let workload = self.workloads.get(&(owner.kind.clone(), owner.name.clone()))?;
-        (workload.uid == owner.uid).then_some(workload)
+    fn held(&self, owner: &Owner) -> Option<&Value> {
+        let workload = self.workloads.get(&(owner.kind.clone(), owner.name.clone()));
+        workload.filter(|workload| uid(workload) == owner.uid)
     }
 
     /// How many pods of a budget that would count as healthy are on their way, where `is_on_its_way` says so.
-    pub(super) fn going(&self, pdb: &Value, is_on_its_way: impl Fn(&str, &str, &Pod) -> bool) -> i64 {
+    pub(super) fn going(&self, pdb: &Value, is_on_its_way: impl Fn(&str, &str, &Value) -> bool) -> i64 {
         let going = approved(pdb).filter(|(name, since)| {
             let pod = self.pod_of(pdb, name);
-            pod.is_some_and(|pod| pod.is_healthy() && is_on_its_way(name, since, pod))
+            pod.is_some_and(|pod| is_healthy(pod) && is_on_its_way(name, since, pod))
         });
         i64::try_from(going.count()).unwrap()
     }
@@ -236,33 +196,23 @@ pub(super) fn approved(pdb: &Value) -> impl Iterator<Item = (&str, &str)> {
 
 /// So many pods, or so many percent of these, rounded up.
 fn part(amount: &Value, of: i64) -> Option<i64> {
-    match amount {
-        Value::Number(number) => number.as_i64(),
-        Value::String(percent) => {
-            let percent: i64 = percent.strip_suffix('%')?.parse().ok()?;
-            Some((of * percent + 99) / 100)
-        }
-        _ => None,
-    }
+    let percent = || amount.as_str()?.strip_suffix('%')?.parse::<i64>().ok();
+    amount.as_i64().or_else(|| Some((of * percent()? + 99) / 100))
 }
 
-pub(super) fn matches(selector: &Value, labels: &BTreeMap<String, String>) -> bool {
-    if selector.is_null() {
-        return false;
-    }
-    let pairs = selector["matchLabels"].as_object();
-    let mut expressions = each(&selector["matchExpressions"]);
-    let has_pair = |(key, value): (&String, &Value)| labels.get(key).is_some_and(|held| value == held);
+pub(super) fn matches(selector: &Value, labels: &Value) -> bool {
+    let mut pairs = selector["matchLabels"].as_object().into_iter().flatten();
     let meets = |expression: &Value| {
-        let held = labels.get(expression["key"].as_str().unwrap_or_default());
-        let listed = held.is_some_and(|held| each(&expression["values"]).any(|value| value == held));
+        let held = &labels[expression["key"].as_str().unwrap_or_default()];
+        let listed = each(&expression["values"]).any(|value| value == held);
         match expression["operator"].as_str() {
             Some("In") => listed,
             Some("NotIn") => !listed,
-            Some("Exists") => held.is_some(),
-            Some("DoesNotExist") => held.is_none(),
+            Some("Exists") => !held.is_null(),
+            Some("DoesNotExist") => held.is_null(),
             _ => false,
         }
     };
-    pairs.into_iter().flatten().all(has_pair) && expressions.all(meets)
+    let has_pairs = pairs.all(|(key, value)| labels[key] == *value);
+    !selector.is_null() && has_pairs && each(&selector["matchExpressions"]).all(meets)
 }

@@ -1,14 +1,28 @@
-//! Draws what happens to two budgets and their pods.
+//! What happens to two budgets and their pods, drawn and done. The cluster that the steps ask for does not depend on which
+//! evictions the controller let pass: it is kept beside the server, and what was evicted is brought back.
 
-use std::fmt;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use harness::history::{Step, deletes, edits, now, step};
+use harness::objects::{delete, edit, find, name, owner, remove, stays, terminate, uid};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::EvictParams;
 use serde_json::{Value, json};
+use testkit::embedded::{POD_DISRUPTION_BUDGETS, PODS, Server};
 use testkit::history::{At, Draw};
+use tokio::task::JoinSet;
+
+use super::ledger::matches;
+use super::suite::Budgets;
+use crate::budget::definition;
+use crate::world::{pdb, pod as pod_of, ready, resource, workload as workload_of};
 
 const BUDGETS: usize = 2;
 /// Kind of each workload, and which one controls it.
-pub(super) const WORKLOADS: [(&str, Option<usize>); 6] = [
+const WORKLOADS: [(&str, Option<usize>); 6] = [
     ("Deployment", None),
     ("ReplicaSet", Some(0)),
     ("ReplicaSet", None),
@@ -18,84 +32,96 @@ pub(super) const WORKLOADS: [(&str, Option<usize>); 6] = [
 ];
 const APPS: [&str; 2] = ["a", "b"];
 
-/// A step of the cluster; budgets, pods and workloads by number.
-#[derive(Clone, Debug)]
-pub(super) enum Action {
-    /// Widgets are served, with a `/scale`.
-    DefineWidgets,
-    /// A workload comes, in the place of the one that has its number.
-    Workload { workload: usize, replicas: i64 },
-    /// A workload wants so many pods.
-    Scale { workload: usize, replicas: i64 },
-    /// A workload goes, its pods stay behind.
-    DeleteWorkload(usize),
-    /// A pod comes, in the place of the one that has its number.
-    Pod { pod: usize, made: Made },
-    /// The kubelet tells whether it is ready.
-    Ready { pod: usize, ready: bool },
-    /// It gets other labels.
-    Relabel { pod: usize, labels: Labels },
-    /// Its deletion begins and does not end.
-    Terminate(usize),
-    /// It goes at once.
-    DeletePod(usize),
-    /// A budget comes, in the place of the one that has its number.
-    Budget {
-        budget: usize,
-        amount: Amount,
-        selector: Value,
-    },
-    /// A budget asks for something else.
-    Amount { budget: usize, amount: Amount },
-    /// A budget is about other pods.
-    Select { budget: usize, selector: Value },
-    /// A budget goes.
-    DeleteBudget(usize),
-    /// Somebody asks the Eviction API.
-    Evict(usize),
-    /// The Eviction API approves, and dies before it deletes.
-    Approve(usize),
-    /// The pods that were evicted come back under their names.
-    Replace,
+/// What the steps asked for.
+#[derive(Default)]
+pub(super) struct Asked {
+    /// By name.
+    pods: BTreeMap<String, Wanted>,
+    /// The newest of each number.
+    workloads: BTreeMap<usize, Value>,
+    /// Evictions under way.
+    evictions: JoinSet<()>,
 }
 
-/// How a pod is made.
-#[derive(Clone, Debug)]
-pub(super) struct Made {
-    pub(super) labels: Labels,
-    pub(super) workload: Option<usize>,
-    pub(super) ready: bool,
-    /// Bound to a node, so that its deletion takes its time.
-    pub(super) bound: bool,
+/// A pod that the steps asked for.
+struct Wanted {
+    labels: Value,
+    ready: bool,
+    /// To a node, so that its deletion takes its time.
+    bound: bool,
+    owner: Option<Value>,
+    terminating: bool,
+    /// The uid that it has, while nobody evicts it.
+    uid: String,
 }
 
-/// `app`, and perhaps `tier`.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Labels {
-    pub(super) app: &'static str,
-    pub(super) tier: bool,
+impl Asked {
+    /// The steps are over: nobody evicts any more, and the cluster becomes what they asked for.
+    pub(super) fn rest(&mut self, server: &Server) {
+        self.evictions.abort_all();
+        self.replace(server);
+    }
+
+    /// Changes a pod, be it there or evicted.
+    fn change(&mut self, server: &Server, pod: &str, change: impl FnOnce(&mut Wanted)) {
+        let Some(wanted) = self.pods.get_mut(pod) else {
+            return;
+        };
+        change(wanted);
+        edit(server, &PODS, pod, |pod| {
+            pod["metadata"]["labels"] = wanted.labels.clone();
+            let conditions = pod["status"]["conditions"].as_array_mut();
+            let mut conditions = conditions.into_iter().flatten();
+            if let Some(held) = conditions.find(|condition| condition["type"] == "Ready") {
+                *held = ready(wanted.ready);
+            }
+        });
+    }
+
+    /// Brings back what somebody evicted.
+    fn replace(&mut self, server: &Server) {
+        for (name, wanted) in &mut self.pods {
+            let is_there = find(server, &PODS, name)
+                .is_some_and(|pod| uid(&pod) == wanted.uid && stays(Some(&pod)) != wanted.terminating);
+            if !is_there {
+                wanted.bring(server, name);
+            }
+        }
+    }
+
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "whoever drains a node is no task of the controller"
+    )]
+    fn evict(&mut self, server: &Server, name: String) {
+        let pods: Api<Pod> = Api::namespaced(server.client_as("drain/test"), "default");
+        self.evictions.spawn(async move {
+            // It may be refused, or meet a fault.
+            let _ = pods.evict(&name, &EvictParams::default()).await;
+        });
+    }
 }
 
-/// `minAvailable` or `maxUnavailable`.
-#[derive(Clone, Debug)]
-pub(super) struct Amount {
-    pub(super) field: &'static str,
-    pub(super) amount: Value,
+impl Wanted {
+    fn bring(&mut self, server: &Server, name: &str) {
+        remove(server, &PODS, name);
+        let pod = pod_of(name, &self.labels, self.ready, self.bound, self.owner.as_ref());
+        self.uid = uid(&server.insert(pod).unwrap());
+        if self.terminating {
+            terminate(server, name);
+        }
+    }
 }
 
 /// The steps of a history that lasts `length`, in order.
-pub(super) fn drawn(draw: &mut Draw, length: Duration) -> Vec<At<Action>> {
+pub(super) fn drawn(draw: &mut Draw, length: Duration) -> Vec<At<Step<Budgets>>> {
     let pods = draw.number(5..10);
-    let mut actions = vec![At::seconds(0, Action::DefineWidgets)];
-    actions.extend((0..WORKLOADS.len()).map(|workload| {
-        let replicas = drawn_replicas(draw);
-        At::seconds(0, Action::Workload { workload, replicas })
-    }));
-    actions.extend((0..pods).map(|pod| {
-        let made = drawn_pod(draw);
-        At::seconds(0, Action::Pod { pod, made })
-    }));
-    actions.extend((0..BUDGETS).map(|budget| At::seconds(0, drawn_budget(draw, budget))));
+    let mut furniture = vec![step("widgets are defined", |_, server: &Server| {
+        drop(server.insert(definition("Widget", true)));
+    })];
+    furniture.extend((0..WORKLOADS.len()).map(|number| workload(number, replicas(draw))));
+    furniture.extend((0..pods).map(|number| pod(draw, pod_name(number))));
+    furniture.extend((0..BUDGETS).map(|number| budget(draw, number)));
     let mut steps: Vec<_> = (0..draw.number(6..22))
         .map(|_| At {
             time: draw.time(Duration::from_secs(1)..length),
@@ -107,90 +133,60 @@ pub(super) fn drawn(draw: &mut Draw, length: Duration) -> Vec<At<Action>> {
     for at in 0..steps.len() {
         for _ in 0..draw.pick(&[0, 0, 0, 1, 2]) {
             let time = steps[at].time + Duration::from_millis(draw.pick(&[0, 3, 60]));
-            let what = Action::Evict(draw.number(0..pods));
+            let what = evict(pod_name(draw.number(0..pods)));
             steps.push(At { time, what });
         }
     }
     steps.sort_by_key(|step| step.time);
-    actions.extend(steps);
-    actions
+    let furniture = furniture.into_iter().map(|step| At::seconds(0, step));
+    furniture.chain(steps).collect()
 }
 
-fn drawn_step(draw: &mut Draw, pods: usize) -> Action {
-    let pod = draw.number(0..pods);
-    let budget = draw.number(0..BUDGETS);
-    let workload = draw.number(0..WORKLOADS.len());
+fn drawn_step(draw: &mut Draw, pods: usize) -> Step<Budgets> {
+    let name = pod_name(draw.number(0..pods));
+    let of_budget = draw.number(0..BUDGETS);
+    let of_workload = draw.number(0..WORKLOADS.len());
     match draw.number(0..34) {
-        0..7 => Action::Ready {
-            pod,
-            ready: draw.chance(50),
-        },
-        7..11 => Action::Pod {
-            pod,
-            made: drawn_pod(draw),
-        },
-        11..13 => Action::DeletePod(pod),
-        13 => Action::Terminate(pod),
-        14..16 => Action::Relabel {
-            pod,
-            labels: drawn_labels(draw),
-        },
-        16..19 => Action::Scale {
-            workload,
-            replicas: drawn_replicas(draw),
-        },
-        19 => Action::DeleteWorkload(workload),
-        20 => Action::Workload {
-            workload,
-            replicas: drawn_replicas(draw),
-        },
-        21..23 => Action::Amount {
-            budget,
-            amount: drawn_amount(draw),
-        },
-        23 => Action::Select {
-            budget,
-            selector: drawn_selector(draw, budget),
-        },
-        24 => drawn_budget(draw, budget),
-        25 => Action::DeleteBudget(budget),
-        26..28 => Action::Evict(pod),
-        28..31 => Action::Approve(pod),
-        _ => Action::Replace,
+        0..7 => become_ready(name, draw.chance(50)),
+        7..11 => pod(draw, name),
+        11..13 => delete_pod(name),
+        13 => terminate_pod(name),
+        14..16 => relabel(name, labels(draw)),
+        16..19 => scale(of_workload, replicas(draw)),
+        // Its pods stay behind.
+        19 => deletes(resource(WORKLOADS[of_workload].0), workload_name(of_workload)),
+        20 => workload(of_workload, replicas(draw)),
+        21..23 => ask(budget_name(of_budget), amount(draw)),
+        23 => select(budget_name(of_budget), selector(draw, of_budget)),
+        24 => budget(draw, of_budget),
+        25 => deletes(&POD_DISRUPTION_BUDGETS, budget_name(of_budget)),
+        26..28 => evict(name),
+        28..31 => approve(name),
+        _ => step(
+            "the pods that were evicted are replaced",
+            |budgets: &mut Budgets, server| {
+                budgets.asked.replace(server);
+            },
+        ),
     }
 }
 
-fn drawn_replicas(draw: &mut Draw) -> i64 {
+fn replicas(draw: &mut Draw) -> i64 {
     draw.pick(&[0, 1, 1, 2, 2, 3])
 }
 
-fn drawn_labels(draw: &mut Draw) -> Labels {
-    Labels {
-        app: draw.pick(&APPS),
-        tier: draw.chance(30),
+/// `app`, and perhaps `tier`.
+fn labels(draw: &mut Draw) -> Value {
+    let app = draw.pick(&APPS);
+    if draw.chance(30) {
+        json!({ "app": app, "tier": "front" })
+    } else {
+        json!({ "app": app })
     }
 }
 
-fn drawn_pod(draw: &mut Draw) -> Made {
-    // A Deployment has no pods of its own.
-    let workload = draw.number(1..WORKLOADS.len());
-    Made {
-        labels: drawn_labels(draw),
-        workload: draw.chance(90).then_some(workload),
-        ready: draw.chance(85),
-        bound: draw.chance(50),
-    }
-}
-
-fn drawn_budget(draw: &mut Draw, budget: usize) -> Action {
-    Action::Budget {
-        budget,
-        amount: drawn_amount(draw),
-        selector: drawn_selector(draw, budget),
-    }
-}
-
-fn drawn_amount(draw: &mut Draw) -> Amount {
+/// `minAvailable` or `maxUnavailable`.
+fn amount(draw: &mut Draw) -> Value {
     let number = json!(draw.number(0..4));
     let (field, percents) = draw.pick(&[
         ("minAvailable", ["0%", "30%", "50%", "100%"]),
@@ -198,90 +194,210 @@ fn drawn_amount(draw: &mut Draw) -> Amount {
         ("maxUnavailable", ["10%", "30%", "50%", "100%"]),
     ]);
     let percent = json!(draw.pick(&percents));
-    Amount {
-        field,
-        amount: draw.pick(&[number, percent]),
-    }
+    json!({ field: draw.pick(&[number, percent]) })
 }
 
 /// Mostly those pods that no other budget has: the Eviction API refuses those that several have.
-fn drawn_selector(draw: &mut Draw, budget: usize) -> Value {
-    let one = |key: &str, operator: &str, values: &[&str]| {
-        let mut expression = json!({ "key": key, "operator": operator });
-        if !values.is_empty() {
-            expression["values"] = json!(values);
-        }
-        json!({ "matchExpressions": [expression] })
-    };
-    let app = APPS[budget % APPS.len()];
-    let other = APPS[(budget + 1) % APPS.len()];
+fn selector(draw: &mut Draw, budget: usize) -> Value {
+    let one = |expression: Value| json!({ "matchExpressions": [expression] });
+    let (app, other) = (APPS[budget % APPS.len()], APPS[(budget + 1) % APPS.len()]);
     match draw.number(0..14) {
         0..6 => json!({ "matchLabels": { "app": app } }),
-        6..8 => one("app", "In", &[app, "none"]),
-        8..10 => one("app", "NotIn", &[other]),
-        10 => one("tier", "Exists", &[]),
-        11 => one("tier", "DoesNotExist", &[]),
+        6..8 => one(json!({ "key": "app", "operator": "In", "values": [app, "none"] })),
+        8..10 => one(json!({ "key": "app", "operator": "NotIn", "values": [other] })),
+        10 => one(json!({ "key": "tier", "operator": "Exists" })),
+        11 => one(json!({ "key": "tier", "operator": "DoesNotExist" })),
         12 => json!({}),
         _ => Value::Null,
     }
 }
 
-impl fmt::Display for Action {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::DefineWidgets => f.write_str("widgets are defined"),
-            Self::Workload { workload, replicas } => {
-                write!(f, "{} comes anew and wants {replicas} pods", Workload(*workload))
-            }
-            Self::Scale { workload, replicas } => {
-                write!(f, "{} wants {replicas} pods", Workload(*workload))
-            }
-            Self::DeleteWorkload(workload) => write!(f, "{} is deleted", Workload(*workload)),
-            Self::Pod { pod, made } => {
-                let ready = if made.ready { "ready" } else { "not ready" };
-                let bound = if made.bound { ", bound" } else { "" };
-                write!(f, "pod {pod} comes anew, {ready}{bound}, {}", made.labels)?;
-                match made.workload {
-                    Some(workload) => write!(f, ", of {}", Workload(workload)),
-                    None => f.write_str(", of nobody"),
-                }
-            }
-            Self::Ready { pod, ready: true } => write!(f, "pod {pod} is ready"),
-            Self::Ready { pod, ready: false } => write!(f, "pod {pod} is not ready"),
-            Self::Relabel { pod, labels } => write!(f, "pod {pod} becomes {labels}"),
-            Self::Terminate(pod) => write!(f, "the deletion of pod {pod} begins"),
-            Self::DeletePod(pod) => write!(f, "pod {pod} is deleted"),
-            Self::Budget {
-                budget,
-                amount,
-                selector,
-            } => write!(f, "budget {budget} comes anew: {amount} of {selector}"),
-            Self::Amount { budget, amount } => write!(f, "budget {budget} asks for {amount}"),
-            Self::Select { budget, selector } => write!(f, "budget {budget} is about {selector}"),
-            Self::DeleteBudget(budget) => write!(f, "budget {budget} is deleted"),
-            Self::Evict(pod) => write!(f, "somebody evicts pod {pod}"),
-            Self::Approve(pod) => write!(f, "the eviction of pod {pod} is approved and does not come"),
-            Self::Replace => f.write_str("the pods that were evicted are replaced"),
+/// A workload comes, in the place of the one that has its number.
+fn workload(number: usize, replicas: i64) -> Step<Budgets> {
+    let (kind, above) = WORKLOADS[number];
+    let says = format!("{kind} {number} comes anew and wants {replicas} pods");
+    step(says, move |Budgets { asked, .. }: &mut Budgets, server| {
+        delete(server, resource(kind), &workload_name(number));
+        let above = above.and_then(|above| asked.workloads.get(&above));
+        // Nobody may have defined its kind.
+        if let Ok(made) = server.insert(workload_of(kind, &workload_name(number), replicas, above)) {
+            asked.workloads.insert(number, made);
         }
-    }
+    })
 }
 
-impl fmt::Display for Labels {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "app={}{}", self.app, if self.tier { ",tier" } else { "" })
-    }
+fn scale(number: usize, replicas: i64) -> Step<Budgets> {
+    let (kind, name) = (WORKLOADS[number].0, workload_name(number));
+    edits(
+        format!("{kind} {number} wants {replicas} pods"),
+        resource(kind),
+        name,
+        move |workload| {
+            workload["spec"]["replicas"] = json!(replicas);
+        },
+    )
 }
 
-impl fmt::Display for Amount {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.field, self.amount)
-    }
+/// A pod comes, in the place of the one that has its number.
+fn pod(draw: &mut Draw, pod: String) -> Step<Budgets> {
+    // A Deployment has no pods of its own.
+    let workload = draw.number(1..WORKLOADS.len());
+    let labels = labels(draw);
+    let workload = draw.chance(90).then_some(workload);
+    let (ready, bound) = (draw.chance(85), draw.chance(50));
+    let of = workload.map_or("of nobody".to_owned(), |number| {
+        format!("of {} {number}", WORKLOADS[number].0)
+    });
+    let says = format!("{pod} comes anew, {of}, {labels}, ready: {ready}, bound: {bound}");
+    step(says, move |Budgets { asked, .. }: &mut Budgets, server| {
+        let owner = workload
+            .and_then(|workload| asked.workloads.get(&workload))
+            .map(owner);
+        let (labels, uid) = (labels.clone(), String::new());
+        let mut wanted = Wanted {
+            labels,
+            ready,
+            bound,
+            owner,
+            terminating: false,
+            uid,
+        };
+        wanted.bring(server, &pod);
+        asked.pods.insert(pod.clone(), wanted);
+    })
 }
 
-struct Workload(usize);
+/// The kubelet tells whether it is ready.
+fn become_ready(pod: String, ready: bool) -> Step<Budgets> {
+    let says = format!("{pod} is {}", if ready { "ready" } else { "not ready" });
+    step(says, move |budgets: &mut Budgets, server| {
+        budgets.asked.change(server, &pod, |pod| pod.ready = ready);
+    })
+}
 
-impl fmt::Display for Workload {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", WORKLOADS[self.0].0, self.0)
-    }
+fn relabel(pod: String, labels: Value) -> Step<Budgets> {
+    step(
+        format!("{pod} becomes {labels}"),
+        move |budgets: &mut Budgets, server| {
+            budgets
+                .asked
+                .change(server, &pod, |pod| pod.labels.clone_from(&labels));
+        },
+    )
+}
+
+/// Its deletion begins and does not end.
+fn terminate_pod(pod: String) -> Step<Budgets> {
+    step(
+        format!("the deletion of {pod} begins"),
+        move |budgets: &mut Budgets, server| {
+            if let Some(wanted) = budgets.asked.pods.get_mut(&pod) {
+                wanted.terminating = true;
+                terminate(server, &pod);
+            }
+        },
+    )
+}
+
+/// It goes at once.
+fn delete_pod(pod: String) -> Step<Budgets> {
+    step(
+        format!("{pod} is deleted"),
+        move |budgets: &mut Budgets, server| {
+            budgets.asked.pods.remove(&pod);
+            remove(server, &PODS, &pod);
+        },
+    )
+}
+
+/// A budget comes, in the place of the one that has its number.
+fn budget(draw: &mut Draw, budget: usize) -> Step<Budgets> {
+    let mut spec = amount(draw);
+    spec["selector"] = selector(draw, budget);
+    step(format!("budget {budget} comes anew: {spec}"), move |_, server| {
+        delete(server, &POD_DISRUPTION_BUDGETS, &budget_name(budget));
+        server.insert(pdb(&budget_name(budget), &spec)).unwrap();
+    })
+}
+
+fn ask(budget: String, amount: Value) -> Step<Budgets> {
+    edits(
+        format!("{budget} asks for {amount}"),
+        &POD_DISRUPTION_BUDGETS,
+        budget,
+        move |pdb| {
+            for field in ["minAvailable", "maxUnavailable"] {
+                pdb["spec"][field] = amount[field].clone();
+            }
+        },
+    )
+}
+
+fn select(budget: String, selector: Value) -> Step<Budgets> {
+    edits(
+        format!("{budget} is about {selector}"),
+        &POD_DISRUPTION_BUDGETS,
+        budget,
+        move |pdb| {
+            pdb["spec"]["selector"] = selector.clone();
+        },
+    )
+}
+
+/// Somebody asks the Eviction API.
+fn evict(pod: String) -> Step<Budgets> {
+    step(
+        format!("somebody evicts {pod}"),
+        move |budgets: &mut Budgets, server| {
+            budgets.asked.evict(server, pod.clone());
+        },
+    )
+}
+
+/// The Eviction API approves, and dies before it deletes: what it does to the budget and the pod before that.
+fn approve(pod: String) -> Step<Budgets> {
+    step(
+        format!("the eviction of {pod} is approved and does not come"),
+        move |_, server| {
+            let Some(pod) = find(server, &PODS, &pod).filter(|pod| stays(Some(pod))) else {
+                return;
+            };
+            let has = &pod["metadata"]["labels"];
+            let mut budgets = server.list(&POD_DISRUPTION_BUDGETS);
+            budgets.retain(|pdb| matches(&pdb["spec"]["selector"], has));
+            let [pdb] = &*budgets else { return };
+            let allowed = pdb["status"]["disruptionsAllowed"].as_i64().unwrap_or_default();
+            if allowed == 0 || pdb["status"]["observedGeneration"] != pdb["metadata"]["generation"] {
+                return;
+            }
+            let since = Timestamp::from_second(now(server).as_second())
+                .unwrap()
+                .to_string();
+            edit(server, &POD_DISRUPTION_BUDGETS, &name(pdb), |pdb| {
+                pdb["status"]["disruptionsAllowed"] = json!(allowed - 1);
+                pdb["status"]["disruptedPods"][name(&pod)] = json!(since);
+            });
+            let target = json!({
+                "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI",
+                "message": "Eviction API: evicting", "lastTransitionTime": since,
+            });
+            edit(server, &PODS, &name(&pod), |pod| {
+                let conditions = pod["status"]["conditions"].as_array_mut().unwrap();
+                conditions.retain(|condition| condition["type"] != "DisruptionTarget");
+                conditions.push(target);
+            });
+        },
+    )
+}
+
+fn pod_name(pod: usize) -> String {
+    format!("pod-{pod}")
+}
+
+fn budget_name(budget: usize) -> String {
+    format!("budget-{budget}")
+}
+
+fn workload_name(workload: usize) -> String {
+    format!("workload-{workload}")
 }

@@ -1,77 +1,37 @@
-//! How the controller is run through a history, what it may write, and what the statuses must say.
+//! What the controller may write, and what the statuses must say.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use controller_core::clock::Clock;
 use disruption_controller::DisruptionController;
-use disruption_controller::config::Config;
-use harness::history::is_refused;
-use harness::objects::{each, stays, text};
-use harness::{Run, Start};
+use harness::history::{NEVER_NEEDED, Scene, Step, is_refused, now};
+use harness::objects::{condition, find, name, stays, text};
 use jiff::Timestamp;
-use parking_lot::Mutex;
+use kube::Client;
 use serde_json::Value;
 use testkit::embedded::{
     DEPLOYMENTS, POD_DISRUPTION_BUDGETS, PODS, REPLICA_SETS, Request, Resource, Server, Verb,
 };
-use testkit::history::{At, Draw, Life, State, Suite};
+use testkit::history::{At, Draw, Life, State};
 
-use super::ledger::{Answer, Owner, Pod, Sight, Workload, approved};
-use super::steps::{self, Action, WORKLOADS};
+use super::ledger::{Owner, Share, Sight, approved};
+use super::steps::{self, Asked};
 use super::tap::{Notes, tapped};
-use super::world::{self, World};
-use crate::budget::{Numbers, condition_of};
+use crate::budget::Numbers;
 
 /// How long a pod that somebody wanted to go may stay (DIS-15).
 const STALE_AFTER: Duration = Duration::from_mins(2);
 
-/// The disruption-controller, or one with a bug put in.
-#[derive(Clone)]
+#[derive(Default)]
 pub(super) struct Budgets {
-    run: Run<Config>,
-    world: Arc<Mutex<World>>,
+    pub(super) asked: Asked,
     /// The statuses that were sent.
     notes: Notes,
 }
 
-impl Budgets {
-    pub(super) fn new(run: Run<Config>) -> Self {
-        Self {
-            run,
-            world: Arc::default(),
-            notes: Arc::default(),
-        }
-    }
+impl Scene for Budgets {
+    type App = DisruptionController;
 
-    /// No status is written that allows too much, or that undoes an approved eviction.
-    fn permits_status(&self, server: &Server, request: &Request) -> Result<(), String> {
-        let Some(pdb) = server.get(&POD_DISRUPTION_BUDGETS, "default", &request.name) else {
-            return Ok(());
-        };
-        if is_refused(&pdb, &request.body["metadata"]) {
-            return Ok(());
-        }
-        let sent = self.notes.lock().get(&request.body.to_string()).cloned();
-        let Some(sent) = sent else {
-            return Err("nobody saw that it was sent".to_owned());
-        };
-        let unknown = { approved(&pdb) }.find(|(pod, since)| {
-            let entry = ((*pod).to_owned(), (*since).to_owned());
-            !sent.known.contains(&entry)
-        });
-        if let Some((pod, _)) = unknown {
-            return Err(format!("it overwrites the approved eviction of {pod}"));
-        }
-        sent.judged
-    }
-}
-
-impl Suite for Budgets {
-    type Action = Action;
-
-    const NAME: &'static str = "disruption-controller";
     const RESOURCES: &'static [&'static Resource] = &[
         &POD_DISRUPTION_BUDGETS,
         &POD_DISRUPTION_BUDGETS,
@@ -80,127 +40,95 @@ impl Suite for Budgets {
         &REPLICA_SETS,
         &DEPLOYMENTS,
     ];
-
     const LENGTH: Duration = Duration::from_secs(90);
-    /// Five minutes pass before the client gives up a watch that is silent, or a budget that no event mends is tried
-    /// again.
-    const SETTLES_WITHIN: Duration = Duration::from_mins(10);
 
-    fn fresh(&self) -> Self {
-        Self::new(self.run)
-    }
-
-    fn actions(&self, draw: &mut Draw) -> Vec<At<Action>> {
+    fn steps(draw: &mut Draw) -> Vec<At<Step<Self>>> {
         steps::drawn(draw, Self::LENGTH)
     }
 
-    fn act(&self, server: &Server, action: &Action) {
-        self.world.lock().take(server, action);
-    }
-
-    fn process(&self, life: Life) -> impl Future<Output = Result<(), String>> + Send + 'static {
-        let tap = Clock::starting_at(life.now);
-        let life = Life {
-            client: tapped(life.client, tap, &self.notes),
-            ..life
-        };
-        Start::of::<DisruptionController>().running(self.run).live(life)
+    fn client(&self, life: &Life) -> Client {
+        tapped(life.client.clone(), Clock::starting_at(life.now), &self.notes)
     }
 
     /// Which evictions passed depends on what held the controller up: what they took is brought back first.
-    fn settled(&self, server: &Server, _: &[At<Action>]) -> Result<(), String> {
-        self.world.lock().rest(server);
-        let sight = everything(server);
+    fn settled(&mut self, server: &Server) -> Result<(), String> {
+        self.asked.rest(server);
+        let sight = Sight::of(server);
         for pdb in server.list(&POD_DISRUPTION_BUDGETS) {
-            says_it_all(&sight, &pdb).map_err(|why| format!("{}: {why}", pdb["metadata"]["name"]))?;
+            says_it_all(&sight, &pdb).map_err(|why| format!("{}: {why}", name(&pdb)))?;
         }
         let mut pods = server.list(&PODS).into_iter();
-        let wanted = pods.find(|pod| stays(Some(pod)) && wanted_since(pod).is_some());
-        match wanted {
-            Some(pod) => Err(format!("{} is still a DisruptionTarget", pod["metadata"]["name"])),
+        match pods.find(|pod| stays(Some(pod)) && wanted_since(pod).is_some()) {
+            Some(pod) => Err(format!("{} is still a DisruptionTarget", name(&pod))),
             None => Ok(()),
         }
     }
 
     fn state(&self, server: &Server) -> State {
+        let told = |pdb: &Value| {
+            let condition = condition(pdb, "DisruptionAllowed");
+            let says = ["status", "reason", "message"].map(|field| text(&condition[field]));
+            // The other numbers of one that cannot be computed are those of some time before.
+            let numbers = (says[1] != "SyncFailed").then(|| Numbers::of(&pdb["status"]));
+            format!("{numbers:?} {}", says.join(" "))
+        };
         let budgets = server.list(&POD_DISRUPTION_BUDGETS).into_iter();
-        budgets
-            .map(|pdb| {
-                let condition = condition_of(&pdb["status"]);
-                let says = ["status", "reason", "message"].map(|field| text(&condition[field]));
-                // The other numbers of one that cannot be computed are those of some time before.
-                let numbers = (says[1] != "SyncFailed").then(|| Numbers::of(&pdb["status"]));
-                let told = format!("{numbers:?} {}", says.join(" "));
-                (text(&pdb["metadata"]["name"]), told)
-            })
-            .collect()
+        budgets.map(|pdb| (name(&pdb), told(&pdb))).collect()
     }
 
-    fn permits(&self, server: &Server, request: &Request) -> Result<(), String> {
-        if !request.verb.is_write() || matches!(&*request.resource, "leases" | "events") {
-            return Ok(());
+    fn permits(&mut self, server: &Server, write: &Request) -> Result<(), String> {
+        match (&*write.resource, write.verb, &*write.subresource) {
+            ("poddisruptionbudgets", Verb::Patch, "status") => self.permits_status(server, write),
+            ("pods", Verb::Patch, "status") => permits_reset(server, write),
+            _ => Err(NEVER_NEEDED.to_owned()),
         }
-        let permitted = match (&*request.resource, request.verb, &*request.subresource) {
-            ("poddisruptionbudgets", Verb::Patch, "status") => self.permits_status(server, request),
-            ("pods", Verb::Patch, "status") => permits_reset(server, request),
-            _ => Err("no such write is ever needed".to_owned()),
+    }
+}
+
+impl Budgets {
+    /// No status is written that allows too much, or that undoes an approved eviction.
+    fn permits_status(&self, server: &Server, write: &Request) -> Result<(), String> {
+        let pdb = find(server, &POD_DISRUPTION_BUDGETS, &write.name);
+        let Some(pdb) = pdb.filter(|pdb| !is_refused(pdb, &write.body["metadata"])) else {
+            return Ok(());
         };
-        permitted.map_err(|why| format!("{why}: {request}"))
+        let sent = self.notes.lock().get(&write.body.to_string()).cloned();
+        let sent = sent.ok_or("nobody saw that it was sent")?;
+        let is_known = |pod: &str, since: &str| sent.known.contains(&(pod.to_owned(), since.to_owned()));
+        if let Some((pod, _)) = approved(&pdb).find(|(pod, since)| !is_known(pod, since)) {
+            return Err(format!("it overwrites the approved eviction of {pod}"));
+        }
+        sent.judged
     }
 }
 
 /// Only a condition that is stale is reset, and nothing else of the pod.
-fn permits_reset(server: &Server, request: &Request) -> Result<(), String> {
-    let Some(pod) = server.get(&PODS, "default", &request.name) else {
+fn permits_reset(server: &Server, write: &Request) -> Result<(), String> {
+    let pod = find(server, &PODS, &write.name);
+    let Some(pod) = pod.filter(|pod| !is_refused(pod, &write.body["metadata"])) else {
         return Ok(());
     };
-    if is_refused(&pod, &request.body["metadata"]) {
-        return Ok(());
-    }
     let stale_from = wanted_since(&pod).map(|since| since.checked_add(STALE_AFTER).unwrap());
     match stale_from {
-        Some(stale_from) if stale_from <= world::now(server) => Ok(()),
+        Some(stale_from) if stale_from <= now(server) => Ok(()),
         _ => Err("the pod's condition is not stale".to_owned()),
     }
 }
 
 /// Since when somebody wants the pod to go.
 fn wanted_since(pod: &Value) -> Option<Timestamp> {
-    let mut conditions = each(&pod["status"]["conditions"]);
-    let target = conditions.find(|condition| condition["type"] == "DisruptionTarget")?;
+    let target = condition(pod, "DisruptionTarget");
     let since = target["lastTransitionTime"].as_str()?.parse().unwrap();
     (target["status"] == "True").then_some(since)
 }
 
-/// All that there is.
-fn everything(server: &Server) -> Sight {
-    let pods = server.list(&PODS).into_iter();
-    let pods = pods.map(|pod| (text(&pod["metadata"]["name"]), Pod::of(&pod)));
-    let resources: BTreeMap<&str, _> = (0..WORKLOADS.len())
-        .map(|workload| (WORKLOADS[workload].0, world::resource(workload)))
-        .collect();
-    let workloads = resources.into_iter().flat_map(|(kind, resource)| {
-        let objects = server.list(resource).into_iter();
-        objects.map(move |object| {
-            let name = text(&object["metadata"]["name"]);
-            ((kind.to_owned(), name), Workload::of(&object))
-        })
-    });
-    Sight {
-        pods: pods.collect(),
-        workloads: workloads.collect(),
-    }
-}
-
 /// Whether the status of a budget is what the rules make of all that there is.
 fn says_it_all(sight: &Sight, pdb: &Value) -> Result<(), String> {
-    let nobody = |_: &Owner| -> Vec<Answer> { vec![None] };
-    let numbers = sight.numbers(pdb, 0, nobody);
-    let [numbers] = *numbers else {
+    let nobody = |_: &Owner| -> Vec<Share> { vec![None] };
+    let [numbers] = *sight.numbers(pdb, 0, nobody) else {
         return Err("there is one truth alone".to_owned());
     };
-    let status = &pdb["status"];
-    let condition = condition_of(&pdb["status"]);
+    let (status, condition) = (&pdb["status"], condition(pdb, "DisruptionAllowed"));
     // One that cannot be computed keeps what it remembers.
     if numbers.is_some() && approved(pdb).next().is_some() {
         return Err(format!(
@@ -212,15 +140,15 @@ fn says_it_all(sight: &Sight, pdb: &Value) -> Result<(), String> {
     if status["observedGeneration"] != *generation || condition["observedGeneration"] != *generation {
         return Err(format!("generation {generation} was not observed: {status}"));
     }
-    let reason = match numbers {
-        None => "SyncFailed",
-        Some(Numbers { allowed: 0, .. }) => "InsufficientPods",
-        Some(_) => "SufficientPods",
+    let (says, reason) = match numbers {
+        None => ("False", "SyncFailed"),
+        Some(Numbers { allowed: 0, .. }) => ("False", "InsufficientPods"),
+        Some(_) => ("True", "SufficientPods"),
     };
-    if condition["reason"] != reason || condition["status"] != boolean(reason == "SufficientPods") {
+    if condition["reason"] != reason || condition["status"] != says {
         return Err(format!("it should say {reason}: {condition}"));
     }
-    let written = Numbers::of(&pdb["status"]);
+    let written = Numbers::of(status);
     match numbers {
         Some(numbers) if written != numbers => Err(format!("it should be {numbers:?}, and is {written:?}")),
         None if written.allowed != 0 => Err(format!("it should allow nothing: {written:?}")),
@@ -240,8 +168,4 @@ fn message(sight: &Sight, pdb: &Value) -> String {
             format!("found no controllers for pod {first:?} and {} more", others.len())
         }
     }
-}
-
-const fn boolean(truth: bool) -> &'static str {
-    if truth { "True" } else { "False" }
 }

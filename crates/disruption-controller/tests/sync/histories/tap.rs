@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controller_core::clock::Clock;
-use harness::objects::text;
+use harness::objects::{each, is_deleting, name, text, uid};
 use harness::sabotage::{between, send};
 use http::{Method, Response};
 use http_body_util::BodyExt;
@@ -16,22 +16,15 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::ledger::{Answer, Owner, Pod, Sight, Workload, approved};
+use super::ledger::{Owner, Share, Sight, approved};
 use crate::budget::Numbers;
+use crate::world::WORKLOADS;
 
 /// How long an answer about a `/scale` may be used: two seconds, those that the slowest read beside it may take, and
 /// some room.
 const ANSWER_SERVES: Duration = Duration::from_secs(10);
 /// How long an approved eviction may take (DIS-6).
 const DELETION_TIMEOUT: Duration = Duration::from_mins(2);
-/// Kind of each workload, by resource.
-const WORKLOADS: [(&str, &str); 5] = [
-    ("replicationcontrollers", "ReplicationController"),
-    ("replicasets", "ReplicaSet"),
-    ("deployments", "Deployment"),
-    ("statefulsets", "StatefulSet"),
-    ("widgets", "Widget"),
-];
 
 /// What is held of the statuses that were sent, by their bodies.
 pub(super) type Notes = Arc<Mutex<HashMap<String, Sent>>>;
@@ -53,7 +46,7 @@ struct Tap {
     budgets: BTreeMap<String, BTreeMap<u64, Value>>,
     /// The uid that a pod had when its approved eviction was first shown, or the first one after that.
     meant: BTreeMap<(String, String, String), Option<String>>,
-    answers: BTreeMap<(String, String), Vec<(Instant, Answer)>>,
+    answers: BTreeMap<(String, String), Vec<(Instant, Share)>>,
 }
 
 /// What an answer is about.
@@ -63,20 +56,26 @@ enum Subject {
     List(String),
     /// Kind and name.
     Scale(String, String),
-    /// A budget after a write.
-    Written,
+    /// A budget of this name after a write.
+    Written(String),
     Other,
 }
 
 /// `client`, listened in on; `clock` is the process's.
 pub(super) fn tapped(client: Client, clock: Clock, notes: &Notes) -> Client {
-    let (tap, notes) = (Arc::new(Mutex::new(Tap::new(clock))), Arc::clone(notes));
+    let tap = Tap {
+        clock,
+        sight: Sight::default(),
+        budgets: BTreeMap::new(),
+        meant: BTreeMap::new(),
+        answers: BTreeMap::new(),
+    };
+    let (tap, notes) = (Arc::new(Mutex::new(tap)), Arc::clone(notes));
     between(client, move |client, head, body| {
         let (tap, notes) = (Arc::clone(&tap), Arc::clone(&notes));
         async move {
             let subject = Subject::of(&head.method, &head.uri);
-            if let (Subject::Written, Ok(write)) = (&subject, serde_json::from_slice::<Value>(&body)) {
-                let name = head.uri.path().rsplit('/').nth(1).unwrap_or_default();
+            if let (Subject::Written(name), Ok(write)) = (&subject, serde_json::from_slice::<Value>(&body)) {
                 let sent = tap.lock().judge(name, &write);
                 notes.lock().insert(write.to_string(), sent);
             }
@@ -98,15 +97,15 @@ pub(super) fn tapped(client: Client, clock: Clock, notes: &Notes) -> Client {
 impl Subject {
     fn of(method: &Method, uri: &http::Uri) -> Self {
         let parts: Vec<&str> = uri.path().trim_matches('/').split('/').collect();
-        match (method, parts.as_slice()) {
-            (&Method::PATCH, [.., "poddisruptionbudgets", _, "status"]) => Self::Written,
+        match (method, &*parts) {
+            (&Method::PATCH, [.., "poddisruptionbudgets", name, "status"]) => {
+                Self::Written((*name).to_owned())
+            }
             (&Method::GET, [.., resource, name, "scale"]) => Self::Scale(kind(resource), (*name).to_owned()),
             (&Method::GET, ["api", _, resource] | ["apis", _, _, resource]) => {
-                if uri.query().is_some_and(|query| query.contains("watch=")) {
-                    Self::Watch((*resource).to_owned())
-                } else {
-                    Self::List((*resource).to_owned())
-                }
+                let watches = uri.query().is_some_and(|query| query.contains("watch="));
+                let subject = if watches { Self::Watch } else { Self::List };
+                subject((*resource).to_owned())
             }
             _ => Self::Other,
         }
@@ -114,23 +113,19 @@ impl Subject {
 }
 
 impl Tap {
-    fn new(clock: Clock) -> Self {
-        Self {
-            clock,
-            sight: Sight::default(),
-            budgets: BTreeMap::new(),
-            meant: BTreeMap::new(),
-            answers: BTreeMap::new(),
-        }
-    }
-
     /// Takes in what has arrived of an answer, as far as it is whole.
     fn show(&mut self, subject: &Subject, code: u16, arrived: &mut Vec<u8>) {
         if let (Subject::Watch(resource), 200) = (subject, code) {
             while let Some(end) = arrived.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = arrived.drain(..=end).collect();
-                if let Ok(event) = serde_json::from_slice::<Value>(&line) {
-                    self.event(resource, &event);
+                let event: Value = serde_json::from_slice(&line).unwrap_or_default();
+                match event["type"].as_str() {
+                    Some("ADDED" | "MODIFIED") => self.object(resource, &event["object"]),
+                    Some("DELETED") => {
+                        let gone = name(&event["object"]);
+                        self.retain(resource, |name| *name != gone);
+                    }
+                    _ => {}
                 }
             }
             return;
@@ -140,68 +135,50 @@ impl Tap {
         };
         match (subject, code) {
             (Subject::List(resource), 200) => {
-                assert!(
-                    text(&answer["metadata"]["continue"]).is_empty(),
-                    "one page is enough"
-                );
-                self.list(resource, answer["items"].as_array().map_or(&[], |items| items));
+                assert_eq!(text(&answer["metadata"]["continue"]), "", "one page is enough");
+                let names: BTreeSet<String> = each(&answer["items"]).map(name).collect();
+                self.retain(resource, |name| names.contains(name));
+                each(&answer["items"]).for_each(|item| self.object(resource, item));
             }
             (Subject::Scale(kind, name), 200 | 404) => {
                 let replicas = answer["spec"]["replicas"].as_i64().unwrap_or_default();
-                let told = (code == 200).then(|| (text(&answer["metadata"]["uid"]), replicas));
+                let told = (code == 200).then(|| (uid(&answer), replicas));
                 let answers = self.answers.entry((kind.clone(), name.clone())).or_default();
                 answers.push((self.clock.instant(), told));
             }
-            (Subject::Written, 200) => self.object("poddisruptionbudgets", &answer),
+            (Subject::Written(_), 200) => self.object("poddisruptionbudgets", &answer),
             _ => {}
         }
     }
 
-    fn event(&mut self, resource: &str, event: &Value) {
-        let object = &event["object"];
-        match event["type"].as_str() {
-            Some("ADDED" | "MODIFIED") => self.object(resource, object),
-            Some("DELETED") => self.gone(resource, &text(&object["metadata"]["name"])),
-            _ => {}
-        }
-    }
-
-    fn list(&mut self, resource: &str, items: &[Value]) {
-        let names: BTreeSet<&str> = items
-            .iter()
-            .filter_map(|item| item["metadata"]["name"].as_str())
-            .collect();
-        let kind = kind(resource);
+    /// Of the objects of this resource those that `stays` names are left.
+    fn retain(&mut self, resource: &str, stays: impl Fn(&String) -> bool) {
         match resource {
-            "pods" => self.sight.pods.retain(|name, _| names.contains(&**name)),
-            "poddisruptionbudgets" => self.budgets.retain(|name, _| names.contains(&**name)),
+            "pods" => self.sight.pods.retain(|name, _| stays(name)),
+            "poddisruptionbudgets" => self.budgets.retain(|name, _| stays(name)),
             _ => {
-                let workloads = &mut self.sight.workloads;
-                workloads.retain(|(other, name), _| *other != kind || names.contains(&**name));
+                let kind = kind(resource);
+                self.sight
+                    .workloads
+                    .retain(|(other, name), _| *other != kind || stays(name));
             }
-        }
-        for item in items {
-            self.object(resource, item);
         }
     }
 
     fn object(&mut self, resource: &str, object: &Value) {
-        let name = text(&object["metadata"]["name"]);
+        let name = name(object);
         match resource {
             "pods" => {
-                let pod = Pod::of(object);
-                for ((_, of, _), meant) in &mut self.meant {
-                    if *of == name {
-                        meant.get_or_insert_with(|| pod.uid.clone());
-                    }
+                for (_, meant) in self.meant.iter_mut().filter(|((_, of, _), _)| *of == name) {
+                    meant.get_or_insert_with(|| uid(object));
                 }
-                self.sight.pods.insert(name, pod);
+                self.sight.pods.insert(name, object.clone());
             }
             "poddisruptionbudgets" => {
                 for (pod, since) in approved(object) {
-                    let uid = self.sight.pods.get(pod).map(|pod| pod.uid.clone());
-                    let entry = (text(&object["metadata"]["uid"]), pod.to_owned(), since.to_owned());
-                    self.meant.entry(entry).or_insert(uid);
+                    let meant = self.sight.pods.get(pod).map(uid);
+                    let entry = (uid(object), pod.to_owned(), since.to_owned());
+                    self.meant.entry(entry).or_insert(meant);
                 }
                 let version = text(&object["metadata"]["resourceVersion"]).parse().unwrap();
                 self.budgets
@@ -209,18 +186,11 @@ impl Tap {
                     .or_default()
                     .insert(version, object.clone());
             }
-            _ => {
-                let workload = Workload::of(object);
-                self.sight.workloads.insert((kind(resource), name), workload);
-            }
-        }
-    }
-
-    fn gone(&mut self, resource: &str, name: &str) {
-        match resource {
-            "pods" => drop(self.sight.pods.remove(name)),
-            "poddisruptionbudgets" => drop(self.budgets.remove(name)),
-            _ => drop(self.sight.workloads.remove(&(kind(resource), name.to_owned()))),
+            _ => drop(
+                self.sight
+                    .workloads
+                    .insert((kind(resource), name), object.clone()),
+            ),
         }
     }
 
@@ -277,8 +247,7 @@ impl Tap {
             let goes = dropped
                 .is_some_and(|dropped| dropped.is_null() || dropped.get(name).is_some_and(Value::is_null));
             let pod = self.sight.pod_of(pdb, name);
-            let pod = pod.filter(|pod| goes && !pod.terminating && self.may_go(pdb, name, since, pod));
-            if pod.is_some() {
+            if goes && pod.is_some_and(|pod| !is_deleting(pod) && self.may_go(pdb, name, since, pod)) {
                 return Err(format!("it forgets that {name} was approved to go"));
             }
         }
@@ -286,15 +255,15 @@ impl Tap {
     }
 
     /// Whether it is this pod whose eviction was approved, and it may still come.
-    fn may_go(&self, pdb: &Value, name: &str, since: &str, pod: &Pod) -> bool {
-        let entry = (text(&pdb["metadata"]["uid"]), name.to_owned(), since.to_owned());
+    fn may_go(&self, pdb: &Value, name: &str, since: &str, pod: &Value) -> bool {
+        let entry = (uid(pdb), name.to_owned(), since.to_owned());
         let meant = self.meant.get(&entry).and_then(Option::as_ref);
         let since: Timestamp = since.parse().unwrap();
         let is_late = self.clock.now() >= since.checked_add(DELETION_TIMEOUT).unwrap();
-        meant.is_none_or(|uid| *uid == pod.uid) && !is_late
+        meant.is_none_or(|meant| *meant == uid(pod)) && !is_late
     }
 
-    fn answers(&self, owner: &Owner) -> Vec<Answer> {
+    fn answers(&self, owner: &Owner) -> Vec<Share> {
         let answers = self.answers.get(&(owner.kind.clone(), owner.name.clone()));
         let now = self.clock.instant();
         let fresh = answers
@@ -305,7 +274,8 @@ impl Tap {
     }
 }
 
+/// Of a workload, by its resource.
 fn kind(resource: &str) -> String {
-    let found = WORKLOADS.iter().find(|(plural, _)| *plural == resource);
-    found.map_or(resource, |(_, kind)| kind).to_owned()
+    let found = WORKLOADS.into_iter().find(|workload| workload.plural == resource);
+    found.map_or(resource, |workload| workload.kind).to_owned()
 }

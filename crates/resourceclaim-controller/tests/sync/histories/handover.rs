@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use harness::history::Histories;
 use testkit::embedded::{Fault, PODS, RESOURCE_CLAIMS, Resource};
 use testkit::history::{At, History, Trouble, Which, run};
 
-use super::sound;
-use super::steps::{Action, Made, Source};
+use super::steps::{Made, delete_claim, entry_name, pod, pod_name, template, template_name};
+use super::suite::Claims;
+use crate::world::made;
 
 /// How far the watches of both replicas are behind.
 const LAG: Duration = Duration::from_secs(20);
@@ -16,15 +18,11 @@ const LAG: Duration = Duration::from_secs(20);
 #[test]
 fn a_new_leader_that_lags_gives_no_claim_the_name_of_one_before() {
     let made = Made {
-        entries: vec![Source::Template(0)],
+        entries: vec![made(&entry_name(0), &template_name(0))],
         extended: false,
         name_is_taken: false,
     };
-    let template = Action::Template {
-        template: 0,
-        devices: 1,
-    };
-    let delete = Action::DeleteClaim { pod: 0, entry: 0 };
+    let delete = delete_claim(pod_name(0), 0);
     let stop = Trouble::Stop {
         replica: 1,
         restart: Duration::from_secs(30),
@@ -33,8 +31,8 @@ fn a_new_leader_that_lags_gives_no_claim_the_name_of_one_before() {
         seed: 0,
         replicas: 2,
         actions: vec![
-            at(0, template),
-            at(5_000, Action::Pod { pod: 0, made }),
+            at(0, template(0, 1)),
+            at(5_000, pod(pod_name(0), made)),
             at(26_000, delete.clone()),
             at(46_500, delete),
         ],
@@ -44,7 +42,7 @@ fn a_new_leader_that_lags_gives_no_claim_the_name_of_one_before() {
             at(47_000, stop),
         ],
     };
-    let run = run(&sound(), &history);
+    let run = run(&Histories::<Claims>::sound(), &history);
     assert!(run.outcome.is_ok(), "{:?}", run.outcome);
     let creates = run
         .requests

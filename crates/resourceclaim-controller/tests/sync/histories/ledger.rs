@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use harness::objects::{each, text};
+use harness::objects::{each, is_deleting, name, owner_of, text, uid};
 use serde_json::Value;
 use testkit::embedded::{PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Server};
 
-use crate::world::FINALIZER;
+use crate::world::{FINALIZER, claims_of};
 
 const ENTRY: &str = "resource.kubernetes.io/pod-claim-name";
 /// How long a finalizer alone must have stood before it goes (RC-11).
@@ -81,23 +81,21 @@ pub(super) struct Claim {
 
 impl Pod {
     pub(super) fn of(pod: &Value) -> Self {
-        let (metadata, spec, status) = (&pod["metadata"], &pod["spec"], &pod["status"]);
+        let (spec, status) = (&pod["spec"], &pod["status"]);
         let some = |value: &Value| value.as_str().map(ToOwned::to_owned);
         let entries = each(&spec["resourceClaims"]).map(|entry| Entry {
             name: text(&entry["name"]),
             users: some(&entry["resourceClaimName"]),
             template: some(&entry["resourceClaimTemplateName"]),
         });
-        let recorded = each(&status["resourceClaimStatuses"])
-            .map(|entry| (text(&entry["name"]), text(&entry["resourceClaimName"])));
         Self {
-            name: text(&metadata["name"]),
-            uid: text(&metadata["uid"]),
+            name: name(pod),
+            uid: uid(pod),
             bound: spec["nodeName"].is_string(),
-            deleting: metadata["deletionTimestamp"].is_string(),
+            deleting: is_deleting(pod),
             over: matches!(status["phase"].as_str(), Some("Succeeded" | "Failed")),
             entries: entries.collect(),
-            recorded: recorded.collect(),
+            recorded: claims_of(pod),
             extended: some(&status["extendedResourceClaimStatus"]["resourceClaimName"]),
             asks_extended: !spec["containers"][0]["resources"]["limits"].is_null(),
         }
@@ -118,19 +116,17 @@ impl Pod {
 impl Claim {
     pub(super) fn of(claim: &Value) -> Self {
         let (metadata, status) = (&claim["metadata"], &claim["status"]);
-        let owner = each(&metadata["ownerReferences"]).find(|owner| owner["controller"] == true);
-        let annotations = &metadata["annotations"];
         let pair = |value: &Value| (text(&value["name"]), text(&value["uid"]));
         Self {
-            name: text(&metadata["name"]),
-            uid: text(&metadata["uid"]),
+            name: name(claim),
+            uid: uid(claim),
             version: text(&metadata["resourceVersion"]),
-            owner: owner.map(pair),
-            entry: annotations[ENTRY].as_str().map(ToOwned::to_owned),
+            owner: owner_of(claim).map(pair),
+            entry: metadata["annotations"][ENTRY].as_str().map(ToOwned::to_owned),
             reserved: each(&status["reservedFor"]).map(pair).collect(),
             finalizer: each(&metadata["finalizers"]).any(|finalizer| finalizer == FINALIZER),
             allocated: status["allocation"].is_object(),
-            deleting: metadata["deletionTimestamp"].is_string(),
+            deleting: is_deleting(claim),
         }
     }
 
@@ -253,10 +249,7 @@ impl Ledger {
             recorded.extend(pod.recorded.values().cloned());
         }
         for template in server.list(&RESOURCE_CLAIM_TEMPLATES) {
-            let specs = self
-                .templates
-                .entry(text(&template["metadata"]["name"]))
-                .or_default();
+            let specs = self.templates.entry(name(&template)).or_default();
             if !specs.contains(&template["spec"]) {
                 specs.push(template["spec"].clone());
             }

@@ -1,7 +1,7 @@
 //! Histories drawn from seeds: `cargo xtask fault --suite resourceclaim-controller --seed N` repeats one.
 //!
 //! ```text
-//! steps ── world ── scheduler     what happens, drawn; taken by users, kubelet and garbage collector; and by the
+//! steps ── scheduler              what happens, drawn; done by users, kubelet and garbage collector; and by the
 //!                                 scheduler
 //! ledger                          what was, and what the rules make of it
 //! suite ── sabotage, handover     what may be written, and what must have become of the claims; bugs that must show,
@@ -14,15 +14,5 @@ mod sabotage;
 mod scheduler;
 mod steps;
 mod suite;
-mod world;
 
-use harness::run_of;
-use resourceclaim_controller::ResourceClaimController;
-
-use suite::Claims;
-
-fn sound() -> Claims {
-    Claims::new(run_of::<ResourceClaimController>())
-}
-
-harness::histories!(sound());
+harness::histories!(suite::Claims);

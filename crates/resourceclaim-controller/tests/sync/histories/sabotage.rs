@@ -4,23 +4,17 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use controller_core::clock::Clock;
-use controller_core::informer::{BoxSource, Source, SourceEvent, WatcherSource};
-use controller_core::meta::ObjectKey;
-use controller_core::runtime::App;
-use futures::FutureExt;
-use harness::Run;
-use harness::objects::{each, text};
+use controller_core::informer::SourceEvent;
+use controller_core::runtime::Env;
+use harness::objects::{each, name};
 use harness::sabotage::{
-    Answer, between, edited, forgets_to_retry, found, found_in_trouble, leads_always, refusal, send,
+    Answer, Retell, between, forgets_the_version, forgets_to_retry, leads_always, refused, retold, send, sent,
 };
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use kube::Client;
 use parking_lot::Mutex;
-use resourceclaim_controller::ResourceClaimController;
-use resourceclaim_controller::config::Config;
 use resourceclaim_controller::view::{ClaimSource, ClaimantView, Entry, PodWire};
 use serde_json::{Value, json};
 
@@ -29,115 +23,43 @@ use super::suite::Claims;
 /// The characters after the base of a claim's name.
 const SUFFIX: usize = 5;
 
-/// A claim has another name each time it is made, as upstream's have.
-const NAMES_AT_RANDOM: Run<Config> = |config, mut env| {
-    env.client = renaming(env.client, env.clock.clone());
-    ResourceClaimController::run(config, env).boxed()
-};
+harness::sabotages! { Claims;
+    // A claim has another name each time it is made, as upstream's have.
+    random_names_are_found: found_in_trouble(renaming, 366, "already");
+    // Only what is new is recorded, and what was recorded is lost with it: upstream v1.36.3.
+    a_status_of_new_claims_alone_is_found: found(|env| sent(env, records_what_is_new), 4, "it forgets that");
+    // A claim is given back whatever has become of it since it was judged.
+    a_clean_up_without_the_version_is_found: found(forgets_the_version, 69, "loses its reservation");
+    // A pod whose containers have ended gets its claim reserved, like one that runs: upstream.
+    a_reservation_for_a_pod_that_is_done_is_found:
+        found(|env| sent(env, reserves_for_who_is_done), 0, "was taken off");
+    // A pod that the cache does not show is none.
+    a_missing_read_of_an_unknown_pod_is_found: found(|env| {
+        let reads = |head: &Parts| head.method == Method::GET && head.uri.path().contains("/pods/");
+        refused(env, reads, StatusCode::NOT_FOUND, "NotFound")
+    }, 0, "loses its reservation");
+    a_forgotten_retry_is_found: found_in_trouble(forgets_to_retry, 89, "after the last fault");
+    a_write_without_the_lease_is_found: found(leads_always, 0, "writes while the lease is held by");
+    // A pod that only ceases to be kept counts as deleted.
+    a_deletion_that_was_none_is_found:
+        found(|env| retold::<PodWire>(env, takes_the_filter_for_a_deletion), 0, "loses its reservation");
+}
 
-/// Only what is new is recorded, and what was recorded is lost with it: upstream v1.36.3.
-const RECORDS_WHAT_IS_NEW: Run<Config> = |config, mut env| {
-    env.client = between(env.client, |client, head, body| async move {
-        records_what_is_new(&client, head, body).await
-    });
-    ResourceClaimController::run(config, env).boxed()
-};
-
-/// A claim is given back whatever has become of it since it was judged.
-const GIVES_BACK_EVERY_VERSION: Run<Config> = |config, mut env| {
-    env.client = edited(env.client, |head, write| {
-        if head.method == Method::PATCH
-            && head.uri.path().contains("/resourceclaims/")
-            && let Some(metadata) = write["metadata"].as_object_mut()
-        {
-            metadata.remove("resourceVersion");
+/// Every pod that goes looks as if it had an entry: such a pod goes for good.
+fn takes_the_filter_for_a_deletion() -> Retell<ClaimantView> {
+    let mut known = BTreeMap::new();
+    Box::new(move |event| match event {
+        SourceEvent::InitItem(pod) | SourceEvent::Applied(pod) => {
+            known.insert(pod.view.key.clone(), pod.view.clone());
         }
-    });
-    ResourceClaimController::run(config, env).boxed()
-};
-
-/// A pod whose containers have ended gets its claim reserved, like one that runs: upstream.
-const RESERVES_FOR_WHO_IS_DONE: Run<Config> = |config, mut env| {
-    env.client = between(env.client, |client, head, body| async move {
-        reserves_for_who_is_done(&client, head, body).await
-    });
-    ResourceClaimController::run(config, env).boxed()
-};
-
-/// A pod that the cache does not show is none.
-const TAKES_THE_CACHE_FOR_THE_TRUTH: Run<Config> = |config, mut env| {
-    env.client = between(env.client, |client, head, body| async move {
-        if head.method == Method::GET && head.uri.path().contains("/pods/") {
-            return Ok(refusal(StatusCode::NOT_FOUND, "NotFound"));
+        SourceEvent::Deleted(removed) => {
+            let (name, source) = ("any".into(), ClaimSource::Unknown);
+            let entries = Arc::new(vec![Entry { name, source }]);
+            let pod = removed.view.take().or(known.remove(&removed.key));
+            removed.view = pod.map(|pod| ClaimantView { entries, ..pod });
         }
-        send(&client, head, body).await
-    });
-    ResourceClaimController::run(config, env).boxed()
-};
-
-/// A pod that only ceases to be kept counts as deleted.
-const TAKES_THE_FILTER_FOR_A_DELETION: Run<Config> = |config, env| {
-    let env = env.over_source::<PodWire>(|source| {
-        BoxSource::new(Hasty {
-            source,
-            known: BTreeMap::new(),
-        })
-    });
-    ResourceClaimController::run(config, env).boxed()
-};
-
-#[test]
-fn random_names_are_found() {
-    found_in_trouble(&Claims::new(NAMES_AT_RANDOM), 366, "already");
-}
-
-#[test]
-fn a_status_of_new_claims_alone_is_found() {
-    found(&Claims::new(RECORDS_WHAT_IS_NEW), 4, "it forgets that");
-}
-
-#[test]
-fn a_clean_up_without_the_version_is_found() {
-    found(
-        &Claims::new(GIVES_BACK_EVERY_VERSION),
-        69,
-        "loses its reservation",
-    );
-}
-
-#[test]
-fn a_reservation_for_a_pod_that_is_done_is_found() {
-    found(&Claims::new(RESERVES_FOR_WHO_IS_DONE), 0, "was taken off");
-}
-
-#[test]
-fn a_missing_read_of_an_unknown_pod_is_found() {
-    found(
-        &Claims::new(TAKES_THE_CACHE_FOR_THE_TRUTH),
-        0,
-        "loses its reservation",
-    );
-}
-
-#[test]
-fn a_forgotten_retry_is_found() {
-    let suite = Claims::new(forgets_to_retry::<ResourceClaimController>);
-    found_in_trouble(&suite, 89, "after the last fault");
-}
-
-#[test]
-fn a_write_without_the_lease_is_found() {
-    let suite = Claims::new(leads_always::<ResourceClaimController>);
-    found(&suite, 0, "writes while the lease is held by");
-}
-
-#[test]
-fn a_deletion_that_was_none_is_found() {
-    found(
-        &Claims::new(TAKES_THE_FILTER_FOR_A_DELETION),
-        0,
-        "loses its reservation",
-    );
+        _ => {}
+    })
 }
 
 fn parsed(body: &[u8]) -> Value {
@@ -146,136 +68,87 @@ fn parsed(body: &[u8]) -> Value {
 
 /// The object at `path` as it is now.
 async fn read(client: &Client, path: &str) -> Value {
-    let Ok(request) = Request::get(path).body(Vec::new()) else {
-        return Value::Null;
-    };
+    let request = Request::get(path).body(Vec::new()).unwrap();
     client.request(request).await.unwrap_or_default()
 }
 
-async fn records_what_is_new(client: &Client, head: Parts, body: Vec<u8>) -> Answer {
-    let path = head.uri.path();
-    let Some(pod) = path
-        .strip_suffix("/status")
-        .filter(|path| path.contains("/pods/"))
-    else {
-        return send(client, head, body).await;
+async fn records_what_is_new(client: Client, head: Parts, body: Vec<u8>) -> Answer {
+    let pod = head.uri.path().strip_suffix("/status");
+    let Some(pod) = pod.filter(|path| path.contains("/pods/")) else {
+        return send(&client, head, body).await;
     };
-    let recorded = read(client, pod).await["status"]["resourceClaimStatuses"].take();
+    let recorded = read(&client, pod).await["status"]["resourceClaimStatuses"].take();
     let mut write = parsed(&body);
     if let Some(statuses) = write["status"]["resourceClaimStatuses"].as_array_mut() {
         statuses.retain(|status| !each(&recorded).any(|recorded| recorded == status));
     }
-    send(client, head, write.to_string().into_bytes()).await
+    send(&client, head, write.to_string().into_bytes()).await
 }
 
-async fn reserves_for_who_is_done(client: &Client, head: Parts, body: Vec<u8>) -> Answer {
+async fn reserves_for_who_is_done(client: Client, head: Parts, body: Vec<u8>) -> Answer {
     let write = parsed(&body);
     let change = &write["status"]["reservedFor"];
     let Some(gone) = each(change).find(|entry| entry["$patch"] == "delete") else {
-        return send(client, head, body).await;
+        return send(&client, head, body).await;
     };
-    let claim = read(client, head.uri.path().trim_end_matches("/status")).await;
+    let claim = read(&client, head.uri.path().trim_end_matches("/status")).await;
     let mut reserved = each(&claim["status"]["reservedFor"]);
     let again = reserved.find(|consumer| consumer["uid"] == gone["uid"]).cloned();
     let same = head.clone();
-    let answer = send(client, head, body).await?;
+    let answer = send(&client, head, body).await?;
     if let Some(again) = again.filter(|_| answer.status() == StatusCode::OK) {
         let patch = json!({ "status": { "reservedFor": [again] } });
-        let _ = send(client, same, patch.to_string().into_bytes()).await;
+        let _ = send(&client, same, patch.to_string().into_bytes()).await;
     }
     Ok(answer)
 }
 
-/// Which name each claim really has.
-struct Names {
-    clock: Clock,
-    drawn: u32,
-    /// By the name that was planned.
-    real: BTreeMap<String, String>,
+/// The name that a claim really has: the planned one with other characters after its base.
+fn drawn(planned: &str, chance: impl Hash) -> String {
+    let mut hasher = DefaultHasher::new();
+    chance.hash(&mut hasher);
+    let mut chance = hasher.finish();
+    let mut real = planned[..planned.len() - SUFFIX].to_owned();
+    for _ in 0..SUFFIX {
+        real.push(char::from(b"bcdfghjk"[usize::try_from(chance % 8).unwrap()]));
+        chance /= 8;
+    }
+    real
 }
 
-impl Names {
-    const fn new(clock: Clock) -> Self {
-        Self {
-            clock,
-            drawn: 0,
-            real: BTreeMap::new(),
-        }
-    }
-
-    /// The next name for a claim.
-    fn draw(&mut self, planned: &str) {
-        self.drawn += 1;
-        let mut hasher = DefaultHasher::new();
-        (self.clock.now().as_nanosecond(), self.drawn).hash(&mut hasher);
-        let mut chance = hasher.finish();
-        let mut real = planned[..planned.len() - SUFFIX].to_owned();
-        for _ in 0..SUFFIX {
-            real.push(char::from(b"bcdfghjk"[usize::try_from(chance % 8).unwrap()]));
-            chance /= 8;
-        }
-        self.real.insert(planned.to_owned(), real);
-    }
-
-    fn to_real(&self, text: &str) -> String {
-        let renamed = |text: String, (planned, real): (&String, &String)| text.replace(planned, real);
-        self.real.iter().fold(text.to_owned(), renamed)
-    }
-
-    fn to_planned(&self, text: &[u8]) -> Vec<u8> {
-        let text = String::from_utf8_lossy(text).into_owned();
-        let renamed = |text: String, (planned, real): (&String, &String)| text.replace(real, planned);
-        self.real.iter().fold(text, renamed).into_bytes()
-    }
+fn renamed<'a>(text: &[u8], names: impl Iterator<Item = (&'a String, &'a String)>) -> String {
+    let text = String::from_utf8_lossy(text).into_owned();
+    names.fold(text, |text, (from, to)| text.replace(from, to))
 }
 
-fn renaming(client: Client, clock: Clock) -> Client {
-    let names = Arc::new(Mutex::new(Names::new(clock)));
-    between(client, move |client, mut head, body| {
-        let names = Arc::clone(&names);
+fn renaming(mut env: Env) -> Env {
+    // How many were drawn, and the real ones by those that were planned.
+    let names = Arc::new(Mutex::new((0_u32, BTreeMap::<String, String>::new())));
+    let clock = env.clock.clone();
+    env.client = between(env.client, move |client, mut head, body| {
+        let (names, clock) = (Arc::clone(&names), clock.clone());
         async move {
             if head.method == Method::POST && head.uri.path().ends_with("/resourceclaims") {
-                names.lock().draw(&text(&parsed(&body)["metadata"]["name"]));
+                let (count, real) = &mut *names.lock();
+                let planned = name(&parsed(&body));
+                *count += 1;
+                real.insert(
+                    planned.clone(),
+                    drawn(&planned, (clock.now().as_nanosecond(), *count)),
+                );
             }
-            let uri = names.lock().to_real(&head.uri.to_string());
-            head.uri = uri.parse().unwrap();
-            let body = names.lock().to_real(&String::from_utf8_lossy(&body));
-            let (head, body) = send(&client, head, body.into_bytes()).await?.into_parts();
-            let body =
-                body.map_frame(move |frame| frame.map_data(|data| names.lock().to_planned(&data).into()));
+            let to_real = |text: &[u8]| renamed(text, names.lock().1.iter());
+            head.uri = to_real(head.uri.to_string().as_bytes()).parse().unwrap();
+            let body = to_real(&body).into_bytes();
+            let (head, body) = send(&client, head, body).await?.into_parts();
+            let body = body.map_frame(move |frame| {
+                frame.map_data(|data| {
+                    let real = &names.lock().1;
+                    renamed(&data, real.iter().map(|(planned, real)| (real, planned))).into()
+                })
+            });
             Ok(Response::from_parts(head, body))
         }
-    })
-}
-
-/// A source of pods of which every one that goes looks as if it had an entry: such a pod goes for good.
-struct Hasty {
-    source: WatcherSource<PodWire>,
-    known: BTreeMap<ObjectKey, ClaimantView>,
-}
-
-impl Source for Hasty {
-    type View = ClaimantView;
-
-    async fn next(&mut self) -> SourceEvent<ClaimantView> {
-        let mut event = self.source.next().await;
-        match &mut event {
-            SourceEvent::InitItem(pod) | SourceEvent::Applied(pod) => {
-                self.known.insert(pod.view.key.clone(), pod.view.clone());
-            }
-            SourceEvent::Deleted(removed) => {
-                let known = self.known.remove(&removed.key);
-                let entry = Entry {
-                    name: "any".into(),
-                    source: ClaimSource::Unknown,
-                };
-                removed.view = removed.view.take().or(known).map(|pod| ClaimantView {
-                    entries: Arc::new(vec![entry]),
-                    ..pod
-                });
-            }
-            _ => {}
-        }
-        event
-    }
+    });
+    env
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use harness::objects::text;
+use harness::objects::{delete, edit, find, uid};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use testkit::embedded::{PODS, RESOURCE_CLAIMS, Server};
@@ -14,11 +14,19 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::ledger::{Claim, Ledger, Pod};
-use super::steps::Pace;
-use crate::world::{FINALIZER, request};
+use crate::world::{FINALIZER, allocation, claim as claim_of};
 
 /// How often it looks at a pod that it has room for.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// How the scheduler goes about a pod.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    /// Between two of its writes.
+    pub(super) pause: Duration,
+    /// Whether it takes the claim for extended resources back at first.
+    pub(super) fails_once: bool,
+}
 
 /// The pods that there is room for.
 #[derive(Default)]
@@ -48,10 +56,7 @@ struct Cycle(Arc<AtomicUsize>);
 impl Scheduler {
     /// There is room for the pod of this name, as it is now.
     pub(super) fn wants(&mut self, server: &Server, ledger: &Arc<Mutex<Ledger>>, pod: &str, pace: Pace) {
-        let Some(uid) = server
-            .get(&PODS, "default", pod)
-            .map(|pod| text(&pod["metadata"]["uid"]))
-        else {
+        let Some(uid) = find(server, &PODS, pod).map(|pod| uid(&pod)) else {
             return;
         };
         if self.wanted.iter().any(|wanted| wanted.uid == uid) {
@@ -85,12 +90,14 @@ impl Scheduler {
     )]
     fn begin(&mut self, server: &Server, ledger: &Arc<Mutex<Ledger>>, wanted: Wanted) {
         let (server, ledger) = (server.clone(), Arc::clone(ledger));
-        let binding = Binding {
-            server,
-            ledger,
-            wanted,
-        };
-        self.tasks.spawn(binding.run(Arc::clone(&self.cycles)));
+        self.tasks.spawn(
+            Binding {
+                server,
+                ledger,
+                wanted,
+            }
+            .run(Arc::clone(&self.cycles)),
+        );
     }
 }
 
@@ -108,7 +115,7 @@ impl Binding {
 
     /// The pod, while it waits for a node.
     fn pod(&self) -> Option<Pod> {
-        let pod = Pod::of(&self.server.get(&PODS, "default", &self.wanted.pod)?);
+        let pod = Pod::of(&find(&self.server, &PODS, &self.wanted.pod)?);
         let waits = pod.uid == self.wanted.uid && !pod.bound && !pod.deleting && !pod.over;
         waits.then_some(pod)
     }
@@ -125,8 +132,7 @@ impl Binding {
     }
 
     fn claim(&self, name: &str) -> Option<Claim> {
-        let claim = self.server.get(&RESOURCE_CLAIMS, "default", name)?;
-        Some(Claim::of(&claim))
+        Some(Claim::of(&find(&self.server, &RESOURCE_CLAIMS, name)?))
     }
 
     /// It gives up where something is not as it was at the beginning.
@@ -169,9 +175,7 @@ impl Binding {
             self.edit_claim(name, |edited| {
                 let status = &mut edited["status"];
                 if !claim.allocated {
-                    status["allocation"] = json!({ "devices": { "results": [
-                        { "request": "r", "driver": "gpu.example.com", "pool": "node", "device": "gpu-0" },
-                    ] } });
+                    status["allocation"] = allocation();
                 }
                 match status["reservedFor"].as_array_mut() {
                     Some(reserved) => reserved.push(consumer.clone()),
@@ -191,17 +195,13 @@ impl Binding {
             return true;
         }
         self.pause().await;
-        let made = self.server.insert(json!({
-            "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
-            "metadata": {
-                "generateName": format!("{}-extended-resources-", pod.name),
-                "annotations": { "resource.kubernetes.io/extended-resource-claim": "true" },
-                "ownerReferences": [{
-                    "apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid, "controller": true,
-                }],
-            },
-            "spec": { "devices": { "requests": [request()] } },
-        }));
+        let made = self.server.insert(claim_of(&json!({
+            "generateName": format!("{}-extended-resources-", pod.name),
+            "annotations": { "resource.kubernetes.io/extended-resource-claim": "true" },
+            "ownerReferences": [{
+                "apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid, "controller": true,
+            }],
+        })));
         let claim = Claim::of(&made.unwrap());
         self.ledger.lock().look(&self.server);
         if !self.take(&claim.name, &claim.uid).await {
@@ -223,7 +223,7 @@ impl Binding {
             claim["metadata"]["finalizers"] = Value::Null;
             claim["status"] = json!({});
         });
-        let _ = self.server.delete(&RESOURCE_CLAIMS, "default", &claim.name);
+        delete(&self.server, &RESOURCE_CLAIMS, &claim.name);
         self.edit_pod(|pod| pod["status"]["extendedResourceClaimStatus"] = Value::Null);
         false
     }
@@ -233,21 +233,17 @@ impl Binding {
     }
 
     /// The pod may be gone, and another have its name.
-    fn edit_pod(&self, edit: impl FnOnce(&mut Value)) {
-        let pod = self.server.get(&PODS, "default", &self.wanted.pod);
-        if pod.is_some_and(|pod| pod["metadata"]["uid"] == *self.wanted.uid) {
-            self.server
-                .edit(&PODS, "default", &self.wanted.pod, edit)
-                .unwrap();
+    fn edit_pod(&self, change: impl FnOnce(&mut Value)) {
+        let pod = find(&self.server, &PODS, &self.wanted.pod);
+        if pod.is_some_and(|pod| uid(&pod) == self.wanted.uid) {
+            edit(&self.server, &PODS, &self.wanted.pod, change);
             self.ledger.lock().look(&self.server);
         }
     }
 
-    fn edit_claim(&self, name: &str, edit: impl FnOnce(&mut Value)) {
-        if self.server.get(&RESOURCE_CLAIMS, "default", name).is_some() {
-            self.server.edit(&RESOURCE_CLAIMS, "default", name, edit).unwrap();
-            self.ledger.lock().look(&self.server);
-        }
+    fn edit_claim(&self, name: &str, change: impl FnOnce(&mut Value)) {
+        edit(&self.server, &RESOURCE_CLAIMS, name, change);
+        self.ledger.lock().look(&self.server);
     }
 }
 

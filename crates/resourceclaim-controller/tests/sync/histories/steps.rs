@@ -1,98 +1,70 @@
-//! Draws what happens to a few pods, their templates and their claims.
+//! What happens to a few pods, their templates and their claims, drawn and done: by users, the kubelet and the garbage
+//! collector. What there is of templates and users' claims in the end does not depend on when the steps came.
 
-use std::fmt;
 use std::time::Duration;
 
+use harness::history::{Step, step};
+use harness::objects::{delete, edit, find, remove, terminate, uid};
+use resourceclaim_controller::decide::claim_name;
+use serde_json::{Value, json};
+use testkit::embedded::{PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Resource, Server};
 use testkit::history::{At, Draw};
+use tokio::time::sleep;
 
-pub(super) const TEMPLATES: usize = 3;
-pub(super) const SHARED: usize = 2;
+use super::ledger::{Pod, Sight};
+use super::scheduler::Pace;
+use super::suite::Claims;
+use crate::world::{claim, made, own, pod as pod_of, request};
+
+const TEMPLATES: usize = 3;
+const SHARED: usize = 2;
 /// Entries of a pod.
 const ENTRIES: [usize; 6] = [1, 1, 2, 2, 2, 5];
-
-/// A step of the cluster; templates, shared claims and pods by number.
-#[derive(Clone, Debug)]
-pub(super) enum Action {
-    /// A template comes, in the place of the one that has its number, and asks for so many devices.
-    Template { template: usize, devices: usize },
-    /// A template goes.
-    DeleteTemplate(usize),
-    /// A user makes a claim, unless it is there.
-    Shared(usize),
-    /// A user deletes a claim of a user.
-    DeleteShared(usize),
-    /// A pod comes; the one that has its number is force-deleted.
-    Pod { pod: usize, made: Made },
-    /// There is room for a pod.
-    Schedule { pod: usize, pace: Pace },
-    /// The scheduler dies and comes back.
-    SchedulerDies,
-    /// The containers of a pod end.
-    Finish(usize),
-    /// A pod is deleted, and has so long to end.
-    Delete { pod: usize, grace: Duration },
-    /// A pod goes at once.
-    ForceDelete(usize),
-    /// A user deletes the claim of an entry of a pod.
-    DeleteClaim { pod: usize, entry: usize },
-    /// The garbage collector looks.
-    CollectGarbage,
-}
+/// Between the end of a pod's containers and its own.
+const KUBELET_PAUSE: Duration = Duration::from_millis(300);
 
 /// How a pod is made.
 #[derive(Clone, Debug)]
 pub(super) struct Made {
-    pub(super) entries: Vec<Source>,
+    /// Where the claim of each entry comes from, as the pod names it.
+    pub(super) entries: Vec<Value>,
     /// Whether it asks for an extended resource.
     pub(super) extended: bool,
     /// Whether a user's claim has the name that its first claim would have.
     pub(super) name_is_taken: bool,
 }
 
-/// Where the claim of an entry comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Source {
-    Template(usize),
-    Shared(usize),
-}
-
-/// How the scheduler goes about a pod.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Pace {
-    /// Between two of its writes.
-    pub(super) pause: Duration,
-    /// Whether it takes the claim for extended resources back at first.
-    pub(super) fails_once: bool,
-}
-
 /// The steps of a history that lasts `length`, in order.
-pub(super) fn drawn(draw: &mut Draw, length: Duration) -> Vec<At<Action>> {
+pub(super) fn drawn(draw: &mut Draw, length: Duration) -> Vec<At<Step<Claims>>> {
     let pods = draw.number(3..6);
-    let mut steps = vec![At::seconds(0, Action::Shared(0))];
-    for template in 0..TEMPLATES {
-        let what = Action::Template { template, devices: 1 };
+    let mut steps = vec![At::seconds(0, share(0))];
+    for number in 0..TEMPLATES {
         let late = draw.chance(20);
         let time = if late {
             draw.time(Duration::ZERO..length)
         } else {
             Duration::ZERO
         };
-        steps.push(At { time, what });
+        steps.push(At {
+            time,
+            what: template(number, 1),
+        });
     }
     if draw.chance(50) {
-        steps.push(At::seconds(0, Action::Shared(1)));
+        steps.push(At::seconds(0, share(1)));
     }
     for pod in 0..pods {
-        let time = if draw.chance(50) {
+        let early = draw.chance(50);
+        let time = if early {
             Duration::ZERO
         } else {
             draw.time(Duration::ZERO..length / 2)
         };
-        comes(draw, &mut steps, pod, time);
+        comes(draw, &mut steps, pod_name(pod), time);
     }
     for _ in 0..draw.number(6..18) {
         let time = draw.time(Duration::from_secs(1)..length);
-        let pod = draw.number(0..pods);
+        let pod = pod_name(draw.number(0..pods));
         if draw.chance(20) {
             comes(draw, &mut steps, pod, time);
         } else {
@@ -105,136 +77,251 @@ pub(super) fn drawn(draw: &mut Draw, length: Duration) -> Vec<At<Action>> {
 }
 
 /// A pod comes, and mostly there is room for it before long.
-fn comes(draw: &mut Draw, steps: &mut Vec<At<Action>>, pod: usize, time: Duration) {
-    let what = Action::Pod {
-        pod,
-        made: drawn_pod(draw),
-    };
-    steps.push(At { time, what });
+fn comes(draw: &mut Draw, steps: &mut Vec<At<Step<Claims>>>, name: String, time: Duration) {
+    let made = drawn_pod(draw);
+    steps.push(At {
+        time,
+        what: pod(name.clone(), made),
+    });
     if draw.chance(80) {
         let time = time + draw.time(Duration::ZERO..Duration::from_secs(8));
-        let pace = drawn_pace(draw);
-        let what = Action::Schedule { pod, pace };
-        steps.push(At { time, what });
+        steps.push(At {
+            time,
+            what: schedule(draw, name),
+        });
     }
 }
 
-fn drawn_step(draw: &mut Draw, pod: usize) -> Action {
+fn drawn_step(draw: &mut Draw, pod: String) -> Step<Claims> {
     match draw.number(0..30) {
-        0..8 => Action::Finish(pod),
-        8..11 => Action::Delete {
-            pod,
-            grace: draw.time(Duration::from_secs(1)..Duration::from_secs(20)),
-        },
-        11..13 => Action::ForceDelete(pod),
-        13..18 => Action::DeleteClaim {
-            pod,
-            entry: draw.number(0..5),
-        },
-        18..20 => Action::Schedule {
-            pod,
-            pace: drawn_pace(draw),
-        },
-        20..22 => Action::SchedulerDies,
-        22 => Action::DeleteShared(draw.number(0..SHARED)),
-        23..25 => Action::Shared(draw.number(0..SHARED)),
-        25..27 => Action::Template {
-            template: draw.number(0..TEMPLATES),
-            devices: draw.number(1..4),
-        },
-        27 => Action::DeleteTemplate(draw.number(0..TEMPLATES)),
-        _ => Action::CollectGarbage,
+        0..8 => looking(format!("{pod} ends"), move |server| finish(server, &pod, None)),
+        8..11 => end(pod, draw.time(Duration::from_secs(1)..Duration::from_secs(20))),
+        11..13 => looking(format!("{pod} is force-deleted"), move |server| {
+            remove(server, &PODS, &pod);
+        }),
+        13..18 => delete_claim(pod, draw.number(0..5)),
+        18..20 => schedule(draw, pod),
+        20..22 => step(
+            "the scheduler dies and comes back",
+            |claims: &mut Claims, server| {
+                claims.scheduler.dies(server, &claims.ledger);
+                claims.ledger.lock().look(server);
+            },
+        ),
+        22 => goes(&RESOURCE_CLAIMS, shared_name(draw.number(0..SHARED))),
+        23..25 => share(draw.number(0..SHARED)),
+        25..27 => template(draw.number(0..TEMPLATES), draw.number(1..4)),
+        27 => goes(
+            &RESOURCE_CLAIM_TEMPLATES,
+            template_name(draw.number(0..TEMPLATES)),
+        ),
+        _ => looking("the garbage collector looks", collect_garbage),
     }
 }
 
 fn drawn_pod(draw: &mut Draw) -> Made {
-    let entries = (0..draw.pick(&ENTRIES)).map(|_| {
+    let entries = (0..draw.pick(&ENTRIES)).map(|number| {
+        let entry = entry_name(number);
         if draw.chance(65) {
-            Source::Template(draw.number(0..TEMPLATES))
+            made(&entry, &template_name(draw.number(0..TEMPLATES)))
         } else {
-            Source::Shared(draw.pick(&[0, 0, 1]))
+            own(&entry, &shared_name(draw.pick(&[0, 0, 1])))
         }
     });
-    let entries: Vec<_> = entries.collect();
+    let mut entries: Vec<_> = entries.collect();
     let extended = draw.chance(20);
+    // A pod may ask for extended resources alone.
+    if extended && draw.chance(60) {
+        entries.clear();
+    }
     Made {
-        // A pod may ask for extended resources alone.
-        entries: if extended && draw.chance(60) {
-            Vec::new()
-        } else {
-            entries
-        },
+        entries,
         extended,
         name_is_taken: draw.chance(10),
     }
 }
 
-fn drawn_pace(draw: &mut Draw) -> Pace {
-    Pace {
-        pause: draw.pick(&[
-            Duration::ZERO,
-            Duration::from_millis(3),
-            Duration::from_millis(60),
-            Duration::from_secs(2),
-        ]),
+/// A step after which the ledger takes in what there is.
+fn looking(says: impl Into<String>, act: impl Fn(&Server) + Send + Sync + 'static) -> Step<Claims> {
+    step(says, move |claims: &mut Claims, server| {
+        act(server);
+        claims.ledger.lock().look(server);
+    })
+}
+
+/// A user deletes it.
+fn goes(resource: &'static Resource, name: String) -> Step<Claims> {
+    looking(format!("{} {name} is deleted", resource.kind), move |server| {
+        delete(server, resource, &name);
+    })
+}
+
+/// A template comes, in the place of the one that has its number, and asks for so many devices.
+pub(super) fn template(number: usize, devices: usize) -> Step<Claims> {
+    let says = format!(
+        "{} comes anew and asks for {devices} devices",
+        template_name(number)
+    );
+    looking(says, move |server| make_template(server, number, devices))
+}
+
+/// A user makes a claim, unless it is there.
+fn share(shared: usize) -> Step<Claims> {
+    let name = shared_name(shared);
+    looking(format!("a user makes the claim {name}"), move |server| {
+        make_claim(server, &name);
+    })
+}
+
+/// A pod comes; the one that has its name is force-deleted.
+pub(super) fn pod(name: String, made: Made) -> Step<Claims> {
+    looking(format!("{name} comes anew, {made:?}"), move |server| {
+        remove(server, &PODS, &name);
+        let mut container = json!({ "name": "c", "image": "c" });
+        if made.extended {
+            container["resources"] = json!({ "limits": { "example.com/gpu": "1" } });
+        }
+        let pod = pod_of(
+            &name,
+            &json!({ "containers": [container], "resourceClaims": made.entries }),
+        );
+        let uid = uid(&server.insert(pod).unwrap());
+        if made.name_is_taken {
+            make_claim(
+                server,
+                &claim_name(&name, &uid.as_str().into(), &entry_name(0), 0),
+            );
+        }
+    })
+}
+
+/// There is room for a pod.
+fn schedule(draw: &mut Draw, pod: String) -> Step<Claims> {
+    let pause = draw.pick(&[0, 3, 60, 2_000]);
+    let pace = Pace {
+        pause: Duration::from_millis(pause),
         fails_once: draw.chance(40),
-    }
+    };
+    step(
+        format!("there is room for {pod}, {pace:?}"),
+        move |claims: &mut Claims, server| {
+            claims.scheduler.wants(server, &claims.ledger, &pod, pace);
+            claims.ledger.lock().look(server);
+        },
+    )
 }
 
-impl fmt::Display for Action {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Template { template, devices } => {
-                write!(f, "template {template} comes anew and asks for {devices} devices")
+/// A pod is deleted, and has so long to end.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the kubelet is no task of the controller"
+)]
+fn end(name: String, grace: Duration) -> Step<Claims> {
+    step(
+        format!("{name} is deleted, and ends in {grace:?}"),
+        move |claims: &mut Claims, server| {
+            if let Some(pod) = pod_named(server, &name).filter(|pod| !pod.deleting) {
+                terminate(server, &name);
+                let server = server.clone();
+                claims.ends.spawn(async move {
+                    sleep(grace).await;
+                    finish(&server, &pod.name, Some(&pod.uid));
+                    sleep(KUBELET_PAUSE).await;
+                    if pod_named(&server, &pod.name).is_some_and(|left| left.uid == pod.uid) {
+                        remove(&server, &PODS, &pod.name);
+                    }
+                });
             }
-            Self::DeleteTemplate(template) => write!(f, "template {template} is deleted"),
-            Self::Shared(shared) => write!(f, "a user makes the claim shared-{shared}"),
-            Self::DeleteShared(shared) => write!(f, "a user deletes the claim shared-{shared}"),
-            Self::Pod { pod, made } => {
-                write!(f, "pod {pod} comes anew, with {made}")
+            claims.ledger.lock().look(server);
+        },
+    )
+}
+
+/// A user deletes the claim of an entry of a pod.
+pub(super) fn delete_claim(name: String, entry: usize) -> Step<Claims> {
+    looking(
+        format!("a user deletes the claim of entry {entry} of {name}"),
+        move |server| {
+            let claim = pod_named(server, &name).and_then(|pod| {
+                let entry = pod.entries.get(entry).filter(|entry| entry.users.is_none())?;
+                pod.claim_of(entry).map(ToOwned::to_owned)
+            });
+            if let Some(claim) = claim {
+                delete(server, &RESOURCE_CLAIMS, &claim);
             }
-            Self::Schedule { pod, pace } => {
-                let fails = if pace.fails_once {
-                    ", which fails at first"
-                } else {
-                    ""
-                };
-                write!(
-                    f,
-                    "there is room for pod {pod}{fails}; {:?} between writes",
-                    pace.pause
-                )
-            }
-            Self::SchedulerDies => f.write_str("the scheduler dies and comes back"),
-            Self::Finish(pod) => write!(f, "pod {pod} ends"),
-            Self::Delete { pod, grace } => write!(f, "pod {pod} is deleted, and ends in {grace:?}"),
-            Self::ForceDelete(pod) => write!(f, "pod {pod} is force-deleted"),
-            Self::DeleteClaim { pod, entry } => {
-                write!(f, "a user deletes the claim of entry {entry} of pod {pod}")
-            }
-            Self::CollectGarbage => f.write_str("the garbage collector looks"),
+        },
+    )
+}
+
+/// The steps are over: what pods wait for is there, and nobody leaves anything behind.
+pub(super) fn rest(server: &Server) {
+    for number in 0..TEMPLATES {
+        if find(server, &RESOURCE_CLAIM_TEMPLATES, &template_name(number)).is_none() {
+            make_template(server, number, 1);
         }
     }
+    (0..SHARED).for_each(|shared| make_claim(server, &shared_name(shared)));
+    collect_garbage(server);
 }
 
-impl fmt::Display for Made {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let entries = self.entries.iter().map(ToString::to_string);
-        let extended = self.extended.then(|| "an extended resource".to_owned());
-        let asks: Vec<_> = entries.chain(extended).collect();
-        write!(f, "{}", asks.join(", "))?;
-        if self.name_is_taken {
-            f.write_str("; a user's claim has the name of its first")?;
-        }
-        Ok(())
+pub(super) fn pod_name(pod: usize) -> String {
+    format!("pod-{pod}")
+}
+
+fn shared_name(shared: usize) -> String {
+    format!("shared-{shared}")
+}
+
+pub(super) fn template_name(template: usize) -> String {
+    format!("template-{template}")
+}
+
+pub(super) fn entry_name(number: usize) -> String {
+    format!("entry-{number}")
+}
+
+fn pod_named(server: &Server, name: &str) -> Option<Pod> {
+    Some(Pod::of(&find(server, &PODS, name)?))
+}
+
+/// Labels and annotations tell it from every other.
+fn make_template(server: &Server, number: usize, devices: usize) {
+    let name = template_name(number);
+    delete(server, &RESOURCE_CLAIM_TEMPLATES, &name);
+    let mut request = request();
+    request["exactly"]["count"] = json!(devices);
+    let labels = json!({ "template": name });
+    let object = json!({
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": { "name": name },
+        "spec": {
+            "metadata": { "labels": labels, "annotations": labels },
+            "spec": { "devices": { "requests": [request] } },
+        },
+    });
+    server.insert(object).unwrap();
+}
+
+/// A user makes a claim, unless one has the name.
+fn make_claim(server: &Server, name: &str) {
+    let _ = server.insert(claim(&json!({ "name": name })));
+}
+
+/// The containers of a pod end; `uid`, if another of its name must not.
+fn finish(server: &Server, name: &str, uid: Option<&str>) {
+    if pod_named(server, name).is_some_and(|pod| uid.is_none_or(|uid| pod.uid == uid)) {
+        edit(server, &PODS, name, |pod| {
+            pod["status"]["phase"] = json!("Succeeded");
+        });
     }
 }
 
-impl fmt::Display for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Template(template) => write!(f, "template {template}"),
-            Self::Shared(shared) => write!(f, "shared-{shared}"),
+/// Claims go with their pods.
+fn collect_garbage(server: &Server) {
+    let sight = Sight::of(server);
+    for claim in sight.claims.values() {
+        let is_orphan = |(_, uid): &(String, String)| sight.pod(uid).is_none();
+        if claim.owner.as_ref().is_some_and(is_orphan) && !claim.deleting {
+            delete(server, &RESOURCE_CLAIMS, &claim.name);
         }
     }
 }

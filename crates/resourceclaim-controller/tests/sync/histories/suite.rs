@@ -1,21 +1,22 @@
-//! How the controller is run through a history, what it may write, and what must have become of the claims.
+//! What the controller may write, and what must have become of the claims.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use harness::history::{NEVER_NEEDED, Scene, Step};
 use harness::objects::{each, text};
-use harness::{Run, Start};
 use parking_lot::Mutex;
 use resourceclaim_controller::ResourceClaimController;
-use resourceclaim_controller::config::Config;
 use serde_json::Value;
 use testkit::embedded::{PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Request, Resource, Server, Verb};
-use testkit::history::{At, Draw, History, Life, State, Suite};
+use testkit::history::{At, Draw, History, State};
+use tokio::task::JoinSet;
 
 use super::ledger::{Claim, Ledger, Pod, Sight};
-use super::steps::{self, Action};
-use super::world::{self, World};
+use super::scheduler::Scheduler;
+use super::steps;
+use crate::world::claims_of;
 
 /// So many writes are enough for whatever one step brings about.
 const WRITES_A_STEP: usize = 10;
@@ -24,28 +25,18 @@ const QUIET: Duration = Duration::from_secs(25);
 /// A claim is given back with so many writes.
 const MOST_STEPS: usize = 4;
 
-/// The resourceclaim-controller, or one with a bug put in.
-#[derive(Clone)]
+/// Everybody but the controller.
+#[derive(Default)]
 pub(super) struct Claims {
-    run: Run<Config>,
-    world: Arc<Mutex<World>>,
-    ledger: Arc<Mutex<Ledger>>,
+    pub(super) ledger: Arc<Mutex<Ledger>>,
+    pub(super) scheduler: Scheduler,
+    /// Pods on their way out.
+    pub(super) ends: JoinSet<()>,
 }
 
-impl Claims {
-    pub(super) fn new(run: Run<Config>) -> Self {
-        Self {
-            run,
-            world: Arc::default(),
-            ledger: Arc::default(),
-        }
-    }
-}
+impl Scene for Claims {
+    type App = ResourceClaimController;
 
-impl Suite for Claims {
-    type Action = Action;
-
-    const NAME: &'static str = "resourceclaim-controller";
     const RESOURCES: &'static [&'static Resource] = &[
         &RESOURCE_CLAIMS,
         &RESOURCE_CLAIMS,
@@ -53,33 +44,19 @@ impl Suite for Claims {
         &PODS,
         &RESOURCE_CLAIM_TEMPLATES,
     ];
-
     const LENGTH: Duration = Duration::from_secs(90);
-    /// Five minutes pass before the client gives up a watch that is silent, and five more before a finalizer that a
-    /// scheduler has left is removed.
+    /// Five more minutes pass before a finalizer that a scheduler has left is removed.
     const SETTLES_WITHIN: Duration = Duration::from_mins(12);
 
-    fn fresh(&self) -> Self {
-        Self::new(self.run)
-    }
-
-    fn actions(&self, draw: &mut Draw) -> Vec<At<Action>> {
+    fn steps(draw: &mut Draw) -> Vec<At<Step<Self>>> {
         steps::drawn(draw, Self::LENGTH)
     }
 
-    fn act(&self, server: &Server, action: &Action) {
-        self.world.lock().take(server, &self.ledger, action);
-    }
-
-    fn process(&self, life: Life) -> impl Future<Output = Result<(), String>> + Send + 'static {
-        Start::of::<ResourceClaimController>()
-            .running(self.run)
-            .live(life)
-    }
-
-    fn settled(&self, server: &Server, _: &[At<Action>]) -> Result<(), String> {
-        world::rest(server, &self.ledger);
-        if self.world.lock().is_busy() {
+    fn settled(&mut self, server: &Server) -> Result<(), String> {
+        steps::rest(server);
+        self.ledger.lock().look(server);
+        while self.ends.try_join_next().is_some() {}
+        if !self.ends.is_empty() || self.scheduler.is_binding() {
             return Err("the scheduler or the kubelet is still at work".to_owned());
         }
         Sight::of(server).is_settled()
@@ -93,35 +70,32 @@ impl Suite for Claims {
         pods.map(|pod| (pod.name.clone(), claims(pod))).collect()
     }
 
-    fn permits(&self, server: &Server, request: &Request) -> Result<(), String> {
-        if !is_judged(request) {
-            return Ok(());
-        }
+    fn permits(&mut self, server: &Server, write: &Request) -> Result<(), String> {
         let mut ledger = self.ledger.lock();
         let sight = ledger.look(server);
         if let Some(wrong) = &ledger.wrong {
             return Err(wrong.clone());
         }
         let now = server.elapsed();
-        let permitted = match (&*request.resource, request.verb, &*request.subresource) {
-            ("pods", Verb::Patch, "status") => permits_record(&sight, request),
-            ("resourceclaims", Verb::Create, "") => permits_create(&ledger, &sight, &request.body),
-            ("resourceclaims", Verb::Patch, "status") => permits_status(&mut ledger, &sight, request, now),
-            ("resourceclaims", Verb::Patch, "") => permits_finalizer(&ledger, &sight, request, now),
-            ("resourceclaims", Verb::Delete, "") => permits_delete(&sight, request),
-            _ => Err("no such write is ever needed".to_owned()),
-        };
-        permitted.map_err(|why| format!("{why}: {request}"))
+        match (&*write.resource, write.verb, &*write.subresource) {
+            ("pods", Verb::Patch, "status") => permits_record(&sight, write),
+            ("resourceclaims", Verb::Create, "") => permits_create(&ledger, &sight, &write.body),
+            ("resourceclaims", Verb::Patch, "status") => permits_status(&mut ledger, &sight, write, now),
+            ("resourceclaims", Verb::Patch, "") => permits_finalizer(&ledger, &sight, write, now),
+            ("resourceclaims", Verb::Delete, "") => permits_delete(&sight, write),
+            _ => Err(NEVER_NEEDED.to_owned()),
+        }
     }
 
     /// No hot loop: neither while things happened nor once they are at rest.
-    fn afterwards(&self, server: &Server, history: &History<Action>) -> Result<(), String> {
+    fn afterwards(&self, server: &Server, history: &History<Step<Self>>) -> Result<(), String> {
         if let Some(wrong) = &self.ledger.lock().wrong {
             return Err(wrong.clone());
         }
-        let requests = server.requests();
-        let writes =
-            requests.only(|request| request.user_agent.starts_with(Self::NAME) && is_judged(request));
+        let writes = server.requests().writes().only(|write| {
+            let is_judged = !matches!(&*write.resource, "leases" | "events");
+            is_judged && write.user_agent.starts_with("resourceclaim-controller")
+        });
         let most = WRITES_A_STEP * (history.actions.len() + history.troubles.len());
         if writes.len() > most {
             return Err(format!("{} writes, where {most} are many", writes.len()));
@@ -140,14 +114,11 @@ impl Suite for Claims {
     }
 }
 
-fn is_judged(request: &Request) -> bool {
-    request.verb.is_write() && !matches!(&*request.resource, "leases" | "events")
-}
-
-/// Whether the API server refuses the write because the object is not the one that was judged.
-fn is_refused(claim: &Claim, judged: &Value) -> bool {
+/// The claim that a write is about, unless it is not the one that was judged: then the API server refuses the write.
+fn judged<'a>(sight: &'a Sight, write: &Request, judged: &Value) -> Option<&'a Claim> {
     let differs = |field: &str, is: &str| judged[field].as_str().is_some_and(|expected| expected != is);
-    differs("uid", &claim.uid) || differs("resourceVersion", &claim.version)
+    let claim = sight.claims.get(&write.name)?;
+    (!differs("uid", &claim.uid) && !differs("resourceVersion", &claim.version)).then_some(claim)
 }
 
 /// One claim for an entry, under a name that none before it had, as its template wants it.
@@ -173,11 +144,10 @@ fn permits_create(ledger: &Ledger, sight: &Sight, body: &Value) -> Result<(), St
     let Some(template) = template.and_then(|entry| entry.template.as_ref()) else {
         return Err(format!("{entry} has no template"));
     };
-    if ledger.is_of_template(template, body) {
-        Ok(())
-    } else {
-        Err(format!("{template} never wanted such a claim"))
-    }
+    let is_wanted = ledger.is_of_template(template, body);
+    is_wanted
+        .then_some(())
+        .ok_or_else(|| format!("{template} never wanted such a claim"))
 }
 
 /// Nothing is lost that is recorded, and nobody else's claim is recorded.
@@ -188,12 +158,9 @@ fn permits_record(sight: &Sight, request: &Request) -> Result<(), String> {
     let Some(pod) = sight.pod(uid) else {
         return Ok(());
     };
-    let sent = each(&request.body["status"]["resourceClaimStatuses"]);
-    let sent: Vec<_> = sent
-        .map(|status| (text(&status["name"]), text(&status["resourceClaimName"])))
-        .collect();
+    let sent = claims_of(&request.body);
     for (entry, held) in &pod.recorded {
-        let Some((_, name)) = sent.iter().find(|(sent, _)| sent == entry) else {
+        let Some(name) = sent.get(entry) else {
             return Err(format!("it forgets that {entry} is {held}"));
         };
         let is_there = |claim: &Claim| claim.is_of(uid) && claim.entry.as_ref() == Some(entry);
@@ -203,7 +170,7 @@ fn permits_record(sight: &Sight, request: &Request) -> Result<(), String> {
     }
     let strange = sent.iter().find(|(entry, name)| {
         let is_its = |claim: &Claim| claim.is_of(uid) && claim.entry.as_ref() == Some(entry);
-        sight.claims.get(name).is_some_and(|claim| !is_its(claim))
+        sight.claims.get(*name).is_some_and(|claim| !is_its(claim))
     });
     match strange {
         Some((entry, name)) => Err(format!("{name} was not made for {entry}")),
@@ -219,8 +186,7 @@ fn permits_status(
     request: &Request,
     now: Duration,
 ) -> Result<(), String> {
-    let claim = sight.claims.get(&request.name);
-    let Some(claim) = claim.filter(|claim| !is_refused(claim, &request.body["metadata"])) else {
+    let Some(claim) = judged(sight, request, &request.body["metadata"]) else {
         return Ok(());
     };
     let status = &request.body["status"];
@@ -269,8 +235,7 @@ fn permits_reservation(sight: &Sight, claim: &Claim, consumer: &Value) -> Result
 
 /// The finalizer of a claim that is not allocated goes, unless the scheduler may be about to allocate it.
 fn permits_finalizer(ledger: &Ledger, sight: &Sight, request: &Request, now: Duration) -> Result<(), String> {
-    let claim = sight.claims.get(&request.name);
-    let Some(claim) = claim.filter(|claim| !is_refused(claim, &request.body["metadata"])) else {
+    let Some(claim) = judged(sight, request, &request.body["metadata"]) else {
         return Ok(());
     };
     if claim.allocated || !claim.reserved.is_empty() {
@@ -284,8 +249,7 @@ fn permits_finalizer(ledger: &Ledger, sight: &Sight, request: &Request, now: Dur
 
 /// Only a pod's own claim is deleted, once the pod needs it no more and nobody uses it.
 fn permits_delete(sight: &Sight, request: &Request) -> Result<(), String> {
-    let claim = sight.claims.get(&request.name);
-    let Some(claim) = claim.filter(|claim| !is_refused(claim, &request.body["preconditions"])) else {
+    let Some(claim) = judged(sight, request, &request.body["preconditions"]) else {
         return Ok(());
     };
     match &claim.owner {

@@ -1,154 +1,138 @@
-//! Draws what happens to a few nodes and their pods.
+//! What happens to a few nodes and their pods, drawn and done; the ledger does not depend on what the controller did before.
 
-use std::fmt;
 use std::time::Duration;
 
+use harness::history::{Step, at, millis, second, step};
+use harness::objects::{delete, edit, find};
+use serde_json::{Value, json};
+use testkit::embedded::{NODES, PODS, Server};
 use testkit::history::{At, Draw};
 
-use super::ledger::{FAILED, Toleration};
+use super::ledger::{Bound, FAILED, Ledger, Toleration};
 
 const NODE_COUNT: usize = 3;
 const KEYS: [&str; 4] = ["k", "other", FAILED[0], FAILED[1]];
 
-/// A step of the cluster; nodes and pods by number.
-#[derive(Clone, Debug)]
-pub(super) enum Action {
-    /// A node comes, unless it is there.
-    AddNode(usize),
-    /// A node goes, its pods stay behind.
-    DeleteNode(usize),
-    /// A pod is bound to a node, in the place of the one that has its number.
-    Bind {
-        pod: usize,
-        node: usize,
-        tolerations: Vec<Toleration>,
-        /// So many seconds ago.
-        ago: i64,
-    },
-    /// The tolerations of a pod are changed.
-    Tolerate { pod: usize, edit: Edit },
-    /// Somebody deletes a pod.
-    DeletePod(usize),
-    /// A taint comes, with a `timeAdded` of so many seconds ago or without.
-    Taint {
-        node: usize,
-        key: &'static str,
-        ago: Option<i64>,
-    },
-    /// A taint goes.
-    Untaint { node: usize, key: &'static str },
-    /// `not-ready` becomes `unreachable`, or the other way round, where there is one of them.
-    Swap(usize),
-}
-
-/// What an API server lets a client do to the tolerations of a pod: new ones come, and old ones last for another
-/// time. Source: `validateOnlyAddedTolerations` in `k8s.io/kubernetes/pkg/apis/core/validation`.
-#[derive(Clone, Debug)]
-pub(super) enum Edit {
-    /// Another one comes, before the others or after them.
-    Add { toleration: Toleration, first: bool },
-    /// One of them, counted round and round, lasts for so many seconds, or for ever.
-    Last { place: usize, seconds: Option<i64> },
-}
-
 /// The steps of a history that lasts `length`, in order.
-pub(super) fn drawn(draw: &mut Draw, length: Duration) -> Vec<At<Action>> {
+pub(super) fn drawn(draw: &mut Draw, length: Duration) -> Vec<At<Step<Ledger>>> {
     let pods = draw.number(4..12);
-    let mut actions: Vec<_> = (0..NODE_COUNT)
-        .map(|node| At::seconds(0, Action::AddNode(node)))
-        .collect();
+    let mut furniture: Vec<_> = (0..NODE_COUNT).map(add_node).collect();
     for node in 0..NODE_COUNT {
         if draw.chance(25) {
-            actions.push(At::seconds(0, drawn_taint(draw, node, 60)));
+            furniture.push(taint(draw, node, 60));
         }
     }
-    actions.extend((0..pods).map(|pod| At::seconds(0, drawn_pod(draw, pod, 100))));
+    furniture.extend((0..pods).map(|pod| bind(draw, pod, 100)));
     // Deadlines fall on whole seconds, or on whole seconds after a step that begins something. Where what ends
     // something may fall on them, too, either may be first.
     let close = draw.chance(20);
     let mut steps: Vec<_> = (0..draw.number(4..20))
         .map(|_| {
-            let what = drawn_step(draw, pods);
+            let (begins, what) = drawn_step(draw, pods);
             let time = draw.time(Duration::from_secs(1)..length);
-            let apart = Duration::from_millis(if what.begins() { 200 } else { 600 });
-            let time = if close {
-                time
-            } else {
-                Duration::from_secs(time.as_secs()) + apart
-            };
+            let apart = Duration::from_millis(if begins { 200 } else { 600 });
+            let apart = Duration::from_secs(time.as_secs()) + apart;
+            let time = if close { time } else { apart };
             At { time, what }
         })
         .collect();
     steps.sort_by_key(|step| step.time);
-    actions.extend(steps);
-    actions
+    let furniture = furniture.into_iter().map(|step| At::seconds(0, step));
+    furniture.chain(steps).collect()
 }
 
-impl Action {
-    /// Whether a toleration may begin to run with it.
-    fn begins(&self) -> bool {
-        matches!(self, Self::AddNode(_) | Self::Bind { .. } | Self::Taint { .. })
-    }
-}
-
-impl Edit {
-    /// Changes what a pod tolerates.
-    pub(super) fn apply(&self, tolerations: &mut Vec<Toleration>) {
-        match self {
-            Self::Add {
-                toleration,
-                first: true,
-            } => tolerations.insert(0, toleration.clone()),
-            Self::Add {
-                toleration,
-                first: false,
-            } => tolerations.push(toleration.clone()),
-            Self::Last { .. } if tolerations.is_empty() => {}
-            Self::Last { place, seconds } => {
-                let place = place % tolerations.len();
-                tolerations[place].seconds = *seconds;
-            }
-        }
-    }
-}
-
-fn drawn_step(draw: &mut Draw, pods: usize) -> Action {
+/// A step, and whether a toleration may begin to run with it.
+fn drawn_step(draw: &mut Draw, pods: usize) -> (bool, Step<Ledger>) {
     let node = draw.number(0..NODE_COUNT);
     match draw.number(0..24) {
-        0..8 => drawn_taint(draw, node, 30),
-        8..13 => Action::Untaint {
-            node,
-            key: draw.pick(&KEYS),
-        },
-        13..15 => Action::Swap(node),
+        0..8 => (true, taint(draw, node, 30)),
+        8..13 => (false, untaint(node, draw.pick(&KEYS))),
+        13..15 => (false, swap(node)),
         15..17 => {
             let pod = draw.number(0..pods);
-            drawn_pod(draw, pod, 1)
+            (true, bind(draw, pod, 1))
         }
-        17 => Action::DeletePod(draw.number(0..pods)),
-        18 => Action::DeleteNode(node),
-        19 => Action::AddNode(node),
-        _ => Action::Tolerate {
-            pod: draw.number(0..pods),
-            edit: drawn_edit(draw),
+        17 => (false, delete_pod(draw.number(0..pods))),
+        18 => (false, delete_node(node)),
+        19 => (true, add_node(node)),
+        _ => {
+            let pod = draw.number(0..pods);
+            (false, tolerate(draw, pod))
+        }
+    }
+}
+
+/// A node comes, unless it is there.
+fn add_node(node: usize) -> Step<Ledger> {
+    step(
+        format!("node {node} comes, if it is not there"),
+        move |_, server| {
+            let name = node_name(node);
+            let _ =
+                server.insert(json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": name } }));
         },
-    }
+    )
 }
 
-fn drawn_taint(draw: &mut Draw, node: usize, longest_ago: usize) -> Action {
+/// A node goes, its pods stay behind.
+fn delete_node(node: usize) -> Step<Ledger> {
+    step(
+        format!("node {node} is deleted"),
+        move |ledger: &mut Ledger, server| {
+            delete(server, &NODES, &node_name(node));
+            ledger.untainted(millis(server.elapsed()), &node_name(node), |_| true);
+        },
+    )
+}
+
+/// A taint comes, with a `timeAdded` of some seconds ago or without.
+fn taint(draw: &mut Draw, node: usize, longest_ago: usize) -> Step<Ledger> {
     let ago = i64::try_from(draw.number(0..longest_ago)).unwrap();
-    Action::Taint {
-        node,
-        key: draw.pick(&KEYS),
-        ago: draw.pick(&[None, Some(0), Some(0), Some(ago), Some(-ago)]),
-    }
+    let key = draw.pick(&KEYS);
+    let ago = draw.pick(&[None, Some(0), Some(0), Some(ago), Some(-ago)]);
+    let since = ago.map_or("without a time".to_owned(), |ago| format!("as if {ago} s ago"));
+    step(
+        format!("node {node} is tainted {key}, {since}"),
+        move |ledger: &mut Ledger, server| {
+            if find(server, &NODES, &node_name(node)).is_some() {
+                let added = ago.map(|ago| (second(server) - ago) * 1000);
+                ledger.tainted(millis(server.elapsed()), &node_name(node), key, added);
+                show_taints(server, ledger, &node_name(node));
+            }
+        },
+    )
 }
 
-fn drawn_pod(draw: &mut Draw, pod: usize, longest_ago: usize) -> Action {
-    let exists = |key: Option<&str>, seconds| Toleration {
-        key: key.map(str::to_owned),
-        seconds,
-    };
+fn untaint(node: usize, key: &'static str) -> Step<Ledger> {
+    step(
+        format!("the taint {key} of node {node} goes"),
+        move |ledger: &mut Ledger, server| {
+            ledger.untainted(millis(server.elapsed()), &node_name(node), |stay| stay.key == key);
+            show_taints(server, ledger, &node_name(node));
+        },
+    )
+}
+
+/// `not-ready` becomes `unreachable`, or the other way round, where there is one of them.
+fn swap(node: usize) -> Step<Ledger> {
+    let says = format!("not-ready and unreachable change places on node {node}");
+    step(says, move |ledger: &mut Ledger, server| {
+        let (name, now) = (node_name(node), millis(server.elapsed()));
+        let had = FAILED.map(|key| ledger.taints(&name).any(|stay| stay.key == key));
+        let [from, to] = match had {
+            [true, false] => FAILED,
+            [false, true] => [FAILED[1], FAILED[0]],
+            _ => return,
+        };
+        ledger.untainted(now, &name, |stay| stay.key == from);
+        ledger.tainted(now, &name, to, Some(second(server) * 1000));
+        show_taints(server, ledger, &name);
+    })
+}
+
+/// A pod is bound to a node some seconds ago, in the place of the one that has its number.
+fn bind(draw: &mut Draw, pod: usize, longest_ago: usize) -> Step<Ledger> {
+    let exists = |key: Option<&'static str>, seconds| Toleration { key, seconds };
     let seconds = |draw: &mut Draw| Some(draw.pick(&[0, 3, 10, 20, 45, 70]));
     let tolerations = match draw.number(0..8) {
         0 => Vec::new(),
@@ -158,21 +142,41 @@ fn drawn_pod(draw: &mut Draw, pod: usize, longest_ago: usize) -> Action {
         6 => vec![exists(Some("k"), None), exists(None, seconds(draw))],
         _ => vec![exists(Some("k"), seconds(draw)), exists(None, None)],
     };
-    Action::Bind {
-        pod,
-        node: draw.number(0..NODE_COUNT),
-        tolerations,
-        ago: i64::try_from(draw.number(0..longest_ago)).unwrap(),
-    }
+    let node = draw.number(0..NODE_COUNT);
+    let ago = i64::try_from(draw.number(0..longest_ago)).unwrap();
+    let says = format!("pod {pod} is bound anew to node {node}, as if {ago} s ago, with {tolerations:?}");
+    step(says, move |ledger: &mut Ledger, server| {
+        let bound = Bound {
+            node: node_name(node),
+            at: (second(server) - ago) * 1000,
+            tolerations: tolerations.clone(),
+        };
+        let time = at(bound.at).to_string();
+        let scheduled = json!({ "type": "PodScheduled", "status": "True", "lastTransitionTime": time });
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": { "name": pod_name(pod) },
+            "spec": { "nodeName": bound.node, "tolerations": listed(&tolerations), "containers": [] },
+            "status": { "conditions": [scheduled] },
+        });
+        delete(server, &PODS, &harness::objects::name(&pod));
+        ledger.pods.create(server, pod, bound);
+    })
 }
 
-fn drawn_edit(draw: &mut Draw) -> Edit {
+/// What an API server lets a client do to the tolerations of a pod: new ones come, and old ones last for another
+/// time. Source: `validateOnlyAddedTolerations` in `k8s.io/kubernetes/pkg/apis/core/validation`.
+fn tolerate(draw: &mut Draw, pod: usize) -> Step<Ledger> {
     let seconds = draw.pick(&[None, Some(0), Some(3), Some(10), Some(20), Some(45), Some(70)]);
     if draw.chance(50) {
-        return Edit::Last {
-            place: draw.number(0..2),
-            seconds,
-        };
+        let place = draw.number(0..2);
+        let says = format!("pod {pod}, if it is there, tolerates what its {place}th does for {seconds:?} s");
+        return retold(pod, says, move |tolerations| {
+            // Counted round and round.
+            let place = place.checked_rem(tolerations.len());
+            if let Some(place) = place {
+                tolerations[place].seconds = seconds;
+            }
+        });
     }
     let key = draw.pick(&[
         None,
@@ -181,86 +185,61 @@ fn drawn_edit(draw: &mut Draw) -> Edit {
         Some(FAILED[0]),
         Some(FAILED[1]),
     ]);
-    Edit::Add {
-        toleration: Toleration {
-            key: key.map(str::to_owned),
-            seconds,
+    let (toleration, first) = (Toleration { key, seconds }, draw.chance(50));
+    let says = format!("pod {pod}, if it is there, gets {toleration:?}, before its others: {first}");
+    retold(pod, says, move |tolerations| {
+        let place = if first { 0 } else { tolerations.len() };
+        tolerations.insert(place, toleration.clone());
+    })
+}
+
+fn retold(
+    pod: usize,
+    says: String,
+    change: impl Fn(&mut Vec<Toleration>) + Send + Sync + 'static,
+) -> Step<Ledger> {
+    step(says, move |ledger: &mut Ledger, server| {
+        let told = ledger
+            .pods
+            .tell(server, &pod_name(pod), |bound| change(&mut bound.tolerations));
+        if let Some(bound) = told {
+            let listed = listed(&bound.tolerations);
+            edit(server, &PODS, &pod_name(pod), |pod| {
+                pod["spec"]["tolerations"] = listed;
+            });
+        }
+    })
+}
+
+fn delete_pod(pod: usize) -> Step<Ledger> {
+    step(
+        format!("somebody deletes pod {pod}"),
+        move |ledger: &mut Ledger, server| {
+            ledger.pods.delete(server, &PODS, &pod_name(pod));
         },
-        first: draw.chance(50),
-    }
+    )
 }
 
-impl fmt::Display for Action {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::AddNode(node) => write!(f, "node {node} comes, if it is not there"),
-            Self::DeleteNode(node) => write!(f, "node {node} is deleted"),
-            Self::Bind {
-                pod,
-                node,
-                tolerations,
-                ago,
-            } => {
-                write!(
-                    f,
-                    "pod {pod} is bound anew to node {node}, as if {ago} s ago; it tolerates"
-                )?;
-                if tolerations.is_empty() {
-                    f.write_str(" nothing")?;
-                }
-                tolerations
-                    .iter()
-                    .try_for_each(|toleration| write!(f, " [{toleration}]"))
-            }
-            Self::Tolerate { pod, edit } => write!(f, "pod {pod}, if it is there, {edit}"),
-            Self::DeletePod(pod) => write!(f, "somebody deletes pod {pod}"),
-            Self::Taint { node, key, ago } => {
-                write!(f, "node {node} is tainted {key}")?;
-                match ago {
-                    Some(ago) if *ago < 0 => write!(f, ", as if in {} s", -ago),
-                    Some(ago) => write!(f, ", as if {ago} s ago"),
-                    None => f.write_str(" without a time"),
-                }
-            }
-            Self::Untaint { node, key } => write!(f, "the taint {key} of node {node} goes"),
-            Self::Swap(node) => write!(f, "not-ready and unreachable change places on node {node}"),
-        }
-    }
+fn node_name(node: usize) -> String {
+    format!("node-{node}")
 }
 
-impl fmt::Display for Edit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Add { toleration, first } => {
-                let place = if *first { "first" } else { "last" };
-                write!(f, "gets the toleration [{toleration}] as its {place}")
-            }
-            Self::Last { place, seconds } => {
-                let which = ["first", "second"][place % 2];
-                write!(f, "has its {which} toleration changed to {}", Lasts(*seconds))
-            }
-        }
-    }
+fn pod_name(pod: usize) -> String {
+    format!("pod-{pod}")
 }
 
-impl fmt::Display for Toleration {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} {}",
-            self.key.as_deref().unwrap_or("all"),
-            Lasts(self.seconds)
-        )
-    }
+fn listed(tolerations: &[Toleration]) -> Value {
+    let listed = tolerations.iter().map(|Toleration { key, seconds }| {
+        json!({ "key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds })
+    });
+    listed.collect()
 }
 
-struct Lasts(Option<i64>);
-
-impl fmt::Display for Lasts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(seconds) => write!(f, "{seconds} s"),
-            None => f.write_str("for ever"),
-        }
-    }
+/// Gives the node the taints that the ledger knows, if it is there.
+fn show_taints(server: &Server, ledger: &Ledger, name: &str) {
+    let taints = ledger.taints(name).map(|stay| {
+        json!({ "key": stay.key, "effect": "NoExecute", "timeAdded": stay.added.map(|at| self::at(at).to_string()) })
+    });
+    let taints: Value = taints.collect();
+    edit(server, &NODES, name, |node| node["spec"]["taints"] = taints);
 }

@@ -1,26 +1,22 @@
 //! What can happen to a handful of Jobs, and what must become of them.
 
-use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
-use harness::history::{self, Ends, Fate, is_refused};
-use harness::objects::{remove, stays};
-use harness::sim::START;
-use harness::{Run, Start};
-use jiff::{SignedDuration, Timestamp};
-use parking_lot::Mutex;
+use harness::history::{
+    Ends, Fate, NEVER_NEEDED, Past, Pasts, Scene, Step, at, is_refused, millis, second, step,
+};
+use harness::objects::{edit, find, remove};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use testkit::embedded::{JOBS, Request, Resource, Server, Verb};
-use testkit::history::{At, Draw, History, Life, State, Suite};
+use testkit::history::{At, Draw};
 use ttl_after_finished_controller::TtlAfterFinishedController;
-use ttl_after_finished_controller::config::Config;
 
-use super::ledger::Ledger;
+use crate::world::job as job_of;
 
-/// Without faults an expired Job is deleted within this time, in milliseconds.
-const PROMPTLY: i64 = 400;
-const TTLS: [Option<i32>; 7] = [
+/// What comes later than this, in milliseconds since the start, no history lives to see.
+const NEVER: i64 = 600_000;
+const TTLS: [Option<i64>; 7] = [
     None,
     Some(0),
     Some(5),
@@ -30,73 +26,40 @@ const TTLS: [Option<i32>; 7] = [
     Some(1_000_000),
 ];
 
-/// The ttl-after-finished-controller, or one with a bug put in.
-#[derive(Clone)]
-pub(super) struct Jobs {
-    run: Run<Config>,
-    /// What happened in the run.
-    ledger: Arc<Mutex<Ledger>>,
+/// What happened to the Jobs.
+#[derive(Default)]
+pub(super) struct Jobs(Pasts<Told>);
+
+/// What decides about a Job, in seconds; when it finished, since the start.
+#[derive(Clone, Copy, Debug, Default)]
+struct Told {
+    ttl: Option<i64>,
+    finished: Option<i64>,
 }
 
-impl Jobs {
-    pub(super) fn new(run: Run<Config>) -> Self {
-        Self {
-            run,
-            ledger: Arc::default(),
-        }
-    }
-
-    /// Of the Jobs that nobody deleted.
-    fn ends(&self, server: &Server) -> Ends {
-        let ledger = self.ledger.lock();
-        let end = |life: &super::ledger::Life| (life.fate(), lives(server, &life.name));
-        ledger
-            .standing()
-            .map(|life| (life.name.clone(), end(life)))
-            .collect()
-    }
+fn fate(job: &Past<Told>) -> Fate {
+    let overdue = job.told.iter().enumerate().filter_map(|(place, (from, told))| {
+        let expiry = (told.finished? + told.ttl?) * 1000;
+        let since = Some(expiry).filter(|expiry| *expiry < NEVER)?.max(*from);
+        let overdue = job.told_until(place).map_or(i64::MAX, |end| end - since);
+        Some(overdue).filter(|overdue| *overdue >= 0)
+    });
+    Fate::of(overdue.max())
 }
 
-/// A step of the cluster; Jobs by number.
-#[derive(Clone, Debug)]
-pub(super) enum Action {
-    /// A Job is created, or put in the place of the one that has its number.
-    Create {
-        job: usize,
-        ttl: Option<i32>,
-        /// With a finalizer.
-        held: bool,
-    },
-    /// It finished so many seconds ago.
-    Finish { job: usize, ago: i64, failed: bool },
-    /// Its ttl is set, raised, lowered or removed.
-    SetTtl(usize, Option<i32>),
-    /// Somebody deletes it.
-    Delete(usize),
-    /// Whoever set the finalizer takes it away.
-    Release(usize),
-}
+impl Scene for Jobs {
+    type App = TtlAfterFinishedController;
 
-impl Suite for Jobs {
-    type Action = Action;
-
-    const NAME: &'static str = "ttl-after-finished-controller";
     const RESOURCES: &'static [&'static Resource] = &[&JOBS];
+    const PROMPTLY: i64 = 400;
 
-    /// Five minutes pass before the client gives up a watch that is silent.
-    const SETTLES_WITHIN: Duration = Duration::from_mins(10);
-
-    fn fresh(&self) -> Self {
-        Self::new(self.run)
-    }
-
-    fn actions(&self, draw: &mut Draw) -> Vec<At<Action>> {
+    fn steps(draw: &mut Draw) -> Vec<At<Step<Self>>> {
         let jobs = draw.number(3..10);
-        let mut actions = Vec::new();
+        let mut steps = Vec::new();
         for job in 0..jobs {
-            actions.push(At::seconds(0, drawn_job(draw, job)));
+            steps.push(At::seconds(0, create(draw, job)));
             if draw.chance(50) {
-                actions.push(At::seconds(0, drawn_finish(draw, job, 100)));
+                steps.push(At::seconds(0, finish(draw, job, 100)));
             }
         }
         // Expiries fall on whole seconds. Where steps may fall on them, too, either may be first.
@@ -104,185 +67,113 @@ impl Suite for Jobs {
         let mut times: Vec<_> = (0..draw.number(4..20))
             .map(|_| {
                 let time = draw.time(Duration::from_secs(1)..Self::LENGTH);
-                if close {
-                    time
-                } else {
-                    Duration::from_secs(time.as_secs()) + Duration::from_millis(500)
-                }
+                let apart = Duration::from_secs(time.as_secs()) + Duration::from_millis(500);
+                if close { time } else { apart }
             })
             .collect();
         times.sort();
         for time in times {
             let job = draw.number(0..jobs);
             let what = match draw.number(0..10) {
-                0..4 => drawn_finish(draw, job, 10),
-                4..7 => Action::SetTtl(job, draw.pick(&TTLS)),
-                7 => drawn_job(draw, job),
-                8 => Action::Delete(job),
-                _ => Action::Release(job),
+                0..4 => finish(draw, job, 10),
+                4..7 => set_ttl(draw, job),
+                7 => create(draw, job),
+                8 => step(
+                    format!("somebody deletes job {job}"),
+                    move |jobs: &mut Self, server| {
+                        jobs.0.delete(server, &JOBS, &name(job));
+                    },
+                ),
+                _ => step(
+                    format!("the finalizer of job {job} is taken away"),
+                    move |_, server| {
+                        edit(server, &JOBS, &name(job), |job| {
+                            job["metadata"]["finalizers"] = Value::Null;
+                        });
+                    },
+                ),
             };
-            actions.push(At { time, what });
+            steps.push(At { time, what });
         }
-        actions
+        steps
     }
 
-    fn act(&self, server: &Server, action: &Action) {
-        let mut ledger = self.ledger.lock();
-        match *action {
-            Action::Create { job, ttl, held } => {
-                let name = name(job);
-                remove(server, &JOBS, &name);
-                ledger.ended(&name);
-                server.insert(manifest(&name, ttl, held)).unwrap();
-                ledger.created(server, &name, ttl);
-            }
-            Action::Finish { job, ago, failed } => {
-                let name = name(job);
-                let second = i64::try_from(server.elapsed().as_secs()).unwrap() - ago;
-                let at = START.checked_add(SignedDuration::from_secs(second)).unwrap();
-                let kind = if failed { "Failed" } else { "Complete" };
-                edit(server, &name, |job| {
-                    job["status"]["conditions"] =
-                        json!([{ "type": kind, "status": "True", "lastTransitionTime": at.to_string() }]);
-                });
-                ledger.told(server, &name, |told| told.finished = Some(second));
-            }
-            Action::SetTtl(job, ttl) => {
-                let name = name(job);
-                edit(server, &name, |job| {
-                    job["spec"]["ttlSecondsAfterFinished"] = json!(ttl);
-                });
-                ledger.told(server, &name, |told| told.ttl = ttl);
-            }
-            Action::Delete(job) => {
-                let name = name(job);
-                let _ = server.delete(&JOBS, "default", &name);
-                ledger.ended(&name);
-            }
-            Action::Release(job) => {
-                edit(server, &name(job), |job| {
-                    job["metadata"]["finalizers"] = Value::Null;
-                });
-            }
+    fn ends(&self, server: &Server) -> Ends {
+        self.0.ends(server, &JOBS, fate)
+    }
+
+    fn permits(&mut self, server: &Server, write: &Request) -> Result<(), String> {
+        let is_foreground = write.body["propagationPolicy"] == "Foreground";
+        if write.resource != "jobs" || write.verb != Verb::Delete || !is_foreground {
+            return Err(NEVER_NEEDED.to_owned());
         }
-    }
-
-    fn process(&self, life: Life) -> impl Future<Output = Result<(), String>> + Send + 'static {
-        Start::of::<TtlAfterFinishedController>()
-            .running(self.run)
-            .live(life)
-    }
-
-    fn settled(&self, server: &Server, _: &[At<Action>]) -> Result<(), String> {
-        history::settled(&self.ends(server))
-    }
-
-    fn state(&self, server: &Server) -> State {
-        history::state(self.ends(server))
-    }
-
-    fn permits(&self, server: &Server, request: &Request) -> Result<(), String> {
-        if request.resource != "jobs" || !request.verb.is_write() {
-            return Ok(());
-        }
-        let no = |why: String| Err(format!("{why}: {request}"));
-        if request.verb != Verb::Delete || request.body["propagationPolicy"] != "Foreground" {
-            return no("no such write is ever needed".to_owned());
-        }
-        let preconditions = &request.body["preconditions"];
+        let preconditions = &write.body["preconditions"];
         if !preconditions["uid"].is_string() {
-            return no("the delete may hit another Job of the name".to_owned());
+            return Err("the delete may hit another Job of the name".to_owned());
         }
-        let Some(job) = server.get(&JOBS, &request.namespace, &request.name) else {
+        let Some(job) = find(server, &JOBS, &write.name).filter(|job| !is_refused(job, preconditions)) else {
             return Ok(());
         };
-        if is_refused(&job, preconditions) {
-            return Ok(());
-        }
-        let Some(ttl) = job["spec"]["ttlSecondsAfterFinished"].as_i64() else {
-            return no("it has no ttl".to_owned());
-        };
+        let ttl = job["spec"]["ttlSecondsAfterFinished"]
+            .as_i64()
+            .ok_or("it has no ttl")?;
         let finish = job["status"]["conditions"][0]["lastTransitionTime"].as_str();
-        let Some(finish) = finish.map(|at| at.parse::<Timestamp>().unwrap()) else {
-            return no("it has not finished".to_owned());
-        };
-        let expiry = finish.duration_since(START) + SignedDuration::from_secs(ttl);
-        let early = expiry - SignedDuration::try_from(server.elapsed()).unwrap();
+        let finish: Timestamp = finish.ok_or("it has not finished")?.parse().unwrap();
+        let early = finish.duration_since(at(millis(server.elapsed()) - ttl * 1000));
         if early.is_positive() {
-            return no(format!("it expires in {early:#}"));
+            return Err(format!("it expires in {early:#}"));
         }
         Ok(())
     }
+}
 
-    /// Without faults a Job that has expired is gone before anybody can save it.
-    fn afterwards(&self, server: &Server, history: &History<Action>) -> Result<(), String> {
-        if !history.troubles.is_empty() {
-            return Ok(());
+/// A Job is created, or put in the place of the one that has its number; some with a finalizer.
+fn create(draw: &mut Draw, job: usize) -> Step<Jobs> {
+    let (ttl, held) = (draw.pick(&TTLS), draw.chance(20));
+    let says = format!("job {job} is created anew with the ttl {ttl:?}, held: {held}");
+    step(says, move |jobs: &mut Jobs, server| {
+        let mut object = job_of(&name(job), ttl);
+        if held {
+            object["metadata"]["finalizers"] = json!(["example.com/hold"]);
         }
-        let mut ends = self.ends(server).into_iter();
-        let missed = ends.find(|(_, end)| matches!(end, (Fate::MayGo(overdue), true) if *overdue > PROMPTLY));
-        missed.map_or(Ok(()), |(name, _)| Err(format!("{name} had expired and lives")))
-    }
+        remove(server, &JOBS, &name(job));
+        jobs.0.create(server, object, Told { ttl, finished: None });
+    })
 }
 
-fn drawn_job(draw: &mut Draw, job: usize) -> Action {
-    Action::Create {
-        job,
-        ttl: draw.pick(&TTLS),
-        held: draw.chance(20),
-    }
+/// It finished some seconds ago.
+fn finish(draw: &mut Draw, job: usize, longest_ago: usize) -> Step<Jobs> {
+    let ago = i64::try_from(draw.number(0..longest_ago)).unwrap();
+    let how = if draw.chance(50) { "Failed" } else { "Complete" };
+    step(
+        format!("job {job} is {how} since {ago} s"),
+        move |jobs: &mut Jobs, server| {
+            let finished = second(server) - ago;
+            let time = at(finished * 1000).to_string();
+            let condition = json!({ "type": how, "status": "True", "lastTransitionTime": time });
+            edit(server, &JOBS, &name(job), |job| {
+                job["status"]["conditions"] = json!([condition]);
+            });
+            jobs.0
+                .tell(server, &name(job), |told| told.finished = Some(finished));
+        },
+    )
 }
 
-fn drawn_finish(draw: &mut Draw, job: usize, longest_ago: usize) -> Action {
-    Action::Finish {
-        job,
-        ago: i64::try_from(draw.number(0..longest_ago)).unwrap(),
-        failed: draw.chance(50),
-    }
+/// Its ttl is set, raised, lowered or removed.
+fn set_ttl(draw: &mut Draw, job: usize) -> Step<Jobs> {
+    let ttl = draw.pick(&TTLS);
+    step(
+        format!("job {job} gets the ttl {ttl:?}"),
+        move |jobs: &mut Jobs, server| {
+            edit(server, &JOBS, &name(job), |job| {
+                job["spec"]["ttlSecondsAfterFinished"] = json!(ttl);
+            });
+            jobs.0.tell(server, &name(job), |told| told.ttl = ttl);
+        },
+    )
 }
 
 fn name(job: usize) -> String {
     format!("job-{job}")
-}
-
-fn manifest(name: &str, ttl: Option<i32>, held: bool) -> Value {
-    let finalizers: &[&str] = if held { &["example.com/hold"] } else { &[] };
-    json!({
-        "apiVersion": "batch/v1", "kind": "Job", "metadata": { "name": name, "finalizers": finalizers },
-        "spec": {
-            "ttlSecondsAfterFinished": ttl,
-            "template": { "spec": {
-                "restartPolicy": "Never",
-                "containers": [{ "name": "c", "image": "i" }],
-            } },
-        },
-    })
-}
-
-/// There is nothing to edit where the Job has gone already, or a shrunk history never created it.
-fn edit(server: &Server, name: &str, edit: impl FnOnce(&mut Value)) {
-    let _ = server.edit(&JOBS, "default", name, edit);
-}
-
-fn lives(server: &Server, name: &str) -> bool {
-    stays(server.get(&JOBS, "default", name).as_ref())
-}
-
-impl fmt::Display for Action {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let seconds = |ttl: &Option<i32>| ttl.map_or("no ttl".to_owned(), |ttl| format!("a ttl of {ttl} s"));
-        match self {
-            Self::Create { job, ttl, held } => {
-                write!(f, "job {job} is created anew with {}", seconds(ttl))?;
-                f.write_str(if *held { " and a finalizer" } else { "" })
-            }
-            Self::Finish { job, ago, failed } => {
-                let how = if *failed { "has failed" } else { "is complete" };
-                write!(f, "job {job} {how} since {ago} s")
-            }
-            Self::SetTtl(job, ttl) => write!(f, "job {job} gets {}", seconds(ttl)),
-            Self::Delete(job) => write!(f, "somebody deletes job {job}"),
-            Self::Release(job) => write!(f, "the finalizer of job {job} is taken away"),
-        }
-    }
 }

@@ -3,9 +3,4 @@
 mod sabotage;
 mod suite;
 
-use harness::run_of;
-use ttl_controller::TtlController;
-
-use suite::Nodes;
-
-harness::histories!(Nodes::new(run_of::<TtlController>()));
+harness::histories!(suite::Nodes);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use controller_core::api::{CallFailed, Outcome};
 use controller_core::controller::{Accepted, Ask, Completed};
 use controller_core::informer::Observed;
-use controller_core::meta::{ObjectKey, OwnerRef, Uid};
+use controller_core::meta::{ObjectKey, Uid};
 use harness::sim;
 use jiff::Timestamp;
 use resourceclaim_controller::ResourceClaimController;
@@ -16,7 +16,8 @@ use resourceclaim_controller::requests::{Answer, Question, Record, Write};
 use resourceclaim_controller::view::{
     ClaimSource, ClaimView, ClaimantKind, ClaimantView, Consumer, ConsumerKind, Entry, Origin, TemplateView,
 };
-use serde_json::value::RawValue;
+
+use crate::support::{a_pod, claim, key, owner_ref, pod_with, template, templated, users};
 
 /// The claims of the user that all pods may name: one that many others use, with room for one more, and one of nobody.
 pub(crate) const CROWDED: &str = "crowded";
@@ -50,10 +51,7 @@ pub(crate) struct Server {
     used: BTreeSet<Uid>,
 }
 
-pub(crate) fn key(name: &str) -> ObjectKey {
-    ObjectKey::namespaced("ns", name)
-}
-
+/// Whether its claim is made for it.
 pub(crate) fn is_made(entry: &Entry) -> bool {
     matches!(entry.source, ClaimSource::Template(_))
 }
@@ -78,67 +76,14 @@ pub(crate) fn observed_claim(claim: &ClaimView) -> Observed<ClaimView> {
     }
 }
 
-fn a_pod(key: &ObjectKey, uid: &Uid) -> Consumer {
-    Consumer {
-        kind: ConsumerKind::Pod,
-        name: Arc::clone(&key.name),
-        uid: uid.clone(),
-    }
-}
-
 /// The entries of a pod: one template that is always there, one that may come later, the user's claims.
 fn entries(shape: usize) -> Vec<Entry> {
-    let entry = |name: &str, source| Entry {
-        name: name.into(),
-        source,
-    };
-    let early = || entry("a", ClaimSource::Template("early".into()));
-    let late = || entry("b", ClaimSource::Template("late".into()));
-    let users = |claim: &str| entry("c", ClaimSource::Claim(claim.into()));
+    let (early, late) = (|| templated("a", "early"), || templated("b", "late"));
     match shape % 4 {
         0 => vec![early()],
         1 => vec![early(), late()],
-        2 => vec![users(CROWDED), early()],
-        _ => vec![users(FREE)],
-    }
-}
-
-/// A claim that nobody made for a pod, of which nothing is known.
-pub(crate) fn claim_of_somebody(key: &ObjectKey) -> ClaimView {
-    ClaimView {
-        key: key.clone(),
-        uid: format!("of-{}", key.name).as_str().into(),
-        version: Arc::default(),
-        owner: None,
-        entry: None,
-        reserved: Box::default(),
-        deleting: None,
-        finalizer: false,
-        allocated: false,
-        admin_access: false,
-        origin: Origin::User,
-    }
-}
-
-/// The reference to a pod that controls something.
-pub(crate) fn owned_by(pod: &ObjectKey, uid: &Uid) -> OwnerRef {
-    OwnerRef {
-        api_version: "v1".into(),
-        kind: "Pod".into(),
-        name: Arc::clone(&pod.name),
-        uid: uid.clone(),
-        controller: true,
-    }
-}
-
-pub(crate) fn template(key: &ObjectKey) -> TemplateView {
-    TemplateView {
-        key: key.clone(),
-        labels: BTreeMap::new(),
-        annotations: BTreeMap::new(),
-        spec: RawValue::from_string("{}".to_owned()).unwrap().into(),
-        admin_access: false,
-        prioritized_list: false,
+        2 => vec![users("c", CROWDED), early()],
+        _ => vec![users("c", FREE)],
     }
 }
 
@@ -289,10 +234,15 @@ impl Server {
         let uid = format!("claim-{}", self.version);
         let claim = self.put_claim(ClaimView {
             uid: uid.as_str().into(),
-            owner: Some(Arc::new(owned_by(&create.claimant, &create.uid))),
+            owner: Some(Arc::new(owner_ref(
+                "v1",
+                "Pod",
+                &create.claimant.name,
+                create.uid.clone(),
+            ))),
             entry: Some(Arc::clone(&create.entry)),
             origin: Origin::Template,
-            ..claim_of_somebody(&key)
+            ..claim(&key.name)
         });
         Ok(accepted(&claim))
     }
@@ -402,7 +352,7 @@ impl Server {
     // ---- users, kubelets
 
     pub(crate) fn make_template(&mut self, name: &str) {
-        let template = || Arc::new(template(&key(name)));
+        let template = || Arc::new(template(name));
         self.templates.entry(key(name)).or_insert_with(template);
     }
 
@@ -420,7 +370,7 @@ impl Server {
                     reserved: others,
                     finalizer: crowded,
                     allocated: crowded,
-                    ..claim_of_somebody(&key(name))
+                    ..claim(name)
                 });
             }
         }
@@ -433,7 +383,7 @@ impl Server {
         if self.claims.contains_key(&key(&name)) {
             return;
         }
-        self.put_claim(claim_of_somebody(&key(&name)));
+        self.put_claim(claim(&name));
     }
 
     pub(crate) fn make_pod(&mut self, name: &ObjectKey, shape: usize) {
@@ -442,16 +392,9 @@ impl Server {
         }
         let uid = format!("{}-{}", name.name, self.version);
         self.put_pod(ClaimantView {
-            kind: ClaimantKind::Pod,
             key: name.clone(),
             uid: uid.as_str().into(),
-            node: None,
-            entries: Arc::new(entries(shape)),
-            statuses: Box::default(),
-            extended: None,
-            group: None,
-            over: false,
-            deleting: false,
+            ..pod_with(entries(shape))
         });
     }
 
@@ -532,7 +475,10 @@ impl Server {
                 ready = false;
                 continue;
             };
-            let consumer = a_pod(&pod.key, &pod.uid);
+            let consumer = Consumer {
+                uid: pod.uid.clone(),
+                ..a_pod(&pod.key.name)
+            };
             if claim.reserved.contains(&consumer) {
                 continue;
             }

@@ -1,4 +1,5 @@
 //! Pods, claims and templates as the informers would have them.
+#![allow(dead_code, reason = "each test uses some of it")]
 
 use controller_core::meta::{ObjectKey, OwnerRef, Uid};
 use jiff::Timestamp;
@@ -253,16 +254,21 @@ pub(crate) fn owned_by(
     entry: &str,
 ) -> ClaimView {
     ClaimView {
-        owner: Some(Arc::new(OwnerRef {
-            api_version: api_version.into(),
-            kind: kind.into(),
-            name: owner.into(),
-            uid: owner.into(),
-            controller: true,
-        })),
+        owner: Some(Arc::new(owner_ref(api_version, kind, owner, owner))),
         entry: Some(entry.into()),
         origin: Origin::Template,
         ..claim
+    }
+}
+
+/// The reference to what controls something.
+pub(crate) fn owner_ref(api_version: &str, kind: &str, name: &str, uid: impl Into<Uid>) -> OwnerRef {
+    OwnerRef {
+        api_version: api_version.into(),
+        kind: kind.into(),
+        name: name.into(),
+        uid: uid.into(),
+        controller: true,
     }
 }
 

@@ -1,0 +1,43 @@
+//! The objects of a real control plane, each kind by its name.
+
+use kube::Api;
+use kube::api::{ApiResource, DynamicObject, PostParams};
+use kube::core::GroupVersionKind;
+use serde_json::{Value, json};
+use testkit::embedded::{ALPHA, Resource, SERVED};
+use testkit::real::ControlPlane;
+
+/// Makes an object; it has a `kind`, and `default` is its namespace where it names none.
+pub(crate) async fn create(control_plane: &ControlPlane, mut object: Value) -> Value {
+    let kind = object["kind"].as_str().unwrap().to_owned();
+    let namespace = object["metadata"]["namespace"].as_str().unwrap_or("default");
+    let api = api(control_plane, namespace, &kind);
+    object["apiVersion"] = json!(resource(&kind).api_version);
+    let object = serde_json::from_value(object).unwrap();
+    let created = api.create(&PostParams::default(), &object).await;
+    serde_json::to_value(created.unwrap()).unwrap()
+}
+
+/// The objects of a kind, in this namespace where it has namespaces.
+pub(crate) fn api(control_plane: &ControlPlane, namespace: &str, kind: &str) -> Api<DynamicObject> {
+    let (client, resource) = (control_plane.client(), resource(kind));
+    match served(kind) {
+        Some(served) if !served.is_namespaced() => Api::all_with(client, &resource),
+        _ => Api::namespaced_with(client, namespace, &resource),
+    }
+}
+
+/// Those that the embedded server knows; any other is a custom resource of `example.com/v1`.
+pub(crate) fn resource(kind: &str) -> ApiResource {
+    let (group, version, plural) = match served(kind) {
+        Some(served) => (served.group, served.version, served.plural.to_owned()),
+        None => ("example.com", "v1", format!("{}s", kind.to_lowercase())),
+    };
+    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), &plural)
+}
+
+fn served(kind: &str) -> Option<&'static Resource> {
+    let mut known = SERVED.iter().chain(ALPHA).copied();
+    // Events: those of `events.k8s.io`.
+    known.rfind(|resource| resource.kind == kind)
+}

@@ -1,0 +1,13 @@
+//! What `/metrics` answers.
+
+/// The sum of a metric of whole numbers over the series whose labels hold `labels`, by what `/metrics` answers.
+pub(crate) fn sum_of(metrics: &str, name: &str, labels: &str) -> u64 {
+    let is_series = |line: &&str| {
+        let rest = line.strip_prefix(name);
+        rest.is_some_and(|rest| rest.starts_with(['{', ' ']) && rest.contains(labels))
+    };
+    let series = metrics.lines().filter(is_series);
+    series
+        .map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap())
+        .sum()
+}
