@@ -6,13 +6,14 @@ use tempfile::TempDir;
 use tokio::io::{self, AsyncReadExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 
 /// Passes on what comes, until it freezes.
 pub struct Proxy {
     kubeconfig: PathBuf,
     freezes: watch::Sender<()>,
-    accepting: JoinHandle<()>,
+    /// Ends with it.
+    _accepting: JoinSet<()>,
     _directory: TempDir,
 }
 
@@ -31,16 +32,18 @@ impl Proxy {
 
         let freezes = watch::Sender::new(());
         let frozen = freezes.subscribe();
-        let accepting = tokio::spawn(async move {
+        let mut accepting = JoinSet::new();
+        accepting.spawn(async move {
+            let mut connections = JoinSet::new();
             while let Ok((client, _)) = listener.accept().await {
                 let server = TcpStream::connect(&target).await.unwrap();
-                tokio::spawn(pass_on(client, server, frozen.clone()));
+                connections.spawn(pass_on(client, server, frozen.clone()));
             }
         });
         Self {
             kubeconfig: path,
             freezes,
-            accepting,
+            _accepting: accepting,
             _directory: directory,
         }
     }
@@ -54,12 +57,6 @@ impl Proxy {
     /// load balancer before a server that is gone. New connections are as before.
     pub fn freeze(&self) {
         self.freezes.send_replace(());
-    }
-}
-
-impl Drop for Proxy {
-    fn drop(&mut self) {
-        self.accepting.abort();
     }
 }
 

@@ -272,9 +272,10 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
     }
 
     fn line_up(&mut self, key: K) {
-        let line = match self.failures.contains_key(&key) {
-            true => &mut self.failing,
-            false => &mut self.ready,
+        let line = if self.failures.contains_key(&key) {
+            &mut self.failing
+        } else {
+            &mut self.ready
         };
         line.push_back(key);
     }
