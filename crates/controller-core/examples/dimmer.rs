@@ -10,7 +10,7 @@ use std::future::Future;
 use std::process::ExitCode;
 
 use controller_core::api::Verb;
-use controller_core::args::{About, COMMIT};
+use controller_core::args::{About, about};
 use controller_core::config::CommonConfig;
 use controller_core::controller::{
     self, Context, Controller, Description, Learnt, Look, Mutation, Object, Observed, Outcome, Reading,
@@ -203,12 +203,7 @@ pub fn lamps(watching: &mut Watching<Dimmer>) -> Store<Lamp> {
 impl App for Dimmer {
     type Config = CommonConfig;
 
-    const ABOUT: About = About {
-        name: Self::NAME,
-        about: "Brings each lamp to its wanted brightness",
-        version: env!("CARGO_PKG_VERSION"),
-        commit: COMMIT,
-    };
+    const ABOUT: About = about!(Self::NAME, "Brings each lamp to its wanted brightness");
 
     fn run(_: CommonConfig, env: Env) -> impl Future<Output = Result<(), Failure>> + Send {
         controller::run(env, Ok(Self), lamps)

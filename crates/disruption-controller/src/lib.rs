@@ -1,17 +1,5 @@
 //! Keeps `.status` of every `PodDisruptionBudget` true, so that the Eviction API can decide, and resets
 //! `DisruptionTarget` conditions of pods that stayed.
-//!
-//! | module | answers |
-//! |---|---|
-//! | [`view`], [`selector`] | what is read of a pod, a budget and a workload? |
-//! | [`route`] | which changes matter, and how soon? |
-//! | [`memory`] | which pods has a budget, how many are healthy, and whom does a change wake? |
-//! | [`decide`] | what should be done? |
-//! | [`scales`], [`discovery`] | where do scales come from? |
-//! | [`next`](mod@next), `learn` | what is done next for one budget or pod, and what follows from it? |
-//! | [`requests`] | how is it asked, how is it written? |
-//! | [`explain`] | what would be done now, and why? |
-//! | [`config`], [`events`], [`metrics`] | flags, what people are told, numbers |
 
 pub mod config;
 pub mod decide;
@@ -31,7 +19,7 @@ pub mod view;
 use std::collections::BTreeMap;
 use std::future::Future;
 
-use controller_core::args::{About, COMMIT};
+use controller_core::args::{About, about};
 use controller_core::controller;
 use controller_core::informer::Store;
 use controller_core::runtime::{App, Env, Explain, Explainer, Failure};
@@ -79,12 +67,7 @@ impl DisruptionController {
 impl App for DisruptionController {
     type Config = Config;
 
-    const ABOUT: About = About {
-        name: NAME,
-        about: "Keeps the status of PodDisruptionBudgets true, which the Eviction API believes",
-        version: env!("CARGO_PKG_VERSION"),
-        commit: COMMIT,
-    };
+    const ABOUT: About = about!();
 
     const EXPLAIN: Option<Explain<Self>> = Some(Explain {
         about: "Print how many disruptions a budget allows, where each number comes from, and which pods do not count",

@@ -1,16 +1,5 @@
 //! Makes the `ResourceClaims` of pods from templates, reserves allocated claims for pods that are on a node, and takes
 //! claims back when their pods are done.
-//!
-//! | module | answers |
-//! |---|---|
-//! | [`view`] | what is read of a pod, a claim, a template and a `PodGroup`? |
-//! | [`route`] | which changes matter to whom? |
-//! | [`memory`] | what is remembered, and whom does a change wake? |
-//! | [`decide`] | what should be done? |
-//! | [`next`](mod@next) | what is done next for one pod, group or claim, and what follows from it? |
-//! | [`requests`] | how is it asked, how is it written? |
-//! | [`explain`] | what would be done now, and why? |
-//! | [`config`], [`gates`], [`error`], [`events`], [`metrics`] | flags, failures, what people are told, numbers |
 
 pub mod config;
 pub mod decide;
@@ -27,7 +16,7 @@ pub mod view;
 
 use std::sync::Arc;
 
-use controller_core::args::{About, COMMIT};
+use controller_core::args::{About, about};
 use controller_core::controller::{self, Watching};
 use controller_core::informer::Store;
 use controller_core::meta::{ObjectKey, Uid};
@@ -87,12 +76,7 @@ impl ResourceClaimController {
 impl App for ResourceClaimController {
     type Config = Config;
 
-    const ABOUT: About = About {
-        name: NAME,
-        about: "Makes the ResourceClaims of pods from templates, reserves them, and takes them back",
-        version: env!("CARGO_PKG_VERSION"),
-        commit: COMMIT,
-    };
+    const ABOUT: About = about!();
 
     const EXPLAIN: Option<Explain<Self>> = Some(Explain {
         about: "Print the claims of a pod or the users of a claim, what would be done now, and why",

@@ -1,15 +1,4 @@
 //! Deletes pods from nodes whose `NoExecute` taints they do not, or no longer, tolerate.
-//!
-//! | module | answers |
-//! |---|---|
-//! | [`view`] | what is read of a pod and of a node? |
-//! | [`route`] | which changes of a pod matter? |
-//! | [`memory`] | what is remembered, and whom does a change wake? |
-//! | [`decide`] | what should be done? |
-//! | [`next`](mod@next) | what is done next for one node or pod, and what follows from it? |
-//! | [`requests`] | how is it asked, how is it written? |
-//! | [`explain`] | what would be done now, and why? |
-//! | [`config`], [`events`], [`metrics`] | flags, what people are told, numbers |
 
 pub mod config;
 pub mod decide;
@@ -24,7 +13,7 @@ pub mod view;
 
 use std::time::Duration;
 
-use controller_core::args::{About, COMMIT};
+use controller_core::args::{About, about};
 use controller_core::controller;
 use controller_core::informer::Store;
 use controller_core::runtime::{App, Env, Explain, Explainer, Failure};
@@ -76,12 +65,7 @@ impl TaintEvictionController {
 impl App for TaintEvictionController {
     type Config = Config;
 
-    const ABOUT: About = About {
-        name: NAME,
-        about: "Deletes pods from nodes whose NoExecute taints they do not tolerate",
-        version: env!("CARGO_PKG_VERSION"),
-        commit: COMMIT,
-    };
+    const ABOUT: About = about!();
 
     const EXPLAIN: Option<Explain<Self>> = Some(Explain {
         about: "Print the taints of a pod's node, what tolerates them, and when the pod goes",

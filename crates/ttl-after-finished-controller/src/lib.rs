@@ -1,14 +1,4 @@
 //! Deletes finished Jobs, and what they own, `spec.ttlSecondsAfterFinished` seconds after they finished.
-//!
-//! | module | answers |
-//! |---|---|
-//! | [`view`] | what is read of a Job? |
-//! | [`memory`] | what is remembered, and whom does a change wake? |
-//! | [`decide`] | what should be done? |
-//! | [`next`](mod@next) | what is done next for one Job, and what follows from it? |
-//! | [`requests`] | how is it asked, how is it written? |
-//! | [`explain`] | what would be done now, and why? |
-//! | [`config`], [`events`], [`metrics`] | flags, what people are told, numbers |
 
 pub mod config;
 pub mod decide;
@@ -20,7 +10,7 @@ pub mod next;
 pub mod requests;
 pub mod view;
 
-use controller_core::args::{About, COMMIT};
+use controller_core::args::{About, about};
 use controller_core::controller::{self, Watching};
 use controller_core::runtime::{App, Env, Explain, Explainer, Failure};
 use k8s_openapi::api::batch::v1::Job;
@@ -53,12 +43,7 @@ impl TtlAfterFinishedController {
 impl App for TtlAfterFinishedController {
     type Config = Config;
 
-    const ABOUT: About = About {
-        name: NAME,
-        about: "Deletes finished Jobs once their ttlSecondsAfterFinished has passed",
-        version: env!("CARGO_PKG_VERSION"),
-        commit: COMMIT,
-    };
+    const ABOUT: About = about!();
 
     const EXPLAIN: Option<Explain<Self>> = Some(Explain {
         about: "Print when a Job finished, when it expires, or why it does not",

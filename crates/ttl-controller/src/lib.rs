@@ -1,14 +1,4 @@
 //! Tells each kubelet how long it may cache secrets and config maps, by the size of the cluster.
-//!
-//! | module | answers |
-//! |---|---|
-//! | [`view`] | what is read of a node? |
-//! | [`memory`] | what is remembered, and whom does a change wake? |
-//! | [`decide`] | what should be done? |
-//! | [`next`](mod@next) | what is done next for one node, and what follows from it? |
-//! | [`requests`] | how is it asked, how is it written? |
-//! | [`explain`] | what would be done now, and why? |
-//! | [`config`], [`events`], [`metrics`] | flags, what people are told, numbers |
 
 pub mod config;
 pub mod decide;
@@ -20,7 +10,7 @@ pub mod next;
 pub mod requests;
 pub mod view;
 
-use controller_core::args::{About, COMMIT};
+use controller_core::args::{About, about};
 use controller_core::controller::{self, Watching};
 use controller_core::rival::undone_total;
 use controller_core::runtime::{App, Env, Explain, Explainer, Failure};
@@ -56,12 +46,7 @@ impl TtlController {
 impl App for TtlController {
     type Config = Config;
 
-    const ABOUT: About = About {
-        name: NAME,
-        about: "Annotates each node with how long its kubelet may cache secrets and config maps",
-        version: env!("CARGO_PKG_VERSION"),
-        commit: COMMIT,
-    };
+    const ABOUT: About = about!();
 
     const EXPLAIN: Option<Explain<Self>> = Some(Explain {
         about: "Print what would be done now, node by node, and why",

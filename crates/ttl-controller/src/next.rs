@@ -180,17 +180,13 @@ impl TtlController {
             return;
         }
         let manager = manager.unwrap_or("an unknown field manager");
-        let found = answer.and_then(|answer| answer.page.items.first());
-        let uid = found.map(|found| found.uid.clone()).unwrap_or_default();
-        if let (Some(view), Some(ttl_seconds)) = (cx.stores.get(node), cx.memory.written.get(node))
+        let uid = answer.and_then(|answer| Some(answer.page.items.first()?.uid.clone()));
+        let undone = cx.stores.get(node).zip(cx.memory.written.get(node));
+        if let Some(undone) = undone.and_then(|(view, ours)| plan(&view, *ours))
             && cx.memory.rivals.may_warn(manager, cx.now.uptime)
         {
-            let undone = Plan {
-                node: node.clone(),
-                ttl_seconds: *ttl_seconds,
-                replaces: view.annotation.clone(),
-            };
-            cx.out.record(Event::Rival(undone, uid, manager.to_owned()));
+            cx.out
+                .record(Event::Rival(undone, uid.unwrap_or_default(), manager.to_owned()));
         }
     }
 }

@@ -72,10 +72,8 @@ impl controller::Question for Question {
         let manager = match self {
             Self::Node(_) => {
                 let list: ObjectList<PartialObjectMeta<Node>> = serde_json::from_slice(body)?;
-                let fields = list
-                    .items
-                    .first()
-                    .and_then(|node| node.metadata.managed_fields.as_deref());
+                let node = list.items.first();
+                let fields = node.and_then(|node| node.metadata.managed_fields.as_deref());
                 let field = format!("f:{OBJECT_TTL_ANNOTATION_KEY}");
                 manager_of(
                     fields.unwrap_or_default(),

@@ -23,6 +23,7 @@ use std::path::{Path, PathBuf};
 use clap::ArgMatches;
 
 use self::layers::Layers;
+pub use crate::about;
 use crate::config::{ControllerConfig, Property, properties};
 
 /// The Kubernetes versions that the controllers are tested against (CORE-18).
@@ -48,6 +49,22 @@ pub struct About {
     pub version: &'static str,
     /// Commit it was built from.
     pub commit: &'static str,
+}
+
+/// [`About`] the crate that calls it, as its manifest says; an example, which has none, gives its name and line.
+#[macro_export]
+macro_rules! about {
+    () => {
+        $crate::about!(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_DESCRIPTION"))
+    };
+    ($name:expr, $about:expr) => {
+        $crate::args::About {
+            name: $name,
+            about: $about,
+            version: env!("CARGO_PKG_VERSION"),
+            commit: $crate::args::COMMIT,
+        }
+    };
 }
 
 /// A command line that makes sense, with the config that flags, environment and file add up to.

@@ -1,16 +1,5 @@
 //! Informer (CORE-3, CORE-4): list/watch source → trimmed views → store, indexes, handlers.
 //!
-//! | file | question it answers |
-//! |---|---|
-//! | [`view`] | what is decoded from the wire, what is kept, by what it is looked up |
-//! | [`source`] | what a list/watch source tells; [`watcher_source`]: the one over kube's `watcher` |
-//! | [`store`] | what is there now, by key and by index |
-//! | [`mutation`] | what we wrote and the watch has not shown |
-//! | [`writer`] | what an event of the source changes in the store |
-//! | [`handlers`] | who is told of a change |
-//! | [`backoff`] | when a failed source is asked again |
-//! | [`metrics`] | `informer_*` |
-//!
 //! An [`Informer`] owns its source and the [`Writer`] of its [`Store`]: it asks the source for one
 //! event after the other, brings the store up to date, then tells the handlers.
 //! [`Watching::of`](crate::controller::Watching::of) makes and starts one.

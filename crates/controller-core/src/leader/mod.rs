@@ -3,16 +3,6 @@
 //! Wire compatible with client-go v0.36 (`tools/leaderelection`): a Go replica and ours can share one
 //! `coordination.k8s.io/v1` Lease.
 //!
-//! | file | holds |
-//! |---|---|
-//! | `config` | the settings |
-//! | `lease` | the Lease as it is on the wire |
-//! | `decide` | the rule: what was observed → create, take, renew or wait; pure |
-//! | `requests` | get, create, replace; each bounded in time |
-//! | `runner` | the loop around the rule |
-//! | `term` | the fence: no write starts or goes on outside a term |
-//! | `leadership` | what the rest of the process sees |
-//!
 //! # Why two leaders never write at once
 //!
 //! A term ends `renew_deadline` after the *start* of its last successful renewal. Another replica takes

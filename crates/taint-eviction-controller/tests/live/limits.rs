@@ -1,5 +1,8 @@
 //! Evictions that wait for the client-side limits.
 
+use std::time::Duration;
+
+use harness::long_or_short;
 use jiff::SignedDuration;
 use testkit::real::eventually;
 
@@ -33,5 +36,31 @@ async fn live_no_delete_is_sent_once_the_watch_shows_that_the_taint_is_gone() {
         .filter(|asked| asked.is("delete", "pods") && asked.received.duration_since(untainted) > WATCH_LAG)
         .collect();
     assert!(late.is_empty(), "{} deletes came late: {late:?}", late.len());
+    assert_eq!(replica.stop().await, Some(0));
+}
+
+/// With the default limits, of requests and of events.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a control plane: cargo xtask test"]
+async fn live_every_eviction_of_a_mass_event_is_told() {
+    let pods = long_or_short(2_000, 300);
+    let cluster = Cluster::with_nodes(["n"]).await;
+    cluster.pods(pods, "p", "n", For::No).await;
+    let replica = cluster.start_leading(&[]).await;
+    cluster.taint("n").await;
+    let all = async || (cluster.deleting("Pod").await == pods).then_some(());
+    eventually(Duration::from_mins(3), "all are evicted", all)
+        .await
+        .unwrap();
+    let told = async || (cluster.all("Event").await.len() >= pods).then_some(());
+    eventually(Duration::from_mins(1), "all are told", told)
+        .await
+        .unwrap();
+    assert_eq!(
+        replica
+            .metric("events_dropped_total", "reason=\"queue_full\"")
+            .await,
+        0
+    );
     assert_eq!(replica.stop().await, Some(0));
 }
