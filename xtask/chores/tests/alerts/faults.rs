@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
+use controller_core::events::{Event, reference};
+use controller_core::meta::{ObjectKey, Uid};
 use controller_core::runtime::{Env, Failure};
 use controller_core::workqueue::QueueMetrics;
 use futures::FutureExt;
@@ -72,12 +74,29 @@ pub(crate) const SHARED: &[Fault] = &[
                 .fail(cut.matching(move |request| request.user_agent == agent));
             cluster.server.close_watches();
         },
-        told_by: &["RequestsFail"],
+        told_by: &["ChangesUnseen", "RequestsFail"],
     },
     Fault {
         name: "the API server is gone",
         begin: |cluster| cluster.server.down(),
-        told_by: &["NoLeader", "RequestsFail"],
+        told_by: &["ChangesUnseen", "NoLeader", "RequestsFail"],
+    },
+    Fault {
+        name: "the right to write events is missing",
+        begin: |cluster| {
+            cluster.replicas.clear();
+            cluster.start_as(|identity, client, clock| {
+                let start = Start::of::<TtlController>().elected_as(identity);
+                start
+                    .running(|config, env| talk(config, env).boxed())
+                    .start(client, clock)
+            });
+            let refused = Rule::new(embedded::Fault::status(403, "Forbidden"));
+            cluster
+                .server
+                .fail(refused.matching(|request| request.resource == "events"));
+        },
+        told_by: &["EventsDropped", "RequestsRefused"],
     },
     Fault {
         name: "the workers are stuck",
@@ -127,4 +146,15 @@ async fn stuck(_: Config, env: Env) -> Result<(), Failure> {
         metrics.added();
         env.clock.sleep(TICK).await;
     }
+}
+
+/// A controller that has something to tell all the time.
+async fn talk(_: Config, env: Env) -> Result<(), Failure> {
+    let node = reference("v1", "Node", &ObjectKey::cluster("n"), &Uid::from("n"));
+    for number in 0_u64.. {
+        let event = Event::normal(node.clone(), "Told", "Tell", number.to_string());
+        env.events.publish(event);
+        env.clock.sleep(TICK).await;
+    }
+    Ok(())
 }
