@@ -2,8 +2,9 @@
 //!
 //! kube's `watcher` hides a watch that ends: it starts the next one at once. So a server (or a proxy) that
 //! accepts every watch and closes it would be asked in a hot loop. Here a watch that ends too soon is made
-//! to fail, as client-go does it, so that the informer backs off. So is one that sends nothing for two minutes, not even
-//! the bookmark of each minute: who is behind it is gone, whatever keeps the connection alive.
+//! to fail, as client-go does it, so that the informer backs off. One that sends nothing for two minutes, not even
+//! the bookmark of each minute, ends: who is behind it may be gone, whatever keeps the connection alive. The next one
+//! goes on from there, or fails.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ use crate::error::Chain;
 
 /// A watch that has stood so long is healthy.
 pub(super) const HEALTHY_AFTER: Duration = Duration::from_secs(5);
-/// A watch that is silent for so long is dead: kube-apiserver sends a bookmark each minute.
+/// A watch that is silent for so long may be dead: kube-apiserver sends a bookmark each minute, if anything has changed.
 const SILENT_FOR: Duration = Duration::from_mins(2);
 
 /// Since when the watch stands, if one does.
@@ -37,7 +38,7 @@ pub(super) struct WatchHealth {
     told: Option<Instant>,
 }
 
-/// The answer to a watch request. Fails if it ends before [`HEALTHY_AFTER`], or is silent for [`SILENT_FOR`].
+/// The answer to a watch request. Fails if it ends before [`HEALTHY_AFTER`]; ends once it is silent for [`SILENT_FOR`].
 struct TimedBody {
     body: Body,
     clock: Clock,
@@ -51,9 +52,7 @@ struct TimedBody {
 /// The cause is part of the message and no `source`: kube treats a body that failed with an unexpected
 /// end of file anywhere in the chain as one that ended well.
 #[derive(Debug, thiserror::Error)]
-enum Ended {
-    #[error("the watch was silent for {SILENT_FOR:?}")]
-    Silent,
+enum EndedEarly {
     #[error("the server closed the watch within {HEALTHY_AFTER:?}")]
     Closed,
     #[error("the watch broke within {HEALTHY_AFTER:?}: {0}")]
@@ -160,15 +159,15 @@ impl http_body::Body for TimedBody {
             Poll::Pending => {
                 std::task::ready!(self.poll_silence(cx));
                 self.ended = true;
-                return Poll::Ready(Some(Err(Ended::Silent.into())));
+                return Poll::Ready(None);
             }
         };
         self.ended = true;
 
         let early = self.clock.instant().duration_since(self.since) < HEALTHY_AFTER;
         Poll::Ready(match frame {
-            Some(Err(error)) if early => Some(Err(Ended::Broken(Chain(&error).to_string()).into())),
-            None if early => Some(Err(Ended::Closed.into())),
+            Some(Err(error)) if early => Some(Err(EndedEarly::Broken(Chain(&error).to_string()).into())),
+            None if early => Some(Err(EndedEarly::Closed.into())),
             frame => frame.map(|frame| frame.map_err(Into::into)),
         })
     }

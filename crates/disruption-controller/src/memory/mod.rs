@@ -16,7 +16,7 @@ mod namespace;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,6 +45,8 @@ pub struct Memory {
     pub(crate) kinds: BTreeMap<Arc<str>, Arc<Vec<Kind>>>,
     /// Whose statuses another writer keeps undoing (CORE-17).
     pub(crate) rivals: Contests<ObjectKey>,
+    /// Of pods and workloads, those whose changes are known not to be seen.
+    away: BTreeSet<&'static str>,
 }
 
 /// A budget whose numbers may change.
@@ -123,7 +125,11 @@ pub(crate) fn observe(
     cx: &mut Context<'_, DisruptionController>,
     observed: &Observed<'_, DisruptionController>,
 ) {
-    if *observed == Observed::Leading(true) {
+    let sees_again = match observed {
+        Observed::Watching(resource, stands) => cx.memory.watching(resource, *stands),
+        _ => false,
+    };
+    if sees_again || *observed == Observed::Leading(true) {
         for budget in cx.memory.budgets() {
             cx.out.wake(Key::Budget(budget.pdb.key.clone()));
         }
@@ -213,6 +219,24 @@ impl Memory {
             Some(kinds) => drop(self.kinds.insert(Arc::clone(api_version), Arc::clone(kinds))),
             None => drop(self.kinds.remove(api_version)),
         }
+    }
+
+    /// The watch of `resource` is back, or away; whether all are back by that.
+    fn watching(&mut self, resource: &'static str, stands: bool) -> bool {
+        match (resource, stands) {
+            // What the API server has of a budget is what a write of its status is judged by.
+            ("poddisruptionbudgets", _) => false,
+            (_, true) => self.away.remove(resource) && self.away.is_empty(),
+            (_, false) => {
+                self.away.insert(resource);
+                false
+            }
+        }
+    }
+
+    /// Whether pods or workloads may have changed without our seeing it: then no more is allowed than is now.
+    pub(crate) fn is_blind(&self) -> bool {
+        !self.away.is_empty()
     }
 
     /// How many budgets allow disruptions, allow none, and cannot be computed.

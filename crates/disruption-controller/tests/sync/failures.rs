@@ -229,3 +229,31 @@ async fn a_right_that_is_missing_is_tried_again_after_five_minutes() {
     world.pass(2).await;
     assert_eq!(world.numbers("web"), numbers(1, 3, 2, 3));
 }
+
+/// What is not seen may have made room for less.
+#[tokio::test(start_paused = true)]
+async fn nothing_more_is_allowed_while_the_watch_of_pods_is_away() {
+    let world = World::new();
+    world.pods(3, None);
+    world.pdb("web", "minAvailable", &json!(3));
+    let _controller = world.start();
+    world.settle().await;
+    assert_eq!(world.allowed("web"), 0);
+    let watches = |request: &Request| request.resource == "pods" && !request.verb.is_write();
+    let away = Fault::status(503, "ServiceUnavailable");
+    world.server.fail_next(usize::MAX, watches, away);
+    world.server.close_watches();
+    world.pass(10).await;
+
+    world.edit_pdb("web", |pdb| {
+        pdb["spec"]["minAvailable"] = json!(1);
+        pdb["metadata"]["generation"] = json!(2);
+    });
+    world.ready("web-0", false);
+    world.pass(60).await;
+    assert_eq!(world.allowed("web"), 0, "two pods may be ready, or none");
+
+    world.server.clear_faults();
+    world.pass(40).await;
+    assert_eq!(world.numbers("web"), numbers(1, 2, 1, 3));
+}

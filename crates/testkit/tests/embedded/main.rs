@@ -19,7 +19,7 @@ mod actors;
 mod apply;
 mod apply_parts;
 mod bindings;
-mod claim_rights;
+mod claim_permissions;
 mod claims;
 mod collections;
 mod custom_resources;
