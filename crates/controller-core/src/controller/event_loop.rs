@@ -10,7 +10,8 @@ use super::answers::Answers;
 use super::effect::{Completed, Effect, Polled, Told};
 use super::line::{Limit, Line};
 use super::mutation::{Mutation, Phase, Reading};
-use super::queue::{KeyQueue, RetryShare};
+use super::queue::KeyQueue;
+use super::retry::RetryShare;
 use super::{
     AnswerOf, Ask, Context, Controller, Learnt, Look, Now, Object, Observed, Outcome, Output, Pass, Reply,
     Step, Wake, Watches,
@@ -221,11 +222,8 @@ impl<C: Controller> Loop<C> {
     fn next_time(&self, now: Now) -> Option<Duration> {
         let queues = self.queues.iter();
         let open = queues.filter(|queue| self.stage == Stage::Working && queue.is_open(self.leading));
-        let overdue = self
-            .overdue
-            .keys()
-            .next()
-            .map(|(at, _)| at.saturating_sub(now.uptime));
+        let overdue = self.overdue.keys().next();
+        let overdue = overdue.map(|(at, _)| at.saturating_sub(now.uptime));
         let runnable = (!self.runnable.is_empty()).then_some(Duration::ZERO);
         let times = open
             .filter_map(|queue| queue.next_time(now, &self.retry_share))

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `pass` | what is a controller asked with, and what does it answer? |
 //! | `queue`, `timers` | which key is next? |
+//! | `retry` | when does a key come back whose pass failed? |
 //! | `event_loop`, `effect` | what has happened, what is in flight, what is to be performed? |
 //! | `passes`, `answers` | what becomes of a step, and of an answer? |
 //! | `line` | who waits for a permit? |
@@ -35,6 +36,7 @@ mod pass;
 mod passes;
 mod queue;
 mod request;
+mod retry;
 mod run;
 mod timers;
 mod watching;
@@ -56,8 +58,9 @@ pub use self::mutation::{Mutation, Reading};
 pub use self::pass::{
     Accepted, Ask, Asking, Description, Failed, Learnt, Now, Object, Outcome, Pass, Reply, Step, Wake,
 };
-pub use self::queue::{Order, Queue, Retry, RetryLimit, RetryShare};
+pub use self::queue::{Order, Queue};
 pub use self::request::{Request, Sender, requests_to};
+pub use self::retry::{Retry, RetryLimit, RetryShare};
 pub use self::run::{Driver, ask_and_run, run};
 pub use self::watching::Watching;
 use crate::api::CallFailed;

@@ -283,7 +283,7 @@ impl<C: Controller> Loop<C> {
     /// A key that fails again pays for each request of its pass.
     fn retry(&mut self, key: &C::Key, pass: &Pass<C>, failed: PassFailed, now: Now) {
         let queue = self.end(key, pass);
-        let fails_again = queue.num_requeues(key) > 0;
+        let fails_again = queue.is_failing(key);
         queue.retry(key.clone(), failed, now);
         if fails_again {
             self.retry_share
@@ -299,7 +299,7 @@ impl<C: Controller> Loop<C> {
             self.plans.remove(key);
         }
         let queue = self.end(key, pass);
-        let has_failed = queue.num_requeues(key) > 0;
+        let has_failed = queue.is_failing(key);
         if pass.failed.is_some() {
             queue.fail(key, now);
         } else {

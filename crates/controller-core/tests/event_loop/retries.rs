@@ -293,9 +293,9 @@ fn a_key_whose_time_has_come_does_not_wait_behind_those_that_fail_in_a_queue_by_
     });
     rig.wake_all(keys);
     assert_eq!(
-        rig.timeline(SECOND, refuse).len(),
-        101,
-        "each once, and one again"
+        rig.timeline(6 * SECOND, refuse).len(),
+        601,
+        "each six times, and one again"
     );
     let sent = times(&rig.timeline(10 * SECOND, refuse));
     assert_eq!(sent.len(), 40);

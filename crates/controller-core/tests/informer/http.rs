@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use controller_core::api::limits::{Limits, Permits, limited};
+use controller_core::api::metrics::RequestMetrics;
 use controller_core::clock::Clock;
 use controller_core::informer::{DecodeError, Identity, Interner, View, WatcherSource, Wire};
 use controller_core::meta::Uid;
@@ -18,6 +20,7 @@ use kube::Client;
 use kube::client::Body;
 use kube::discovery::ApiResource;
 use parking_lot::Mutex;
+use prometheus::Registry;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -245,6 +248,25 @@ async fn a_paged_list_and_then_a_watch_feed_the_store() {
     assert_eq!(server.asked(), [LIST, second, WATCH_9]);
     assert_eq!(running.names_by(&By::Node("n1".into())), ["a", "c", "d"]);
     assert_eq!(running.metric("events_total"), 3);
+}
+
+/// As during a mass eviction, whose writes have taken all permits of the next minutes.
+#[tokio::test(start_paused = true)]
+async fn a_list_does_not_wait_for_the_client_side_limit() {
+    let clock = clock();
+    let pages = [
+        page("9", "page-2", &[one("a")]),
+        page("9", "page-3", &[one("b")]),
+        page("9", "", &[one("c")]),
+        watch([]),
+    ];
+    let server = Server::new(&clock, pages);
+    let permits = Permits::new(Limits { qps: 0.001, burst: 1 }, &clock);
+    let metrics = RequestMetrics::register(&Registry::new()).unwrap();
+    let client = limited(server.client(), permits, &clock, &metrics, "test".to_owned());
+    let source = WatcherSource::<ThingWire>::new(client, things(), Interner::new(), clock.clone());
+    let running = Running::start(source, clock);
+    assert_eq!(running.told().await, ["+ns/a=1", "+ns/b=1", "+ns/c=1", "synced"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -201,7 +201,9 @@ mod tests {
         let traps =
             "sleep 60 & trap \"kill $!; exit 7\" TERM; trap \"kill $!; exit 8\" INT; echo ready; wait";
         for (signal, code) in [(Signal::TERM, 7), (Signal::INT, 8)] {
-            let mut process = shell(traps, &[]);
+            // A signal that is ignored where the tests were started cannot be trapped.
+            let shell = ["--default-signal=INT", "sh", "-c", traps];
+            let mut process = Process::spawn(Path::new("/usr/bin/env"), &shell, &[]).unwrap();
             let set = eventually(SOON, "the traps are set", async || {
                 (process.log() == "ready\n").then_some(())
             });
