@@ -3,8 +3,7 @@
 //! A value: whoever calls says what time it is. The contract is client-go's (CORE-1): a key is processed once at a
 //! time, duplicates collapse, and a key that is added while it is processed is queued again when that ends.
 //!
-//! Keys whose last pass failed stand in a line of their own. It is handed out as often as the [`RetryShare`] allows, so
-//! that what is refused again and again does not keep other keys waiting.
+//! Keys that fail again and again stand in a line of their own, handed out as often as the [`RetryShare`] allows.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::hash::Hash;
@@ -292,10 +291,9 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
 
     /// The pass of `key` failed, and the controller says when it comes back. Since when it fails.
     pub(super) fn fail(&mut self, key: &K, now: Now) -> Duration {
-        let failures = self.failures.entry(key.clone()).or_insert(Failures {
-            times: 0,
-            since: now.uptime,
-        });
+        let (times, since) = (0, now.uptime);
+        let failures = self.failures.entry(key.clone());
+        let failures = failures.or_insert(Failures { times, since });
         failures.times = failures.times.saturating_add(1);
         failures.since
     }
