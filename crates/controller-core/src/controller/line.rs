@@ -21,6 +21,9 @@ pub(super) enum Turn {
     Last,
 }
 
+/// So often a read goes before writes.
+const ONE_READ_IN: u32 = 4;
+
 /// Which passes go first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rank {
@@ -37,6 +40,8 @@ pub(super) enum Rank {
 pub(super) struct Line<K> {
     /// By [`Rank`].
     waiting: [VecDeque<K>; 3],
+    /// How many have left the line.
+    popped: u32,
     /// Passes that no permit helps before a request has ended.
     blocked: Vec<(K, Rank)>,
     /// When each permit is there that was taken for the line, the first one first.
@@ -95,8 +100,15 @@ impl<K: PartialEq> Line<K> {
         }
     }
 
+    /// One in four is a read, if one waits: writes without end keep nobody from what it has to know.
     pub(super) fn pop(&mut self) -> Option<K> {
-        self.waiting.iter_mut().find_map(VecDeque::pop_front)
+        self.popped = self.popped.wrapping_add(1);
+        let [begun, writes, reads] = &mut self.waiting;
+        let order = match self.popped % ONE_READ_IN {
+            0 => [reads, begun, writes],
+            _ => [begun, writes, reads],
+        };
+        order.into_iter().find_map(VecDeque::pop_front)
     }
 
     /// Of those that have not begun, whoever has waited longest in each rank.

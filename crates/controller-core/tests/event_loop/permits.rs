@@ -274,3 +274,18 @@ fn without_a_limit_every_pass_goes_at_once() {
     rig.wake_all(keys.iter().copied());
     assert_eq!(rig.turn().len(), 2_000);
 }
+
+#[test]
+fn a_read_is_not_kept_waiting_by_writes_without_end() {
+    let setup = Setup::workers(200).limit(Permits::new(1.0, 1));
+    let mut rig = setup.rig(|seen| match (seen.key, seen.reply("q")) {
+        ("asks", None) => reads(["q"]),
+        ("asks", Some(_)) => Step::Done(vec![]),
+        (key, _) => writes([key]),
+    });
+    rig.wake_all((0..100).map(|number| &*format!("w{number}=1").leak()));
+    rig.wake("asks");
+    rig.turn();
+    let sent: Vec<_> = (0..4).flat_map(|_| rig.after(SECOND)).collect();
+    assert!(sent.contains(&"asks asks q".to_owned()), "{sent:?}");
+}
