@@ -114,7 +114,7 @@ impl Event {
             Self::Rival(pdb, manager) => {
                 let note = format!(
                     "{manager} keeps writing another status over that of this and perhaps other \
-                     PodDisruptionBudgets; writes to them back off. Does the built-in disruption controller still run?"
+                     PodDisruptionBudgets; writes that allow no less back off. Does the built-in disruption controller still run?"
                 );
                 tracing::warn!(pdb = %pdb.key, manager, "rival: {note}");
                 (on_pdb(&pdb), "RivalWriter", note)

@@ -4,6 +4,7 @@
 //!
 //! | rule | function | test |
 //! |---|---|---|
+//! | DIS-6 | `confirm_overdue` | `tests/sync/disrupted.rs::an_entry_whose_pod_has_gone_unseen_stays`, `tests/sync/disrupted.rs::an_entry_lasts_two_minutes_by_the_clock_of_the_api_server` |
 //! | DIS-9 | `left` | `tests/sync/failures.rs::a_scale_that_cannot_be_read_allows_nothing_until_it_can`, `tests/sync/failures.rs::a_status_that_cannot_be_written_is_written_when_it_can` |
 //! | DIS-12 | `next_of_budget` | `tests/sync/scales.rs::the_scale_of_a_custom_resource_is_read_again_every_30_seconds` |
 //! | DIS-14 | `next_of_write` | `tests/passes.rs::what_allows_more_waits_for_the_next_pass`, `tests/passes.rs::what_allows_less_is_written_in_the_same_pass`, `tests/sync/races.rs::a_write_that_waits_for_its_turn_does_not_allow_what_the_pods_do_not_allow_any_more` |
@@ -22,7 +23,9 @@ use controller_core::events::Recorder;
 use controller_core::meta::{ObjectKey, OwnerRef};
 use prometheus::Registry;
 
-use crate::decide::{self, Demand, Failure, Numbers, SCALE_REREAD, decide, demand, stale};
+use crate::decide::{
+    self, Demand, Entry, Failure, Numbers, SCALE_REREAD, Sight, confirmed, decide, demand, overdue, stale,
+};
 use crate::events::{Event, Seen};
 use crate::learn;
 use crate::memory::{self, Basis, Budget, Memory};
@@ -36,6 +39,9 @@ use crate::{DisruptionController, NAME, Stores, metrics};
 const QUEUES: [&str; 3] = ["disruption", "disruption_recheck", "stale_pod_disruption"];
 /// How soon at the latest what failed is tried again: what refused it may be mended at any time.
 const RETRY_LAST: Duration = Duration::from_mins(1);
+
+/// So many overdue entries of a budget are read at a time; the others stay until these are dropped.
+const CONFIRMED_AT_ONCE: usize = 64;
 
 /// What is looked at.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -172,9 +178,12 @@ impl Controller for DisruptionController {
 
 fn next_of_budget(look: &Look<'_, DisruptionController>, key: &ObjectKey) -> Step<DisruptionController> {
     let memory = look.memory;
-    let (Some(budget), Some(situation)) = (memory.budget(key), memory.snapshot(key)) else {
+    let (Some(budget), Some(mut situation)) = (memory.budget(key), memory.snapshot(key)) else {
         return Step::Done(vec![]);
     };
+    if let Err(questions) = confirm_overdue(look, key, &mut situation.entries) {
+        return Step::Read(questions);
+    }
     let sources = Sources {
         held: &|kind, key| look.stores.workloads.get(&kind)?.get(key),
         kinds: &memory.kinds,
@@ -202,6 +211,46 @@ fn next_of_budget(look: &Look<'_, DisruptionController>, key: &ObjectKey) -> Ste
     match (look.pass.outcomes().last(), decision.plan) {
         (Some((_, Outcome::Planned)), _) | (_, None) => left(budget, decision.result, seen, wakes),
         (_, Some(status)) => next_of_write(look, budget, StatusWrite { status, seen }, wakes),
+    }
+}
+
+/// Keeps the overdue entries that the API server does not confirm, or tells what must be asked first (DIS-6).
+fn confirm_overdue(
+    look: &Look<'_, DisruptionController>,
+    pdb: &ObjectKey,
+    entries: &mut [Entry],
+) -> Result<(), Vec<Question>> {
+    let mut unread = Vec::new();
+    for (index, entry) in overdue(entries, look.now.wall).enumerate() {
+        let namespace = pdb.namespace.clone();
+        let question = Question::Pod(ObjectKey {
+            namespace,
+            name: Arc::clone(&entry.name),
+        });
+        let reply = answer(look, &question);
+        if reply.is_none() && index < CONFIRMED_AT_ONCE {
+            unread.push(question);
+        }
+        entry.fate = confirmed(entry, &sight_of(reply), look.now.wall);
+    }
+    if unread.is_empty() { Ok(()) } else { Err(unread) }
+}
+
+/// What an answer says of a pod. Without a date our clock counts.
+fn sight_of(reply: Option<&Reply<Answer>>) -> Sight {
+    let Some(Reply {
+        value: Ok(Answer::Pods(pods)),
+        date,
+        asked,
+        ..
+    }) = reply
+    else {
+        return Sight::Unread;
+    };
+    let pods = pods.items.iter().map(|pod| &pod.view);
+    match { pods }.find(|pod| !pod.deleting) {
+        Some(pod) => Sight::Here(pod.uid.clone(), date.unwrap_or(asked.wall)),
+        None => Sight::Going,
     }
 }
 
@@ -247,7 +296,8 @@ fn next_of_write(
         if rivals.stands(key, now) {
             return Step::Note(Note::Undone(key.clone()));
         }
-        if let Some(wait) = rivals.wait(key, now) {
+        // What allows less is never put off.
+        if let Some(wait) = rivals.wait(key, now).filter(|_| !is_urgent) {
             return again(wait);
         }
     }

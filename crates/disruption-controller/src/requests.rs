@@ -50,6 +50,8 @@ pub enum Question {
     Kinds(Arc<str>),
     /// A scale.
     Scale(Target),
+    /// A pod that was to go. Read as a list: the controller has no permission to get one.
+    Pod(ObjectKey),
     /// For `explain`: the budgets of this namespace.
     Pdbs(Arc<str>),
     /// For `explain`: the pods of this namespace.
@@ -184,6 +186,11 @@ impl controller::Question for Question {
                 Request::new(Verb::Get, "discovery", &format!("of {api_version}"), http)
             }
             Self::Scale(target) => target.request(),
+            Self::Pod(pod) => {
+                let named = ListParams::default().fields(&format!("metadata.name={}", pod.name));
+                let http = requests_to::<Pod>(pod.namespace.as_deref()).list(&named);
+                Request::new(Verb::List, "pods", pod, http)
+            }
             Self::Pdbs(namespace) => list::<PodDisruptionBudget>("poddisruptionbudgets.policy", namespace),
             Self::Pods(namespace) => list::<Pod>("pods", namespace),
             Self::Workloads(kind, namespace) => match kind {
@@ -208,7 +215,7 @@ impl controller::Question for Question {
                 Answer::Scale(Uid::from(&*metadata.uid), spec.replicas.unwrap_or_default())
             }
             Self::Pdbs(_) => Answer::Pdbs(Page::read::<PdbWire>(body)?),
-            Self::Pods(_) => Answer::Pods(Page::read::<PodWire>(body)?),
+            Self::Pod(_) | Self::Pods(_) => Answer::Pods(Page::read::<PodWire>(body)?),
             Self::Workloads(..) => Answer::Workloads(Page::read::<WorkloadWire>(body)?),
         })
     }

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use crate::decide::Write;
+use crate::decide::{INSUFFICIENT_PODS, Write};
 use crate::view::{PdbView, PodView, Status};
 
 /// How long changes are collected that do not lower what is allowed.
@@ -37,10 +37,25 @@ pub const fn urgency(allowed: i64, promised: i64) -> bool {
     allowed < promised
 }
 
-/// Whether somebody has undone `ours`, the status that we wrote. An approved eviction takes from what is allowed and
-/// leaves the other numbers.
+/// Whether somebody else than the Eviction API has undone `ours`, the status that we wrote.
+///
+/// An approved eviction adds an entry and takes one from what is allowed; the last one makes the condition
+/// `InsufficientPods`. Source: `checkAndDecrement` in `pkg/registry/core/pod/storage/eviction.go`.
 pub fn undoes(ours: &Status, now: &Status) -> bool {
-    pods_of(ours) != pods_of(now) || ours.disruptions_allowed < now.disruptions_allowed
+    let entries = now.disrupted_pods.iter();
+    let is_lowered = ours.disruptions_allowed > now.disruptions_allowed;
+    let is_evicted = is_lowered && { entries }.any(|(pod, at)| ours.disrupted_pods.get(pod) != Some(at));
+    let used_up = (false, INSUFFICIENT_PODS, "");
+    pods_of(ours) != pods_of(now)
+        || ours.disruptions_allowed != now.disruptions_allowed && !is_evicted
+        || said(ours) != said(now)
+            && !(is_evicted && now.disruptions_allowed == 0 && said(now) == Some(used_up))
+}
+
+/// What the condition of a status says.
+fn said(status: &Status) -> Option<(bool, &str, &str)> {
+    let condition = status.condition.as_ref();
+    condition.map(|condition| (condition.allowed, &*condition.reason, &*condition.message))
 }
 
 /// Whether `write` says what `ours`, the status that we wrote, said already.

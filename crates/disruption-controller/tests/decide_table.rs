@@ -45,7 +45,8 @@ use std::sync::Arc;
 
 use controller_core::meta::Uid;
 use disruption_controller::decide::{
-    Builtin, Cause, Demand, Entry, Failure, Fate, Numbers, Reading, Scale, demand, disrupted, fate, stale,
+    Builtin, Cause, Demand, Entry, Failure, Fate, Numbers, Reading, Scale, Sight, confirmed, demand,
+    disrupted, fate, overdue, stale,
 };
 use disruption_controller::view::{Condition, DisruptionTarget, PdbView, PodView};
 use jiff::Timestamp;
@@ -635,6 +636,33 @@ fn pods_that_were_approved_to_go_are_not_healthy_for_two_minutes() {
     ];
     let sum = disrupted(&hostile, now());
     assert_eq!((sum.healthy, sum.dropped.len()), (1, 1));
+}
+
+#[rstest]
+#[case::as_it_is_two_minutes_later(Sight::Here(Uid::from("p"), at(0)), None)]
+#[case::a_second_too_early_by_the_other_clock(Sight::Here(Uid::from("p"), at(-1)), Some(1))]
+#[case::an_hour_too_early_by_the_other_clock(Sight::Here(Uid::from("p"), at(-3600)), Some(3600))]
+#[case::another_pod_of_its_name(Sight::Here(Uid::from("next"), at(0)), Some(10))]
+#[case::one_that_is_going_or_gone(Sight::Going, Some(10))]
+#[case::not_read(Sight::Unread, Some(10))]
+fn an_overdue_entry_goes_when_the_api_server_confirms_it(#[case] sight: Sight, #[case] again: Option<i64>) {
+    let entry = here("p", at(-120), true);
+    let mut entries = [entry.clone(), here("later", at(-119), true)];
+    assert_eq!(overdue(&mut entries, now()).count(), 1);
+    let fate = match again {
+        None => entry.fate.clone(),
+        Some(seconds) => Fate::Unconfirmed {
+            healthy: true,
+            again: at(seconds),
+        },
+    };
+    assert_eq!(confirmed(&entry, &sight, now()), fate);
+    let sum = disrupted(&[Entry { fate, ..entry }], now());
+    assert_eq!(
+        (sum.healthy, sum.look_again),
+        (again.map_or(0, |_| 1), again.map(at))
+    );
+    assert_eq!(sum.dropped.len(), usize::from(again.is_none()));
 }
 
 #[test]

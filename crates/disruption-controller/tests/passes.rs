@@ -8,7 +8,7 @@ use std::time::Duration;
 use controller_core::api::{Call, CallFailed, Outcome, Verb};
 use controller_core::clock::saturating_add;
 use controller_core::controller::{Accepted, Ask, Completed, Effect, Loop, Now, Observed};
-use controller_core::informer::Freshness;
+use controller_core::informer::{self, Freshness, Page};
 use controller_core::meta::{ObjectKey, Uid};
 use disruption_controller::config::Config;
 use disruption_controller::decide::Builtin;
@@ -93,6 +93,7 @@ impl Rig {
             Ask::Write(Write::Status(write)) => format!("allow {}", write.status.allowed()),
             Ask::Question(Question::Kinds(_)) => "kinds".to_owned(),
             Ask::Question(Question::Scale(target)) => format!("scale of {}", target.name),
+            Ask::Question(Question::Pod(pod)) => format!("pod {}", pod.name),
             other => panic!("{other:?}"),
         });
         let sent = sent.collect();
@@ -145,6 +146,16 @@ impl Rig {
             version: Some(version),
             deleting: false,
         })));
+    }
+
+    fn answer_pod(&mut self, pod: PodView) {
+        let uid = pod.uid.clone();
+        let items = vec![informer::Observed {
+            view: pod,
+            uid,
+            version: None,
+        }];
+        self.answer(Answer::Pods(Page { items, token: None }));
     }
 
     /// A question cannot be answered.
@@ -254,6 +265,8 @@ fn an_entry_that_expires_while_a_status_is_on_its_way_is_dropped_with_the_next()
     assert_eq!(rig.turn(), ["allow 1"]);
     assert_eq!(rig.after(121 * SECOND), NOTHING);
     rig.accept();
+    assert_eq!(rig.turn(), ["pod a"]);
+    rig.answer_pod(pod("a", true, None));
     assert_eq!(rig.turn(), NOTHING);
     assert_eq!(rig.after(100 * MS), ["allow 2"]);
 }

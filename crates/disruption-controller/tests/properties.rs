@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use controller_core::api::CallFailed;
 use controller_core::controller::{Accepted, Ask, Completed, Loop, Now};
-use controller_core::informer::Interner;
+use controller_core::informer::{Interner, Observed, Page};
 use controller_core::meta::{ObjectKey, OwnerRef, Uid};
 use disruption_controller::config::Config;
 use disruption_controller::decide::Builtin;
@@ -304,6 +304,16 @@ impl Cluster {
                 let scale = number.zip(replicas);
                 let scale = scale.map(|(number, replicas)| Answer::Scale(uid_of(number), replicas));
                 scale.ok_or_else(sim::gone)
+            }
+            Question::Pod(key) => {
+                let pod = self.pods.objects().get(key);
+                let items = pod.map(|Object { view, uid, .. }| Observed {
+                    view: view.clone(),
+                    uid: uid.clone(),
+                    version: None,
+                });
+                let (items, token) = (items.into_iter().collect(), None);
+                Ok(Answer::Pods(Page { items, token }))
             }
             Question::Pdbs(_) | Question::Pods(_) | Question::Workloads(..) => {
                 unreachable!("only explain lists")

@@ -118,7 +118,18 @@ fn ours() -> Status {
         current_healthy: 5,
         desired_healthy: 3,
         expected_pods: 6,
+        condition: Some(condition(true, "SufficientPods")),
         ..Status::default()
+    }
+}
+
+fn condition(allowed: bool, reason: &str) -> Condition {
+    Condition {
+        allowed,
+        reason: reason.into(),
+        message: "".into(),
+        observed_generation: 1,
+        since: Some(now()),
     }
 }
 
@@ -128,6 +139,27 @@ fn ours() -> Status {
     status.disruptions_allowed = 1;
     status.disrupted_pods.insert("p".into(), now());
 }, false)]
+#[case::the_last_evictions(|status: &mut Status| {
+    status.disruptions_allowed = 0;
+    status.disrupted_pods = ["p", "q"].map(|pod| (pod.into(), now())).into();
+    status.condition = Some(condition(false, "InsufficientPods"));
+}, false)]
+#[case::less_allowed_without_an_eviction(|status: &mut Status| status.disruptions_allowed = 1, true)]
+#[case::another_reason_than_that_of_an_eviction(|status: &mut Status| {
+    status.disruptions_allowed = 0;
+    status.disrupted_pods.insert("p".into(), now());
+    status.condition = Some(condition(false, "SyncFailed"));
+}, true)]
+#[case::a_reason_that_an_eviction_has_not_yet(|status: &mut Status| {
+    status.disruptions_allowed = 1;
+    status.disrupted_pods.insert("p".into(), now());
+    status.condition = Some(condition(false, "InsufficientPods"));
+}, true)]
+#[case::another_message(|status: &mut Status| {
+    status.condition.as_mut().unwrap().message = "in other words".into();
+}, true)]
+#[case::no_condition(|status: &mut Status| status.condition = None, true)]
+#[case::another_time(|status: &mut Status| status.condition.as_mut().unwrap().since = None, false)]
 #[case::more_allowed(|status: &mut Status| status.disruptions_allowed = 3, true)]
 #[case::other_pods(|status: &mut Status| status.expected_pods = 5, true)]
 #[case::other_health(|status: &mut Status| status.current_healthy = 4, true)]
@@ -144,13 +176,7 @@ fn write(numbers: Option<Numbers>) -> Write {
         numbers,
         dropped: Vec::new(),
         overdue: Vec::new(),
-        condition: Condition {
-            allowed: numbers.is_some(),
-            reason: "SufficientPods".into(),
-            message: "".into(),
-            observed_generation: 1,
-            since: Some(now()),
-        },
+        condition: condition(numbers.is_some(), "SufficientPods"),
     }
 }
 

@@ -10,7 +10,7 @@
 //! sabotage · history · world     histories and their bugs; tests beside the embedded API server
 //! sim · scripted · surface       the loop alone; an informer alone; the binary alone
 //! process                        a controller inside the test
-//! upgrades                       hand-overs of binaries
+//! upgrades · rivals              hand-overs of binaries; the built-in loop beside ours
 //! cluster · beside               binaries beside a real API server, and beside a large cluster
 //! chart                          what a chart gives
 //! permissions                    what is allowed, and used
@@ -37,6 +37,7 @@ mod process;
 pub mod proxy;
 mod real;
 mod replica;
+mod rivals;
 pub mod sabotage;
 mod scrape;
 pub mod scripted;

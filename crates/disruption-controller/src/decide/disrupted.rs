@@ -4,8 +4,10 @@
 //! |---|---|---|
 //! | DIS-4 | `disrupted` | `tests/decide_table.rs::pods_that_were_approved_to_go_are_not_healthy_for_two_minutes` |
 //! | DIS-6 | `fate`, `disrupted` | `tests/decide_table.rs::entries_of_disrupted_pods_go_when_they_have_had_their_effect` |
+//! | DIS-6 | `overdue`, `confirmed` | `tests/decide_table.rs::an_overdue_entry_goes_when_the_api_server_confirms_it` |
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use controller_core::clock::saturating_add;
 use controller_core::meta::Uid;
@@ -13,6 +15,9 @@ use jiff::Timestamp;
 
 use crate::decide::DELETION_TIMEOUT;
 use crate::view::PodView;
+
+/// How soon an overdue entry is looked at again that the API server did not confirm.
+const CONFIRM_AGAIN: Duration = Duration::from_secs(10);
 
 /// An entry of a budget's `disruptedPods`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +46,24 @@ pub enum Fate {
         /// Whether it is ready.
         healthy: bool,
     },
+    /// Its time is over by our clock and our cache, and the API server does not say so: it may still go.
+    Unconfirmed {
+        /// Whether it is ready.
+        healthy: bool,
+        /// When it is read again.
+        again: Timestamp,
+    },
+}
+
+/// What the API server says of the pod of an entry whose time is over by our clock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sight {
+    /// It was not asked, or did not answer.
+    Unread,
+    /// It has no such pod, or one that is being deleted.
+    Going,
+    /// It has this pod at this time of its clock.
+    Here(Uid, Timestamp),
 }
 
 /// What the entries of a budget come to.
@@ -74,6 +97,35 @@ pub fn fate(pod: Option<&PodView>, seen: Option<&Uid>, since: Timestamp) -> Fate
     }
 }
 
+/// The entries whose time is over at `now`, and whose pods are there all the same: they are read first.
+pub fn overdue(entries: &mut [Entry], now: Timestamp) -> impl Iterator<Item = &mut Entry> {
+    let is_overdue = move |entry: &&mut Entry| {
+        matches!(entry.fate, Fate::Here { .. }) && now >= saturating_add(entry.since, DELETION_TIMEOUT)
+    };
+    entries.iter_mut().filter(is_overdue)
+}
+
+/// What becomes of an overdue entry by what is read of its pod. A cache that lags, or a clock of ours that is fast, drops
+/// none: that would allow one more.
+pub fn confirmed(entry: &Entry, sight: &Sight, now: Timestamp) -> Fate {
+    let Fate::Here { uid, healthy } = &entry.fate else {
+        return entry.fate.clone();
+    };
+    let ends = saturating_add(entry.since, DELETION_TIMEOUT);
+    let wait = match sight {
+        Sight::Here(read, date) if read == uid && *date >= ends => return entry.fate.clone(),
+        Sight::Here(read, date) if read == uid => {
+            Duration::try_from(ends.duration_since(*date)).unwrap_or_default()
+        }
+        Sight::Unread | Sight::Going | Sight::Here(..) => CONFIRM_AGAIN,
+    };
+    let again = saturating_add(now, wait);
+    Fate::Unconfirmed {
+        healthy: *healthy,
+        again,
+    }
+}
+
 /// What `entries` come to at `now`.
 pub fn disrupted(entries: &[Entry], now: Timestamp) -> Disrupted {
     let mut sum = Disrupted::default();
@@ -87,6 +139,10 @@ pub fn disrupted(entries: &[Entry], now: Timestamp) -> Disrupted {
             Fate::Here { uid, .. } => {
                 sum.dropped.push(Arc::clone(name));
                 sum.overdue.push((Arc::clone(name), uid.clone()));
+            }
+            Fate::Unconfirmed { healthy, again } => {
+                sum.healthy += i64::from(*healthy);
+                sum.look_again = Some(sum.look_again.map_or(*again, |sooner| sooner.min(*again)));
             }
             Fate::Gone | Fate::Terminating | Fate::Replaced => sum.dropped.push(Arc::clone(name)),
         }

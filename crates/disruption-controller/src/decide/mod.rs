@@ -26,7 +26,7 @@ use jiff::Timestamp;
 
 pub use self::counts::{Counts, Owned};
 pub use self::demand::{Demand, demand};
-pub use self::disrupted::{Disrupted, Entry, Fate, disrupted, fate};
+pub use self::disrupted::{Disrupted, Entry, Fate, Sight, confirmed, disrupted, fate, overdue};
 pub use self::expected::expected_pods;
 pub use self::failure::{Cause, Failure};
 pub use self::scale::{Builtin, Reading, Scale, Scales, scale_of};

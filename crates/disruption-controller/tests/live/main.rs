@@ -9,6 +9,7 @@
 //! | `races` | a thousand evictions among status writes |
 //! | `replicas` | a restart, a standby that takes over, an API server that is killed |
 //! | `permissions` | the permissions are enough, and none is unused |
+//! | `rivals` | the built-in loop running beside ours |
 //! | `timeouts` | what is two minutes old |
 //! | `upgrades` | rolling upgrades of two replicas while a hundred budgets change |
 //!
@@ -30,6 +31,7 @@ mod permissions;
 mod races;
 mod record;
 mod replicas;
+mod rivals;
 mod stage;
 mod support;
 mod timeouts;

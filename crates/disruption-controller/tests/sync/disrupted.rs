@@ -103,6 +103,89 @@ async fn an_entry_is_about_the_next_pod_of_its_name_if_only_the_watch_is_behind(
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_entry_whose_pod_has_gone_unseen_stays() {
+    let world = World::new();
+    world.pods(3, None);
+    world.pdb("web", "minAvailable", &json!(1));
+    world.lag("pods", 600);
+    let _controller = world.start();
+    world.settle().await;
+    let entries = json!({ "web-0": world.seconds(0) });
+    world.edit_pdb("web", |pdb| pdb["status"]["disruptedPods"] = entries);
+    world.pass(60).await;
+    world.delete("web-0");
+    let mark = world.server.mark();
+    world.pass(180).await;
+    // The cache shows a healthy pod, whose time is over; it must not count again.
+    assert_eq!(world.numbers("web"), numbers(1, 2, 1, 3));
+    assert_eq!(world.status_writes(mark), []);
+    // Read when its time is over, and every ten seconds from then on.
+    assert_eq!(world.server.requests_since(mark).to("pods").len(), 13);
+    world.pass(600).await;
+    assert_eq!(world.numbers("web"), numbers(1, 2, 1, 2));
+    assert_eq!(world.status("web")["disruptedPods"], json!(null));
+    assert_eq!(world.count_events("NotDeleted"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_entry_whose_pod_cannot_be_read_stays_until_it_can() {
+    let world = World::new();
+    world.pods(3, None);
+    world.pdb("web", "minAvailable", &json!(1));
+    let _controller = world.start();
+    world.settle().await;
+    let entries = json!({ "web-0": world.seconds(0) });
+    world.edit_pdb("web", |pdb| pdb["status"]["disruptedPods"] = entries);
+    world.fail_next(
+        usize::MAX,
+        Verb::List,
+        "pods",
+        Fault::status(500, "InternalError"),
+    );
+    world.pass(300).await;
+    assert_eq!(world.numbers("web"), numbers(1, 2, 1, 3));
+    world.server.clear_faults();
+    world.pass(11).await;
+    assert_eq!(world.numbers("web"), numbers(2, 3, 1, 3));
+    assert_eq!(world.count_events("NotDeleted"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_entry_lasts_two_minutes_by_the_clock_of_the_api_server() {
+    let world = World::new();
+    world.pods(3, None);
+    world.pdb("web", "minAvailable", &json!(1));
+    let _controller = world.start_with_clock_ahead(3600);
+    world.settle().await;
+    let entries = json!({ "web-0": world.seconds(0) });
+    world.edit_pdb("web", |pdb| pdb["status"]["disruptedPods"] = entries);
+    let mark = world.server.mark();
+    world.pass(119).await;
+    assert_eq!(world.numbers("web"), numbers(1, 2, 1, 3));
+    world.pass(3).await;
+    assert_eq!(world.numbers("web"), numbers(2, 3, 1, 3));
+    // Once too early, once when its time was over.
+    assert_eq!(world.server.requests_since(mark).to("pods").len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn entries_whose_time_is_over_go_a_few_at_a_time() {
+    let world = World::new();
+    world.pods(150, None);
+    world.pdb("web", "minAvailable", &json!(1));
+    let entries: serde_json::Map<_, _> = (0..150)
+        .map(|pod| (format!("web-{pod}"), json!(world.seconds(-180))))
+        .collect();
+    world.edit_pdb("web", |pdb| pdb["status"]["disruptedPods"] = json!(entries));
+    let _controller = world.start();
+    let mark = world.server.mark();
+    world.pass(5).await;
+    assert_eq!(world.numbers("web"), numbers(149, 150, 1, 150));
+    assert_eq!(world.status_writes(mark).len(), 3);
+    assert_eq!(world.count_events("NotDeleted"), 150);
+}
+
+#[tokio::test(start_paused = true)]
 async fn after_a_restart_an_entry_waits_out_its_two_minutes() {
     let world = World::new();
     world.pods(3, None);

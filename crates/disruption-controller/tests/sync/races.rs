@@ -95,7 +95,7 @@ async fn another_writer_that_keeps_undoing_the_status_is_named_and_left_alone() 
     world.pass(10).await;
     let mark = world.server.mark();
     for _ in 0..100 {
-        world.edit_pdb("web", |pdb| pdb["status"]["disruptionsAllowed"] = json!(3));
+        world.edit_pdb("web", |pdb| pdb["status"]["disruptionsAllowed"] = json!(1));
         world.pass_millis(200).await;
     }
     assert_eq!(world.status_writes(mark).len(), 2);
@@ -103,6 +103,43 @@ async fn another_writer_that_keeps_undoing_the_status_is_named_and_left_alone() 
     assert_eq!(world.count_events("RivalWriter"), 1);
     world.pass(60).await;
     assert_eq!(world.allowed("web"), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_that_says_the_same_in_other_words_is_named_and_left_alone() {
+    let world = World::new();
+    let gone = world.replica_set("gone", 2, None);
+    world.remove(&gone);
+    world.pods(2, Some(&gone));
+    world.pdb("web", "maxUnavailable", &json!(1));
+    let controller = world.start();
+    world.pass(10).await;
+    let mark = world.server.mark();
+    for _ in 0..100 {
+        world.edit_pdb("web", |pdb| {
+            pdb["status"]["conditions"][0]["message"] = json!("found no controllers for pod \"web-1\"");
+        });
+        world.pass_millis(200).await;
+    }
+    assert_eq!(world.status_writes(mark).len(), 2);
+    assert_eq!(controller.metric("controller_rival_writes_total"), 3);
+    assert_eq!(world.count_events("RivalWriter"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_allows_less_is_written_whatever_another_keeps_undoing() {
+    let world = World::new();
+    world.pods(3, None);
+    world.pdb("web", "minAvailable", &json!(1));
+    let controller = world.start();
+    world.pass(10).await;
+    for allowed in 3..103 {
+        world.edit_pdb("web", |pdb| pdb["status"]["disruptionsAllowed"] = json!(allowed));
+        world.pass_millis(200).await;
+        assert_eq!(world.allowed("web"), 2);
+    }
+    assert_eq!(controller.metric("controller_rival_writes_total"), 100);
+    assert_eq!(world.count_events("RivalWriter"), 1);
 }
 
 #[tokio::test(start_paused = true)]

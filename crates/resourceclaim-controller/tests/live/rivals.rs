@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use controller_core::clock::Clock;
 use serde_json::json;
-use testkit::real::{Process, eventually};
+use testkit::real::eventually;
 
 use crate::support::{Cluster, SOON, claims_of, made, pod};
 
 const PODS: usize = 50;
 /// A create, and three times the record of each of two claims: what an entry gets before we leave it to the other.
 const MOST_WRITES_AN_ENTRY: usize = 4;
+/// That twice, and a record after a minute of each.
+const MOST_WRITES_BESIDE: usize = 10;
 /// What is deleted of a pod that is done before we leave it to the other: three claims of the other, and one of ours.
 const MOST_DELETES_A_POD: usize = 4;
 /// How long nothing of ours may be written to be at peace: less than the first back-off of a minute.
@@ -23,7 +25,7 @@ async fn live_the_built_in_loop_beside_ours_starts_no_war_about_statuses() {
     let cluster = Cluster::new().await;
     cluster.template().await;
     let replica = cluster.start_leading(&[]).await;
-    let built_in = built_in(&cluster).await;
+    let built_in = cluster.start_built_in(" resource claim controller").await;
     gated_pods(&cluster, &["a", "b"]).await;
     let begun = peace(&cluster).await;
     assert!(begun <= PODS * 2 * MOST_WRITES_AN_ENTRY, "{begun} writes");
@@ -36,6 +38,8 @@ async fn live_the_built_in_loop_beside_ours_starts_no_war_about_statuses() {
     }
     let writes = peace(&cluster).await - begun;
     assert!(writes <= PODS * 2 * MOST_WRITES_AN_ENTRY, "{writes} writes");
+    let written = cluster.written_beside().await;
+    assert!(written <= PODS * 2 * MOST_WRITES_BESIDE, "{written} writes");
     assert_eq!(replica.said("\"manager\""), 1);
     assert!(replica.metric("controller_rival_writes_total", "").await >= 3);
 
@@ -53,7 +57,7 @@ async fn live_the_built_in_loop_beside_ours_starts_no_war_about_pods_that_are_do
     let cluster = Cluster::new().await;
     cluster.template().await;
     let replica = cluster.start_leading(&[]).await;
-    let built_in = built_in(&cluster).await;
+    let built_in = cluster.start_built_in(" resource claim controller").await;
     gated_pods(&cluster, &["a"]).await;
     let begun = peace(&cluster).await;
     // The built-in loop makes the claim of a pod that is done anew, for each that is deleted.
@@ -69,19 +73,6 @@ async fn live_the_built_in_loop_beside_ours_starts_no_war_about_pods_that_are_do
         .await
         .unwrap();
     assert_eq!(replica.stop().await, Some(0));
-}
-
-/// The loop of kube-controller-manager, running.
-async fn built_in(cluster: &Cluster) -> Process {
-    let manager = &cluster.control_plane;
-    let built_in = manager.start_controller_manager(&["resourceclaim-controller"], &["--leader-elect=false"]);
-    let built_in = built_in.unwrap();
-    let runs = async || {
-        let log = built_in.log();
-        log.contains("Starting resource claim controller").then_some(())
-    };
-    eventually(SOON, "the built-in loop runs", runs).await.unwrap();
-    built_in
 }
 
 /// Gated, so that no claim is allocated.

@@ -161,6 +161,24 @@ async fn what_is_new_in_a_status_is_written_whatever_another_keeps_undoing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn records_of_ours_that_the_watch_shows_late_are_no_rivals() {
+    let world = World::new();
+    world.lag("pods", 3);
+    let controller = world.start();
+    let entries: Vec<_> = (0..6).map(|n| made(&format!("e{n}"), &format!("t{n}"))).collect();
+    world.pod_of("p", &entries);
+    world.pass(5).await;
+    for n in 0..6 {
+        world.template(&format!("t{n}"));
+        world.settle().await;
+        assert_eq!(world.claims_of("p").len(), n + 1);
+    }
+    world.pass(10).await;
+    assert_eq!(world.claims_of("p").len(), 6);
+    assert_eq!(controller.metric("controller_rival_writes_total"), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_pod_that_is_made_again_and_again_has_no_rival() {
     let world = World::new();
     let controller = world.start();

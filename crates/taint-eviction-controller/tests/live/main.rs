@@ -10,6 +10,7 @@
 //! | `limits` | a taint that goes while permits are scarce |
 //! | `replicas` | a restart and an upgrade while tolerations run |
 //! | `permissions` | the permissions are enough, and none is unused |
+//! | `rivals` | the built-in loop running beside ours |
 //! | `upgrades` | rolling upgrades of two replicas while pods go all the time |
 //!
 //! Moments are those of the audit log, so that a slow test does not take a prompt eviction for a late one.
@@ -28,5 +29,6 @@ mod evictions;
 mod limits;
 mod permissions;
 mod replicas;
+mod rivals;
 mod support;
 mod upgrades;

@@ -22,4 +22,5 @@ mod leaders;
 mod permissions;
 mod readout;
 mod refused;
+mod rivals;
 mod support;

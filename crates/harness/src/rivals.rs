@@ -1,0 +1,41 @@
+//! kube-controller-manager's own loop beside ours (CORE-17).
+
+use std::time::Duration;
+
+use testkit::real::{Process, eventually};
+
+use crate::cluster::{Cluster, now, until_time};
+use crate::long_or_short;
+use crate::replica::SOON;
+
+/// How long both run beside each other; in a short test less.
+const BESIDE: [Duration; 2] = [Duration::from_mins(2), Duration::from_secs(20)];
+
+impl Cluster {
+    /// Starts the loop that ours replaces, and waits until its log says that it starts: `Starting` and `log`.
+    pub async fn start_built_in(&self, log: &str) -> Process {
+        let flags = ["--leader-elect=false"];
+        let manager = self
+            .control_plane
+            .start_controller_manager(&[self.chart.controller()], &flags);
+        let manager = manager.unwrap();
+        let starting = format!("Starting{log}");
+        let runs = async || manager.log().contains(&starting).then_some(());
+        eventually(SOON, "the built-in loop starts", runs).await.unwrap();
+        manager
+    }
+
+    /// Lets both loops run for two minutes, in a short test for less; how often ours has written since its start, Leases
+    /// and events aside.
+    pub async fn written_beside(&self) -> usize {
+        let [long, short] = BESIDE;
+        let end = controller_core::clock::saturating_add(now(), long_or_short(long, short));
+        until_time(end).await;
+        let requests = self.requests();
+        let is_write = |verb: &str| ["create", "update", "patch", "delete"].contains(&verb);
+        let writes = requests
+            .iter()
+            .filter(|asked| is_write(&asked.verb) && !["leases", "events"].contains(&&*asked.resource));
+        writes.count()
+    }
+}

@@ -1,0 +1,27 @@
+//! The built-in loop running beside ours (CORE-17).
+
+use harness::SOON;
+use testkit::real::eventually;
+
+use crate::support::{Cluster, Finish};
+
+const JOBS: usize = 50;
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a control plane: cargo xtask test"]
+async fn live_the_built_in_loop_beside_ours_starts_no_war() {
+    let cluster = Cluster::new().await;
+    let replica = cluster.start_leading(&[]).await;
+    let _built_in = cluster.start_built_in(" TTL after finished controller").await;
+    cluster.finished_jobs("job", JOBS).await;
+    cluster.job("kept", Some(3600)).await;
+    cluster.finish("kept", Finish::Complete, 0).await;
+    let gone = async || (cluster.deleting("Job").await == JOBS).then_some(());
+    eventually(SOON, "the Jobs are deleted", gone).await.unwrap();
+
+    // A delete of each at most: whoever comes second leaves it.
+    let written = cluster.written_beside().await;
+    assert!(written <= JOBS, "{written} writes");
+    assert_eq!(cluster.deleting("Job").await, JOBS);
+    assert_eq!(replica.stop().await, Some(0));
+}
