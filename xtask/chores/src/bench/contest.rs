@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use testkit::real::{ControlPlane, Options, Process, eventually};
 
 use super::figures::{Figures, Results};
-use super::now;
+use super::{Turns, now};
 
 /// How many requests a plain client has under way.
 pub(super) const IN_FLIGHT: usize = 16;
@@ -74,14 +74,27 @@ impl Site {
 
     /// Starts our binary.
     pub(super) fn ours(&self) -> anyhow::Result<Process> {
-        self.ours_with(&[&["--kube-api-qps=0"], self.sides.our_flags].concat())
+        self.ours_with(&self.our_flags())
+    }
+
+    /// Starts our binary of another version.
+    fn before(&self, directory: &Path) -> anyhow::Result<Process> {
+        self.spawn(&directory.join(self.sides.ours), &self.our_flags())
+    }
+
+    fn our_flags(&self) -> Vec<&'static str> {
+        [&["--kube-api-qps=0"], self.sides.our_flags].concat()
     }
 
     /// Starts our binary with these flags alone.
     pub(super) fn ours_with(&self, flags: &[&str]) -> anyhow::Result<Process> {
+        self.spawn(&self.binary, flags)
+    }
+
+    fn spawn(&self, binary: &Path, flags: &[&str]) -> anyhow::Result<Process> {
         let kubeconfig = format!("--kubeconfig={}", self.control_plane.kubeconfig().display());
         let all = [&*kubeconfig, "--http-bind-address=127.0.0.1:0"];
-        Ok(Process::spawn(&self.binary, &[&all, flags].concat(), &[])?)
+        Ok(Process::spawn(binary, &[&all, flags].concat(), &[])?)
     }
 
     /// Starts kube-controller-manager with the same controller.
@@ -106,32 +119,60 @@ impl Site {
     /// Each side `runs` times, in turns, where there is no floor.
     pub(super) async fn alternate(
         &self,
-        runs: usize,
+        turns: &Turns,
         measure: impl AsyncFn(Process) -> anyhow::Result<Figures>,
     ) -> anyhow::Result<Results> {
-        let mut results = Results::default();
+        let (mut results, runs) = (Results::default(), turns.runs);
         for run in 1..=runs {
-            results.ours.push(measure(self.ours()?).await?);
-            results.theirs.push(measure(self.theirs()?).await?);
+            let side = async || measure(self.ours()?).await;
+            results.ours.push(self.turn(side).await?);
+            if let Some(before) = &turns.before {
+                let side = async || measure(self.before(before)?).await;
+                results.before.push(self.turn(side).await?);
+            }
+            let side = async || measure(self.theirs()?).await;
+            results.theirs.push(self.turn(side).await?);
             eprintln!("{}: run {run} of {runs} done", self.sides.ours);
         }
         Ok(results)
     }
+
+    /// One side's turn, with the CPU time that the API server spent on it.
+    async fn turn(&self, side: impl AsyncFnOnce() -> anyhow::Result<Figures>) -> anyhow::Result<Figures> {
+        let server = self.control_plane.api_server().context("the API server runs")?;
+        let begun = server.usage()?.cpu;
+        let figures = side().await?;
+        let spent = server.usage()?.cpu.saturating_sub(begun);
+        Ok(Figures {
+            server: spent,
+            ..figures
+        })
+    }
 }
 
 /// Each side `runs` times, in turns.
-pub(super) async fn alternate(row: &impl Row, runs: usize) -> anyhow::Result<Results> {
-    let site = row.site();
+pub(super) async fn alternate(row: &impl Row, turns: &Turns) -> anyhow::Result<Results> {
+    let (site, runs) = (row.site(), turns.runs);
     let mut results = Results::default();
     for run in 1..=runs {
         row.reset().await?;
-        let began = now();
-        row.floor().await?;
-        results.floor.push(Figures::of_floor(began.elapsed()));
+        let floor = async || {
+            let began = now();
+            row.floor().await?;
+            Ok(Figures::of_floor(began.elapsed()))
+        };
+        results.floor.push(site.turn(floor).await?);
         row.reset().await?;
-        results.ours.push(row.measure(|| site.ours()).await?);
+        let side = async || row.measure(|| site.ours()).await;
+        results.ours.push(site.turn(side).await?);
+        if let Some(before) = &turns.before {
+            row.reset().await?;
+            let side = async || row.measure(|| site.before(before)).await;
+            results.before.push(site.turn(side).await?);
+        }
         row.reset().await?;
-        results.theirs.push(row.measure(|| site.theirs()).await?);
+        let side = async || row.measure(|| site.theirs()).await;
+        results.theirs.push(site.turn(side).await?);
         eprintln!("{}: run {run} of {runs} done", site.sides.ours);
     }
     Ok(results)
@@ -209,6 +250,7 @@ pub(super) async fn finish(mut process: Process, took: Duration, half: Duration)
         took,
         half,
         usage: Some(usage),
+        server: Duration::ZERO,
     })
 }
 

@@ -16,7 +16,7 @@ use testkit::real::{Process, Usage};
 
 use super::contest::{self, Row, Sides, Site, alternate, send, text, watched};
 use super::figures::{Bars, Figures, median, median_time};
-use super::{now, seed};
+use super::{Turns, now, seed};
 
 const SIDES: Sides = Sides {
     ours: "disruption-controller",
@@ -57,7 +57,7 @@ struct Crowd {
 }
 
 /// Time, memory and CPU time until all statuses are there.
-pub(super) async fn start(runs: usize) -> anyhow::Result<()> {
+pub(super) async fn start(turns: &Turns) -> anyhow::Result<()> {
     let site = Site::new(&SIDES).await?;
     let control_plane = &site.control_plane;
     seed::cluster(control_plane, NODES_AT_START, PODS_AT_START, |_| false).await?;
@@ -79,7 +79,7 @@ pub(super) async fn start(runs: usize) -> anyhow::Result<()> {
         site,
         stored,
     };
-    let results = alternate(&row, runs).await?;
+    let results = alternate(&row, turns).await?;
     let title = format!(
         "disruption: {BUDGETS_AT_START} budgets (10 %) of {PODS_AT_START} pods, {NODES_AT_START} nodes, from process start"
     );
@@ -91,7 +91,7 @@ pub(super) async fn start(runs: usize) -> anyhow::Result<()> {
 }
 
 /// CPU time a change, and the time from the last change until all statuses are right.
-pub(super) async fn burst(runs: usize) -> anyhow::Result<()> {
+pub(super) async fn burst(turns: &Turns) -> anyhow::Result<()> {
     let site = Site::new(&SIDES).await?;
     let control_plane = &site.control_plane;
     seed::cluster(control_plane, NODES, PODS, |pod| {
@@ -115,7 +115,7 @@ pub(super) async fn burst(runs: usize) -> anyhow::Result<()> {
             .collect(),
     };
     let results = site
-        .alternate(runs, async |process| crowd.measure(process).await)
+        .alternate(turns, async |process| crowd.measure(process).await)
         .await?;
     let title = format!(
         "disruption: {CHANGES} of {PODS} pods in one namespace of {BUDGETS} budgets turn unready; time after the last \

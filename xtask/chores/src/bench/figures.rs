@@ -14,6 +14,8 @@ pub(super) struct Figures {
     pub(super) half: Duration,
     /// Nothing for the floor, which runs in this process.
     pub(super) usage: Option<Usage>,
+    /// What the API server spent on the run, in CPU time.
+    pub(super) server: Duration,
 }
 
 /// All runs.
@@ -21,6 +23,8 @@ pub(super) struct Figures {
 pub(super) struct Results {
     pub(super) floor: Vec<Figures>,
     pub(super) ours: Vec<Figures>,
+    /// Ours of another version, if asked for.
+    pub(super) before: Vec<Figures>,
     pub(super) theirs: Vec<Figures>,
 }
 
@@ -34,6 +38,7 @@ impl Figures {
             took,
             half: took / 2,
             usage: None,
+            server: Duration::ZERO,
         }
     }
 }
@@ -44,11 +49,12 @@ impl Results {
         let runs = self.ours.len();
         println!("\n{title}, {runs} alternating runs, medians\n");
         println!(
-            "| | time (all runs) | half done | × floor | RSS | peak | CPU |\n|---|---|---|---|---|---|---|"
+            "| | time (all runs) | half done | × floor | RSS | peak | CPU | API server's CPU |\n|---|---|---|---|---|---|---|---|"
         );
         for (name, runs) in [
             ("floor", &self.floor),
             (ours, &self.ours),
+            ("before", &self.before),
             ("kube-controller-manager", &self.theirs),
         ] {
             if !runs.is_empty() {
@@ -72,11 +78,13 @@ impl Results {
         let peak = usage(runs, |usage| usage.peak_rss).map_or_else(String::new, mebibytes);
         let cpu = usage(runs, |usage| usage.cpu)
             .map_or_else(String::new, |cpu| format!("{:.1} s", cpu.as_secs_f64()));
+        let server = median(runs, |run| run.server).unwrap_or_default();
         format!(
-            "| {name} | {:.1} s ({}) | {:.1} s | {ratio} | {rss} | {peak} | {cpu} |",
+            "| {name} | {:.1} s ({}) | {:.1} s | {ratio} | {rss} | {peak} | {cpu} | {:.1} s |",
             took.as_secs_f64(),
             times.join(", "),
             half.as_secs_f64(),
+            server.as_secs_f64(),
         )
     }
 
@@ -152,6 +160,7 @@ mod tests {
                 threads: 3,
                 cpu: Duration::from_millis(400),
             }),
+            server: Duration::from_millis(1500),
         }
     }
 
@@ -160,11 +169,11 @@ mod tests {
         let results = Results {
             floor: vec![run(2)],
             ours: vec![run(4), run(2), run(3)],
-            theirs: Vec::new(),
+            ..Results::default()
         };
         assert_eq!(
             results.line("ours", &results.ours),
-            "| ours | 3.0 s (4.0, 2.0, 3.0) | 1.0 s | 1.50 | 1.5 MiB | 2.0 MiB | 0.4 s |"
+            "| ours | 3.0 s (4.0, 2.0, 3.0) | 1.0 s | 1.50 | 1.5 MiB | 2.0 MiB | 0.4 s | 1.5 s |"
         );
     }
 
@@ -173,7 +182,7 @@ mod tests {
         let results = Results {
             floor: vec![run(2)],
             ours: vec![run(3)],
-            theirs: Vec::new(),
+            ..Results::default()
         };
         let mut bars = Bars::default();
         results.within_floor(1.5, &mut bars);

@@ -19,6 +19,7 @@ mod taint_eviction;
 mod ttl;
 mod ttl_after_finished;
 
+use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Context, ensure};
@@ -30,9 +31,19 @@ pub(crate) struct Args {
     /// Which rows
     #[arg(required = true, value_enum)]
     rows: Vec<Rows>,
+    #[command(flatten)]
+    turns: Turns,
+}
+
+/// Who takes turns, and how often.
+#[derive(Clone, Debug, clap::Args)]
+struct Turns {
     /// Alternating runs of each side
     #[arg(long, default_value_t = 3)]
     runs: usize,
+    /// A directory with our binaries of another version, which take turns with those of this one
+    #[arg(long)]
+    before: Option<PathBuf>,
 }
 
 /// The rows of the table, and names for several of them.
@@ -72,32 +83,38 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         }
     };
     if wanted(&[Rows::Ttl]) {
-        done("ttl", runtime.block_on(ttl::run(args.runs)));
+        done("ttl", runtime.block_on(ttl::run(&args.turns)));
     }
     if wanted(&[Rows::TtlAfterFinished]) {
-        let verdict = runtime.block_on(ttl_after_finished::run(args.runs));
+        let verdict = runtime.block_on(ttl_after_finished::run(&args.turns));
         done("ttl-after-finished", verdict);
     }
     if wanted(&[Rows::Disruption, Rows::DisruptionStart]) {
-        done("disruption-start", runtime.block_on(disruption::start(args.runs)));
+        done(
+            "disruption-start",
+            runtime.block_on(disruption::start(&args.turns)),
+        );
     }
     if wanted(&[Rows::Disruption, Rows::DisruptionBurst]) {
-        done("disruption-burst", runtime.block_on(disruption::burst(args.runs)));
+        done(
+            "disruption-burst",
+            runtime.block_on(disruption::burst(&args.turns)),
+        );
     }
     if wanted(&[Rows::Resourceclaim, Rows::ResourceclaimStart]) {
-        let verdict = runtime.block_on(resourceclaim::start(args.runs));
+        let verdict = runtime.block_on(resourceclaim::start(&args.turns));
         done("resourceclaim-start", verdict);
     }
     if wanted(&[Rows::Resourceclaim, Rows::ResourceclaimFinish]) {
-        let verdict = runtime.block_on(resourceclaim::finish(args.runs));
+        let verdict = runtime.block_on(resourceclaim::finish(&args.turns));
         done("resourceclaim-finish", verdict);
     }
     if wanted(&[Rows::TaintEviction, Rows::TaintEvictionBurst]) {
-        let verdict = runtime.block_on(taint_eviction::burst(args.runs));
+        let verdict = runtime.block_on(taint_eviction::burst(&args.turns));
         done("taint-eviction-burst", verdict);
     }
     if wanted(&[Rows::TaintEviction, Rows::TaintEvictionAtRest]) {
-        let verdict = runtime.block_on(taint_eviction::at_rest(args.runs));
+        let verdict = runtime.block_on(taint_eviction::at_rest(&args.turns));
         done("taint-eviction-at-rest", verdict);
     }
     ensure!(missed.is_empty(), "{}", missed.join("; "));

@@ -10,6 +10,7 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, WatchEvent};
 use serde_json::{Value, json};
 use testkit::real::Process;
 
+use super::Turns;
 use super::contest::{
     self, Row, Sides, Site, alternate, copy, create, identity, name, send, stored, watched,
 };
@@ -57,14 +58,14 @@ struct Finish {
     succeeded: Vec<Value>,
 }
 
-pub(super) async fn start(runs: usize) -> anyhow::Result<()> {
+pub(super) async fn start(turns: &Turns) -> anyhow::Result<()> {
     let bench = Bench::new().await?;
     let form = bench.pod(&json!({})).await?;
     let row = Start {
         waiting: (0..WAITING).map(|number| copy(&form, "pod", number)).collect(),
         bench,
     };
-    let results = alternate(&row, runs).await?;
+    let results = alternate(&row, turns).await?;
     let title = format!("resourceclaim: {WAITING} pods with a template each, from process start");
     row.bench.site.print(&title, &results);
     let mut bars = Bars::default();
@@ -73,7 +74,7 @@ pub(super) async fn start(runs: usize) -> anyhow::Result<()> {
     bars.verdict()
 }
 
-pub(super) async fn finish(runs: usize) -> anyhow::Result<()> {
+pub(super) async fn finish(turns: &Turns) -> anyhow::Result<()> {
     let bench = Bench::new().await?;
     let pod = bench.pod(&json!({"nodeName": "node-1"})).await?;
     let claim = bench.reserved_claim().await?;
@@ -104,7 +105,7 @@ pub(super) async fn finish(runs: usize) -> anyhow::Result<()> {
         succeeded: succeeded.collect(),
         running,
     };
-    let results = alternate(&row, runs).await?;
+    let results = alternate(&row, turns).await?;
     let title = format!("resourceclaim: {FINISHING} claims taken back after their pods finish");
     row.bench.site.print(&title, &results);
     let mut bars = Bars::default();

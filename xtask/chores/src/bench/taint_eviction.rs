@@ -11,7 +11,7 @@ use super::contest::{
     Row, Sides, Site, alternate, deletes, finish, identity, send, text, until_quiet, watched,
 };
 use super::figures::{Bars, Figures, median, median_time};
-use super::seed;
+use super::{Turns, seed};
 
 const NODES: usize = 1_000;
 const PODS: usize = 20_000;
@@ -43,7 +43,7 @@ struct Burst {
     pending: Vec<Value>,
 }
 
-pub(super) async fn burst(runs: usize) -> anyhow::Result<()> {
+pub(super) async fn burst(turns: &Turns) -> anyhow::Result<()> {
     let site = Site::new(&SIDES).await?;
     let tainted: Vec<String> = tainted().collect();
     let pending = seed::cluster(&site.control_plane, NODES, PODS, |pod| {
@@ -63,7 +63,7 @@ pub(super) async fn burst(runs: usize) -> anyhow::Result<()> {
         site,
         pending,
     };
-    let results = alternate(&row, runs).await?;
+    let results = alternate(&row, turns).await?;
     let title = format!(
         "taint-eviction: {TO_BE_EVICTED} of {PODS} pods on {TAINTED} of {NODES} nodes tainted at once"
     );
@@ -134,10 +134,10 @@ impl Row for Burst {
 }
 
 /// Memory and CPU time of reading 50,000 pods and 5,000 nodes; the time is that until it rests.
-pub(super) async fn at_rest(runs: usize) -> anyhow::Result<()> {
+pub(super) async fn at_rest(turns: &Turns) -> anyhow::Result<()> {
     let site = Site::new(&SIDES).await?;
     seed::cluster(&site.control_plane, NODES_AT_REST, PODS_AT_REST, |_| false).await?;
-    let results = site.alternate(runs, resting).await?;
+    let results = site.alternate(turns, resting).await?;
     let title = format!("taint-eviction: {PODS_AT_REST} pods, {NODES_AT_REST} nodes, until at rest");
     site.print(&title, &results);
     let mut bars = Bars::default();

@@ -9,6 +9,7 @@ use kube::api::{PartialObjectMeta, Patch, PatchParams, WatchEvent};
 use serde_json::{Value, json};
 use testkit::real::Process;
 
+use super::Turns;
 use super::contest::{Row, Sides, Site, alternate, create, finish, name, send, watched};
 use super::figures::{Bars, Figures, mebibytes};
 
@@ -30,7 +31,7 @@ struct Unannotated {
     nodes: Api<Node>,
 }
 
-pub(super) async fn run(runs: usize) -> anyhow::Result<()> {
+pub(super) async fn run(turns: &Turns) -> anyhow::Result<()> {
     const MIB: u64 = 1 << 20;
     let site = Site::new(&SIDES).await?;
     let bytes = site.size()?;
@@ -41,7 +42,7 @@ pub(super) async fn run(runs: usize) -> anyhow::Result<()> {
     let nodes: Api<Node> = Api::all(site.client());
     seed(&nodes).await?;
     let row = Unannotated { site, nodes };
-    let results = alternate(&row, runs).await?;
+    let results = alternate(&row, turns).await?;
     let title = format!("ttl: {NODES} nodes without annotation, from process start");
     row.site.print(&title, &results);
     let mut bars = Bars::default();

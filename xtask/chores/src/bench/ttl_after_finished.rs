@@ -6,6 +6,7 @@ use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use serde_json::{Value, json};
 use testkit::real::Process;
 
+use super::Turns;
 use super::contest::{
     Row, Sides, Site, alternate, copy, create, deletes, finish, name, send, stored, watched,
 };
@@ -30,7 +31,7 @@ struct Expired {
     stored: Vec<Value>,
 }
 
-pub(super) async fn run(runs: usize) -> anyhow::Result<()> {
+pub(super) async fn run(turns: &Turns) -> anyhow::Result<()> {
     let site = Site::new(&SIDES).await?;
     let jobs: Api<Job> = Api::default_namespaced(site.client());
     let form = finished_job(&jobs).await?;
@@ -39,7 +40,7 @@ pub(super) async fn run(runs: usize) -> anyhow::Result<()> {
         jobs,
         stored: (0..JOBS).map(|number| copy(&form, JOB, number)).collect(),
     };
-    let results = alternate(&row, runs).await?;
+    let results = alternate(&row, turns).await?;
     let title = format!("ttl-after-finished: {JOBS} expired Jobs, from process start");
     row.site.print(&title, &results);
     let mut bars = Bars::default();
