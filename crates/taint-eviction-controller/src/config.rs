@@ -29,7 +29,8 @@ pub struct Config {
     /// are kept, so that kubelets can report first; at most as long as they tolerate.
     pub catch_up_grace: GoDuration,
     /// Feature gates, as name=true or name=false, separated by commas: `TaintTolerationComparisonOperators` (false)
-    /// lets tolerations with the operators Lt and Gt match.
+    /// says that tolerations with the operators Lt and Gt are expected. They count in any case; where they are not
+    /// expected, the first one is warned of.
     #[schemars(extend("format" = "name=bool"))]
     pub feature_gates: Option<String>,
 }

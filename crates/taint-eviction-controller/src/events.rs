@@ -38,6 +38,8 @@ pub enum Event {
     ConditionRefused(ObjectKey, CallFailed),
     /// This node could not be read: the cache decides (TE-8).
     NotRead(Arc<str>, CallFailed),
+    /// A toleration of this pod compares numbers, and our gate does not expect that.
+    Compares(ObjectKey),
     /// Our clock is so far ahead of the API server's.
     Skew(SignedDuration),
 }
@@ -77,6 +79,11 @@ impl Event {
             Self::ConditionRefused(pod, failed) => {
                 tracing::warn!(%pod, "condition refused, the pod is deleted without it: {failed}");
             }
+            Self::Compares(pod) => tracing::warn!(
+                %pod,
+                "a toleration has the operator Lt or Gt: it counts, although the feature gate \
+                 TaintTolerationComparisonOperators is off here"
+            ),
             Self::NotRead(node, failed) => tracing::warn!(node = &*node, "the cache decides: {failed}"),
             Self::Skew(ahead) => {
                 tracing::warn!(

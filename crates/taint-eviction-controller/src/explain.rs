@@ -81,7 +81,7 @@ fn explanation(
         format!("this machine's clock is {ahead:#} ahead of the API server's, whose time counts\n")
     };
     let taints = taints.iter().map(|Seen { taint, since: at, .. }| {
-        let tolerated = toleration(pod, taint, rules);
+        let tolerated = toleration(pod, taint);
         format!("taint {taint} {}: {tolerated}\n", since("there ", *at))
     });
     let verdict = format!("would {}\n", outlook(&verdict, now));
@@ -93,8 +93,8 @@ fn explanation(
 }
 
 /// Which of the pod's tolerations is used for `taint`, counted from 1.
-fn toleration(pod: &PodView, taint: &Taint, rules: &Rules) -> String {
-    let Some(used) = used_toleration(&pod.tolerations, taint, rules) else {
+fn toleration(pod: &PodView, taint: &Taint) -> String {
+    let Some(used) = used_toleration(&pod.tolerations, taint) else {
         return "not tolerated".to_owned();
     };
     let before = pod

@@ -23,7 +23,7 @@ use crate::decide::{
 use crate::events::Event;
 use crate::next::Key;
 use crate::route::{self, Wake as Route};
-use crate::view::{NodeView, PodView};
+use crate::view::{NodeView, PodView, Toleration};
 
 /// What is remembered between steps.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -43,6 +43,18 @@ pub struct Memory {
     /// How far our clock is ahead of the API server's, by the last read of a node that told.
     pub(crate) ahead: SignedDuration,
     pub(crate) skew_named: Said<()>,
+    /// Of a pod whose toleration compares numbers, where none is expected.
+    compares: Compares,
+}
+
+/// Whether tolerations with `Lt` or `Gt` are there that our gate does not expect.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+enum Compares {
+    #[default]
+    None,
+    /// This pod has one, and nobody was told.
+    Seen(ObjectKey),
+    Told,
 }
 
 /// A pod that is to be evicted. It lives from the judgement that says so until the pod is kept or gone.
@@ -97,6 +109,8 @@ impl Watches<PodView> for TaintEvictionController {
             Route::Forget => cx.memory.forget(&pod.key, &mut cx.out),
             Route::Judge => {
                 cx.memory.note_first_sight(pod, cx.now.wall);
+                cx.memory.note_comparison(pod, &self.rules);
+                cx.memory.tell_comparison(&mut cx.out);
                 // A node that is tainted after this look finds the pod in the store.
                 if cx.memory.taints.is_tainted(&pod.node) || cx.memory.holds(&pod.key) {
                     cx.out.wake(Key::Pod(pod.key.clone()));
@@ -120,6 +134,7 @@ impl Memory {
             Observed::Watching("nodes", stands) => self.watching = stands,
             Observed::Synced | Observed::Watching(..) | Observed::Overdue(_) => return,
         }
+        self.tell_comparison(out);
         let saw = self.sight.sees();
         self.sight = if self.leading && self.watching {
             self.sight.regained(now)
@@ -140,6 +155,25 @@ impl Memory {
             if known.0 != pod.uid {
                 *known = seen();
             }
+        }
+    }
+
+    fn note_comparison(&mut self, pod: &PodView, rules: &Rules) {
+        if self.compares == Compares::None
+            && !rules.comparison_operators
+            && pod.tolerations.iter().any(Toleration::compares)
+        {
+            self.compares = Compares::Seen(pod.key.clone());
+        }
+    }
+
+    /// Warns of it, by the leader alone.
+    fn tell_comparison(&mut self, out: &mut Output<TaintEvictionController>) {
+        if self.leading
+            && let Compares::Seen(pod) = &self.compares
+        {
+            out.record(Event::Compares(pod.clone()));
+            self.compares = Compares::Told;
         }
     }
 

@@ -158,8 +158,7 @@ impl World {
     /// Whether each taint has a toleration, and none of those that are used ends.
     fn tolerates_for_ever(&self) -> bool {
         self.memory.of("n").iter().all(|seen| {
-            used_toleration(&self.pod.tolerations, &seen.taint, &RULES)
-                .is_some_and(|used| used.seconds.is_none())
+            used_toleration(&self.pod.tolerations, &seen.taint).is_some_and(|used| used.seconds.is_none())
         })
     }
 }

@@ -235,7 +235,7 @@ fn a_toleration_matches_a_taint(
         value: value.into(),
         seconds: None,
     };
-    assert_eq!(toleration.tolerates(&taint("k"), &RULES), expected);
+    assert_eq!(toleration.tolerates(&taint("k")), expected);
 }
 
 #[rstest]
@@ -266,12 +266,7 @@ fn numbers_are_compared_only_behind_the_gate(
         operator,
         ..tolerates("k", None)
     };
-    let gated = Rules {
-        comparison_operators: true,
-        ..RULES
-    };
-    assert_eq!(toleration.tolerates(&taint, &gated), expected);
-    assert!(!toleration.tolerates(&taint, &RULES));
+    assert_eq!(toleration.tolerates(&taint), expected);
 }
 
 #[rstest]

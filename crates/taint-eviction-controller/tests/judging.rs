@@ -3,13 +3,15 @@
 
 use std::sync::Arc;
 
-use controller_core::controller::{Loop, Observed};
+use controller_core::controller::{Loop, Observed, Told};
 use controller_core::meta::{ObjectKey, Uid};
 use harness::sim::{NOW, NoPermits, Resource, START, Watch};
 use prometheus::Registry;
+use rstest::rstest;
 use taint_eviction_controller::config::Config;
+use taint_eviction_controller::events::Event;
 use taint_eviction_controller::next::Key;
-use taint_eviction_controller::view::{NodeView, PodView, Taint};
+use taint_eviction_controller::view::{NodeView, Operator, PodView, Taint, Toleration};
 use taint_eviction_controller::{Stores, TaintEvictionController};
 
 fn pod(name: &str) -> PodView {
@@ -22,6 +24,53 @@ fn pod(name: &str) -> PodView {
         generation: 1,
         deleting: false,
     }
+}
+
+/// TE-2: the leader warns of it, once, where our gate does not expect it.
+#[rstest]
+#[case::off(None, 1)]
+#[case::on(Some("TaintTolerationComparisonOperators=true"), 0)]
+fn the_first_toleration_that_compares_is_warned_of(#[case] gates: Option<&str>, #[case] warned: usize) {
+    let (mut pods, mut nodes) = (Resource::new(), Resource::new());
+    let config = Config {
+        feature_gates: gates.map(Into::into),
+        ..Config::default()
+    };
+    let controller = TaintEvictionController::new(&config, &Registry::new()).unwrap();
+    let stores = Stores {
+        pods: pods.restart(),
+        nodes: nodes.restart(),
+    };
+    let mut event_loop = Loop::new(Arc::new(controller), stores, [None, None, None], false);
+    let greater = Toleration {
+        key: "k".into(),
+        operator: Operator::Gt,
+        value: "5".into(),
+        seconds: None,
+    };
+    for (name, tolerations) in [("p", vec![]), ("q", vec![greater.clone()]), ("r", vec![greater])] {
+        let tolerations = Arc::new(tolerations);
+        pods.put(
+            PodView {
+                tolerations,
+                ..pod(name)
+            },
+            Uid::from(name),
+        );
+    }
+    while pods.deliver(&mut event_loop, NOW) {}
+    event_loop.observe(Observed::Synced, NOW);
+    assert!(event_loop.take_told().is_empty());
+    for leads in [true, false, true] {
+        event_loop.observe(Observed::Leading(leads), NOW);
+    }
+    let told = event_loop.take_told();
+    let compares = Event::Compares(ObjectKey::namespaced("ns", "q"));
+    let is_such = |told: &&Told<_>| matches!(told, Told::Event(event) if *event == compares);
+    assert_eq!(
+        (told.iter().filter(is_such).count(), told.len()),
+        (warned, warned)
+    );
 }
 
 /// TE-12: what a pod is judged on is what its node is judged on, and a standby judges too.

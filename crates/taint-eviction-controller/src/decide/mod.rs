@@ -45,7 +45,7 @@ pub const MAX_BACKOFF: Duration = Duration::from_mins(5);
 /// What the flags say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// The gate `TaintTolerationComparisonOperators`: whether `Lt` and `Gt` match.
+    /// The gate `TaintTolerationComparisonOperators`: whether tolerations with `Lt` and `Gt` are expected.
     pub comparison_operators: bool,
     /// `--catch-up-grace`.
     pub catch_up_grace: Duration,
@@ -194,7 +194,7 @@ pub fn judge(
     let mut untolerated = None;
     let mut tolerated: Vec<Term> = Vec::new();
     for seen in taints {
-        let Some(used) = used_toleration(&pod.tolerations, &seen.taint, rules) else {
+        let Some(used) = used_toleration(&pod.tolerations, &seen.taint) else {
             untolerated = untolerated.or(Some(seen));
             continue;
         };

@@ -45,6 +45,22 @@ async fn a_pod_that_is_bound_to_a_tainted_node_is_evicted() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_toleration_that_compares_counts_whatever_our_gate_says() {
+    let world = World::with_nodes(["n"]);
+    for (name, value) in [("below", "10"), ("above", "100")] {
+        world.pod(name, "n", For::No);
+        let toleration = json!({ "key": "k", "operator": "Gt", "value": value, "effect": "NoExecute" });
+        world.edit(name, |pod| pod["spec"]["tolerations"] = json!([toleration]));
+    }
+    let _controller = world.start();
+    world.settle().await;
+    world.set_taints("n", json!([{ "key": "k", "value": "50", "effect": "NoExecute" }]));
+    world.pass(10).await;
+    assert!(world.lives("below"));
+    assert!(!world.lives("above"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_pod_without_a_node_is_left_alone_until_it_is_bound() {
     let world = World::with_nodes(["n"]);
     world.taint("n");
