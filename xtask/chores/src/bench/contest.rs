@@ -130,8 +130,10 @@ impl Site {
                 let side = async || measure(self.before(before)?).await;
                 results.before.push(self.turn(side).await?);
             }
-            let side = async || measure(self.theirs()?).await;
-            results.theirs.push(self.turn(side).await?);
+            if !turns.ours_alone {
+                let side = async || measure(self.theirs()?).await;
+                results.theirs.push(self.turn(side).await?);
+            }
             eprintln!("{}: run {run} of {runs} done", self.sides.ours);
         }
         Ok(results)
@@ -170,9 +172,11 @@ pub(super) async fn alternate(row: &impl Row, turns: &Turns) -> anyhow::Result<R
             let side = async || row.measure(|| site.before(before)).await;
             results.before.push(site.turn(side).await?);
         }
-        row.reset().await?;
-        let side = async || row.measure(|| site.theirs()).await;
-        results.theirs.push(site.turn(side).await?);
+        if !turns.ours_alone {
+            row.reset().await?;
+            let side = async || row.measure(|| site.theirs()).await;
+            results.theirs.push(site.turn(side).await?);
+        }
         eprintln!("{}: run {run} of {runs} done", site.sides.ours);
     }
     Ok(results)

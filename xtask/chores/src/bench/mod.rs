@@ -44,6 +44,9 @@ struct Turns {
     /// A directory with our binaries of another version, which take turns with those of this one
     #[arg(long)]
     before: Option<PathBuf>,
+    /// Leave kube-controller-manager out
+    #[arg(long)]
+    ours_alone: bool,
 }
 
 /// The rows of the table, and names for several of them.
