@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use derive_where::derive_where;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::Resource;
 use kube::core::DynamicResourceScope;
 use kube::core::{ObjectList, ObjectMeta};
@@ -247,9 +249,10 @@ pub(crate) fn read_meta(json: &str) -> ObjectMeta {
         namespace: text(metadata.namespace),
         uid: text(metadata.uid),
         resource_version: text(metadata.resource_version),
+        // One that cannot be represented marks a deletion, too.
         deletion_timestamp: metadata
             .deletion_timestamp
-            .and_then(|time| serde_json::from_str(time.get()).ok()),
+            .map(|time| serde_json::from_str(time.get()).unwrap_or(Time(Timestamp::MAX))),
         ..ObjectMeta::default()
     }
 }
@@ -286,6 +289,21 @@ mod tests {
         fn into_view(self, object: Identity, _: &Interner) -> Result<Kept, DecodeError> {
             Ok(Kept(object.key, self.spec))
         }
+    }
+
+    #[test]
+    fn a_deletion_at_a_time_that_cannot_be_represented_is_a_deletion() {
+        let deleting = |time: &str| {
+            let object = format!(r#"{{"metadata":{{"deletionTimestamp":{time}}}}}"#);
+            read_meta(&object).deletion_timestamp.is_some()
+        };
+        let times = [
+            r#""2026-01-01T00:00:00Z""#,
+            r#""99999-01-01T00:00:00Z""#,
+            r#""soon""#,
+            "null",
+        ];
+        assert_eq!(times.map(deleting), [true, true, true, false]);
     }
 
     const BAD: &str = r#"{"spec":256,"metadata":{"name":"n","namespace":7,"uid":"u","resourceVersion":"5"}}"#;

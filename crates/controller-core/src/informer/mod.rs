@@ -12,6 +12,7 @@ mod listing;
 pub mod metrics;
 pub mod mutation;
 mod overlay;
+mod page_size;
 mod run;
 pub mod source;
 pub mod store;

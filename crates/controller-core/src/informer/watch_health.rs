@@ -15,12 +15,14 @@ use bytes::Bytes;
 use futures::future::OptionFuture;
 use http::Request;
 use http_body::Frame;
+use http_body_util::Either;
 use kube::Client;
 use kube::client::Body;
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep};
 use tower::BoxError;
 
+use super::page_size::PageSize;
 use crate::api::limits::{Permitted, is_watch};
 use crate::clock::Clock;
 use crate::error::Chain;
@@ -69,20 +71,23 @@ impl WatchHealth {
             told: None,
         };
         let namespace = client.default_namespace().to_owned();
+        let pages = PageSize::default();
         let service = tower::service_fn(move |mut request: Request<Body>| {
             // One page or one watch at a time needs no limit. It does not wait behind the writes of a mass event either:
             // the continue token of a list expires.
             request.extensions_mut().insert(Permitted);
             let (client, clock, standing) = (client.clone(), clock.clone(), Arc::clone(&standing));
+            let pages = pages.clone();
             async move {
                 let is_watch = is_watch(&request);
+                let limit = pages.limit(&mut request);
                 let response = client.send(request).await?;
-                let timed = is_watch && response.status().is_success();
-                Ok::<_, kube::Error>(if timed {
-                    response.map(|body| http_body_util::Either::Left(TimedBody::new(body, clock, standing)))
-                } else {
-                    response.map(http_body_util::Either::Right)
-                })
+                let is_success = response.status().is_success();
+                Ok::<_, kube::Error>(response.map(|body| match limit.filter(|_| is_success) {
+                    _ if is_watch && is_success => Either::Left(TimedBody::new(body, clock, standing)),
+                    Some(limit) => Either::Right(Either::Left(pages.count(body, limit))),
+                    None => Either::Right(Either::Right(body)),
+                }))
             }
         });
         (Client::new(service, namespace), health)

@@ -9,18 +9,14 @@ use kube::discovery::ApiResource;
 use kube::runtime::watcher;
 use kube::{Api, Client};
 
-use super::Interner;
 use super::guard::{Guarded, Presence};
 use super::source::{ErrorKind, Skipped, Source, SourceError, SourceEvent};
 use super::view::Wire;
 use super::watch_health::WatchHealth;
+use super::{Interner, page_size};
 use crate::api::outcome::retry_after;
 use crate::clock::Clock;
 use crate::error::Chain;
-
-/// How many objects a page of a list has. A page is in memory as a whole, several times over, beside the views that
-/// stay: with client-go's 500 a third of the memory of 150,000 pods was such gaps.
-const PAGE_SIZE: u32 = 200;
 
 /// Lists in pages, then watches with bookmarks; each object is decoded to a view as it arrives.
 ///
@@ -54,7 +50,7 @@ impl<W: Wire> WatcherSource<W> {
 
     fn start(&self) -> Watcher<W> {
         let client = self.client.clone();
-        let config = watcher::Config::default().page_size(PAGE_SIZE);
+        let config = watcher::Config::default().page_size(page_size::MOST);
         watcher(Api::all_with(client, &self.resource), config).boxed()
     }
 

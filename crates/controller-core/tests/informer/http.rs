@@ -226,7 +226,7 @@ fn one(name: &str) -> Value {
     object(name, "1", &json!(1))
 }
 
-const LIST: &str = "/apis/example.io/v1/things?limit=200";
+const LIST: &str = "/apis/example.io/v1/things?limit=20";
 const WATCH_9: &str = "/apis/example.io/v1/things?watch=true&resourceVersion=9";
 const WATCH_20: &str = "/apis/example.io/v1/things?watch=true&resourceVersion=20";
 
