@@ -153,8 +153,15 @@ impl Controller for Dimmer {
     const NAME: &'static str = "dimmer";
 
     fn observe(&self, cx: &mut Context<'_, Self>, observed: Observed<'_, Self>) {
-        if let Observed::Overdue(dim) = observed {
-            cx.out.wake(dim.lamp.clone());
+        match observed {
+            Observed::Overdue(dim) => cx.out.wake(dim.lamp.clone()),
+            // Also what seemed to be done.
+            Observed::Resync => cx
+                .stores
+                .snapshot()
+                .iter()
+                .for_each(|lamp| cx.out.wake(lamp.key.clone())),
+            Observed::Synced | Observed::Leading(_) | Observed::Watching(..) => {}
         }
     }
 

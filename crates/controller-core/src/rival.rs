@@ -154,6 +154,23 @@ impl<K: Clone + Ord> Contests<K> {
         self.records.remove(key);
     }
 
+    /// The same of all keys in a row, from `first` on, for which `is_such` holds.
+    pub fn forget_from(&mut self, first: &K, is_such: impl Fn(&K) -> bool) {
+        let keys = self.records.range(first..).map(|(key, _)| key);
+        let keys: Vec<K> = keys.take_while(|key| is_such(key)).cloned().collect();
+        keys.iter().for_each(|key| self.forget(key));
+    }
+
+    /// How many objects it holds something about.
+    pub fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// Whether it holds nothing about any object.
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
     /// Whether to name the rival `manager` now: true at most once an hour for each.
     pub fn may_warn(&mut self, manager: &str, now: Duration) -> bool {
         self.warned.is_due(manager, WARN_EVERY, now)

@@ -12,6 +12,7 @@ use controller_core::meta::{ObjectKey, OwnerRef, Uid};
 use disruption_controller::config::Config;
 use disruption_controller::decide::Builtin;
 use disruption_controller::discovery::Kind;
+use disruption_controller::memory::Memory;
 use disruption_controller::next::Key;
 use disruption_controller::requests::{Answer, Question, Reset, StatusWrite, Write};
 use disruption_controller::selector::{Labels, Selector};
@@ -479,6 +480,10 @@ impl Model for Cluster {
             Key::Budget(pdb) => vec![Key::Recheck(pdb.clone())],
             Key::Recheck(_) | Key::StalePod(_) => Vec::new(),
         }
+    }
+
+    fn remembered(&self, memory: &Memory) -> usize {
+        memory.len()
     }
 
     fn check(&self, event_loop: &Loop<DisruptionController>, _: Now) -> Result<(), String> {

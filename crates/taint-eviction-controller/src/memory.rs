@@ -130,7 +130,11 @@ impl Memory {
         out: &mut Output<TaintEvictionController>,
     ) {
         match observed {
-            Observed::Leading(leading) => self.leading = leading,
+            Observed::Leading(leading) => {
+                self.leading = leading;
+                self.doubt_done(out);
+            }
+            Observed::Resync => return self.doubt_done(out),
             Observed::Watching("nodes", stands) => self.watching = stands,
             Observed::Synced | Observed::Watching(..) | Observed::Overdue(_) => return,
         }
@@ -146,6 +150,15 @@ impl Memory {
                 out.wake(Key::Node(Arc::clone(node)));
             }
         }
+    }
+
+    /// How much of it is about objects: 0 once there are none; for tests.
+    #[allow(clippy::len_without_is_empty, reason = "only tests ask")]
+    pub fn len(&self) -> usize {
+        self.taints.tainted().count()
+            + self.node_changes.len()
+            + self.first_sights.len()
+            + self.evictions.len()
     }
 
     fn note_first_sight(&mut self, pod: &PodView, now: Timestamp) {
@@ -164,6 +177,14 @@ impl Memory {
             && pod.tolerations.iter().any(Toleration::compares)
         {
             self.compares = Compares::Seen(pod.key.clone());
+        }
+    }
+
+    /// What was done and is still shown is done again: whoever said that the pod is gone may have been wrong.
+    fn doubt_done(&mut self, out: &mut Output<TaintEvictionController>) {
+        for (pod, entry) in self.evictions.iter_mut().filter(|(_, entry)| entry.done) {
+            entry.done = false;
+            out.wake_at(Key::Evict(pod.clone()), entry.wake(&entry.pending));
         }
     }
 

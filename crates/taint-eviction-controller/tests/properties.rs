@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use prometheus::Registry;
 use proptest::prelude::*;
 use taint_eviction_controller::config::Config;
+use taint_eviction_controller::memory::Memory;
 use taint_eviction_controller::next::Key;
 use taint_eviction_controller::requests::{Answer, Question, Write};
 use taint_eviction_controller::view::{NodeView, Operator, PodView, Taint, Toleration};
@@ -279,6 +280,10 @@ impl Model for Cluster {
             self.pods.delete(pod);
         }
         !ending.is_empty()
+    }
+
+    fn remembered(&self, memory: &Memory) -> usize {
+        memory.len()
     }
 
     fn check(&self, event_loop: &Loop<TaintEvictionController>, _: Now) -> Result<(), String> {

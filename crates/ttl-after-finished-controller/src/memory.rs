@@ -49,7 +49,7 @@ pub(crate) fn observe(
     observed: Observed<'_, TtlAfterFinishedController>,
 ) {
     let wake = match observed {
-        Observed::Leading(true) => Wake::Now,
+        Observed::Leading(true) | Observed::Resync => Wake::Now,
         Observed::Leading(false) => Wake::Never,
         Observed::Synced | Observed::Watching(..) | Observed::Overdue(_) => return,
     };
@@ -81,6 +81,12 @@ impl Memory {
             }
             Remark::Skewed(..) => self.skew_named = Some(now),
         }
+    }
+
+    /// How much of it is about objects: 0 once there are none; for tests.
+    #[allow(clippy::len_without_is_empty, reason = "only tests ask")]
+    pub fn len(&self) -> usize {
+        self.undated.len() + self.ahead.len()
     }
 
     fn forget(&mut self, job: &ObjectKey) {

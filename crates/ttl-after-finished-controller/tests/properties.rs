@@ -15,6 +15,7 @@ use proptest::prelude::*;
 use ttl_after_finished_controller::TtlAfterFinishedController;
 use ttl_after_finished_controller::config::Config;
 use ttl_after_finished_controller::decide::{Deletion, Judgement, judge};
+use ttl_after_finished_controller::memory::Memory;
 use ttl_after_finished_controller::requests::Question;
 use ttl_after_finished_controller::view::{Finish, JobView};
 
@@ -197,6 +198,10 @@ impl Model for Cluster {
 
     fn keys(&self) -> Vec<ObjectKey> {
         (0..JOBS).map(key).collect()
+    }
+
+    fn remembered(&self, memory: &Memory) -> usize {
+        memory.len()
     }
 
     fn check(&self, event_loop: &Loop<TtlAfterFinishedController>, now: Now) -> Result<(), String> {

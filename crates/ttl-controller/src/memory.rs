@@ -61,6 +61,7 @@ pub(crate) fn observe(cx: &mut Context<'_, TtlController>, observed: Observed<'_
             cx.out.wake(Key::Removal);
         }
         Observed::Overdue(plan) if cx.leading => cx.out.wake(Key::Node(plan.node.clone())),
+        Observed::Resync => wake_all(cx),
         Observed::Leading(false) | Observed::Watching(..) | Observed::Overdue(_) => {}
     }
 }
@@ -77,13 +78,23 @@ fn go_to(cx: &mut Context<'_, TtlController>, step: Step) {
     cx.memory.step = Some(step);
     cx.out.record(Event::StepChosen(cx.stores.len(), step));
     if cx.leading {
-        for node in cx.stores.snapshot() {
-            cx.out.wake(Key::Node(node.key.clone()));
-        }
+        wake_all(cx);
+    }
+}
+
+fn wake_all(cx: &mut Context<'_, TtlController>) {
+    for node in cx.stores.snapshot() {
+        cx.out.wake(Key::Node(node.key.clone()));
     }
 }
 
 impl Memory {
+    /// How much of it is about objects: 0 once there are none; for tests.
+    #[allow(clippy::len_without_is_empty, reason = "only tests ask")]
+    pub fn len(&self) -> usize {
+        self.written.len() + self.rivals.len() + self.unnamed.len() + self.left.len()
+    }
+
     /// Leaves nothing of a node behind.
     pub(crate) fn forget(&mut self, node: &ObjectKey) {
         self.written.remove(node);

@@ -9,6 +9,7 @@ use prometheus::Registry;
 use proptest::prelude::*;
 use ttl_controller::TtlController;
 use ttl_controller::config::Config;
+use ttl_controller::memory::Memory;
 use ttl_controller::next::Key;
 use ttl_controller::requests::{Answer, Question};
 use ttl_controller::view::{Annotation, NodeView};
@@ -148,6 +149,10 @@ impl Model for Cluster {
 
     fn keys(&self) -> Vec<Key> {
         (0..MOST_NODES).map(|number| Key::Node(key(number))).collect()
+    }
+
+    fn remembered(&self, memory: &Memory) -> usize {
+        memory.len()
     }
 
     fn check(&self, event_loop: &Loop<TtlController>, _: Now) -> Result<(), String> {

@@ -155,7 +155,7 @@ impl<C: Controller> Loop<C> {
         match observed {
             Observed::Synced if self.stage == Stage::Starting => self.stage = Stage::Working,
             Observed::Leading(leading) => self.lead(leading, now),
-            Observed::Synced | Observed::Watching(..) | Observed::Overdue(_) => {}
+            Observed::Synced | Observed::Resync | Observed::Watching(..) | Observed::Overdue(_) => {}
         }
         self.with(now, |controller, cx| controller.observe(cx, observed));
     }

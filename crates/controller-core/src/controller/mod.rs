@@ -248,6 +248,8 @@ pub enum Observed<'a, C: Controller> {
     Synced,
     /// A term begins or is over.
     Leading(bool),
+    /// An hour of the term has passed: everything is to be looked at again, also what seemed to be done.
+    Resync,
     /// Whether the watch of this resource stands.
     Watching(&'static str, bool),
     /// The watch has not shown this write in time: its fate is unknown.

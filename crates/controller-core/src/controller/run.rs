@@ -44,6 +44,8 @@ pub struct Driver<C: Controller> {
     named: Mutex<Said<(&'static str, String), Duration>>,
 }
 
+/// How often a leader looks at everything again: what an answer wrongly said to be done is done late, not never.
+const RESYNC_EVERY: Duration = Duration::from_hours(1);
 /// How often one cause of failures is named in the log, whichever objects it concerns.
 const NAMED_EVERY: Duration = Duration::from_mins(1);
 
@@ -163,6 +165,7 @@ impl<C: Controller> Driver<C> {
         self.hear(|event_loop, now| event_loop.observe(Observed::Synced, now));
         let mut term: Option<Term> = None;
         let mut draining = false;
+        let mut resynced = self.clock.instant();
         let mut in_flight = FuturesUnordered::new();
         loop {
             if term.as_ref().is_some_and(|term| !term.is_valid()) {
@@ -187,6 +190,9 @@ impl<C: Controller> Driver<C> {
                     .into_iter()
                     .map(|effect| self.perform(sender, effect, term.clone())),
             );
+            let resync = term
+                .as_ref()
+                .map(|_| RESYNC_EVERY.saturating_sub(resynced.elapsed()));
             tokio::select! {
                 biased;
                 () = shutdown.draining(), if !draining => {
@@ -197,12 +203,17 @@ impl<C: Controller> Driver<C> {
                 next = leadership.lead(), if term.is_none() && !draining => {
                     tracing::info!(controller = C::NAME, "working");
                     term = Some(next);
+                    resynced = self.clock.instant();
                     self.hear(|event_loop, now| event_loop.observe(Observed::Leading(true), now));
                 }
                 Some((id, completed)) = in_flight.next() => {
                     self.hear(|event_loop, now| event_loop.completed(id, completed, now));
                 }
                 () = self.woken.notified() => {}
+                Some(()) = OptionFuture::from(resync.map(|wait| self.clock.sleep(wait))) => {
+                    resynced = self.clock.instant();
+                    self.hear(|event_loop, now| event_loop.observe(Observed::Resync, now));
+                }
                 Some(()) = OptionFuture::from(again.map(|wait| self.clock.sleep(wait))) => {}
             }
             // A long queue of keys that need nothing must not keep the thread from everybody else.

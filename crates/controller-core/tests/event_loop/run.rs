@@ -197,6 +197,26 @@ async fn a_shutdown_before_the_caches_are_full_ends_it_at_once() {
     assert_eq!(world.server.elapsed(), 60 * SECOND);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_leader_looks_at_everything_again_every_hour() {
+    let world = World::with_lamp(1);
+    let gone = Fault::status(404, "NotFound");
+    world
+        .server
+        .fail_next(2, |request| request.verb == Verb::Patch, gone);
+    let others = async {
+        world.clock.sleep(3599 * SECOND).await;
+        assert_eq!(world.patches(), 1);
+        world.clock.sleep(2 * SECOND).await;
+        assert_eq!((world.shines().as_str(), world.patches()), ("0", 2));
+        world.clock.sleep(3600 * SECOND).await;
+        assert_eq!((world.shines().as_str(), world.patches()), ("1", 3));
+        world.stop.advance();
+    };
+    let (ended, ()) = futures::join!(world.run(), others);
+    ended.unwrap();
+}
+
 /// A watch with a bug.
 struct Broken;
 

@@ -127,9 +127,13 @@ pub(crate) fn observe(
 ) {
     let sees_again = match observed {
         Observed::Watching(resource, stands) => cx.memory.watching(resource, *stands),
+        Observed::Leading(true) => {
+            cx.memory.late_from(cx.now.uptime);
+            false
+        }
         _ => false,
     };
-    if sees_again || *observed == Observed::Leading(true) {
+    if sees_again || matches!(observed, Observed::Leading(true) | Observed::Resync) {
         for budget in cx.memory.budgets() {
             cx.out.wake(Key::Budget(budget.pdb.key.clone()));
         }
@@ -232,6 +236,20 @@ impl Memory {
                 false
             }
         }
+    }
+
+    /// A term begins at `now`: a status that was behind before it was not ours to write.
+    fn late_from(&mut self, now: Duration) {
+        let namespaces = self.namespaces.values_mut();
+        for budget in namespaces.flat_map(|namespace| namespace.budgets.values_mut()) {
+            budget.behind = budget.behind.map(|_| now);
+        }
+    }
+
+    /// How much of it is about objects: 0 once there are none; for tests.
+    #[allow(clippy::len_without_is_empty, reason = "only tests ask")]
+    pub fn len(&self) -> usize {
+        self.namespaces.len() + self.rivals.len()
     }
 
     /// Whether pods or workloads may have changed without our seeing it: then no more is allowed than is now.

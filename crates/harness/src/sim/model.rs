@@ -98,6 +98,16 @@ pub trait Model {
         false
     }
 
+    /// Others delete everything.
+    fn clear(&mut self) {
+        for (_, watch) in self.watches() {
+            watch.clear();
+        }
+    }
+
+    /// How much of what the controller remembers is about objects.
+    fn remembered(&self, memory: &<Self::Controller as Controller>::Memory) -> usize;
+
     /// Whether everything is as it should be, once nothing goes wrong any more.
     fn check(&self, event_loop: &Loop<Self::Controller>, now: Now) -> Result<(), String>;
 }
@@ -128,6 +138,8 @@ pub enum Op<A> {
     Pass(Duration),
     /// A term begins or ends.
     Lead(bool),
+    /// A term has gone on for an hour.
+    Resync,
     /// The process dies, and another starts. Requests on their way may still arrive.
     Crash,
 }
@@ -156,6 +168,7 @@ pub fn op<A: Clone + Debug + 'static>(
         3 => millis.prop_map(Op::Pass),
         2 => seconds.prop_map(Op::Pass),
         1 => any::<bool>().prop_map(Op::Lead),
+        1 => Just(Op::Resync),
         1 => Just(Op::Crash),
     ]
 }

@@ -113,6 +113,9 @@ pub trait Watch<C: Controller> {
     /// It has broken: what it had still to tell is lost, and a list is asked for.
     fn begin_list(&mut self);
 
+    /// All its objects are deleted.
+    fn clear(&mut self);
+
     /// The loop hears of the next thing; whether there was one.
     fn deliver(&mut self, event_loop: &mut Loop<C>, now: Now) -> bool;
 }
@@ -127,6 +130,12 @@ impl<C: Watches<V>, V: View + Clone> Watch<C> for Resource<V> {
             }
             self.list = Some(rest);
             self.pending.clear();
+        }
+    }
+
+    fn clear(&mut self) {
+        for key in self.objects.keys().cloned().collect::<Vec<_>>() {
+            self.delete(&key);
         }
     }
 

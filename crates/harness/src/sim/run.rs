@@ -27,6 +27,7 @@ pub fn run<M: Model>(model: M, ops: &[Op<M::Action>]) {
     }
     sim.settle();
     sim.check();
+    sim.clear();
 }
 
 /// A process and the world around it.
@@ -117,6 +118,15 @@ impl<M: Model> Sim<M> {
         self.model.check(&self.event_loop, self.now).unwrap();
     }
 
+    /// Deletes everything, and fails unless nothing is left of it.
+    fn clear(&mut self) {
+        self.model.clear();
+        self.settle();
+        self.check();
+        let memory = self.event_loop.memory();
+        assert_eq!(self.model.remembered(memory), 0, "left behind: {memory:?}");
+    }
+
     fn poll(&mut self) -> Polled<M::Controller> {
         let limit = Trickle {
             every: self.model.permit_every(),
@@ -150,6 +160,8 @@ impl<M: Model> Sim<M> {
             Op::Refuse(which) => self.fail(*which, false),
             Op::Pass(time) => self.pass(*time),
             Op::Lead(leading) => self.lead(*leading),
+            Op::Resync if self.leading => self.event_loop.observe(Observed::Resync, self.now),
+            Op::Resync => {}
             Op::Crash => self.crash(),
         }
     }

@@ -62,3 +62,16 @@ async fn a_delete_that_waits_for_a_slow_api_server_does_not_hold_up_the_others()
     world.pass(20).await;
     assert_eq!(world.alive(), 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_tenth_of_a_request_a_second_is_slow_and_never_stuck() {
+    let world = World::with_nodes(["n"]);
+    world.pods(15, "n", For::No);
+    let controller = world.start_with(process().limits(0.1, 1));
+    world.taint("n");
+    // A read of the node, a condition and a delete of each.
+    world.pass(600).await;
+    assert_eq!(world.alive(), 0);
+    assert_eq!(world.deletes().len(), 15);
+    assert_eq!(controller.metric("controller_sync_failures_total"), 0);
+}

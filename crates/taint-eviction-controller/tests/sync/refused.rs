@@ -103,3 +103,17 @@ async fn a_lost_answer_of_a_delete_harms_nobody() {
     assert!(!world.lives("p"));
     assert_eq!(world.deletes().len(), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_was_wrongly_said_to_be_gone_is_deleted_within_the_hour() {
+    let world = World::with_nodes(["n"]);
+    world.pod("p", "n", For::No);
+    let _controller = world.start();
+    world.pass(10).await;
+    world.fail_next(1, Verb::Delete, "pods", Fault::status(404, "NotFound"));
+    world.taint("n");
+    world.pass(3500).await;
+    assert!(world.lives("p"));
+    world.pass(200).await;
+    assert!(!world.lives("p"));
+}

@@ -1,6 +1,7 @@
 //! Restarts, changes of leader, dry run.
 
 use rstest::rstest;
+use testkit::embedded::{Fault, Verb};
 
 use crate::world::{For, World, process};
 
@@ -111,11 +112,33 @@ async fn a_stopped_controller_finishes_the_eviction_under_way() {
     world.pass(10).await;
     world.server.fail_next(
         1,
-        |request| request.verb == testkit::embedded::Verb::Patch,
-        testkit::embedded::Fault::Delay(std::time::Duration::from_secs(5)),
+        |request| request.verb == Verb::Patch,
+        Fault::Delay(std::time::Duration::from_secs(5)),
     );
     world.taint("n");
     world.pass(1).await;
     controller.stop().await;
+    assert!(!world.lives("p"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_wrongly_said_to_be_gone_is_deleted_in_the_next_term() {
+    let world = World::with_nodes(["n"]);
+    world.pod("p", "n", For::No);
+    let _controller = world.start_with(process().elected_as("leader"));
+    world.pass(10).await;
+    world.fail_next(1, Verb::Delete, "pods", Fault::status(404, "NotFound"));
+    world.taint("n");
+    world.pass(10).await;
+    assert!(world.lives("p"));
+    // The Lease cannot be renewed: the term is lost.
+    world.server.fail_next(
+        usize::MAX,
+        |request| request.resource == "leases",
+        Fault::status(500, "InternalError"),
+    );
+    world.pass(30).await;
+    world.server.clear_faults();
+    world.pass(30).await;
     assert!(!world.lives("p"));
 }

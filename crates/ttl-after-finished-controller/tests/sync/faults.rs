@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use testkit::embedded::{Fault, Request, Verb};
 
-use crate::world::World;
+use crate::world::{World, process};
 
 fn reads(request: &Request) -> bool {
     request.resource == "jobs" && request.verb == Verb::Get
@@ -165,4 +165,29 @@ async fn jobs_that_are_refused_keep_no_other_job_waiting() {
     world.pass(100).await;
     let asked = world.sent_since(mark).to("jobs").len();
     assert!((500..=1_300).contains(&asked), "{asked} requests in 100 s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_wrongly_said_to_be_gone_is_deleted_within_the_hour() {
+    let world = World::new();
+    let _controller = world.start();
+    world.settle().await;
+    world.fail_next(1, Verb::Delete, "jobs", Fault::status(404, "NotFound"));
+    world.finished_job("job", 1, 0);
+    world.pass(3500).await;
+    assert!(world.lives("job"));
+    world.pass(200).await;
+    assert!(!world.lives("job"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tenth_of_a_request_a_second_is_slow_and_never_stuck() {
+    let world = World::new();
+    (0..15).for_each(|number| world.finished_job(&format!("job-{number}"), 1, -60));
+    let controller = world.start_with(process().limits(0.1, 1));
+    // A read and a delete of each.
+    world.pass(600).await;
+    assert!((0..15).all(|number| !world.lives(&format!("job-{number}"))));
+    assert_eq!(world.server.requests().to("jobs").writes().len(), 15);
+    assert_eq!(controller.metric("controller_sync_failures_total"), 0);
 }

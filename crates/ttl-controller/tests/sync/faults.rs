@@ -162,3 +162,22 @@ async fn a_rival_gets_three_writes_and_then_ever_longer_peace() {
     );
     assert!(controller.metric("controller_rival_writes_total") >= 3);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_was_wrongly_said_to_be_gone_is_written_within_the_hour() {
+    let world = World::with_nodes(3, None);
+    world.fail_next(1, Verb::Patch, "nodes", Fault::status(404, "NotFound"));
+    let _controller = world.start();
+    world.pass(3700).await;
+    assert_eq!(world.carried(), [("0".to_owned(), 3)].into());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tenth_of_a_request_a_second_is_slow_and_never_stuck() {
+    let world = World::with_nodes(30, None);
+    let controller = world.start_with(process().limits(0.1, 1));
+    world.pass(310).await;
+    assert_eq!(world.carried(), [("0".to_owned(), 30)].into());
+    assert_eq!(world.accepted_writes(), 30);
+    assert_eq!(controller.metric("controller_sync_failures_total"), 0);
+}
