@@ -86,6 +86,15 @@ pub struct Contested {
 }
 
 impl WriteKey {
+    /// The uid of the object that it is about: once that is gone, nothing can be undone.
+    fn subject(&self) -> &Uid {
+        match self {
+            Self::Recorded { claimant, .. } => claimant,
+            Self::Reserved { claim, .. } => claim,
+            Self::Deleted { pod, .. } => pod,
+        }
+    }
+
     /// None if the status names no claim.
     pub(crate) fn recorded(kind: ClaimantKind, claimant: &Uid, status: &ClaimStatus) -> Option<Self> {
         Some(Self::Recorded {
@@ -113,17 +122,44 @@ impl WriteKey {
 }
 
 impl Memory {
+    /// How much of it is about objects: 0 once there are none; for tests. The last uids that departed stay on purpose.
+    #[allow(clippy::len_without_is_empty, reason = "only tests ask")]
+    pub fn len(&self) -> usize {
+        let told = self.unnamed.len() + self.failing.len() + self.full.len() + self.pending.len();
+        self.quiet.len() + self.rivals.len() + told
+    }
+
     /// The pod or the group of this uid was deleted (RC-14).
     fn departed(&mut self, uid: &Uid, claims: &Store<ClaimView>) {
         self.departed.deleted(uid, |uid| !claims.by_index(uid).is_empty());
     }
 
+    /// The claim is gone, and its reservations with it.
+    fn forget_reserved(&mut self, gone: &Uid) {
+        let first = WriteKey::Reserved {
+            claim: gone.clone(),
+            consumer: Uid::from(""),
+        };
+        self.rivals.forget_from(&first, |key| key.subject() == gone);
+        self.unnamed.retain(|contested| contested.uid != *gone);
+    }
+
     /// The pod or the group is gone, and its statuses with it.
     fn forget_recorded(&mut self, gone: &ClaimantView) {
-        for status in &gone.statuses {
-            if let Some(key) = WriteKey::recorded(gone.kind, &gone.uid, status) {
-                self.rivals.forget(&key);
-            }
+        let none: Arc<str> = "".into();
+        let recorded = WriteKey::Recorded {
+            kind: gone.kind,
+            claimant: gone.uid.clone(),
+            entry: Arc::clone(&none),
+            claim: Arc::clone(&none),
+        };
+        let deleted = WriteKey::Deleted {
+            pod: gone.uid.clone(),
+            entry: none,
+        };
+        for first in [recorded, deleted] {
+            self.rivals
+                .forget_from(&first, |key| key.subject() == first.subject());
         }
         self.unnamed.retain(|contested| contested.uid != gone.uid);
     }
@@ -164,7 +200,7 @@ impl Watches<ClaimView> for ResourceClaimController {
         if is_gone {
             cx.memory.quiet.forget(&claim.uid);
             cx.memory.pending.remove(&claim.key);
-            cx.memory.unnamed.retain(|contested| contested.uid != claim.uid);
+            cx.memory.forget_reserved(&claim.uid);
         } else {
             cx.memory.quiet.observe(claim, cx.now.uptime);
         }
@@ -205,7 +241,7 @@ impl Watches<TemplateView> for ResourceClaimController {
 /// Something besides an object has changed.
 pub(crate) fn observe(cx: &mut Cx<'_>, observed: Observed<'_, ResourceClaimController>, gates: Gates) {
     match observed {
-        Observed::Leading(true) => wake_all(cx, gates),
+        Observed::Leading(true) | Observed::Resync => wake_all(cx, gates),
         Observed::Overdue(Write::Create(create)) => {
             let claim = create.claim();
             cx.memory.pending.insert(claim.clone());
@@ -226,7 +262,7 @@ pub(crate) fn observe_gone(cx: &mut Cx<'_>, key: &ObjectKey, uid: &Uid) {
     }
 }
 
-/// A term begins.
+/// A term begins, or has gone on for an hour.
 fn wake_all(cx: &mut Cx<'_>, gates: Gates) {
     let stores = cx.stores;
     for claim in stores.claims.snapshot() {

@@ -22,6 +22,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use resourceclaim_controller::config::Config;
 use resourceclaim_controller::decide::{Gates, wants_claims};
+use resourceclaim_controller::memory::Memory;
 use resourceclaim_controller::next::Key;
 use resourceclaim_controller::requests::{Answer, Write};
 use resourceclaim_controller::view::{ClaimView, ClaimantView, ConsumerKind, TemplateView};
@@ -243,6 +244,18 @@ impl Model for Cluster {
         server.make_template("late");
         server.collect_garbage();
         (server.version, server.templates.len()) != before
+    }
+
+    fn clear(&mut self) {
+        let server = &mut *self.server.borrow_mut();
+        let claims: Vec<_> = server.claims.keys().cloned().collect();
+        claims.iter().for_each(|claim| server.remove_claim(claim));
+        let pods: Vec<_> = server.pods.keys().cloned().collect();
+        pods.iter().for_each(|pod| server.remove_pod(pod));
+    }
+
+    fn remembered(&self, memory: &Memory) -> usize {
+        memory.len()
     }
 
     fn check(&self, event_loop: &Loop<ResourceClaimController>, _: Now) -> Result<(), String> {

@@ -14,6 +14,10 @@ use crate::view::ClaimView;
 pub struct Quiet(BTreeMap<Uid, (Arc<str>, Duration)>);
 
 impl Quiet {
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// The claim is like this now. One that has more than a finalizer is forgotten.
     pub fn observe(&mut self, claim: &ClaimView, now: Duration) {
         if !claim.finalizer || claim.allocated || claim.deleting.is_some() || !claim.reserved.is_empty() {

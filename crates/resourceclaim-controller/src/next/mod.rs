@@ -43,7 +43,7 @@ use crate::decide::{Gates, PENDING_TTL};
 use crate::events::Event;
 use crate::memory::{self, Contested, Failing, Memory, WriteKey};
 use crate::requests::{Answer, Question, Write};
-use crate::view::ClaimantKind;
+use crate::view::{ClaimantKind, beside};
 use crate::{NAME, ResourceClaimController, Stores, metrics};
 
 /// Name of the queue in the metrics, as upstream has it.
@@ -279,10 +279,29 @@ fn learn_outcome(cx: &mut Context<'_, ResourceClaimController>, write: &Write, o
             });
         }
     }
-    if is_written {
+    if is_written && is_there(cx.stores, write) {
         for key in write.keys() {
             cx.memory.rivals.wrote(&key, cx.now.uptime);
         }
+    }
+}
+
+/// Whether somebody may still undo the write: the pod, the group or the claim that it is about is there.
+fn is_there(stores: &Stores, write: &Write) -> bool {
+    let claimant = |kind, key: &ObjectKey, uid: &Uid| {
+        let held = stores.of(kind).and_then(|store| store.get(key));
+        held.is_some_and(|held| held.uid == *uid)
+    };
+    match write {
+        Write::Create(_) => false,
+        Write::Record(record) => claimant(record.kind, &record.key, &record.uid),
+        Write::Reserve(reserve) => {
+            let held = stores.claims.get(&reserve.claim);
+            held.is_some_and(|held| held.uid == reserve.uid)
+        }
+        Write::GiveBack(claim, _) => claim
+            .owning_pod()
+            .is_some_and(|owner| claimant(ClaimantKind::Pod, &beside(&claim.key, &owner.name), &owner.uid)),
     }
 }
 

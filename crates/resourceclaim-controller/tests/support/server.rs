@@ -11,7 +11,9 @@ use controller_core::meta::{ObjectKey, Uid};
 use harness::sim;
 use jiff::Timestamp;
 use resourceclaim_controller::ResourceClaimController;
-use resourceclaim_controller::decide::{Being, Create, RESERVED_FOR_MAX_SIZE, Reserve, Step, claim_name};
+use resourceclaim_controller::decide::{
+    Being, Create, RESERVED_FOR_MAX_SIZE, Reserve, Step, claim_name, merged,
+};
 use resourceclaim_controller::requests::{Answer, Question, Record, Write};
 use resourceclaim_controller::view::{
     ClaimSource, ClaimView, ClaimantKind, ClaimantView, Consumer, ConsumerKind, Entry, Origin, TemplateView,
@@ -135,7 +137,7 @@ impl Server {
         claim
     }
 
-    fn remove_claim(&mut self, key: &ObjectKey) {
+    pub(crate) fn remove_claim(&mut self, key: &ObjectKey) {
         if let Some(claim) = self.claims.remove(key) {
             let version = self.next();
             self.claim_events.push(Event {
@@ -249,17 +251,18 @@ impl Server {
 
     fn record(&mut self, record: &Record) -> Answered {
         let Record {
-            key, uid, statuses, ..
+            key, uid, changed, ..
         } = record;
         let mut pod = ClaimantView::clone(self.pods.get(key).ok_or_else(sim::gone)?);
         if pod.uid != *uid {
             return Err(sim::gone());
         }
-        let names = statuses.iter().filter_map(|status| status.claim.clone());
+        let names = changed.iter().filter_map(|status| status.claim.clone());
         self.recorded.extend(names.map(|name| (uid.clone(), name)));
         // What changes nothing is no event.
-        if *pod.statuses != **statuses {
-            pod.statuses = statuses.as_slice().into();
+        let statuses = merged(&pod.statuses, changed);
+        if pod.statuses != statuses {
+            pod.statuses = statuses;
             self.put_pod(pod);
         }
         Ok(Accepted {

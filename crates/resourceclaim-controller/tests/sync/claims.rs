@@ -35,8 +35,7 @@ async fn the_requests_of_one_pods_life() {
         "spec": { "devices": { "requests": [request()] } },
     });
     let record = json!({
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": { "namespace": "default", "name": "p", "uid": uid },
+        "metadata": { "uid": uid },
         "status": { "resourceClaimStatuses": [{ "name": "gpu", "resourceClaimName": claim }] },
     });
     assert_eq!(
@@ -411,4 +410,17 @@ async fn an_entry_of_an_api_that_we_do_not_know_is_told() {
         world.events(),
         ["p Warning FailedResourceClaimCreation PodResourceClaim b: none of the supported fields are set"]
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_wrongly_said_to_be_gone_is_deleted_within_the_hour() {
+    let world = World::new();
+    world.template("t");
+    world.pod("p");
+    let _controller = world.start();
+    world.settle().await;
+    world.fail_next(1, Verb::Delete, "resourceclaims", Fault::status(404, "NotFound"));
+    world.finish("p");
+    world.pass(3700).await;
+    assert_eq!(world.claims(), Vec::<String>::new());
 }

@@ -202,14 +202,12 @@ impl Row for Start {
                 "spec": spec(),
             });
             let claim = create(claims, claim).await?;
-            let status = Patch::Apply(json!({
-                "apiVersion": "v1", "kind": "Pod",
-                "metadata": {"name": pod, "uid": uid},
+            let status = Patch::Strategic(json!({
+                "metadata": {"uid": uid},
                 "status": {"resourceClaimStatuses":
                     [{"name": ENTRY, "resourceClaimName": claim.metadata.name}]},
             }));
-            let params = PatchParams::apply("floor").force();
-            pods.patch_status(pod, &params, &status).await?;
+            pods.patch_status(pod, &PatchParams::default(), &status).await?;
             Ok(())
         })
         .await
