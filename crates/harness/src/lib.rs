@@ -10,7 +10,7 @@
 //! sabotage · history · world     histories and their bugs; tests beside the embedded API server
 //! sim · scripted · surface       the loop alone; an informer alone; the binary alone
 //! process                        a controller inside the test
-//! upgrades · rivals              hand-overs of binaries; the built-in loop beside ours
+//! upgrades · rivals · admission  hand-overs of binaries; the built-in loop beside ours; what is refused
 //! cluster · beside               binaries beside a real API server, and beside a large cluster
 //! chart                          what a chart gives
 //! permissions                    what is allowed, and used
@@ -26,12 +26,14 @@
 )]
 
 mod account;
+mod admission;
 pub mod audit;
 pub mod beside;
 pub mod chart;
 pub mod cluster;
 pub mod history;
 pub mod objects;
+pub mod past;
 pub mod permissions;
 mod process;
 pub mod proxy;

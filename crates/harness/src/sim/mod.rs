@@ -10,6 +10,7 @@
 //! In the end everything that was on its way has come, and the model says whether its world is right.
 
 mod model;
+mod properties;
 mod resource;
 mod run;
 

@@ -6,13 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controller_core::api::{CallFailed, Outcome};
-use controller_core::clock::saturating_add;
+use controller_core::clock::{Clock, saturating_add};
 use controller_core::controller::{
-    Ask, Completed, Controller, Effect, Limit, Loop, Now, Observed, Polled, Step, Told, Wake,
+    Ask, Completed, Controller, Effect, Limit, Loop, Now, Observed, Polled, Told,
 };
 use controller_core::leader::LeaseLost;
+use controller_core::workqueue::QueueMetrics;
+use prometheus::Registry;
 
-use super::model::{AnswerOf, KeyOf, Model, NOW, Op, call, failed};
+use super::model::{AnswerOf, Model, NOW, Op, call, failed};
 
 /// So many passes may end without progress.
 const MOST_REPEATS: usize = 20;
@@ -32,10 +34,10 @@ pub fn run<M: Model>(model: M, ops: &[Op<M::Action>]) {
 
 /// A process and the world around it.
 pub struct Sim<M: Model> {
-    model: M,
-    event_loop: Loop<M::Controller>,
-    now: Now,
-    leading: bool,
+    pub(super) model: M,
+    pub(super) event_loop: Loop<M::Controller>,
+    pub(super) now: Now,
+    pub(super) leading: bool,
     in_flight: Vec<Flying<M>>,
     /// Resources whose watch has broken and has not come back.
     away: BTreeSet<usize>,
@@ -323,84 +325,6 @@ impl<M: Model> Sim<M> {
             }
         }
     }
-
-    fn steps(&self) -> Vec<(KeyOf<M>, Step<M::Controller>)> {
-        let keys = self.model.keys().into_iter();
-        keys.map(|key| (key.clone(), self.event_loop.next_of(&key, self.now)))
-            .collect()
-    }
-
-    /// Wake completeness.
-    fn assert_woken(&mut self, before: &[(KeyOf<M>, Step<M::Controller>)]) {
-        for (key, before) in before {
-            let after = self.event_loop.next_of(key, self.now);
-            if *before == after || self.model.is_left(key) || (self.needs_term(key) && !self.leading) {
-                continue;
-            }
-            let covers = self.model.covers(key);
-            let is_woken = |key: &KeyOf<M>| self.event_loop.is_woken(key, self.now);
-            assert!(
-                is_woken(key) || covers.iter().any(is_woken) || self.is_kept(key, &after, self.now),
-                "a change made {after:?} of {before:?} for {key}, and did not wake it"
-            );
-        }
-    }
-
-    /// The done contract: no key has anything to do, each comes back at the time that it names, and says the same until
-    /// something is to happen.
-    fn assert_idle(&mut self, again: Option<Duration>) {
-        let half = again.unwrap_or(Duration::from_secs(1)) / 2;
-        let meanwhile = Now {
-            wall: saturating_add(self.now.wall, half),
-            uptime: self.now.uptime + half,
-        };
-        for (key, step) in self.steps() {
-            assert!(
-                self.is_kept(&key, &step, self.now),
-                "nothing is on its way, and for {key} there is {step:?}"
-            );
-            let later = self.event_loop.next_of(&key, meanwhile);
-            assert!(
-                self.is_kept(&key, &later, meanwhile),
-                "nothing happens, and for {key} there is {later:?} after {step:?}"
-            );
-        }
-    }
-
-    /// Whether `key` comes back at the time that `step` names for it at `now`, if any. Where it asks questions, what it
-    /// says once they are answered counts; no watch tells of new answers, so it may also come back by another key.
-    fn is_kept(&mut self, key: &KeyOf<M>, step: &Step<M::Controller>, now: Now) -> bool {
-        if let Step::Read(_) = step {
-            let (model, event_loop) = (&mut self.model, &self.event_loop);
-            let answer = |question: &_| match model.arrive(&Ask::Question(Clone::clone(question)), now) {
-                Completed::Read(value, date) => (value, date),
-                Completed::Wrote(_) => panic!("the answer to a write"),
-            };
-            let answered = event_loop.next_answered(key, now, answer);
-            let covers = self.model.covers(key);
-            let comes_back = |key: &KeyOf<M>| self.event_loop.scheduled_at(key).is_some();
-            return covers.iter().any(comes_back)
-                || (!matches!(answered, Step::Read(_)) && self.is_kept(key, &answered, now));
-        }
-        let Step::Done(wakes) = step else {
-            // One whose pass failed is retried.
-            return self.event_loop.is_waiting(key);
-        };
-        let own = wakes.iter().find(|(woken, _)| woken == key);
-        match own {
-            None | Some((_, Wake::Never)) => true,
-            Some((_, Wake::At(at))) => self
-                .event_loop
-                .scheduled_at(key)
-                .is_some_and(|known| known <= *at),
-            Some((_, Wake::Now | Wake::Afresh | Wake::Within(_))) => self.event_loop.is_waiting(key),
-        }
-    }
-
-    fn needs_term(&self, key: &KeyOf<M>) -> bool {
-        let controller = self.model.controller();
-        controller.queues()[controller.queue_of(key)].needs_term
-    }
 }
 
 fn pick<M: Model>(in_flight: &mut [Flying<M>], which: usize) -> Option<&mut Flying<M>> {
@@ -424,9 +348,15 @@ fn lost<M: Model>(flying: &mut Flying<M>) -> Option<(u64, Completed<AnswerOf<M>>
 
 fn started<M: Model>(model: &mut M, now: Now) -> Loop<M::Controller> {
     let controller = Arc::new(model.controller());
-    let queues = controller.queues().len();
+    let (registry, clock) = (Registry::new(), Clock::starting_at(now.wall));
+    let queues = controller.queues().into_iter();
+    // What is counted of a key must go with it, too.
+    let metrics = queues.map(|queue| {
+        let register = |name| QueueMetrics::register(&registry, clock.clone(), name).unwrap();
+        queue.name.map(register)
+    });
     let stores = model.restart();
-    let mut event_loop = Loop::new(controller, stores, (0..queues).map(|_| None), false);
+    let mut event_loop = Loop::new(controller, stores, metrics, false);
     for (resource, watch) in model.watches() {
         watch.deliver(&mut event_loop, now);
         event_loop.observe(Observed::Watching(resource, true), now);

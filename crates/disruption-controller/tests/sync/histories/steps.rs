@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use harness::history::{Step, deletes, edits, now, step};
+use harness::history::{Step, deletes, edits, step};
 use harness::objects::{delete, edit, find, name, owner, remove, stays, terminate, uid};
+use harness::past::now;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;

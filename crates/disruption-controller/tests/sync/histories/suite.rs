@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use controller_core::clock::Clock;
 use disruption_controller::DisruptionController;
-use harness::history::{NEVER_NEEDED, Scene, Step, is_refused, now};
+use harness::history::{NEVER_NEEDED, Scene, Step, is_refused};
 use harness::objects::{condition, find, name, stays, text};
+use harness::past::now;
 use jiff::Timestamp;
 use kube::Client;
 use serde_json::Value;

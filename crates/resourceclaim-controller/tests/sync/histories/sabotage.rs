@@ -77,7 +77,11 @@ async fn replaces_what_was_recorded(client: Client, head: Parts, body: Vec<u8>) 
     if let Some(statuses) = write["status"]["resourceClaimStatuses"].as_array_mut() {
         statuses.push(json!({ "$patch": "replace" }));
     }
-    let body = if write.is_null() { body } else { write.to_string().into_bytes() };
+    let body = if write.is_null() {
+        body
+    } else {
+        write.to_string().into_bytes()
+    };
     send(&client, head, body).await
 }
 

@@ -160,8 +160,8 @@ fn permits_record(sight: &Sight, request: &Request) -> Result<(), String> {
         return Ok(());
     };
     let sent = claims_of(&request.body);
-    let replaces = each(&request.body["status"]["resourceClaimStatuses"])
-        .any(|entry| entry["$patch"] == "replace");
+    let replaces =
+        each(&request.body["status"]["resourceClaimStatuses"]).any(|entry| entry["$patch"] == "replace");
     for (entry, held) in &pod.recorded {
         if replaces && !sent.contains_key(entry) {
             return Err(format!("it forgets that {entry} is {held}"));

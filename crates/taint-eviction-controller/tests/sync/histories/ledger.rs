@@ -1,7 +1,7 @@
 //! What has happened to each node and pod, whoever evicted it when: the steps of a history, written down as they
 //! are taken, and what the rules make of them. Times are in milliseconds since the start.
 
-use harness::history::{Fate, Past, Pasts};
+use harness::past::{Fate, Past, Pasts};
 
 /// The two taints that count as one (TE-5).
 pub(super) const FAILED: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use harness::history::{Step, at, millis, second, step};
+use harness::history::{Step, step};
 use harness::objects::{delete, edit, find};
+use harness::past::{at, millis, second};
 use serde_json::{Value, json};
 use testkit::embedded::{NODES, PODS, Server};
 use testkit::history::{At, Draw};

@@ -1,6 +1,7 @@
 //! What the controller may write, and what must have become of the pods.
 
-use harness::history::{Ends, NEVER_NEEDED, Scene, Step, millis};
+use harness::history::{NEVER_NEEDED, Scene, Step};
+use harness::past::{Ends, millis};
 use taint_eviction_controller::TaintEvictionController;
 use testkit::embedded::{NODES, PODS, Request, Requests, Resource, Server, Verb};
 use testkit::history::{At, Draw};

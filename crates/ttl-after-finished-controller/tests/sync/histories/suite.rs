@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use harness::history::{
-    Ends, Fate, NEVER_NEEDED, Past, Pasts, Scene, Step, at, is_refused, millis, second, step,
-};
+use harness::history::{NEVER_NEEDED, Scene, Step, is_refused, step};
 use harness::objects::{edit, find, remove};
+use harness::past::{Ends, Fate, Past, Pasts, at, millis, second};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use testkit::embedded::{JOBS, Request, Resource, Server, Verb};

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::time::Duration;
 
-use harness::history::{NEVER_NEEDED, Scene, Step, second, step};
+use harness::history::{NEVER_NEEDED, Scene, Step, step};
 use harness::objects::{delete, edit};
+use harness::past::second;
 use serde_json::json;
 use testkit::embedded::{NODES, Request, Resource, Server, Verb};
 use testkit::history::{At, Draw, History, State};

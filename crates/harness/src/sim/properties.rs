@@ -1,0 +1,89 @@
+//! The two properties that hold for every controller at each step of a run.
+
+use std::time::Duration;
+
+use controller_core::clock::saturating_add;
+use controller_core::controller::{Ask, Completed, Controller, Now, Step, Wake};
+
+use super::model::{KeyOf, Model};
+use super::run::Sim;
+
+impl<M: Model> Sim<M> {
+    pub(super) fn steps(&self) -> Vec<(KeyOf<M>, Step<M::Controller>)> {
+        let keys = self.model.keys().into_iter();
+        keys.map(|key| (key.clone(), self.event_loop.next_of(&key, self.now)))
+            .collect()
+    }
+
+    /// Wake completeness.
+    pub(super) fn assert_woken(&mut self, before: &[(KeyOf<M>, Step<M::Controller>)]) {
+        for (key, before) in before {
+            let after = self.event_loop.next_of(key, self.now);
+            if *before == after || self.model.is_left(key) || (self.needs_term(key) && !self.leading) {
+                continue;
+            }
+            let covers = self.model.covers(key);
+            let is_woken = |key: &KeyOf<M>| self.event_loop.is_woken(key, self.now);
+            assert!(
+                is_woken(key) || covers.iter().any(is_woken) || self.is_kept(key, &after, self.now),
+                "a change made {after:?} of {before:?} for {key}, and did not wake it"
+            );
+        }
+    }
+
+    /// The done contract: no key has anything to do, each comes back at the time that it names, and says the same until
+    /// something is to happen.
+    pub(super) fn assert_idle(&mut self, again: Option<Duration>) {
+        let half = again.unwrap_or(Duration::from_secs(1)) / 2;
+        let meanwhile = Now {
+            wall: saturating_add(self.now.wall, half),
+            uptime: self.now.uptime + half,
+        };
+        for (key, step) in self.steps() {
+            assert!(
+                self.is_kept(&key, &step, self.now),
+                "nothing is on its way, and for {key} there is {step:?}"
+            );
+            let later = self.event_loop.next_of(&key, meanwhile);
+            assert!(
+                self.is_kept(&key, &later, meanwhile),
+                "nothing happens, and for {key} there is {later:?} after {step:?}"
+            );
+        }
+    }
+
+    /// Whether `key` comes back at the time that `step` names for it at `now`, if any. Where it asks questions, what it
+    /// says once they are answered counts; no watch tells of new answers, so it may also come back by another key.
+    fn is_kept(&mut self, key: &KeyOf<M>, step: &Step<M::Controller>, now: Now) -> bool {
+        if let Step::Read(_) = step {
+            let (model, event_loop) = (&mut self.model, &self.event_loop);
+            let answer = |question: &_| match model.arrive(&Ask::Question(Clone::clone(question)), now) {
+                Completed::Read(value, date) => (value, date),
+                Completed::Wrote(_) => panic!("the answer to a write"),
+            };
+            let answered = event_loop.next_answered(key, now, answer);
+            let covers = self.model.covers(key);
+            let comes_back = |key: &KeyOf<M>| self.event_loop.scheduled_at(key).is_some();
+            return covers.iter().any(comes_back)
+                || (!matches!(answered, Step::Read(_)) && self.is_kept(key, &answered, now));
+        }
+        let Step::Done(wakes) = step else {
+            // One whose pass failed is retried.
+            return self.event_loop.is_waiting(key);
+        };
+        let own = wakes.iter().find(|(woken, _)| woken == key);
+        match own {
+            None | Some((_, Wake::Never)) => true,
+            Some((_, Wake::At(at))) => self
+                .event_loop
+                .scheduled_at(key)
+                .is_some_and(|known| known <= *at),
+            Some((_, Wake::Now | Wake::Afresh | Wake::Within(_))) => self.event_loop.is_waiting(key),
+        }
+    }
+
+    fn needs_term(&self, key: &KeyOf<M>) -> bool {
+        let controller = self.model.controller();
+        controller.queues()[controller.queue_of(key)].needs_term
+    }
+}
