@@ -27,7 +27,7 @@ pub(crate) struct Stage {
     /// Sends each request once, so that a refusal is told.
     pub(crate) once: Client,
     pub(crate) clock: Clock,
-    /// How long something may take that a action waits for.
+    /// How long something may take that an action waits for.
     pub(crate) within: Duration,
     pub(crate) reporter: Reporter,
 }

@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use controller_core::controller::{Context, Observed, Wake, Watches};
 use controller_core::informer::{Change, Store};
@@ -21,6 +22,11 @@ use crate::requests::Write;
 use crate::route::{self, ClaimantWakes, Users};
 use crate::view::{ClaimStatus, ClaimView, ClaimantIndex, ClaimantKind, ClaimantView, TemplateView, beside};
 use crate::{ResourceClaimController, Stores};
+
+/// Caches that were listed so shortly before a term have what was written in the one before.
+const JUST_LISTED: Duration = Duration::from_secs(10);
+/// How long in a term the caches may lack what was written in the one before.
+const LATE_FOR: Duration = Duration::from_mins(3);
 
 type Cx<'a> = Context<'a, ResourceClaimController>;
 
@@ -39,6 +45,10 @@ pub struct Memory {
     pub(crate) full: BTreeSet<Uid>,
     /// The claims that we made, and the watch has never shown: they may have gone before it could.
     pub(crate) pending: BTreeSet<ObjectKey>,
+    /// When the caches were full.
+    synced: Option<Duration>,
+    /// Until then they may lack what the leader before has written.
+    late_until: Duration,
 }
 
 /// Why each of these entries has no claim.
@@ -122,6 +132,19 @@ impl WriteKey {
 }
 
 impl Memory {
+    /// A term begins at `now`: caches that were listed long ago may be behind.
+    fn begin_term(&mut self, now: Duration) {
+        let age = now.saturating_sub(self.synced.unwrap_or(now));
+        if age > JUST_LISTED {
+            self.late_until = now.saturating_add(LATE_FOR);
+        }
+    }
+
+    /// Whether the caches may lack what the leader before has written.
+    pub(crate) fn may_be_late(&self, now: Duration) -> bool {
+        now < self.late_until
+    }
+
     /// How much of it is about objects: 0 once there are none; for tests. The last uids that departed stay on purpose.
     #[allow(clippy::len_without_is_empty, reason = "only tests ask")]
     pub fn len(&self) -> usize {
@@ -241,7 +264,12 @@ impl Watches<TemplateView> for ResourceClaimController {
 /// Something besides an object has changed.
 pub(crate) fn observe(cx: &mut Cx<'_>, observed: Observed<'_, ResourceClaimController>, gates: Gates) {
     match observed {
-        Observed::Leading(true) | Observed::Resync => wake_all(cx, gates),
+        Observed::Synced => cx.memory.synced = Some(cx.now.uptime),
+        Observed::Leading(true) => {
+            cx.memory.begin_term(cx.now.uptime);
+            wake_all(cx, gates);
+        }
+        Observed::Resync => wake_all(cx, gates),
         Observed::Overdue(Write::Create(create)) => {
             let claim = create.claim();
             cx.memory.pending.insert(claim.clone());
@@ -250,7 +278,7 @@ pub(crate) fn observe(cx: &mut Cx<'_>, observed: Observed<'_, ResourceClaimContr
             }
         }
         // Any other object is shown sooner or later, or its end is. What is written meanwhile insists on a version.
-        Observed::Overdue(_) | Observed::Leading(false) | Observed::Synced | Observed::Watching(..) => {}
+        Observed::Overdue(_) | Observed::Leading(false) | Observed::Watching(..) => {}
     }
 }
 

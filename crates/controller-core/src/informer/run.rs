@@ -140,9 +140,8 @@ impl<S: Source> Informer<S> {
             };
             self.note(&event);
             let deltas = self.writer.apply(event);
-            if !deltas.is_empty() {
-                self.count_objects();
-            }
+            // What the watch shows of our own deletes is no delta: they have left the store already.
+            self.count_objects();
             for delta in &deltas {
                 self.tell(delta);
             }

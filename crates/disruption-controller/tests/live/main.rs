@@ -10,6 +10,7 @@
 //! | `replicas` | a restart, a standby that takes over, an API server that is killed |
 //! | `permissions` | the permissions are enough, and none is unused |
 //! | `rivals` | the built-in loop running beside ours |
+//! | `tenants` | what one tenant makes keeps no other one waiting |
 //! | `timeouts` | what is two minutes old |
 //! | `upgrades` | rolling upgrades of two replicas while a hundred budgets change |
 //!
@@ -34,5 +35,6 @@ mod replicas;
 mod rivals;
 mod stage;
 mod support;
+mod tenants;
 mod timeouts;
 mod upgrades;

@@ -105,6 +105,10 @@ impl<'a> Turn<'a> {
         if creates.is_empty() {
             return Ok(settled);
         }
+        // A standby's cache may not show yet what the leader before has recorded.
+        if claimant.view.statuses.is_empty() && self.look.memory.may_be_late(self.look.now.uptime) {
+            self.read_claimant(claimant)?;
+        }
         // What we recorded last may name claims that are gone already: their names must not be used again.
         if self.is_unknown(claimant) {
             self.read_claimant(claimant)?;

@@ -45,3 +45,18 @@ async fn the_metrics() {
     assert_eq!(stuck(), 0);
     assert_eq!(controller.metric("resourceclaim_controller_resource_claims"), 2);
 }
+
+#[tokio::test(start_paused = true)]
+async fn objects_that_we_have_deleted_are_counted_no_more() {
+    let world = World::new();
+    world.template("t");
+    world.pod("p");
+    let controller = world.start();
+    world.settle().await;
+    // The pod, its claim and the template.
+    assert_eq!(controller.metric("informer_objects"), 3);
+    world.finish("p");
+    world.pass(10).await;
+    assert_eq!(world.claims(), Vec::<String>::new());
+    assert_eq!(controller.metric("informer_objects"), 2);
+}

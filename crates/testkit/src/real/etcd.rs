@@ -27,10 +27,21 @@ impl ControlPlane {
     /// Writes `objects` as they are; each needs apiVersion, kind, name, uid and all that admission and defaults
     /// would have given it. `resource` is its folder in the registry: `pods`, `jobs`, `minions` for nodes.
     ///
-    /// The API server's watches tell of them as of any write.
+    /// The API server's watches tell of them as of any write; many share a resourceVersion.
     pub async fn store(&self, resource: &str, objects: &[Value]) -> Result<(), Error> {
         let mut etcd = Etcd::connect(&self.etcd_socket()).await?;
-        for some in objects.chunks(AT_ONCE) {
+        Self::put(&mut etcd, resource, objects, AT_ONCE).await
+    }
+
+    /// The same with a resourceVersion of its own for each, as the API server writes: a watch that breaks among objects that
+    /// share one goes on behind all of them.
+    pub async fn store_each(&self, resource: &str, objects: &[Value]) -> Result<(), Error> {
+        let mut etcd = Etcd::connect(&self.etcd_socket()).await?;
+        Self::put(&mut etcd, resource, objects, 1).await
+    }
+
+    async fn put(etcd: &mut Etcd, resource: &str, objects: &[Value], at_once: usize) -> Result<(), Error> {
+        for some in objects.chunks(at_once) {
             let puts: Vec<Value> = some
                 .iter()
                 .map(|object| {

@@ -232,7 +232,7 @@ impl Finish {
             .bench
             .site
             .control_plane
-            .store("pods", &self.succeeded)
+            .store_each("pods", &self.succeeded)
             .await?)
     }
 }
