@@ -27,7 +27,7 @@ use testkit::real::{ControlPlane, Options, eventually};
 const LIMITS: Limits = Limits { qps: 0.0, burst: 0 };
 const SOON: Duration = Duration::from_secs(30);
 
-fn on(kind: &str, key: &ObjectKey, note: &str) -> Event {
+fn on(kind: &'static str, key: &ObjectKey, note: &str) -> Event {
     Event {
         regarding: reference("v1", kind, key, &Uid::from("uid-1")),
         related: None,

@@ -8,9 +8,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::events::{Event as Published, Recorder, reference};
+use controller_core::events::{Event as Published, Recorder, Reference, reference};
 use controller_core::meta::{ObjectKey, Uid};
-use k8s_openapi::api::core::v1::ObjectReference;
 
 use crate::decide::Cause;
 use crate::metrics::Numbers;
@@ -124,6 +123,6 @@ impl Event {
     }
 }
 
-fn on_pdb(pdb: &PdbView) -> ObjectReference {
+fn on_pdb(pdb: &PdbView) -> Reference {
     reference("policy/v1", "PodDisruptionBudget", &pdb.key, &pdb.uid)
 }

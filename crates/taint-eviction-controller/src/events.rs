@@ -8,10 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controller_core::api::CallFailed;
-use controller_core::events::{Event as Published, Recorder, reference};
+use controller_core::events::{Event as Published, Recorder, Reference, reference};
 use controller_core::meta::{ObjectKey, Uid};
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::ObjectReference;
 
 use crate::decide::{Eviction, PendingEviction};
 use crate::metrics::Evictions;
@@ -94,7 +93,7 @@ impl Event {
     }
 }
 
-fn reference_to(pod: &ObjectKey, uid: &Uid) -> ObjectReference {
+fn reference_to(pod: &ObjectKey, uid: &Uid) -> Reference {
     reference("v1", "Pod", pod, uid)
 }
 

@@ -7,10 +7,9 @@
 use std::time::Duration;
 
 use controller_core::api::CallFailed;
-use controller_core::events::{Event as Published, Recorder, reference};
+use controller_core::events::{Event as Published, Recorder, Reference, reference};
 use controller_core::meta::{ObjectKey, Uid};
 use jiff::SignedDuration;
-use k8s_openapi::api::core::v1::ObjectReference;
 use prometheus::Histogram;
 
 use crate::decide::Deletion;
@@ -84,6 +83,6 @@ impl Event {
     }
 }
 
-fn reference_to(job: &ObjectKey, uid: &Uid) -> ObjectReference {
+fn reference_to(job: &ObjectKey, uid: &Uid) -> Reference {
     reference("batch/v1", "Job", job, uid)
 }

@@ -9,7 +9,6 @@
 mod sender;
 mod series;
 
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -36,12 +35,12 @@ pub const REPORTING_INSTANCE_LENGTH_LIMIT: usize = 128;
 /// What happened to an object.
 ///
 /// Equal events that come within six minutes of each other are one series.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Event {
-    /// The object, with its uid ([`reference()`]).
-    pub regarding: ObjectReference,
+    /// The object.
+    pub regarding: Reference,
     /// Another object that had a part in it.
-    pub related: Option<ObjectReference>,
+    pub related: Option<Reference>,
     /// Whether something is wrong.
     pub type_: EventType,
     /// Why, in `PascalCase`; at most 128 bytes.
@@ -50,6 +49,20 @@ pub struct Event {
     pub action: &'static str,
     /// For people; cut at [`NOTE_LENGTH_LIMIT`].
     pub note: String,
+}
+
+/// An object that an event is about: by this `kubectl describe` finds it. It shares its strings with the object's view, for
+/// thousands may wait.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Reference {
+    /// `apiVersion`.
+    pub api_version: &'static str,
+    /// `kind`.
+    pub kind: &'static str,
+    /// Namespace and name.
+    pub key: ObjectKey,
+    /// `uid`.
+    pub uid: Uid,
 }
 
 /// The type of an [`Event`].
@@ -120,15 +133,32 @@ pub fn channel(
     (Recorder(Some(Arc::new(publisher))), sender)
 }
 
-/// The reference under which `kubectl describe` finds the events of an object.
-pub fn reference(api_version: &str, kind: &str, key: &ObjectKey, uid: &Uid) -> ObjectReference {
-    ObjectReference {
-        api_version: Some(api_version.to_owned()),
-        kind: Some(kind.to_owned()),
-        name: Some(key.name.to_string()),
-        namespace: key.namespace.as_deref().map(str::to_owned),
-        uid: Some(uid.to_string()),
-        ..ObjectReference::default()
+/// The reference to an object.
+pub fn reference(api_version: &'static str, kind: &'static str, key: &ObjectKey, uid: &Uid) -> Reference {
+    Reference {
+        api_version,
+        kind,
+        key: key.clone(),
+        uid: uid.clone(),
+    }
+}
+
+impl From<&Reference> for ObjectReference {
+    fn from(reference: &Reference) -> Self {
+        let Reference {
+            api_version,
+            kind,
+            key,
+            uid,
+        } = reference;
+        Self {
+            api_version: Some((*api_version).to_owned()),
+            kind: Some((*kind).to_owned()),
+            name: Some(key.name.to_string()),
+            namespace: key.namespace.as_deref().map(str::to_owned),
+            uid: Some(uid.to_string()),
+            ..Self::default()
+        }
     }
 }
 
@@ -172,7 +202,7 @@ impl EventMetrics {
         self.dropped.with_label_values(&[reason.as_str()]).inc();
         tracing::debug!(
             reason = event.reason,
-            regarding = event.regarding.name,
+            regarding = &*event.regarding.key.name,
             "dropped an event: {why}"
         );
     }
@@ -209,7 +239,7 @@ impl EventType {
 impl Event {
     /// All is as it should be with `regarding`.
     pub fn normal(
-        regarding: ObjectReference,
+        regarding: Reference,
         reason: &'static str,
         action: &'static str,
         note: impl Into<String>,
@@ -226,7 +256,7 @@ impl Event {
 
     /// Somebody may want to look at `regarding`.
     pub fn warning(
-        regarding: ObjectReference,
+        regarding: Reference,
         reason: &'static str,
         action: &'static str,
         note: impl Into<String>,
@@ -239,23 +269,10 @@ impl Event {
 
     /// Where the Event object lives: with the object, or in `default` for a cluster-scoped one.
     fn namespace(&self) -> &str {
-        match self.regarding.namespace.as_deref() {
+        match self.regarding.key.namespace.as_deref() {
             None | Some("") => "default",
             Some(namespace) => namespace,
         }
-    }
-}
-
-impl Eq for Event {}
-
-impl Hash for Event {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        // Enough to tell events apart; references as a whole do not hash.
-        self.regarding.uid.hash(state);
-        self.regarding.name.hash(state);
-        self.type_.hash(state);
-        self.reason.hash(state);
-        self.note.hash(state);
     }
 }
 

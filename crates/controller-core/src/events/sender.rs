@@ -201,8 +201,8 @@ impl EventSender {
             reporting_instance: Some(self.reporter.instance.clone()),
             action: Some(event.action.to_owned()),
             reason: Some(event.reason.to_owned()),
-            regarding: Some(event.regarding.clone()),
-            related: event.related.clone(),
+            regarding: Some((&event.regarding).into()),
+            related: event.related.as_ref().map(Into::into),
             note: Some(event.note.clone()),
             type_: Some(event.type_.as_str().to_owned()),
             ..EventObject::default()
@@ -244,8 +244,7 @@ fn series(write: &Write) -> Option<EventSeries> {
 /// The name of the object and a time, as client-go makes it, where that is a name that an Event may have; else the
 /// name of the controller. Source: client-go `tools/record/util`, `GenerateEventName`.
 fn object_name(event: &Event, reporter: &Reporter, stamp: i128) -> String {
-    let regarding = event.regarding.name.as_deref().unwrap_or_default();
-    let name = format!("{regarding}.{stamp:x}");
+    let name = format!("{}.{stamp:x}", event.regarding.key.name);
     if is_dns_subdomain(&name) {
         name
     } else {

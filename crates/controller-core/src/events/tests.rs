@@ -227,7 +227,7 @@ async fn what_differs_in_anything_is_another_event() {
         (|event| event.reason = "Other") as fn(&mut Event),
         |event| event.action = "Other",
         |event| event.type_ = EventType::Warning,
-        |event| event.regarding.uid = Some("uid-2".to_owned()),
+        |event| event.regarding.uid = Uid::from("uid-2"),
         |event| event.related = Some(event.regarding.clone()),
     ] {
         let mut event = on_job("note");
@@ -271,7 +271,7 @@ async fn an_object_whose_name_cannot_name_an_event_lends_it_the_controllers() {
     let bench = Bench::new();
     for name in ["system:node", &"a".repeat(250), "Upper", ""] {
         let mut event = on_job(name);
-        event.regarding.name = Some(name.to_owned());
+        event.regarding.key.name = name.into();
         bench.recorder.publish(event);
     }
     let seen = bench.after(1).await;
