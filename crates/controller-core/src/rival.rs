@@ -158,7 +158,9 @@ impl<K: Clone + Ord> Contests<K> {
     pub fn forget_from(&mut self, first: &K, is_such: impl Fn(&K) -> bool) {
         let keys = self.records.range(first..).map(|(key, _)| key);
         let keys: Vec<K> = keys.take_while(|key| is_such(key)).cloned().collect();
-        keys.iter().for_each(|key| self.forget(key));
+        for key in keys {
+            self.forget(&key);
+        }
     }
 
     /// How many objects it holds something about.

@@ -16,8 +16,8 @@ use jiff::Timestamp;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use resourceclaim_controller::decide::{
-    Answer, Claimant, Gates, Group, MAX_BASE_LEN, Reservation, Seen, answer, base_name, claim_name, merged,
-    reservation, unrecorded,
+    Answer, Claimant, Gates, Group, MAX_BASE_LEN, Reservation, Seen, answer, base_name, claim_name,
+    reservation, statuses,
 };
 use resourceclaim_controller::view::{ClaimSource, ClaimStatus, ClaimView, ClaimantView, ConsumerKind};
 
@@ -130,7 +130,7 @@ proptest! {
             let name = create.claim();
             prop_assert!(!before.contains(&name) && !taken.contains(&name), "{} after {:?}", name, before);
             let names = [(Arc::clone(&pod.entries[0].name), Arc::clone(&name.name))];
-            pod.statuses = merged(&pod.statuses, &unrecorded(&claimant, &names).unwrap());
+            pod.statuses = statuses(&claimant, &names).unwrap().into();
             before.push(name);
         }
     }
@@ -182,8 +182,8 @@ proptest! {
             prop_assert!(found.len() <= 1, "{:?}", found);
             Ok(found.into_iter().next())
         };
-        let written = unrecorded(&claimant, &made);
-        let after = merged(&pod.statuses, written.as_deref().unwrap_or_default());
+        let written = statuses(&claimant, &made);
+        let after = written.clone().unwrap_or_else(|| pod.statuses.to_vec());
         for entry in pod.entries.iter() {
             let new = made.iter().find(|(of, _)| *of == entry.name).map(|(_, claim)| ClaimStatus {
                 entry: Arc::clone(&entry.name),
@@ -195,8 +195,8 @@ proptest! {
             };
             prop_assert_eq!(of(&after, &entry.name)?, expected);
         }
-        prop_assert_eq!(written.is_some(), after != pod.statuses);
-        let again = ClaimantView { statuses: after, ..pod.clone() };
-        prop_assert_eq!(unrecorded(&Claimant { view: &again, group: Group::None }, &made), None);
+        prop_assert_eq!(written.is_some(), after != *pod.statuses);
+        let again = ClaimantView { statuses: after.into(), ..pod.clone() };
+        prop_assert_eq!(statuses(&Claimant { view: &again, group: Group::None }, &made), None);
     }
 }

@@ -249,9 +249,13 @@ impl Model for Cluster {
     fn clear(&mut self) {
         let server = &mut *self.server.borrow_mut();
         let claims: Vec<_> = server.claims.keys().cloned().collect();
-        claims.iter().for_each(|claim| server.remove_claim(claim));
+        for claim in &claims {
+            server.remove_claim(claim);
+        }
         let pods: Vec<_> = server.pods.keys().cloned().collect();
-        pods.iter().for_each(|pod| server.remove_pod(pod));
+        for pod in &pods {
+            server.remove_pod(pod);
+        }
     }
 
     fn remembered(&self, memory: &Memory) -> usize {

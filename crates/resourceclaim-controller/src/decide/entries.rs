@@ -278,30 +278,25 @@ fn number_of(claimant: &Claimant<'_>, entry: &Entry, name: &str) -> Option<u32> 
     numbers.find(|n| name_of(claimant, entry, *n) == name)
 }
 
-/// The entries of `status.resourceClaimStatuses` that are to say something else, if any: `names` are the claims of the
+/// The whole of `status.resourceClaimStatuses`, if it says something else of an entry: `names` are the claims of the
 /// entries that have one, and what is recorded of the others stays (RC-5).
-pub fn unrecorded(claimant: &Claimant<'_>, names: &[(Arc<str>, Arc<str>)]) -> Option<Vec<ClaimStatus>> {
+pub fn statuses(claimant: &Claimant<'_>, names: &[(Arc<str>, Arc<str>)]) -> Option<Vec<ClaimStatus>> {
     let of_template = |entry: &&Entry| matches!(entry.source, ClaimSource::Template(_));
     let view = claimant.view;
     let wanted = view.entries.iter().filter(of_template).filter_map(|entry| {
-        let (_, name) = names.iter().find(|(of, _)| *of == entry.name)?;
-        Some(ClaimStatus {
-            entry: Arc::clone(&entry.name),
-            claim: Some(Arc::clone(name)),
-        })
+        let held = view.statuses.iter().find(|status| status.entry == entry.name);
+        let made = names.iter().find(|(of, _)| *of == entry.name);
+        match made {
+            Some((_, name)) => Some(ClaimStatus {
+                entry: Arc::clone(&entry.name),
+                claim: Some(Arc::clone(name)),
+            }),
+            None => held.cloned(),
+        }
     });
-    let changed: Vec<_> = wanted.filter(|status| !view.statuses.contains(status)).collect();
-    (!changed.is_empty()).then_some(changed)
-}
-
-/// The entries of a status once those that changed are written: what is new comes last.
-pub fn merged(held: &[ClaimStatus], changed: &[ClaimStatus]) -> Box<[ClaimStatus]> {
-    let kept = held.iter().map(|held| {
-        let of_it = |status: &&ClaimStatus| status.entry == held.entry;
-        changed.iter().find(of_it).unwrap_or(held)
-    });
-    let is_new = |status: &&ClaimStatus| held.iter().all(|held| held.entry != status.entry);
-    kept.chain(changed.iter().filter(is_new)).cloned().collect()
+    let wanted: Vec<_> = wanted.collect();
+    let differs = wanted.iter().any(|status| !view.statuses.contains(status));
+    differs.then_some(wanted)
 }
 
 /// Whether a sync of the pod (RC-16) or of the group (RC-17) would do or tell anything.

@@ -5,7 +5,7 @@
 //! | RC-1 | `recorded` | `tests/decide_table/entries.rs::an_entry_names_its_claim` |
 //! | RC-2 | `answer`, `wants_claims` | `tests/decide_table/entries.rs::an_entry_is_adopted_else_made` |
 //! | RC-3 | `base_name`, `claim_name`, `Create` | `tests/decide_table/entries.rs::a_claim_is_named_after_its_pod_and_entry`, `tests/decide_props.rs::a_claim_that_is_made_again_has_another_name` |
-//! | RC-5 | `unrecorded`, `merged` | `tests/decide_table/entries.rs::all_claims_of_a_pod_are_recorded_at_once` |
+//! | RC-5 | `statuses` | `tests/decide_table/entries.rs::all_claims_of_a_pod_are_recorded_at_once` |
 //! | RC-6 | `Failure` | `tests/decide_table/entries.rs::one_failing_entry_does_not_stop_the_others` |
 //! | RC-7 | `Gates` | `tests/decide_table/entries.rs::a_template_that_asks_for_what_is_off_is_refused` |
 //! | RC-8 | `reservation` | `tests/decide_table/reservations.rs::a_pod_on_a_node_gets_its_allocated_claims_reserved` |
@@ -18,7 +18,7 @@
 //! | RC-15 | `ClaimantView::claims`, `next_step` | `tests/decide_table/giving_back.rs::an_extended_resource_claim_is_given_back_like_any_other` |
 //! | RC-17 | `group_of`, `binds_to`, `answer` | `tests/decide_table/groups.rs::a_pod_shares_the_claims_of_its_group` |
 //!
-//! A sync asks [`answer`] for each entry, makes what is to be made, hands the names to [`unrecorded`], and asks
+//! A sync asks [`answer`] for each entry, makes what is to be made, hands the names to [`statuses`], and asks
 //! [`reservation`] for each claim. For a claim it asks [`standing`] of each consumer and [`owner`] of its pod, then
 //! [`next_step`] until there is none. Whatever is asked on the cache and leaves a doubt is asked again on a live read.
 
@@ -39,8 +39,7 @@ pub use self::claim::{
 };
 pub use self::departed::Departed;
 pub use self::entries::{
-    Answer, Create, Failure, Recorded, Seen, answer, is_for, merged, needs_work, recorded, unrecorded,
-    wants_claims,
+    Answer, Create, Failure, Recorded, Seen, answer, is_for, needs_work, recorded, statuses, wants_claims,
 };
 pub use self::names::{base_name, claim_name};
 pub use self::quiet::Quiet;
@@ -49,6 +48,8 @@ use crate::view::{
     ClaimSource, ClaimView, ClaimantKind, ClaimantView, Consumer, ConsumerKind, Entry, TemplateView,
 };
 
+/// The field manager of the statuses. Source: `controller.go`, `fieldManager`.
+pub const FIELD_MANAGER: &str = "ResourceClaimController";
 /// The longest base of a claim's name, in bytes. Source: `controller.go`, `maxBaseLen`.
 pub const MAX_BASE_LEN: usize = 57;
 /// For how many a claim is reserved at most. Source: `k8s.io/api/resource/v1`,

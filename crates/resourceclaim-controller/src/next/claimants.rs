@@ -12,7 +12,7 @@ use controller_core::meta::ObjectKey;
 use super::{Key, Next, Note, SIDE_BY_SIDE, Turn};
 use crate::decide::{
     Answer as Entitled, Claimant, Create, Group, Reservation, Reserve, Seen, answer, group_of, reservation,
-    unrecorded, wants_claims,
+    statuses, wants_claims,
 };
 use crate::error::{self, EntryError};
 use crate::memory::{Failing, WriteKey};
@@ -201,18 +201,21 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Records all that is new about its claims at once (RC-5), whatever comes of it. Not as long as each of them is
-    /// left to another writer: all go in one write.
+    /// Records all claims at once, if anything is new about them (RC-5), whatever comes of it. Not as long as each of
+    /// them is left to another writer: all go in one write.
     fn record(self, claimant: &Claimant<'_>, settled: &mut Settled) -> Result<(), Next> {
-        let Some(changed) = unrecorded(claimant, &settled.names) else {
+        let Some(statuses) = statuses(claimant, &settled.names) else {
             return Ok(());
         };
         let ClaimantView { key, uid, .. } = claimant.view;
+        let changed = statuses.iter();
+        let changed = changed.filter(|status| !claimant.view.statuses.contains(status));
         let write = Write::Record(Record {
             kind: claimant.view.kind,
             key: key.clone(),
             uid: uid.clone(),
-            changed,
+            changed: changed.cloned().collect(),
+            statuses,
         });
         if self.look.pass.outcome(&write).is_some() {
             return Ok(());

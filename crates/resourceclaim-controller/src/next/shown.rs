@@ -5,9 +5,9 @@ use std::sync::Arc;
 use controller_core::controller::{Accepted, Mutation};
 use controller_core::meta::{OwnerRef, Uid};
 
-use crate::decide::{Create, Step, merged};
-use crate::requests::Write;
-use crate::view::{ClaimView, ClaimantView, EXTENDED_ANNOTATION, Origin};
+use crate::decide::{Create, Step};
+use crate::requests::{Record, Write};
+use crate::view::{ClaimStatus, ClaimView, ClaimantView, EXTENDED_ANNOTATION, Origin};
 use crate::{ResourceClaimController, Stores};
 
 pub(super) fn shows(
@@ -22,11 +22,13 @@ pub(super) fn shows(
                 made(create, uid, version)
             });
         }
-        Write::Record(record) => {
-            if let Some(store) = stores.of(record.kind) {
-                let record = record.clone();
-                mutation.patch(store, &record.key.clone(), move |claimant| ClaimantView {
-                    statuses: merged(&claimant.statuses, &record.changed),
+        Write::Record(Record {
+            kind, key, statuses, ..
+        }) => {
+            let statuses: Box<[ClaimStatus]> = statuses.as_slice().into();
+            if let Some(store) = stores.of(*kind) {
+                mutation.patch(store, key, move |claimant| ClaimantView {
+                    statuses: statuses.clone(),
                     ..claimant.clone()
                 });
             }

@@ -157,9 +157,8 @@ fn minor(version: &Info) -> Option<u32> {
     minor.parse().ok().filter(|_| version.major == "1")
 }
 
-/// The field manager besides us that wrote last what `write` had written.
+/// The field manager that wrote last what `write` had written. The built-in loop has the same name for statuses as we.
 fn manager(write: &WriteKey, mut written: Vec<ManagedFieldsEntry>) -> Option<String> {
-    written.retain(|entry| entry.manager.as_deref() != Some(NAME));
     match write {
         // Which claim the status names for the entry, or if it names none, what it says of claims.
         WriteKey::Recorded { entry, .. } => {
@@ -168,7 +167,10 @@ fn manager(write: &WriteKey, mut written: Vec<ManagedFieldsEntry>) -> Option<Str
             let named = manager_of(&written, &[status, list, &entry, "f:resourceClaimName"]);
             named.or_else(|| manager_of(&written, &[status, list]))
         }
-        WriteKey::Reserved { .. } => manager_of(&written, &["f:status", "f:reservedFor"]),
+        WriteKey::Reserved { .. } => {
+            written.retain(|entry| entry.manager.as_deref() != Some(NAME));
+            manager_of(&written, &["f:status", "f:reservedFor"])
+        }
         // Who made the claim.
         WriteKey::Deleted { .. } => manager_of(&written, &["f:metadata", "f:ownerReferences"]),
     }

@@ -24,7 +24,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::{CLAIMS, CLAIMS_STATUS, claimants, claims_in};
-use crate::decide::{Create, Reserve, Step};
+use crate::decide::{Create, FIELD_MANAGER, Reserve, Step};
 use crate::memory::WriteKey;
 use crate::view::{
     ClaimStatus, ClaimView, ClaimantKind, Consumer, ConsumerKind, ENTRY_ANNOTATION, FINALIZER,
@@ -53,7 +53,9 @@ pub struct Record {
     pub key: ObjectKey,
     /// Its uid.
     pub uid: Uid,
-    /// The entries of `status.resourceClaimStatuses` that say something new.
+    /// All of `status.resourceClaimStatuses`.
+    pub statuses: Vec<ClaimStatus>,
+    /// Those of them that are not recorded yet.
     pub changed: Vec<ClaimStatus>,
 }
 
@@ -98,8 +100,9 @@ impl controller::Write for Write {
                 Request::new(Verb::Create, CLAIMS, &claim, http)
             }
             Self::Record(record) => {
+                let params = PatchParams::apply(FIELD_MANAGER).force();
                 let (http, _) = claimants(record.kind, &record.key);
-                let (params, body) = (PatchParams::default(), Patch::Strategic(recorded(record)));
+                let body = Patch::Apply(recorded(record));
                 let http = http.patch_subresource("status", &record.key.name, &params, &body);
                 let resource = match record.kind {
                     ClaimantKind::Pod => "pods/status",
@@ -220,14 +223,24 @@ fn new_claim(create: &Create, name: String) -> NewClaim<'_> {
     }
 }
 
-/// Entries are merged by name: those that are not named stay as they are. The uid makes it a patch of this object alone.
+/// The uid makes it an apply to this object alone.
 fn recorded(record: &Record) -> Value {
-    let statuses = record
-        .changed
-        .iter()
-        .map(|status| json!({ "name": *status.entry, "resourceClaimName": status.claim.as_deref() }));
+    let (api_version, kind) = record.kind.type_meta();
+    let statuses = record.statuses.iter().map(|status| {
+        let mut entry = json!({ "name": *status.entry });
+        if let Some(claim) = &status.claim {
+            entry["resourceClaimName"] = json!(**claim);
+        }
+        entry
+    });
     json!({
-        "metadata": { "uid": record.uid.to_string() },
+        "apiVersion": api_version,
+        "kind": kind,
+        "metadata": {
+            "namespace": record.key.namespace.as_deref(),
+            "name": *record.key.name,
+            "uid": record.uid.to_string(),
+        },
         "status": { "resourceClaimStatuses": statuses.collect::<Vec<_>>() },
     })
 }
@@ -258,7 +271,7 @@ fn released(gone: &[Uid], all: bool, deallocate: bool) -> Value {
 }
 
 fn told(record: &Record) -> String {
-    let told = record.changed.iter().map(|status| match &status.claim {
+    let told = record.statuses.iter().map(|status| match &status.claim {
         Some(claim) => format!("{} is {claim}", status.entry),
         None => format!("{} needs none", status.entry),
     });

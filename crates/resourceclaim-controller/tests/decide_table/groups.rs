@@ -2,7 +2,7 @@
 
 use resourceclaim_controller::decide::{
     Answer, Claimant, Failure, Gates, Group, Reservation, Seen, answer, binds_to, group_of, is_for,
-    needs_work, reservation, unrecorded,
+    needs_work, reservation, statuses,
 };
 use resourceclaim_controller::view::{ClaimView, ClaimantView};
 use std::sync::Arc;
@@ -248,6 +248,6 @@ fn a_group_gets_claims_like_a_pod() {
     ] {
         assert_eq!(needs_work(&alone(&group), &none, none.gates), needed, "{group:?}");
     }
-    let new = unrecorded(&alone(&group), &[("gpu".into(), "x".into())]);
+    let new = statuses(&alone(&group), &[("gpu".into(), "x".into())]);
     assert_eq!(new, Some(vec![status("gpu", Some("x"))]));
 }

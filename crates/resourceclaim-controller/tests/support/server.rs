@@ -11,9 +11,7 @@ use controller_core::meta::{ObjectKey, Uid};
 use harness::sim;
 use jiff::Timestamp;
 use resourceclaim_controller::ResourceClaimController;
-use resourceclaim_controller::decide::{
-    Being, Create, RESERVED_FOR_MAX_SIZE, Reserve, Step, claim_name, merged,
-};
+use resourceclaim_controller::decide::{Being, Create, RESERVED_FOR_MAX_SIZE, Reserve, Step, claim_name};
 use resourceclaim_controller::requests::{Answer, Question, Record, Write};
 use resourceclaim_controller::view::{
     ClaimSource, ClaimView, ClaimantKind, ClaimantView, Consumer, ConsumerKind, Entry, Origin, TemplateView,
@@ -251,18 +249,17 @@ impl Server {
 
     fn record(&mut self, record: &Record) -> Answered {
         let Record {
-            key, uid, changed, ..
+            key, uid, statuses, ..
         } = record;
         let mut pod = ClaimantView::clone(self.pods.get(key).ok_or_else(sim::gone)?);
         if pod.uid != *uid {
             return Err(sim::gone());
         }
-        let names = changed.iter().filter_map(|status| status.claim.clone());
+        let names = statuses.iter().filter_map(|status| status.claim.clone());
         self.recorded.extend(names.map(|name| (uid.clone(), name)));
         // What changes nothing is no event.
-        let statuses = merged(&pod.statuses, changed);
-        if pod.statuses != statuses {
-            pod.statuses = statuses;
+        if *pod.statuses != **statuses {
+            pod.statuses = statuses.as_slice().into();
             self.put_pod(pod);
         }
         Ok(Accepted {

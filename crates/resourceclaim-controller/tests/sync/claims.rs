@@ -35,7 +35,8 @@ async fn the_requests_of_one_pods_life() {
         "spec": { "devices": { "requests": [request()] } },
     });
     let record = json!({
-        "metadata": { "uid": uid },
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": { "namespace": "default", "name": "p", "uid": uid },
         "status": { "resourceClaimStatuses": [{ "name": "gpu", "resourceClaimName": claim }] },
     });
     assert_eq!(

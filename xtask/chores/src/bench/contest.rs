@@ -124,15 +124,15 @@ impl Site {
     ) -> anyhow::Result<Results> {
         let (mut results, runs) = (Results::default(), turns.runs);
         for run in 1..=runs {
-            let side = async || measure(self.ours()?).await;
-            results.ours.push(self.turn(side).await?);
+            let run_side = async || measure(self.ours()?).await;
+            results.ours.push(self.turn(run_side).await?);
             if let Some(before) = &turns.before {
-                let side = async || measure(self.before(before)?).await;
-                results.before.push(self.turn(side).await?);
+                let run_side = async || measure(self.before(before)?).await;
+                results.before.push(self.turn(run_side).await?);
             }
             if !turns.ours_alone {
-                let side = async || measure(self.theirs()?).await;
-                results.theirs.push(self.turn(side).await?);
+                let run_side = async || measure(self.theirs()?).await;
+                results.theirs.push(self.turn(run_side).await?);
             }
             eprintln!("{}: run {run} of {runs} done", self.sides.ours);
         }
@@ -165,17 +165,17 @@ pub(super) async fn alternate(row: &impl Row, turns: &Turns) -> anyhow::Result<R
         };
         results.floor.push(site.turn(floor).await?);
         row.reset().await?;
-        let side = async || row.measure(|| site.ours()).await;
-        results.ours.push(site.turn(side).await?);
+        let run_side = async || row.measure(|| site.ours()).await;
+        results.ours.push(site.turn(run_side).await?);
         if let Some(before) = &turns.before {
             row.reset().await?;
-            let side = async || row.measure(|| site.before(before)).await;
-            results.before.push(site.turn(side).await?);
+            let run_side = async || row.measure(|| site.before(before)).await;
+            results.before.push(site.turn(run_side).await?);
         }
         if !turns.ours_alone {
             row.reset().await?;
-            let side = async || row.measure(|| site.theirs()).await;
-            results.theirs.push(site.turn(side).await?);
+            let run_side = async || row.measure(|| site.theirs()).await;
+            results.theirs.push(site.turn(run_side).await?);
         }
         eprintln!("{}: run {run} of {runs} done", site.sides.ours);
     }

@@ -26,8 +26,8 @@ const SUFFIX: usize = 5;
 harness::sabotages! { Claims;
     // A claim has another name each time it is made, as upstream's have.
     random_names_are_found: found_in_trouble(renaming, 366, "already");
-    // What is recorded takes the place of all that was: upstream v1.36.3, whose apply names what is new alone.
-    a_status_of_new_claims_alone_is_found: found(|env| sent(env, replaces_what_was_recorded), 4, "it forgets that");
+    // Only what is new is recorded, and what was recorded is lost with it: upstream v1.36.3.
+    a_status_of_new_claims_alone_is_found: found(|env| sent(env, records_what_is_new), 4, "it forgets that");
     // A claim is given back whatever has become of it since it was judged.
     a_clean_up_without_the_version_is_found: found(forgets_the_version, 69, "loses its reservation");
     // A pod whose containers have ended gets its claim reserved, like one that runs: upstream.
@@ -72,17 +72,17 @@ async fn read(client: &Client, path: &str) -> Value {
     client.request(request).await.unwrap_or_default()
 }
 
-async fn replaces_what_was_recorded(client: Client, head: Parts, body: Vec<u8>) -> Answer {
+async fn records_what_is_new(client: Client, head: Parts, body: Vec<u8>) -> Answer {
+    let pod = head.uri.path().strip_suffix("/status");
+    let Some(pod) = pod.filter(|path| path.contains("/pods/")) else {
+        return send(&client, head, body).await;
+    };
+    let recorded = read(&client, pod).await["status"]["resourceClaimStatuses"].take();
     let mut write = parsed(&body);
     if let Some(statuses) = write["status"]["resourceClaimStatuses"].as_array_mut() {
-        statuses.push(json!({ "$patch": "replace" }));
+        statuses.retain(|status| !each(&recorded).any(|recorded| recorded == status));
     }
-    let body = if write.is_null() {
-        body
-    } else {
-        write.to_string().into_bytes()
-    };
-    send(&client, head, body).await
+    send(&client, head, write.to_string().into_bytes()).await
 }
 
 async fn reserves_for_who_is_done(client: Client, head: Parts, body: Vec<u8>) -> Answer {

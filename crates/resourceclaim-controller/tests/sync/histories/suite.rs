@@ -150,8 +150,7 @@ fn permits_create(ledger: &Ledger, sight: &Sight, body: &Value) -> Result<(), St
         .ok_or_else(|| format!("{template} never wanted such a claim"))
 }
 
-/// Nothing is lost that is recorded, and nobody else's claim is recorded. Entries that are not named stay, unless the patch
-/// replaces them all.
+/// Nothing is lost that is recorded, and nobody else's claim is recorded.
 fn permits_record(sight: &Sight, request: &Request) -> Result<(), String> {
     let Some(uid) = request.body["metadata"]["uid"].as_str() else {
         return Err("it may hit another pod of the name".to_owned());
@@ -160,14 +159,12 @@ fn permits_record(sight: &Sight, request: &Request) -> Result<(), String> {
         return Ok(());
     };
     let sent = claims_of(&request.body);
-    let replaces =
-        each(&request.body["status"]["resourceClaimStatuses"]).any(|entry| entry["$patch"] == "replace");
     for (entry, held) in &pod.recorded {
-        if replaces && !sent.contains_key(entry) {
+        let Some(name) = sent.get(entry) else {
             return Err(format!("it forgets that {entry} is {held}"));
-        }
+        };
         let is_there = |claim: &Claim| claim.is_of(uid) && claim.entry.as_ref() == Some(entry);
-        if sent.get(entry).is_some_and(|name| name != held) && sight.claims.get(held).is_some_and(is_there) {
+        if name != held && sight.claims.get(held).is_some_and(is_there) {
             return Err(format!("{entry} is {held} already"));
         }
     }
