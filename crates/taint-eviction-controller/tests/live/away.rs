@@ -31,6 +31,8 @@ async fn live_an_outage_longer_than_the_toleration_kills_nobody_if_the_nodes_com
     until(seconds_after(now(), AWAY)).await;
     cluster.control_plane.start_api_server().await.unwrap();
     let back = now();
+    // Who does not lead counts nothing.
+    replica.until_leading().await;
     until(seconds_after(back, WELL_AFTER)).await;
     for node in NODES {
         cluster.untaint(node).await;
