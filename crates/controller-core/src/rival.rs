@@ -163,14 +163,9 @@ impl<K: Clone + Ord> Contests<K> {
         }
     }
 
-    /// How many objects it holds something about.
-    pub fn len(&self) -> usize {
+    /// How many objects it holds something about, for tests.
+    pub fn held(&self) -> usize {
         self.records.len()
-    }
-
-    /// Whether it holds nothing about any object.
-    pub fn is_empty(&self) -> bool {
-        self.records.is_empty()
     }
 
     /// Whether to name the rival `manager` now: true at most once an hour for each.

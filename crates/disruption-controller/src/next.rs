@@ -275,7 +275,7 @@ fn next_of_write(
 ) -> Step<DisruptionController> {
     let (pass, rivals, now) = (look.pass, &look.memory.rivals, look.now.uptime);
     let (key, held) = (&budget.pdb.key, &budget.pdb.status);
-    if look.memory.is_blind() && write.status.allowed() > held.disruptions_allowed {
+    if look.memory.is_blind() && write.status.allows_more() {
         return Step::Done(wakes);
     }
     let is_urgent = route::urgency(write.status.allowed(), held.disruptions_allowed);

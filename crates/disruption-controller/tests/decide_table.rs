@@ -639,6 +639,21 @@ fn pods_that_were_approved_to_go_are_not_healthy_for_two_minutes() {
 }
 
 #[rstest]
+#[case::more(2, true)]
+#[case::as_much(3, false)]
+#[case::less(4, false)]
+fn a_write_allows_more_than_its_budget_does(#[case] held: i64, #[case] more: bool) {
+    let world = min_available(&json!(1));
+    for pod in ["a", "b", "c", "d"] {
+        world.add(pod, None);
+    }
+    let mut write = world.decide().plan.unwrap();
+    assert_eq!(write.allowed(), 3);
+    Arc::make_mut(&mut write.pdb).status.disruptions_allowed = held;
+    assert_eq!(write.allows_more(), more);
+}
+
+#[rstest]
 #[case::as_it_is_two_minutes_later(Sight::Here(Uid::from("p"), at(0)), None)]
 #[case::a_second_too_early_by_the_other_clock(Sight::Here(Uid::from("p"), at(-1)), Some(1))]
 #[case::an_hour_too_early_by_the_other_clock(Sight::Here(Uid::from("p"), at(-3600)), Some(3600))]

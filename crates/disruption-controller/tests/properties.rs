@@ -483,7 +483,7 @@ impl Model for Cluster {
     }
 
     fn remembered(&self, memory: &Memory) -> usize {
-        memory.len()
+        memory.held()
     }
 
     fn check(&self, event_loop: &Loop<DisruptionController>, _: Now) -> Result<(), String> {

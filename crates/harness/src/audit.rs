@@ -9,6 +9,15 @@ use testkit::real::ControlPlane;
 use crate::account::user;
 use crate::objects::text;
 
+const WRITES: [&str; 4] = ["create", "update", "patch", "delete"];
+/// What changes nothing that a controller is there for: the election itself, notes for people, and questions.
+const ASIDE: [&str; 3] = ["leases", "events", "selfsubjectreviews"];
+
+/// Whether this verb on this resource changes something that a controller is there for.
+pub(crate) fn is_work(verb: &str, resource: &str) -> bool {
+    WRITES.contains(&verb) && !ASIDE.contains(&resource)
+}
+
 /// A request that was answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {

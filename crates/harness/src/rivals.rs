@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use controller_core::clock::saturating_add;
 use testkit::real::{Process, eventually};
 
+use crate::audit::is_work;
 use crate::cluster::{Cluster, now, until_time};
 use crate::long_or_short;
 use crate::replica::SOON;
@@ -29,13 +31,12 @@ impl Cluster {
     /// and events aside.
     pub async fn written_beside(&self) -> usize {
         let [long, short] = BESIDE;
-        let end = controller_core::clock::saturating_add(now(), long_or_short(long, short));
+        let end = saturating_add(now(), long_or_short(long, short));
         until_time(end).await;
         let requests = self.requests();
-        let is_write = |verb: &str| ["create", "update", "patch", "delete"].contains(&verb);
         let writes = requests
             .iter()
-            .filter(|asked| is_write(&asked.verb) && !["leases", "events"].contains(&&*asked.resource));
+            .filter(|asked| is_work(&asked.verb, &asked.resource));
         writes.count()
     }
 }

@@ -28,6 +28,9 @@ const JUST_LISTED: Duration = Duration::from_secs(10);
 /// How long in a term the caches may lack what was written in the one before.
 const LATE_FOR: Duration = Duration::from_mins(3);
 
+/// The first uid of all: those that are UUIDs come before those that are not.
+const NIL: &str = "00000000-0000-0000-0000-000000000000";
+
 type Cx<'a> = Context<'a, ResourceClaimController>;
 
 /// What is remembered between steps.
@@ -146,10 +149,9 @@ impl Memory {
     }
 
     /// How much of it is about objects: 0 once there are none; for tests. The last uids that departed stay on purpose.
-    #[allow(clippy::len_without_is_empty, reason = "only tests ask")]
-    pub fn len(&self) -> usize {
+    pub fn held(&self) -> usize {
         let told = self.unnamed.len() + self.failing.len() + self.full.len() + self.pending.len();
-        self.quiet.len() + self.rivals.len() + told
+        self.quiet.len() + self.rivals.held() + told
     }
 
     /// The pod or the group of this uid was deleted (RC-14).
@@ -161,7 +163,7 @@ impl Memory {
     fn forget_reserved(&mut self, gone: &Uid) {
         let first = WriteKey::Reserved {
             claim: gone.clone(),
-            consumer: Uid::from(""),
+            consumer: Uid::from(NIL),
         };
         self.rivals.forget_from(&first, |key| key.subject() == gone);
         self.unnamed.retain(|contested| contested.uid != *gone);
@@ -377,5 +379,36 @@ fn wake_members(cx: &mut Cx<'_>, group: &ObjectKey, gates: Gates) {
     let stores: &Stores = cx.stores;
     for pod in stores.pods.by_index(&ClaimantIndex::Group(group.clone())) {
         wake_changed(cx, &pod, gates);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case::uuids(
+        "00000000-0000-4000-8000-000000000001",
+        "00000000-0000-4000-8000-000000000002"
+    )]
+    #[case::texts("a", "b")]
+    fn what_was_written_about_a_claim_goes_with_it_alone(#[case] gone: &str, #[case] other: &str) {
+        let reserved = |claim: &str, consumer: &str| WriteKey::Reserved {
+            claim: Uid::from(claim),
+            consumer: Uid::from(consumer),
+        };
+        let mut memory = Memory::default();
+        for key in [
+            reserved(gone, other),
+            reserved(gone, "text"),
+            reserved(other, gone),
+        ] {
+            memory.rivals.wrote(&key, Duration::ZERO);
+        }
+        memory.forget_reserved(&Uid::from(gone));
+        assert!(memory.rivals.stands(&reserved(other, gone), Duration::ZERO));
+        assert_eq!(memory.held(), 1);
     }
 }

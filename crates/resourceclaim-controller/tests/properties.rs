@@ -259,7 +259,7 @@ impl Model for Cluster {
     }
 
     fn remembered(&self, memory: &Memory) -> usize {
-        memory.len()
+        memory.held()
     }
 
     fn check(&self, event_loop: &Loop<ResourceClaimController>, _: Now) -> Result<(), String> {

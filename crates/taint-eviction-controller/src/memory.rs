@@ -153,8 +153,7 @@ impl Memory {
     }
 
     /// How much of it is about objects: 0 once there are none; for tests.
-    #[allow(clippy::len_without_is_empty, reason = "only tests ask")]
-    pub fn len(&self) -> usize {
+    pub fn held(&self) -> usize {
         self.taints.tainted().count()
             + self.node_changes.len()
             + self.first_sights.len()

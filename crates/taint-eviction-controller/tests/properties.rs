@@ -283,7 +283,7 @@ impl Model for Cluster {
     }
 
     fn remembered(&self, memory: &Memory) -> usize {
-        memory.len()
+        memory.held()
     }
 
     fn check(&self, event_loop: &Loop<TaintEvictionController>, _: Now) -> Result<(), String> {

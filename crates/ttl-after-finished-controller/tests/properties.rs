@@ -201,7 +201,7 @@ impl Model for Cluster {
     }
 
     fn remembered(&self, memory: &Memory) -> usize {
-        memory.len()
+        memory.held()
     }
 
     fn check(&self, event_loop: &Loop<TtlAfterFinishedController>, now: Now) -> Result<(), String> {

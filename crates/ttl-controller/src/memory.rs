@@ -90,9 +90,8 @@ fn wake_all(cx: &mut Context<'_, TtlController>) {
 
 impl Memory {
     /// How much of it is about objects: 0 once there are none; for tests.
-    #[allow(clippy::len_without_is_empty, reason = "only tests ask")]
-    pub fn len(&self) -> usize {
-        self.written.len() + self.rivals.len() + self.unnamed.len() + self.left.len()
+    pub fn held(&self) -> usize {
+        self.written.len() + self.rivals.held() + self.unnamed.len() + self.left.len()
     }
 
     /// Leaves nothing of a node behind.

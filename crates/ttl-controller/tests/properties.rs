@@ -152,7 +152,7 @@ impl Model for Cluster {
     }
 
     fn remembered(&self, memory: &Memory) -> usize {
-        memory.len()
+        memory.held()
     }
 
     fn check(&self, event_loop: &Loop<TtlController>, _: Now) -> Result<(), String> {

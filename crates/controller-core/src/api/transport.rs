@@ -30,7 +30,7 @@ const PING_AFTER: Duration = Duration::from_secs(30);
 const PONG_WITHIN: Duration = Duration::from_secs(15);
 /// The kernel asks so often before it gives a connection up.
 const KERNEL_PROBES: u32 = 3;
-/// How much of an answer may be under way, in bytes: who has to wait for more asks for acknowledgements all the time.
+/// How much of an answer may be under way, in bytes.
 const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 4 * STREAM_WINDOW;
 

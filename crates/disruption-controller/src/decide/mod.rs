@@ -215,6 +215,11 @@ impl Write {
         self.numbers.map_or(0, |numbers| numbers.allowed.into())
     }
 
+    /// Whether it allows more than its budget does now: not while pods or workloads are not seen (DIS-4).
+    pub fn allows_more(&self) -> bool {
+        self.allowed() > self.pdb.status.disruptions_allowed
+    }
+
     /// What it makes of a budget, at the version that the API server answers.
     pub fn applied_to(&self, pdb: &PdbView, version: Option<u64>) -> PdbView {
         let mut made = pdb.clone();

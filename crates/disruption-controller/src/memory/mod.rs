@@ -247,9 +247,8 @@ impl Memory {
     }
 
     /// How much of it is about objects: 0 once there are none; for tests.
-    #[allow(clippy::len_without_is_empty, reason = "only tests ask")]
-    pub fn len(&self) -> usize {
-        self.namespaces.len() + self.rivals.len()
+    pub fn held(&self) -> usize {
+        self.namespaces.len() + self.rivals.held()
     }
 
     /// Whether pods or workloads may have changed without our seeing it: then no more is allowed than is now.

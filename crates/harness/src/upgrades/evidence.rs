@@ -17,14 +17,12 @@ use testkit::real::{ControlPlane, client, eventually};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
 use crate::account::NAMESPACE;
+use crate::audit::is_work;
 use crate::objects::text;
 use crate::replica::SOON;
 
 /// Under which the API server notes which token a request had.
 const CREDENTIAL: &str = "authentication.kubernetes.io/credential-id";
-const WRITES: [&str; 4] = ["create", "update", "patch", "delete"];
-/// What changes nothing that a controller is there for: the election itself, notes for people, and questions.
-const ASIDE: [&str; 3] = ["leases", "events", "selfsubjectreviews"];
 
 /// A version of the Lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,13 +112,12 @@ pub(super) async fn credential(kubeconfig: &Path) -> String {
     user.extra.unwrap()[CREDENTIAL][0].clone()
 }
 
-/// The writes so far of those whose tokens have these names, but for those that are [`ASIDE`].
+/// The writes so far of those whose tokens have these names, as far as they are [work](is_work).
 pub(super) fn writes(control_plane: &ControlPlane, names: &BTreeMap<String, String>) -> Vec<Write> {
     let events = control_plane.audit_events().unwrap();
     let write = |event: &Value| {
-        let is = |value: &Value, among: &[&str]| among.contains(&value.as_str().unwrap_or_default());
         let by = names.get(event["user"]["extra"][CREDENTIAL][0].as_str()?)?;
-        let counts = is(&event["verb"], &WRITES) && !is(&event["objectRef"]["resource"], &ASIDE);
+        let counts = is_work(&text(&event["verb"]), &text(&event["objectRef"]["resource"]));
         counts.then(|| Write {
             by: by.clone(),
             received: text(&event["requestReceivedTimestamp"]).parse().unwrap(),
