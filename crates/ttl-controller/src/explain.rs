@@ -33,7 +33,7 @@ fn explanation(mut nodes: Vec<&NodeView>, only: Option<&str>) -> Result<String, 
         step.number(),
     );
     let names = nodes.iter().map(|node| node.key.name.len());
-    let width = names.max().unwrap_or(0).max("NODE".len());
+    let width = names.fold("NODE".len(), usize::max);
     let titles = format!("{:width$}  {:>8}  {:>6}  WOULD\n", "NODE", "PRESENT", "WANTED");
     let rows = nodes.iter().map(|node| {
         let would = plan(node, Some(wanted)).map_or("leave it", |_| "write it");

@@ -155,16 +155,16 @@ impl TtlController {
     fn learn_outcome(&self, cx: &mut Context<'_, Self>, plan: &Plan, outcome: &Outcome) {
         let node = &plan.node;
         match outcome {
-            Outcome::Accepted(_) => {
-                cx.memory.written.insert(node.clone(), plan.ttl_seconds);
-                cx.memory.rivals.wrote(node, cx.now.uptime);
-            }
+            Outcome::Failed(failed) if failed.is_gone() => cx.memory.forget(node),
             Outcome::Planned if self.remove => {
                 cx.memory.written.insert(node.clone(), plan.ttl_seconds);
                 cx.memory.removing(node, false, &mut cx.out);
             }
-            Outcome::Failed(failed) if failed.is_gone() => cx.memory.forget(node),
             Outcome::Planned | Outcome::Failed(_) => {}
+            Outcome::Accepted(_) => {
+                cx.memory.written.insert(node.clone(), plan.ttl_seconds);
+                cx.memory.rivals.wrote(node, cx.now.uptime);
+            }
         }
     }
 
@@ -180,13 +180,13 @@ impl TtlController {
             return;
         }
         let manager = manager.unwrap_or("an unknown field manager");
-        let uid = answer.and_then(|answer| Some(answer.page.items.first()?.uid.clone()));
+        let found = answer.and_then(|answer| answer.page.items.first());
+        let uid = found.map(|node| node.uid.clone()).unwrap_or_default();
         let undone = cx.stores.get(node).zip(cx.memory.written.get(node));
         if let Some(undone) = undone.and_then(|(view, ours)| plan(&view, *ours))
             && cx.memory.rivals.may_warn(manager, cx.now.uptime)
         {
-            cx.out
-                .record(Event::Rival(undone, uid.unwrap_or_default(), manager.to_owned()));
+            cx.out.record(Event::Rival(undone, uid, manager.to_owned()));
         }
     }
 }

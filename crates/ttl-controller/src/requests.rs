@@ -69,19 +69,15 @@ impl controller::Question for Question {
 
     fn read(&self, body: &[u8]) -> serde_json::Result<Answer> {
         let page = Page::read::<NodeWire>(body)?;
-        let manager = match self {
-            Self::Node(_) => {
-                let list: ObjectList<PartialObjectMeta<Node>> = serde_json::from_slice(body)?;
-                let node = list.items.first();
-                let fields = node.and_then(|node| node.metadata.managed_fields.as_deref());
-                let field = format!("f:{OBJECT_TTL_ANNOTATION_KEY}");
-                manager_of(
-                    fields.unwrap_or_default(),
-                    &["f:metadata", "f:annotations", &field],
-                )
-            }
-            Self::Page(_) => None,
+        let Self::Node(_) = self else {
+            return Ok(Answer { page, manager: None });
         };
+        let nodes: ObjectList<PartialObjectMeta<Node>> = serde_json::from_slice(body)?;
+        let node = nodes.items.into_iter().next();
+        let fields = node.and_then(|node| node.metadata.managed_fields);
+        let ttl = format!("f:{OBJECT_TTL_ANNOTATION_KEY}");
+        let path = ["f:metadata", "f:annotations", &ttl];
+        let manager = manager_of(&fields.unwrap_or_default(), &path);
         Ok(Answer { page, manager })
     }
 }
