@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 
+use controller_core::informer::protobuf::{CONDITIONS, Kind, METADATA, Message};
 use controller_core::informer::{DecodeError, Identity, Interner, View, Wire, time};
 use controller_core::meta::{ObjectKey, Uid};
 use jiff::Timestamp;
@@ -30,6 +31,17 @@ pub enum Finish {
     /// The condition has none.
     Undated,
 }
+
+/// `batch/v1.Job`.
+const JOB: Message = &[
+    METADATA,
+    (
+        2,
+        "spec",
+        Kind::Message(&[(8, "ttlSecondsAfterFinished", Kind::Int)]),
+    ),
+    (3, "status", Kind::Message(&[(1, "conditions", CONDITIONS)])),
+];
 
 /// What is decoded of a Job.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -87,6 +99,8 @@ impl View for JobView {
 
 impl Wire for JobWire {
     type View = JobView;
+
+    const MESSAGE: Option<Message> = Some(JOB);
 
     /// Jobs without the field are not stored (TAF-11); those that are being deleted need nothing more (TAF-2).
     fn is_kept(&self) -> bool {

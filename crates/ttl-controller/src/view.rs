@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
 
+use controller_core::informer::protobuf::{METADATA_ONLY, Message};
 use controller_core::informer::{DecodeError, Identity, Interner, View, Wire};
 use controller_core::meta::ObjectKey;
 use serde::Deserialize;
@@ -87,6 +88,7 @@ impl Wire for NodeWire {
     type View = NodeView;
 
     const METADATA_ONLY: bool = true;
+    const MESSAGE: Option<Message> = Some(METADATA_ONLY);
 
     fn into_view(self, node: Identity, _: &Interner) -> Result<NodeView, DecodeError> {
         let text = self.metadata.annotations.and_then(|annotations| annotations.ttl);

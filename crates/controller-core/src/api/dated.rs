@@ -8,6 +8,8 @@ use jiff::{SignedDuration, Timestamp};
 use kube::client::Body;
 use kube::core::Status;
 
+use crate::informer::protobuf;
+
 /// How far the API server's clock may be behind ours before it counts: its `Date` has whole seconds.
 pub const CLOCK_TOLERANCE: SignedDuration = SignedDuration::from_secs(1);
 
@@ -18,11 +20,19 @@ pub(crate) async fn body_of(response: Response<Body>) -> kube::Result<bytes::Byt
     if code.is_success() {
         return Ok(body);
     }
-    let status = serde_json::from_slice(&body).unwrap_or_else(|_| {
+    let status = status_of(&body).unwrap_or_else(|| {
         let text = String::from_utf8_lossy(&body).into_owned();
         Status::failure(&text, "no Status in the answer").with_code(code.as_u16())
     });
     Err(kube::Error::Api(Box::new(status)))
+}
+
+/// The `Status` that is the answer to a failure, in either encoding.
+pub(crate) fn status_of(body: &[u8]) -> Option<Status> {
+    if protobuf::is_enveloped(body) {
+        return protobuf::read_status(body).ok();
+    }
+    serde_json::from_slice(body).ok()
 }
 
 pub(crate) fn date_of(headers: &HeaderMap) -> Option<Timestamp> {

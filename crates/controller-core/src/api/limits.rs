@@ -7,8 +7,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::RETRY_AFTER;
-use http::{Request, Response};
+use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderValue, Request, Response};
 use http_body::Frame;
 use http_body_util::{BodyExt, Limited};
 use kube::client::Body;
@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tower::BoxError;
 
+use super::dated::status_of;
 use super::metrics::RequestMetrics;
 use crate::clock::Clock;
 use crate::controller::{Limit, RetryShare};
@@ -206,9 +207,9 @@ fn retry_after_header(response: &Response<Body>) -> Option<u32> {
 /// Writes the header's wait into the `Status`, which is all that kube's errors keep of an answer.
 /// Priority and fairness answers in plain text, so there may be no `Status` yet.
 async fn with_retry_after(response: Response<Body>, seconds: u32) -> Result<Response<Body>, BoxError> {
-    let (parts, body) = response.into_parts();
+    let (mut parts, body) = response.into_parts();
     let text = Limited::new(body, MAX_ERROR_BODY).collect().await?.to_bytes();
-    let mut status = serde_json::from_slice::<Status>(&text).unwrap_or_else(|_| {
+    let mut status = status_of(&text).unwrap_or_else(|| {
         let reason = if parts.status.as_u16() == 429 {
             "TooManyRequests"
         } else {
@@ -225,6 +226,9 @@ async fn with_retry_after(response: Response<Body>, seconds: u32) -> Result<Resp
         retry_after_seconds: 0,
     });
     details.retry_after_seconds = details.retry_after_seconds.max(seconds);
+    parts
+        .headers
+        .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Ok(Response::from_parts(
         parts,
         Body::from(serde_json::to_vec(&status)?),

@@ -122,6 +122,6 @@ fn accepted(body: &[u8]) -> Accepted {
     Accepted {
         uid: meta.uid.as_deref().map(Uid::from),
         version: meta.resource_version.and_then(|version| version.parse().ok()),
-        deleting: meta.deletion_timestamp.is_some(),
+        deleting: meta.is_deleting,
     }
 }

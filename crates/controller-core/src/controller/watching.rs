@@ -10,8 +10,7 @@ use tokio::sync::watch;
 
 use super::{Controller, Driver, Observed, Watches};
 use crate::informer::{
-    Change, Handler, Informer, InformerMetrics, InformerState, Interner, Source, Store, View, WatcherSource,
-    Wire,
+    Change, Handler, Informer, InformerMetrics, InformerState, Interner, ListWatch, Source, Store, View, Wire,
 };
 use crate::runtime::Env;
 use crate::tasks::TaskSet;
@@ -46,9 +45,10 @@ impl<C: Controller> Watching<C> {
         W: Wire,
         C: Watches<W::View>,
     {
-        let source = WatcherSource::new(
+        let source = ListWatch::new(
             self.env.client.clone(),
             ApiResource::erase::<K>(&()),
+            self.env.encoding,
             Arc::clone(&self.interner),
             self.env.clock.clone(),
         );

@@ -1,34 +1,37 @@
 //! Decoding that cannot fail: one bad object never fails its page or its watch (CORE-3, CORE-15).
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use derive_where::derive_where;
-use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::Resource;
-use kube::core::DynamicResourceScope;
-use kube::core::{ObjectList, ObjectMeta};
-use kube::discovery::ApiResource;
-use serde::de::DeserializeOwned;
+use kube::core::ObjectList;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::Interner;
 use super::source::{Observed, Removed, Skipped};
 use super::view::{DecodeError, Identity, Wire};
+use super::{Interner, protobuf};
 use crate::error::Chain;
 use crate::meta::Uid;
 
-/// An object as kube's `watcher` sees it: the identity that can be read of any JSON, and the object or
-/// what is wrong with it.
+/// An object off the wire: the identity that can be read of anything, and the object or what is wrong with it.
 #[derive(Clone)]
 #[derive_where(Debug)]
 pub(super) struct Guarded<W> {
-    /// `name`, `namespace`, `uid`, `resourceVersion`, `deletionTimestamp`; nothing else.
-    meta: ObjectMeta,
+    meta: Meta,
     #[derive_where(skip)]
     object: Result<W, DecodeError>,
+}
+
+/// Who an object is, as far as that is readable: a field that is empty or no string is missing.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Meta {
+    pub(crate) name: Option<String>,
+    pub(crate) namespace: Option<String>,
+    pub(crate) uid: Option<String>,
+    pub(crate) resource_version: Option<String>,
+    /// Whether it has a deletionTimestamp.
+    pub(crate) is_deleting: bool,
 }
 
 #[derive(Deserialize)]
@@ -52,12 +55,52 @@ struct Metadata<'a> {
     deletion_timestamp: Option<&'a RawValue>,
 }
 
-impl<W: DeserializeOwned> Guarded<W> {
-    fn read(json: &str) -> Self {
+/// [`Metadata`] in protobuf, whose texts are texts.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Enveloped {
+    metadata: EnvelopedMetadata,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct EnvelopedMetadata {
+    name: Option<String>,
+    namespace: Option<String>,
+    uid: Option<String>,
+    resource_version: Option<String>,
+    deletion_timestamp: Option<IgnoredAny>,
+}
+
+impl<W: Wire> Guarded<W> {
+    pub(super) fn read_json(json: &str) -> Self {
         Self {
             meta: read_meta(json),
             object: serde_json::from_str(json).map_err(|error| DecodeError::Json(Arc::new(error))),
         }
+    }
+
+    /// From a message without its envelope.
+    pub(super) fn read_protobuf(bytes: &[u8]) -> Self {
+        let meta = protobuf::read::<Enveloped>(protobuf::IDENTITY, bytes)
+            .unwrap_or_default()
+            .metadata;
+        let message = W::MESSAGE.unwrap_or(protobuf::METADATA_ONLY);
+        Self {
+            meta: Meta {
+                name: meta.name,
+                namespace: meta.namespace,
+                uid: meta.uid,
+                resource_version: meta.resource_version,
+                is_deleting: meta.deletion_timestamp.is_some(),
+            },
+            object: protobuf::read(message, bytes).map_err(DecodeError::Protobuf),
+        }
+    }
+
+    /// Its `resourceVersion`, if readable.
+    pub(super) fn version(&self) -> Option<&str> {
+        self.meta.resource_version.as_deref()
     }
 }
 
@@ -156,53 +199,15 @@ impl<W: Wire> Guarded<W> {
     }
 }
 
-impl<'de, W: DeserializeOwned> Deserialize<'de> for Guarded<W> {
+impl<'de, W: Wire> Deserialize<'de> for Guarded<W> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let json = Box::<RawValue>::deserialize(deserializer)?;
-        Ok(Self::read(json.get()))
-    }
-}
-
-impl<W: Wire> Resource for Guarded<W> {
-    type DynamicType = ApiResource;
-    type Scope = DynamicResourceScope;
-
-    fn kind(resource: &ApiResource) -> Cow<'_, str> {
-        Cow::Borrowed(&resource.kind)
-    }
-
-    fn group(resource: &ApiResource) -> Cow<'_, str> {
-        Cow::Borrowed(&resource.group)
-    }
-
-    fn version(resource: &ApiResource) -> Cow<'_, str> {
-        Cow::Borrowed(&resource.version)
-    }
-
-    fn api_version(resource: &ApiResource) -> Cow<'_, str> {
-        Cow::Borrowed(&resource.api_version)
-    }
-
-    fn plural(resource: &ApiResource) -> Cow<'_, str> {
-        Cow::Borrowed(&resource.plural)
-    }
-
-    /// Makes kube ask for `PartialObjectMetadata`.
-    fn metadata_api() -> bool {
-        W::METADATA_ONLY
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.meta
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.meta
+        Ok(Self::read_json(json.get()))
     }
 }
 
 fn decode<W: Wire>(
-    meta: &ObjectMeta,
+    meta: &Meta,
     object: Result<W, DecodeError>,
     interner: &Interner,
 ) -> Result<Observed<W::View>, DecodeError> {
@@ -213,7 +218,7 @@ fn decode<W: Wire>(
     Ok(Observed { view, uid, version })
 }
 
-fn skipped(meta: &ObjectMeta, error: DecodeError, interner: &Interner) -> Skipped {
+fn skipped(meta: &Meta, error: DecodeError, interner: &Interner) -> Skipped {
     Skipped {
         key: identity(meta, interner).map(|identity| identity.key),
         uid: meta.uid.as_deref().map(Uid::from),
@@ -223,7 +228,7 @@ fn skipped(meta: &ObjectMeta, error: DecodeError, interner: &Interner) -> Skippe
 }
 
 /// Nothing when the object has no name. Uids are not shared: an object has its own.
-fn identity(meta: &ObjectMeta, interner: &Interner) -> Option<Identity> {
+fn identity(meta: &Meta, interner: &Interner) -> Option<Identity> {
     Some(Identity::of(
         meta.namespace.as_deref(),
         meta.name.as_deref()?,
@@ -233,9 +238,8 @@ fn identity(meta: &ObjectMeta, interner: &Interner) -> Option<Identity> {
     ))
 }
 
-/// As much as is readable of who an object is, and whether it is being deleted: a field that is empty or no string is
-/// missing.
-pub(crate) fn read_meta(json: &str) -> ObjectMeta {
+/// Reads who an object is of any JSON.
+pub(crate) fn read_meta(json: &str) -> Meta {
     let metadata = serde_json::from_str::<Head<'_>>(json)
         .ok()
         .and_then(|head| serde_json::from_str::<Metadata<'_>>(head.metadata?.get()).ok())
@@ -244,23 +248,17 @@ pub(crate) fn read_meta(json: &str) -> ObjectMeta {
         let text: String = serde_json::from_str(field?.get()).ok()?;
         (!text.is_empty()).then_some(text)
     };
-    ObjectMeta {
+    Meta {
         name: text(metadata.name),
         namespace: text(metadata.namespace),
         uid: text(metadata.uid),
         resource_version: text(metadata.resource_version),
-        // One that cannot be represented marks a deletion, too.
-        deletion_timestamp: metadata
-            .deletion_timestamp
-            .map(|time| serde_json::from_str(time.get()).unwrap_or(Time(Timestamp::MAX))),
-        ..ObjectMeta::default()
+        is_deleting: metadata.deletion_timestamp.is_some(),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use kube::core::WatchEvent;
-
     use super::*;
     use crate::informer::View;
     use crate::meta::ObjectKey;
@@ -295,7 +293,7 @@ mod tests {
     fn a_deletion_at_a_time_that_cannot_be_represented_is_a_deletion() {
         let deleting = |time: &str| {
             let object = format!(r#"{{"metadata":{{"deletionTimestamp":{time}}}}}"#);
-            read_meta(&object).deletion_timestamp.is_some()
+            read_meta(&object).is_deleting
         };
         let times = [
             r#""2026-01-01T00:00:00Z""#,
@@ -309,7 +307,7 @@ mod tests {
     const BAD: &str = r#"{"spec":256,"metadata":{"name":"n","namespace":7,"uid":"u","resourceVersion":"5"}}"#;
 
     fn assert_skipped(object: Guarded<Strict>) {
-        assert_eq!(object.meta().resource_version.as_deref(), Some("5"));
+        assert_eq!(object.version(), Some("5"));
         let Err(skipped) = object.observed(&Interner::new()) else {
             panic!("256 is no u8");
         };
@@ -327,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_object_does_not_fail_kubes_list() {
+    fn a_bad_object_does_not_fail_its_list() {
         let json =
             format!(r#"{{"kind":"L","apiVersion":"v1","metadata":{{}},"items":[{BAD},null,{{"spec":1}}]}}"#);
         let list: ObjectList<Guarded<Strict>> = serde_json::from_str(&json).unwrap();
@@ -336,17 +334,8 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_object_does_not_fail_kubes_watch_event() {
-        let json = format!(r#"{{"type":"ADDED","object":{BAD}}}"#);
-        let WatchEvent::Added(object) = serde_json::from_str(&json).unwrap() else {
-            panic!("it says ADDED");
-        };
-        assert_skipped(object);
-    }
-
-    #[test]
     fn an_object_without_a_name_is_skipped_whatever_else_it_holds() {
-        let object = Guarded::<Strict>::read(r#"{"spec":1,"metadata":{"name":"","uid":"u"}}"#);
+        let object = Guarded::<Strict>::read_json(r#"{"spec":1,"metadata":{"name":"","uid":"u"}}"#);
         let Err(skipped) = object.observed(&Interner::new()) else {
             panic!("it has no name");
         };

@@ -5,31 +5,33 @@
 //! [`Watching::of`](crate::controller::Watching::of) makes and starts one.
 
 pub mod backoff;
+mod encoding;
 mod guard;
 pub mod handlers;
 mod interner;
+mod list_watch;
 mod listing;
 pub mod metrics;
 pub mod mutation;
 mod overlay;
 mod page_size;
+pub mod protobuf;
 mod run;
 pub mod source;
 pub mod store;
 pub mod view;
-mod watch_health;
-pub mod watcher_source;
 pub mod writer;
 
+pub use encoding::Encoding;
 pub use guard::Page;
 pub(crate) use guard::read_meta;
 pub use handlers::{Change, Delta, Handler};
 pub use interner::Interner;
+pub use list_watch::ListWatch;
 pub use metrics::{InformerMetrics, ResourceMetrics};
 pub use mutation::{Effect, Freshness};
 pub use run::{Informer, InformerState};
 pub use source::{BoxSource, ErrorKind, Observed, Removed, Skipped, Source, SourceError, SourceEvent};
 pub use store::Store;
 pub use view::{DecodeError, Identity, OwnerWire, View, Wire, time};
-pub use watcher_source::WatcherSource;
 pub use writer::Writer;

@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 
 use super::Interner;
+use super::protobuf::Message;
 use crate::meta::{ObjectKey, OwnerRef, Uid};
 
 /// `0001-01-01T00:00:00Z` in seconds since 1970: how Go writes a time that was never set, where it writes it.
@@ -35,8 +36,8 @@ pub trait View: PartialEq + Send + Sync + 'static {
 
 /// The shape of an object on the wire; serde skips every field that it does not name.
 ///
-/// Kept apart from the [`View`] so that another encoding changes nothing behind it. `Clone` is asked for
-/// by kube's `watcher`; nothing is cloned.
+/// It is read from JSON and from protobuf alike, and kept apart from the [`View`], so that the encoding changes nothing
+/// behind it. `Clone` is asked for by kube's lists; nothing is cloned.
 pub trait Wire: DeserializeOwned + Clone + Send + 'static {
     /// What is kept of it.
     type View: View;
@@ -44,6 +45,9 @@ pub trait Wire: DeserializeOwned + Clone + Send + 'static {
     /// Whether `metadata` is all that is read: the API server is then asked for
     /// `PartialObjectMetadata` and leaves out the rest.
     const METADATA_ONLY: bool = false;
+
+    /// The fields that are read of the object in protobuf; `None` where it is only read in JSON.
+    const MESSAGE: Option<Message> = None;
 
     /// Whether any rule may ever act on the object as it is now. One that is not kept is to the store and its
     /// handlers as if it did not exist.
@@ -89,6 +93,9 @@ pub enum DecodeError {
     /// The object does not have the shape of its [`Wire`].
     #[error("decode the object")]
     Json(#[source] Arc<serde_json::Error>),
+    /// The same, of an object in protobuf.
+    #[error("decode the object")]
+    Protobuf(#[source] super::protobuf::Error),
     /// `metadata.name` is missing, empty or no string.
     #[error("the object has no name")]
     Unnamed,

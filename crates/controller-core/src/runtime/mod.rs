@@ -29,7 +29,7 @@ use crate::config::{ControllerConfig, config_schema};
 use crate::controller::Controller;
 use crate::error::Chain;
 use crate::events::Recorder;
-use crate::informer::{BoxSource, WatcherSource, Wire};
+use crate::informer::{BoxSource, Encoding, ListWatch, Wire};
 use crate::leader::Leadership;
 use crate::metrics::{Build, Metrics, PlannedWrites};
 use crate::readiness::{Liveness, Readiness};
@@ -84,13 +84,15 @@ pub struct Env {
     pub shutdown: Shutdown,
     /// The client-side limit of `client`.
     pub permits: Permits,
+    /// In which encoding informers ask for objects.
+    pub encoding: Encoding,
     /// Whether nothing is to be written.
     pub dry_run: bool,
     source: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 /// What a test makes of the source of one kind of objects, instead of the source itself.
-pub type SourceOf<W> = dyn Fn(WatcherSource<W>) -> BoxSource<<W as Wire>::View> + Send + Sync;
+pub type SourceOf<W> = dyn Fn(ListWatch<W>) -> BoxSource<<W as Wire>::View> + Send + Sync;
 
 /// The whole of a binary's `main`.
 pub fn main<A: App>() -> ExitCode {

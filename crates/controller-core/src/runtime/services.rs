@@ -11,7 +11,7 @@ use crate::api::limits::Permits;
 use crate::clock::Clock;
 use crate::config::CommonConfig;
 use crate::events::{self, EventMetrics, Recorder, Reporter};
-use crate::informer::{BoxSource, WatcherSource, Wire};
+use crate::informer::{BoxSource, Encoding, ListWatch, Wire};
 use crate::leader::{ElectionConfig, ElectionMetrics, Leadership, elector};
 use crate::metrics::Metrics;
 use crate::readiness::{Liveness, Readiness};
@@ -54,6 +54,7 @@ impl Env {
             events: Recorder::disabled(),
             leadership: Leadership::always(),
             shutdown,
+            encoding: Encoding::default(),
             dry_run,
             source: None,
         }
@@ -63,7 +64,7 @@ impl Env {
     #[must_use]
     pub fn over_source<W: Wire>(
         mut self,
-        over: impl Fn(WatcherSource<W>) -> BoxSource<W::View> + Send + Sync + 'static,
+        over: impl Fn(ListWatch<W>) -> BoxSource<W::View> + Send + Sync + 'static,
     ) -> Self {
         let over: Box<SourceOf<W>> = Box::new(over);
         self.source = Some(Arc::new(over));

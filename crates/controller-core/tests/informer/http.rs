@@ -1,4 +1,4 @@
-//! [`WatcherSource`] against a scripted HTTP service, with literal JSON.
+//! [`ListWatch`] against a scripted HTTP service, with literal JSON.
 
 use std::collections::VecDeque;
 use std::io;
@@ -9,7 +9,7 @@ use bytes::Bytes;
 use controller_core::api::limits::{Limits, Permits, limited};
 use controller_core::api::metrics::RequestMetrics;
 use controller_core::clock::Clock;
-use controller_core::informer::{DecodeError, Identity, Interner, View, WatcherSource, Wire};
+use controller_core::informer::{DecodeError, Encoding, Identity, Interner, ListWatch, View, Wire};
 use controller_core::meta::Uid;
 use futures::stream::BoxStream;
 use futures::{StreamExt, stream};
@@ -127,8 +127,14 @@ impl Server {
         response
     }
 
-    fn source(&self) -> WatcherSource<ThingWire> {
-        WatcherSource::new(self.client(), things(), Interner::new(), self.clock.clone())
+    fn source(&self) -> ListWatch<ThingWire> {
+        ListWatch::new(
+            self.client(),
+            things(),
+            Encoding::default(),
+            Interner::new(),
+            self.clock.clone(),
+        )
     }
 
     /// The requests since the last call, without the parameters that are always the same.
@@ -264,7 +270,13 @@ async fn a_list_does_not_wait_for_the_client_side_limit() {
     let permits = Permits::new(Limits { qps: 0.001, burst: 1 }, &clock);
     let metrics = RequestMetrics::register(&Registry::new()).unwrap();
     let client = limited(server.client(), permits, &clock, &metrics, "test".to_owned());
-    let source = WatcherSource::<ThingWire>::new(client, things(), Interner::new(), clock.clone());
+    let source = ListWatch::<ThingWire>::new(
+        client,
+        things(),
+        Encoding::default(),
+        Interner::new(),
+        clock.clone(),
+    );
     let running = Running::start(source, clock);
     assert_eq!(running.told().await, ["+ns/a=1", "+ns/b=1", "+ns/c=1", "synced"]);
 }
@@ -664,7 +676,13 @@ async fn a_view_of_metadata_asks_for_metadata_only() {
     let mut a = one("a");
     a["metadata"]["labels"] = json!({"node": "n7"});
     let server = Server::new(&clock, [page("9", "", &[a]), watch([])]);
-    let source = WatcherSource::<LabelsWire>::new(server.client(), things(), Interner::new(), clock.clone());
+    let source = ListWatch::<LabelsWire>::new(
+        server.client(),
+        things(),
+        Encoding::default(),
+        Interner::new(),
+        clock.clone(),
+    );
     let running = Running::start(source, clock);
     assert_eq!(running.told().await, ["+ns/a=0", "synced"]);
     assert_eq!(&*running.store.get(&key("a")).unwrap().node, "n7");

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use controller_core::informer::protobuf::{CONDITION, CONDITIONS, Kind, LABEL_SELECTOR, METADATA, Message};
 use controller_core::informer::{DecodeError, Identity, Interner, OwnerWire, Wire, time};
 use controller_core::meta::OwnerRef;
 use jiff::Timestamp;
@@ -19,6 +20,41 @@ use crate::selector::{Labels, Selector};
 
 /// What the API server fills in for `spec.replicas`.
 const DEFAULT_REPLICAS: i64 = 1;
+
+/// `v1.Pod`.
+const POD: Message = &[
+    METADATA,
+    (
+        3,
+        "status",
+        Kind::Message(&[(1, "phase", Kind::Text), (2, "conditions", CONDITIONS)]),
+    ),
+];
+/// `policy/v1.PodDisruptionBudget`.
+const PDB: Message = &[
+    METADATA,
+    (2, "spec", Kind::Message(PDB_SPEC)),
+    (3, "status", Kind::Message(PDB_STATUS)),
+];
+const PDB_SPEC: Message = &[
+    (1, "minAvailable", Kind::IntOrString),
+    (2, "selector", Kind::Message(LABEL_SELECTOR)),
+    (3, "maxUnavailable", Kind::IntOrString),
+];
+const PDB_STATUS: Message = &[
+    (1, "observedGeneration", Kind::Int),
+    (2, "disruptedPods", Kind::Map(&Kind::Time)),
+    (3, "disruptionsAllowed", Kind::Int),
+    (4, "currentHealthy", Kind::Int),
+    (5, "desiredHealthy", Kind::Int),
+    (6, "expectedPods", Kind::Int),
+    (7, "conditions", Kind::List(&Kind::Message(CONDITION))),
+];
+/// `v1.ReplicationController`, `apps/v1.ReplicaSet`, `apps/v1.StatefulSet` and `apps/v1.Deployment`.
+const WORKLOAD: Message = &[
+    METADATA,
+    (2, "spec", Kind::Message(&[(1, "replicas", Kind::Int)])),
+];
 
 /// What is decoded of a pod.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -127,6 +163,8 @@ impl Metadata {
 impl Wire for PodWire {
     type View = PodView;
 
+    const MESSAGE: Option<Message> = Some(POD);
+
     fn into_view(self, pod: Identity, interner: &Interner) -> Result<PodView, DecodeError> {
         let metadata = self.metadata;
         let conditions = self.status.conditions.unwrap_or_default();
@@ -164,6 +202,8 @@ impl Wire for PodWire {
 impl Wire for PdbWire {
     type View = PdbView;
 
+    const MESSAGE: Option<Message> = Some(PDB);
+
     fn into_view(self, pdb: Identity, interner: &Interner) -> Result<PdbView, DecodeError> {
         Ok(PdbView {
             key: pdb.key,
@@ -181,6 +221,8 @@ impl Wire for PdbWire {
 
 impl Wire for WorkloadWire {
     type View = WorkloadView;
+
+    const MESSAGE: Option<Message> = Some(WORKLOAD);
 
     fn into_view(self, workload: Identity, interner: &Interner) -> Result<WorkloadView, DecodeError> {
         Ok(WorkloadView {
