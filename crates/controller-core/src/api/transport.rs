@@ -7,8 +7,8 @@
 //!   server speaks it, with pings as client-go sends them: a dead connection is noticed within 45 s, also where a load
 //!   balancer goes on acknowledging for a dead server. Over HTTP/1.1 the kernel asks, and a watch that is silent for too
 //!   long ends (`informer/watch_health.rs`).
-//! - Lists in pages go over HTTP/1.1 all the same: over HTTP/2 the API server spends a fifth more CPU on 50,000 pods. They
-//!   need no ping, for they have a deadline.
+//! - Lists go over HTTP/1.1 all the same: over HTTP/2 the API server spends a fifth more CPU on 50,000 pods. They need no
+//!   ping, for they have a deadline.
 //! - A connection on which a request was given up is not used for another one. So a frozen connection costs one
 //!   request its time, and the next one, such as that for the Lease, goes over a new connection.
 
@@ -38,11 +38,11 @@ type Http = HttpClient<TimeoutConnector<HttpsConnector<HttpConnector>>, Body>;
 
 /// A client for `config`, which names no proxy; its `connect_timeout` is the only one that counts.
 pub(super) fn client(config: Config) -> Result<Client, Error> {
-    let [pages, others] = [Version::HTTP_11, Version::HTTP_2].map(|version| http(&config, version));
-    let (pages, others) = (pages?, others?);
+    let [lists, others] = [Version::HTTP_11, Version::HTTP_2].map(|version| http(&config, version));
+    let (lists, others) = (lists?, others?);
     let send = move |mut request: Request<Body>| {
         let given_up = GivenUp(Some(capture_connection(&mut request)));
-        let http = if is_page(&request) { &pages } else { &others };
+        let http = if is_list(&request) { &lists } else { &others };
         let answer = http.request(request);
         async move {
             let answer = answer.await;
@@ -59,10 +59,12 @@ pub(super) fn client(config: Config) -> Result<Client, Error> {
     Ok(ClientBuilder::new(service, config.default_namespace).build())
 }
 
-/// Whether the request is for a page of a list.
-fn is_page(request: &Request<Body>) -> bool {
+/// Whether the request is for a list, as a page or as a stream.
+fn is_list(request: &Request<Body>) -> bool {
     let query = request.uri().query().unwrap_or_default();
-    query.split('&').any(|pair| pair.starts_with("limit="))
+    query
+        .split('&')
+        .any(|pair| pair.starts_with("limit=") || pair == "sendInitialEvents=true")
 }
 
 /// Sends over `version`, or over an older one where the API server speaks none other.

@@ -33,16 +33,22 @@ const HEALTHY_AFTER: Duration = Duration::from_secs(5);
 /// A watch that is silent for so long may be dead, whatever keeps the connection alive: kube-apiserver sends a bookmark
 /// each minute, if anything has changed. The next one goes on from there, or fails.
 const SILENT_FOR: Duration = Duration::from_mins(2);
+/// The same, while the watch tells what there is: then it has something to say.
+const STALLED_FOR: Duration = Duration::from_secs(30);
 
-/// Lists in pages, then watches with bookmarks; each object is decoded to a view as it arrives.
+/// Lists, then watches with bookmarks; each object is decoded to a view as it arrives.
 ///
-/// A 410 leads to a new list, whenever it comes. A watch that ends is followed by the next one, which goes on from there.
+/// The list is a watch that begins with what there is (a streaming list) and ends there, or comes in pages where the API
+/// server does not serve that. A 410 leads to a new list, whenever it comes. A watch that ends is followed by the next one, which
+/// goes on from there.
 pub struct ListWatch<W: Wire> {
     client: Client,
     resource: ApiResource,
     interner: Arc<Interner>,
     clock: Clock,
     encoding: Encoding,
+    /// Whether streaming lists are served, as far as we know.
+    streams: bool,
     page_size: PageSize,
     step: Step,
     /// What is still to be told.
@@ -52,6 +58,8 @@ pub struct ListWatch<W: Wire> {
 /// What is to be done next.
 enum Step {
     Begin,
+    /// Open a watch that begins with what there is.
+    Stream,
     /// Read the next page, the first without a token.
     Page(Option<String>),
     /// Open a watch from this version.
@@ -61,7 +69,10 @@ enum Step {
 
 /// A watch that stands.
 struct Watch {
+    /// How far it has come.
     version: String,
+    /// Whether it still tells what there is.
+    is_list: bool,
     body: Body,
     frames: Frames,
     since: Instant,
@@ -86,6 +97,7 @@ impl<W: Wire> ListWatch<W> {
             interner,
             clock,
             encoding,
+            streams: true,
             page_size: PageSize::default(),
             step: Step::Begin,
             ready: VecDeque::new(),
@@ -97,9 +109,14 @@ impl<W: Wire> ListWatch<W> {
         let failed = match &mut self.step {
             Step::Begin => {
                 self.ready.push_back(SourceEvent::Init);
-                self.step = Step::Page(None);
+                self.step = if self.streams {
+                    Step::Stream
+                } else {
+                    Step::Page(None)
+                };
                 return;
             }
+            Step::Stream => self.open(None).await.inspect_err(|_| self.step = Step::Begin),
             Step::Page(token) => {
                 let token = token.clone();
                 self.read_page(token)
@@ -108,7 +125,7 @@ impl<W: Wire> ListWatch<W> {
             }
             Step::Listed(version) => {
                 let version = version.clone();
-                self.open(version).await
+                self.open(Some(version)).await
             }
             Step::Watch(watch) => {
                 let happened = watch.next(&self.clock).await;
@@ -154,17 +171,32 @@ impl<W: Wire> ListWatch<W> {
         Ok(())
     }
 
-    async fn open(&mut self, version: String) -> Result<(), SourceError> {
-        let failed = |error: kube::Error| source_error("start the watch", &error);
-        let request = self.requests().watch(&WatchParams::default(), &version);
+    /// Opens a watch, from `version` or with what there is.
+    async fn open(&mut self, version: Option<String>) -> Result<(), SourceError> {
+        let is_list = version.is_none();
+        let action = if is_list { "list" } else { "start the watch" };
+        let failed = |error: kube::Error| source_error(action, &error);
+        let params = WatchParams {
+            send_initial_events: is_list,
+            ..WatchParams::default()
+        };
+        // Without a version it is as new as the API server's answer to a list.
+        let version = version.unwrap_or_default();
+        let request = self.requests().watch(&params, &version);
         let response = self.send(request, false).await.map_err(failed)?;
         let encoding = Encoding::of(response.headers());
         if !response.status().is_success() {
+            let refuses = matches!(
+                response.status(),
+                StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY
+            );
+            self.streams &= !(is_list && refuses);
             return body_of(response).await.map(drop).map_err(failed);
         }
         let now = self.clock.instant();
         self.step = Step::Watch(Box::new(Watch {
             version,
+            is_list,
             body: response.into_body(),
             frames: Frames::new(encoding),
             since: now,
@@ -178,22 +210,35 @@ impl<W: Wire> ListWatch<W> {
         let Step::Watch(watch) = &mut self.step else {
             return;
         };
+        let (is_list, version) = (watch.is_list, watch.version.clone());
         match happened {
-            Happened::Events => {
-                while let Some(event) = watch.frames.next::<W>() {
-                    let told = watch.told(event, &self.interner);
-                    self.ready.extend(told.event);
-                    if let Some(step) = told.step {
-                        self.step = step;
-                        return;
-                    }
-                }
+            Happened::Events => return self.read_events(),
+            Happened::Proven => return self.ready.push_back(SourceEvent::Healthy),
+            Happened::Ended if is_list => {
+                self.failed(other("list: it ended before it was complete".to_owned()))
             }
-            Happened::Proven => self.ready.push_back(SourceEvent::Healthy),
-            Happened::Ended => self.step = Step::Listed(std::mem::take(&mut watch.version)),
-            Happened::Failed(error) => {
-                self.step = Step::Listed(std::mem::take(&mut watch.version));
-                self.failed(error);
+            Happened::Ended => {}
+            Happened::Failed(error) => self.failed(error),
+        }
+        self.step = if is_list {
+            Step::Begin
+        } else {
+            Step::Listed(version)
+        };
+        // Who serves no streaming list may serve this as any watch: no bookmark ends what there is.
+        self.streams &= !is_list;
+    }
+
+    fn read_events(&mut self) {
+        let Step::Watch(watch) = &mut self.step else {
+            return;
+        };
+        while let Some(event) = watch.frames.next::<W>() {
+            let told = watch.told(event, &self.interner);
+            self.ready.extend(told.event);
+            if let Some(step) = told.step {
+                self.step = step;
+                return;
             }
         }
     }
@@ -271,19 +316,35 @@ struct Told<V> {
     step: Option<Step>,
 }
 
+impl<V> Told<V> {
+    const fn event(event: SourceEvent<V>) -> Self {
+        Self {
+            event: Some(event),
+            step: None,
+        }
+    }
+
+    /// What was said is lost: a new list tells.
+    fn anew(why: &str) -> Self {
+        Self {
+            event: Some(SourceEvent::Failed(other(format!("watch: {why}")))),
+            step: Some(Step::Begin),
+        }
+    }
+}
+
 impl Watch {
     async fn next(&mut self, clock: &Clock) -> Happened {
-        let silent = self.heard + SILENT_FOR;
-        let timer = if self.is_proven {
-            silent
-        } else {
-            self.since + HEALTHY_AFTER
+        let timer = match (self.is_list, self.is_proven) {
+            (true, _) => self.heard + STALLED_FOR,
+            (false, false) => self.since + HEALTHY_AFTER,
+            (false, true) => self.heard + SILENT_FOR,
         };
         let frame = tokio::select! {
             biased;
             frame = self.body.frame() => frame,
             () = clock.sleep_until(timer) => {
-                if self.is_proven {
+                if self.is_list || self.is_proven {
                     return Happened::Ended;
                 }
                 self.is_proven = true;
@@ -291,7 +352,7 @@ impl Watch {
             }
         };
         let now = clock.instant();
-        let is_early = now.duration_since(self.since) < HEALTHY_AFTER;
+        let is_early = !self.is_list && now.duration_since(self.since) < HEALTHY_AFTER;
         match frame {
             Some(Ok(frame)) => {
                 self.heard = now;
@@ -315,13 +376,18 @@ impl Watch {
     }
 
     fn told<W: Wire>(&mut self, event: Result<WatchEvent<W>, String>, interner: &Interner) -> Told<W::View> {
-        let anew = |why: String| Told {
-            event: Some(SourceEvent::Failed(other(format!("watch: {why}")))),
-            step: Some(Step::Begin),
-        };
         match event {
-            // What it said is lost.
-            Err(why) => anew(why),
+            Err(why) => Told::anew(&why),
+            Ok(WatchEvent::Bookmark {
+                version,
+                ends_initial_events: true,
+            }) if self.is_list => Told {
+                event: Some(SourceEvent::InitDone {
+                    version: Some(version.as_str().into()),
+                }),
+                // Another watch goes on: it speaks HTTP/2 (`api/transport.rs`).
+                step: Some(Step::Listed(version)),
+            },
             Ok(WatchEvent::Bookmark { version, .. }) => {
                 self.version = version;
                 Told {
@@ -331,7 +397,7 @@ impl Watch {
             }
             Ok(WatchEvent::Error(status)) => {
                 let error = refused("watch", &status);
-                let step = if error.kind == ErrorKind::Expired {
+                let step = if self.is_list || error.kind == ErrorKind::Expired {
                     Step::Begin
                 } else {
                     Step::Listed(std::mem::take(&mut self.version))
@@ -341,28 +407,27 @@ impl Watch {
                     step: Some(step),
                 }
             }
-            Ok(WatchEvent::Applied(object)) => match object.version() {
-                None => anew("an object has no resourceVersion".to_owned()),
-                Some(version) => {
-                    version.clone_into(&mut self.version);
-                    Told {
-                        event: Some(applied(object, interner)),
-                        step: None,
-                    }
-                }
-            },
-            Ok(WatchEvent::Deleted(object)) => match object.version() {
-                None => anew("an object has no resourceVersion".to_owned()),
-                Some(version) => {
-                    version.clone_into(&mut self.version);
-                    let removed = object.removed(interner);
-                    Told {
-                        event: Some(removed.map_or_else(SourceEvent::Skipped, SourceEvent::Deleted)),
-                        step: None,
-                    }
-                }
-            },
+            Ok(WatchEvent::Applied(object) | WatchEvent::Deleted(object))
+                if !self.is_list && object.version().is_none() =>
+            {
+                Told::anew("an object has no resourceVersion")
+            }
+            Ok(WatchEvent::Applied(object)) if self.is_list => Told::event(initial(object, interner)),
+            Ok(WatchEvent::Applied(object)) => {
+                self.has_come_to(&object);
+                Told::event(applied(object, interner))
+            }
+            Ok(WatchEvent::Deleted(object)) => {
+                self.has_come_to(&object);
+                let removed = object.removed(interner);
+                Told::event(removed.map_or_else(SourceEvent::Skipped, SourceEvent::Deleted))
+            }
         }
+    }
+
+    fn has_come_to<W: Wire>(&mut self, object: &Guarded<W>) {
+        self.version.clear();
+        self.version.push_str(object.version().unwrap_or_default());
     }
 }
 
