@@ -298,7 +298,7 @@ async fn an_object_that_has_no_form_in_protobuf_is_malformed_but_for_its_metadat
     let server = server();
     server.seed_nodes(2);
     let bad = |node: &mut Value| node["spec"]["unschedulable"] = json!("perhaps");
-    server.edit(&NODES_RESOURCE, "", "node-1", bad).unwrap();
+    server.spoil(&NODES_RESOURCE, "", "node-1", bad).unwrap();
     let client = server.client();
     let one = format!("{NODES}/node-1");
     assert_eq!(from_protobuf(&fetch(&client, &one, PROTOBUF).await.body), None);

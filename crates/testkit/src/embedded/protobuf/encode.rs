@@ -63,10 +63,15 @@ fn one(number: u64, kind: &Kind, value: &Value, to: &mut Vec<u8>) {
         Kind::Quantity => quantity(value)
             .map(|quantity| put_message(number, to, |to| put_bytes(1, quantity.as_bytes(), to))),
         Kind::IntOrText => int_or_text(number, value, to),
-        Kind::Json if value.is_null() => Some(put_bytes(number, &[], to)),
-        Kind::Json => Some(put_message(number, to, |to| {
-            put_bytes(1, value.to_string().as_bytes(), to);
-        })),
+        Kind::Json => {
+            let text = Some(value).filter(|value| !value.is_null()).map(Value::to_string);
+            put_message(number, to, |to| {
+                if let Some(text) = text {
+                    put_bytes(1, text.as_bytes(), to);
+                }
+            });
+            Some(())
+        }
         Kind::Message(name) if value.is_object() || value.is_null() => {
             Message::named(name).map(|of| put_message(number, to, |to| encode(of, value, to)))
         }

@@ -56,7 +56,9 @@ pub fn from_protobuf(body: &[u8]) -> Option<Value> {
     match (object.get_mut("items"), kind.strip_suffix(LIST)) {
         (Some(Value::Array(items)), Some(kind)) => {
             let schema = Schema::of(None, &api_version, kind);
-            items.iter_mut().for_each(|item| schema.complete(item));
+            for item in items {
+                schema.complete(item);
+            }
         }
         _ => Schema::of(None, &api_version, &kind).complete(&mut object),
     }
