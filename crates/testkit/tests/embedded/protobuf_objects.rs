@@ -48,7 +48,7 @@ fn is_written(in_json: &Value, body: &Bytes) {
 }
 
 /// Creates an object and compares it.
-async fn compare(client: &Client, collection: &str, object: Value) {
+pub(crate) async fn compare(client: &Client, collection: &str, object: Value) {
     let name = create(client, collection, object).await["metadata"]["name"].clone();
     is_the_same(client, &format!("{collection}/{}", name.as_str().unwrap())).await;
 }
