@@ -10,6 +10,7 @@ use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 
 use super::connections;
+use super::encoding::Encoding;
 use super::failure::Failure;
 use super::faults::{self, Fault};
 use super::reply::{self, Body};
@@ -116,21 +117,18 @@ impl Course {
 }
 
 impl Refusal {
-    pub(super) fn into_response(self) -> Response<Body> {
+    pub(super) fn into_response(self, encoding: Encoding) -> Response<Body> {
         match self {
-            Self::Status(failure) => reply::refused(&failure),
+            Self::Status(failure) => reply::refused(&failure, encoding),
             Self::Throttled(retry_after) => reply::throttled(retry_after),
         }
     }
 }
 
 /// The answer of an API server that gave up waiting (apiserver `endpoints/filters`, `NewTimeoutError`).
-pub(super) fn timed_out() -> Response<Body> {
-    reply::refused(&Failure::new(
-        504,
-        "Timeout",
-        "Timeout: request did not complete within requested timeout - context deadline exceeded",
-    ))
+pub(super) fn timed_out(encoding: Encoding) -> Response<Body> {
+    let message = "Timeout: request did not complete within requested timeout - context deadline exceeded";
+    reply::refused(&Failure::new(504, "Timeout", message), encoding)
 }
 
 /// The same answer up to the middle of its first frame, where the connection breaks.

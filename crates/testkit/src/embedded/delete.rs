@@ -7,7 +7,7 @@ use super::call::Call;
 use super::failure::Failure;
 use super::list::Page;
 use super::options::ListOptions;
-use super::reply::{Body, answer, streamed};
+use super::reply::{Body, document};
 use super::shared::Shared;
 use super::store::Stored;
 use super::write::deletion::{DeleteOptions, Deleted};
@@ -19,9 +19,7 @@ impl Shared {
         let deleted = call.writing(self, |write| write.delete(&options))?;
         Ok(match deleted {
             Deleted::Gone(last) if !call.resource.returned_when_deleted => success(call, &last),
-            Deleted::Gone(stored) | Deleted::Waiting(stored) => {
-                answer(StatusCode::OK, call.view.object(&stored))
-            }
+            Deleted::Gone(stored) | Deleted::Waiting(stored) => call.view.answer(StatusCode::OK, &stored),
         })
     }
 
@@ -34,8 +32,7 @@ impl Shared {
         }
         let options = call.delete_options()?;
         let page = call.writing(self, |write| write.delete_listed(call, &list, &options))?;
-        let frames = page.into_frames(call.view).map(Ok);
-        Ok(streamed(futures::stream::iter(frames)))
+        Ok(page.into_answer(call.view))
     }
 }
 
@@ -82,5 +79,5 @@ fn success(call: &Call, last: &Stored) -> Response<Body> {
         "status": "Success",
         "details": details,
     });
-    answer(StatusCode::OK, status.to_string().into())
+    document(StatusCode::OK, call.view.encoding(), &status)
 }

@@ -1,12 +1,17 @@
 //! Lists: consistent pages, streamed so that items stay shared with the store.
 
+use std::mem;
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use serde_json::json;
+use futures::{Stream, StreamExt, stream};
+use http::Response;
+use serde_json::{Value, json};
 
 use super::failure::Failure;
 use super::options::{Continue, ListOptions, VersionMatch};
+use super::protobuf::{self, Message};
+use super::reply::{Body, streamed};
 use super::resource::Resource;
 use super::store::{Store, Stored};
 use super::view::View;
@@ -79,8 +84,19 @@ impl Page {
         })
     }
 
-    /// The body of the answer, frame by frame.
-    pub(super) fn into_frames(self, view: View) -> impl Iterator<Item = Bytes> + Send {
+    /// The answer, frame by frame.
+    pub(super) fn into_answer(self, view: View) -> Response<Body> {
+        let metadata = self.metadata(view);
+        let frames = match view.protobuf() {
+            None => in_json(self.items, view, &metadata).map(Ok).left_stream(),
+            Some(of) => in_protobuf(&self.items, view, of, &metadata)
+                .map(Ok)
+                .right_stream(),
+        };
+        streamed(view.encoding().media(), frames)
+    }
+
+    fn metadata(&self, view: View) -> Value {
         let mut metadata = json!({ "resourceVersion": self.version.to_string() });
         if view.is_custom() {
             metadata["continue"] = json!("");
@@ -91,24 +107,48 @@ impl Page {
         if let Some(remaining) = self.remaining {
             metadata["remainingItemCount"] = json!(remaining);
         }
-        let head = view.list_head(&metadata);
-        let mut items = self.items.into_iter();
-        let mut separator: &[u8] = b"";
-        let frames = std::iter::from_fn(move || {
-            let mut frame = BytesMut::new();
-            while frame.len() < FRAME
-                && let Some(stored) = items.next()
-            {
-                frame.put_slice(separator);
-                frame.put_slice(&view.item(&stored));
-                separator = b",";
-            }
-            (!frame.is_empty()).then(|| frame.freeze())
-        });
-        std::iter::once(head)
-            .chain(frames)
-            .chain(std::iter::once(Bytes::from_static(b"]}")))
+        metadata
     }
+}
+
+fn in_json(items: Vec<Stored>, view: View, metadata: &Value) -> impl Stream<Item = Bytes> + Send + use<> {
+    let head = view.list_head(metadata);
+    let mut items = items.into_iter();
+    let mut separator: &[u8] = b"";
+    let frames = std::iter::from_fn(move || {
+        let mut frame = BytesMut::new();
+        while frame.len() < FRAME
+            && let Some(stored) = items.next()
+        {
+            frame.put_slice(separator);
+            frame.put_slice(&view.item(&stored));
+            separator = b",";
+        }
+        (!frame.is_empty()).then(|| frame.freeze())
+    });
+    let end = Bytes::from_static(b"]}");
+    stream::iter(std::iter::once(head).chain(frames).chain(std::iter::once(end)))
+}
+
+/// All of it is written first: the head says how long it is.
+fn in_protobuf(
+    items: &[Stored],
+    view: View,
+    of: &'static Message,
+    metadata: &Value,
+) -> impl Stream<Item = Bytes> + Send + use<> {
+    let mut frames = Vec::new();
+    let mut frame = Vec::new();
+    for stored in items {
+        protobuf::put_item(of, &view.shown(stored), &mut frame);
+        if frame.len() >= FRAME {
+            frames.push(mem::take(&mut frame).into());
+        }
+    }
+    frames.push(frame.into());
+    let (kind, api_version) = view.type_meta("List");
+    let pieces = protobuf::list(&api_version, &kind, metadata, frames);
+    stream::iter(pieces.into_iter().filter(|piece| !piece.is_empty()))
 }
 
 /// The one version that a list must show, if it must.

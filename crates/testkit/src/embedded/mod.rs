@@ -10,7 +10,7 @@
 //! | layer | files |
 //! |---|---|
 //! | forms: time, JSON, kinds | clock, signal, connections, syntax, object, conditions, `label_selector`, request, schema, resource |
-//! | words: refusals, options, answers | failure, reply, selector, options, protobuf, discovery |
+//! | words: refusals, options, answers | failure, protobuf, encoding, reply, selector, options, discovery |
 //! | objects: versions and history, how they are shown, merged and owned | store, view, list, scale, merge, `json_patch`, patch, `managed_fields`, seed |
 //! | rules: who may, what goes wrong, what a write does | access, faults, course, write, definitions |
 //! | state: what all requests share | shared |
@@ -31,6 +31,7 @@ mod definitions;
 mod delete;
 mod discovery;
 mod door;
+mod encoding;
 mod failure;
 mod faults;
 mod json_patch;
@@ -62,6 +63,7 @@ mod watch;
 mod write;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -75,6 +77,7 @@ pub use door::Door;
 pub use failure::Failure;
 pub use faults::{Fault, Rule};
 pub use loopback::Loopback;
+pub use protobuf::{from_protobuf, to_protobuf};
 pub use reply::Body;
 pub use request::{Request, Requests, Verb};
 pub use resource::Resource;
@@ -111,6 +114,13 @@ impl Server {
     /// Serves one of [`ALPHA`].
     pub fn serve(&self, resource: &'static Resource) {
         self.shared.served.write().push(resource);
+    }
+
+    /// Writes and reads JSON alone, as a proxy or an aggregated server may.
+    #[must_use]
+    pub fn without_protobuf(self) -> Self {
+        self.shared.protobuf.store(false, Ordering::Relaxed);
+        self
     }
 
     /// A tower service to build clients on.

@@ -62,6 +62,29 @@ impl Server {
         Ok(write::served(resource, &stored))
     }
 
+    /// Changes an object into what its type cannot hold, as only a defect of a server or of its storage could. In
+    /// protobuf a field that does not fit is in a format that none of Kubernetes has: who reads it refuses the object.
+    pub fn spoil(
+        &self,
+        resource: &'static Resource,
+        namespace: &str,
+        name: &str,
+        spoil: impl FnOnce(&mut Value),
+    ) -> Result<(), Failure> {
+        let mut object = self
+            .get(resource, namespace, name)
+            .ok_or_else(|| Failure::not_found(resource, name))?;
+        if let Some(fields) = object.as_object_mut() {
+            fields.remove("kind");
+            fields.remove("apiVersion");
+        }
+        spoil(&mut object);
+        let at = self.shared.clock.instant();
+        let key = write::key(resource, namespace, name);
+        self.shared.write(|store| store.put(resource, &key, object, at));
+        Ok(())
+    }
+
     /// Deletes an object with grace 0 and without thought of its dependents; one with finalizers stays
     /// until they are gone.
     pub fn delete(&self, resource: &'static Resource, namespace: &str, name: &str) -> Result<(), Failure> {

@@ -9,27 +9,37 @@ use http::{HeaderValue, Response, StatusCode, header};
 use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
+use serde_json::Value;
 
+use super::encoding::Encoding;
 use super::failure::Failure;
 
 /// Body of an answer.
 pub type Body = UnsyncBoxBody<Bytes, io::Error>;
 
-/// JSON in one piece.
-pub(super) fn answer(code: StatusCode, body: Bytes) -> Response<Body> {
-    respond(code, "application/json", whole(body))
+/// An object that is written already, in one piece.
+pub(super) fn answer(code: StatusCode, encoding: Encoding, body: Bytes) -> Response<Body> {
+    respond(code, encoding.media(), whole(body))
 }
 
-/// JSON frame by frame.
-pub(super) fn streamed(frames: impl Stream<Item = io::Result<Bytes>> + Send + 'static) -> Response<Body> {
+/// An object that the server makes for this answer.
+pub(super) fn document(code: StatusCode, encoding: Encoding, object: &Value) -> Response<Body> {
+    answer(code, encoding, encoding.document(object))
+}
+
+/// An answer of this media type frame by frame.
+pub(super) fn streamed(
+    media: &'static str,
+    frames: impl Stream<Item = io::Result<Bytes>> + Send + 'static,
+) -> Response<Body> {
     let body = StreamBody::new(frames.map_ok(Frame::data));
-    respond(StatusCode::OK, "application/json", body.boxed_unsync())
+    respond(StatusCode::OK, media, body.boxed_unsync())
 }
 
 /// A refusal, with `Retry-After` where it asks the client to wait.
-pub(super) fn refused(failure: &Failure) -> Response<Body> {
+pub(super) fn refused(failure: &Failure, encoding: Encoding) -> Response<Body> {
     let code = StatusCode::from_u16(failure.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut response = answer(code, failure.to_status().to_string().into());
+    let mut response = document(code, encoding, &failure.to_status());
     if let Some(seconds) = failure.retry_after() {
         response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
     }

@@ -49,6 +49,8 @@ pub struct Request {
     pub name: String,
     /// The `User-Agent` header.
     pub user_agent: String,
+    /// The `Accept` header: the forms of an answer that it takes.
+    pub accept: String,
     /// The query, as sent.
     pub query: String,
     /// Whether the client asked for metadata only.
@@ -107,6 +109,7 @@ impl Request {
             namespace: String::new(),
             name: String::new(),
             user_agent: header(header::USER_AGENT).unwrap_or_default().to_owned(),
+            accept: header(header::ACCEPT).unwrap_or_default().to_owned(),
             query: uri.query().unwrap_or_default().to_owned(),
             metadata_only: header(header::ACCEPT)
                 .is_some_and(|accept| accept.contains("PartialObjectMetadata")),

@@ -2,10 +2,10 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::StreamExt;
 use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode, header};
 use tokio::time::{sleep, timeout};
@@ -15,11 +15,12 @@ use super::call::Call;
 use super::connections::{self, Since};
 use super::course::{self, After, Before, Bent, Course};
 use super::discovery;
+use super::encoding::{Accept, Encoding};
 use super::failure::Failure;
 use super::list::{self, Page};
 use super::options::{self, ListOptions, Parameters};
 use super::protobuf;
-use super::reply::{self, Body, answer, refused, streamed};
+use super::reply::{self, Body, refused, respond, streamed, whole};
 use super::request::{Request, Verb};
 use super::resource::table::NAMESPACES;
 use super::resource::{Resource, Target};
@@ -35,7 +36,14 @@ impl Shared {
     /// Answers a request; an error stands for a connection that failed.
     pub(super) async fn handle(self: Arc<Self>, request: http::Request<Bytes>) -> io::Result<Response<Body>> {
         let (mut head, body) = request.into_parts();
-        let body = protobuf::to_json(&mut head.headers, body);
+        let speaks_protobuf = self.protobuf.load(Ordering::Relaxed);
+        let body = if speaks_protobuf {
+            protobuf::to_json(&mut head.headers, body)
+        } else {
+            body
+        };
+        let accept = Accept::of(&head.headers, speaks_protobuf);
+        let refusals = accept.of_refusals();
         let query = Parameters::of(&head.uri);
         let mut request = Request::new(&head.method, &head.uri, &head.headers, &body, query.flag("watch"));
         request.arrived = self.elapsed();
@@ -49,16 +57,17 @@ impl Shared {
         let mut response = match course.before {
             Before::Break => return Err(connections::reset()),
             Before::Hang => return Err(self.cut().await),
-            Before::TimeOut(after) => self.time_out(after).await,
-            Before::Refuse(refusal) => refusal.into_response(),
+            Before::TimeOut(after) => self.time_out(after, refusals).await,
+            Before::Refuse(refusal) => refusal.into_response(refusals),
             Before::Nothing => {
                 self.observe(number, &request);
-                let response = self.serve(&head, request, query, body, course.bent).await;
+                let served = self.serve(&head, accept, request, query, body, course.bent).await;
+                let response = served.unwrap_or_else(|failure| refused(&failure, refusals));
                 match course.after {
                     After::Nothing => response,
                     After::Break => return Err(connections::reset()),
                     After::Hang => return Err(self.cut().await),
-                    After::TimeOut(after) => self.time_out(after).await,
+                    After::TimeOut(after) => self.time_out(after, refusals).await,
                     After::BreakOff => course::broken_off(response),
                     After::Garble => course::garbled(),
                 }
@@ -100,9 +109,9 @@ impl Shared {
         connections::reset()
     }
 
-    async fn time_out(&self, after: Duration) -> Response<Body> {
+    async fn time_out(&self, after: Duration, refusals: Encoding) -> Response<Body> {
         sleep(after).await;
-        course::timed_out()
+        course::timed_out(refusals)
     }
 
     fn reachable(&self) -> io::Result<()> {
@@ -115,33 +124,23 @@ impl Shared {
     async fn serve(
         self: &Arc<Self>,
         head: &Parts,
+        accept: Accept<'_>,
         request: Request,
         query: Parameters,
         body: Bytes,
         bent: Bent,
-    ) -> Response<Body> {
-        let text = |name| {
-            head.headers
-                .get(name)
-                .and_then(|value: &HeaderValue| value.to_str().ok())
-                .unwrap_or_default()
-        };
-        let user = match self.admit(head, &request, &query) {
-            Ok(user) => user,
-            Err(failure) => return refused(&failure),
-        };
+    ) -> Result<Response<Body>, Failure> {
+        let user = self.admit(head, &request, &query)?;
         if request.resource.is_empty() || request.version.is_empty() {
-            return discovery::answer(head.uri.path(), &self.served.read());
+            let path = head.uri.path();
+            return Ok(discovery::answer(path, &self.served.read(), accept.of_refusals()));
         }
-        let (resource, target) = match self.route(&head.method, &request) {
-            Ok(Some(routed)) => routed,
-            Ok(None) => return reply::no_such_page(),
-            Err(failure) => return refused(&failure),
+        let Some((resource, target)) = self.route(&head.method, &request)? else {
+            return Ok(reply::no_such_page());
         };
-        let view = match View::accepted(resource, text(header::ACCEPT)) {
-            Ok(view) => view,
-            Err(failure) => return refused(&failure),
-        };
+        let view = View::accepted(resource, accept)?;
+        let content_type = head.headers.get(header::CONTENT_TYPE);
+        let content_type = content_type.and_then(|value| value.to_str().ok());
         let call = Call {
             user,
             resource,
@@ -149,22 +148,21 @@ impl Shared {
             request,
             query,
             view,
-            content_type: text(header::CONTENT_TYPE).to_owned(),
+            content_type: content_type.unwrap_or_default().to_owned(),
             body,
             bent,
         };
         if let Some(answer) = self.below(&call) {
-            return answer.unwrap_or_else(|failure| refused(&failure));
+            return answer;
         }
-        let answer = match call.request.verb {
+        match call.request.verb {
             Verb::Get => self.get(call).await,
             Verb::List => self.list(call).await,
             Verb::Watch => self.watch(call).await,
             Verb::Create | Verb::Update | Verb::Patch => self.write_object(&call),
             Verb::Delete => self.delete(&call),
             Verb::DeleteCollection => self.delete_collection(&call),
-        };
-        answer.unwrap_or_else(|failure| refused(&failure))
+        }
     }
 
     /// The resource that a request is about and which part of it; none where its group is not served.
@@ -222,7 +220,7 @@ impl Shared {
         let stored = store
             .get_at(call.resource, &call.key(), latest)
             .ok_or_else(|| Failure::not_found(call.resource, &call.request.name))?;
-        Ok(answer(StatusCode::OK, call.view.object(stored)))
+        Ok(call.view.answer(StatusCode::OK, stored))
     }
 
     async fn list(&self, call: Call) -> Result<Response<Body>, Failure> {
@@ -231,9 +229,8 @@ impl Shared {
         let store = self.store.lock();
         let latest = self.latest(&store, &call, options.version);
         let page = Page::read(&store, call.resource, &call.prefix(), &options, call.view, latest)?;
-        Ok(streamed(
-            futures::stream::iter(page.into_frames(call.view)).map(Ok),
-        ))
+        drop(store);
+        Ok(page.into_answer(call.view))
     }
 
     async fn watch(self: &Arc<Self>, call: Call) -> Result<Response<Body>, Failure> {
@@ -241,11 +238,14 @@ impl Shared {
         if options.initial_events
             && let Err(failure) = self.reach(options.version.unwrap_or_default()).await
         {
-            return Ok(answer(StatusCode::OK, Watching::refused(&failure)));
+            let encoding = call.view.encoding();
+            let refused = whole(Watching::refused(&failure, encoding));
+            return Ok(respond(StatusCode::OK, encoding.media_of_watch(), refused));
         }
         let prefix = call.prefix();
+        let media = call.view.encoding().media_of_watch();
         let watching = Watching::open(self.clone(), call.resource, prefix, options, call.view, call.bent);
-        Ok(streamed(watching.into_stream()))
+        Ok(streamed(media, watching.into_stream()))
     }
 
     fn write_object(&self, call: &Call) -> Result<Response<Body>, Failure> {
@@ -275,7 +275,7 @@ impl Shared {
         } else {
             StatusCode::OK
         };
-        Ok(answer(code, call.view.object(&written)))
+        Ok(call.view.answer(code, &written))
     }
 
     /// The latest version that a read is shown, which asks for at least the version `asked`.

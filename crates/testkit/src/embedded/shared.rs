@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
@@ -39,6 +40,8 @@ pub(super) struct Shared {
     pub(super) connections: Signal<Connections>,
     pub(super) access: Mutex<Access>,
     pub(super) definitions: Mutex<Definitions>,
+    /// Whether it reads and writes protobuf.
+    pub(super) protobuf: AtomicBool,
 }
 
 impl Drop for Shared {
@@ -70,6 +73,7 @@ impl Shared {
             connections: Signal::default(),
             access: Mutex::default(),
             definitions: Mutex::default(),
+            protobuf: AtomicBool::new(true),
         }
     }
 

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::call::Call;
 use super::failure::Failure;
-use super::reply::{Body, answer};
+use super::reply::{Body, document};
 use super::resource::{Action, Scale, Target};
 use super::scale;
 use super::shared::Shared;
@@ -26,13 +26,13 @@ impl Shared {
     fn evict(&self, call: &Call) -> Result<Response<Body>, Failure> {
         let eviction = call.object()?;
         call.writing(self, |write| write.evict(&eviction))?;
-        Ok(done())
+        Ok(done(call))
     }
 
     fn bind(&self, call: &Call) -> Result<Response<Body>, Failure> {
         let binding = call.object()?;
         call.writing(self, |write| write.bind(&binding))?;
-        Ok(done())
+        Ok(done(call))
     }
 
     fn scale(&self, call: &Call, scale: &Scale) -> Result<Response<Body>, Failure> {
@@ -41,12 +41,12 @@ impl Shared {
             .get(call.resource, &call.key())
             .ok_or_else(|| Failure::not_found(call.resource, &call.request.name))?;
         let shown = scale::of(call.resource, scale, &served(call.resource, stored))?;
-        Ok(answer(StatusCode::OK, shown.to_string().into()))
+        Ok(document(StatusCode::OK, call.view.encoding(), &shown))
     }
 }
 
 /// The answer to an action that has nothing to show.
-fn done() -> Response<Body> {
+fn done(call: &Call) -> Response<Body> {
     let status = json!({
         "kind": "Status",
         "apiVersion": "v1",
@@ -54,5 +54,5 @@ fn done() -> Response<Body> {
         "status": "Success",
         "code": 201,
     });
-    answer(StatusCode::CREATED, status.to_string().into())
+    document(StatusCode::CREATED, call.view.encoding(), &status)
 }

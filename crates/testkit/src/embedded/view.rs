@@ -3,12 +3,16 @@
 use std::collections::BTreeMap;
 
 use bytes::{BufMut, Bytes, BytesMut};
+use http::{Response, StatusCode};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use super::encoding::{Accept, Encoding, Shape};
 use super::failure::Failure;
 use super::options::ListOptions;
+use super::protobuf::{self, Message, encode};
+use super::reply::{self, Body};
 use super::resource::Resource;
 use super::store::Stored;
 
@@ -17,6 +21,8 @@ use super::store::Stored;
 pub(super) struct View {
     resource: &'static Resource,
     metadata_only: bool,
+    /// Of an object in protobuf; none in JSON.
+    message: Option<&'static Message>,
 }
 
 #[derive(Deserialize)]
@@ -37,36 +43,70 @@ struct Labels {
 }
 
 impl View {
-    /// Reads an `Accept` header: the first media type in it that the server can write.
-    pub(super) fn accepted(resource: &'static Resource, accept: &str) -> Result<Self, Failure> {
-        for clause in accept.split(',') {
-            let mut parts = clause.split(';').map(str::trim);
-            if !matches!(parts.next(), Some("application/json" | "*/*" | "")) {
-                continue;
-            }
-            let parameters: Vec<(&str, &str)> = parts.filter_map(|part| part.split_once('=')).collect();
-            let value = |name: &str| {
-                let found = parameters.iter().find(|(key, _)| *key == name);
-                found.map_or("", |(_, value)| value)
-            };
-            let metadata_only = match (value("as"), value("g"), value("v")) {
-                ("", "", "") => false,
-                ("PartialObjectMetadata" | "PartialObjectMetadataList", "meta.k8s.io", "v1") => true,
-                _ => continue,
-            };
-            return Ok(Self {
+    /// The first form that a client takes and the server can write.
+    pub(super) fn accepted(resource: &'static Resource, accept: Accept<'_>) -> Result<Self, Failure> {
+        let mut forms = accept.clauses().into_iter().filter_map(|clause| {
+            let view = Self {
                 resource,
-                metadata_only,
-            });
+                metadata_only: match clause.shape {
+                    Shape::Whole => false,
+                    Shape::Metadata => true,
+                    Shape::Unknown => return None,
+                },
+                message: None,
+            };
+            match clause.encoding {
+                Encoding::Json => Some(view),
+                Encoding::Protobuf => view.in_protobuf(),
+            }
+        });
+        forms.next().ok_or_else(Failure::not_acceptable)
+    }
+
+    /// The same in protobuf; none where its kind has no message.
+    fn in_protobuf(self) -> Option<Self> {
+        if self.is_custom() {
+            return None;
         }
-        Err(Failure::not_acceptable())
+        let (kind, api_version) = self.type_meta("");
+        let message = Some(Message::of_kind(&api_version, &kind)?);
+        Some(Self { message, ..self })
+    }
+
+    /// How it is written.
+    pub(super) fn encoding(self) -> Encoding {
+        match self.message {
+            None => Encoding::Json,
+            Some(_) => Encoding::Protobuf,
+        }
+    }
+
+    /// The message of an object; none in JSON.
+    pub(super) fn protobuf(self) -> Option<&'static Message> {
+        self.message
+    }
+
+    /// The object as an answer.
+    pub(super) fn answer(self, code: StatusCode, stored: &Stored) -> Response<Body> {
+        reply::answer(code, self.encoding(), self.object(stored))
     }
 
     /// The object with its `kind` and `apiVersion`.
-    pub(super) fn object(self, stored: &Stored) -> Bytes {
+    fn object(self, stored: &Stored) -> Bytes {
+        if let Some(of) = self.message {
+            let mut raw = Vec::new();
+            encode(of, &self.shown(stored), &mut raw);
+            let (kind, api_version) = self.type_meta("");
+            return protobuf::envelope(&api_version, &kind, &raw);
+        }
         let mut bytes = BytesMut::new();
         self.write_object(stored, &mut bytes);
         bytes.freeze()
+    }
+
+    /// What is shown of an object, read.
+    pub(super) fn shown(self, stored: &Stored) -> Value {
+        serde_json::from_slice(&self.body(stored)).unwrap_or_default()
     }
 
     fn write_object(self, stored: &Stored, to: &mut BytesMut) {
@@ -91,8 +131,11 @@ impl View {
         }
     }
 
-    /// A line of a watch.
+    /// An event of a watch.
     pub(super) fn event(self, kind: &str, stored: &Stored) -> Bytes {
+        if self.message.is_some() {
+            return protobuf::frame(kind, &self.object(stored));
+        }
         let mut bytes = BytesMut::with_capacity(stored.body.len() + 128);
         bytes.put_slice(format!("{{\"type\":\"{kind}\",\"object\":").as_bytes());
         self.write_object(stored, &mut bytes);
@@ -100,7 +143,7 @@ impl View {
         bytes.freeze()
     }
 
-    /// A line of a watch that says how far it has come.
+    /// An event of a watch that says how far it has come.
     pub(super) fn bookmark(self, version: u64, ends_initial_events: bool) -> Bytes {
         let (kind, api_version) = self.type_meta("");
         let mut metadata = json!({ "resourceVersion": version.to_string() });
@@ -108,7 +151,7 @@ impl View {
             metadata["annotations"] = json!({ "k8s.io/initial-events-end": "true" });
         }
         let object = json!({ "kind": kind, "apiVersion": api_version, "metadata": metadata });
-        line("BOOKMARK", &object)
+        self.encoding().event("BOOKMARK", &object)
     }
 
     /// What a list says before its items: `{"kind":…,"metadata":…,"items":[`.
@@ -132,7 +175,7 @@ impl View {
         (options.labels.is_everything() || has_labels()) && (options.fields.is_everything() || has_fields())
     }
 
-    fn type_meta(self, suffix: &str) -> (String, String) {
+    pub(super) fn type_meta(self, suffix: &str) -> (String, String) {
         if self.metadata_only {
             (
                 format!("PartialObjectMetadata{suffix}"),
@@ -161,9 +204,4 @@ impl View {
         self.resource.to_served(&mut object);
         object.to_string().into()
     }
-}
-
-/// A line of a watch about anything.
-pub(super) fn line(kind: &str, object: &Value) -> Bytes {
-    format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n").into()
 }

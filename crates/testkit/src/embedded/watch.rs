@@ -12,12 +12,13 @@ use tokio::time::{Instant, sleep_until};
 
 use super::connections::{self, Connections};
 use super::course::Bent;
+use super::encoding::Encoding;
 use super::failure::Failure;
 use super::options::ListOptions;
 use super::resource::Resource;
 use super::shared::Shared;
 use super::store::{Change, Stored};
-use super::view::{self, View};
+use super::view::View;
 
 /// How often a watch that asked for bookmarks gets one.
 const BOOKMARK_PERIOD: Duration = Duration::from_mins(1);
@@ -87,11 +88,11 @@ impl Watching {
     }
 
     /// A watch that says why it cannot be served, and ends.
-    pub(super) fn refused(failure: &Failure) -> Bytes {
-        view::line("ERROR", &failure.to_status())
+    pub(super) fn refused(failure: &Failure, encoding: Encoding) -> Bytes {
+        encoding.event("ERROR", &failure.to_status())
     }
 
-    /// The lines of the watch.
+    /// The lines of the watch, or its frames in protobuf.
     pub(super) fn into_stream(self) -> impl Stream<Item = io::Result<Bytes>> + Send {
         futures::stream::unfold(self, async |mut watching| {
             let line = watching.next().await?;
@@ -186,7 +187,7 @@ impl Watching {
             } => self.view.bookmark(version, ends_initial_events),
             Event::Error(failure) => {
                 self.over = true;
-                Self::refused(&failure)
+                Self::refused(&failure, self.view.encoding())
             }
         }
     }

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use http_body_util::BodyExt;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, ListParams};
+use kube::client::Body;
 use kube::{Client, Config};
 use serde_json::{Value, json};
-use testkit::embedded::{Fault, Loopback, Server, User};
+use testkit::embedded::{Fault, Loopback, Server, User, from_protobuf};
 use testkit::real;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
@@ -171,14 +173,19 @@ async fn tokens_of_a_kubeconfig_say_who_the_client_is() {
 }
 
 #[tokio::test]
-async fn protobuf_is_read_and_answered_in_json() {
+async fn protobuf_is_read_and_written() {
     let (server, loopback) = listening().await;
     let request = http::Request::post("/api/v1/namespaces")
         .header("content-type", "application/vnd.kubernetes.protobuf")
         .header("accept", "application/vnd.kubernetes.protobuf,application/json");
     let body = b"k8s\0\x0a\x0f\x0a\x02v1\x12\x09Namespace\x12\x05\x0a\x03\x0a\x01x";
-    let answer = send(&client(&loopback), request, body.to_vec()).await;
-    answer.shows(json!({ "code": 201, "metadata.name": "x" }));
+    let request = request.body(Body::from(body.to_vec())).unwrap();
+    let answer = client(&loopback).send(request).await.unwrap();
+    assert_eq!(answer.status(), 201);
+    let written = answer.into_body().collect().await.unwrap().to_bytes();
+    from_protobuf(&written)
+        .unwrap()
+        .shows(json!({ "kind": "Namespace", "metadata.name": "x" }));
     assert_eq!(
         server.requests().lines(),
         [r#"create namespaces {"apiVersion":"v1","kind":"Namespace","metadata":{"name":"x"}}"#]

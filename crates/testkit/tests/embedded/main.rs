@@ -42,6 +42,8 @@ mod paging;
 mod patches;
 mod pod_claims;
 mod pod_groups;
+mod protobuf;
+mod protobuf_objects;
 mod requests;
 mod schema;
 mod selectors;

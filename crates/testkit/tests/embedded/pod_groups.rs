@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::http::*;
 use crate::objects::pod;
+use crate::protobuf_objects::compare;
 use crate::rows;
 
 crate::scenarios![with PodGroups:
@@ -15,6 +16,7 @@ crate::scenarios![with PodGroups:
     an_apply_of_fewer_claims_of_a_group_takes_the_others_away,
     a_group_stays_until_it_is_released,
     a_pod_names_its_group,
+    a_group_is_in_protobuf_what_it_is_in_json,
 ];
 
 const PROTECTION: &str = "scheduling.k8s.io/podgroup-protection";
@@ -54,6 +56,11 @@ async fn a_new_group_is_protected_and_has_no_status(client: Client) {
     }));
     let owned = created["metadata"]["managedFields"].to_string();
     assert!(!owned.contains("finalizers"), "{owned}");
+}
+
+async fn a_group_is_in_protobuf_what_it_is_in_json(client: Client) {
+    compare(&client, POD_GROUPS, group("same", &json!([from_template("a")]))).await;
+    release(&client, format!("{POD_GROUPS}/same")).await;
 }
 
 async fn a_group_does_not_change(client: Client) {

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
+use crate::embedded::encoding::Encoding;
 use crate::embedded::failure::Failure;
 use crate::embedded::reply::{self, Body};
 use crate::embedded::resource::Resource;
@@ -17,8 +18,8 @@ use crate::embedded::resource::Resource;
 /// The release that the server speaks like.
 const RELEASE: &str = "v1.36.3";
 
-/// The answer to a request for a path that is no resource.
-pub(super) fn answer(path: &str, served: &[&'static Resource]) -> Response<Body> {
+/// The answer to a request for a path that is no resource, in JSON; its refusal in the encoding `refusals`.
+pub(super) fn answer(path: &str, served: &[&'static Resource], refusals: Encoding) -> Response<Body> {
     let inner = path.strip_prefix('/').unwrap_or(path);
     let parts: Vec<&str> = inner.trim_end_matches('/').split('/').collect();
     let page = match *parts {
@@ -43,8 +44,8 @@ pub(super) fn answer(path: &str, served: &[&'static Resource]) -> Response<Body>
         _ => false,
     };
     match page {
-        Some(page) => reply::answer(StatusCode::OK, page.to_string().into()),
-        None if is_in_served_group() => reply::refused(&Failure::no_such_resource()),
+        Some(page) => reply::document(StatusCode::OK, Encoding::Json, &page),
+        None if is_in_served_group() => reply::refused(&Failure::no_such_resource(), refusals),
         None => reply::no_such_page(),
     }
 }

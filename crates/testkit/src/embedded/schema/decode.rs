@@ -24,7 +24,7 @@ pub(in crate::embedded) fn decode(schema: Schema, object: &mut Value) -> Result<
     decoder.value(schema, object)
 }
 
-/// Adds to an empty object what Go writes for one.
+/// Adds to an object what Go always writes.
 pub(super) fn complete(schema: Schema, object: &mut Value) {
     // Nothing can be of the wrong type where nothing was given.
     let _ = Decoder::default().value(schema, object);

@@ -200,10 +200,15 @@ impl Schema {
     /// What Go writes for an object that nothing is known of; nothing for a custom resource.
     pub(super) fn zero(self) -> Value {
         let mut object = Value::Object(Map::new());
-        if self.is_native() {
-            decode::complete(self, &mut object);
-        }
+        self.complete(&mut object);
         object
+    }
+
+    /// Adds to an object what Go always writes.
+    pub(super) fn complete(self, object: &mut Value) {
+        if self.is_native() {
+            decode::complete(self, object);
+        }
     }
 
     /// What kind of value is wanted where `value` is another.

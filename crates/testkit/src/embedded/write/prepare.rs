@@ -73,6 +73,8 @@ fn pod_status(spec: &Value) -> Value {
         status["conditions"] = json!([{
             "type": "PodScheduled",
             "status": "False",
+            "lastProbeTime": null,
+            "lastTransitionTime": null,
             "reason": "SchedulingGated",
             "message": "Scheduling is blocked due to non-empty scheduling gates",
         }]);
