@@ -185,12 +185,14 @@ impl<W: Wire> ListWatch<W> {
         let request = self.requests().watch(&params, &version);
         let response = self.send(request, false).await.map_err(failed)?;
         let encoding = Encoding::of(response.headers());
-        if !response.status().is_success() {
-            let refuses = matches!(
-                response.status(),
-                StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY
-            );
-            self.streams &= !(is_list && refuses);
+        let status = response.status();
+        if is_list && matches!(status, StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY) {
+            tracing::debug!(resource = self.resource.plural, %status, "no streaming lists: pages instead");
+            self.streams = false;
+            self.step = Step::Page(None);
+            return Ok(());
+        }
+        if !status.is_success() {
             return body_of(response).await.map(drop).map_err(failed);
         }
         let now = self.clock.instant();

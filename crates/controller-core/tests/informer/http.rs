@@ -1,4 +1,4 @@
-//! [`ListWatch`] against a scripted HTTP service, with literal JSON.
+//! [`ListWatch`] against a scripted HTTP service that serves pages, with literal JSON.
 
 use std::collections::VecDeque;
 use std::io;
@@ -83,6 +83,9 @@ impl Server {
         &self,
         request: &Request<Body>,
     ) -> Response<StreamBody<BoxStream<'static, io::Result<Frame<Bytes>>>>> {
+        if request.uri().to_string().contains("sendInitialEvents=true") {
+            return refused();
+        }
         let accept = request
             .headers()
             .get("accept")
@@ -158,6 +161,16 @@ impl Server {
             .map(|pair| pair[1].at - pair[0].at)
             .collect()
     }
+}
+
+/// As of an API server without streaming lists.
+fn refused() -> Response<StreamBody<BoxStream<'static, io::Result<Frame<Bytes>>>>> {
+    let status = status(422, "Invalid", &json!({})).to_string();
+    let mut response = Response::new(StreamBody::new(
+        stream::iter([Ok(Frame::data(status.into()))]).boxed(),
+    ));
+    *response.status_mut() = StatusCode::UNPROCESSABLE_ENTITY;
+    response
 }
 
 fn things() -> ApiResource {
