@@ -17,7 +17,7 @@ use std::time::Duration;
 use clap::Arg;
 use controller_core::args::{About, Command, Invocation, Origin, Usage, parse};
 use controller_core::config::{
-    CommonConfig, ControllerConfig, FieldError, GoDuration, LogFormat, config_schema, effective,
+    CommonConfig, ControllerConfig, Encoding, FieldError, GoDuration, LogFormat, config_schema, effective,
 };
 use proptest::prelude::*;
 use rstest::rstest;
@@ -906,6 +906,7 @@ fn the_effective_config_shows_every_setting_and_no_password() {
             "context": "https://***@host/x",
             "kubeApiQps": 50.0,
             "kubeApiBurst": 100,
+            "kubeApiContentType": "application/vnd.kubernetes.protobuf",
             "eventQps": 50.0,
             "eventBurst": 100,
             "leaderElect": true,
@@ -927,12 +928,13 @@ fn the_effective_config_shows_every_setting_and_no_password() {
     );
 }
 
-const FLAGS: [&str; 22] = [
+const FLAGS: [&str; 23] = [
     "config",
     "kubeconfig",
     "context",
     "kube-api-qps",
     "kube-api-burst",
+    "kube-api-content-type",
     "event-qps",
     "event-burst",
     "concurrent-syncs",
@@ -992,6 +994,11 @@ fn valid_config() -> impl Strategy<Value = ToyConfig> {
                 context,
                 kube_api_qps,
                 kube_api_burst,
+                kube_api_content_type: if remove {
+                    Encoding::Json
+                } else {
+                    Encoding::Protobuf
+                },
                 event_qps: kube_api_qps,
                 event_burst: kube_api_burst,
                 leader_elect,

@@ -16,8 +16,11 @@ use disruption_controller::memory::Memory;
 use disruption_controller::next::Key;
 use disruption_controller::requests::{Answer, Question, Reset, StatusWrite, Write};
 use disruption_controller::selector::{Labels, Selector};
-use disruption_controller::view::{Amount, DisruptionTarget, PdbView, PodView, Status, WorkloadView};
+use disruption_controller::view::{
+    Amount, DisruptionTarget, PdbView, PdbWire, PodView, PodWire, Status, WorkloadView, WorkloadWire,
+};
 use disruption_controller::{DisruptionController, Stores};
+use harness::encodings::assert_the_same_views;
 use harness::sim::{self, Model, Object, Resource, Watch};
 use jiff::Timestamp;
 use prometheus::Registry;
@@ -511,5 +514,75 @@ proptest! {
     #[test]
     fn every_run_ends_with_statuses_that_say_what_the_pods_are(ops in sim::ops(any_action())) {
         sim::run(Cluster::new(), &ops);
+    }
+}
+
+#[test]
+fn json_and_protobuf_give_the_same_pod() {
+    assert_the_same_views::<PodWire>(&json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": "n", "namespace": "ns", "uid": "u", "resourceVersion": "7", "generation": 3,
+            "creationTimestamp": "2026-01-01T00:00:00Z", "deletionTimestamp": "2026-01-01T00:00:01Z",
+            "labels": { "app": "web", "empty": "" },
+            "ownerReferences": [
+                { "apiVersion": "v1", "kind": "Node", "name": "o", "uid": "1", "controller": false },
+                { "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "2", "controller": true },
+            ],
+        },
+        "status": { "phase": "Failed", "conditions": [
+            { "type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:02Z" },
+            { "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI",
+              "lastTransitionTime": "2026-01-01T00:00:03Z" },
+        ] },
+    }));
+}
+
+#[test]
+fn json_and_protobuf_give_the_same_budget() {
+    for amount in [json!(1), json!("30%")] {
+        assert_the_same_views::<PdbWire>(&json!({
+            "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+            "metadata": {
+                "name": "n", "namespace": "ns", "uid": "u", "resourceVersion": "7", "generation": 3,
+                "managedFields": [
+                    { "manager": "a", "operation": "Update", "subresource": "status", "time": "2026-01-01T00:00:01Z" },
+                    { "manager": "b", "operation": "Update", "time": "2026-01-01T00:00:02Z" },
+                ],
+            },
+            "spec": {
+                "minAvailable": amount, "maxUnavailable": amount,
+                "selector": {
+                    "matchLabels": { "app": "web", "empty": "" },
+                    "matchExpressions": [{ "key": "tier", "operator": "In", "values": ["front", ""] }],
+                },
+            },
+            "status": {
+                "observedGeneration": 1, "disruptionsAllowed": 2, "currentHealthy": 3, "desiredHealthy": 4,
+                "expectedPods": 5, "disruptedPods": { "a": "2026-01-01T00:00:00Z", "b": null },
+                "conditions": [{
+                    "type": "DisruptionAllowed", "status": "True", "reason": "r", "message": "m",
+                    "observedGeneration": 6, "lastTransitionTime": "2026-01-01T00:00:00Z",
+                }],
+            },
+        }));
+    }
+}
+
+#[test]
+fn json_and_protobuf_give_the_same_workload() {
+    let kinds = [
+        ("v1", "ReplicationController"),
+        ("apps/v1", "ReplicaSet"),
+        ("apps/v1", "StatefulSet"),
+        ("apps/v1", "Deployment"),
+    ];
+    for (api_version, kind) in kinds {
+        let owner = json!({ "apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": "2", "controller": true });
+        assert_the_same_views::<WorkloadWire>(&json!({
+            "apiVersion": api_version, "kind": kind,
+            "metadata": { "name": "n", "namespace": "ns", "uid": "u", "ownerReferences": [owner] },
+            "spec": { "replicas": 0 },
+        }));
     }
 }

@@ -31,6 +31,7 @@ pub mod audit;
 pub mod beside;
 pub mod chart;
 pub mod cluster;
+pub mod encodings;
 pub mod history;
 pub mod objects;
 pub mod past;

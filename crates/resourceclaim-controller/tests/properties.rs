@@ -16,6 +16,7 @@ use std::time::Duration;
 use controller_core::controller::{Ask, Completed, Loop, Now};
 use controller_core::informer::View;
 use controller_core::meta::{ObjectKey, OwnerRef};
+use harness::encodings::assert_the_same_views;
 use harness::sim::{self, Model, Op, Resource, Sim, Watch};
 use prometheus::Registry;
 use proptest::collection::vec;
@@ -25,11 +26,15 @@ use resourceclaim_controller::decide::{Gates, wants_claims};
 use resourceclaim_controller::memory::Memory;
 use resourceclaim_controller::next::Key;
 use resourceclaim_controller::requests::{Answer, Write};
-use resourceclaim_controller::view::{ClaimView, ClaimantView, ConsumerKind, TemplateView};
+use resourceclaim_controller::view::{
+    ClaimView, ClaimWire, ClaimantView, ConsumerKind, PodWire, TemplateView,
+};
 use resourceclaim_controller::{ResourceClaimController, Stores};
 
 use self::server::{CROWDED, Event, FREE, Server, is_made};
 use self::support::key;
+
+use serde_json::json;
 
 const PODS: usize = 3;
 
@@ -334,4 +339,53 @@ proptest! {
             prop_assert_eq!(left, None, "{:?}", claim);
         }
     }
+}
+
+#[test]
+fn json_and_protobuf_give_the_same_pod() {
+    assert_the_same_views::<PodWire>(&json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": "n", "namespace": "ns", "uid": "u", "resourceVersion": "7",
+            "deletionTimestamp": "2026-01-01T00:00:01Z",
+        },
+        "spec": {
+            "nodeName": "node",
+            "resourceClaims": [
+                { "name": "a", "resourceClaimName": "shared" },
+                { "name": "b", "resourceClaimTemplateName": "template" },
+            ],
+            "schedulingGroup": { "podGroupName": "group" },
+        },
+        "status": {
+            "phase": "Succeeded",
+            "resourceClaimStatuses": [{ "name": "b", "resourceClaimName": "made" }, { "name": "c" }],
+            "extendedResourceClaimStatus": { "resourceClaimName": "extended", "requestMappings": [] },
+        },
+    }));
+}
+
+#[test]
+fn json_and_protobuf_give_the_same_claim() {
+    let owner = json!({ "apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "2", "controller": true });
+    assert_the_same_views::<ClaimWire>(&json!({
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
+        "metadata": {
+            "name": "n", "namespace": "ns", "uid": "u", "resourceVersion": "7",
+            "deletionTimestamp": "2026-01-01T00:00:01Z", "ownerReferences": [owner],
+            "annotations": { "resource.kubernetes.io/pod-claim-name": "a", "other": "" },
+            "finalizers": ["resource.kubernetes.io/delete-protection", "other"],
+        },
+        "spec": { "devices": { "requests": [
+            { "name": "r", "exactly": { "deviceClassName": "c", "adminAccess": true } },
+            { "name": "s", "firstAvailable": [{ "name": "t", "deviceClassName": "c" }] },
+        ] } },
+        "status": {
+            "allocation": {},
+            "reservedFor": [
+                { "resource": "pods", "name": "p", "uid": "1" },
+                { "apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": "2" },
+            ],
+        },
+    }));
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use controller_core::controller::{Accepted, Ask, Completed, Loop, Now};
 use controller_core::meta::{ObjectKey, Uid};
+use harness::encodings::assert_the_same_views;
 use harness::sim::{self, Model, Object, Resource, Watch};
 use jiff::Timestamp;
 use prometheus::Registry;
@@ -14,8 +15,10 @@ use taint_eviction_controller::config::Config;
 use taint_eviction_controller::memory::Memory;
 use taint_eviction_controller::next::Key;
 use taint_eviction_controller::requests::{Answer, Question, Write};
-use taint_eviction_controller::view::{NodeView, Operator, PodView, Taint, Toleration};
+use taint_eviction_controller::view::{NodeView, NodeWire, Operator, PodView, PodWire, Taint, Toleration};
 use taint_eviction_controller::{Stores, TaintEvictionController};
+
+use serde_json::json;
 
 const NODES: usize = 2;
 const PODS: usize = 4;
@@ -319,4 +322,37 @@ proptest! {
     fn every_run_ends_with_nobody_left_who_does_not_tolerate(ops in sim::ops(any_action())) {
         sim::run(Cluster::new(), &ops);
     }
+}
+
+#[test]
+fn json_and_protobuf_give_the_same_pod() {
+    assert_the_same_views::<PodWire>(&json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": "n", "namespace": "ns", "uid": "u", "resourceVersion": "7", "generation": 3,
+            "creationTimestamp": "2026-01-01T00:00:00Z", "deletionTimestamp": "2026-01-01T00:00:01Z",
+        },
+        "spec": { "nodeName": "node", "hostNetwork": true, "tolerations": [
+            { "key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300 },
+            { "key": "b", "operator": "Equal", "value": "v" },
+            { "operator": "Exists" },
+        ] },
+        "status": { "phase": "Running", "conditions": [
+            { "type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:02Z" },
+            { "type": "Ready", "status": "False", "lastTransitionTime": "2026-01-01T00:00:03Z", "message": "m" },
+        ] },
+    }));
+}
+
+#[test]
+fn json_and_protobuf_give_the_same_node() {
+    assert_the_same_views::<NodeWire>(&json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": { "name": "n", "uid": "u", "resourceVersion": "7" },
+        "spec": { "unschedulable": true, "taints": [
+            { "key": "a", "value": "v", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z" },
+            { "key": "b", "effect": "NoExecute" },
+            { "key": "c", "effect": "NoSchedule" },
+        ] },
+    }));
 }

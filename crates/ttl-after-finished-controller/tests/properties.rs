@@ -8,6 +8,7 @@ use controller_core::api::CallFailed;
 use controller_core::controller::{Accepted, Ask, Completed, Loop, Now};
 use controller_core::informer::{Observed, Store};
 use controller_core::meta::{ObjectKey, Uid};
+use harness::encodings::assert_the_same_views;
 use harness::sim::{self, Model, Op, Resource, Watch};
 use jiff::SignedDuration;
 use prometheus::Registry;
@@ -17,7 +18,9 @@ use ttl_after_finished_controller::config::Config;
 use ttl_after_finished_controller::decide::{Deletion, Judgement, judge};
 use ttl_after_finished_controller::memory::Memory;
 use ttl_after_finished_controller::requests::Question;
-use ttl_after_finished_controller::view::{Finish, JobView};
+use ttl_after_finished_controller::view::{Finish, JobView, JobWire};
+
+use serde_json::json;
 
 const JOBS: usize = 3;
 
@@ -238,4 +241,20 @@ fn a_ttl_that_is_raised_between_read_and_delete_saves_the_job() {
         Op::Answer(0),
     ];
     sim::run(Cluster::new(), &ops);
+}
+
+#[test]
+fn json_and_protobuf_give_the_same_job() {
+    assert_the_same_views::<JobWire>(&json!({
+        "apiVersion": "batch/v1", "kind": "Job",
+        "metadata": {
+            "name": "n", "namespace": "ns", "uid": "u", "resourceVersion": "7",
+            "deletionTimestamp": "2026-01-01T00:00:00Z",
+        },
+        "spec": { "ttlSecondsAfterFinished": 0, "parallelism": 2, "suspend": false },
+        "status": { "succeeded": 1, "conditions": [
+            { "type": "Suspended", "status": "False", "lastTransitionTime": "2026-01-01T00:00:00Z" },
+            { "type": "Complete", "status": "True", "lastTransitionTime": "2026-01-01T00:00:09Z", "reason": "r" },
+        ] },
+    }));
 }

@@ -4,6 +4,7 @@
 use controller_core::controller::{Accepted, Ask, Completed, Loop, Now};
 use controller_core::informer::{Page, Store};
 use controller_core::meta::{ObjectKey, Uid};
+use harness::encodings::assert_the_same_views;
 use harness::sim::{self, Model, Op, Resource, Watch};
 use prometheus::Registry;
 use proptest::prelude::*;
@@ -12,7 +13,9 @@ use ttl_controller::config::Config;
 use ttl_controller::memory::Memory;
 use ttl_controller::next::Key;
 use ttl_controller::requests::{Answer, Question};
-use ttl_controller::view::{Annotation, NodeView};
+use ttl_controller::view::{Annotation, NodeView, NodeWire};
+
+use serde_json::json;
 
 /// At 101 nodes the cluster crosses into step 1, at 89 it falls back.
 const MOST_NODES: usize = 104;
@@ -204,4 +207,17 @@ fn the_watch_may_be_later_than_the_answer_and_than_a_second_writer() {
         Op::Answer(0),
     ];
     sim::run(Cluster::of(90, &Annotation::Seconds(0), false), &ops);
+}
+
+/// A whole node shows no more than its metadata.
+#[test]
+fn json_and_protobuf_give_the_same_node() {
+    assert_the_same_views::<NodeWire>(&json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": {
+            "name": "n", "uid": "u", "resourceVersion": "7", "labels": { "a": "b" },
+            "annotations": { "node.alpha.kubernetes.io/ttl": "300", "other": "" },
+        },
+        "spec": { "podCIDR": "10.0.0.0/24" },
+    }));
 }

@@ -58,6 +58,9 @@ pub struct CommonConfig {
     /// Reads and writes that may be sent to the API server at once; 0 is no limit.
     #[schemars(extend("x-heading" = API_SERVER))]
     pub kube_api_burst: u32,
+    /// Encoding in which objects of built-in kinds are asked for. Whatever else the API server answers is read, too.
+    #[schemars(extend("x-heading" = API_SERVER))]
+    pub kube_api_content_type: Encoding,
     /// Events a second that are sent to the API server at most, on average, beside the reads and writes; 0 is no limit.
     #[schemars(extend("x-heading" = API_SERVER, "minimum" = 0))]
     pub event_qps: f64,
@@ -113,6 +116,18 @@ pub enum LogFormat {
     Json,
 }
 
+/// An encoding of objects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+pub enum Encoding {
+    /// Kubernetes' protobuf.
+    #[default]
+    #[serde(rename = "application/vnd.kubernetes.protobuf")]
+    Protobuf,
+    /// JSON.
+    #[serde(rename = "application/json")]
+    Json,
+}
+
 const API_SERVER: &str = "API server";
 const LEADER_ELECTION: &str = "Leader election";
 const ADMIN_SERVER: &str = "Admin server";
@@ -132,6 +147,7 @@ impl Default for CommonConfig {
             context: None,
             kube_api_qps: 50.0,
             kube_api_burst: 100,
+            kube_api_content_type: Encoding::default(),
             event_qps: 50.0,
             event_burst: 100,
             leader_elect: true,

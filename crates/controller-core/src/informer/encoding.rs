@@ -5,12 +5,13 @@ use std::borrow::Cow;
 use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderMap, header};
 use kube::core::{ObjectList, Status};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::guard::Guarded;
 use super::protobuf;
 use super::view::Wire;
+use crate::config::Encoding;
 
 const JSON: &str = "application/json";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
@@ -18,18 +19,6 @@ const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 /// No object is larger: the API server takes requests of up to 3 MiB.
 const LARGEST_EVENT: usize = 64 << 20;
-
-/// An encoding of objects (`--kube-api-content-type`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, schemars::JsonSchema)]
-pub enum Encoding {
-    /// Kubernetes' protobuf, for the kinds that have it.
-    #[default]
-    #[serde(rename = "application/vnd.kubernetes.protobuf")]
-    Protobuf,
-    /// JSON.
-    #[serde(rename = "application/json")]
-    Json,
-}
 
 /// A page of a list.
 pub(super) struct ListPage<W> {

@@ -1,16 +1,18 @@
 //! Decoding that cannot fail: one bad object never fails its page or its watch (CORE-3, CORE-15).
 
+use std::fmt;
 use std::sync::Arc;
 
 use derive_where::derive_where;
-use kube::core::ObjectList;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
+use super::encoding::ListPage;
 use super::source::{Observed, Removed, Skipped};
 use super::view::{DecodeError, Identity, Wire};
 use super::{Interner, protobuf};
+use crate::config::Encoding;
 use crate::error::Chain;
 use crate::meta::Uid;
 
@@ -114,39 +116,58 @@ pub struct Page<V> {
 }
 
 impl<V> Page<V> {
-    /// Reads the body of an answer, each object as an informer of `W` does.
+    /// Reads the body of an answer, in either encoding, each object as an informer of `W` does.
     pub fn read<W: Wire<View = V>>(body: &[u8]) -> serde_json::Result<Self> {
-        let list: ObjectList<Guarded<W>> = serde_json::from_slice(body)?;
+        let page: ListPage<W> = encoding_of(body).page(body).map_err(unreadable)?;
         let interner = Interner::new();
-        let observed = list.items.into_iter().map(|object| object.observed(&interner));
+        let observed = page.items.into_iter().map(|object| object.observed(&interner));
         let kept = observed.filter_map(|presence| match presence {
             Ok(Presence::Kept(observed)) => Some(observed),
             Ok(Presence::NotKept(_)) | Err(_) => None,
         });
         Ok(Self {
             items: kept.collect(),
-            token: list.metadata.continue_.filter(|token| !token.is_empty()),
+            token: page.token,
         })
     }
 }
 
 impl<V> Observed<V> {
-    /// Reads the body of an answer as an informer of `W` does; `None` where the object is not kept.
+    /// Reads the body of an answer, in either encoding, as an informer of `W` does; `None` where the object is not kept.
     pub fn read<W: Wire<View = V>>(body: &[u8]) -> serde_json::Result<Option<Self>> {
-        let object: Guarded<W> = serde_json::from_slice(body)?;
-        match object.observed(&Interner::new()) {
+        match guarded::<W>(body)?.observed(&Interner::new()) {
             Ok(Presence::Kept(observed)) => Ok(Some(observed)),
             Ok(Presence::NotKept(_)) => Ok(None),
-            Err(skipped) => Err(<serde_json::Error as serde::de::Error>::custom(skipped.error)),
+            Err(skipped) => Err(unreadable(skipped.error)),
         }
     }
 
     /// The same, also where the object is not kept.
     pub fn read_any<W: Wire<View = V>>(body: &[u8]) -> serde_json::Result<Self> {
-        let Guarded { meta, object }: Guarded<W> = serde_json::from_slice(body)?;
-        let undecodable = |error| <serde_json::Error as serde::de::Error>::custom(Chain(&error));
-        decode(&meta, object, &Interner::new()).map_err(undecodable)
+        let Guarded { meta, object } = guarded::<W>(body)?;
+        decode(&meta, object, &Interner::new()).map_err(|error| unreadable(Chain(&error)))
     }
+}
+
+fn guarded<W: Wire>(body: &[u8]) -> serde_json::Result<Guarded<W>> {
+    match encoding_of(body) {
+        Encoding::Json => serde_json::from_slice(body),
+        Encoding::Protobuf => protobuf::unwrapped(body)
+            .map(Guarded::read_protobuf)
+            .map_err(unreadable),
+    }
+}
+
+fn encoding_of(body: &[u8]) -> Encoding {
+    if protobuf::is_enveloped(body) {
+        Encoding::Protobuf
+    } else {
+        Encoding::Json
+    }
+}
+
+fn unreadable(why: impl fmt::Display) -> serde_json::Error {
+    serde::de::Error::custom(why)
 }
 
 /// What an object that is there is to the store.
@@ -259,6 +280,8 @@ pub(crate) fn read_meta(json: &str) -> Meta {
 
 #[cfg(test)]
 mod tests {
+    use kube::core::ObjectList;
+
     use super::*;
     use crate::informer::View;
     use crate::meta::ObjectKey;

@@ -16,7 +16,7 @@ use kube::discovery::ApiResource;
 use tokio::time::Instant;
 
 use super::Interner;
-use super::encoding::{Encoding, Frames, ListPage, WatchEvent};
+use super::encoding::{Frames, ListPage, WatchEvent};
 use super::guard::{Guarded, Presence};
 use super::page_size::PageSize;
 use super::source::{ErrorKind, Source, SourceError, SourceEvent};
@@ -25,6 +25,7 @@ use crate::api::dated::body_of;
 use crate::api::limits::Permitted;
 use crate::api::outcome::retry_after;
 use crate::clock::Clock;
+use crate::config::Encoding;
 use crate::error::Chain;
 
 /// A watch that has stood so long is healthy. One that ends sooner has failed, so that a server (or a proxy) that closes

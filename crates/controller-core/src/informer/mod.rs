@@ -22,7 +22,6 @@ pub mod store;
 pub mod view;
 pub mod writer;
 
-pub use encoding::Encoding;
 pub use guard::Page;
 pub(crate) use guard::read_meta;
 pub use handlers::{Change, Delta, Handler};

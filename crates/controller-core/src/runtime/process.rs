@@ -77,6 +77,7 @@ pub(super) async fn serve<A: App>(
     let Connection { client, url, permits } = connection(about, &common, &clock, &requests).await?;
     let (stop, shutdown) = shutdown::channel();
     let mut env = Env::new(client, permits, clock.clone(), metrics, common.dry_run, shutdown);
+    env.encoding = common.kube_api_content_type;
     let mut services = Services::new();
     let state = admin::State {
         build: metrics.build(),

@@ -1,5 +1,5 @@
 //! The informer from the outside: what the store holds and handlers are told, event by event
-//! (`scripted`), for any sequence of events (`props`), and over HTTP (`http`).
+//! (`scripted`), for any sequence of events (`props`), and over HTTP (`http` in pages, `streams` as streams).
 #![allow(
     missing_docs,
     clippy::unwrap_used,
@@ -11,4 +11,5 @@
 mod http;
 mod props;
 mod scripted;
+mod streams;
 mod thing;

@@ -292,7 +292,9 @@ async fn an_answer_that_comes_after_the_watch_is_not_remembered() {
 async fn what_a_later_list_does_not_show_is_remembered_no_more() {
     let world = World::new();
     world.template("t");
-    let silent = |request: &Request| request.resource == "resourceclaims" && request.verb == Verb::Watch;
+    let silent = |request: &Request| {
+        request.resource == "resourceclaims" && request.verb == Verb::Watch && !request.lists()
+    };
     world.server.fail_next(1, silent, Fault::WatchSilent);
     let _controller = world.start();
     world.settle().await;

@@ -77,7 +77,7 @@ pub use door::Door;
 pub use failure::Failure;
 pub use faults::{Fault, Rule};
 pub use loopback::Loopback;
-pub use protobuf::{from_protobuf, to_protobuf};
+pub use protobuf::{from_protobuf, to_protobuf, watch_events};
 pub use reply::Body;
 pub use request::{Request, Requests, Verb};
 pub use resource::Resource;

@@ -92,6 +92,11 @@ impl fmt::Display for Verb {
 }
 
 impl Request {
+    /// Whether it asks for all that there is: a list, or a watch that begins with it.
+    pub fn lists(&self) -> bool {
+        self.verb == Verb::List || self.query.contains("sendInitialEvents=true")
+    }
+
     pub(super) fn new(
         method: &Method,
         uri: &http::Uri,

@@ -51,11 +51,7 @@ async fn closed_watches_are_opened_again_without_a_relist() {
     assert_eq!(world.carried(), [("0".to_owned(), 3)].into());
     assert_eq!(world.accepted_writes(), 5);
     assert_eq!(
-        world
-            .reads_of_nodes()
-            .iter()
-            .filter(|read| read.verb == Verb::List)
-            .count(),
+        world.reads_of_nodes().iter().filter(|read| read.lists()).count(),
         1
     );
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controller_core::clock::Clock;
-use harness::objects::{each, is_deleting, name, text, uid};
+use harness::objects::{is_deleting, name, text, uid};
 use harness::sabotage::{between, send};
 use http::{Method, Response};
 use http_body_util::BodyExt;
@@ -14,6 +14,7 @@ use jiff::Timestamp;
 use kube::Client;
 use parking_lot::Mutex;
 use serde_json::Value;
+use testkit::embedded::{from_protobuf, watch_events};
 use tokio::time::Instant;
 
 use super::ledger::{Owner, Share, Sight, approved};
@@ -54,6 +55,8 @@ struct Tap {
 enum Subject {
     Watch(String),
     List(String),
+    /// A list as a stream, and what it has told so far.
+    Stream(String, Vec<Value>),
     /// Kind and name.
     Scale(String, String),
     /// A budget of this name after a write.
@@ -74,7 +77,7 @@ pub(super) fn tapped(client: Client, clock: Clock, notes: &Notes) -> Client {
     between(client, move |client, head, body| {
         let (tap, notes) = (Arc::clone(&tap), Arc::clone(&notes));
         async move {
-            let subject = Subject::of(&head.method, &head.uri);
+            let mut subject = Subject::of(&head.method, &head.uri);
             if let (Subject::Written(name), Ok(write)) = (&subject, serde_json::from_slice::<Value>(&body)) {
                 let sent = tap.lock().judge(name, &write);
                 notes.lock().insert(write.to_string(), sent);
@@ -85,7 +88,7 @@ pub(super) fn tapped(client: Client, clock: Clock, notes: &Notes) -> Client {
             let body = body.map_frame(move |frame| {
                 if let Some(data) = frame.data_ref() {
                     arrived.extend_from_slice(data);
-                    tap.lock().show(&subject, code, &mut arrived);
+                    tap.lock().show(&mut subject, code, &mut arrived);
                 }
                 frame
             });
@@ -103,9 +106,14 @@ impl Subject {
             }
             (&Method::GET, [.., resource, name, "scale"]) => Self::Scale(kind(resource), (*name).to_owned()),
             (&Method::GET, ["api", _, resource] | ["apis", _, _, resource]) => {
-                let watches = uri.query().is_some_and(|query| query.contains("watch="));
-                let subject = if watches { Self::Watch } else { Self::List };
-                subject((*resource).to_owned())
+                let (query, resource) = (uri.query().unwrap_or_default(), (*resource).to_owned());
+                if query.contains("sendInitialEvents=true") {
+                    Self::Stream(resource, Vec::new())
+                } else if query.contains("watch=") {
+                    Self::Watch(resource)
+                } else {
+                    Self::List(resource)
+                }
             }
             _ => Self::Other,
         }
@@ -114,15 +122,13 @@ impl Subject {
 
 impl Tap {
     /// Takes in what has arrived of an answer, as far as it is whole.
-    fn show(&mut self, subject: &Subject, code: u16, arrived: &mut Vec<u8>) {
-        if let (Subject::Watch(resource), 200) = (subject, code) {
-            while let Some(end) = arrived.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = arrived.drain(..=end).collect();
-                let event: Value = serde_json::from_slice(&line).unwrap_or_default();
-                match event["type"].as_str() {
-                    Some("ADDED" | "MODIFIED") => self.object(resource, &event["object"]),
-                    Some("DELETED") => {
-                        let gone = name(&event["object"]);
+    fn show(&mut self, subject: &mut Subject, code: u16, arrived: &mut Vec<u8>) {
+        if let (Subject::Watch(resource), 200) = (&mut *subject, code) {
+            for (kind, object) in watch_events(arrived) {
+                match &*kind {
+                    "ADDED" | "MODIFIED" => self.object(resource, &object),
+                    "DELETED" => {
+                        let gone = name(&object);
                         self.retain(resource, |name| *name != gone);
                     }
                     _ => {}
@@ -130,15 +136,24 @@ impl Tap {
             }
             return;
         }
-        let Ok(answer) = serde_json::from_slice::<Value>(arrived) else {
+        if let (Subject::Stream(resource, items), 200) = (&mut *subject, code) {
+            for (kind, object) in watch_events(arrived) {
+                match &*kind {
+                    "ADDED" => items.push(object),
+                    "BOOKMARK" => self.list(resource, items),
+                    _ => {}
+                }
+            }
+            return;
+        }
+        let read = || from_protobuf(arrived).or_else(|| serde_json::from_slice::<Value>(arrived).ok());
+        let Some(answer) = read() else {
             return;
         };
         match (subject, code) {
             (Subject::List(resource), 200) => {
                 assert_eq!(text(&answer["metadata"]["continue"]), "", "one page is enough");
-                let names: BTreeSet<String> = each(&answer["items"]).map(name).collect();
-                self.retain(resource, |name| names.contains(name));
-                each(&answer["items"]).for_each(|item| self.object(resource, item));
+                self.list(resource, answer["items"].as_array().unwrap());
             }
             (Subject::Scale(kind, name), 200 | 404) => {
                 let replicas = answer["spec"]["replicas"].as_i64().unwrap_or_default();
@@ -149,6 +164,13 @@ impl Tap {
             (Subject::Written(_), 200) => self.object("poddisruptionbudgets", &answer),
             _ => {}
         }
+    }
+
+    /// A list is complete.
+    fn list(&mut self, resource: &str, items: &[Value]) {
+        let names: BTreeSet<String> = items.iter().map(name).collect();
+        self.retain(resource, |name| names.contains(name));
+        items.iter().for_each(|item| self.object(resource, item));
     }
 
     /// Of the objects of this resource those that `stays` names are left.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
+use controller_core::config::Encoding;
 use controller_core::informer::SourceEvent;
 use controller_core::runtime::Env;
 use harness::objects::{each, name};
@@ -125,6 +126,8 @@ fn renaming(mut env: Env) -> Env {
     // How many were drawn, and the real ones by those that were planned.
     let names = Arc::new(Mutex::new((0_u32, BTreeMap::<String, String>::new())));
     let clock = env.clock.clone();
+    // Its names have no lengths in front.
+    env.encoding = Encoding::Json;
     env.client = between(env.client, move |client, mut head, body| {
         let (names, clock) = (Arc::clone(&names), clock.clone());
         async move {

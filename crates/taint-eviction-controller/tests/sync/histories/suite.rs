@@ -55,7 +55,7 @@ impl Scene for Ledger {
 
 /// What one process of the controller, which made these requests, can know.
 fn eyes(asked: &Requests) -> Eyes {
-    let lists = asked.only(|request| request.verb == Verb::List && request.resource == "nodes");
+    let lists = asked.only(|request| request.lists() && request.resource == "nodes");
     let lists = lists.iter().filter_map(|list| list.served).map(millis);
     let leases = asked.only(|request| request.verb.is_write() && request.resource == "leases");
     let leases = leases.iter().filter_map(|write| write.served).map(millis);

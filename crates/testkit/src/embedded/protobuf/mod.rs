@@ -65,6 +65,40 @@ pub fn from_protobuf(body: &[u8]) -> Option<Value> {
     Some(object)
 }
 
+/// Takes the whole events off the front of what has come of a watch, in either encoding: the type and the object of each.
+pub fn watch_events(arrived: &mut Vec<u8>) -> Vec<(String, Value)> {
+    std::iter::from_fn(|| watch_event(arrived)).collect()
+}
+
+fn watch_event(arrived: &mut Vec<u8>) -> Option<(String, Value)> {
+    // A line of JSON begins with a brace; no event is so long that its length does.
+    if arrived.first() == Some(&b'{') {
+        let end = arrived.iter().position(|byte| *byte == b'\n')?;
+        let line: Vec<u8> = arrived.drain(..=end).collect();
+        let mut event: Value = serde_json::from_slice(&line).ok()?;
+        return Some((event["type"].as_str()?.to_owned(), event["object"].take()));
+    }
+    let length = usize::try_from(u32::from_be_bytes(*arrived.first_chunk()?)).ok()?;
+    let frame = arrived.get(4..4 + length)?.to_vec();
+    arrived.drain(..4 + length);
+    let (kind, extension) = two_fields(&frame).ok()?;
+    let (object, _) = two_fields(extension).ok()?;
+    Some((String::from_utf8(kind.to_vec()).ok()?, from_protobuf(object)?))
+}
+
+/// The fields 1 and 2 of a message.
+fn two_fields(mut raw: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
+    let (mut one, mut two) = (&[][..], &[][..]);
+    while let Some((number, value)) = wire::field(&mut raw)? {
+        match number {
+            1 => one = value.bytes()?,
+            2 => two = value.bytes()?,
+            _ => {}
+        }
+    }
+    Ok((one, two))
+}
+
 /// The body of a request in JSON, its `Content-Type` with it. What is not known stays as it is.
 pub(super) fn to_json(headers: &mut HeaderMap, body: Bytes) -> Bytes {
     let is_protobuf = headers

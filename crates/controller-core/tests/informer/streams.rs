@@ -1,0 +1,216 @@
+//! [`ListWatch`] against the embedded API server, which serves streaming lists and both encodings: a thing is a node.
+
+use std::time::Duration;
+
+use controller_core::config::Encoding;
+use controller_core::informer::protobuf::{Kind, METADATA, Message};
+use controller_core::informer::{DecodeError, Identity, Interner, ListWatch, Wire};
+use kube::discovery::ApiResource;
+use rstest::rstest;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use testkit::embedded::{Fault, NODES, Request, Rule, Server, Verb};
+
+use crate::thing::{Running, Thing, clock};
+
+/// Its value is how many taints it has.
+#[derive(Clone, Deserialize)]
+struct NodeWire {
+    #[serde(default)]
+    spec: Spec,
+}
+
+#[derive(Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Spec {
+    provider_id: String,
+    taints: Vec<Taint>,
+}
+
+#[derive(Clone, Deserialize)]
+struct Taint {}
+
+impl Wire for NodeWire {
+    type View = Thing;
+
+    const MESSAGE: Option<Message> = Some(&[
+        METADATA,
+        (
+            2,
+            "spec",
+            Kind::Message(&[(3, "providerID", Kind::Text), (5, "taints", TAINTS)]),
+        ),
+    ]);
+
+    fn into_view(self, node: Identity, interner: &Interner) -> Result<Thing, DecodeError> {
+        Ok(Thing {
+            key: node.key,
+            node: interner.intern(&self.spec.provider_id),
+            value: i64::try_from(self.spec.taints.len()).unwrap(),
+        })
+    }
+}
+
+const TAINTS: Kind = Kind::List(&Kind::Message(&[]));
+
+struct World {
+    server: Server,
+    running: Running,
+}
+
+fn start(server: Server, encoding: Encoding) -> World {
+    let clock = clock();
+    let nodes = ApiResource::erase::<k8s_openapi::api::core::v1::Node>(&());
+    let source = ListWatch::<NodeWire>::new(server.client(), nodes, encoding, Interner::new(), clock.clone());
+    World {
+        server,
+        running: Running::start(source, clock),
+    }
+}
+
+fn server() -> Server {
+    Server::starting_at("2026-01-01T00:00:00Z".parse().unwrap())
+}
+
+fn node(name: &str, taints: usize) -> Value {
+    let taint = |n| json!({ "key": format!("k{n}"), "effect": "NoExecute" });
+    json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": { "name": name },
+        "spec": { "taints": (0..taints).map(taint).collect::<Vec<_>>() },
+    })
+}
+
+fn with_nodes(count: usize) -> Server {
+    let server = server();
+    for number in 0..count {
+        server.insert(node(&format!("n{number}"), number)).unwrap();
+    }
+    server
+}
+
+fn taint(server: &Server, name: &str, taints: usize) {
+    let tainted = node(name, taints)["spec"]["taints"].clone();
+    server
+        .edit(&NODES, "", name, |node| node["spec"]["taints"] = tainted)
+        .unwrap();
+}
+
+impl World {
+    /// Verb, whether it is all that there is, and whether protobuf was asked for.
+    fn asked(&self) -> Vec<(Verb, bool, bool)> {
+        let requests = self.server.requests();
+        let asked = requests
+            .iter()
+            .map(|request| (request.verb, request.lists(), request.accept.contains("protobuf")));
+        asked.collect()
+    }
+}
+
+#[rstest]
+#[case::in_protobuf(Encoding::Protobuf, true)]
+#[case::in_json(Encoding::Json, false)]
+#[tokio::test(start_paused = true)]
+async fn a_streaming_list_and_then_a_watch_feed_the_store(
+    #[case] encoding: Encoding,
+    #[case] is_protobuf: bool,
+) {
+    let world = start(with_nodes(3), encoding);
+    assert_eq!(world.running.told().await, ["+n0=0", "+n1=1", "+n2=2", "synced"]);
+    taint(&world.server, "n0", 7);
+    world.server.insert(node("n3", 1)).unwrap();
+    world.server.delete(&NODES, "", "n1").unwrap();
+    assert_eq!(world.running.told().await, ["~n0=0>7", "+n3=1", "-n1=1"]);
+    let asked = [
+        (Verb::Watch, true, is_protobuf),
+        (Verb::Watch, false, is_protobuf),
+    ];
+    assert_eq!(world.asked(), asked);
+}
+
+/// As behind a proxy that knows JSON only.
+#[tokio::test(start_paused = true)]
+async fn an_answer_in_json_is_read_whatever_was_asked_for() {
+    let world = start(with_nodes(2).without_protobuf(), Encoding::Protobuf);
+    assert_eq!(world.running.told().await, ["+n0=0", "+n1=1", "synced"]);
+    taint(&world.server, "n0", 7);
+    assert_eq!(world.running.told().await, ["~n0=0>7"]);
+}
+
+#[rstest]
+#[case::not_acceptable(406, "NotAcceptable")]
+#[case::unsupported(415, "UnsupportedMediaType")]
+#[tokio::test(start_paused = true)]
+async fn who_refuses_protobuf_is_asked_for_json(#[case] code: u16, #[case] reason: &str) {
+    let server = with_nodes(1);
+    let asks_for_protobuf = |request: &Request| request.accept.contains("protobuf");
+    server.fault(Rule::new(Fault::status(code, reason)).matching(asks_for_protobuf));
+    let world = start(server, Encoding::Protobuf);
+    assert_eq!(world.running.told().await, ["+n0=0", "synced"]);
+    let (list, watch) = ((Verb::Watch, true, false), (Verb::Watch, false, false));
+    assert_eq!(world.asked(), [(Verb::Watch, true, true), list, watch]);
+    assert_eq!(world.running.last_error(), None);
+}
+
+#[rstest]
+#[case::in_protobuf(Encoding::Protobuf)]
+#[case::in_json(Encoding::Json)]
+#[tokio::test(start_paused = true)]
+async fn a_bad_object_is_skipped_by_name_in_a_stream_and_in_a_watch(#[case] encoding: Encoding) {
+    let server = with_nodes(3);
+    let spoil = |server: &Server, name: &str| {
+        let spoilt = |node: &mut Value| node["spec"]["taints"] = json!("none");
+        server.spoil(&NODES, "", name, spoilt).unwrap();
+    };
+    spoil(&server, "n0");
+    let world = start(server, encoding);
+    assert_eq!(world.running.told().await, ["+n1=1", "+n2=2", "synced"]);
+    spoil(&world.server, "n1");
+    taint(&world.server, "n2", 5);
+    assert_eq!(world.running.told().await, ["~n2=2>5"]);
+    assert_eq!(world.running.held(), ["n1=1", "n2=5"], "the last known view");
+    assert_eq!(world.running.metric("decode_errors_total"), 2);
+    assert_eq!(world.running.last_error(), None);
+    assert_eq!(world.asked().len(), 2);
+}
+
+#[rstest]
+#[case::in_protobuf(Encoding::Protobuf)]
+#[case::in_json(Encoding::Json)]
+#[tokio::test(start_paused = true)]
+async fn a_410_leads_to_a_new_stream_and_the_missed_is_told(#[case] encoding: Encoding) {
+    let world = start(with_nodes(3), encoding);
+    world.running.settle().await;
+    world.server.down();
+    world.running.clock.sleep(Duration::from_secs(10)).await;
+    world.server.delete(&NODES, "", "n1").unwrap();
+    world.server.compact();
+    world.server.up();
+    world.running.told.take();
+    world.running.clock.sleep(Duration::from_mins(2)).await;
+    assert_eq!(world.running.told.take(), ["-n1=1"]);
+    assert_eq!(world.running.metric("relists_total"), 1);
+    assert_eq!(world.running.last_error(), None);
+}
+
+/// As of a server that does not know the parameter: it serves any watch.
+#[rstest]
+#[case::one_that_tells_nothing(Fault::WatchSilent)]
+#[case::one_that_ends(Fault::WatchEnds)]
+#[tokio::test(start_paused = true)]
+async fn after_a_stream_that_does_not_end_what_there_is_come_pages(#[case] fault: Fault) {
+    let server = with_nodes(2);
+    server.fault(Rule::new(fault).matching(|request| request.lists() && request.verb == Verb::Watch));
+    let world = start(server, Encoding::Protobuf);
+    world.running.clock.sleep(Duration::from_mins(1)).await;
+    assert_eq!(world.running.held(), ["n0=0", "n1=1"]);
+    let verbs: Vec<_> = world
+        .asked()
+        .into_iter()
+        .map(|(verb, lists, _)| (verb, lists))
+        .collect();
+    assert_eq!(
+        verbs,
+        [(Verb::Watch, true), (Verb::List, true), (Verb::Watch, false)]
+    );
+}
