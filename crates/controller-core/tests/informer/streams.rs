@@ -144,7 +144,7 @@ async fn an_answer_in_json_is_read_whatever_was_asked_for() {
 async fn who_refuses_protobuf_is_asked_for_json(#[case] code: u16, #[case] reason: &str) {
     let server = with_nodes(1);
     let asks_for_protobuf = |request: &Request| request.accept.contains("protobuf");
-    server.fault(Rule::new(Fault::status(code, reason)).matching(asks_for_protobuf));
+    server.fail(Rule::new(Fault::status(code, reason)).matching(asks_for_protobuf));
     let world = start(server, Encoding::Protobuf);
     assert_eq!(world.running.told().await, ["+n0=0", "synced"]);
     let (list, watch) = ((Verb::Watch, true, false), (Verb::Watch, false, false));
@@ -200,7 +200,7 @@ async fn a_410_leads_to_a_new_stream_and_the_missed_is_told(#[case] encoding: En
 #[tokio::test(start_paused = true)]
 async fn after_a_stream_that_does_not_end_what_there_is_come_pages(#[case] fault: Fault) {
     let server = with_nodes(2);
-    server.fault(Rule::new(fault).matching(|request| request.lists() && request.verb == Verb::Watch));
+    server.fail(Rule::new(fault).matching(|request| request.lists() && request.verb == Verb::Watch));
     let world = start(server, Encoding::Protobuf);
     world.running.clock.sleep(Duration::from_mins(1)).await;
     assert_eq!(world.running.held(), ["n0=0", "n1=1"]);

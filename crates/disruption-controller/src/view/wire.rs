@@ -156,7 +156,8 @@ impl Metadata {
         let managers = self.managed_fields.iter().flatten();
         let of_status = managers.filter(|entry| entry.subresource.as_deref() == Some("status"));
         let last = of_status.max_by_key(|entry| entry.time)?;
-        last.manager.as_deref().map(|manager| interner.intern(manager))
+        let manager = last.manager.as_deref().filter(|manager| !manager.is_empty());
+        manager.map(|manager| interner.intern(manager))
     }
 }
 

@@ -1,41 +1,30 @@
 //! Lists a resource, then watches it: a [`Source`] over HTTP.
 
+mod failure;
+mod watch;
+
 use std::collections::VecDeque;
-use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 use http::header::{ACCEPT, HeaderValue};
 use http::{Request, Response, StatusCode};
-use http_body_util::BodyExt;
 use kube::Client;
 use kube::api::{DynamicObject, ListParams, WatchParams};
 use kube::client::Body;
-use kube::core::{Resource, Status};
+use kube::core::Resource;
 use kube::discovery::ApiResource;
-use tokio::time::Instant;
 
+use self::failure::{other, source_error};
+use self::watch::{Happened, Watch, initial};
 use super::Interner;
-use super::encoding::{Frames, ListPage, WatchEvent};
-use super::guard::{Guarded, Presence};
+use super::encoding::ListPage;
 use super::page_size::PageSize;
 use super::source::{ErrorKind, Source, SourceError, SourceEvent};
 use super::view::Wire;
 use crate::api::dated::body_of;
 use crate::api::limits::Permitted;
-use crate::api::outcome::retry_after;
 use crate::clock::Clock;
 use crate::config::Encoding;
-use crate::error::Chain;
-
-/// A watch that has stood so long is healthy. One that ends sooner has failed, so that a server (or a proxy) that closes
-/// every watch is not asked in a hot loop; client-go does the same.
-const HEALTHY_AFTER: Duration = Duration::from_secs(5);
-/// A watch that is silent for so long may be dead, whatever keeps the connection alive: kube-apiserver sends a bookmark
-/// each minute, if anything has changed. The next one goes on from there, or fails.
-const SILENT_FOR: Duration = Duration::from_mins(2);
-/// The same, while the watch tells what there is: then it has something to say.
-const STALLED_FOR: Duration = Duration::from_secs(30);
 
 /// Lists, then watches with bookmarks; each object is decoded to a view as it arrives.
 ///
@@ -66,19 +55,6 @@ enum Step {
     /// Open a watch from this version.
     Listed(String),
     Watch(Box<Watch>),
-}
-
-/// A watch that stands.
-struct Watch {
-    /// How far it has come.
-    version: String,
-    /// Whether it still tells what there is.
-    is_list: bool,
-    body: Body,
-    frames: Frames,
-    since: Instant,
-    heard: Instant,
-    is_proven: bool,
 }
 
 impl<W: Wire> ListWatch<W> {
@@ -196,16 +172,14 @@ impl<W: Wire> ListWatch<W> {
         if !status.is_success() {
             return body_of(response).await.map(drop).map_err(failed);
         }
-        let now = self.clock.instant();
-        self.step = Step::Watch(Box::new(Watch {
+        let watch = Watch::new(
             version,
             is_list,
-            body: response.into_body(),
-            frames: Frames::new(encoding),
-            since: now,
-            heard: now,
-            is_proven: false,
-        }));
+            response.into_body(),
+            encoding,
+            self.clock.instant(),
+        );
+        self.step = Step::Watch(Box::new(watch));
         Ok(())
     }
 
@@ -299,200 +273,5 @@ impl<W: Wire> Source for ListWatch<W> {
             }
             self.advance().await;
         }
-    }
-}
-
-/// What has happened on a watch.
-enum Happened {
-    /// Something has come.
-    Events,
-    /// It has stood for [`HEALTHY_AFTER`].
-    Proven,
-    Ended,
-    Failed(SourceError),
-}
-
-/// What an event means.
-struct Told<V> {
-    event: Option<SourceEvent<V>>,
-    /// Where it goes on, if not on this watch.
-    step: Option<Step>,
-}
-
-impl<V> Told<V> {
-    const fn event(event: SourceEvent<V>) -> Self {
-        Self {
-            event: Some(event),
-            step: None,
-        }
-    }
-
-    /// What was said is lost: a new list tells.
-    fn anew(why: &str) -> Self {
-        Self {
-            event: Some(SourceEvent::Failed(other(format!("watch: {why}")))),
-            step: Some(Step::Begin),
-        }
-    }
-}
-
-impl Watch {
-    async fn next(&mut self, clock: &Clock) -> Happened {
-        let timer = match (self.is_list, self.is_proven) {
-            (true, _) => self.heard + STALLED_FOR,
-            (false, false) => self.since + HEALTHY_AFTER,
-            (false, true) => self.heard + SILENT_FOR,
-        };
-        let frame = tokio::select! {
-            biased;
-            frame = self.body.frame() => frame,
-            () = clock.sleep_until(timer) => {
-                if self.is_list || self.is_proven {
-                    return Happened::Ended;
-                }
-                self.is_proven = true;
-                return Happened::Proven;
-            }
-        };
-        let now = clock.instant();
-        let is_early = !self.is_list && now.duration_since(self.since) < HEALTHY_AFTER;
-        match frame {
-            Some(Ok(frame)) => {
-                self.heard = now;
-                if let Some(data) = frame.data_ref() {
-                    self.frames.push(data);
-                }
-                Happened::Events
-            }
-            None if is_early => Happened::Failed(other(format!(
-                "watch: the server closed it within {HEALTHY_AFTER:?}"
-            ))),
-            Some(Err(error)) if is_early => Happened::Failed(other(format!(
-                "watch: it broke within {HEALTHY_AFTER:?}: {}",
-                Chain(&error)
-            ))),
-            Some(Err(error)) if !is_end(&error) => {
-                Happened::Failed(other(format!("watch: {}", Chain(&error))))
-            }
-            None | Some(Err(_)) => Happened::Ended,
-        }
-    }
-
-    fn told<W: Wire>(&mut self, event: Result<WatchEvent<W>, String>, interner: &Interner) -> Told<W::View> {
-        match event {
-            Err(why) => Told::anew(&why),
-            Ok(WatchEvent::Bookmark {
-                version,
-                ends_initial_events: true,
-            }) if self.is_list => Told {
-                event: Some(SourceEvent::InitDone {
-                    version: Some(version.as_str().into()),
-                }),
-                // Another watch goes on: it speaks HTTP/2 (`api/transport.rs`).
-                step: Some(Step::Listed(version)),
-            },
-            Ok(WatchEvent::Bookmark { version, .. }) => {
-                self.version = version;
-                Told {
-                    event: None,
-                    step: None,
-                }
-            }
-            Ok(WatchEvent::Error(status)) => {
-                let error = refused("watch", &status);
-                let step = if self.is_list || error.kind == ErrorKind::Expired {
-                    Step::Begin
-                } else {
-                    Step::Listed(std::mem::take(&mut self.version))
-                };
-                Told {
-                    event: Some(SourceEvent::Failed(error)),
-                    step: Some(step),
-                }
-            }
-            Ok(WatchEvent::Applied(object) | WatchEvent::Deleted(object))
-                if !self.is_list && object.version().is_none() =>
-            {
-                Told::anew("an object has no resourceVersion")
-            }
-            Ok(WatchEvent::Applied(object)) if self.is_list => Told::event(initial(object, interner)),
-            Ok(WatchEvent::Applied(object)) => {
-                self.has_come_to(&object);
-                Told::event(applied(object, interner))
-            }
-            Ok(WatchEvent::Deleted(object)) => {
-                self.has_come_to(&object);
-                let removed = object.removed(interner);
-                Told::event(removed.map_or_else(SourceEvent::Skipped, SourceEvent::Deleted))
-            }
-        }
-    }
-
-    fn has_come_to<W: Wire>(&mut self, object: &Guarded<W>) {
-        self.version.clear();
-        self.version.push_str(object.version().unwrap_or_default());
-    }
-}
-
-fn initial<W: Wire>(object: Guarded<W>, interner: &Interner) -> SourceEvent<W::View> {
-    match applied(object, interner) {
-        SourceEvent::Applied(observed) => SourceEvent::InitItem(observed),
-        other => other,
-    }
-}
-
-fn applied<W: Wire>(object: Guarded<W>, interner: &Interner) -> SourceEvent<W::View> {
-    match object.observed(interner) {
-        Ok(Presence::Kept(observed)) => SourceEvent::Applied(observed),
-        Ok(Presence::NotKept(removed)) => SourceEvent::Deleted(removed),
-        Err(skipped) => SourceEvent::Skipped(skipped),
-    }
-}
-
-/// Whether a watch may end so: after some minutes, behind a proxy.
-fn is_end(error: &kube::Error) -> bool {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(error) = cause {
-        let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
-        if matches!(kind, Some(io::ErrorKind::UnexpectedEof | io::ErrorKind::TimedOut)) {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
-}
-
-fn source_error(action: &str, error: &kube::Error) -> SourceError {
-    match error {
-        kube::Error::Api(status) => refused(action, status),
-        error => other(format!("{action}: {}", Chain(error))),
-    }
-}
-
-fn refused(action: &str, status: &Status) -> SourceError {
-    SourceError {
-        kind: kind(status),
-        retry_after: retry_after(status),
-        message: format!("{action}: {} {}: {}", status.code, status.reason, status.message),
-    }
-}
-
-const fn other(message: String) -> SourceError {
-    SourceError {
-        kind: ErrorKind::Other,
-        retry_after: None,
-        message,
-    }
-}
-
-fn kind(status: &Status) -> ErrorKind {
-    match status.code {
-        410 => ErrorKind::Expired,
-        403 => ErrorKind::Forbidden,
-        429 => ErrorKind::Throttled,
-        404 => ErrorKind::NotServed,
-        // An event of a watch need not carry the code.
-        _ if matches!(status.reason.as_str(), "Expired" | "Gone") => ErrorKind::Expired,
-        _ => ErrorKind::Other,
     }
 }

@@ -1,258 +1,19 @@
-//! Kubernetes' protobuf, read by the same serde types as JSON.
-//!
-//! A [`Message`] says which fields of a message are read, what they are called in JSON, and what they hold; all others are
-//! skipped on the wire. Texts are borrowed from the answer. Source: the files `generated.proto` of k8s.io/api and
-//! k8s.io/apimachinery.
-//!
-//! Go writes a field that is no pointer also when it is empty. JSON leaves it out then, and so does this: an empty text
-//! and a time that was never set are not there.
+//! A message as serde's data model.
 
 use jiff::Timestamp;
-use prost::encoding::{WireType, decode_key, decode_varint};
 use serde::de::value::BorrowedStrDeserializer;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
-use serde::{Deserialize, forward_to_deserialize_any};
+use serde::forward_to_deserialize_any;
 
-/// The fields of a message that are read: number, name in JSON, what it holds. At most [`MOST_FIELDS`].
-pub type Message = &'static [(u32, &'static str, Kind)];
-
-/// What a field holds.
-#[derive(Clone, Copy, Debug)]
-pub enum Kind {
-    /// A `string`; not there if it is empty.
-    Text,
-    /// A `string` that Go has a pointer to: it may be there and empty.
-    TextPointer,
-    /// An `int32` or `int64`.
-    Int,
-    /// A `bool`.
-    Bool,
-    /// A `metav1.Time`: in JSON a text, by RFC 3339.
-    Time,
-    /// An `intstr.IntOrString`.
-    IntOrString,
-    /// Another message.
-    Message(Message),
-    /// A `repeated` field.
-    List(&'static Self),
-    /// A `map` from texts.
-    Map(&'static Self),
-}
+use super::wire::{Wire, bytes_of, malformed, next_field};
+use super::{Error, Kind, Message};
 
 /// No message has more fields that are read.
 const MOST_FIELDS: usize = 16;
 
-/// `metav1.OwnerReference`, for [`OwnerWire`](super::OwnerWire).
-pub const OWNER_REFERENCE: Message = &[
-    (1, "kind", Kind::Text),
-    (3, "name", Kind::Text),
-    (4, "uid", Kind::Text),
-    (5, "apiVersion", Kind::Text),
-    (6, "controller", Kind::Bool),
-];
-/// `metav1.ObjectMeta`, as far as any controller reads it.
-pub const OBJECT_META: Message = &[
-    (1, "name", Kind::Text),
-    (3, "namespace", Kind::Text),
-    (5, "uid", Kind::Text),
-    (6, "resourceVersion", Kind::Text),
-    (7, "generation", Kind::Int),
-    (8, "creationTimestamp", Kind::Time),
-    (9, "deletionTimestamp", Kind::Time),
-    (11, "labels", TEXTS_BY_NAME),
-    (12, "annotations", TEXTS_BY_NAME),
-    (13, "ownerReferences", Kind::List(&Kind::Message(OWNER_REFERENCE))),
-    (14, "finalizers", Kind::List(&Kind::TextPointer)),
-    (17, "managedFields", Kind::List(&Kind::Message(MANAGED_FIELDS))),
-];
-/// The metadata of any object.
-pub const METADATA: (u32, &str, Kind) = (1, "metadata", Kind::Message(OBJECT_META));
-/// Of an object, nothing but its metadata.
-pub const METADATA_ONLY: Message = &[METADATA];
-/// Of an object, who it is.
-pub(super) const IDENTITY: Message = &[(
-    1,
-    "metadata",
-    Kind::Message(&[
-        (1, "name", Kind::Text),
-        (3, "namespace", Kind::Text),
-        (5, "uid", Kind::Text),
-        (6, "resourceVersion", Kind::Text),
-        (9, "deletionTimestamp", Kind::Time),
-    ]),
-)];
-/// `metav1.LabelSelector`.
-pub const LABEL_SELECTOR: Message = &[
-    (1, "matchLabels", TEXTS_BY_NAME),
-    (2, "matchExpressions", Kind::List(&Kind::Message(REQUIREMENT))),
-];
-/// `metav1.Condition`.
-pub const CONDITION: Message = &[
-    (1, "type", Kind::Text),
-    (2, "status", Kind::Text),
-    (3, "observedGeneration", Kind::Int),
-    (4, "lastTransitionTime", Kind::Time),
-    (5, "reason", Kind::Text),
-    (6, "message", Kind::Text),
-];
-/// The conditions of pods and of Jobs, which are alike in what is read.
-pub const CONDITIONS: Kind = Kind::List(&Kind::Message(&[
-    (1, "type", Kind::Text),
-    (2, "status", Kind::Text),
-    (4, "lastTransitionTime", Kind::Time),
-    (5, "reason", Kind::Text),
-]));
-/// Labels or annotations.
-pub const TEXTS_BY_NAME: Kind = Kind::Map(&Kind::TextPointer);
-
-const MANAGED_FIELDS: Message = &[
-    (1, "manager", Kind::Text),
-    (4, "time", Kind::Time),
-    (8, "subresource", Kind::Text),
-];
-const REQUIREMENT: Message = &[
-    (1, "key", Kind::Text),
-    (2, "operator", Kind::Text),
-    (3, "values", Kind::List(&Kind::TextPointer)),
-];
-const STATUS: Message = &[
-    (2, "status", Kind::Text),
-    (3, "message", Kind::Text),
-    (4, "reason", Kind::Text),
-    (
-        5,
-        "details",
-        Kind::Message(&[(5, "retryAfterSeconds", Kind::Int)]),
-    ),
-    (6, "code", Kind::Int),
-];
-const UNKNOWN: Message = &[(2, "raw", Kind::Text)];
-const LIST_META: Message = &[(2, "resourceVersion", Kind::Text), (3, "continue", Kind::Text)];
-
-/// What an answer starts with.
-const MAGIC: &[u8] = b"k8s\0";
-
-/// Bytes that are no such message, or a message that is not what its reader wants.
-pub type Error = serde::de::value::Error;
-
-/// A list, its objects still as they came.
-pub(super) struct List<'a> {
-    pub(super) version: String,
-    /// What continues it, if there is more.
-    pub(super) token: Option<String>,
-    pub(super) items: Vec<&'a [u8]>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct ListMeta {
-    resource_version: String,
-    r#continue: Option<String>,
-}
-
-/// Whether an answer is in protobuf.
-pub(crate) fn is_enveloped(body: &[u8]) -> bool {
-    body.starts_with(MAGIC)
-}
-
-/// What an answer holds, without its envelope.
-pub(crate) fn unwrapped(body: &[u8]) -> Result<&[u8], Error> {
-    let fields = body.strip_prefix(MAGIC).ok_or_else(malformed)?;
-    bytes_of(fields, UNKNOWN[0].0)
-}
-
-/// Reads `message` from bytes without an envelope.
-pub(crate) fn read<'de, T: Deserialize<'de>>(message: Message, bytes: &'de [u8]) -> Result<T, Error> {
-    T::deserialize(Value {
-        kind: Kind::Message(message),
-        wire: Wire::Bytes(bytes),
-        rest: &[],
-        number: 0,
-    })
-}
-
-/// Reads what the API server says of a failure.
-pub(crate) fn read_status(body: &[u8]) -> Result<kube::core::Status, Error> {
-    read(STATUS, unwrapped(body)?)
-}
-
-pub(super) fn read_list(body: &[u8]) -> Result<List<'_>, Error> {
-    let mut rest = unwrapped(body)?;
-    let mut meta = ListMeta::default();
-    let mut items = Vec::new();
-    while let Some((number, wire)) = next_field(&mut rest)? {
-        match (number, wire) {
-            (1, Wire::Bytes(bytes)) => meta = read(LIST_META, bytes)?,
-            (2, Wire::Bytes(bytes)) => items.push(bytes),
-            _ => {}
-        }
-    }
-    Ok(List {
-        version: meta.resource_version,
-        token: meta.r#continue,
-        items,
-    })
-}
-
-/// The type and the object of a `metav1.WatchEvent`, which has no envelope; its object has one.
-pub(super) fn read_event(frame: &[u8]) -> Result<(&str, &[u8]), Error> {
-    let kind = std::str::from_utf8(bytes_of(frame, 1)?).map_err(Error::custom)?;
-    Ok((kind, bytes_of(bytes_of(frame, 2)?, 1)?))
-}
-
-/// The last field of this number; empty if there is none.
-fn bytes_of(mut rest: &[u8], number: u32) -> Result<&[u8], Error> {
-    let mut found: &[u8] = &[];
-    while let Some((at, wire)) = next_field(&mut rest)? {
-        if let (true, Wire::Bytes(bytes)) = (at == number, wire) {
-            found = bytes;
-        }
-    }
-    Ok(found)
-}
-
-fn malformed() -> Error {
-    Error::custom("malformed protobuf")
-}
-
-/// A field's value as far as the wire tells.
-#[derive(Clone, Copy)]
-enum Wire<'de> {
-    Varint(u64),
-    Bytes(&'de [u8]),
-    /// A fixed number of bytes; Kubernetes has such fields in no message that is read.
-    Fixed,
-}
-
-/// Takes the next field of a message.
-fn next_field<'de>(rest: &mut &'de [u8]) -> Result<Option<(u32, Wire<'de>)>, Error> {
-    if rest.is_empty() {
-        return Ok(None);
-    }
-    let (number, wire_type) = decode_key(rest).map_err(Error::custom)?;
-    let wire = match wire_type {
-        WireType::Varint => Wire::Varint(decode_varint(rest).map_err(Error::custom)?),
-        WireType::LengthDelimited => {
-            let length = decode_varint(rest).map_err(Error::custom)?;
-            Wire::Bytes(take(rest, length)?)
-        }
-        WireType::ThirtyTwoBit => take(rest, 4).map(|_| Wire::Fixed)?,
-        WireType::SixtyFourBit => take(rest, 8).map(|_| Wire::Fixed)?,
-        WireType::StartGroup | WireType::EndGroup => return Err(malformed()),
-    };
-    Ok(Some((number, wire)))
-}
-
-fn take<'de>(rest: &mut &'de [u8], length: u64) -> Result<&'de [u8], Error> {
-    let length = usize::try_from(length).map_err(Error::custom)?;
-    let (taken, left) = rest.split_at_checked(length).ok_or_else(malformed)?;
-    *rest = left;
-    Ok(taken)
-}
-
 /// A field that was found: the last of its number counts, but a list or a map has them all.
 #[derive(Clone, Copy)]
-struct Value<'de> {
+pub(super) struct Value<'de> {
     kind: Kind,
     wire: Wire<'de>,
     /// What follows the first of its number.
@@ -261,6 +22,15 @@ struct Value<'de> {
 }
 
 impl<'de> Value<'de> {
+    pub(super) const fn message(message: Message, bytes: &'de [u8]) -> Self {
+        Self {
+            kind: Kind::Message(message),
+            wire: Wire::Bytes(bytes),
+            rest: &[],
+            number: 0,
+        }
+    }
+
     fn bytes(self) -> Result<&'de [u8], Error> {
         match self.wire {
             Wire::Bytes(bytes) => Ok(bytes),
@@ -337,13 +107,23 @@ impl<'de> Deserializer<'de> for Value<'de> {
         visitor.visit_newtype_struct(self)
     }
 
+    /// In JSON its variants are texts.
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        visitor.visit_enum(BorrowedStrDeserializer::new(self.text()?))
+    }
+
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         visitor.visit_unit()
     }
 
     forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct
-        seq tuple tuple_struct map struct enum identifier
+        seq tuple tuple_struct map struct identifier
     }
 }
 
@@ -385,6 +165,7 @@ struct Fields<'de> {
 
 impl<'de> Fields<'de> {
     fn new(message: Message, bytes: &'de [u8]) -> Result<Self, Error> {
+        debug_assert!(message.len() <= MOST_FIELDS);
         let mut found = [None::<Value<'de>>; MOST_FIELDS];
         let mut rest = bytes;
         while let Some((number, wire)) = next_field(&mut rest)? {

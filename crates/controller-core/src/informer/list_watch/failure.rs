@@ -1,0 +1,57 @@
+//! What a list or a watch failed with.
+
+use std::io;
+
+use kube::core::Status;
+
+use crate::api::outcome::retry_after;
+use crate::error::Chain;
+use crate::informer::source::{ErrorKind, SourceError};
+
+/// Whether a watch may end so: after some minutes, behind a proxy.
+pub(super) fn is_end(error: &kube::Error) -> bool {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
+        if matches!(kind, Some(io::ErrorKind::UnexpectedEof | io::ErrorKind::TimedOut)) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+pub(super) fn source_error(action: &str, error: &kube::Error) -> SourceError {
+    match error {
+        kube::Error::Api(status) => refused(action, status),
+        error => other(format!("{action}: {}", Chain(error))),
+    }
+}
+
+pub(super) fn refused(action: &str, status: &Status) -> SourceError {
+    SourceError {
+        kind: kind(status),
+        retry_after: retry_after(status),
+        message: format!("{action}: {} {}: {}", status.code, status.reason, status.message),
+    }
+}
+
+pub(super) const fn other(message: String) -> SourceError {
+    SourceError {
+        kind: ErrorKind::Other,
+        retry_after: None,
+        message,
+    }
+}
+
+fn kind(status: &Status) -> ErrorKind {
+    match status.code {
+        410 => ErrorKind::Expired,
+        403 => ErrorKind::Forbidden,
+        429 => ErrorKind::Throttled,
+        404 => ErrorKind::NotServed,
+        // An event of a watch need not carry the code.
+        _ if matches!(status.reason.as_str(), "Expired" | "Gone") => ErrorKind::Expired,
+        _ => ErrorKind::Other,
+    }
+}
