@@ -17,6 +17,7 @@ use controller_core::controller::{
     Request, Step, Watches, Watching, requests_to,
 };
 use controller_core::events::Recorder;
+use controller_core::informer::protobuf::{METADATA, Message, TEXTS_BY_NAME};
 use controller_core::informer::{
     self, Change, DecodeError, Freshness, Identity, Interner, Store, View, Wire,
 };
@@ -61,6 +62,8 @@ impl LampWire {
 
 impl Wire for LampWire {
     type View = Lamp;
+
+    const MESSAGE: Option<Message> = Some(&[METADATA, (2, "data", TEXTS_BY_NAME)]);
 
     /// Other `ConfigMap`s are no lamps.
     fn is_kept(&self) -> bool {

@@ -6,7 +6,7 @@
 //! - kube speaks HTTP/1.1, which cannot tell a silent watch from a dead connection. Here it is HTTP/2 where the API
 //!   server speaks it, with pings as client-go sends them: a dead connection is noticed within 45 s, also where a load
 //!   balancer goes on acknowledging for a dead server. Over HTTP/1.1 the kernel asks, and a watch that is silent for too
-//!   long ends (`informer/watch_health.rs`).
+//!   long ends (`informer/list_watch`).
 //! - Lists go over HTTP/1.1 all the same: over HTTP/2 the API server spends a fifth more CPU on 50,000 pods. They need no
 //!   ping, for they have a deadline.
 //! - A connection on which a request was given up is not used for another one. So a frozen connection costs one
