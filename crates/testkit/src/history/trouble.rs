@@ -60,7 +60,7 @@ pub enum Trouble {
 pub enum Which {
     /// Writes to this resource.
     Writes(&'static Resource),
-    /// Lists of this resource.
+    /// Lists of this resource, also those that are streams.
     Lists(&'static Resource),
     /// Watches of this resource; those that are open end, so that new ones come.
     Watches(&'static Resource),
@@ -138,10 +138,7 @@ impl Which {
             (Self::Watches(_), 1) => {
                 Fault::WatchLags(draw.time(Duration::from_secs(1)..Duration::from_secs(30)))
             }
-            (Self::Lists(_), 0) => Fault::Stale {
-                by: draw.time(Duration::from_secs(1)..Duration::from_mins(1)),
-                illegal: false,
-            },
+            (Self::Lists(_), 0) => list_fault(draw.time(Duration::from_secs(1)..Duration::from_mins(1))),
             _ => any_fault(draw),
         }
     }
@@ -151,8 +148,8 @@ impl Which {
             |resource: &Resource| request.resource == resource.plural && request.group == resource.group;
         match self {
             Self::Writes(resource) => request.verb.is_write() && is_of(resource),
-            Self::Lists(resource) => request.verb == Verb::List && is_of(resource),
-            Self::Watches(resource) => request.verb == Verb::Watch && is_of(resource),
+            Self::Lists(resource) => request.lists() && is_of(resource),
+            Self::Watches(resource) => request.verb == Verb::Watch && !request.lists() && is_of(resource),
             Self::Lease => request.verb != Verb::Watch && request.resource == "leases",
         }
     }
@@ -214,6 +211,16 @@ impl fmt::Display for Trouble {
             Self::LeaseStolen(lasts) => write!(f, "the lease is stolen, and held for {lasts:?}"),
             Self::LeaseDeleted => f.write_str("the lease is deleted"),
         }
+    }
+}
+
+/// Something that can befall lists alone: streams are not served, stall, or end too soon, or what a page shows is old.
+fn list_fault(by: Duration) -> Fault {
+    match by.as_millis() % 4 {
+        0 => Fault::status(422, "Invalid"),
+        1 => Fault::WatchSilent,
+        2 => Fault::WatchEnds,
+        _ => Fault::Stale { by, illegal: false },
     }
 }
 
