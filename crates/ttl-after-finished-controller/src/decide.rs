@@ -5,9 +5,9 @@
 //! | TAF-1 | `judge` | `src/view.rs::a_job_is_finished_by_a_condition` |
 //! | TAF-2 | `judge` | `tests/decide_table.rs::a_job_is_judged_by_its_ttl_and_its_finish` |
 //! | TAF-3 | `judge` | `tests/decide_table.rs::a_job_is_judged_by_its_ttl_and_its_finish` |
-//! | TAF-4 | `plan` | `tests/decide_table.rs::the_fresh_state_decides` |
+//! | TAF-4 | `plan` | `tests/sync/faults.rs::a_ttl_raised_before_the_delete_arrives_saves_the_job` |
 //! | TAF-5 | `plan` | `tests/decide_table.rs::a_delete_is_of_just_the_state_that_was_judged` |
-//! | TAF-6 | `judge` | `tests/sync/expiry.rs::the_pending_time_moves_with_the_ttl`, `tests/sync/faults.rs::a_ttl_raised_between_the_fresh_read_and_the_delete_saves_the_job` |
+//! | TAF-6 | `judge` | `tests/sync/expiry.rs::the_pending_time_moves_with_the_ttl`, `tests/sync/faults.rs::a_ttl_raised_before_the_delete_arrives_saves_the_job` |
 //! | TAF-7 | `slower_clock` | `tests/decide_table.rs::the_slower_clock_counts_when_it_is_more_than_a_second_behind` |
 //! | TAF-8 | `judge` | `tests/decide_table.rs::a_job_is_judged_by_its_ttl_and_its_finish` |
 //! | TAF-11 | `is_kept` | `src/view.rs::only_jobs_that_may_be_deleted_are_kept` |
@@ -17,7 +17,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controller_core::api::dated::CLOCK_TOLERANCE;
-use controller_core::informer::Observed;
 use controller_core::meta::{ObjectKey, Uid};
 use jiff::{SignedDuration, Timestamp};
 
@@ -57,12 +56,12 @@ pub enum Because {
     BeingDeleted,
 }
 
-/// What to do with a Job whose ttl seems to have passed, now that it has been read fresh.
+/// What to do with a Job whose ttl has passed by our clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Plan {
-    /// It has changed: nothing until it changes again.
+    /// Nothing, until it changes.
     Leave,
-    /// Its ttl was raised, or our clock is ahead of the API server's: judge it again.
+    /// Our clock is ahead of the API server's: judge it again.
     LookAgain {
         /// After this long.
         after: Duration,
@@ -127,18 +126,17 @@ pub fn slower_clock(ours: Timestamp, servers: Option<Timestamp>) -> Timestamp {
         .unwrap_or(ours)
 }
 
-/// What to do with a Job read at `now`, by the slower clock.
-pub fn plan(fresh: &Observed<JobView>, now: Timestamp) -> Plan {
-    match judge(&fresh.view, now) {
+/// What to do with a Job at `now`, by the slower clock.
+pub fn plan(job: &JobView, now: Timestamp) -> Plan {
+    match judge(job, now) {
         Judgement::LeftAlone(_) | Judgement::Undated => Plan::Leave,
         Judgement::Waits { expiry, .. } => Plan::LookAgain {
             after: Duration::try_from(expiry.duration_since(now)).unwrap_or(Duration::ZERO),
         },
         Judgement::Expired { finish, expiry } => Plan::Delete(Deletion {
-            job: fresh.view.key.clone(),
-            uid: fresh.uid.clone(),
-            // No Job has an empty one.
-            version: fresh.version.clone().unwrap_or_default(),
+            job: job.key.clone(),
+            uid: job.uid.clone(),
+            version: Arc::clone(&job.version),
             finish,
             expiry,
         }),

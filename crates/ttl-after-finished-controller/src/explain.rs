@@ -1,13 +1,12 @@
 //! `ttl-after-finished-controller explain NAMESPACE/JOB`: when the Job expires, or why not.
 
 use controller_core::controller::{Explained, Pass, Reply};
-use controller_core::informer::Observed;
 use controller_core::meta::ObjectKey;
 use controller_core::runtime::Explanation;
 
 use crate::TtlAfterFinishedController;
 use crate::decide::{Because, Judgement, judge, slower_clock};
-use crate::requests::Question;
+use crate::requests::{Answer, Question};
 use crate::view::JobView;
 
 /// Explains the Job `key`, once it is read.
@@ -15,18 +14,18 @@ pub fn explain(
     pass: &Pass<TtlAfterFinishedController>,
     key: &ObjectKey,
 ) -> Explanation<TtlAfterFinishedController> {
-    let question = Question(key.clone());
+    let question = Question::Job(key.clone());
     let Some(reply) = pass.answer(&question) else {
         return Ok(Explained::Ask(vec![question]));
     };
     match &reply.value {
-        Ok(fresh) => Ok(Explained::Text(explanation(&fresh.view, reply))),
-        Err(failed) if failed.is_gone() => Err(format!("no Job {key}").into()),
+        Ok(Answer::Job(Some(fresh))) => Ok(Explained::Text(explanation(&fresh.view, reply))),
+        Ok(Answer::Job(None) | Answer::Clock) => Err(format!("no Job {key}").into()),
         Err(failed) => Err(failed.clone().into()),
     }
 }
 
-fn explanation(job: &JobView, reply: &Reply<Observed<JobView>>) -> String {
+fn explanation(job: &JobView, reply: &Reply<Answer>) -> String {
     // An answer that is long in coming says nothing about our clock.
     let ours = reply.asked.wall;
     let now = slower_clock(ours, reply.date);

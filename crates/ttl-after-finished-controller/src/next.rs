@@ -1,20 +1,22 @@
 //! What is done next for one Job, and what follows from it.
 //!
-//! Each delete is decided on a read of its own pass. So the store need not show our deletes before the watch does.
+//! A delete names the state that was judged. If the Job has changed since, the API server refuses it, and the Job is
+//! judged again.
 //!
 //! | rule | function | test |
 //! |---|---|---|
-//! | TAF-4 | `next_of_expired` | `tests/sync/faults.rs::a_ttl_raised_before_the_fresh_read_saves_the_job` |
 //! | TAF-7 | `next`, `next_of_expired` | `tests/sync/clocks.rs::a_finish_in_the_future_defers_the_deletion`, `tests/sync/clocks.rs::a_clock_of_ours_that_is_an_hour_fast_deletes_nothing_early` |
 //! | TAF-8 | `next` | `tests/sync/expiry.rs::a_finish_without_a_time_gets_one_warning_and_no_retries` |
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use controller_core::api::dated::CLOCK_TOLERANCE;
 use controller_core::api::{Denial, Outcome as Answered};
 use controller_core::clock::saturating_add;
 use controller_core::controller::{
-    Context, Controller, Driver, Learnt, Look, Observed, Outcome, Queue, Retry, RetryLimit, Step, Wake,
+    Context, Controller, Driver, Learnt, Look, Mutation, Observed, Outcome, Queue, Retry, RetryLimit, Step,
+    Wake,
 };
 use controller_core::events::Recorder;
 use controller_core::informer::Store;
@@ -71,7 +73,7 @@ impl Controller for TtlAfterFinishedController {
                 let ahead = (finish > now).then(|| Remark::Ahead(key.clone(), ahead));
                 done(look, key, ahead, Wake::At(expiry))
             }
-            Judgement::Expired { .. } => next_of_expired(look, key),
+            Judgement::Expired { .. } => next_of_expired(look, &job),
         }
     }
 
@@ -95,6 +97,10 @@ impl Controller for TtlAfterFinishedController {
         }
     }
 
+    fn shows(&self, jobs: &Store<JobView>, deletion: &Deletion, mutation: &mut Mutation<'_, '_, Self>) {
+        mutation.guarded().delete(jobs, &deletion.job, &deletion.uid);
+    }
+
     fn record(&self, event: Event, recorder: &Recorder) {
         event.record(&self.deletions, recorder);
     }
@@ -104,27 +110,29 @@ impl Controller for TtlAfterFinishedController {
     }
 }
 
-/// The second look, at the API server's state and by the slower clock. The cache has just said that the Job has expired,
-/// and is asked again before the delete is sent. So whichever is newer saves the Job.
+/// The second look, by the slower clock (TAF-7).
 fn next_of_expired(
     look: &Look<'_, TtlAfterFinishedController>,
-    key: &ObjectKey,
+    job: &JobView,
 ) -> Step<TtlAfterFinishedController> {
-    let question = Question(key.clone());
-    let Some(reply) = look.pass.answer(&question) else {
-        return Step::Read(vec![question]);
+    let (key, ours) = (&job.key, look.now.wall);
+    let known = look.shared(&Question::Clock);
+    let Some(reply) = known.or_else(|| look.pass.answer(&Question::Clock)) else {
+        return Step::Read(vec![Question::Clock]);
     };
-    // The Job is gone, and the watch will tell; or the read failed, and the queue retries it.
-    let Ok(fresh) = &reply.value else {
+    // The read failed, and the queue retries it.
+    if reply.value.is_err() {
         return done(look, key, None, Wake::Never);
-    };
+    }
     // An answer that is long in coming says nothing about our clock.
-    let ours = reply.asked.wall;
-    let now = slower_clock(ours, reply.date);
-    match plan(fresh, now) {
+    let then = slower_clock(reply.asked.wall, reply.date);
+    let since = look.now.uptime.saturating_sub(reply.asked.uptime);
+    let now = saturating_add(then, since).min(ours);
+    match plan(job, now) {
         Plan::Leave => done(look, key, None, Wake::Never),
         Plan::LookAgain { after } => {
-            let skewed = (now < ours).then(|| Remark::Skewed(key.clone(), ours.duration_since(now)));
+            let ahead = ours.duration_since(now);
+            let skewed = (ahead > CLOCK_TOLERANCE).then(|| Remark::Skewed(key.clone(), ahead));
             done(look, key, skewed, Wake::At(saturating_add(ours, after)))
         }
         Plan::Delete(deletion) if look.pass.outcome(&deletion).is_some() => {

@@ -2,36 +2,86 @@
 //!
 //! | rule | function | test |
 //! |---|---|---|
-//! | TAF-4 | `Question` | `tests/sync/faults.rs::a_ttl_raised_before_the_fresh_read_saves_the_job` |
-//! | TAF-5 | `request` | `tests/sync/expiry.rs::one_fresh_read_and_one_delete_of_just_that_state` |
+//! | TAF-4 | `request` | `tests/sync/faults.rs::a_ttl_raised_before_the_delete_arrives_saves_the_job` |
+//! | TAF-5 | `request` | `tests/sync/expiry.rs::each_job_takes_one_delete_of_just_the_state_that_was_judged` |
+//! | TAF-7 | `Question` | `tests/sync/clocks.rs::the_clock_is_asked_once_a_minute` |
 
-use controller_core::api::Verb;
+use std::time::Duration;
+
+use controller_core::api::{CallFailed, Verb};
 use controller_core::controller::{self, Description, Object, Request, requests_to};
 use controller_core::informer::Observed;
 use controller_core::meta::ObjectKey;
 use k8s_openapi::api::batch::v1::Job;
-use kube::api::{DeleteParams, GetParams, Preconditions, PropagationPolicy};
+use kube::api::{DeleteParams, ListParams, Preconditions, PropagationPolicy};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use crate::decide::Deletion;
 use crate::view::{JobView, JobWire};
 
 const RESOURCE: &str = "jobs.batch";
 
-/// The Job of this name, as the API server has it now.
+/// How long the API server's clock is believed to go like ours.
+const CLOCK_SERVES: Duration = Duration::from_mins(1);
+
+/// A read past the cache.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Question(pub ObjectKey);
+pub enum Question {
+    /// What time it is for the API server. Every answer has the time; this one is a list of one Job.
+    Clock,
+    /// The Job of this name, as the API server has it now: by a list, which needs no permission of its own.
+    Job(ObjectKey),
+}
+
+/// What a read tells, besides the time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Nothing.
+    Clock,
+    /// The Job, if there is one.
+    Job(Option<Observed<JobView>>),
+}
+
+#[derive(Deserialize)]
+struct Found {
+    items: Vec<Box<RawValue>>,
+}
 
 impl controller::Question for Question {
-    type Answer = Observed<JobView>;
+    type Answer = Answer;
 
     fn request(&self) -> Request {
-        let Self(job) = self;
-        let get = requests_to::<Job>(job.namespace.as_deref()).get(&job.name, &GetParams::default());
-        Request::new(Verb::Get, RESOURCE, job, get)
+        match self {
+            Self::Clock => {
+                let list = requests_to::<Job>(None).list_metadata(&ListParams::default().limit(1));
+                Request::new(Verb::List, RESOURCE, &"", list)
+            }
+            Self::Job(job) => {
+                let only = ListParams::default().fields(&format!("metadata.name={}", job.name));
+                let list = requests_to::<Job>(job.namespace.as_deref()).list(&only);
+                Request::new(Verb::List, RESOURCE, job, list)
+            }
+        }
     }
 
-    fn read(&self, body: &[u8]) -> serde_json::Result<Observed<JobView>> {
-        Observed::read_any::<JobWire>(body)
+    fn read(&self, body: &[u8]) -> serde_json::Result<Answer> {
+        match self {
+            Self::Clock => Ok(Answer::Clock),
+            Self::Job(_) => {
+                let found: Found = serde_json::from_slice(body)?;
+                let job = found.items.first();
+                let job = job.map(|job| Observed::read_any::<JobWire>(job.get().as_bytes()));
+                job.transpose().map(Answer::Job)
+            }
+        }
+    }
+
+    fn serves_for(&self, answer: &Result<Answer, CallFailed>) -> Duration {
+        match (self, answer) {
+            (Self::Clock, Ok(_)) => CLOCK_SERVES,
+            _ => Duration::ZERO,
+        }
     }
 }
 

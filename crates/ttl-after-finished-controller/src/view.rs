@@ -1,6 +1,7 @@
 //! What is read of a Job: its ttl, when it finished, and whether it is being deleted.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 
 use controller_core::informer::protobuf::{CONDITIONS, Kind, METADATA, Message};
 use controller_core::informer::{DecodeError, Identity, Interner, View, Wire, time};
@@ -15,6 +16,8 @@ pub struct JobView {
     pub key: ObjectKey,
     /// `metadata.uid`.
     pub uid: Uid,
+    /// `metadata.resourceVersion`: the state that is judged.
+    pub version: Arc<str>,
     /// `spec.ttlSecondsAfterFinished`, in seconds.
     pub ttl_seconds: Option<i32>,
     /// When it finished, if it has.
@@ -113,6 +116,8 @@ impl Wire for JobWire {
         Ok(JobView {
             key: job.key,
             uid: job.uid,
+            // No Job has an empty one.
+            version: job.version.unwrap_or_default(),
             ttl_seconds: self.spec.ttl_seconds_after_finished,
             finish: finished.map(Condition::finish),
             deleting: self.metadata.deletion_timestamp.is_some(),

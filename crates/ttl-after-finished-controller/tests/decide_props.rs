@@ -2,7 +2,6 @@
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 use controller_core::clock::saturating_add;
-use controller_core::informer::Observed;
 use controller_core::meta::{ObjectKey, Uid};
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
@@ -29,6 +28,7 @@ fn job() -> impl Strategy<Value = JobView> {
     (ttl, finish, prop::bool::weighted(0.1)).prop_map(|(ttl_seconds, finish, deleting)| JobView {
         key: ObjectKey::namespaced("ns", "job"),
         uid: Uid::from("uid"),
+        version: "7".into(),
         ttl_seconds,
         finish,
         deleting,
@@ -43,8 +43,7 @@ proptest! {
         servers in prop::option::of(time()),
     ) {
         let (ttl, finish) = (view.ttl_seconds, view.finish);
-        let fresh = Observed { uid: view.uid.clone(), view, version: Some("7".into()) };
-        if let Plan::Delete(deletion) = plan(&fresh, slower_clock(ours, servers)) {
+        if let Plan::Delete(deletion) = plan(&view, slower_clock(ours, servers)) {
             let Some((Finish::At(finish), ttl)) = finish.zip(ttl) else {
                 panic!("deleted without a finish or without a ttl");
             };

@@ -15,7 +15,6 @@
 
 use std::time::Duration;
 
-use controller_core::informer::Observed;
 use controller_core::meta::{ObjectKey, Uid};
 use jiff::Timestamp;
 use rstest::rstest;
@@ -32,6 +31,7 @@ fn job(ttl_seconds: impl Into<Option<i32>>, finish: impl Into<Option<Finish>>) -
     JobView {
         key: ObjectKey::namespaced("ns", "job"),
         uid: Uid::from("uid"),
+        version: "7".into(),
         ttl_seconds: ttl_seconds.into(),
         finish: finish.into(),
         deleting: false,
@@ -99,29 +99,21 @@ fn the_slower_clock_counts_when_it_is_more_than_a_second_behind(
     assert_eq!(slower_clock(at("12:00:00"), servers.map(at)), at(expected));
 }
 
-fn fresh(view: JobView) -> Observed<JobView> {
-    Observed {
-        uid: view.uid.clone(),
-        view,
-        version: Some("7".into()),
-    }
-}
-
 #[rstest]
-#[case::the_ttl_was_raised(job(60, finished("11:59:50")), Plan::LookAgain { after: Duration::from_secs(50) })]
-#[case::the_ttl_was_removed(job(None, finished("11:59:50")), Plan::Leave)]
+#[case::it_expires_later_by_the_slower_clock(job(60, finished("11:59:50")), Plan::LookAgain { after: Duration::from_secs(50) })]
+#[case::without_a_ttl(job(None, finished("11:59:50")), Plan::Leave)]
 #[case::it_is_being_deleted(deleting(job(10, finished("11:59:50"))), Plan::Leave)]
-#[case::another_job_that_runs_has_its_name(job(10, None), Plan::Leave)]
-#[case::the_finish_lost_its_time(job(10, Finish::Undated), Plan::Leave)]
-fn the_fresh_state_decides(#[case] view: JobView, #[case] expected: Plan) {
-    assert_eq!(plan(&fresh(view), at("12:00:00")), expected);
+#[case::one_that_runs(job(10, None), Plan::Leave)]
+#[case::finished_nobody_knows_when(job(10, Finish::Undated), Plan::Leave)]
+fn only_what_has_expired_by_the_slower_clock_is_deleted(#[case] view: JobView, #[case] expected: Plan) {
+    assert_eq!(plan(&view, at("12:00:00")), expected);
 }
 
 #[test]
 fn a_delete_is_of_just_the_state_that_was_judged() {
     let view = job(10, finished("11:59:50"));
     assert_eq!(
-        plan(&fresh(view), at("12:00:00")),
+        plan(&view, at("12:00:00")),
         Plan::Delete(Deletion {
             job: ObjectKey::namespaced("ns", "job"),
             uid: Uid::from("uid"),

@@ -35,6 +35,7 @@ impl World {
         let job = JobView {
             key: key(),
             uid: uid.clone(),
+            version: "1".into(),
             ttl_seconds: Some(ttl_seconds),
             finish: Some(Finish::At(START)),
             deleting: false,

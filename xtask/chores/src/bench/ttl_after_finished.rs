@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::batch::v1::Job;
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
+use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use testkit::real::Process;
 
@@ -62,13 +62,8 @@ impl Row for Expired {
 
     async fn floor(&self) -> anyhow::Result<()> {
         send(0..JOBS, async |number| {
-            let name = name(JOB, number);
-            let read = self.jobs.get(&name).await?;
-            let delete = DeleteParams::foreground().preconditions(Preconditions {
-                uid: read.metadata.uid,
-                resource_version: read.metadata.resource_version,
-            });
-            self.jobs.delete(&name, &delete).await?;
+            let delete = DeleteParams::foreground();
+            self.jobs.delete(&name(JOB, number), &delete).await?;
             Ok(())
         })
         .await
