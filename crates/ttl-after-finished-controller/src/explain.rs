@@ -20,7 +20,7 @@ pub fn explain(
     };
     match &reply.value {
         Ok(Answer::Job(Some(fresh))) => Ok(Explained::Text(explanation(&fresh.view, reply))),
-        Ok(Answer::Job(None) | Answer::Clock) => Err(format!("no Job {key}").into()),
+        Ok(Answer::Job(None) | Answer::Time) => Err(format!("no Job {key}").into()),
         Err(failed) => Err(failed.clone().into()),
     }
 }

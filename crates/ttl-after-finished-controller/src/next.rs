@@ -116,9 +116,9 @@ fn next_of_expired(
     job: &JobView,
 ) -> Step<TtlAfterFinishedController> {
     let (key, ours) = (&job.key, look.now.wall);
-    let known = look.shared(&Question::Clock);
-    let Some(reply) = known.or_else(|| look.pass.answer(&Question::Clock)) else {
-        return Step::Read(vec![Question::Clock]);
+    let known = look.shared(&Question::Time);
+    let Some(reply) = known.or_else(|| look.pass.answer(&Question::Time)) else {
+        return Step::Read(vec![Question::Time]);
     };
     // The read failed, and the queue retries it.
     if reply.value.is_err() {

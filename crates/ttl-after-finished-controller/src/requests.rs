@@ -29,7 +29,7 @@ const CLOCK_SERVES: Duration = Duration::from_mins(1);
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Question {
     /// What time it is for the API server. Every answer has the time; this one is a list of one Job.
-    Clock,
+    Time,
     /// The Job of this name, as the API server has it now: by a list, which needs no permission of its own.
     Job(ObjectKey),
 }
@@ -38,7 +38,7 @@ pub enum Question {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// Nothing.
-    Clock,
+    Time,
     /// The Job, if there is one.
     Job(Option<Observed<JobView>>),
 }
@@ -53,7 +53,7 @@ impl controller::Question for Question {
 
     fn request(&self) -> Request {
         match self {
-            Self::Clock => {
+            Self::Time => {
                 let list = requests_to::<Job>(None).list_metadata(&ListParams::default().limit(1));
                 Request::new(Verb::List, RESOURCE, &"", list)
             }
@@ -67,7 +67,7 @@ impl controller::Question for Question {
 
     fn read(&self, body: &[u8]) -> serde_json::Result<Answer> {
         match self {
-            Self::Clock => Ok(Answer::Clock),
+            Self::Time => Ok(Answer::Time),
             Self::Job(_) => {
                 let found: Found = serde_json::from_slice(body)?;
                 let job = found.items.first();
@@ -79,7 +79,7 @@ impl controller::Question for Question {
 
     fn serves_for(&self, answer: &Result<Answer, CallFailed>) -> Duration {
         match (self, answer) {
-            (Self::Clock, Ok(_)) => CLOCK_SERVES,
+            (Self::Time, Ok(_)) => CLOCK_SERVES,
             _ => Duration::ZERO,
         }
     }

@@ -185,7 +185,7 @@ impl Model for Cluster {
 
     fn arrive(&mut self, ask: &Ask<TtlAfterFinishedController>, now: Now) -> Completed<Answer> {
         match ask {
-            Ask::Question(Question::Clock) => Completed::Read(Ok(Answer::Clock), Some(now.wall)),
+            Ask::Question(Question::Time) => Completed::Read(Ok(Answer::Time), Some(now.wall)),
             Ask::Question(Question::Job(job)) => panic!("{job} is read"),
             Ask::Write(deletion) => Completed::Wrote(self.delete(deletion, now)),
         }
