@@ -35,11 +35,15 @@ fn vary(value: &mut Value, random: &mut fastrand::Rng) {
     match value {
         Value::Object(fields) => {
             fields.retain(|_, _| random.u8(..8) > 0);
-            fields.values_mut().for_each(|field| vary(field, random));
+            for field in fields.values_mut() {
+                vary(field, random);
+            }
         }
         Value::Array(items) => {
             items.retain(|_| random.u8(..8) > 0);
-            items.iter_mut().for_each(|item| vary(item, random));
+            for item in items {
+                vary(item, random);
+            }
         }
         _ if random.u8(..8) > 0 => {}
         Value::String(text) if text.ends_with('Z') => {
@@ -50,7 +54,7 @@ fn vary(value: &mut Value, random: &mut fastrand::Rng) {
             ];
             times[random.usize(..times.len())].clone_into(text);
         }
-        Value::String(text) => *text = ["", "True", "a", "ünï"][random.usize(..4)].to_owned(),
+        Value::String(text) => ["", "True", "a", "ünï"][random.usize(..4)].clone_into(text),
         Value::Number(number) => *number = [0, 1, -1, i32::MAX][random.usize(..4)].into(),
         Value::Bool(is) => *is = !*is,
         Value::Null => {}

@@ -192,7 +192,7 @@ impl<W: Wire> ListWatch<W> {
             Happened::Events => return self.read_events(),
             Happened::Proven => return self.ready.push_back(SourceEvent::Healthy),
             Happened::Ended if is_list => {
-                self.failed(other("list: it ended before it was complete".to_owned()))
+                self.failed(other("list: it ended before it was complete".to_owned()));
             }
             Happened::Ended => {}
             Happened::Failed(error) => self.failed(error),

@@ -2,7 +2,7 @@
 
 use super::{Kind, Message};
 
-/// `metav1.OwnerReference`, for [`OwnerWire`](super::OwnerWire).
+/// `metav1.OwnerReference`, for [`OwnerWire`](crate::informer::OwnerWire).
 pub const OWNER_REFERENCE: Message = &[
     (1, "kind", Kind::Text),
     (3, "name", Kind::Text),

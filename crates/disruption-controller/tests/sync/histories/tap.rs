@@ -170,7 +170,9 @@ impl Tap {
     fn list(&mut self, resource: &str, items: &[Value]) {
         let names: BTreeSet<String> = items.iter().map(name).collect();
         self.retain(resource, |name| names.contains(name));
-        items.iter().for_each(|item| self.object(resource, item));
+        for item in items {
+            self.object(resource, item);
+        }
     }
 
     /// Of the objects of this resource those that `stays` names are left.
