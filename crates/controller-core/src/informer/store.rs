@@ -172,9 +172,11 @@ impl<V: View> Content<V> {
         self.objects.keys().map(|held| held.0.key()).chain(mutated)
     }
 
-    /// The watch has told of the change that made this version.
-    pub(super) fn tells(&mut self, version: u64) {
+    /// The watch tells of the change that made this version, which follows under the same lock: who reads between the two
+    /// would take what is about to be held for gone.
+    pub(super) fn telling(&mut self, version: u64) -> &mut Self {
         self.told = self.told.max(version);
+        self
     }
 
     /// One step on; its number.

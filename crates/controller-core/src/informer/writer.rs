@@ -43,9 +43,8 @@ impl<V: View> Writer<V> {
     pub fn apply(&mut self, event: SourceEvent<V>) -> Vec<Delta<V>> {
         let store = &self.store;
         let version = number(event.version());
-        match &mut self.listing {
-            Some(listing) => listing.tells(version),
-            None => store.content_mut().tells(version),
+        if let Some(listing) = &mut self.listing {
+            listing.tells(version);
         }
         let delta = match (event, &mut self.listing) {
             (SourceEvent::Init, listing) => {
@@ -71,10 +70,10 @@ impl<V: View> Writer<V> {
             }
             (SourceEvent::InitItem(observed) | SourceEvent::Applied(observed), None) => {
                 let held = Held::new(Arc::new(observed.view), observed.uid, observed.version.as_deref());
-                store.content_mut().applied(held, NO_LIST)
+                store.content_mut().telling(version).applied(held, NO_LIST)
             }
-            (SourceEvent::Deleted(removed), None) => store.content_mut().removed(removed),
-            (SourceEvent::Skipped(skipped), None) => store.content_mut().skipped(skipped),
+            (SourceEvent::Deleted(removed), None) => store.content_mut().telling(version).removed(removed),
+            (SourceEvent::Skipped(skipped), None) => store.content_mut().telling(version).skipped(skipped),
             (SourceEvent::Healthy | SourceEvent::Failed(_), _) => None,
         };
         delta.into_iter().collect()

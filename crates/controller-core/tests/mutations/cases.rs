@@ -1,6 +1,7 @@
 //! The rules one by one, each a [script](Cache::plays). An object is a word, a patch adds a letter to it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use controller_core::informer::{
     Change, DecodeError, Delta, Effect, Freshness, Observed, Removed, Skipped, SourceEvent, Store, View,
@@ -786,4 +787,31 @@ fn a_writer_fills_a_store_without_a_server() {
     let cache = cache.plays("list → \n listed U 5 x → +a=x");
     cache.writer.set_synced();
     assert!(cache.store.is_synced());
+}
+
+/// On two threads, as the informer and the loop are: the watch shows each write at the moment at which its answer comes.
+#[test]
+fn an_accepted_write_is_held_whether_its_answer_or_the_watch_is_first() {
+    const WRITES: u64 = 100_000;
+    let mut writer = Writer::<Word>::default();
+    let (store, shown) = (writer.store(), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for version in 1..=WRITES {
+                let name = version.to_string();
+                let event = SourceEvent::Applied(observed(&name, &name, &name, "x"));
+                shown.store(version, Ordering::SeqCst);
+                drop(writer.apply(event));
+            }
+        });
+        for version in 1..=WRITES {
+            let name = version.to_string();
+            while shown.load(Ordering::SeqCst) < version {
+                std::hint::spin_loop();
+            }
+            let effect = Effect::Object(word(&name, "x"));
+            drop(store.accepted(&key(&name), &Uid::from(&*name), Some(version), effect));
+            assert!(store.get(&key(&name)).is_some(), "{name} is not held");
+        }
+    });
 }

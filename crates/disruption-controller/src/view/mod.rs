@@ -1,6 +1,7 @@
 //! What is read of a pod (labels, readiness, controller), of a `PodDisruptionBudget` (spec and status) and of a workload
 //! (its replicas).
 
+mod messages;
 mod wire;
 
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use controller_core::informer::protobuf::{CONDITION, CONDITIONS, Kind, LABEL_SELECTOR, METADATA, Message};
+use controller_core::informer::protobuf::Message;
 use controller_core::informer::{DecodeError, Identity, Interner, OwnerWire, Wire, time};
 use controller_core::meta::OwnerRef;
 use jiff::Timestamp;
@@ -12,6 +12,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
+use super::messages::{PDB, POD, WORKLOAD};
 use super::{
     Amount, Condition, DISRUPTION_ALLOWED, DISRUPTION_TARGET, DisruptionTarget, PdbView, PodView, Status,
     WorkloadView,
@@ -20,41 +21,6 @@ use crate::selector::{Labels, Selector};
 
 /// What the API server fills in for `spec.replicas`.
 const DEFAULT_REPLICAS: i64 = 1;
-
-/// `v1.Pod`.
-const POD: Message = &[
-    METADATA,
-    (
-        3,
-        "status",
-        Kind::Message(&[(1, "phase", Kind::Text), (2, "conditions", CONDITIONS)]),
-    ),
-];
-/// `policy/v1.PodDisruptionBudget`.
-const PDB: Message = &[
-    METADATA,
-    (2, "spec", Kind::Message(PDB_SPEC)),
-    (3, "status", Kind::Message(PDB_STATUS)),
-];
-const PDB_SPEC: Message = &[
-    (1, "minAvailable", Kind::IntOrString),
-    (2, "selector", Kind::Message(LABEL_SELECTOR)),
-    (3, "maxUnavailable", Kind::IntOrString),
-];
-const PDB_STATUS: Message = &[
-    (1, "observedGeneration", Kind::Int),
-    (2, "disruptedPods", Kind::Map(&Kind::Time)),
-    (3, "disruptionsAllowed", Kind::Int),
-    (4, "currentHealthy", Kind::Int),
-    (5, "desiredHealthy", Kind::Int),
-    (6, "expectedPods", Kind::Int),
-    (7, "conditions", Kind::List(&Kind::Message(CONDITION))),
-];
-/// `v1.ReplicationController`, `apps/v1.ReplicaSet`, `apps/v1.StatefulSet` and `apps/v1.Deployment`.
-const WORKLOAD: Message = &[
-    METADATA,
-    (2, "spec", Kind::Message(&[(1, "replicas", Kind::Int)])),
-];
 
 /// What is decoded of a pod.
 #[derive(Clone, Debug, Default, Deserialize)]

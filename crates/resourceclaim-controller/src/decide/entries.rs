@@ -223,8 +223,11 @@ fn make(
             create.n += 1;
         }
     }
-    // What has the name and is ours was adopted.
-    while known.claim(&create.claim()).is_some() {
+    while let Some(claim) = known.claim(&create.claim()) {
+        // The watch has shown it since the look at all claims of the claimant.
+        if create.is_met_by(&claim) {
+            return Answer::Adopt(Arc::clone(&claim.key.name));
+        }
         create.n += 1;
     }
     Answer::Create(create)

@@ -5,6 +5,7 @@
 //! |---|---|---|
 //! | RC-16 | `PodWire`, `ClaimantView` | `src/view/wire.rs::pods_without_claims_are_not_kept`, `src/view/wire.rs::equal_lists_of_entries_are_one` |
 
+mod messages;
 mod wire;
 
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use controller_core::informer::protobuf::{Kind, METADATA, Message};
+use controller_core::informer::protobuf::Message;
 use controller_core::informer::{DecodeError, Identity, Interner, OwnerWire, Wire};
 use controller_core::meta::{OwnerRef, Uid};
 use jiff::Timestamp;
@@ -11,78 +11,11 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
+use super::messages::{CLAIM, POD};
 use super::{
     ClaimSource, ClaimStatus, ClaimView, ClaimantKind, ClaimantView, Consumer, ConsumerKind,
     ENTRY_ANNOTATION, EXTENDED_ANNOTATION, Entry, FINALIZER, Origin, SCHEDULING_GROUP, TemplateView,
 };
-
-/// `v1.Pod`.
-const POD: Message = &[
-    METADATA,
-    (
-        2,
-        "spec",
-        Kind::Message(&[
-            (10, "nodeName", Kind::Text),
-            (39, "resourceClaims", ENTRIES),
-            (
-                43,
-                "schedulingGroup",
-                Kind::Message(&[(1, "podGroupName", Kind::TextPointer)]),
-            ),
-        ]),
-    ),
-    (
-        3,
-        "status",
-        Kind::Message(&[
-            (1, "phase", Kind::Text),
-            (15, "resourceClaimStatuses", STATUSES),
-            (
-                18,
-                "extendedResourceClaimStatus",
-                Kind::Message(&[(2, "resourceClaimName", Kind::Text)]),
-            ),
-        ]),
-    ),
-];
-const ENTRIES: Kind = Kind::List(&Kind::Message(&[
-    (1, "name", Kind::Text),
-    (3, "resourceClaimName", Kind::TextPointer),
-    (4, "resourceClaimTemplateName", Kind::TextPointer),
-]));
-const STATUSES: Kind = Kind::List(&Kind::Message(&[
-    (1, "name", Kind::Text),
-    (2, "resourceClaimName", Kind::TextPointer),
-]));
-/// `resource.k8s.io/v1.ResourceClaim`.
-const CLAIM: Message = &[
-    METADATA,
-    (
-        2,
-        "spec",
-        Kind::Message(&[(1, "devices", Kind::Message(DEVICES))]),
-    ),
-    (
-        3,
-        "status",
-        Kind::Message(&[
-            (1, "allocation", Kind::Message(&[])),
-            (2, "reservedFor", Kind::List(&Kind::Message(CONSUMER))),
-        ]),
-    ),
-];
-const DEVICES: Message = &[(1, "requests", Kind::List(&Kind::Message(REQUEST)))];
-const REQUEST: Message = &[
-    (2, "exactly", Kind::Message(&[(5, "adminAccess", Kind::Bool)])),
-    (3, "firstAvailable", Kind::List(&Kind::Message(&[]))),
-];
-const CONSUMER: Message = &[
-    (1, "apiGroup", Kind::Text),
-    (3, "resource", Kind::Text),
-    (4, "name", Kind::Text),
-    (5, "uid", Kind::Text),
-];
 
 /// What is decoded of a pod.
 #[derive(Clone, Debug, Default, Deserialize)]

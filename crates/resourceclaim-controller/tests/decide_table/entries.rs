@@ -1,12 +1,14 @@
 //! Which claim an entry has, makes, and records (RC-1 to RC-3, RC-5 to RC-7).
 
+use std::sync::Arc;
+
 use controller_core::meta::{ObjectKey, Uid};
 use resourceclaim_controller::decide::{
-    Answer, Failure, Gates, Recorded, Seen, answer, base_name, claim_name, recorded, statuses, wants_claims,
+    Answer, Claimant, Failure, Gates, Group, Known, Recorded, Seen, answer, base_name, claim_name, recorded,
+    statuses, wants_claims,
 };
-use resourceclaim_controller::view::{ClaimView, ClaimantView, Entry};
+use resourceclaim_controller::view::{ClaimView, ClaimantView, Entry, TemplateView};
 use rstest::rstest;
-use std::sync::Arc;
 
 use crate::support::{
     GPU, World, alone, claim, create_of, creates, deleting, key, made, made_for_group, on_node, over,
@@ -180,6 +182,41 @@ fn a_claim_is_named_after_its_pod_and_entry() {
     assert_eq!(
         base_name(&"p".repeat(253), &"e".repeat(63)),
         "pppppppppppppppppppppppppppppppppppppppppppp-eeeeeeeeee-"
+    );
+}
+
+/// Its claims come into the cache between a look at those of a pod and a look at one name.
+struct Late(World);
+
+impl Known for Late {
+    fn claim(&self, key: &ObjectKey) -> Option<Arc<ClaimView>> {
+        self.0.claim(key)
+    }
+
+    fn controlled_by(&self, _: &Uid) -> Vec<Arc<ClaimView>> {
+        Vec::new()
+    }
+
+    fn template(&self, key: &ObjectKey) -> Option<Arc<TemplateView>> {
+        self.0.template(key)
+    }
+}
+
+#[test]
+fn a_claim_that_the_watch_shows_while_its_entry_is_judged_is_adopted() {
+    let judged = |claims: Vec<ClaimView>| {
+        let (pod, late) = (pod(), Late(World::of(claims)));
+        let claimant = Claimant {
+            view: &pod,
+            group: Group::None,
+        };
+        answer(&claimant, &pod.entries[0], &late, Gates::default(), Seen::Unasked)
+    };
+    assert_eq!(judged(vec![made(GPU[0], "gpu")]), Answer::Adopt(GPU[0].into()));
+    assert_eq!(
+        create_of(judged(vec![claim(GPU[0])])).claim(),
+        key(GPU[1]),
+        "another's"
     );
 }
 

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | TE-16 | `PodView`, `NodeView` | `src/view/wire.rs::equal_lists_of_tolerations_are_one`, `src/view/wire.rs::pods_without_a_node_are_not_kept` |
 
+mod messages;
 mod wire;
 
 use std::convert::Infallible;

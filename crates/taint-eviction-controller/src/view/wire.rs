@@ -1,42 +1,13 @@
 //! What is decoded straight from the wire, and how it becomes a view.
 
-use controller_core::informer::protobuf::{CONDITIONS, Kind, METADATA, Message};
+use controller_core::informer::protobuf::Message;
 use controller_core::informer::{DecodeError, Identity, Interner, Wire, time};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
+use super::messages::{NODE, POD};
 use super::{NO_EXECUTE, NodeView, Operator, PodView, Taint, Toleration};
-
-/// `v1.Pod`.
-const POD: Message = &[
-    METADATA,
-    (2, "spec", Kind::Message(POD_SPEC)),
-    (3, "status", Kind::Message(&[(2, "conditions", CONDITIONS)])),
-];
-const POD_SPEC: Message = &[
-    (10, "nodeName", Kind::Text),
-    (22, "tolerations", Kind::List(&Kind::Message(TOLERATION))),
-];
-const TOLERATION: Message = &[
-    (1, "key", Kind::Text),
-    (2, "operator", Kind::Text),
-    (3, "value", Kind::Text),
-    (4, "effect", Kind::Text),
-    (5, "tolerationSeconds", Kind::Int),
-];
-/// `v1.Node`.
-const NODE: Message = &[(
-    2,
-    "spec",
-    Kind::Message(&[(5, "taints", Kind::List(&Kind::Message(TAINT)))]),
-)];
-const TAINT: Message = &[
-    (1, "key", Kind::Text),
-    (2, "value", Kind::Text),
-    (3, "effect", Kind::Text),
-    (4, "timeAdded", Kind::Time),
-];
 
 /// What is decoded of a pod.
 #[derive(Clone, Debug, Default, Deserialize)]

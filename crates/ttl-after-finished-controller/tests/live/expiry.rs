@@ -5,10 +5,13 @@ use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
+use rstest::rstest;
 use serde_json::json;
 use testkit::real::eventually;
 
 use crate::support::{Cluster, Finish, NAME};
+
+const LARGE_JOBS: u64 = 200;
 
 const fn seconds(seconds: i64) -> SignedDuration {
     SignedDuration::from_secs(seconds)
@@ -124,5 +127,29 @@ async fn live_finalizers_hold_the_job_and_its_pods_go_first() {
         .merge("Job", "job", json!({"metadata": {"finalizers": null}}))
         .await;
     assert!(cluster.api("Job").get_opt("job").await.unwrap().is_none());
+    assert_eq!(replica.stop().await, Some(0));
+}
+
+/// 200 Jobs of 250 KB: as JSON in pages of client-go's size they took 150 MB.
+#[rstest]
+#[case::in_protobuf("application/vnd.kubernetes.protobuf")]
+#[case::in_json("application/json")]
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a control plane: cargo xtask test"]
+async fn live_large_jobs_cost_no_more_than_a_few_of_them(#[case] encoding: &str) {
+    let cluster = Cluster::new().await;
+    let ballast = json!({ "metadata": { "annotations": { "ballast": "x".repeat(250_000) } } });
+    for number in 0..LARGE_JOBS {
+        let name = format!("large-{number}");
+        cluster.job(&name, Some(0)).await;
+        cluster.merge("Job", &name, ballast.clone()).await;
+    }
+    let replica = cluster
+        .start_leading(&[&format!("--kube-api-content-type={encoding}")])
+        .await;
+    replica.until_knowing("jobs", LARGE_JOBS).await;
+    let peak = replica.process.usage().unwrap().peak_rss >> 20;
+    println!("{encoding}: peak {peak} MiB");
+    assert!(peak < 50, "{peak} MiB");
     assert_eq!(replica.stop().await, Some(0));
 }

@@ -119,14 +119,14 @@ async fn live_a_missing_right_is_named_and_used_once_it_is_granted() {
     cluster.add(0..3, None).await;
     cluster.grant(json!([])).await;
     let replica = cluster.start(&[]);
-    eventually(SOON, "readiness names the missing list right", async || {
+    eventually(SOON, "readiness names the missing right to watch", async || {
         let (code, text) = replica.get("/readyz").await;
-        (code == 500 && text.contains("cannot list resource \"nodes\"")).then_some(())
+        (code == 500 && text.contains("cannot watch resource \"nodes\"")).then_some(())
     })
     .await
     .unwrap();
     assert_eq!(
-        replica.said("cannot list resource"),
+        replica.said("cannot watch resource"),
         1,
         "{}",
         replica.process.log()
