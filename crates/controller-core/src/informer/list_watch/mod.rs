@@ -28,9 +28,9 @@ use crate::config::Encoding;
 
 /// Lists, then watches with bookmarks; each object is decoded to a view as it arrives.
 ///
-/// The list is a watch that begins with what there is (a streaming list) and ends there, or comes in pages where the API
-/// server does not serve that. A 410 leads to a new list, whenever it comes. A watch that ends is followed by the next one, which
-/// goes on from there.
+/// A list is a watch that begins with what there is and ends there (a streaming list). Where the API server does not serve
+/// that, it comes in pages. A 410 leads to a new list, whenever it comes. A watch that ends is followed by the next one,
+/// which goes on from there.
 pub struct ListWatch<W: Wire> {
     client: Client,
     resource: ApiResource,
