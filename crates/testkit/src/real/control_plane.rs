@@ -274,6 +274,8 @@ fn spawn_etcd(assets: &Assets, dir: &Path) -> Result<Process, Error> {
         "--advertise-client-urls=http://localhost:2379".to_owned(),
         "--log-level=warn".to_owned(),
         "--unsafe-no-fsync".to_owned(),
+        // 150,000 pods of 11 KB do not fit into the 2 GiB that it takes by itself.
+        "--quota-backend-bytes=8589934592".to_owned(),
     ];
     Process::spawn(&assets.program("etcd"), &args, &[])
 }

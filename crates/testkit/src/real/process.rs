@@ -92,6 +92,14 @@ impl Process {
         Usage::of(self.pid())
     }
 
+    /// Lets [`Usage::peak_rss`] begin again at what is resident now.
+    pub fn reset_peak(&self) -> Result<(), Error> {
+        let pid = self.pid();
+        // `proc_pid_clear_refs(5)`.
+        let reset = fs::write(format!("/proc/{pid}/clear_refs"), "5");
+        reset.map_err(|source| Error::Usage { pid, source })
+    }
+
     /// Sends SIGTERM. Returns at once; see [`Process::wait_exit`]. Nothing happens if it has ended.
     pub fn terminate(&mut self) -> Result<(), Error> {
         self.signal(Signal::TERM)
@@ -242,7 +250,10 @@ mod tests {
     async fn dropping_ends_the_process_and_removes_its_files() {
         let process = shell("exec sleep 60", &[]);
         let (pid, log) = (process.pid(), process.log.clone());
-        assert!(log.exists() && process.usage().is_ok());
+        assert!(log.exists());
+        process.reset_peak().unwrap();
+        let usage = process.usage().unwrap();
+        assert!(usage.peak_rss >= usage.rss);
         drop(process);
         assert!(!log.exists() && Usage::of(pid).is_err());
     }

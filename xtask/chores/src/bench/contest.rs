@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use testkit::real::{ControlPlane, Options, Process, eventually};
 
 use super::figures::{Figures, Results};
+use super::server::{Load, Meter};
 use super::{Turns, now};
 
 /// How many requests a plain client has under way.
@@ -38,11 +39,21 @@ pub(super) struct Sides {
     pub(super) their_flags: &'static [&'static str],
 }
 
+/// Whose turn it is, beside the floor.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Who {
+    Ours,
+    /// Ours of another version.
+    Before,
+    Theirs,
+}
+
 /// A cluster, and both sides.
 pub(super) struct Site {
     pub(super) control_plane: ControlPlane,
     sides: &'static Sides,
     binary: PathBuf,
+    before: Option<PathBuf>,
 }
 
 /// A row of the performance table.
@@ -59,12 +70,31 @@ pub(super) trait Row {
     async fn measure(&self, start: impl FnOnce() -> anyhow::Result<Process>) -> anyhow::Result<Figures>;
 }
 
+impl Who {
+    fn all(turns: &Turns) -> impl Iterator<Item = Self> {
+        let before = turns.before.is_some().then_some(Self::Before);
+        let theirs = (!turns.ours_alone).then_some(Self::Theirs);
+        [Some(Self::Ours), before, theirs].into_iter().flatten()
+    }
+}
+
 impl Site {
-    pub(super) async fn new(sides: &'static Sides) -> anyhow::Result<Self> {
+    pub(super) async fn new(sides: &'static Sides, turns: &Turns) -> anyhow::Result<Self> {
         Ok(Self {
             binary: xtask::command::release_binary(sides.ours)?,
             control_plane: ControlPlane::start(Options::default()).await?,
+            before: turns.before.clone(),
             sides,
+        })
+    }
+
+    /// The same cluster, for others.
+    pub(super) fn with(self, sides: &'static Sides) -> anyhow::Result<Self> {
+        let binary = xtask::command::release_binary(sides.ours)?;
+        Ok(Self {
+            sides,
+            binary,
+            ..self
         })
     }
 
@@ -72,38 +102,33 @@ impl Site {
         self.control_plane.client()
     }
 
-    /// Starts our binary.
-    pub(super) fn ours(&self) -> anyhow::Result<Process> {
-        self.ours_with(&self.our_flags())
+    /// Starts a process of theirs or ours.
+    pub(super) fn start(&self, who: Who) -> anyhow::Result<Process> {
+        let our_flags = [&["--kube-api-qps=0"], self.sides.our_flags].concat();
+        match who {
+            Who::Ours => self.ours(&self.binary, &our_flags),
+            Who::Before => {
+                let directory = self.before.as_ref().context("no --before")?;
+                self.ours(&directory.join(self.sides.ours), &our_flags)
+            }
+            Who::Theirs => {
+                let unlimited = ["--kube-api-qps=100000", "--kube-api-burst=100000"];
+                let flags = [&unlimited, self.sides.their_flags].concat();
+                let theirs = self.sides.theirs;
+                Ok(self.control_plane.start_controller_manager(theirs, &flags)?)
+            }
+        }
     }
 
-    /// Starts our binary of another version.
-    fn before(&self, directory: &Path) -> anyhow::Result<Process> {
-        self.spawn(&directory.join(self.sides.ours), &self.our_flags())
+    /// Starts our binary as a user does, without flags.
+    pub(super) fn plain(&self) -> anyhow::Result<Process> {
+        self.ours(&self.binary, &[])
     }
 
-    fn our_flags(&self) -> Vec<&'static str> {
-        [&["--kube-api-qps=0"], self.sides.our_flags].concat()
-    }
-
-    /// Starts our binary with these flags alone.
-    pub(super) fn ours_with(&self, flags: &[&str]) -> anyhow::Result<Process> {
-        self.spawn(&self.binary, flags)
-    }
-
-    fn spawn(&self, binary: &Path, flags: &[&str]) -> anyhow::Result<Process> {
+    fn ours(&self, binary: &Path, flags: &[&str]) -> anyhow::Result<Process> {
         let kubeconfig = format!("--kubeconfig={}", self.control_plane.kubeconfig().display());
         let all = [&*kubeconfig, "--http-bind-address=127.0.0.1:0"];
         Ok(Process::spawn(binary, &[&all, flags].concat(), &[])?)
-    }
-
-    /// Starts kube-controller-manager with the same controller.
-    pub(super) fn theirs(&self) -> anyhow::Result<Process> {
-        let unlimited = ["--kube-api-qps=100000", "--kube-api-burst=100000"];
-        let flags = [&unlimited, self.sides.their_flags].concat();
-        Ok(self
-            .control_plane
-            .start_controller_manager(self.sides.theirs, &flags)?)
     }
 
     /// How many bytes our binary has.
@@ -118,66 +143,48 @@ impl Site {
 
     /// Each side `runs` times, in turns, where there is no floor.
     pub(super) async fn alternate(
-        &self,
+        &mut self,
         turns: &Turns,
-        measure: impl AsyncFn(Process) -> anyhow::Result<Figures>,
+        measure: impl AsyncFn(&mut Self, Who) -> anyhow::Result<Figures>,
     ) -> anyhow::Result<Results> {
-        let (mut results, runs) = (Results::default(), turns.runs);
-        for run in 1..=runs {
-            let run_side = async || measure(self.ours()?).await;
-            results.ours.push(self.turn(run_side).await?);
-            if let Some(before) = &turns.before {
-                let run_side = async || measure(self.before(before)?).await;
-                results.before.push(self.turn(run_side).await?);
+        let mut results = Results::default();
+        for run in 1..=turns.runs {
+            for who in Who::all(turns) {
+                let meter = Meter::start(&self.control_plane).await?;
+                let figures = measure(self, who).await?;
+                let server = meter.stop(&self.control_plane).await?;
+                results.of(who).push(Figures { server, ..figures });
             }
-            if !turns.ours_alone {
-                let run_side = async || measure(self.theirs()?).await;
-                results.theirs.push(self.turn(run_side).await?);
-            }
-            eprintln!("{}: run {run} of {runs} done", self.sides.ours);
+            self.report(run, turns);
         }
         Ok(results)
     }
 
-    /// One side's turn, with the CPU time that the API server spent on it.
-    async fn turn(&self, side: impl AsyncFnOnce() -> anyhow::Result<Figures>) -> anyhow::Result<Figures> {
-        let server = self.control_plane.api_server().context("the API server runs")?;
-        let begun = server.usage()?.cpu;
-        let figures = side().await?;
-        let spent = server.usage()?.cpu.saturating_sub(begun);
-        Ok(Figures {
-            server: spent,
-            ..figures
-        })
+    fn report(&self, run: usize, turns: &Turns) {
+        eprintln!("{}: run {run} of {} done", self.sides.ours, turns.runs);
     }
 }
 
 /// Each side `runs` times, in turns.
 pub(super) async fn alternate(row: &impl Row, turns: &Turns) -> anyhow::Result<Results> {
-    let (site, runs) = (row.site(), turns.runs);
+    let site = row.site();
     let mut results = Results::default();
-    for run in 1..=runs {
+    for run in 1..=turns.runs {
         row.reset().await?;
-        let floor = async || {
-            let began = now();
-            row.floor().await?;
-            Ok(Figures::of_floor(began.elapsed()))
-        };
-        results.floor.push(site.turn(floor).await?);
-        row.reset().await?;
-        let run_side = async || row.measure(|| site.ours()).await;
-        results.ours.push(site.turn(run_side).await?);
-        if let Some(before) = &turns.before {
+        let meter = Meter::start(&site.control_plane).await?;
+        let began = now();
+        row.floor().await?;
+        let took = began.elapsed();
+        let server = meter.stop(&site.control_plane).await?;
+        results.floor.push(Figures::of_floor(took, server));
+        for who in Who::all(turns) {
             row.reset().await?;
-            let run_side = async || row.measure(|| site.before(before)).await;
-            results.before.push(site.turn(run_side).await?);
+            let meter = Meter::start(&site.control_plane).await?;
+            let figures = row.measure(|| site.start(who)).await?;
+            let server = meter.stop(&site.control_plane).await?;
+            results.of(who).push(Figures { server, ..figures });
         }
-        if !turns.ours_alone {
-            row.reset().await?;
-            let run_side = async || row.measure(|| site.theirs()).await;
-            results.theirs.push(site.turn(run_side).await?);
-        }
-        eprintln!("{}: run {run} of {runs} done", site.sides.ours);
+        site.report(run, turns);
     }
     Ok(results)
 }
@@ -254,12 +261,21 @@ pub(super) async fn finish(mut process: Process, took: Duration, half: Duration)
         took,
         half,
         usage: Some(usage),
-        server: Duration::ZERO,
+        server: Load::default(),
     })
 }
 
-/// Waits until `process` has read the cluster and waits itself.
-pub(super) async fn until_quiet(process: &Process) -> anyhow::Result<()> {
+/// Waits until `process` has read the cluster and waits itself; when it began to.
+pub(super) async fn until_quiet(process: &Process) -> anyhow::Result<Instant> {
+    until_quiet_after(process, Duration::ZERO, QUIET).await
+}
+
+/// Waits until `process` has used so much CPU time and has rested for `quiet`; when it began to rest.
+pub(super) async fn until_quiet_after(
+    process: &Process,
+    used: Duration,
+    quiet: Duration,
+) -> anyhow::Result<Instant> {
     let mut seen = (now(), process.usage()?.cpu);
     let settled = eventually(QUIET_WITHIN, "the process is at rest", async || {
         let cpu = match process.usage() {
@@ -267,12 +283,13 @@ pub(super) async fn until_quiet(process: &Process) -> anyhow::Result<()> {
             Err(error) => return Some(Err(error)),
         };
         // A twentieth of a core is what timers cost.
-        if cpu.saturating_sub(seen.1) * 20 > QUIET {
+        if cpu < used || cpu.saturating_sub(seen.1) * 20 > QUIET {
             seen = (now(), cpu);
         }
-        (seen.0.elapsed() >= QUIET).then_some(Ok(()))
+        (seen.0.elapsed() >= quiet).then_some(Ok(()))
     });
-    Ok(settled.await??)
+    settled.await??;
+    Ok(seen.0)
 }
 
 /// Waits so that memory settles.

@@ -5,6 +5,9 @@ use std::time::Duration;
 use anyhow::ensure;
 use testkit::real::Usage;
 
+use super::contest::Who;
+use super::server::Load;
+
 /// One run of one side.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Figures {
@@ -14,8 +17,7 @@ pub(super) struct Figures {
     pub(super) half: Duration,
     /// Nothing for the floor, which runs in this process.
     pub(super) usage: Option<Usage>,
-    /// What the API server spent on the run, in CPU time.
-    pub(super) server: Duration,
+    pub(super) server: Load,
 }
 
 /// All runs.
@@ -33,23 +35,41 @@ pub(super) struct Results {
 pub(super) struct Bars(Vec<String>);
 
 impl Figures {
-    pub(super) fn of_floor(took: Duration) -> Self {
+    pub(super) fn of_floor(took: Duration, server: Load) -> Self {
         Self {
             took,
             half: took / 2,
             usage: None,
-            server: Duration::ZERO,
+            server,
         }
+    }
+
+    /// Less the CPU time that the process had used when the run began.
+    pub(super) fn without_cpu(self, before: Duration) -> Self {
+        let usage = self.usage.map(|usage| Usage {
+            cpu: usage.cpu.saturating_sub(before),
+            ..usage
+        });
+        Self { usage, ..self }
     }
 }
 
 impl Results {
+    pub(super) fn of(&mut self, who: Who) -> &mut Vec<Figures> {
+        match who {
+            Who::Ours => &mut self.ours,
+            Who::Before => &mut self.before,
+            Who::Theirs => &mut self.theirs,
+        }
+    }
+
     /// Prints the table; `ours` names our binary.
     pub(super) fn print(&self, title: &str, ours: &str) {
         let runs = self.ours.len();
         println!("\n{title}, {runs} alternating runs, medians\n");
         println!(
-            "| | time (all runs) | half done | × floor | RSS | peak | CPU | API server's CPU |\n|---|---|---|---|---|---|---|---|"
+            "| | time (all runs) | half done | × floor | RSS | peak | CPU | API server's CPU | peak | requests | bytes |\n\
+             |---|---|---|---|---|---|---|---|---|---|---|"
         );
         for (name, runs) in [
             ("floor", &self.floor),
@@ -78,13 +98,16 @@ impl Results {
         let peak = usage(runs, |usage| usage.peak_rss).map_or_else(String::new, mebibytes);
         let cpu = usage(runs, |usage| usage.cpu)
             .map_or_else(String::new, |cpu| format!("{:.1} s", cpu.as_secs_f64()));
-        let server = median(runs, |run| run.server).unwrap_or_default();
+        let server = |by: fn(&Load) -> u64| median(runs, |run| by(&run.server)).unwrap_or_default();
         format!(
-            "| {name} | {:.1} s ({}) | {:.1} s | {ratio} | {rss} | {peak} | {cpu} | {:.1} s |",
+            "| {name} | {:.1} s ({}) | {:.1} s | {ratio} | {rss} | {peak} | {cpu} | {:.1} s | {} | {} | {} |",
             took.as_secs_f64(),
             times.join(", "),
             half.as_secs_f64(),
-            server.as_secs_f64(),
+            server_cpu(runs).as_secs_f64(),
+            mebibytes(server(|load| load.peak_rss)),
+            server(|load| load.requests),
+            mebibytes(server(|load| load.bytes)),
         )
     }
 
@@ -102,10 +125,29 @@ impl Results {
     }
 
     /// Our CPU time is at most so many seconds.
-    pub(super) fn within_cpu(&self, seconds: u64, bars: &mut Bars) {
+    pub(super) fn within_cpu(&self, seconds: f64, bars: &mut Bars) {
         let cpu = usage(&self.ours, |usage| usage.cpu);
-        let met = cpu.is_some_and(|cpu| cpu <= Duration::from_secs(seconds));
+        let met = cpu.is_some_and(|cpu| cpu.as_secs_f64() <= seconds);
         bars.judge(&format!("at most {seconds} s of CPU"), met);
+    }
+
+    /// Our time is at most `factor` of kube-controller-manager's, if that ran.
+    pub(super) fn within_their_time(&self, factor: f64, bars: &mut Bars) {
+        if !self.theirs.is_empty() {
+            let ratio = median_time(&self.ours).div_duration_f64(median_time(&self.theirs));
+            bars.judge(
+                &format!("at most {factor} of kube-controller-manager's time"),
+                ratio <= factor,
+            );
+        }
+    }
+
+    /// The API server spends no more CPU time on ours than on kube-controller-manager, if that ran.
+    pub(super) fn within_their_load(&self, bars: &mut Bars) {
+        if !self.theirs.is_empty() {
+            let met = server_cpu(&self.ours) <= server_cpu(&self.theirs);
+            bars.judge("no more CPU of the API server than kube-controller-manager", met);
+        }
     }
 }
 
@@ -136,6 +178,10 @@ pub(super) fn median_time(runs: &[Figures]) -> Duration {
     median(runs, |run| run.took).unwrap_or_default()
 }
 
+fn server_cpu(runs: &[Figures]) -> Duration {
+    median(runs, |run| run.server.cpu).unwrap_or_default()
+}
+
 fn usage<K: Ord + Copy>(runs: &[Figures], by: impl Fn(&Usage) -> K) -> Option<K> {
     let usages: Vec<Usage> = runs.iter().filter_map(|run| run.usage).collect();
     median(&usages, by)
@@ -160,7 +206,12 @@ mod tests {
                 threads: 3,
                 cpu: Duration::from_millis(400),
             }),
-            server: Duration::from_millis(1500),
+            server: Load {
+                cpu: Duration::from_millis(1500),
+                peak_rss: 3 << 20,
+                requests: 7,
+                bytes: 5 << 19,
+            },
         }
     }
 
@@ -173,7 +224,7 @@ mod tests {
         };
         assert_eq!(
             results.line("ours", &results.ours),
-            "| ours | 3.0 s (4.0, 2.0, 3.0) | 1.0 s | 1.50 | 1.5 MiB | 2.0 MiB | 0.4 s | 1.5 s |"
+            "| ours | 3.0 s (4.0, 2.0, 3.0) | 1.0 s | 1.50 | 1.5 MiB | 2.0 MiB | 0.4 s | 1.5 s | 3.0 MiB | 7 | 2.5 MiB |"
         );
     }
 

@@ -6,15 +6,19 @@
 //! | file | holds |
 //! |---|---|
 //! | `contest` | whose turn it is, how a process is watched at work |
+//! | `server` | what a run costs the API server |
 //! | `figures` | the table and the bars |
+//! | `at_rest` | the rows of a large cluster that only has to be read |
 //! | `seed` | large clusters, written straight into etcd |
 //! | the others | the rows of one controller |
 
+mod at_rest;
 mod contest;
 mod disruption;
 mod figures;
 mod resourceclaim;
 mod seed;
+mod server;
 mod taint_eviction;
 mod ttl;
 mod ttl_after_finished;
@@ -33,6 +37,9 @@ pub(crate) struct Args {
     rows: Vec<Rows>,
     #[command(flatten)]
     turns: Turns,
+    /// Pods of `at-rest` and `relist-storm`
+    #[arg(long, default_value_t = 50_000)]
+    pods: usize,
 }
 
 /// Who takes turns, and how often.
@@ -68,12 +75,12 @@ enum Rows {
     ResourceclaimStart,
     /// 10,000 claims taken back after their pods finish
     ResourceclaimFinish,
-    /// Both rows of taint-eviction
-    TaintEviction,
     /// 2,000 of 20,000 pods to be evicted at once
-    TaintEvictionBurst,
-    /// 50,000 pods and 5,000 nodes, at rest
-    TaintEvictionAtRest,
+    TaintEviction,
+    /// All pods of a large cluster are read: taint-eviction, disruption with 2,000 budgets, resourceclaim
+    AtRest,
+    /// They are read again, since the API server was started anew
+    RelistStorm,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
@@ -112,13 +119,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         let verdict = runtime.block_on(resourceclaim::finish(&args.turns));
         done("resourceclaim-finish", verdict);
     }
-    if wanted(&[Rows::TaintEviction, Rows::TaintEvictionBurst]) {
-        let verdict = runtime.block_on(taint_eviction::burst(&args.turns));
-        done("taint-eviction-burst", verdict);
+    if wanted(&[Rows::TaintEviction]) {
+        let verdict = runtime.block_on(taint_eviction::run(&args.turns));
+        done("taint-eviction", verdict);
     }
-    if wanted(&[Rows::TaintEviction, Rows::TaintEvictionAtRest]) {
-        let verdict = runtime.block_on(taint_eviction::at_rest(&args.turns));
-        done("taint-eviction-at-rest", verdict);
+    if wanted(&[Rows::AtRest]) {
+        let verdict = runtime.block_on(at_rest::run(&args.turns, args.pods));
+        done("at-rest", verdict);
+    }
+    if wanted(&[Rows::RelistStorm]) {
+        let verdict = runtime.block_on(at_rest::relist_storm(&args.turns, args.pods));
+        done("relist-storm", verdict);
     }
     ensure!(missed.is_empty(), "{}", missed.join("; "));
     Ok(())

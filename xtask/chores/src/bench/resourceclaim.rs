@@ -27,7 +27,7 @@ const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 /// The annotation of a claim made for an entry.
 const ENTRY_ANNOTATION: &str = "resource.kubernetes.io/pod-claim-name";
 
-const SIDES: Sides = Sides {
+pub(super) const SIDES: Sides = Sides {
     ours: "resourceclaim-controller",
     our_flags: &[],
     theirs: &["resourceclaim-controller"],
@@ -59,7 +59,7 @@ struct Finish {
 }
 
 pub(super) async fn start(turns: &Turns) -> anyhow::Result<()> {
-    let bench = Bench::new().await?;
+    let bench = Bench::new(turns).await?;
     let form = bench.pod(&json!({})).await?;
     let row = Start {
         waiting: (0..WAITING).map(|number| copy(&form, "pod", number)).collect(),
@@ -69,13 +69,13 @@ pub(super) async fn start(turns: &Turns) -> anyhow::Result<()> {
     let title = format!("resourceclaim: {WAITING} pods with a template each, from process start");
     row.bench.site.print(&title, &results);
     let mut bars = Bars::default();
-    results.within_floor(1.15, &mut bars);
+    results.within_floor(1.1, &mut bars);
     results.within_memory(30, &mut bars);
     bars.verdict()
 }
 
 pub(super) async fn finish(turns: &Turns) -> anyhow::Result<()> {
-    let bench = Bench::new().await?;
+    let bench = Bench::new(turns).await?;
     let pod = bench.pod(&json!({"nodeName": "node-1"})).await?;
     let claim = bench.reserved_claim().await?;
     let running: Vec<Value> = (0..FINISHING)
@@ -114,8 +114,8 @@ pub(super) async fn finish(turns: &Turns) -> anyhow::Result<()> {
 }
 
 impl Bench {
-    async fn new() -> anyhow::Result<Self> {
-        let site = Site::new(&SIDES).await?;
+    async fn new(turns: &Turns) -> anyhow::Result<Self> {
+        let site = Site::new(&SIDES, turns).await?;
         let templates: Api<ResourceClaimTemplate> = Api::default_namespaced(site.client());
         let template = json!({
             "metadata": {"name": TEMPLATE},

@@ -1,5 +1,4 @@
-//! taint-eviction: 2,000 of 20,000 pods to be evicted at once, from the first taint until each is deleted; and
-//! 50,000 pods of which nothing is to be done.
+//! taint-eviction: 2,000 of 20,000 pods to be evicted at once, from the first taint until each is deleted.
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
@@ -19,10 +18,7 @@ const PODS: usize = 20_000;
 const TAINTED: usize = 100;
 const TO_BE_EVICTED: usize = 2_000;
 
-const NODES_AT_REST: usize = 5_000;
-const PODS_AT_REST: usize = 50_000;
-
-const SIDES: Sides = Sides {
+pub(super) const SIDES: Sides = Sides {
     ours: "taint-eviction-controller",
     our_flags: &[],
     // Without node-lifecycle-controller, which makes the index that it reads, the built-in loop evicts nothing.
@@ -43,8 +39,8 @@ struct Burst {
     pending: Vec<Value>,
 }
 
-pub(super) async fn burst(turns: &Turns) -> anyhow::Result<()> {
-    let site = Site::new(&SIDES).await?;
+pub(super) async fn run(turns: &Turns) -> anyhow::Result<()> {
+    let site = Site::new(&SIDES, turns).await?;
     let tainted: Vec<String> = tainted().collect();
     let pending = seed::cluster(&site.control_plane, NODES, PODS, |pod| {
         pod["spec"]["nodeName"]
@@ -131,26 +127,6 @@ impl Row for Burst {
         let ((), took, half) = watched(&self.pods, TO_BE_EVICTED, deletes, taint).await?;
         finish(process, took, half).await
     }
-}
-
-/// Memory and CPU time of reading 50,000 pods and 5,000 nodes; the time is that until it rests.
-pub(super) async fn at_rest(turns: &Turns) -> anyhow::Result<()> {
-    let site = Site::new(&SIDES).await?;
-    seed::cluster(&site.control_plane, NODES_AT_REST, PODS_AT_REST, |_| false).await?;
-    let results = site.alternate(turns, resting).await?;
-    let title = format!("taint-eviction: {PODS_AT_REST} pods, {NODES_AT_REST} nodes, until at rest");
-    site.print(&title, &results);
-    let mut bars = Bars::default();
-    results.within_memory(40, &mut bars);
-    results.within_cpu(8, &mut bars);
-    bars.verdict()
-}
-
-async fn resting(process: Process) -> anyhow::Result<Figures> {
-    let began = super::now();
-    until_quiet(&process).await?;
-    let took = began.elapsed();
-    finish(process, took, took).await
 }
 
 /// The nodes that are tainted.

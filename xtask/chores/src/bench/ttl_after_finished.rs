@@ -32,7 +32,7 @@ struct Expired {
 }
 
 pub(super) async fn run(turns: &Turns) -> anyhow::Result<()> {
-    let site = Site::new(&SIDES).await?;
+    let site = Site::new(&SIDES, turns).await?;
     let jobs: Api<Job> = Api::default_namespaced(site.client());
     let form = finished_job(&jobs).await?;
     let row = Expired {
@@ -44,7 +44,7 @@ pub(super) async fn run(turns: &Turns) -> anyhow::Result<()> {
     let title = format!("ttl-after-finished: {JOBS} expired Jobs, from process start");
     row.site.print(&title, &results);
     let mut bars = Bars::default();
-    results.within_floor(1.15, &mut bars);
+    results.within_floor(1.1, &mut bars);
     results.within_memory(15, &mut bars);
     bars.verdict()
 }
@@ -61,12 +61,16 @@ impl Row for Expired {
     }
 
     async fn floor(&self) -> anyhow::Result<()> {
-        send(0..JOBS, async |number| {
-            let delete = DeleteParams::foreground();
-            self.jobs.delete(&name(JOB, number), &delete).await?;
-            Ok(())
-        })
-        .await
+        let delete = async || {
+            send(0..JOBS, async |number| {
+                let delete = DeleteParams::foreground();
+                self.jobs.delete(&name(JOB, number), &delete).await?;
+                Ok(())
+            })
+            .await
+        };
+        watched(&self.jobs, JOBS, deletes, delete).await?;
+        Ok(())
     }
 
     async fn measure(&self, start: impl FnOnce() -> anyhow::Result<Process>) -> anyhow::Result<Figures> {
