@@ -274,9 +274,12 @@ pub(crate) fn observe(cx: &mut Cx<'_>, observed: Observed<'_, ResourceClaimContr
         Observed::Resync => wake_all(cx, gates),
         Observed::Overdue(Write::Create(create)) => {
             let claim = create.claim();
-            cx.memory.pending.insert(claim.clone());
-            if cx.leading {
-                cx.out.wake(Key::Claim(claim));
+            // One that we have deleted since is no longer waited for.
+            if cx.stores.claims.get(&claim).is_some() {
+                cx.memory.pending.insert(claim.clone());
+                if cx.leading {
+                    cx.out.wake(Key::Claim(claim));
+                }
             }
         }
         // Any other object is shown sooner or later, or its end is. What is written meanwhile insists on a version.

@@ -315,6 +315,11 @@ impl Model for Cluster {
     }
 }
 
+#[test]
+fn nothing_is_left_of_ten_thousand_objects() {
+    sim::run_through(Cluster::new(), 10_000, any_action());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { max_shrink_iters: 2_000, ..ProptestConfig::default() })]
 

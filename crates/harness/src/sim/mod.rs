@@ -7,6 +7,8 @@
 //! - *done contract*: where nothing is left to do, every key says so, and comes back at the time that it names, and
 //!   says the same until then.
 //!
+//! [`run_through`] is one long run of one process.
+//!
 //! In the end everything that was on its way has come, and the model says whether its world is right.
 
 mod model;
@@ -18,4 +20,4 @@ pub use self::model::{
     AnswerOf, KeyOf, Model, NOW, NoPermits, Op, START, Unlimited, accepted, conflict, failed, gone, op, ops,
 };
 pub use self::resource::{Object, Resource, Watch, decoded, observed};
-pub use self::run::{Sim, run};
+pub use self::run::{Sim, run, run_through};

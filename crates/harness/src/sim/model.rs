@@ -42,6 +42,9 @@ impl Limit for NoPermits {
     fn give_back(&self) {}
 }
 
+/// So many steps has a run at most.
+pub(super) const MOST_OPS: usize = 60;
+
 /// A world around a controller.
 pub trait Model {
     /// The controller.
@@ -148,7 +151,7 @@ pub enum Op<A> {
 pub fn ops<A: Clone + Debug + 'static>(
     action: impl Strategy<Value = A> + 'static,
 ) -> impl Strategy<Value = Vec<Op<A>>> {
-    prop::collection::vec(op(action), 0..60)
+    prop::collection::vec(op(action), 0..MOST_OPS)
 }
 
 /// One of them.

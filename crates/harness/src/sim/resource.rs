@@ -1,6 +1,7 @@
 //! One resource: what the API server has, what the watch has still to tell, and the cache.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use controller_core::controller::{Controller, Loop, Now, Watches};
 use controller_core::informer::{self, SourceEvent, Store, View, Wire, Writer};
@@ -16,6 +17,7 @@ pub struct Resource<V: View> {
     list: Option<Vec<SourceEvent<V>>>,
     writer: Writer<V>,
     versions: u64,
+    created: usize,
 }
 
 /// An object of the model's API server.
@@ -38,12 +40,18 @@ impl<V: View + Clone> Resource<V> {
             list: None,
             writer: Writer::new(),
             versions: 0,
+            created: 0,
         }
     }
 
     /// The objects.
     pub fn objects(&self) -> &BTreeMap<ObjectKey, Object<V>> {
         &self.objects
+    }
+
+    /// The object as the process knows it.
+    pub fn cached(&self, key: &ObjectKey) -> Option<Arc<V>> {
+        self.writer.store().get(key)
     }
 
     /// The version that the next change makes.
@@ -60,6 +68,7 @@ impl<V: View + Clone> Resource<V> {
             self.delete(&key);
             return self.put(view, uid);
         }
+        self.created += usize::from(!self.objects.contains_key(&key));
         let object = Object { view, uid, version };
         self.pending.push_back(SourceEvent::Applied(observed(&object)));
         self.objects.insert(key, object);
@@ -116,6 +125,9 @@ pub trait Watch<C: Controller> {
     /// All its objects are deleted.
     fn clear(&mut self);
 
+    /// How many objects it has had.
+    fn created(&self) -> usize;
+
     /// The loop hears of the next thing; whether there was one.
     fn deliver(&mut self, event_loop: &mut Loop<C>, now: Now) -> bool;
 }
@@ -137,6 +149,10 @@ impl<C: Watches<V>, V: View + Clone> Watch<C> for Resource<V> {
         for key in self.objects.keys().cloned().collect::<Vec<_>>() {
             self.delete(&key);
         }
+    }
+
+    fn created(&self) -> usize {
+        self.created
     }
 
     fn deliver(&mut self, event_loop: &mut Loop<C>, now: Now) -> bool {

@@ -13,8 +13,10 @@ use controller_core::controller::{
 use controller_core::leader::LeaseLost;
 use controller_core::workqueue::QueueMetrics;
 use prometheus::Registry;
+use proptest::strategy::{Strategy, ValueTree};
+use proptest::test_runner::TestRunner;
 
-use super::model::{AnswerOf, Model, NOW, Op, call, failed};
+use super::model::{AnswerOf, MOST_OPS, Model, NOW, Op, call, failed, op};
 
 /// So many passes may end without progress.
 const MOST_REPEATS: usize = 20;
@@ -26,6 +28,28 @@ pub fn run<M: Model>(model: M, ops: &[Op<M::Action>]) {
     let mut sim = Sim::new(model);
     for op in ops {
         sim.step(op);
+    }
+    sim.settle();
+    sim.check();
+    sim.clear();
+}
+
+/// One process sees so many objects come and go, drawn by `action`; it must keep nothing of them.
+pub fn run_through<M: Model>(model: M, objects: usize, action: impl Strategy<Value = M::Action> + 'static)
+where
+    M::Action: 'static,
+{
+    let (mut sim, op, mut runner) = (Sim::new(model), op(action), TestRunner::deterministic());
+    let mut steps = 0;
+    while sim.created() < objects {
+        match op.new_tree(&mut runner).unwrap().current() {
+            Op::Crash => {}
+            op => sim.step(&op),
+        }
+        steps += 1;
+        if steps % MOST_OPS == 0 {
+            sim.no_progress = 0;
+        }
     }
     sim.settle();
     sim.check();
@@ -118,6 +142,11 @@ impl<M: Model> Sim<M> {
     /// Fails unless everything is as it should be in the end.
     pub fn check(&self) {
         self.model.check(&self.event_loop, self.now).unwrap();
+    }
+
+    fn created(&mut self) -> usize {
+        let watches = self.model.watches();
+        watches.iter().map(|(_, watch)| watch.created()).sum()
     }
 
     /// Deletes everything, and fails unless nothing is left of it.
