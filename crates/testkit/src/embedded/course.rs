@@ -44,6 +44,7 @@ pub(super) enum Before {
 pub(super) enum Refusal {
     Status(Failure),
     Throttled(Duration),
+    NoSuchPage,
 }
 
 /// What becomes of its answer once it is carried out.
@@ -93,6 +94,7 @@ impl Course {
             Fault::Throttled { retry_after } => {
                 self.before = Before::Refuse(Refusal::Throttled(retry_after));
             }
+            Fault::NoSuchPage => self.before = Before::Refuse(Refusal::NoSuchPage),
             Fault::DropBefore => self.before = Before::Break,
             Fault::DropAfterEffect => self.after = After::Break,
             Fault::NoAnswer { takes_effect: false } => self.before = Before::Hang,
@@ -121,6 +123,7 @@ impl Refusal {
         match self {
             Self::Status(failure) => reply::refused(&failure, encoding),
             Self::Throttled(retry_after) => reply::throttled(retry_after),
+            Self::NoSuchPage => reply::no_such_page(),
         }
     }
 }

@@ -27,6 +27,8 @@ pub enum Fault {
         /// How long the client is asked to wait.
         retry_after: Duration,
     },
+    /// It is answered 404 in plain text and has no effect: a proxy that knows no such path. No object is missing.
+    NoSuchPage,
     /// The connection breaks before the request has any effect: a load balancer or node that fails.
     DropBefore,
     /// The connection breaks after the request took effect, before its answer.
@@ -275,6 +277,7 @@ impl fmt::Display for Fault {
                 "are throttled by priority and fairness, retry after {} s",
                 retry_after.as_secs()
             ),
+            Self::NoSuchPage => f.write_str("have no effect and are answered 404 by a proxy"),
             Self::DropBefore => f.write_str("lose their connection before they take effect"),
             Self::DropAfterEffect => f.write_str("take effect, and lose their connection before the answer"),
             Self::NoAnswer { takes_effect } => write!(f, "{} and are never answered", effect(*takes_effect)),

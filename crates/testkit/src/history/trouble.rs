@@ -241,6 +241,7 @@ fn any_fault(draw: &mut Draw) -> Fault {
         5 => Fault::Throttled {
             retry_after: draw.time(wait),
         },
+        6 if takes_effect => Fault::NoSuchPage,
         6 => Fault::status(500, "InternalError"),
         7 => Fault::status(503, "ServiceUnavailable"),
         8 => Fault::Timeout {

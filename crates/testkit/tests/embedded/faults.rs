@@ -193,6 +193,15 @@ async fn a_request_may_time_out_at_the_server_with_and_without_effect() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_proxy_may_answer_404_for_an_object_that_is_there() {
+    let (server, _) = one_node();
+    server.fail_next(1, |_| true, Fault::NoSuchPage);
+    let answer = patch(&server.client(), NODE, MERGE, annotation()).await;
+    assert_eq!((answer.code, answer.body), (404, json!("404 page not found\n")));
+    assert!(!is_annotated(&server));
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_answer_may_break_off_or_be_no_json() {
     for fault in [Fault::CutAnswer, Fault::Garbage] {
         let (server, api) = one_node();
