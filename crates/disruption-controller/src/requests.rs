@@ -168,10 +168,7 @@ impl Target {
         let resource = discovery::resource(&self.api_version, plural);
         let target = format!("of {resource} {namespace}/{name}");
         let http = Http::new(path).get_subresource("scale", name);
-        Request {
-            answer_within: Some(ANSWER_WITHIN),
-            ..Request::new(Verb::Get, "*/scale", &target, http)
-        }
+        Request::new(Verb::Get, "*/scale", &target, http).answered_within(ANSWER_WITHIN)
     }
 }
 
@@ -189,10 +186,12 @@ impl controller::Question for Question {
             Self::Pod(pod) => {
                 let named = ListParams::default().fields(&format!("metadata.name={}", pod.name));
                 let http = requests_to::<Pod>(pod.namespace.as_deref()).list(&named);
-                Request::new(Verb::List, "pods", pod, http)
+                Request::new(Verb::List, "pods", pod, http).read_as::<PodWire>()
             }
-            Self::Pdbs(namespace) => list::<PodDisruptionBudget>("poddisruptionbudgets.policy", namespace),
-            Self::Pods(namespace) => list::<Pod>("pods", namespace),
+            Self::Pdbs(namespace) => {
+                list::<PodDisruptionBudget>("poddisruptionbudgets.policy", namespace).read_as::<PdbWire>()
+            }
+            Self::Pods(namespace) => list::<Pod>("pods", namespace).read_as::<PodWire>(),
             Self::Workloads(kind, namespace) => match kind {
                 Builtin::ReplicationController => {
                     list::<ReplicationController>("replicationcontrollers", namespace)
@@ -200,7 +199,8 @@ impl controller::Question for Question {
                 Builtin::ReplicaSet => list::<ReplicaSet>("replicasets.apps", namespace),
                 Builtin::Deployment => list::<Deployment>("deployments.apps", namespace),
                 Builtin::StatefulSet => list::<StatefulSet>("statefulsets.apps", namespace),
-            },
+            }
+            .read_as::<WorkloadWire>(),
         }
     }
 

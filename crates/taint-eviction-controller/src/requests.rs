@@ -79,12 +79,13 @@ impl controller::Question for Question {
         match self {
             Self::Node { name, .. } => {
                 let http = requests_to::<Node>(None).get(name, &params);
-                Request {
-                    answer_within: Some(ANSWER_WITHIN),
-                    ..Request::new(Verb::Get, "nodes", name, http)
-                }
+                let request = Request::new(Verb::Get, "nodes", name, http);
+                request.read_as::<NodeWire>().answered_within(ANSWER_WITHIN)
             }
-            Self::Pod(pod) => Request::new(Verb::Get, "pods", pod, pods_of(pod).get(&pod.name, &params)),
+            Self::Pod(pod) => {
+                let http = pods_of(pod).get(&pod.name, &params);
+                Request::new(Verb::Get, "pods", pod, http).read_as::<PodWire>()
+            }
         }
     }
 

@@ -64,7 +64,12 @@ impl controller::Question for Question {
             Self::Page(Some(token)) => ("", params.limit(PAGE_SIZE).continue_token(token)),
         };
         let http = requests_to::<Node>(None).list_metadata(&params);
-        Request::new(Verb::List, "nodes", &target, http)
+        let request = Request::new(Verb::List, "nodes", &target, http);
+        match self {
+            // Managed fields are read as JSON.
+            Self::Node(_) => request,
+            Self::Page(_) => request.read_as::<NodeWire>(),
+        }
     }
 
     fn read(&self, body: &[u8]) -> serde_json::Result<Answer> {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::header::{ACCEPT, HeaderValue};
 use jiff::Timestamp;
 use kube::Resource;
 use kube::client::Body;
@@ -11,7 +12,8 @@ use super::{Accepted, Question, Write};
 use crate::api::dated::{body_of, date_of};
 use crate::api::limits::{AnswerWithin, Permitted};
 use crate::api::{Call, CallFailed, Caller, Verb};
-use crate::informer::read_meta;
+use crate::config::Encoding;
+use crate::informer::{Wire, read_meta};
 use crate::leader::{LeaseLost, Term};
 use crate::meta::Uid;
 
@@ -22,8 +24,9 @@ pub struct Request {
     pub call: Call,
     /// The request itself, as [`kube::core::Request`] makes it.
     pub http: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
-    /// How long the answer may take, if not as long as any other.
-    pub answer_within: Option<Duration>,
+    answer_within: Option<Duration>,
+    /// The `Accept` header where protobuf is wanted, if the answer can be read in it.
+    accept: Option<String>,
 }
 
 impl Request {
@@ -43,6 +46,26 @@ impl Request {
             },
             http,
             answer_within: None,
+            accept: None,
+        }
+    }
+
+    /// The answer may take so long, and not as long as any other.
+    #[must_use]
+    pub fn answered_within(self, time: Duration) -> Self {
+        Self {
+            answer_within: Some(time),
+            ..self
+        }
+    }
+
+    /// The answer is read as `W` reads objects, in either encoding.
+    #[must_use]
+    pub fn read_as<W: Wire>(self) -> Self {
+        let accept = Encoding::Protobuf.accept::<W>(self.call.verb == Verb::List);
+        Self {
+            accept: Some(accept),
+            ..self
         }
     }
 }
@@ -57,12 +80,17 @@ pub fn requests_to<K: Resource<DynamicType = ()>>(namespace: Option<&str>) -> ku
 pub struct Sender {
     client: kube::Client,
     pub(super) caller: Caller,
+    encoding: Encoding,
 }
 
 impl Sender {
-    /// Sends by `client`, judged by `caller`.
-    pub const fn new(client: kube::Client, caller: Caller) -> Self {
-        Self { client, caller }
+    /// Sends by `client`, judged by `caller`; objects are asked for in `encoding`.
+    pub const fn new(client: kube::Client, caller: Caller, encoding: Encoding) -> Self {
+        Self {
+            client,
+            caller,
+            encoding,
+        }
     }
 
     /// Asks; the answer, and the API server's clock.
@@ -71,13 +99,14 @@ impl Sender {
         question: &Q,
     ) -> (Result<Q::Answer, CallFailed>, Option<Timestamp>) {
         let request = question.request();
+        let call = request.call.clone();
         let mut date = None;
         let read = async {
-            let (body, said) = self.send(request.http, request.answer_within).await?;
+            let (body, said) = self.send(request).await?;
             date = said;
             question.read(&body).map_err(kube::Error::SerdeError)
         };
-        let value = self.caller.read(request.call, read).await;
+        let value = self.caller.read(call, read).await;
         (value, date)
     }
 
@@ -88,29 +117,40 @@ impl Sender {
         term: Option<&Term>,
     ) -> Result<Accepted, CallFailed> {
         let request = write.request();
+        let call = request.call.clone();
         let Some(term) = term else {
-            let (call, source) = (request.call, LeaseLost);
-            return Err(CallFailed::LeaseLost { call, source });
+            return Err(CallFailed::LeaseLost {
+                call,
+                source: LeaseLost,
+            });
         };
         let sent = async {
-            let (body, _) = self.send(request.http, request.answer_within).await?;
+            let (body, _) = self.send(request).await?;
             Ok(accepted(&body))
         };
-        self.caller.write(term, request.call, sent).await
+        self.caller.write(term, call, sent).await
     }
 
     /// Sends a request that the loop has got a permit for; the body of the answer, and the API server's clock.
-    async fn send(
-        &self,
-        http: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
-        within: Option<Duration>,
-    ) -> kube::Result<(Bytes, Option<Timestamp>)> {
-        let mut http = http.map_err(kube::Error::BuildRequest)?.map(Body::from);
+    async fn send(&self, request: Request) -> kube::Result<(Bytes, Option<Timestamp>)> {
+        let mut http = request.http.map_err(kube::Error::BuildRequest)?;
         http.extensions_mut().insert(Permitted);
-        if let Some(within) = within {
+        if let Some(within) = request.answer_within {
             http.extensions_mut().insert(AnswerWithin(within));
         }
-        let response = self.client.send(http).await?;
+        let mut response = None;
+        if let (Encoding::Protobuf, Some(accept)) = (self.encoding, request.accept) {
+            let mut http = http.clone().map(Body::from);
+            let accept = HeaderValue::try_from(accept);
+            let accept = accept.map_err(|error| kube::Error::HttpError(error.into()))?;
+            http.headers_mut().insert(ACCEPT, accept);
+            response = Some(self.client.send(http).await?)
+                .filter(|response| !Encoding::is_refused(response.status()));
+        }
+        let response = match response {
+            Some(response) => response,
+            None => self.client.send(http.map(Body::from)).await?,
+        };
         let date = date_of(response.headers());
         Ok((body_of(response).await?, date))
     }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use bytes::{Buf, Bytes, BytesMut};
-use http::{HeaderMap, header};
+use http::{HeaderMap, StatusCode, header};
 use kube::core::{ObjectList, Status};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -72,7 +72,7 @@ struct BookmarkMetadata {
 
 impl Encoding {
     /// The `Accept` header for objects of `W`, or for a list of them. JSON is taken in any case.
-    pub(super) fn accept<W: Wire>(self, is_list: bool) -> String {
+    pub(crate) fn accept<W: Wire>(self, is_list: bool) -> String {
         let of = match (W::METADATA_ONLY, is_list) {
             (false, _) => "",
             (true, false) => ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
@@ -82,6 +82,14 @@ impl Encoding {
             Self::Protobuf if W::MESSAGE.is_some() => format!("{PROTOBUF}{of},{JSON}{of}"),
             Self::Protobuf | Self::Json => format!("{JSON}{of}"),
         }
+    }
+
+    /// Whether an answer of this status refuses protobuf: the same is to be asked for in JSON.
+    pub(crate) fn is_refused(status: StatusCode) -> bool {
+        matches!(
+            status,
+            StatusCode::NOT_ACCEPTABLE | StatusCode::UNSUPPORTED_MEDIA_TYPE
+        )
     }
 
     /// That of an answer; what says nothing of itself is JSON.

@@ -84,7 +84,7 @@ pub struct Env {
     pub shutdown: Shutdown,
     /// The client-side limit of `client`.
     pub permits: Permits,
-    /// In which encoding informers ask for objects.
+    /// In which encoding objects are asked for.
     pub encoding: Encoding,
     /// Whether nothing is to be written.
     pub dry_run: bool,

@@ -62,7 +62,11 @@ pub(super) async fn explain<A: App>(
     let clock = Clock::system();
     let metrics = RequestMetrics::register(&prometheus::Registry::new())?;
     let connection = connection(A::ABOUT, config.common(), &clock, &metrics).await?;
-    let sender = Sender::new(connection.client, Caller::new(clock));
+    let sender = Sender::new(
+        connection.client,
+        Caller::new(clock),
+        config.common().kube_api_content_type,
+    );
     explain.text(matches, config, sender).await
 }
 

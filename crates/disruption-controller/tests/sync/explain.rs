@@ -1,6 +1,7 @@
 //! What `explain` prints.
 
 use controller_core::api::Caller;
+use controller_core::config::Encoding;
 use controller_core::controller::{self, Sender};
 use controller_core::meta::ObjectKey;
 use controller_core::runtime::Failure;
@@ -11,7 +12,7 @@ use crate::world::World;
 
 async fn tried(world: &World) -> Result<String, Failure> {
     let client = world.server.client_as("explain/test");
-    let sender = Sender::new(client, Caller::new(world.clock.clone()));
+    let sender = Sender::new(client, Caller::new(world.clock.clone()), Encoding::default());
     let key = ObjectKey::namespaced("default", "web");
     controller::explain(sender, |pass, now| explain(pass, &key, now.wall)).await
 }

@@ -91,15 +91,23 @@ impl controller::Question for Question {
         };
         let claim = |key: &ObjectKey| get((claims_in(key.namespace.as_deref()), CLAIMS), key);
         match self {
-            Self::Claim(key) => claim(key),
-            Self::Claimant(kind, key) | Self::Being(kind, key, _) => get(claimants(*kind, key), key),
+            Self::Claim(key) => claim(key).read_as::<ClaimWire>(),
+            Self::Claimant(kind, key) | Self::Being(kind, key, _) => {
+                let request = get(claimants(*kind, key), key);
+                match kind {
+                    ClaimantKind::Pod => request.read_as::<PodWire>(),
+                    ClaimantKind::PodGroup => request.read_as::<PodGroupWire>(),
+                }
+            }
             Self::Rival(Contested { write, object, .. }) => match write {
                 WriteKey::Recorded { kind, .. } => get(claimants(*kind, object), object),
                 WriteKey::Reserved { .. } | WriteKey::Deleted { .. } => claim(object),
             },
             Self::Version => get_path("/version", "version"),
             Self::Served => get_path(GROUP_PATH, "scheduling.k8s.io/v1alpha2"),
-            Self::Claims(namespace) => list(claims_in(namespace.as_deref()), CLAIMS, namespace),
+            Self::Claims(namespace) => {
+                list(claims_in(namespace.as_deref()), CLAIMS, namespace).read_as::<ClaimWire>()
+            }
             Self::Templates(namespace) => {
                 let http = requests_to::<ResourceClaimTemplate>(namespace.as_deref());
                 list(http, TEMPLATES, namespace)

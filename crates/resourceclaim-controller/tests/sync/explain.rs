@@ -1,6 +1,7 @@
 //! What `explain` prints.
 
 use controller_core::api::Caller;
+use controller_core::config::Encoding;
 use controller_core::controller::{self, Sender};
 use controller_core::meta::ObjectKey;
 use resourceclaim_controller::decide::Gates;
@@ -10,7 +11,11 @@ use serde_json::json;
 use crate::world::{FINALIZER, World, made, own};
 
 async fn explained(world: &World, name: &str) -> Option<String> {
-    let sender = Sender::new(world.server.client(), Caller::new(world.clock.clone()));
+    let sender = Sender::new(
+        world.server.client(),
+        Caller::new(world.clock.clone()),
+        Encoding::default(),
+    );
     let key = ObjectKey::namespaced("default", name);
     let explanation = controller::explain(sender, move |pass, _| explain(pass, Gates::default(), &key));
     explanation.await.ok()

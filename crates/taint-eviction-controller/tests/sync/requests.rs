@@ -57,6 +57,28 @@ async fn the_pods_of_a_burst_share_one_read_of_their_node() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_node_is_read_in_protobuf_and_in_json_where_that_is_refused() {
+    let world = World::with_nodes(["n"]);
+    world.pod("p", "n", For::No);
+    let _controller = world.start();
+    world.pass(10).await;
+    let mark = world.server.mark();
+    world.server.fail_next(
+        1,
+        |request| request.verb == Verb::Get,
+        Fault::status(406, "NotAcceptable"),
+    );
+    world.taint("n");
+    world.pass(1).await;
+    assert_eq!(world.alive(), 0);
+    let reads = world.sent_since(mark).to("nodes");
+    let reads = reads.only(|request| request.verb == Verb::Get);
+    let asked: Vec<_> = reads.iter().map(|read| (&*read.accept, read.code)).collect();
+    let both = "application/vnd.kubernetes.protobuf,application/json";
+    assert_eq!(asked, [(both, Some(406)), ("", Some(200))]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_read_from_before_a_change_spares_nobody() {
     let world = World::with_nodes(["n"]);
     world.pod("a", "n", For::No);

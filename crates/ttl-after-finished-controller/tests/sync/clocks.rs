@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use controller_core::api::Caller;
+use controller_core::config::Encoding;
 use controller_core::controller::{self, Sender};
 use controller_core::meta::ObjectKey;
 use harness::sabotage::answered_late;
@@ -119,7 +120,7 @@ async fn an_answer_that_is_long_in_coming_says_nothing_about_our_clock() {
         Duration::from_secs(3),
         |_| true,
     );
-    let sender = Sender::new(client, Caller::new(world.clock.clone()));
+    let sender = Sender::new(client, Caller::new(world.clock.clone()), Encoding::default());
     let job = ObjectKey::namespaced("default", "job");
     let explanation = controller::explain(sender, |pass, _| explain(pass, &job)).await;
     assert_eq!(

@@ -247,11 +247,7 @@ impl<W: Wire> ListWatch<W> {
             // the continue token of a list expires.
             request.extensions_mut().insert(Permitted);
             let response = self.client.send(request).await?;
-            let is_refused = matches!(
-                response.status(),
-                StatusCode::NOT_ACCEPTABLE | StatusCode::UNSUPPORTED_MEDIA_TYPE
-            );
-            if !is_refused || self.encoding == Encoding::Json {
+            if !Encoding::is_refused(response.status()) || self.encoding == Encoding::Json {
                 return Ok(response);
             }
             tracing::info!(
