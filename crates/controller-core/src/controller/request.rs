@@ -65,15 +65,18 @@ impl Sender {
         Self { client, caller }
     }
 
-    /// Asks; the answer, and the API server's clock.
-    pub(super) async fn ask<Q: Question>(
+    /// Asks; the answer, and the API server's clock. `waited`: how long for a permit, if the limit applies.
+    pub(crate) async fn ask<Q: Question>(
         &self,
         question: &Q,
+        waited: Option<Duration>,
     ) -> (Result<Q::Answer, CallFailed>, Option<Timestamp>) {
         let request = question.request();
         let mut date = None;
         let read = async {
-            let (body, said) = self.send(request.http, request.answer_within).await?;
+            let (body, said) = self
+                .send(request.http, request.answer_within, Permitted { waited })
+                .await?;
             date = said;
             question.read(&body).map_err(kube::Error::SerdeError)
         };
@@ -81,11 +84,12 @@ impl Sender {
         (value, date)
     }
 
-    /// Writes, while `term` lasts.
+    /// Writes, while `term` lasts, with a permit for which the write has `waited`.
     pub(super) async fn write(
         &self,
         write: &impl Write,
         term: Option<&Term>,
+        waited: Duration,
     ) -> Result<Accepted, CallFailed> {
         let request = write.request();
         let Some(term) = term else {
@@ -93,20 +97,22 @@ impl Sender {
             return Err(CallFailed::LeaseLost { call, source });
         };
         let sent = async {
-            let (body, _) = self.send(request.http, request.answer_within).await?;
+            let permitted = Permitted { waited: Some(waited) };
+            let (body, _) = self.send(request.http, request.answer_within, permitted).await?;
             Ok(accepted(&body))
         };
         self.caller.write(term, request.call, sent).await
     }
 
-    /// Sends a request that the loop has got a permit for; the body of the answer, and the API server's clock.
+    /// Sends a request; the body of the answer, and the API server's clock.
     async fn send(
         &self,
         http: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
         within: Option<Duration>,
+        permitted: Permitted,
     ) -> kube::Result<(Bytes, Option<Timestamp>)> {
         let mut http = http.map_err(kube::Error::BuildRequest)?.map(Body::from);
-        http.extensions_mut().insert(Permitted);
+        http.extensions_mut().insert(permitted);
         if let Some(within) = within {
             http.extensions_mut().insert(AnswerWithin(within));
         }
