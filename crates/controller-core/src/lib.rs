@@ -31,7 +31,7 @@
 //! | CORE-14 | `PlannedWrites`, `Loop` | `tests/event_loop/ends.rs::a_planned_write_is_counted_once_until_the_plan_changes`, `src/metrics/mod.rs::the_build_the_panics_and_the_planned_writes_are_shown` |
 //! | CORE-15 | `saturating_add` | `tests/informer/http.rs::hostile_objects_neither_panic_nor_stop_the_watch`, `src/clock.rs::additions_saturate_instead_of_overflowing` |
 //! | CORE-17 | `Contests` | `src/rival.rs::the_wait_doubles_up_to_an_hour_and_the_rival_is_named_once` |
-//! | CORE-18 | `InformerState` | `tests/informer/http.rs::a_resource_that_is_not_served_is_looked_for_every_30_s` |
+//! | CORE-18 | `InformerState`, `ServerVersion` | `tests/informer/http.rs::a_resource_that_is_not_served_is_looked_for_every_30_s`, `src/runtime/version.rs::a_version_that_was_not_tested_is_found` |
 
 pub mod admin;
 pub mod api;

@@ -101,6 +101,7 @@ pub(super) async fn serve<A: App>(
     services.start(&mut env, election, reporter, event_limits)?;
     tracing::info!(
         version = about.version,
+    services.check_version(&env);
         commit = about.commit,
         api_server = url,
         dry_run = common.dry_run,

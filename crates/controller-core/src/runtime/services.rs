@@ -1,8 +1,12 @@
 //! What serves the controller and ends after it: the admin server, the election, the event sender. Binary and tests
 //! put a process together from the same.
 
+use std::future::pending;
 use std::sync::Arc;
 
+use futures::FutureExt;
+
+use super::version::warn_if_untested;
 use super::{Env, Failure, SourceOf};
 use crate::admin::{self, AdminServer};
 use crate::api::Caller;
@@ -10,6 +14,7 @@ use crate::api::limits::Limits;
 use crate::api::limits::Permits;
 use crate::clock::Clock;
 use crate::config::{CommonConfig, Encoding};
+use crate::controller::Sender;
 use crate::events::{self, EventMetrics, Recorder, Reporter};
 use crate::informer::{BoxSource, ListWatch, Wire};
 use crate::leader::{ElectionConfig, ElectionMetrics, Leadership, elector};
@@ -123,6 +128,18 @@ impl Services {
             server.serve(state, async move { stop.draining().await }),
         );
         Ok(())
+    }
+
+    /// Says in the log if the API server is of a version that the controllers were not tested with.
+    pub(super) fn check_version(&mut self, env: &Env) {
+        let sender = Sender::new(env.client.clone(), env.caller.clone());
+        let (clock, stop) = (env.clock.clone(), self.shutdown.clone());
+        self.tasks.spawn("version check", async move {
+            tokio::select! {
+                () = stop.draining() => {}
+                () = warn_if_untested(sender, clock).then(|()| pending()) => {}
+            }
+        });
     }
 
     fn elect(&mut self, election: ElectionConfig, env: &Env) -> Result<Leadership, Failure> {
