@@ -8,12 +8,12 @@ use futures::FutureExt;
 
 use super::version::warn_if_untested;
 use super::{Env, Failure, SourceOf};
-use crate::admin::{self, AdminServer};
+use crate::admin::{self, AdminServer, Certificate, TlsPaths};
 use crate::api::Caller;
 use crate::api::limits::Limits;
 use crate::api::limits::Permits;
 use crate::clock::Clock;
-use crate::config::{CommonConfig, Encoding};
+use crate::config::{CommonConfig, Encoding, MetricsAuthorization};
 use crate::controller::Sender;
 use crate::events::{self, EventMetrics, Recorder, Reporter};
 use crate::informer::{BoxSource, ListWatch, Wire};
@@ -119,8 +119,13 @@ impl Services {
         state: admin::State,
     ) -> Result<(), Failure> {
         let limits = admin::Limits::default();
-        let server =
-            AdminServer::bind(common.http_bind_address, tls_files(common), clock.clone(), limits).await?;
+        let server = AdminServer::bind(
+            common.http_bind_address,
+            certificate(common),
+            clock.clone(),
+            limits,
+        )
+        .await?;
         tracing::info!(address = %server.local_addr(), "admin server listens");
         let stop = self.shutdown.clone();
         self.tasks.spawn(
@@ -170,9 +175,13 @@ impl Default for Services {
     }
 }
 
-fn tls_files(common: &CommonConfig) -> Option<admin::TlsPaths> {
-    Some(admin::TlsPaths {
-        cert: common.tls_cert_file.clone()?,
-        key: common.tls_private_key_file.clone()?,
-    })
+/// The one of the flags; a token is never asked for without TLS.
+fn certificate(common: &CommonConfig) -> Option<Certificate> {
+    match (common.tls_cert_file.clone(), common.tls_private_key_file.clone()) {
+        (Some(cert), Some(key)) => Some(Certificate::Files(TlsPaths { cert, key })),
+        _ if common.metrics_authorization == MetricsAuthorization::Kubernetes => {
+            Some(Certificate::SelfSigned)
+        }
+        _ => None,
+    }
 }

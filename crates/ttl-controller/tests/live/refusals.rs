@@ -90,9 +90,10 @@ async fn an_api_server_that_is_newer_than_any_that_was_tested_is_named_once() {
             let (mut stream, _) = listener.accept().await.unwrap();
             let mut request = [0; 4096];
             let length = stream.read(&mut request).await.unwrap();
-            let (status, body) = match request[..length].starts_with(b"GET /version ") {
-                true => ("200 OK", r#"{"major":"1","minor":"37","gitVersion":"v1.37.0"}"#),
-                false => ("503 Service Unavailable", ""),
+            let (status, body) = if request[..length].starts_with(b"GET /version ") {
+                ("200 OK", r#"{"major":"1","minor":"37","gitVersion":"v1.37.0"}"#)
+            } else {
+                ("503 Service Unavailable", "")
             };
             let length = body.len();
             let answer =
