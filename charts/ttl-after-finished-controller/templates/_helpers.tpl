@@ -37,9 +37,23 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- .Values.config.httpBindAddress | default "[::]:8080" | splitList ":" | last -}}
 {{- end -}}
 
-{{/* HTTP, or HTTPS where the config names a certificate. */}}
+{{/* HTTP, or HTTPS where the config names a certificate, or has one made to hide the tokens of who reads the metrics. */}}
 {{- define "controller.scheme" -}}
-{{- if .Values.config.tlsCertFile }}HTTPS{{ else }}HTTP{{ end -}}
+{{- if or .Values.config.tlsCertFile (include "controller.authorizesMetrics" .) }}HTTPS{{ else }}HTTP{{ end -}}
+{{- end -}}
+
+{{/* Whether the API server is asked who may read the metrics; empty where it is not. */}}
+{{- define "controller.authorizesMetrics" -}}
+{{- if eq (dig "metricsAuthorization" "none" .Values.config) "kubernetes" }}true{{ end -}}
+{{- end -}}
+
+{{/* How a monitor trusts the certificate: as it says, else not at all where that is made at the start. */}}
+{{- define "controller.tlsConfig" -}}
+{{- if .tlsConfig }}
+{{- toYaml .tlsConfig }}
+{{- else if and (include "controller.authorizesMetrics" .root) (not .root.Values.config.tlsCertFile) }}
+{{- "insecureSkipVerify: true" }}
+{{- end -}}
 {{- end -}}
 
 {{/* Namespace of the Lease. */}}

@@ -6,7 +6,7 @@
 //! | [`informer`] | list and watch, trimmed views, the store with its indexes and our own writes |
 //! | [`api`], [`leader`], [`rival`] | requests, limits and error classes; the Lease; writers that undo our writes |
 //! | [`events`], [`metrics`], [`telemetry`], [`workqueue`] | events; metrics; logs; `workqueue_*` and the token bucket |
-//! | [`admin`], [`readiness`], [`tls_files`] | `/metrics`, `/livez`, `/readyz` and their certificates |
+//! | [`admin`], [`readiness`], [`tls_files`] | `/metrics`, `/livez`, `/readyz`, who may read them, and their certificates |
 //! | [`args`], [`config`] | one struct gives flags, environment variables, file and schema |
 //! | [`runtime`], [`tasks`], [`shutdown`] | starts all of this, watches over its tasks, and ends it |
 //! | [`clock`], [`error`], [`meta`], [`said`] | time; error chains; names, uids and owners; what was said lately |
@@ -22,7 +22,7 @@
 //! | CORE-5 | `classify`, `Freshness` | `src/api/outcome.rs::another_uid_means_gone_in_every_form_the_server_has_for_it`, `tests/mutations/props.rs::the_store_is_never_older_than_what_it_was_told` |
 //! | CORE-6 | `elector`, `Term` | `src/leader/tests/simulation.rs::never_two_valid_terms_at_once_and_a_leader_when_the_trouble_is_over`, `src/leader/tests/whole_loop.rs::a_released_lease_is_taken_at_once` |
 //! | CORE-7 | `Recorder`, `EventSender` | `src/events/tests.rs::events_for_which_there_is_no_room_are_dropped_and_counted` |
-//! | CORE-8 | `AdminServer`, `Readiness`, `Liveness` | `tests/admin.rs::a_request_that_never_ends_is_cut`, `tests/event_loop/permits.rs::a_pass_that_has_waited_a_minute_goes_back_to_its_queue` |
+//! | CORE-8 | `AdminServer`, `Authorizer`, `Readiness`, `Liveness` | `tests/admin.rs::a_request_that_never_ends_is_cut`, `tests/admin.rs::metrics_and_config_are_for_those_whom_the_api_server_allows_it`, `tests/event_loop/permits.rs::a_pass_that_has_waited_a_minute_goes_back_to_its_queue` |
 //! | CORE-9 | `Metrics`, `QueueMetrics`, `RequestMetrics` | `tests/metrics.rs::promtool_has_nothing_to_say_about_the_metrics` |
 //! | CORE-10 | `init` | `tests/telemetry.rs::a_panic_is_one_line_of_the_log_and_is_counted` |
 //! | CORE-11 | `Shutdown`, `TaskSet` | `src/shutdown.rs::the_first_signal_drains_and_the_second_aborts`, `tests/event_loop/ends.rs::a_drain_takes_no_new_keys_and_lets_passes_run_to_their_end` |
@@ -31,7 +31,7 @@
 //! | CORE-14 | `PlannedWrites`, `Loop` | `tests/event_loop/ends.rs::a_planned_write_is_counted_once_until_the_plan_changes`, `src/metrics/mod.rs::the_build_the_panics_and_the_planned_writes_are_shown` |
 //! | CORE-15 | `saturating_add` | `tests/informer/http.rs::hostile_objects_neither_panic_nor_stop_the_watch`, `src/clock.rs::additions_saturate_instead_of_overflowing` |
 //! | CORE-17 | `Contests` | `src/rival.rs::the_wait_doubles_up_to_an_hour_and_the_rival_is_named_once` |
-//! | CORE-18 | `InformerState` | `tests/informer/http.rs::a_resource_that_is_not_served_is_looked_for_every_30_s` |
+//! | CORE-18 | `InformerState`, `ServerVersion` | `tests/informer/http.rs::a_resource_that_is_not_served_is_looked_for_every_30_s`, `src/runtime/version.rs::a_version_that_was_not_tested_is_found` |
 
 pub mod admin;
 pub mod api;

@@ -8,6 +8,7 @@
     reason = "a test says what is wrong by failing"
 )]
 
+use std::convert::Infallible;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +16,8 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-use controller_core::admin::{AdminServer, Error, Limits, State, TlsPaths};
+use controller_core::admin::{AdminServer, Authorizer, Certificate, Error, Limits, State, TlsPaths};
+use controller_core::api::Caller;
 use controller_core::clock::Clock;
 use controller_core::error::Chain;
 use controller_core::metrics::{Build, Metrics};
@@ -23,10 +25,14 @@ use controller_core::readiness::{Liveness, Readiness};
 use controller_core::shutdown::{self, Trigger};
 use controller_core::tasks::TaskSet;
 use controller_core::tls_files;
+use http::{Request, Response};
+use http_body_util::BodyExt;
+use kube::client::Body;
+use parking_lot::Mutex;
 use rustls::crypto::ring;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -54,9 +60,17 @@ impl Bench {
         Self::with(None, patient()).await
     }
 
-    async fn with(tls: Option<TlsPaths>, limits: Limits) -> Self {
+    async fn with(certificate: Option<Certificate>, limits: Limits) -> Self {
+        Self::guarded(certificate, limits, None).await
+    }
+
+    async fn guarded(
+        certificate: Option<Certificate>,
+        limits: Limits,
+        authorizer: Option<Authorizer>,
+    ) -> Self {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
-        let server = AdminServer::bind(any, tls, Clock::system(), limits)
+        let server = AdminServer::bind(any, certificate, Clock::system(), limits)
             .await
             .unwrap();
         let build = Build {
@@ -70,6 +84,7 @@ impl Bench {
             // More than fits into the buffers of a connection that nobody reads from.
             config: json!({"dryRun": true, "padding": "x".repeat(16 << 20)}),
             build,
+            authorizer,
             kubernetes_versions: &["1.34", "1.35", "1.36"],
         };
         let (trigger, shutdown) = shutdown::channel();
@@ -199,12 +214,12 @@ async fn the_version_and_a_config_of_any_size_are_json() {
     let bench = Bench::new().await;
     let (_, body) = bench.get("/version").await;
     assert_eq!(
-        serde_json::from_str::<serde_json::Value>(&body).unwrap(),
+        serde_json::from_str::<Value>(&body).unwrap(),
         json!({"version": "1.2.3", "commit": "abc", "kubernetesVersions": ["1.34", "1.35", "1.36"]})
     );
     let (head, body) = bench.exchange("GET /configz HTTP/1.1\r\nHost: a\r\n\r\n").await;
     assert!(head.contains("\r\ncontent-type: application/json\r\n"), "{head}");
-    let config: serde_json::Value = serde_json::from_str(&body).unwrap();
+    let config: Value = serde_json::from_str(&body).unwrap();
     assert_eq!(config["dryRun"], true);
 }
 
@@ -274,7 +289,7 @@ async fn a_request_that_never_ends_is_cut() {
         assert!(is_closed(&mut stream).await, "{begun:?}");
     }
     let pair = Pair::new();
-    let bench = Bench::with(Some(pair.paths.clone()), limits).await;
+    let bench = Bench::with(Some(pair.certificate()), limits).await;
     // A handshake that never begins.
     assert!(is_closed(&mut bench.connect().await).await);
 }
@@ -369,6 +384,176 @@ async fn an_address_in_use_is_named() {
     assert!(said.starts_with(&start), "{said}");
 }
 
+// === authorization ===
+
+/// What an API server was asked: the path, and the `spec` of the review.
+type Asked = Arc<Mutex<Vec<(String, Value)>>>;
+
+/// A server whose API server knows the tokens `reader`, `other` and `torn`, lets the first `get` `/metrics`, both allows
+/// and denies the last everything, and fails where it is asked about `broken`.
+async fn reviewed(certificate: Option<Certificate>) -> (Bench, Asked) {
+    let asked = Asked::default();
+    let noted = Arc::clone(&asked);
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let noted = Arc::clone(&noted);
+        async move {
+            assert_eq!(request.method(), "POST");
+            let path = request.uri().path().to_owned();
+            let body = request.into_body().collect().await.unwrap().to_bytes();
+            let spec = serde_json::from_slice::<Value>(&body).unwrap()["spec"].take();
+            let status = review(&path, &spec);
+            noted.lock().push((path, spec));
+            let code = if status.is_some() { 201 } else { 500 };
+            let body = json!({"status": status.unwrap_or_default()}).to_string();
+            Ok::<_, Infallible>(
+                Response::builder()
+                    .status(code)
+                    .body(Body::from(body.into_bytes()))
+                    .unwrap(),
+            )
+        }
+    });
+    let caller = Caller::new(Clock::system());
+    let authorizer = Authorizer::new(kube::Client::new(service, "default"), caller);
+    (
+        Bench::guarded(certificate, patient(), Some(authorizer)).await,
+        asked,
+    )
+}
+
+fn review(path: &str, spec: &Value) -> Option<Value> {
+    if path == TOKEN_REVIEWS {
+        return match spec["token"].as_str().unwrap() {
+            "broken" => None,
+            known @ ("reader" | "other" | "torn") => Some(json!({
+                "authenticated": true,
+                "user": {"username": known, "uid": "1", "groups": ["readers"], "extra": {"of": ["a", "b"]}},
+            })),
+            _ => Some(json!({"authenticated": false, "error": "invalid bearer token"})),
+        };
+    }
+    assert_eq!(path, ACCESS_REVIEWS);
+    let is_reader = spec["user"] == "reader";
+    let asks = &spec["nonResourceAttributes"];
+    Some(match spec["user"].as_str() {
+        Some("torn") => json!({"allowed": true, "denied": true}),
+        _ => json!({"allowed": is_reader && *asks == json!({"path": "/metrics", "verb": "get"})}),
+    })
+}
+
+const TOKEN_REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
+const ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+
+/// Method, path, `Authorization`, and the code of the answer.
+const REQUESTS: &str = "
+GET  /metrics |               | 401
+GET  /metrics | Basic reader  | 401
+GET  /metrics | Bearer        | 401
+GET  /metrics | Bearer madeup | 401
+GET  /metrics | Bearer reader | 200
+GET  /metrics | bearer reader | 200
+GET  /metrics | Bearer other  | 403
+GET  /metrics | Bearer torn   | 403
+GET  /metrics | Bearer broken | 500
+GET  /metrics?name[]=up | Bearer reader | 200
+HEAD /metrics | Bearer reader | 403
+GET  /configz |               | 401
+GET  /configz | Bearer reader | 403
+POST /metrics |               | 405
+GET  /livez   |               | 200
+GET  /readyz  |               | 200
+GET  /readyz  | Bearer madeup | 200
+GET  /healthz |               | 200
+GET  /version |               | 200
+GET  /metric  |               | 404
+";
+
+#[tokio::test]
+async fn metrics_and_config_are_for_those_whom_the_api_server_allows_it() {
+    let (bench, _) = reviewed(None).await;
+    for row in REQUESTS.trim().lines() {
+        let [request, authorization, code] = *row.split('|').map(str::trim).collect::<Vec<_>>() else {
+            panic!("no row: {row}");
+        };
+        let (method, path) = request.split_once(' ').unwrap();
+        let path = path.trim();
+        let header = match authorization {
+            "" => String::new(),
+            authorization => format!("Authorization: {authorization}\r\n"),
+        };
+        let (head, _) = bench
+            .exchange(&format!("{method} {path} HTTP/1.1\r\nHost: a\r\n{header}\r\n"))
+            .await;
+        assert_eq!(head.split(' ').nth(1), Some(code), "{row}");
+    }
+}
+
+fn with_token(token: &str, path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {token}\r\n\r\n")
+}
+
+#[tokio::test]
+async fn the_api_server_is_asked_about_the_token_and_then_about_its_user_once() {
+    let (bench, asked) = reviewed(None).await;
+    for _ in 0..5 {
+        bench.exchange(&with_token("reader", "/metrics")).await;
+        bench.exchange(&with_token("madeup", "/metrics")).await;
+    }
+    let user = json!({
+        "user": "reader", "uid": "1", "groups": ["readers"], "extra": {"of": ["a", "b"]},
+        "nonResourceAttributes": {"path": "/metrics", "verb": "get"},
+    });
+    assert_eq!(
+        *asked.lock(),
+        [
+            (TOKEN_REVIEWS.to_owned(), json!({"token": "reader"})),
+            (ACCESS_REVIEWS.to_owned(), user),
+            (TOKEN_REVIEWS.to_owned(), json!({"token": "madeup"})),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_refusal_says_what_is_missing_and_to_whom() {
+    let (bench, _) = reviewed(None).await;
+    let (head, body) = bench.exchange("GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n").await;
+    assert!(head.contains("\r\nwww-authenticate: Bearer\r\n"), "{head}");
+    assert_eq!(body, "a bearer token is needed that the API server knows\n");
+    let (_, body) = bench.exchange(&with_token("other", "/metrics")).await;
+    assert_eq!(body, "user \"other\" may not read this path\n");
+}
+
+#[tokio::test]
+async fn a_flood_of_made_up_tokens_is_turned_away() {
+    let (bench, asked) = reviewed(None).await;
+    let mut codes = Vec::new();
+    for token in 0..40 {
+        let (head, _) = bench
+            .exchange(&with_token(&format!("madeup-{token}"), "/metrics"))
+            .await;
+        codes.push(head.split(' ').nth(1).unwrap().to_owned());
+    }
+    assert_eq!(
+        codes.iter().filter(|code| *code == "401").count(),
+        asked.lock().len()
+    );
+    assert!(codes.contains(&"429".to_owned()), "{codes:?}");
+}
+
+#[tokio::test]
+async fn where_no_certificate_is_given_one_is_made() {
+    let (bench, _) = reviewed(Some(Certificate::SelfSigned)).await;
+    let url = format!("https://{}", bench.addr).parse().unwrap();
+    let mut config = kube::Config::new(url);
+    config.accept_invalid_certs = true;
+    config.auth_info.token = Some("reader".to_owned().into());
+    let client = kube::Client::try_from(config).unwrap();
+    let get = |path: &str| Request::get(path).body(Vec::new()).unwrap();
+    let metrics = client.request_text(get("/metrics")).await.unwrap();
+    assert!(metrics.contains("controller_build_info"), "{metrics}");
+    assert_eq!(client.request_text(get("/livez")).await.unwrap(), "ok");
+}
+
 // === TLS ===
 
 /// A self-signed certificate for `localhost` and its key, in files.
@@ -400,10 +585,14 @@ impl Pair {
         Self { dir, paths, cert }
     }
 
+    fn certificate(&self) -> Certificate {
+        Certificate::Files(self.paths.clone())
+    }
+
     async fn error(&self) -> String {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let bound =
-            AdminServer::bind(any, Some(self.paths.clone()), Clock::system(), Limits::default()).await;
+            AdminServer::bind(any, Some(self.certificate()), Clock::system(), Limits::default()).await;
         let text = Chain(&bound.unwrap_err()).to_string();
         text.replace(&*self.dir.path().to_string_lossy(), "DIR")
     }
@@ -437,7 +626,7 @@ async fn a_changed_certificate_is_taken_and_a_broken_one_is_not() {
         tls_check: Duration::ZERO,
         ..patient()
     };
-    let bench = Bench::with(Some(pair.paths.clone()), limits).await;
+    let bench = Bench::with(Some(pair.certificate()), limits).await;
     let (new, new_cert, new_key) = certificate();
     assert!(shows(bench.addr, &pair.cert).await);
     assert!(!shows(bench.addr, &new).await);
@@ -460,7 +649,7 @@ async fn the_files_are_not_looked_at_for_every_connection() {
         tls_check: Duration::from_hours(1),
         ..patient()
     };
-    let bench = Bench::with(Some(pair.paths.clone()), limits).await;
+    let bench = Bench::with(Some(pair.certificate()), limits).await;
     let (new, new_cert, new_key) = certificate();
     std::fs::write(&pair.paths.cert, new_cert).unwrap();
     std::fs::write(&pair.paths.key, new_key).unwrap();
@@ -471,7 +660,7 @@ async fn the_files_are_not_looked_at_for_every_connection() {
 #[tokio::test]
 async fn a_client_without_tls_gets_no_answer_and_does_no_harm() {
     let pair = Pair::new();
-    let bench = Bench::with(Some(pair.paths.clone()), patient()).await;
+    let bench = Bench::with(Some(pair.certificate()), patient()).await;
     let answer = exchange(bench.connect().await, "GET /livez HTTP/1.1\r\nHost: a\r\n\r\n").await;
     assert!(!matches!(answer, Ok((head, _)) if head.starts_with("HTTP/")));
     assert!(shows(bench.addr, &pair.cert).await);
@@ -518,7 +707,7 @@ async fn a_pair_that_cannot_be_used_takes_no_port() {
     let pair = Pair::new();
     std::fs::remove_file(&pair.paths.cert).unwrap();
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
-    let error = AdminServer::bind(any, Some(pair.paths.clone()), Clock::system(), Limits::default())
+    let error = AdminServer::bind(any, Some(pair.certificate()), Clock::system(), Limits::default())
         .await
         .unwrap_err();
     assert!(matches!(error, Error::Tls(tls_files::Error::Read { path, .. }) if path == pair.paths.cert));

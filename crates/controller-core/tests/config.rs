@@ -17,7 +17,8 @@ use std::time::Duration;
 use clap::Arg;
 use controller_core::args::{About, Command, Invocation, Origin, Usage, parse};
 use controller_core::config::{
-    CommonConfig, ControllerConfig, Encoding, FieldError, GoDuration, LogFormat, config_schema, effective,
+    CommonConfig, ControllerConfig, Encoding, FieldError, GoDuration, LogFormat, MetricsAuthorization,
+    config_schema, effective,
 };
 use proptest::prelude::*;
 use rstest::rstest;
@@ -263,6 +264,7 @@ mod flags {
     #[case("leader-elect-renew-deadline", "DURATION", json!("11s"))]
     #[case("leader-elect-retry-period", "DURATION", json!("1s"))]
     #[case("http-bind-address", "IP:PORT", json!("127.0.0.1:0"))]
+    #[case("metrics-authorization", "none|kubernetes", json!("kubernetes"))]
     #[case("log-format", "text|json", json!("json"))]
     #[case("log-level", "FILTER", json!("info,kube=debug"))]
     #[case("dry-run", "BOOL", json!(true))]
@@ -414,6 +416,7 @@ duration without unit | leaderElectRetryPeriod: '2'               | :1: leaderEl
 port alone            | httpBindAddress: 8080                     | :1: httpBindAddress: invalid value 8080: expected an address such as 127.0.0.1:8080
 host name             | httpBindAddress: localhost:8080           | :1: httpBindAddress: invalid value "localhost:8080": invalid socket address syntax
 namespace             | leaderElectResourceNamespace: Kube_System | :1: leaderElectResourceNamespace: invalid value "Kube_System": a namespace has at most 63 characters of a-z, 0-9 and -, and neither starts nor ends with -
+no reviewer           | metricsAuthorization: rbac                | :1: metricsAuthorization: invalid value "rbac": expected none or kubernetes
 own rule              | shelfSize: 13                             | :1: shelfSize: invalid value 13: brings bad luck
 certificate alone     | tlsCertFile: /c                           | :1: tlsCertFile: is set without tlsPrivateKeyFile
 key alone             | tlsPrivateKeyFile: /k                     | :1: tlsPrivateKeyFile: is set without tlsCertFile
@@ -916,6 +919,7 @@ fn the_effective_config_shows_every_setting_and_no_password() {
             "leaderElectRenewDeadline": "10s",
             "leaderElectRetryPeriod": "2s",
             "httpBindAddress": "[::]:8080",
+            "metricsAuthorization": "none",
             "tlsCertFile": null,
             "tlsPrivateKeyFile": null,
             "logFormat": null,
@@ -928,7 +932,7 @@ fn the_effective_config_shows_every_setting_and_no_password() {
     );
 }
 
-const FLAGS: [&str; 23] = [
+const FLAGS: [&str; 24] = [
     "config",
     "kubeconfig",
     "context",
@@ -945,6 +949,7 @@ const FLAGS: [&str; 23] = [
     "leader-elect-renew-deadline",
     "leader-elect-retry-period",
     "http-bind-address",
+    "metrics-authorization",
     "tls-cert-file",
     "tls-private-key-file",
     "log-format",
@@ -1008,6 +1013,11 @@ fn valid_config() -> impl Strategy<Value = ToyConfig> {
                 leader_elect_renew_deadline: renew.into(),
                 leader_elect_retry_period: (renew / 2).into(),
                 http_bind_address,
+                metrics_authorization: if remove {
+                    MetricsAuthorization::Kubernetes
+                } else {
+                    MetricsAuthorization::None
+                },
                 tls_cert_file: tls.map(|(name, _)| PathBuf::from(format!("/tls/{name:?}"))),
                 tls_private_key_file: tls.map(|(_, other)| PathBuf::from(format!("/tls/{other}"))),
                 log_format,

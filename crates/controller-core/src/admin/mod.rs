@@ -4,6 +4,7 @@
 //! after five seconds, whatever it does meanwhile (TLS, headers, reading the answer). Where 64 are open, the oldest makes
 //! room for a new one: a probe asks at once, and who holds connections open has had its time.
 
+mod authorization;
 mod routes;
 mod tls;
 
@@ -27,6 +28,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
 use tower::{BoxError, ServiceExt};
 
+pub use self::authorization::Authorizer;
 use self::tls::Tls;
 use crate::clock::Clock;
 use crate::error::Chain;
@@ -58,6 +60,18 @@ pub enum Error {
     /// The certificate and its key cannot be used.
     #[error(transparent)]
     Tls(#[from] tls_files::Error),
+    /// No certificate could be made.
+    #[error("make a self-signed certificate for the admin server")]
+    SelfSigned(#[source] BoxError),
+}
+
+/// With which certificate the server speaks TLS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Certificate {
+    /// The one in these files, read again when they change.
+    Files(TlsPaths),
+    /// One of its own, made at the start. It hides what is said; whom it is said to, nobody can check.
+    SelfSigned,
 }
 
 /// How much the clients may ask for.
@@ -84,6 +98,8 @@ pub struct State {
     pub config: Value,
     /// `/version`.
     pub build: Build,
+    /// Who may read `/metrics` and `/configz`; everybody, if there is none.
+    pub authorizer: Option<Authorizer>,
     /// `/version`: the minor versions of Kubernetes that the controller works with, such as `1.36`.
     pub kubernetes_versions: &'static [&'static str],
 }
@@ -112,12 +128,13 @@ impl AdminServer {
     /// Takes `addr` (port 0: any free one) and loads the certificate, if there is to be one.
     pub async fn bind(
         addr: SocketAddr,
-        tls: Option<TlsPaths>,
+        certificate: Option<Certificate>,
         clock: Clock,
         limits: Limits,
     ) -> Result<Self, Error> {
-        let tls = match tls {
-            Some(paths) => Some(Tls::load(paths, clock.clone(), limits.tls_check).await?),
+        let tls = match certificate {
+            Some(Certificate::Files(paths)) => Some(Tls::load(paths, clock.clone(), limits.tls_check).await?),
+            Some(Certificate::SelfSigned) => Some(Tls::self_signed().map_err(Error::SelfSigned)?),
             None => None,
         };
         let bind_error = |source| Error::Bind { addr, source };

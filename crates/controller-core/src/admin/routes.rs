@@ -14,22 +14,26 @@ use http_body::Body as _;
 use serde_json::json;
 
 use super::State;
+use super::authorization::bearer;
 use crate::metrics;
 use crate::readiness::Report;
 
 const PATHS: &str = "/configz /healthz /livez /metrics /readyz /version";
 
 pub(super) fn router(state: State) -> Router {
+    let state = Arc::new(state);
     Router::new()
         .route("/metrics", get(metrics_text))
+        .route("/configz", get(configz))
+        // Of the routes above alone: kubelets show no token.
+        .route_layer(middleware::from_fn_with_state(Arc::clone(&state), authorized))
         .route("/livez", get(livez))
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
-        .route("/configz", get(configz))
         .route("/version", get(version))
         .fallback(unknown)
         .layer(middleware::from_fn(read_only))
-        .with_state(Arc::new(state))
+        .with_state(state)
 }
 
 /// Nothing here takes a body or changes anything, and no answer is worth keeping.
@@ -46,6 +50,19 @@ async fn read_only(request: Request<Body>, next: Next) -> Response {
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
+}
+
+/// Only for those whom the API server lets read the path, where it is asked.
+async fn authorized(Shared(state): Shared<Arc<State>>, request: Request<Body>, next: Next) -> Response {
+    if let Some(authorizer) = &state.authorizer {
+        let token = bearer(request.headers()).map(str::to_owned);
+        let verb = request.method().as_str().to_ascii_lowercase();
+        let path = request.uri().path().to_owned();
+        if let Err(refusal) = authorizer.authorize(token.as_deref(), &verb, &path).await {
+            return refusal.into_response();
+        }
+    }
+    next.run(request).await
 }
 
 async fn metrics_text(Shared(state): Shared<Arc<State>>) -> Response {

@@ -1,20 +1,28 @@
-//! The handshake, with the certificate that is in its files now.
+//! The handshake, with the certificate that is in its files now, or with one of the process' own.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::ServerConfig;
 use rustls::crypto::ring;
+use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
+use tower::BoxError;
 
 use crate::clock::Clock;
 use crate::tls_files::{self, Reloading, TlsPaths};
 
 #[derive(Debug)]
-pub(super) struct Tls(Reloading<Arc<ServerConfig>>);
+pub(super) enum Tls {
+    Files(Box<Reloading<Arc<ServerConfig>>>),
+    SelfSigned(Arc<ServerConfig>),
+}
+
+/// Whom a self-signed certificate names; its clients cannot check it. Source: controller-runtime.
+const SELF_SIGNED_NAME: &str = "localhost";
 
 impl Tls {
     pub(super) async fn load(
@@ -29,11 +37,22 @@ impl Tls {
             check_every,
             |_pem, certified| Ok(Arc::new(server_config(certified)?)),
         );
-        config.await.map(Self)
+        config.await.map(Box::new).map(Self::Files)
+    }
+
+    pub(super) fn self_signed() -> Result<Self, BoxError> {
+        let made = rcgen::generate_simple_self_signed([SELF_SIGNED_NAME.to_owned()])?;
+        let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+        let chain = vec![made.cert.der().clone()];
+        let certified = CertifiedKey::from_der(chain, key.into(), &ring::default_provider())?;
+        Ok(Self::SelfSigned(Arc::new(server_config(certified)?)))
     }
 
     pub(super) async fn accept(&self, stream: TcpStream) -> std::io::Result<TlsStream<TcpStream>> {
-        let config = self.0.current().await;
+        let config = match self {
+            Self::Files(config) => config.current().await,
+            Self::SelfSigned(config) => Arc::clone(config),
+        };
         TlsAcceptor::from(config).accept(stream).await
     }
 }

@@ -44,9 +44,12 @@ pub struct Limits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AnswerWithin(pub Duration);
 
-/// In the extensions of a request: it has its permit already, and does not wait for the limit.
+/// In the extensions of a request: it does not wait for the limit.
 #[derive(Clone, Copy, Debug)]
-pub struct Permitted;
+pub struct Permitted {
+    /// How long it has waited for the permit that it has; `None` where it needs none.
+    pub waited: Option<Duration>,
+}
 
 /// The permits of [`Limits`]. Cheap to clone: clones share them.
 #[derive(Clone, Debug)]
@@ -81,6 +84,10 @@ impl Permits {
                 tokens: Mutex::new(tokens),
             })
         }))
+    }
+
+    const fn is_limited(&self) -> bool {
+        self.0.is_some()
     }
 
     /// What keys may take of it that fail again and again.
@@ -146,11 +153,20 @@ pub fn limited(
 impl Gate {
     async fn send(&self, request: Request<Body>) -> Result<Response<DeadlineBody>, BoxError> {
         let watch = is_watch(&request);
-        let is_free = watch || is_lease(&request) || request.extensions().get::<Permitted>().is_some();
-        if !is_free {
-            self.clock.sleep(self.permits.take()).await;
-        }
         let method = request.method().clone();
+        let is_free = watch || is_lease(&request) || !self.permits.is_limited();
+        let waited = match request.extensions().get::<Permitted>() {
+            _ if is_free => None,
+            Some(permitted) => permitted.waited,
+            None => {
+                let wait = self.permits.take();
+                self.clock.sleep(wait).await;
+                Some(wait)
+            }
+        };
+        if let Some(waited) = waited {
+            self.metrics.observe_wait(&method, &self.host, waited);
+        }
         let start = self.clock.instant();
         let within = request.extensions().get::<AnswerWithin>();
         let within = within.map_or(REQUEST_TIMEOUT, |within| within.0);
@@ -277,6 +293,7 @@ impl http_body::Body for DeadlineBody {
 mod tests {
     use std::convert::Infallible;
 
+    use http::Method;
     use prometheus::Registry;
     use serde_json::json;
 
@@ -292,11 +309,19 @@ mod tests {
         F: Fn(Request<Body>) -> Fut + Send + Sync + Clone + 'static,
         Fut: Future<Output = Response<Body>> + Send + 'static,
     {
+        client_with(&Registry::new(), answer, limits)
+    }
+
+    fn client_with<F, Fut>(registry: &Registry, answer: F, limits: Limits) -> kube::Client
+    where
+        F: Fn(Request<Body>) -> Fut + Send + Sync + Clone + 'static,
+        Fut: Future<Output = Response<Body>> + Send + 'static,
+    {
         let service = tower::service_fn(move |request| {
             let answer = answer(request);
             async move { Ok::<_, Infallible>(answer.await) }
         });
-        let metrics = RequestMetrics::register(&Registry::new()).unwrap();
+        let metrics = RequestMetrics::register(registry).unwrap();
         limited(
             kube::Client::new(service, "default"),
             Permits::new(limits, &clock()),
@@ -356,6 +381,68 @@ mod tests {
             took >= Duration::from_millis(1990) && took <= Duration::from_millis(2020),
             "took {took:?}"
         );
+    }
+
+    /// The sums and counts of `rest_client_rate_limiter_duration_seconds` after `requests` under `limits`.
+    async fn waits(limits: Limits, requests: impl IntoIterator<Item = Request<Body>>) -> Vec<String> {
+        let registry = Registry::new();
+        let client = client_with(&registry, |_| async { Response::new(Body::empty()) }, limits);
+        for request in requests {
+            client.send(request).await.unwrap();
+        }
+        let text = crate::metrics::encode(&registry).unwrap();
+        let waits = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("rest_client_rate_limiter_duration_seconds_"));
+        waits
+            .filter(|line| !line.starts_with("bucket"))
+            .map(str::to_owned)
+            .collect()
+    }
+
+    fn empty(method: Method, path: &str, permitted: Option<Permitted>) -> Request<Body> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .body(Body::empty())
+            .unwrap();
+        if let Some(permitted) = permitted {
+            request.extensions_mut().insert(permitted);
+        }
+        request
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_wait_for_the_limit_is_measured_wherever_it_was_waited_for() {
+        let one_a_second = Limits { qps: 1.0, burst: 1 };
+        let of_the_loop = Permitted {
+            waited: Some(Duration::from_secs(30)),
+        };
+        let requests = || {
+            [
+                empty(Method::GET, "/api/v1/nodes/a", None),
+                empty(Method::GET, "/api/v1/nodes/b", None),
+                empty(Method::PATCH, "/api/v1/nodes/b", Some(of_the_loop)),
+                // These do not count against the limit.
+                empty(Method::GET, "/api/v1/nodes", Some(Permitted { waited: None })),
+                empty(Method::GET, "/api/v1/nodes?watch=true", None),
+                empty(
+                    Method::PUT,
+                    "/apis/coordination.k8s.io/v1/namespaces/a/leases/b",
+                    None,
+                ),
+            ]
+        };
+        assert_eq!(
+            waits(one_a_second, requests()).await,
+            [
+                "sum{host=\"test\",verb=\"GET\"} 1",
+                "count{host=\"test\",verb=\"GET\"} 2",
+                "sum{host=\"test\",verb=\"PATCH\"} 30",
+                "count{host=\"test\",verb=\"PATCH\"} 1",
+            ]
+        );
+        assert_eq!(waits(UNLIMITED, requests()).await, [""; 0]);
     }
 
     #[tokio::test(start_paused = true)]

@@ -13,7 +13,11 @@ use crate::metrics::register;
 pub struct RequestMetrics {
     requests: IntCounterVec,
     duration: HistogramVec,
+    wait: HistogramVec,
 }
+
+/// In seconds.
+const BUCKETS: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
 
 impl RequestMetrics {
     /// Makes the families and registers them.
@@ -25,20 +29,28 @@ impl RequestMetrics {
             ),
             &["code", "method", "host"],
         );
-        let duration = HistogramVec::new(
-            HistogramOpts::new(
-                "rest_client_request_duration_seconds",
-                "Request latency in seconds. Broken down by verb, and host.",
-            )
-            .buckets(vec![
-                0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0,
-            ]),
-            &["verb", "host"],
-        );
+        let seconds = |name, help| {
+            let options = HistogramOpts::new(name, help).buckets(BUCKETS.to_vec());
+            register(registry, HistogramVec::new(options, &["verb", "host"]))
+        };
         Ok(Self {
             requests: register(registry, requests)?,
-            duration: register(registry, duration)?,
+            duration: seconds(
+                "rest_client_request_duration_seconds",
+                "Request latency in seconds. Broken down by verb, and host.",
+            )?,
+            wait: seconds(
+                "rest_client_rate_limiter_duration_seconds",
+                "Client side rate limiter latency in seconds. Broken down by verb, and host.",
+            )?,
         })
+    }
+
+    /// Notes how long a request has waited for the client-side limit.
+    pub(super) fn observe_wait(&self, method: &Method, host: &str, waited: Duration) {
+        self.wait
+            .with_label_values(&[method.as_str(), host])
+            .observe(waited.as_secs_f64());
     }
 
     /// Notes one finished request; `code` is `<error>` where no answer came, as client-go has it.

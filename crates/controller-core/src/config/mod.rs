@@ -38,4 +38,6 @@ pub use self::property::config_schema;
 pub(crate) use self::property::{Kind, Property, defaults, kebab_case, properties};
 pub use self::redact::effective;
 pub(crate) use self::redact::redacted;
-pub use self::settings::{CommonConfig, ControllerConfig, Encoding, FieldError, LogFormat};
+pub use self::settings::{
+    CommonConfig, ControllerConfig, Encoding, FieldError, LogFormat, MetricsAuthorization,
+};

@@ -90,7 +90,12 @@ pub struct CommonConfig {
     /// address of IPv6 and IPv4, or of IPv4 alone where there is no IPv6.
     #[schemars(extend("x-heading" = ADMIN_SERVER, "format" = "ip:port"))]
     pub http_bind_address: SocketAddr,
-    /// Certificate chain (PEM) with which the admin server speaks TLS; read again when it changes.
+    /// Who may read /metrics and /configz: with `none` everybody, with `kubernetes` whoever shows a bearer token with
+    /// which the API server allows `get` of that path. With `kubernetes` the admin server speaks TLS.
+    #[schemars(extend("x-heading" = ADMIN_SERVER))]
+    pub metrics_authorization: MetricsAuthorization,
+    /// Certificate chain (PEM) with which the admin server speaks TLS; read again when it changes. Where TLS is needed
+    /// and there is none, one is made at the start.
     #[schemars(extend("x-heading" = ADMIN_SERVER, "format" = "path"))]
     pub tls_cert_file: Option<PathBuf>,
     /// Private key (PEM) of the certificate.
@@ -128,6 +133,17 @@ pub enum Encoding {
     Json,
 }
 
+/// Who may read metrics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum MetricsAuthorization {
+    /// Everybody.
+    #[default]
+    None,
+    /// Whom the API server allows it.
+    Kubernetes,
+}
+
 const API_SERVER: &str = "API server";
 const LEADER_ELECTION: &str = "Leader election";
 const ADMIN_SERVER: &str = "Admin server";
@@ -157,6 +173,7 @@ impl Default for CommonConfig {
             leader_elect_renew_deadline: GoDuration::from_secs(10),
             leader_elect_retry_period: GoDuration::from_secs(2),
             http_bind_address: SocketAddr::from((Ipv6Addr::UNSPECIFIED, 8080)),
+            metrics_authorization: MetricsAuthorization::default(),
             tls_cert_file: None,
             tls_private_key_file: None,
             log_format: None,

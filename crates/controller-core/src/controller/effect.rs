@@ -17,6 +17,8 @@ pub struct Effect<C: Controller> {
     pub key: C::Key,
     /// How often the passes of the key have failed, for the log.
     pub attempt: u32,
+    /// How long it has waited for its permit.
+    pub waited: Duration,
     /// What is asked or written.
     pub ask: Ask<C>,
 }

@@ -39,7 +39,7 @@ pub async fn explain<C: Controller, T>(
         };
         for question in questions {
             let asked = now();
-            let (value, date) = sender.ask(&question).await;
+            let (value, date) = sender.ask(&question, None).await;
             let reply = Reply {
                 value,
                 asked,

@@ -178,6 +178,8 @@ pub struct Pass<C: Controller> {
     pub(super) failed: Option<PassFailed>,
     /// Since when it waits for a permit, or for its object.
     pub(super) waits_since: Option<Duration>,
+    /// Since when a permit is all that it waits for.
+    pub(super) lacks_since: Option<Duration>,
     pub(super) parked: bool,
 }
 

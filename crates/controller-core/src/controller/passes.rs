@@ -92,16 +92,18 @@ impl<C: Controller> Loop<C> {
                 Progress::Went => {}
                 Progress::Nothing if !pass.is_out() => return self.stop(&key, &pass, now),
                 Progress::Waits | Progress::Nothing => {
-                    pass.waits_since = None;
+                    (pass.waits_since, pass.lacks_since) = (None, None);
                     return self.keep(key, pass, false);
                 }
                 Progress::Lacks => {
                     pass.waits_since.get_or_insert(now.uptime);
+                    pass.lacks_since.get_or_insert(now.uptime);
                     self.line.push(key.clone(), rank, turn);
                     return self.keep(key, pass, false);
                 }
                 Progress::Blocked | Progress::Full => {
                     pass.waits_since.get_or_insert(now.uptime);
+                    pass.lacks_since = None;
                     self.line.block(key.clone(), rank);
                     return self.keep(key, pass, matches!(progress, Progress::Full));
                 }
@@ -148,7 +150,7 @@ impl<C: Controller> Loop<C> {
                     return Progress::Lacks;
                 }
                 self.askers.insert(question.clone(), vec![key.clone()]);
-                self.send(key, pass.number, Ask::Question(question.clone()), now);
+                self.send(key, pass, Ask::Question(question.clone()), now);
             }
             pass.effects += 1;
             pass.asking.push(question);
@@ -195,7 +197,7 @@ impl<C: Controller> Loop<C> {
             }
             self.busy.insert(object);
             self.mutate(&write, Phase::Begins, now);
-            self.send(key, pass.number, Ask::Write(write.clone()), now);
+            self.send(key, pass, Ask::Write(write.clone()), now);
             pass.effects += 1;
             pass.sending.push(write);
             progress = Progress::Waits;
@@ -218,22 +220,24 @@ impl<C: Controller> Loop<C> {
         pass.effects += 1;
     }
 
-    fn send(&mut self, key: &C::Key, pass: u64, ask: Ask<C>, now: Now) {
+    fn send(&mut self, key: &C::Key, pass: &Pass<C>, ask: Ask<C>, now: Now) {
         self.learn(key, Learnt::Sent(&ask), now);
         self.last_id += 1;
         let (id, key) = (self.last_id, key.clone());
         let attempt = self.queue(&key).num_requeues(&key);
         let in_flight = InFlight {
             key: key.clone(),
-            pass,
+            pass: pass.number,
             ask: ask.clone(),
             sent: now,
         };
+        let waited = pass.lacks_since.map(|since| now.uptime.saturating_sub(since));
         self.in_flight.insert(id, in_flight);
         self.effects.push(Effect {
             id,
             key,
             attempt,
+            waited: waited.unwrap_or_default(),
             ask,
         });
     }

@@ -93,16 +93,17 @@ impl Sender {
         }
     }
 
-    /// Asks; the answer, and the API server's clock.
-    pub(super) async fn ask<Q: Question>(
+    /// Asks; the answer, and the API server's clock. `waited`: how long for a permit, if the limit applies.
+    pub(crate) async fn ask<Q: Question>(
         &self,
         question: &Q,
+        waited: Option<Duration>,
     ) -> (Result<Q::Answer, CallFailed>, Option<Timestamp>) {
         let request = question.request();
         let call = request.call.clone();
         let mut date = None;
         let read = async {
-            let (body, said) = self.send(request).await?;
+            let (body, said) = self.send(request, Permitted { waited }).await?;
             date = said;
             question.read(&body).map_err(kube::Error::SerdeError)
         };
@@ -110,11 +111,12 @@ impl Sender {
         (value, date)
     }
 
-    /// Writes, while `term` lasts.
+    /// Writes, while `term` lasts, with a permit for which the write has `waited`.
     pub(super) async fn write(
         &self,
         write: &impl Write,
         term: Option<&Term>,
+        waited: Duration,
     ) -> Result<Accepted, CallFailed> {
         let request = write.request();
         let call = request.call.clone();
@@ -125,16 +127,17 @@ impl Sender {
             });
         };
         let sent = async {
-            let (body, _) = self.send(request).await?;
+            let permitted = Permitted { waited: Some(waited) };
+            let (body, _) = self.send(request, permitted).await?;
             Ok(accepted(&body))
         };
         self.caller.write(term, call, sent).await
     }
 
-    /// Sends a request that the loop has got a permit for; the body of the answer, and the API server's clock.
-    async fn send(&self, request: Request) -> kube::Result<(Bytes, Option<Timestamp>)> {
+    /// Sends a request; the body of the answer, and the API server's clock.
+    async fn send(&self, request: Request, permitted: Permitted) -> kube::Result<(Bytes, Option<Timestamp>)> {
         let mut http = request.http.map_err(kube::Error::BuildRequest)?;
-        http.extensions_mut().insert(Permitted);
+        http.extensions_mut().insert(permitted);
         if let Some(within) = request.answer_within {
             http.extensions_mut().insert(AnswerWithin(within));
         }

@@ -231,16 +231,17 @@ impl<C: Controller> Driver<C> {
             id,
             key,
             attempt,
+            waited,
             ask,
         } = effect;
         let span = tracing::info_span!("sync", controller = C::NAME, %key, attempt);
         let performed = async {
             let completed = match ask {
                 Ask::Question(question) => {
-                    let (value, date) = sender.ask(&question).await;
+                    let (value, date) = sender.ask(&question, Some(waited)).await;
                     Completed::Read(value, date)
                 }
-                Ask::Write(write) => Completed::Wrote(sender.write(&write, term.as_ref()).await),
+                Ask::Write(write) => Completed::Wrote(sender.write(&write, term.as_ref(), waited).await),
             };
             (id, completed)
         };

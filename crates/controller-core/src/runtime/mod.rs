@@ -8,6 +8,7 @@ mod explain;
 mod identity;
 mod process;
 mod services;
+mod version;
 
 use std::any::Any;
 use std::ffi::OsString;
@@ -21,6 +22,7 @@ use prometheus::Registry;
 
 pub use self::explain::{Explain, ExplainAll, ExplainOne, Explainer, Explanation};
 pub use self::services::Services;
+pub use self::version::ServerVersion;
 use crate::api::Caller;
 use crate::api::limits::Permits;
 use crate::args::{self, About, Command, Invocation};

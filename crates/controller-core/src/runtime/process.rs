@@ -11,14 +11,14 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::identity::{host_name, lease_identity, lease_namespace};
 use super::{App, DRAIN_TIMEOUT, Env, Explain, Failure, Services};
-use crate::admin;
+use crate::admin::{self, Authorizer};
 use crate::api::Caller;
 use crate::api::client::{ConnectOptions, Connection, connect};
 use crate::api::limits::Limits;
 use crate::api::metrics::RequestMetrics;
 use crate::args::{About, SUPPORTED_KUBERNETES};
 use crate::clock::Clock;
-use crate::config::{CommonConfig, ControllerConfig, effective};
+use crate::config::{CommonConfig, ControllerConfig, MetricsAuthorization, effective};
 use crate::controller::Sender;
 use crate::events::Reporter;
 use crate::leader::ElectionConfig;
@@ -90,6 +90,8 @@ pub(super) async fn serve<A: App>(
         readiness: env.readiness.clone(),
         liveness: env.liveness.clone(),
         config: effective(&config),
+        authorizer: (common.metrics_authorization == MetricsAuthorization::Kubernetes)
+            .then(|| Authorizer::new(env.client.clone(), env.caller.clone())),
     };
     services.serve(&common, &clock, state).await?;
     let host = host_name();
@@ -103,6 +105,7 @@ pub(super) async fn serve<A: App>(
         burst: common.event_burst,
     };
     services.start(&mut env, election, reporter, event_limits)?;
+    services.check_version(&env);
     tracing::info!(
         version = about.version,
         commit = about.commit,

@@ -1,15 +1,20 @@
 //! What serves the controller and ends after it: the admin server, the election, the event sender. Binary and tests
 //! put a process together from the same.
 
+use std::future::pending;
 use std::sync::Arc;
 
+use futures::FutureExt;
+
+use super::version::warn_if_untested;
 use super::{Env, Failure, SourceOf};
-use crate::admin::{self, AdminServer};
+use crate::admin::{self, AdminServer, Certificate, TlsPaths};
 use crate::api::Caller;
 use crate::api::limits::Limits;
 use crate::api::limits::Permits;
 use crate::clock::Clock;
-use crate::config::{CommonConfig, Encoding};
+use crate::config::{CommonConfig, Encoding, MetricsAuthorization};
+use crate::controller::Sender;
 use crate::events::{self, EventMetrics, Recorder, Reporter};
 use crate::informer::{BoxSource, ListWatch, Wire};
 use crate::leader::{ElectionConfig, ElectionMetrics, Leadership, elector};
@@ -114,8 +119,13 @@ impl Services {
         state: admin::State,
     ) -> Result<(), Failure> {
         let limits = admin::Limits::default();
-        let server =
-            AdminServer::bind(common.http_bind_address, tls_files(common), clock.clone(), limits).await?;
+        let server = AdminServer::bind(
+            common.http_bind_address,
+            certificate(common),
+            clock.clone(),
+            limits,
+        )
+        .await?;
         tracing::info!(address = %server.local_addr(), "admin server listens");
         let stop = self.shutdown.clone();
         self.tasks.spawn(
@@ -123,6 +133,18 @@ impl Services {
             server.serve(state, async move { stop.draining().await }),
         );
         Ok(())
+    }
+
+    /// Says in the log if the API server is of a version that the controllers were not tested with.
+    pub(super) fn check_version(&mut self, env: &Env) {
+        let sender = Sender::new(env.client.clone(), env.caller.clone(), Encoding::Json);
+        let (clock, stop) = (env.clock.clone(), self.shutdown.clone());
+        self.tasks.spawn("version check", async move {
+            tokio::select! {
+                () = stop.draining() => {}
+                () = warn_if_untested(sender, clock).then(|()| pending()) => {}
+            }
+        });
     }
 
     fn elect(&mut self, election: ElectionConfig, env: &Env) -> Result<Leadership, Failure> {
@@ -153,9 +175,13 @@ impl Default for Services {
     }
 }
 
-fn tls_files(common: &CommonConfig) -> Option<admin::TlsPaths> {
-    Some(admin::TlsPaths {
-        cert: common.tls_cert_file.clone()?,
-        key: common.tls_private_key_file.clone()?,
-    })
+/// The one of the flags; a token is never asked for without TLS.
+fn certificate(common: &CommonConfig) -> Option<Certificate> {
+    match (common.tls_cert_file.clone(), common.tls_private_key_file.clone()) {
+        (Some(cert), Some(key)) => Some(Certificate::Files(TlsPaths { cert, key })),
+        _ if common.metrics_authorization == MetricsAuthorization::Kubernetes => {
+            Some(Certificate::SelfSigned)
+        }
+        _ => None,
+    }
 }

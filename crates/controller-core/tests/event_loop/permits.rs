@@ -45,6 +45,18 @@ fn without_a_permit_nothing_is_sent() {
 }
 
 #[test]
+fn a_request_tells_how_long_it_has_waited_for_its_permit_and_not_for_its_object() {
+    let (mut rig, _) = one_a_second(&[("a", &["x=1"]), ("b", &["x=2"]), ("c", &["y=1"])]);
+    rig.turn();
+    rig.after(SECOND);
+    assert_eq!(rig.waited(), [("x=1", Duration::ZERO), ("y=1", SECOND)]);
+    rig.after(9 * SECOND);
+    rig.accept("x=1");
+    assert_eq!(rig.turn(), ["b writes x=2"]);
+    assert_eq!(rig.waited(), [("y=1", SECOND), ("x=2", Duration::ZERO)]);
+}
+
+#[test]
 fn what_is_wanted_when_the_permit_comes_is_sent() {
     let (mut rig, wishes) = one_a_second(&[("a", &["a=1"]), ("b", &["b=1"])]);
     rig.turn();

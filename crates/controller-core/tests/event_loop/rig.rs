@@ -199,6 +199,12 @@ impl Rig {
         }
     }
 
+    /// How long each request that is out has waited for its permit.
+    pub(crate) fn waited(&self) -> Vec<(Text, Duration)> {
+        let in_flight = self.in_flight.iter();
+        in_flight.map(|effect| (what_of(effect), effect.waited)).collect()
+    }
+
     pub(crate) fn wake(&mut self, key: Text) {
         self.wake_at(key, Wake::Now);
     }

@@ -11,9 +11,9 @@ use controller_core::controller::{self, Request, requests_to};
 use controller_core::informer::{Observed, Page};
 use controller_core::meta::{ObjectKey, Uid};
 use controller_core::rival::manager_of;
+use controller_core::runtime::ServerVersion;
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIResourceList, ManagedFieldsEntry};
-use k8s_openapi::apimachinery::pkg::version::Info;
 use kube::api::{GetParams, ListParams};
 use kube::core::{PartialObjectMeta, Request as Http};
 use serde_json::{from_slice, json};
@@ -84,11 +84,6 @@ impl controller::Question for Question {
             let target = format!("in {}", namespace.as_deref().unwrap_or_default());
             Request::new(Verb::List, resource, &target, http.list(&ListParams::default()))
         };
-        let get_path = |path, resource| {
-            let http = http::Request::get(path).body(Vec::new());
-            let http = http.map_err(kube::core::request::Error::BuildRequest);
-            Request::new(Verb::Get, resource, &"", http)
-        };
         let claim = |key: &ObjectKey| get((claims_in(key.namespace.as_deref()), CLAIMS), key);
         match self {
             Self::Claim(key) => claim(key).read_as::<ClaimWire>(),
@@ -103,8 +98,12 @@ impl controller::Question for Question {
                 WriteKey::Recorded { kind, .. } => get(claimants(*kind, object), object),
                 WriteKey::Reserved { .. } | WriteKey::Deleted { .. } => claim(object),
             },
-            Self::Version => get_path("/version", "version"),
-            Self::Served => get_path(GROUP_PATH, "scheduling.k8s.io/v1alpha2"),
+            Self::Version => ServerVersion.request(),
+            Self::Served => {
+                let http = http::Request::get(GROUP_PATH).body(Vec::new());
+                let http = http.map_err(kube::core::request::Error::BuildRequest);
+                Request::new(Verb::Get, "scheduling.k8s.io/v1alpha2", &"", http)
+            }
             Self::Claims(namespace) => {
                 list(claims_in(namespace.as_deref()), CLAIMS, namespace).read_as::<ClaimWire>()
             }
@@ -129,7 +128,7 @@ impl controller::Question for Question {
                 let written = written.metadata.managed_fields.unwrap_or_default();
                 Answer::Manager(manager(&contested.write, written))
             }
-            Self::Version => Answer::Minor(minor(&from_slice(body)?)),
+            Self::Version => Answer::Minor(ServerVersion.read(body)?),
             Self::Served => {
                 let served: APIResourceList = from_slice(body)?;
                 let mut resources = served.resources.iter();
@@ -157,12 +156,6 @@ impl Answer {
             _ => None,
         }
     }
-}
-
-fn minor(version: &Info) -> Option<u32> {
-    // Some vendors' have a `+` behind it.
-    let minor = version.minor.trim_end_matches(|end: char| !end.is_ascii_digit());
-    minor.parse().ok().filter(|_| version.major == "1")
 }
 
 /// The field manager that wrote last what `write` had written. The built-in loop has the same name for statuses as we.

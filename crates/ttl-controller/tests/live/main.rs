@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `boundary` | the boundary scenario, restarts, removal, metrics |
 //! | `leaders` | hand-over after SIGTERM and SIGKILL, a Lease shared with client-go, fifty kills |
+//! | `metrics` | who may read the metrics |
 //! | `outage` | the API server away for a minute, throttling |
 //! | `rival` | the built-in loop running beside ours |
 //! | `refusals` | wrong flags, files and permissions |
@@ -19,6 +20,7 @@
 mod boundary;
 mod frozen;
 mod leaders;
+mod metrics;
 mod outage;
 mod refusals;
 mod rival;

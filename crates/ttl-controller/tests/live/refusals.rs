@@ -7,6 +7,8 @@ use harness::cluster::binary;
 use rstest::rstest;
 use serde_json::json;
 use testkit::real::{ControlPlane, Options, Process, eventually};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
 
 use crate::support::{BUILT, Cluster, Replica, SOON};
 
@@ -22,6 +24,14 @@ async fn outcome(args: &[&str], content: &str) -> (Option<i32>, String) {
     let mut process = Process::spawn(&binary(BUILT), &args, &[]).unwrap();
     let code = process.wait_exit(SOON).await.unwrap().code();
     (code, process.log().replace(file.to_str().unwrap(), "FILE"))
+}
+
+/// Of an API server that anybody may ask at this address.
+fn kubeconfig_of(address: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: a\ncontexts: [{{name: a, context: {{cluster: a, user: a}}}}]\n\
+         clusters: [{{name: a, cluster: {{server: 'http://{address}'}}}}]\nusers: [{{name: a, user: {{}}}}]\n"
+    )
 }
 
 #[rstest]
@@ -61,11 +71,45 @@ async fn a_mistake_is_named_and_ends_the_process(
 async fn an_address_in_use_is_named() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let kubeconfig = "apiVersion: v1\nkind: Config\ncurrent-context: a\ncontexts: [{name: a, context: {cluster: a, user: a}}]\nclusters: [{name: a, cluster: {server: 'http://127.0.0.1:1'}}]\nusers: [{name: a, user: {}}]\n";
+    let kubeconfig = kubeconfig_of("127.0.0.1:1");
     let bind = format!("--http-bind-address={address}");
-    let (code, output) = outcome(&["--kubeconfig=FILE", &bind], kubeconfig).await;
+    let (code, output) = outcome(&["--kubeconfig=FILE", &bind], &kubeconfig).await;
     assert_eq!(code, Some(1), "{output}");
     assert!(output.contains(&address) && output.contains("in use"), "{output}");
+}
+
+/// CORE-18: it tells its version, and answers nothing else.
+#[tokio::test]
+async fn an_api_server_that_is_newer_than_any_that_was_tested_is_named_once() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("kubeconfig");
+    std::fs::write(&file, kubeconfig_of(&listener.local_addr().unwrap().to_string())).unwrap();
+    let answers = async {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = [0; 4096];
+            let length = stream.read(&mut request).await.unwrap();
+            let (status, body) = if request[..length].starts_with(b"GET /version ") {
+                ("200 OK", r#"{"major":"1","minor":"37","gitVersion":"v1.37.0"}"#)
+            } else {
+                ("503 Service Unavailable", "")
+            };
+            let length = body.len();
+            let answer =
+                format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}");
+            stream.write_all(answer.as_bytes()).await.unwrap();
+        }
+    };
+    let replica = Replica::start(&binary(BUILT), &file, &[]);
+    let said = "not tested with 1.37: this release is for Kubernetes 1.34 to 1.36";
+    let told = eventually(SOON, said, async || (replica.said(said) > 0).then_some(()));
+    tokio::select! {
+        () = answers => {}
+        told = told => told.unwrap(),
+    }
+    assert_eq!(replica.said(said), 1);
+    assert_eq!(replica.get("/livez").await.0, 200, "it works on");
 }
 
 /// CORE-12: nothing listens at the API server's address.
@@ -73,7 +117,7 @@ async fn an_address_in_use_is_named() {
 async fn an_unreachable_api_server_is_waited_for() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("kubeconfig");
-    std::fs::write(&file, "apiVersion: v1\nkind: Config\ncurrent-context: a\ncontexts: [{name: a, context: {cluster: a, user: a}}]\nclusters: [{name: a, cluster: {server: 'http://127.0.0.1:1'}}]\nusers: [{name: a, user: {}}]\n").unwrap();
+    std::fs::write(&file, kubeconfig_of("127.0.0.1:1")).unwrap();
     let replica = Replica::start(&binary(BUILT), &file, &[]);
     eventually(SOON, "readiness says why", async || {
         let (code, text) = replica.get("/readyz").await;

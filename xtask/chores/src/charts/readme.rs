@@ -97,6 +97,10 @@ pub(super) fn text(
              | API group | resources | verbs |\n|---|---|---|\n{rows}"
         )?;
     }
+    text += "\nWith `metricsAuthorization` `kubernetes` in `config`, besides:\n\n\
+             | API group | resources | verbs |\n|---|---|---|\n\
+             | `authentication.k8s.io` | `tokenreviews` | `create` |\n\
+             | `authorization.k8s.io` | `subjectaccessreviews` | `create` |\n";
     writeln!(
         text,
         "\nIn the namespace of its Lease: `leases` `create`, and `get`, `update`, `list`, `watch` of the one called \

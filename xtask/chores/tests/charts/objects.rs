@@ -63,7 +63,7 @@ async fn the_api_server_takes_every_object_and_admits_the_pods() {
         let taken = cluster.takes(&by_default);
         assert_eq!(taken.lines().count(), 11, "{taken}");
         let taken = cluster.takes(&rendered(name, &[&everything]));
-        assert_eq!(taken.lines().count(), 16, "{taken}");
+        assert_eq!(taken.lines().count(), 17, "{taken}");
         assert!(
             taken.contains("servicemonitor") && taken.contains("prometheusrule"),
             "{taken}"
@@ -94,10 +94,12 @@ async fn the_api_server_takes_every_object_and_admits_the_pods() {
 }
 
 fn service_monitors() -> Value {
+    let mut endpoint = endpoint();
+    endpoint["bearerTokenFile"] = json!({"type": "string"});
     let spec = json!({
         "jobLabel": {"type": "string"},
         "selector": selector(),
-        "endpoints": {"type": "array", "items": {"type": "object", "properties": endpoint()}},
+        "endpoints": {"type": "array", "items": {"type": "object", "properties": endpoint}},
     });
     kind("ServiceMonitor", "servicemonitors", &spec)
 }
@@ -128,8 +130,12 @@ fn selector() -> Value {
     json!({"type": "object", "properties": {"matchLabels": labels}})
 }
 
+/// A PodMonitor knows no `bearerTokenFile`.
 fn endpoint() -> Value {
+    let secret = json!({"name": {"type": "string"}, "key": {"type": "string"}});
+    let authorization = json!({"credentials": {"type": "object", "properties": secret}});
     json!({
+        "authorization": {"type": "object", "properties": authorization},
         "port": {"type": "string"}, "path": {"type": "string"}, "interval": {"type": "string"},
         "scheme": {"type": "string", "enum": ["http", "https"]},
         "tlsConfig": {"type": "object", "properties": {"insecureSkipVerify": {"type": "boolean"}}},

@@ -31,6 +31,12 @@ fn the_charts_render_as_the_goldens_have_it() {
         "resourceclaim-controller/groups.golden.yaml",
         &["--set=config.featureGates=DRAWorkloadResourceClaims=true"],
     );
+    // The permissions to ask who may read the metrics, and who shows which token.
+    golden(
+        "ttl-controller",
+        "ttl-controller/metrics.golden.yaml",
+        &["--set=config.metricsAuthorization=kubernetes,serviceMonitor.enabled=true"],
+    );
     // The others differ in what stands in files/ alone; the dashboard is there to be read.
     golden(
         "ttl-controller",
@@ -78,6 +84,8 @@ a label that selects the pods     | labels.app\.kubernetes\.io/name=other       
 an annotation that the pods have  | annotations.checksum/config=none                    | at '/annotations/checksum~1config': false schema
 several writers                   | config.leaderElect=false                            | replicas: more than one needs config.leaderElect
 two scrapes                       | serviceMonitor.enabled=true,podMonitor.enabled=true | serviceMonitor.enabled, podMonitor.enabled: both
+nobody who reviews                | config.metricsAuthorization=rbac                    | at '/config/metricsAuthorization'
+a monitor without a token         | config.metricsAuthorization=kubernetes,podMonitor.enabled=true | podMonitor.authorization: needed
 a monitor of no service           | serviceMonitor.enabled=true,service.enabled=false   | serviceMonitor.enabled: needs service.enabled
 ";
 

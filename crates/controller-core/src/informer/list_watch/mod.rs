@@ -245,7 +245,7 @@ impl<W: Wire> ListWatch<W> {
             request.headers_mut().insert(ACCEPT, accept);
             // One page or one watch at a time needs no limit. It does not wait behind the writes of a mass event either:
             // the continue token of a list expires.
-            request.extensions_mut().insert(Permitted);
+            request.extensions_mut().insert(Permitted { waited: None });
             let response = self.client.send(request).await?;
             if !Encoding::is_refused(response.status()) || self.encoding == Encoding::Json {
                 return Ok(response);

@@ -1,0 +1,461 @@
+//! Who may read `/metrics` and `/configz` (`--metrics-authorization=kubernetes`): the API server says whose a bearer token
+//! is (`TokenReview`) and what they may (`SubjectAccessReview`), as controller-runtime's
+//! `filters.WithAuthenticationAndAuthorization` asks it.
+//!
+//! Anybody can send tokens. So what was decided is remembered for a while and in bounds, and few tokens a second are
+//! asked about. Who was let in lately is asked about beside them: a flood of others keeps no scraper out.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::header::{AUTHORIZATION, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use derive_where::derive_where;
+use kube::api::PostParams;
+use parking_lot::Mutex;
+use ring::digest::{self, SHA256, SHA256_OUTPUT_LEN};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::api::{CallFailed, Caller, Verb};
+use crate::clock::Clock;
+use crate::config::Encoding;
+use crate::controller::{self, Request, Sender};
+use crate::said::Said;
+use crate::workqueue::TokenBucket;
+
+/// Who was let in is asked about again after so long. Source: controller-runtime, `CacheTTL` of its authenticator.
+const ALLOWED_FOR: Duration = Duration::from_mins(1);
+/// The same of who was not. Source: controller-runtime, `DenyCacheTTL` of its authorizer.
+const REFUSED_FOR: Duration = Duration::from_secs(30);
+/// So many decisions are remembered.
+const MOST_DECISIONS: usize = 128;
+/// So many unknown tokens a second are asked about, and so many at once.
+const REVIEWS: (f64, u32) = (1.0, 10);
+/// Two reviews fit into the time that a connection has.
+const REVIEW_WITHIN: Duration = Duration::from_secs(2);
+/// How often the log says that the API server cannot be asked.
+const NAMED_EVERY: Duration = Duration::from_mins(1);
+
+/// Asks the API server who may read what. Cheap to clone: clones share what was decided.
+#[derive(Clone)]
+pub struct Authorizer(Arc<Shared>);
+
+struct Shared {
+    sender: Sender,
+    clock: Clock,
+    origin: Instant,
+    decisions: Mutex<Decisions>,
+}
+
+/// What was decided lately. A value: whoever calls says what time it is.
+struct Decisions {
+    by_request: BTreeMap<Key, Decision>,
+    reviews: TokenBucket,
+    named: Said<()>,
+}
+
+/// Of a token, a verb and a path. No token is kept.
+type Key = [u8; SHA256_OUTPUT_LEN];
+
+struct Decision {
+    verdict: Verdict,
+    until: Duration,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Verdict {
+    Allowed,
+    /// Nobody's token.
+    Unauthenticated,
+    /// That of this user, who may not.
+    Forbidden(Arc<str>),
+}
+
+/// What is known of a request.
+#[derive(Debug, PartialEq, Eq)]
+enum Known {
+    Decided(Verdict),
+    /// The API server is to be asked.
+    Nothing,
+    /// It is not to be asked: too many unknown tokens come.
+    TooMany,
+}
+
+/// Why a request gets no answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// No token, or nobody's.
+    Unauthenticated,
+    /// The user may not.
+    Forbidden(Arc<str>),
+    /// Too many unknown tokens come.
+    TooMany,
+    /// The API server did not say.
+    Unanswered,
+}
+
+impl Authorizer {
+    /// Asks by `client`.
+    pub fn new(client: kube::Client, caller: Caller) -> Self {
+        let clock = caller.clock().clone();
+        Self(Arc::new(Shared {
+            origin: clock.instant(),
+            clock,
+            sender: Sender::new(client, caller, Encoding::Json),
+            decisions: Mutex::default(),
+        }))
+    }
+
+    /// Whether the holder of `token` may read `path`; `verb` is the HTTP method in small letters.
+    pub(super) async fn authorize(&self, token: Option<&str>, verb: &str, path: &str) -> Result<(), Refusal> {
+        let token = token.ok_or(Refusal::Unauthenticated)?;
+        let request = key(token, verb, path);
+        let known = self.0.decisions.lock().look(&request, self.now());
+        let verdict = match known {
+            Known::Decided(verdict) => verdict,
+            Known::TooMany => return Err(Refusal::TooMany),
+            Known::Nothing => {
+                let reviewed = self.review(token, verb, path).await;
+                let mut decisions = self.0.decisions.lock();
+                match reviewed {
+                    Ok(verdict) => {
+                        decisions.learn(request, verdict.clone(), self.now());
+                        verdict
+                    }
+                    Err(failed) => {
+                        if decisions.named.is_due(&(), NAMED_EVERY, self.now()) {
+                            tracing::warn!("cannot ask who may read {path}: {failed}");
+                        }
+                        return Err(Refusal::Unanswered);
+                    }
+                }
+            }
+        };
+        match verdict {
+            Verdict::Allowed => Ok(()),
+            Verdict::Unauthenticated => Err(Refusal::Unauthenticated),
+            Verdict::Forbidden(user) => Err(Refusal::Forbidden(user)),
+        }
+    }
+
+    async fn review(&self, token: &str, verb: &str, path: &str) -> Result<Verdict, CallFailed> {
+        let token = TokenReview {
+            token: token.to_owned(),
+        };
+        let Some(user) = self.0.sender.ask(&token, None).await.0? else {
+            return Ok(Verdict::Unauthenticated);
+        };
+        let access = SubjectAccessReview {
+            verb: verb.to_owned(),
+            path: path.to_owned(),
+            user,
+        };
+        let is_allowed = self.0.sender.ask(&access, None).await.0?;
+        Ok(if is_allowed {
+            Verdict::Allowed
+        } else {
+            Verdict::Forbidden(access.user.username.into())
+        })
+    }
+
+    fn now(&self) -> Duration {
+        self.0.clock.instant() - self.0.origin
+    }
+}
+
+impl fmt::Debug for Authorizer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Authorizer").finish_non_exhaustive()
+    }
+}
+
+/// The bearer token of a request.
+pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    let token = token.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}
+
+fn key(token: &str, verb: &str, path: &str) -> Key {
+    // No header holds a newline, so no two requests have one text.
+    let text = format!("{token}\n{verb}\n{path}");
+    let mut key = Key::default();
+    key.copy_from_slice(digest::digest(&SHA256, text.as_bytes()).as_ref());
+    key
+}
+
+// === impl Decisions ===
+
+impl Default for Decisions {
+    fn default() -> Self {
+        let (qps, burst) = REVIEWS;
+        Self {
+            by_request: BTreeMap::new(),
+            reviews: TokenBucket::new(qps, burst),
+            named: Said::default(),
+        }
+    }
+}
+
+impl Decisions {
+    fn look(&mut self, request: &Key, now: Duration) -> Known {
+        match self.by_request.get(request) {
+            Some(Decision { verdict, until }) if now < *until => return Known::Decided(verdict.clone()),
+            Some(Decision {
+                verdict: Verdict::Allowed,
+                ..
+            }) => return Known::Nothing,
+            _ => {}
+        }
+        if self.reviews.take(now).is_zero() {
+            return Known::Nothing;
+        }
+        self.reviews.give_back();
+        Known::TooMany
+    }
+
+    /// Remembers `verdict`, in the place of the one that is over first where there is no room; who was let in stays longest.
+    fn learn(&mut self, request: Key, verdict: Verdict, now: Duration) {
+        self.by_request.remove(&request);
+        if self.by_request.len() >= MOST_DECISIONS {
+            let order = |decision: &Decision| (decision.verdict == Verdict::Allowed, decision.until);
+            let first = self.by_request.iter().min_by_key(|(_, decision)| order(decision));
+            if let Some(first) = first.map(|(request, _)| *request) {
+                self.by_request.remove(&first);
+            }
+        }
+        let lasts = match verdict {
+            Verdict::Allowed => ALLOWED_FOR,
+            Verdict::Unauthenticated | Verdict::Forbidden(_) => REFUSED_FOR,
+        };
+        let until = now.saturating_add(lasts);
+        self.by_request.insert(request, Decision { verdict, until });
+    }
+}
+
+// === impl Refusal ===
+
+/// The codes are controller-runtime's, but for 429.
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        match self {
+            Self::Unauthenticated => {
+                let how = [(WWW_AUTHENTICATE, "Bearer")];
+                (
+                    StatusCode::UNAUTHORIZED,
+                    how,
+                    "a bearer token is needed that the API server knows\n",
+                )
+                    .into_response()
+            }
+            Self::Forbidden(user) => (
+                StatusCode::FORBIDDEN,
+                format!("user {user:?} may not read this path\n"),
+            )
+                .into_response(),
+            Self::TooMany => {
+                let when = [(RETRY_AFTER, "1")];
+                (StatusCode::TOO_MANY_REQUESTS, when, "too many unknown tokens\n").into_response()
+            }
+            Self::Unanswered => {
+                let why = "the API server did not say who may read this path\n";
+                (StatusCode::INTERNAL_SERVER_ERROR, why).into_response()
+            }
+        }
+    }
+}
+
+// === the reviews ===
+
+/// Whose is this token?
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive_where(Debug)]
+struct TokenReview {
+    #[derive_where(skip(Debug))]
+    token: String,
+}
+
+/// May this user do this?
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct SubjectAccessReview {
+    user: User,
+    verb: String,
+    path: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(default)]
+struct User {
+    username: String,
+    uid: String,
+    groups: Vec<String>,
+    extra: BTreeMap<String, Vec<String>>,
+}
+
+/// What either review answers.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Reviewed {
+    status: Status,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Status {
+    authenticated: bool,
+    user: User,
+    allowed: bool,
+    denied: bool,
+}
+
+impl controller::Question for TokenReview {
+    type Answer = Option<User>;
+
+    fn request(&self) -> Request {
+        let spec = json!({"token": self.token});
+        review("tokenreviews.authentication.k8s.io", "TokenReview", &spec)
+    }
+
+    fn read(&self, body: &[u8]) -> serde_json::Result<Option<User>> {
+        let Reviewed { status } = serde_json::from_slice(body)?;
+        Ok(status.authenticated.then_some(status.user))
+    }
+}
+
+impl controller::Question for SubjectAccessReview {
+    type Answer = bool;
+
+    fn request(&self) -> Request {
+        let Self { user, verb, path } = self;
+        let spec = json!({
+            "user": user.username,
+            "uid": user.uid,
+            "groups": user.groups,
+            "extra": user.extra,
+            "nonResourceAttributes": {"path": path, "verb": verb},
+        });
+        review(
+            "subjectaccessreviews.authorization.k8s.io",
+            "SubjectAccessReview",
+            &spec,
+        )
+    }
+
+    fn read(&self, body: &[u8]) -> serde_json::Result<bool> {
+        let Reviewed { status } = serde_json::from_slice(body)?;
+        Ok(status.allowed && !status.denied)
+    }
+}
+
+fn review(resource: &'static str, kind: &str, spec: &Value) -> Request {
+    let (plural, group) = resource.split_once('.').unwrap_or_default();
+    let review = json!({"apiVersion": format!("{group}/v1"), "kind": kind, "spec": spec});
+    let reviews = kube::core::Request::new(format!("/apis/{group}/v1/{plural}"));
+    let http = reviews.create(&PostParams::default(), review.to_string().into_bytes());
+    Request::new(Verb::Create, resource, &"", http).answered_within(REVIEW_WITHIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    const fn at(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn forbidden() -> Verdict {
+        Verdict::Forbidden("nobody".into())
+    }
+
+    #[test]
+    fn who_was_let_in_is_asked_about_after_a_minute_and_who_was_not_after_30_s() {
+        let cases = [
+            (Verdict::Allowed, at(60)),
+            (Verdict::Unauthenticated, at(30)),
+            (forbidden(), at(30)),
+        ];
+        for (verdict, lasts) in cases {
+            let mut decisions = Decisions::default();
+            let request = key("token", "get", "/metrics");
+            assert_eq!(decisions.look(&request, at(7)), Known::Nothing);
+            decisions.learn(request, verdict.clone(), at(7));
+            let last = (at(7) + lasts).saturating_sub(Duration::from_nanos(1));
+            assert_eq!(decisions.look(&request, last), Known::Decided(verdict));
+            assert_eq!(decisions.look(&request, at(7) + lasts), Known::Nothing);
+        }
+    }
+
+    #[test]
+    fn a_decision_is_about_one_token_one_verb_and_one_path() {
+        let mut decisions = Decisions::default();
+        decisions.learn(key("token", "get", "/metrics"), Verdict::Allowed, at(0));
+        for other in [
+            key("token2", "get", "/metrics"),
+            key("token", "head", "/metrics"),
+            key("token", "get", "/configz"),
+        ] {
+            assert_eq!(decisions.look(&other, at(0)), Known::Nothing);
+        }
+    }
+
+    #[test]
+    fn made_up_tokens_are_asked_about_ten_times_and_then_once_a_second() {
+        let mut decisions = Decisions::default();
+        let mut asked = |tokens: std::ops::Range<u32>, now| {
+            let keys = tokens.map(|token| key(&token.to_string(), "get", "/metrics"));
+            let asked = keys.filter(|key| decisions.look(key, now) == Known::Nothing);
+            asked.count()
+        };
+        assert_eq!(asked(0..1_000, at(0)), 10);
+        assert_eq!(asked(1_000..2_000, at(1)), 1);
+        assert_eq!(asked(2_000..3_000, at(4)), 3);
+    }
+
+    #[test]
+    fn a_flood_of_made_up_tokens_neither_grows_nor_keeps_a_scraper_out() {
+        let mut decisions = Decisions::default();
+        let scraper = key("scraper", "get", "/metrics");
+        decisions.learn(scraper, Verdict::Allowed, at(0));
+        for second in 1..1_000 {
+            let made_up = key(&format!("made up {second}"), "get", "/metrics");
+            if decisions.look(&made_up, at(second)) == Known::Nothing {
+                decisions.learn(made_up, Verdict::Unauthenticated, at(second));
+            }
+            while decisions.look(&key("one too many", "get", "/metrics"), at(second)) == Known::Nothing {}
+            match decisions.look(&scraper, at(second)) {
+                Known::Decided(Verdict::Allowed) => {}
+                Known::Nothing => decisions.learn(scraper, Verdict::Allowed, at(second)),
+                kept_out => panic!("{kept_out:?} at {second} s"),
+            }
+        }
+        assert_eq!(decisions.by_request.len(), MOST_DECISIONS);
+    }
+
+    #[test]
+    fn a_token_is_in_no_log() {
+        let token = "secret".to_owned();
+        assert_eq!(format!("{:?}", TokenReview { token }), "TokenReview { .. }");
+    }
+
+    #[test]
+    fn a_bearer_token_is_read_from_its_header() {
+        let token = |header: &'static str| {
+            let headers = HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_static(header))]);
+            bearer(&headers).map(str::to_owned)
+        };
+        for header in ["Bearer abc", "bearer abc", "BEARER  abc "] {
+            assert_eq!(token(header).as_deref(), Some("abc"), "{header:?}");
+        }
+        for header in ["", "Bearer", "Bearer ", "abc", "Basic abc", "Bearerabc"] {
+            assert_eq!(token(header), None, "{header:?}");
+        }
+        assert_eq!(bearer(&HeaderMap::new()), None);
+    }
+}
