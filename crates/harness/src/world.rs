@@ -70,6 +70,20 @@ impl<C: ControllerConfig + Default + Send + 'static> World<C> {
         self.start_with((self.process)())
     }
 
+    /// Starts the controller, and lets so many seconds pass.
+    pub async fn start_and_pass(&self, seconds: u64) -> Running {
+        let running = self.start();
+        self.pass(seconds).await;
+        running
+    }
+
+    /// Starts the controller, and lets everything happen that is due at once.
+    pub async fn start_and_settle(&self) -> Running {
+        let running = self.start();
+        self.settle().await;
+        running
+    }
+
     /// Starts it so.
     pub fn start_with(&self, start: Start<C>) -> Running {
         start.start(self.client(), &self.clock)

@@ -11,8 +11,7 @@ use crate::world::World;
 async fn a_budget_follows_its_pods_one_by_one() {
     let world = World::new();
     world.pdb("web", "minAvailable", &json!(3));
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     for count in 0..4 {
         assert_eq!(world.numbers("web"), numbers(0, count, 3, count));
         world.pod(&format!("web-{count}"), None);
@@ -48,8 +47,7 @@ async fn a_budget_has_the_pods_that_its_selector_selects(#[case] selector: Value
         "apiVersion": "v1", "kind": "Pod", "metadata": elsewhere, "spec": { "nodeName": "n", "containers": [] },
     }));
     world.pdb_of("web", "minAvailable", &json!(0), &selector);
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     assert_eq!(world.numbers("web"), numbers(matched, matched, 0, matched));
 }
 
@@ -59,8 +57,7 @@ async fn a_change_of_the_spec_is_computed_and_observed() {
     world.pods(4, None);
     world.pod_of("db", "db", None);
     world.pdb("web", "minAvailable", &json!(3));
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     assert_eq!(world.numbers("web"), numbers(1, 4, 3, 4));
     world.edit_pdb("web", |pdb| pdb["spec"]["minAvailable"] = json!(1));
     world.settle().await;
@@ -76,16 +73,13 @@ async fn a_change_of_the_spec_is_computed_and_observed() {
 
 #[tokio::test(start_paused = true)]
 async fn foreign_conditions_and_fields_stay() {
-    let world = World::new();
-    world.pods(1, None);
-    world.pdb("web", "minAvailable", &json!(0));
+    let world = World::with_budget(1, "minAvailable", &json!(0));
     let foreign = json!({
         "type": "Foreign", "status": "True", "reason": "Test", "message": "theirs",
         "lastTransitionTime": "2025-01-01T00:00:00Z",
     });
     world.edit_pdb("web", |pdb| pdb["status"]["conditions"] = json!([foreign]));
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     let conditions = world.status("web")["conditions"].clone();
     assert_eq!(conditions.as_array().unwrap().len(), 2);
     assert!(conditions.as_array().unwrap().contains(&foreign), "{conditions}");
@@ -101,8 +95,7 @@ async fn a_deleted_budget_leaves_nothing_behind() {
     world.pdb("web", "maxUnavailable", &json!(1));
     let entries = json!({ "web-0": world.seconds(0) });
     world.edit_pdb("web", |pdb| pdb["status"]["disruptedPods"] = entries);
-    let controller = world.start();
-    world.settle().await;
+    let controller = world.start_and_settle().await;
     assert_eq!(world.numbers("web"), numbers(0, 2, 2, 3));
     world
         .server
@@ -121,11 +114,8 @@ async fn a_deleted_budget_leaves_nothing_behind() {
 
 #[tokio::test(start_paused = true)]
 async fn a_budget_that_is_made_again_begins_anew() {
-    let world = World::new();
-    world.pods(3, None);
-    world.pdb("web", "minAvailable", &json!(1));
-    let _controller = world.start();
-    world.settle().await;
+    let world = World::with_budget(3, "minAvailable", &json!(1));
+    let _controller = world.start_and_settle().await;
     world
         .server
         .delete(&POD_DISRUPTION_BUDGETS, "default", "web")

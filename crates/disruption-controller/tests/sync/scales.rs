@@ -34,8 +34,7 @@ async fn a_budget_counts_the_scale_of_the_controller(
         make();
         world.start()
     } else {
-        let running = world.start();
-        world.pass(5).await;
+        let running = world.start_and_pass(5).await;
         make();
         running
     };
@@ -52,8 +51,7 @@ async fn pods_of_several_replica_sets_of_one_deployment_count_it_once() {
     world.pod("a", Some(&old));
     world.pod("b", Some(&new));
     world.pdb("web", "maxUnavailable", &json!(2));
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     assert_eq!(world.numbers("web"), numbers(0, 2, 2, 4));
 }
 
@@ -76,8 +74,7 @@ async fn a_change_of_the_replicas_changes_the_budget_at_once() {
         let app = other["metadata"]["name"].as_str().unwrap();
         world.pod_of(app, app, Some(other));
     }
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     for app in ["alone", "sts", "rc", "d"] {
         assert_eq!(world.numbers(app), numbers(0, 1, 3, 3), "{app}");
     }
@@ -97,8 +94,7 @@ async fn the_scale_of_a_custom_resource_is_read_again_every_30_seconds() {
     let widget = world.workload("Widget", "web", 3);
     world.pods(3, Some(&widget));
     world.pdb("web", "maxUnavailable", &json!(1));
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     assert_eq!(world.numbers("web"), numbers(1, 3, 2, 3));
     world.scale(&widget, 5);
     let mark = world.server.mark();
@@ -121,13 +117,11 @@ async fn one_read_of_a_scale_serves_all_budgets_for_two_seconds() {
     }
     let mark = world.server.mark();
     // All ask while the first answer is on its way.
-    world.server.fail_next(
-        1,
-        |request| request.subresource == "scale",
-        Fault::Delay(std::time::Duration::from_millis(500)),
-    );
-    let controller = world.start();
-    world.pass(1).await;
+    let fault = Fault::Delay(std::time::Duration::from_millis(500));
+    world
+        .server
+        .fail_next(1, |request| request.subresource == "scale", fault);
+    let controller = world.start_and_pass(1).await;
     assert_eq!(world.scale_reads(mark), 1);
     world.ready("web-0", false);
     world.pass(1).await;
@@ -154,14 +148,12 @@ async fn a_scale_that_hangs_holds_up_no_other_budget() {
     }
     world.pods(2, None);
     world.pdb("web", "minAvailable", &json!(1));
-    world.server.fail_next(
-        usize::MAX,
-        |request| request.subresource == "scale",
-        Fault::NoAnswer { takes_effect: false },
-    );
+    let fault = Fault::NoAnswer { takes_effect: false };
+    world
+        .server
+        .fail_next(usize::MAX, |request| request.subresource == "scale", fault);
     let mark = world.server.mark();
-    let _controller = world.start();
-    world.pass(1).await;
+    let _controller = world.start_and_pass(1).await;
     assert_eq!(world.numbers("web"), numbers(1, 2, 1, 2));
     // So many of one apiVersion are read at a time; the rest has its turn when those have failed.
     assert_eq!(world.scale_reads(mark), 16);
@@ -184,8 +176,7 @@ async fn a_kind_whose_definition_comes_later_is_found() {
     });
     world.pod("early", Some(&unknown));
     world.pdb("web", "maxUnavailable", &json!(1));
-    let _controller = world.start();
-    world.pass(60).await;
+    let _controller = world.start_and_pass(60).await;
     assert_eq!(
         world.condition("web"),
         "False SyncFailed no matches for kind \"Widget\" in version \"example.com/v1\""
@@ -248,8 +239,7 @@ async fn a_read_of_a_scale_does_not_serve_the_next_object_of_the_name() {
     let first = world.workload("Widget", "web", 3);
     world.pod("a", Some(&first));
     world.pdb("web", "maxUnavailable", &json!(1));
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     assert_eq!(world.numbers("web"), numbers(0, 1, 2, 3));
     world.delete("a");
     world.remove(&first);
@@ -267,8 +257,7 @@ async fn a_kind_that_is_served_again_is_found_without_an_event() {
     });
     world.pod("a", Some(&unknown));
     world.pdb("web", "maxUnavailable", &json!(1));
-    let _controller = world.start();
-    world.pass(10).await;
+    let _controller = world.start_and_pass(10).await;
     world.define_widgets(true);
     world.pass(61).await;
     assert_eq!(
@@ -285,8 +274,7 @@ async fn a_kind_without_a_scale_is_named() {
     world.pod("a", Some(&widget));
     world.pdb("web", "maxUnavailable", &json!(1));
     let mark = world.server.mark();
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     assert_eq!(
         world.condition("web"),
         "False SyncFailed widgets.example.com does not implement the scale subresource"
@@ -305,8 +293,7 @@ async fn a_scale_that_is_taken_away_is_missed() {
     let widget = world.workload("Widget", "web", 1);
     world.pod("a", Some(&widget));
     world.pdb("web", "maxUnavailable", &json!(1));
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     assert_eq!(world.allowed("web"), 1);
     world.give_scale(false);
     world.pass(31).await;
@@ -328,8 +315,7 @@ async fn a_scale_of_another_uid_is_no_controller() {
     world.pod("a", Some(&gone));
     world.pod("b", Some(&gone));
     world.pdb("web", "maxUnavailable", &json!(1));
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     assert_eq!(
         world.condition("web"),
         "False SyncFailed found no controllers for pod \"a\" and 1 more"
@@ -343,8 +329,7 @@ async fn a_daemon_set_has_no_scale() {
         world.insert(json!({ "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": { "name": "web" } }));
     world.pod("a", Some(&set));
     world.pdb("web", "maxUnavailable", &json!(1));
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     assert_eq!(
         world.condition("web"),
         "False SyncFailed daemonsets.apps does not implement the scale subresource"
@@ -358,8 +343,7 @@ async fn a_replica_set_whose_deployment_is_gone_counts_itself() {
     let set = world.replica_set("web-1", 2, Some(&deployment));
     world.pods(2, Some(&set));
     world.pdb("web", "maxUnavailable", &json!(1));
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     assert_eq!(world.numbers("web"), numbers(0, 2, 3, 4));
     world.server.delete(&DEPLOYMENTS, "default", "web").unwrap();
     world.settle().await;
@@ -379,8 +363,7 @@ async fn a_watch_of_deployments_that_lags_does_not_make_a_deployment_gone() {
     let world = World::new();
     world.lag("deployments", 20);
     world.pdb("web", "maxUnavailable", &json!(1));
-    let _controller = world.start();
-    world.pass(5).await;
+    let _controller = world.start_and_pass(5).await;
     let deployment = world.workload("Deployment", "web", 4);
     let set = world.replica_set("web-1", 2, Some(&deployment));
     world.pods(2, Some(&set));
@@ -394,8 +377,7 @@ async fn a_controller_that_is_gone_counts_nothing_while_its_pods_terminate() {
     let set = world.workload("StatefulSet", "web", 2);
     world.pods(2, Some(&set));
     world.pdb("web", "maxUnavailable", &json!(1));
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     assert_eq!(world.numbers("web"), numbers(1, 2, 1, 2));
     world.remove(&set);
     world.settle().await;
@@ -418,8 +400,7 @@ async fn pods_without_a_controller_do_not_count_as_expected() {
     world.pods(2, Some(&set));
     world.pod("naked", None);
     world.pdb("web", "maxUnavailable", &json!(1));
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     assert_eq!(world.numbers("web"), numbers(2, 3, 1, 2));
     assert_eq!(world.count_events("UnmanagedPods"), 1);
 }

@@ -1,6 +1,7 @@
 //! Budgets, pods and workloads on the embedded API server, and our loop beside them. Time is tokio's, paused.
 
 use disruption_controller::DisruptionController;
+use harness::Running;
 use harness::objects::{name, owner};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
@@ -28,6 +29,14 @@ pub(crate) const WORKLOADS: [&Resource; 5] = [
 harness::world!(DisruptionController, &PODS, limits: (0.0, 0));
 
 impl World {
+    /// With so many pods without a controller, and the budget `web` for them.
+    pub(crate) fn with_budget(pods: usize, field: &str, amount: &Value) -> Self {
+        let world = Self::new();
+        world.pods(pods, None);
+        world.pdb("web", field, amount);
+        world
+    }
+
     /// A budget for the pods with the label `app: web`.
     pub(crate) fn pdb(&self, name: &str, field: &str, amount: &Value) {
         self.pdb_of(name, field, amount, &json!({ "matchLabels": { "app": "web" } }));
@@ -126,6 +135,13 @@ impl World {
     /// Status, reason and message of the condition `DisruptionAllowed`.
     pub(crate) fn condition(&self, pdb: &str) -> String {
         budget::condition(&self.status(pdb))
+    }
+
+    /// Starts the controller, and lets everything happen that is due at once or is collected.
+    pub(crate) async fn start_and_settle(&self) -> Running {
+        let running = self.start();
+        self.settle().await;
+        running
     }
 
     /// Lets everything happen that is due at once or is collected.

@@ -108,6 +108,12 @@ pub trait Model {
         }
     }
 
+    /// How many keys are looked at again for ever.
+    fn rechecks(&self, event_loop: &Loop<Self::Controller>) -> usize {
+        let _ = event_loop;
+        0
+    }
+
     /// How much of what the controller remembers is about objects.
     fn remembered(&self, memory: &<Self::Controller as Controller>::Memory) -> usize;
 

@@ -84,13 +84,7 @@
 //! | `ExplicitExtendedResource`, `ImplicitExtendedResource` | the scheduler's; our side is [`giving_back::an_extended_resource_claim_is_given_back_like_any_other`] |
 //! | `PodGroup` | the scheduler's: the group of it has no claims, so [`groups::a_pod_shares_the_claims_of_its_group`] reserves for the pod |
 //! | `APIDisabled`, `Convert`, `DeviceBindingConditions`, `EvictCluster…`, `FilterTimeout`, `InvalidResourceSlices`, `MaxResourceSlice`, `NoSchedule…`, `PartitionableDevices`, `Pod`, `PrioritizedListScoring`, `PublishResourceSlices`, `ResourceClaimDeviceStatus`, `ResourcePoolStatusRequest`, `ResourceSliceController`, `UsesAllResources` | none: this controller has no part in them |
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 mod entries;
 mod giving_back;

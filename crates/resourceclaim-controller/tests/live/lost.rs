@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use controller_core::clock::Clock;
+use harness::soon;
 use serde_json::json;
 use testkit::real::eventually;
 
-use crate::support::{Cluster, SOON, claims_of, made, made_from, pod, uid};
+use crate::support::{Cluster, claims_of, made, made_from, pod, uid};
 
 /// How long a template is missing: long enough for retries that come ever more seldom.
 const LATE: Duration = Duration::from_secs(12);
@@ -81,7 +82,7 @@ async fn live_a_pod_whose_template_comes_late_gets_its_claim_at_once() {
         let is_told = |event: &serde_json::Value| event["reason"] == "FailedResourceClaimCreation";
         events.into_iter().find(is_told)
     };
-    let event = eventually(SOON, "an event says so", told).await.unwrap();
+    let event = soon("an event says so", told).await;
     assert_eq!(
         (&event["type"], &event["regarding"]["name"]),
         (&json!("Warning"), &json!("early"))

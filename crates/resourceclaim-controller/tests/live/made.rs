@@ -1,9 +1,9 @@
 //! Claims made from templates.
 
+use harness::soon;
 use serde_json::json;
-use testkit::real::eventually;
 
-use crate::support::{CLAIM_OF, Cluster, FINALIZER, SOON, TEMPLATE, made, reserved_for, uid};
+use crate::support::{CLAIM_OF, Cluster, FINALIZER, TEMPLATE, made, reserved_for, uid};
 
 const ENTRIES: [&str; 5] = ["a", "b", "c", "d", "e"];
 
@@ -44,6 +44,6 @@ async fn live_pods_get_as_many_claims_as_they_ask_for_and_give_them_back() {
         cluster.finish(&format!("pod-{count}")).await;
     }
     let none = async || cluster.all("ResourceClaim").await.is_empty().then_some(());
-    eventually(SOON, "all claims are given back", none).await.unwrap();
+    soon("all claims are given back", none).await;
     controller.stop().await;
 }

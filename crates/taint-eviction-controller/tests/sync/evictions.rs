@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::world::{For, World};
+use crate::world::{For, PENDING, World};
 
 #[tokio::test(start_paused = true)]
 async fn intolerant_at_once_five_seconds_at_five_endless_never() {
@@ -11,8 +11,7 @@ async fn intolerant_at_once_five_seconds_at_five_endless_never() {
     world.pod("five", "n", For::Seconds(5));
     world.pod("endless", "n", For::Ever);
     world.pod("elsewhere", "other", For::No);
-    let _controller = world.start();
-    world.pass(10).await;
+    let _controller = world.start_and_pass(10).await;
     assert_eq!(world.alive(), 4);
     world.taint("n");
     world.settle().await;
@@ -31,8 +30,7 @@ async fn intolerant_at_once_five_seconds_at_five_endless_never() {
 async fn a_pod_that_is_bound_to_a_tainted_node_is_evicted() {
     let world = World::with_nodes(["n"]);
     world.taint_added("n", 0);
-    let _controller = world.start();
-    world.pass(100).await;
+    let _controller = world.start_and_pass(100).await;
     world.pod("intolerant", "n", For::No);
     world.pod("five", "n", For::Seconds(5));
     world.settle().await;
@@ -52,8 +50,7 @@ async fn a_toleration_that_compares_counts_whatever_our_gate_says() {
         let toleration = json!({ "key": "k", "operator": "Gt", "value": value, "effect": "NoExecute" });
         world.edit(name, |pod| pod["spec"]["tolerations"] = json!([toleration]));
     }
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     world.set_taints("n", json!([{ "key": "k", "value": "50", "effect": "NoExecute" }]));
     world.pass(10).await;
     assert!(world.lives("below"));
@@ -65,8 +62,7 @@ async fn a_pod_without_a_node_is_left_alone_until_it_is_bound() {
     let world = World::with_nodes(["n"]);
     world.taint("n");
     world.pod("p", "", For::No);
-    let _controller = world.start();
-    world.pass(100).await;
+    let _controller = world.start_and_pass(100).await;
     assert!(world.lives("p"));
     world.edit("p", |pod| pod["spec"]["nodeName"] = json!("n"));
     world.settle().await;
@@ -113,15 +109,9 @@ async fn a_node_that_is_gone_evicts_nobody() {
     let controller = world.start();
     world.taint("n");
     world.pass(10).await;
-    assert_eq!(
-        controller.metric("taint_eviction_controller_pending_evictions"),
-        1
-    );
+    assert_eq!(controller.metric(PENDING), 1);
     world.server.delete(&testkit::embedded::NODES, "", "n").unwrap();
     world.pass(1000).await;
     assert!(world.lives("p"));
-    assert_eq!(
-        controller.metric("taint_eviction_controller_pending_evictions"),
-        0
-    );
+    assert_eq!(controller.metric(PENDING), 0);
 }

@@ -2,7 +2,7 @@
 
 use testkit::embedded::{Fault, Verb};
 
-use crate::world::{For, World, process};
+use crate::world::{DELETIONS, For, World, process};
 
 #[tokio::test(start_paused = true)]
 async fn the_metrics() {
@@ -17,10 +17,7 @@ async fn the_metrics() {
     world.taint("n");
     world.pass(20).await;
     insta::assert_snapshot!(controller.families());
-    assert_eq!(
-        controller.metric("taint_eviction_controller_pod_deletions_total"),
-        1
-    );
+    assert_eq!(controller.metric(DELETIONS), 1);
     assert_eq!(
         controller.metric("taint_eviction_controller_pod_deletion_duration_seconds_count"),
         1

@@ -7,8 +7,7 @@ async fn an_outage_longer_than_the_toleration_kills_nobody_if_the_nodes_come_bac
     let world = World::with_nodes(["n", "m"]);
     world.pods(100, "n", For::Seconds(20));
     world.pods(100, "m", For::Seconds(20));
-    let _controller = world.start();
-    world.pass(100).await;
+    let _controller = world.start_and_pass(100).await;
     world.taint_added("n", 0);
     world.taint_added("m", 0);
     world.pass(1).await;
@@ -28,8 +27,7 @@ async fn after_an_outage_the_pods_of_nodes_that_stay_away_go_after_the_grace() {
     let world = World::with_nodes(["n"]);
     world.pod("finite", "n", For::Seconds(20));
     world.pod("intolerant", "n", For::No);
-    let _controller = world.start();
-    world.pass(100).await;
+    let _controller = world.start_and_pass(100).await;
     world.server.down();
     world.taint_added("n", 0);
     world.pass(60).await;
@@ -46,8 +44,7 @@ async fn after_an_outage_the_pods_of_nodes_that_stay_away_go_after_the_grace() {
 async fn an_api_server_that_is_away_for_a_moment_loses_nothing() {
     let world = World::with_nodes(["n"]);
     world.pods(10, "n", For::Seconds(10));
-    let _controller = world.start();
-    world.pass(100).await;
+    let _controller = world.start_and_pass(100).await;
     world.taint("n");
     world.pass_millis(9_990).await;
     world.server.down();

@@ -2,7 +2,7 @@
 
 use testkit::embedded::{Fault, Verb};
 
-use crate::world::{For, World};
+use crate::world::{For, PENDING, World};
 
 const OVERDUE: &str = "taint_eviction_controller_overdue_evictions";
 
@@ -10,16 +10,12 @@ const OVERDUE: &str = "taint_eviction_controller_overdue_evictions";
 async fn refused_deletes_are_retried_until_they_pass() {
     let world = World::with_nodes(["n"]);
     world.pods(200, "n", For::No);
-    let controller = world.start();
-    world.pass(10).await;
+    let controller = world.start_and_pass(10).await;
     world.fail_next(usize::MAX, Verb::Delete, "pods", Fault::status(403, "Forbidden"));
     world.taint("n");
     world.pass(1).await;
     assert_eq!(controller.metric(OVERDUE), 200);
-    assert_eq!(
-        controller.metric("taint_eviction_controller_pending_evictions"),
-        0
-    );
+    assert_eq!(controller.metric(PENDING), 0);
     world.pass(59).await;
     assert_eq!(world.alive(), 200);
     assert_eq!(controller.metric(OVERDUE), 200);
@@ -60,12 +56,8 @@ async fn an_eviction_that_fails_stops_when_the_taint_goes() {
     let world = World::with_nodes(["n"]);
     world.pod("p", "n", For::No);
     let controller = world.start();
-    world.fail_next(
-        usize::MAX,
-        Verb::Delete,
-        "pods",
-        Fault::status(500, "InternalError"),
-    );
+    let fault = Fault::status(500, "InternalError");
+    world.fail_next(usize::MAX, Verb::Delete, "pods", fault);
     world.taint("n");
     world.pass(30).await;
     assert_eq!(controller.metric(OVERDUE), 1);
@@ -81,8 +73,7 @@ async fn an_eviction_that_fails_stops_when_the_taint_goes() {
 async fn a_429_is_waited_out_as_long_as_it_says() {
     let world = World::with_nodes(["n"]);
     world.pod("p", "n", For::No);
-    let _controller = world.start();
-    world.pass(10).await;
+    let _controller = world.start_and_pass(10).await;
     let retry_after = std::time::Duration::from_secs(20);
     world.fail_next(1, Verb::Delete, "pods", Fault::Throttled { retry_after });
     world.taint("n");
@@ -108,8 +99,7 @@ async fn a_lost_answer_of_a_delete_harms_nobody() {
 async fn what_was_wrongly_said_to_be_gone_is_deleted_within_the_hour() {
     let world = World::with_nodes(["n"]);
     world.pod("p", "n", For::No);
-    let _controller = world.start();
-    world.pass(10).await;
+    let _controller = world.start_and_pass(10).await;
     world.fail_next(1, Verb::Delete, "pods", Fault::status(404, "NotFound"));
     world.taint("n");
     world.pass(3500).await;

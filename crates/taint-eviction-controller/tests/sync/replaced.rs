@@ -12,8 +12,7 @@ async fn a_pod_of_the_same_name_is_judged_on_its_own() {
     world.pod("elsewhere", "n", For::Seconds(20));
     world.pod("again", "n", For::Seconds(20));
     world.pod("patient", "n", For::Seconds(20));
-    let _controller = world.start();
-    world.pass(10).await;
+    let _controller = world.start_and_pass(10).await;
     world.taint("n");
     world.pass(10).await;
     for name in ["elsewhere", "again", "patient"] {
@@ -35,8 +34,7 @@ async fn a_pod_that_takes_the_name_of_one_that_is_being_evicted_lives() {
     for verb in [Verb::Patch, Verb::Delete] {
         let world = World::with_nodes(["n"]);
         world.pod("p", "n", For::No);
-        let _controller = world.start();
-        world.pass(10).await;
+        let _controller = world.start_and_pass(10).await;
         world.server.fail_next(
             1,
             move |request| request.verb == verb && request.resource == "pods",

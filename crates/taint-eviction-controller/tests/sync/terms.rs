@@ -3,14 +3,13 @@
 use rstest::rstest;
 use testkit::embedded::{Fault, Verb};
 
-use crate::world::{For, World, process};
+use crate::world::{DELETIONS, For, PENDING, World, process};
 
 #[tokio::test(start_paused = true)]
 async fn a_restart_keeps_the_deadline() {
     let world = World::with_nodes(["n"]);
     world.pod("p", "n", For::Seconds(20));
-    let first = world.start();
-    world.pass(100).await;
+    let first = world.start_and_pass(100).await;
     world.taint_added("n", 0);
     world.pass(10).await;
     first.stop().await;
@@ -75,15 +74,15 @@ async fn a_standby_evicts_nobody_and_knows_when_it_saw_the_taint_first() {
     // Without a time: only those who were there know.
     world.taint("n");
     world.pass(50).await;
-    assert_eq!(first.metric("taint_eviction_controller_pending_evictions"), 1);
-    assert_eq!(second.metric("taint_eviction_controller_pending_evictions"), 0);
+    assert_eq!(first.metric(PENDING), 1);
+    assert_eq!(second.metric(PENDING), 0);
     first.stop().await;
     world.pass(48).await;
-    assert_eq!(second.metric("taint_eviction_controller_pending_evictions"), 1);
+    assert_eq!(second.metric(PENDING), 1);
     assert!(world.lives("p"));
     world.pass(4).await;
     assert!(!world.lives("p"));
-    assert_eq!(second.metric("taint_eviction_controller_pod_deletions_total"), 1);
+    assert_eq!(second.metric(DELETIONS), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -108,13 +107,11 @@ async fn a_dry_run_writes_nothing_at_all() {
 async fn a_stopped_controller_finishes_the_eviction_under_way() {
     let world = World::with_nodes(["n"]);
     world.pod("p", "n", For::No);
-    let controller = world.start();
-    world.pass(10).await;
-    world.server.fail_next(
-        1,
-        |request| request.verb == Verb::Patch,
-        Fault::Delay(std::time::Duration::from_secs(5)),
-    );
+    let controller = world.start_and_pass(10).await;
+    let fault = Fault::Delay(std::time::Duration::from_secs(5));
+    world
+        .server
+        .fail_next(1, |request| request.verb == Verb::Patch, fault);
     world.taint("n");
     world.pass(1).await;
     controller.stop().await;
@@ -132,11 +129,10 @@ async fn what_was_wrongly_said_to_be_gone_is_deleted_in_the_next_term() {
     world.pass(10).await;
     assert!(world.lives("p"));
     // The Lease cannot be renewed: the term is lost.
-    world.server.fail_next(
-        usize::MAX,
-        |request| request.resource == "leases",
-        Fault::status(500, "InternalError"),
-    );
+    let fault = Fault::status(500, "InternalError");
+    world
+        .server
+        .fail_next(usize::MAX, |request| request.resource == "leases", fault);
     world.pass(30).await;
     world.server.clear_faults();
     world.pass(30).await;

@@ -40,8 +40,7 @@ async fn the_clock_is_asked_once_a_minute() {
     for number in 0..180 {
         world.finished_job(&format!("job-{number}"), number, 0);
     }
-    let _controller = world.start();
-    world.pass(200).await;
+    let _controller = world.start_and_pass(200).await;
     assert!((0..180).all(|number| !world.lives(&format!("job-{number}"))));
     assert_eq!(clock_reads(&world), 3);
 }
@@ -55,8 +54,7 @@ async fn no_job_is_deleted_while_the_clock_cannot_be_read() {
     world
         .server
         .fail_next(usize::MAX, is_clock, Fault::status(500, "InternalError"));
-    let _controller = world.start();
-    world.pass(60).await;
+    let _controller = world.start_and_pass(60).await;
     assert!(world.lives("job"));
     world.server.clear_faults();
     world.pass(10).await;
@@ -78,8 +76,7 @@ async fn a_clock_of_ours_that_is_slow_deletes_late_but_not_early() {
 async fn a_finish_in_the_future_defers_the_deletion() {
     let world = World::new();
     world.finished_job("job", 10, 600);
-    let _controller = world.start();
-    world.pass(608).await;
+    let _controller = world.start_and_pass(608).await;
     assert!(world.lives("job"));
     world.pass(4).await;
     assert!(!world.lives("job"));
@@ -102,8 +99,7 @@ async fn extreme_times_and_ttls_neither_delete_nor_panic() {
         ]);
     });
     world.finished_job("ordinary", 10, 0);
-    let _controller = world.start();
-    world.pass(100_000).await;
+    let _controller = world.start_and_pass(100_000).await;
     assert!(world.lives("for-68-years") && world.lives("in-9999") && world.lives("in-the-year-1"));
     assert!(!world.lives("ordinary"));
 }

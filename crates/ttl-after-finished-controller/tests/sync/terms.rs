@@ -6,11 +6,9 @@ use crate::world::{World, process};
 async fn a_restart_keeps_the_time() {
     let world = World::new();
     world.finished_job("job", 100, 0);
-    let first = world.start();
-    world.pass(50).await;
+    let first = world.start_and_pass(50).await;
     first.stop().await;
-    let _second = world.start();
-    world.pass(48).await;
+    let _second = world.start_and_pass(48).await;
     assert!(world.lives("job"));
     world.pass(3).await;
     assert!(!world.lives("job"));

@@ -4,8 +4,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use controller_core::clock::Clock;
-use harness::long_or_short;
-use testkit::real::eventually;
+use harness::{long_or_short, soon};
 
 use crate::support::{Cluster, SOON};
 
@@ -28,9 +27,7 @@ async fn live_the_boundary_scenario() {
 
     // 120 times 15, then 89 times 0: each node was written once a change. The last answer may still be on its way.
     let answered = async || (replica.requests("PATCH").await >= 209).then_some(());
-    eventually(SOON, "209 writes are answered", answered)
-        .await
-        .unwrap();
+    soon("209 writes are answered", answered).await;
     assert_eq!(replica.requests("PATCH").await, 209);
     assert_eq!(replica.metric("ttl_controller_desired_ttl_seconds", "").await, 0);
     assert_eq!(replica.metric("ttl_controller_nodes_out_of_date", "").await, 0);
@@ -51,14 +48,13 @@ async fn live_a_restart_at_95_nodes_on_15_writes_nothing() {
 
     let second = cluster.start(&[]);
     second.until_leading().await;
-    eventually(SOON, "all 95 nodes have been looked at", async || {
+    soon("all 95 nodes have been looked at", async || {
         let done = second
             .metric("workqueue_work_duration_seconds_count", "name=\"ttlcontroller\"")
             .await;
         (done >= 95).then_some(())
     })
-    .await
-    .unwrap();
+    .await;
     assert_eq!(second.requests("PATCH").await, 0);
     assert_eq!(cluster.versions("Node").await, before);
     assert_eq!(second.metric("ttl_controller_desired_ttl_seconds", "").await, 15);
@@ -183,14 +179,13 @@ async fn live_a_dry_run_says_what_it_would_do_and_changes_nothing() {
     cluster.add(0..120, Some("30")).await;
     let before = cluster.versions("Node").await;
     let replica = cluster.start(&["--dry-run"]);
-    eventually(SOON, "120 writes are planned", async || {
+    soon("120 writes are planned", async || {
         let planned = replica
             .metric("controller_planned_writes_total", "action=\"annotate\"")
             .await;
         (planned >= 120).then_some(())
     })
-    .await
-    .unwrap();
+    .await;
     assert_eq!(cluster.versions("Node").await, before);
     assert_eq!(cluster.lease_holder().await, None);
     assert_eq!(replica.stop().await, Some(0));

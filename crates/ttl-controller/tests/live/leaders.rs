@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use controller_core::clock::Clock;
-use harness::long_or_short;
+use harness::{long_or_short, soon};
 use rand::RngExt;
-use testkit::real::eventually;
 use tokio::time::Instant;
 
 use crate::support::{Cluster, QUICK_LEASE, Replica, SOON};
@@ -85,11 +84,7 @@ async fn live_a_client_go_replica_and_ours_share_one_lease() {
         .control_plane
         .start_controller_manager(&["ttl-controller"], &election)
         .unwrap();
-    let holder = eventually(SOON, "client-go holds the lease", async || {
-        cluster.lease_holder().await
-    })
-    .await
-    .unwrap();
+    let holder = soon("client-go holds the lease", async || cluster.lease_holder().await).await;
 
     let ours = cluster.start(&ours_args);
     let began = Clock::system().instant();
@@ -98,9 +93,7 @@ async fn live_a_client_go_replica_and_ours_share_one_lease() {
         assert!(!ours.leads().await, "ours took a lease that client-go holds");
         (began.elapsed() > Duration::from_secs(6)).then_some(())
     };
-    eventually(SOON, "client-go keeps the lease", undisturbed)
-        .await
-        .unwrap();
+    soon("client-go keeps the lease", undisturbed).await;
     assert_eq!(cluster.lease_holder().await, Some(holder));
 
     theirs.kill().unwrap();
@@ -119,16 +112,13 @@ async fn live_a_client_go_replica_and_ours_share_one_lease() {
             .contains("Attempting to acquire leader lease")
             .then_some(())
     };
-    eventually(SOON, "client-go waits for the lease", waits)
-        .await
-        .unwrap();
+    soon("client-go waits for the lease", waits).await;
     assert!(ours.leads().await);
     assert_eq!(ours.stop().await, Some(0));
-    eventually(SOON, "client-go takes the released lease", async || {
+    soon("client-go takes the released lease", async || {
         cluster.lease_holder().await
     })
-    .await
-    .unwrap();
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use harness::cluster::binary;
+use harness::soon;
 use rstest::rstest;
 use serde_json::json;
 use testkit::real::{ControlPlane, Options, Process, eventually};
@@ -75,13 +76,12 @@ async fn an_unreachable_api_server_is_waited_for() {
     let file = directory.path().join("kubeconfig");
     std::fs::write(&file, "apiVersion: v1\nkind: Config\ncurrent-context: a\ncontexts: [{name: a, context: {cluster: a, user: a}}]\nclusters: [{name: a, cluster: {server: 'http://127.0.0.1:1'}}]\nusers: [{name: a, user: {}}]\n").unwrap();
     let replica = Replica::start(&binary(BUILT), &file, &[]);
-    eventually(SOON, "readiness says why", async || {
+    soon("readiness says why", async || {
         let (code, text) = replica.get("/readyz").await;
         (code == 500 && text.contains("[-]informer-nodes") && text.contains("onnection refused"))
             .then_some(())
     })
-    .await
-    .unwrap();
+    .await;
     assert_eq!(replica.get("/livez").await.0, 200);
     assert_eq!(replica.stop().await, Some(0));
 }
@@ -101,9 +101,7 @@ async fn live_the_permissions_of_the_chart_are_enough_and_none_is_unused() {
         let put_right = async || {
             (cluster.carried().await.get("15") == Some(&120) || replica.said("\"manager\"") > 0).then_some(())
         };
-        eventually(SOON, "the value is put right or the rival named", put_right)
-            .await
-            .unwrap();
+        soon("the value is put right or the rival named", put_right).await;
     }
     cluster.until_all_used().await;
     assert_eq!(replica.stop().await, Some(0));
@@ -119,12 +117,11 @@ async fn live_a_missing_right_is_named_and_used_once_it_is_granted() {
     cluster.add(0..3, None).await;
     cluster.grant(json!([])).await;
     let replica = cluster.start(&[]);
-    eventually(SOON, "readiness names the missing right to watch", async || {
+    soon("readiness names the missing right to watch", async || {
         let (code, text) = replica.get("/readyz").await;
         (code == 500 && text.contains("cannot watch resource \"nodes\"")).then_some(())
     })
-    .await
-    .unwrap();
+    .await;
     assert_eq!(
         replica.said("cannot watch resource"),
         1,
@@ -157,11 +154,10 @@ async fn live_a_wrong_token_is_retried_and_named() {
     let control_plane = ControlPlane::start(Options::default()).await.unwrap();
     let kubeconfig = control_plane.kubeconfig_for("nobody's-token").unwrap();
     let replica = Replica::start(&binary(BUILT), Path::new(&kubeconfig), &[]);
-    eventually(SOON, "readiness says why", async || {
+    soon("readiness says why", async || {
         let (code, text) = replica.get("/readyz").await;
         (code == 500 && text.contains("Unauthorized")).then_some(())
     })
-    .await
-    .unwrap();
+    .await;
     assert_eq!(replica.stop().await, Some(0));
 }

@@ -66,8 +66,7 @@ async fn a_dry_run_writes_nothing_at_all() {
 #[tokio::test(start_paused = true)]
 async fn a_stopped_controller_finishes_the_write_under_way() {
     let world = World::with_nodes(3, Some("0"));
-    let controller = world.start();
-    world.pass(10).await;
+    let controller = world.start_and_pass(10).await;
     world.fail_writes(1, Fault::Delay(Duration::from_secs(5)));
     world.annotate(1, "7");
     world.pass(1).await;
