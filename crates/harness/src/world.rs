@@ -148,14 +148,23 @@ impl<C: ControllerConfig + Default + Send + 'static> World<C> {
     /// The watches of `resource` lag this many seconds behind.
     pub fn lag(&self, resource: &'static str, seconds: u64) {
         let fault = Fault::WatchLags(Duration::from_secs(seconds));
-        self.server
-            .fail_next(usize::MAX, move |request| request.resource == resource, fault);
+        self.fail_those(usize::MAX, move |request| request.resource == resource, fault);
+    }
+
+    /// The next requests that `which` names meet this.
+    pub fn fail_those(
+        &self,
+        count: usize,
+        which: impl Fn(&Request) -> bool + Send + Sync + 'static,
+        fault: Fault,
+    ) {
+        self.server.fail_next(count, which, fault);
     }
 
     /// The next requests of this kind meet this.
     pub fn fail_next(&self, count: usize, verb: Verb, resource: &'static str, fault: Fault) {
         let is_such = move |request: &Request| request.verb == verb && request.resource == resource;
-        self.server.fail_next(count, is_such, fault);
+        self.fail_those(count, is_such, fault);
     }
 
     /// Makes an object.

@@ -88,19 +88,13 @@ async fn foreign_conditions_and_fields_stay() {
 
 #[tokio::test(start_paused = true)]
 async fn a_deleted_budget_leaves_nothing_behind() {
-    let world = World::new();
-    world.define_widgets(true);
-    let widget = world.workload("Widget", "web", 3);
-    world.pods(3, Some(&widget));
+    let (world, widget) = World::with_widget(3, 3);
     world.pdb("web", "maxUnavailable", &json!(1));
     let entries = json!({ "web-0": world.seconds(0) });
     world.edit_pdb("web", |pdb| pdb["status"]["disruptedPods"] = entries);
     let controller = world.start_and_settle().await;
     assert_eq!(world.numbers("web"), numbers(0, 2, 2, 3));
-    world
-        .server
-        .delete(&POD_DISRUPTION_BUDGETS, "default", "web")
-        .unwrap();
+    world.delete_of(&POD_DISRUPTION_BUDGETS, "web");
     world.settle().await;
     let (added, mark) = (controller.metric("workqueue_adds_total"), world.server.mark());
     world.ready("web-1", false);
@@ -116,10 +110,7 @@ async fn a_deleted_budget_leaves_nothing_behind() {
 async fn a_budget_that_is_made_again_begins_anew() {
     let world = World::with_budget(3, "minAvailable", &json!(1));
     let _controller = world.start_and_settle().await;
-    world
-        .server
-        .delete(&POD_DISRUPTION_BUDGETS, "default", "web")
-        .unwrap();
+    world.delete_of(&POD_DISRUPTION_BUDGETS, "web");
     world.pdb("web", "minAvailable", &json!(2));
     world.settle().await;
     assert_eq!(world.numbers("web"), numbers(1, 3, 2, 3));

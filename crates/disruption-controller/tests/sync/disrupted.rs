@@ -33,9 +33,7 @@ async fn an_entry_of_a_pod_that_stays_expires_after_two_minutes() {
 
 #[tokio::test(start_paused = true)]
 async fn an_eviction_is_counted_from_its_approval_to_the_end_of_its_pod() {
-    let world = World::new();
-    let set = world.replica_set("web", 3, None);
-    world.pods(3, Some(&set));
+    let (world, set) = World::with_set(3, 3);
     world.pdb("web", "maxUnavailable", &json!(1));
     let _controller = world.start_and_settle().await;
     assert_eq!(world.evict("web-0").await, 201);

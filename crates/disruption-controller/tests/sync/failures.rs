@@ -12,10 +12,7 @@ fn reads_a_scale(request: &Request) -> bool {
 }
 
 fn with_widget() -> World {
-    let world = World::new();
-    world.define_widgets(true);
-    let widget = world.workload("Widget", "web", 3);
-    world.pods(3, Some(&widget));
+    let (world, _) = World::with_widget(3, 3);
     world.pdb("web", "maxUnavailable", &json!(1));
     world
 }
@@ -30,7 +27,7 @@ async fn a_scale_that_cannot_be_read_allows_nothing_until_it_can(#[case] fault: 
     let world = with_widget();
     let _controller = world.start_and_settle().await;
     assert_eq!(world.numbers("web"), numbers(1, 3, 2, 3));
-    world.server.fail_next(usize::MAX, reads_a_scale, fault);
+    world.fail_those(usize::MAX, reads_a_scale, fault);
     world.pass(3).await;
     world.ready("web-0", false);
     world.pass(6).await;
@@ -52,7 +49,7 @@ async fn a_scale_that_cannot_be_read_allows_nothing_until_it_can(#[case] fault: 
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_cannot_be_discovered_allows_nothing_until_it_can() {
     let world = with_widget();
-    world.server.fail_next(
+    world.fail_those(
         usize::MAX,
         |request| request.resource.is_empty() && request.group == "example.com",
         Fault::status(503, "ServiceUnavailable"),
@@ -81,8 +78,8 @@ async fn a_failure_is_written_once_and_does_not_wake_itself() {
     let mark = world.server.mark();
     let controller = world.start_and_pass(60).await;
     assert_eq!(
-        world.condition("web"),
-        "False SyncFailed found no controllers for pod \"web-0\" and 4 more"
+        world.failure("web"),
+        "found no controllers for pod \"web-0\" and 4 more"
     );
     assert_eq!(world.status_writes(mark), [Some(200)]);
     assert_eq!(world.scale_reads(mark), 1);
@@ -90,8 +87,8 @@ async fn a_failure_is_written_once_and_does_not_wake_itself() {
     world.delete("web-4");
     world.settle().await;
     assert_eq!(
-        world.condition("web"),
-        "False SyncFailed found no controllers for pod \"web-0\" and 3 more"
+        world.failure("web"),
+        "found no controllers for pod \"web-0\" and 3 more"
     );
     // The same trouble: it is told once.
     assert_eq!(world.count_events("CalculateExpectedPodCountFailed"), 1);
@@ -155,13 +152,10 @@ async fn a_reference_to_nothing_that_can_be_asked_for_is_not_asked_for() {
     }
     let mark = world.server.mark();
     let _controller = world.start_and_pass(60).await;
+    assert_eq!(world.failure("a"), "found no controllers for pod \"a\"");
     assert_eq!(
-        world.condition("a"),
-        "False SyncFailed found no controllers for pod \"a\""
-    );
-    assert_eq!(
-        world.condition("b"),
-        "False SyncFailed no matches for kind \"Widget\" in version \"example.com/v1?\""
+        world.failure("b"),
+        "no matches for kind \"Widget\" in version \"example.com/v1?\""
     );
     assert_eq!(world.scale_reads(mark), 0);
     assert_eq!(world.status_writes(mark), [Some(200), Some(200)]);
@@ -203,9 +197,7 @@ async fn after_an_outage_the_budget_is_what_the_pods_are() {
 async fn a_right_that_is_missing_is_tried_again_after_five_minutes() {
     let world = with_widget();
     let forbidden = "widgets.example.com \"web\" is forbidden: User \"u\" cannot get resource";
-    world
-        .server
-        .fail_next(1, reads_a_scale, Fault::status(403, forbidden));
+    world.fail_those(1, reads_a_scale, Fault::status(403, forbidden));
     let mark = world.server.mark();
     let _controller = world.start_and_pass(299).await;
     assert_eq!(world.scale_reads(mark), 1);
@@ -222,7 +214,7 @@ async fn nothing_more_is_allowed_while_the_watch_of_pods_is_away() {
     assert_eq!(world.allowed("web"), 0);
     let watches = |request: &Request| request.resource == "pods" && !request.verb.is_write();
     let away = Fault::status(503, "ServiceUnavailable");
-    world.server.fail_next(usize::MAX, watches, away);
+    world.fail_those(usize::MAX, watches, away);
     world.server.close_watches();
     world.pass(10).await;
 

@@ -83,10 +83,7 @@ async fn a_pod_that_several_budgets_match_is_told_once() {
     world.pod("web-1", None);
     world.pass(10).await;
     assert_eq!(world.count_events("MultiplePodDisruptionBudgets"), 2);
-    world
-        .server
-        .delete(&POD_DISRUPTION_BUDGETS, "default", "two")
-        .unwrap();
+    world.delete_of(&POD_DISRUPTION_BUDGETS, "two");
     world.pass(400).await;
     assert_eq!(world.count_events("MultiplePodDisruptionBudgets"), 2);
 }

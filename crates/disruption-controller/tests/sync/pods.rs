@@ -39,9 +39,7 @@ async fn a_pod_that_several_budgets_match_counts_for_all() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_is_being_deleted_is_expected_but_not_healthy() {
-    let world = World::new();
-    let set = world.replica_set("web", 3, None);
-    world.pods(3, Some(&set));
+    let (world, _) = World::with_set(3, 3);
     world.pdb("web", "minAvailable", &json!("50%"));
     let _controller = world.start_and_settle().await;
     assert_eq!(world.numbers("web"), numbers(1, 3, 2, 3));
@@ -52,9 +50,7 @@ async fn a_pod_that_is_being_deleted_is_expected_but_not_healthy() {
 
 #[tokio::test(start_paused = true)]
 async fn a_namespace_of_many_pods_is_right_after_a_burst() {
-    let world = World::new();
-    let set = world.replica_set("web", 1000, None);
-    world.pods(1000, Some(&set));
+    let (world, _) = World::with_set(1000, 1000);
     world.pdb("web", "minAvailable", &json!("90%"));
     let _controller = world.start_and_settle().await;
     assert_eq!(world.numbers("web"), numbers(100, 1000, 900, 1000));

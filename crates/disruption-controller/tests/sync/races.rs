@@ -37,9 +37,7 @@ async fn an_eviction_that_races_a_status_write_is_never_overwritten() {
 #[case::lost_answers(Fault::DropAfterEffect)]
 #[tokio::test(start_paused = true)]
 async fn two_drains_at_once_never_go_below_the_budget(#[case] fault: Fault) {
-    let world = World::new();
-    let set = world.replica_set("web", 20, None);
-    world.pods(20, Some(&set));
+    let (world, _) = World::with_set(20, 20);
     world.pdb("web", "minAvailable", &json!("75%"));
     let _controller = world.start_and_settle().await;
     world.fail_next(100, Verb::Patch, "poddisruptionbudgets", fault);
@@ -180,9 +178,7 @@ async fn a_write_that_waits_for_its_turn_does_not_allow_what_the_pods_do_not_all
 
 #[tokio::test(start_paused = true)]
 async fn a_write_that_waits_for_its_turn_does_not_allow_what_the_scale_does_not_allow_any_more() {
-    let world = World::new();
-    let set = world.replica_set("web", 3, None);
-    world.pods(3, Some(&set));
+    let (world, set) = World::with_set(3, 3);
     world.ready("web-0", false);
     world.pdb("web", "maxUnavailable", &json!(1));
     let raise = || world.ready("web-0", true);

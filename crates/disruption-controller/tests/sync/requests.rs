@@ -10,10 +10,7 @@ async fn one_status_write_is_one_patch_with_every_number() {
     let world = World::with_budget(2, "minAvailable", &json!(2));
     let entries = json!({ "gone": world.seconds(0), "web-0": world.seconds(-1) });
     world.edit_pdb("web", |pdb| pdb["status"]["disruptedPods"] = entries);
-    let pdb = world
-        .server
-        .get(&testkit::embedded::POD_DISRUPTION_BUDGETS, "default", "web")
-        .unwrap();
+    let pdb = world.get_of(&testkit::embedded::POD_DISRUPTION_BUDGETS, "web");
     let mark = world.server.mark();
     let _controller = world.start_and_pass(60).await;
     let status = json!({
@@ -76,9 +73,7 @@ async fn what_no_rule_reads_wakes_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_restart_writes_nothing_that_is_there_already() {
-    let world = World::new();
-    let set = world.replica_set("web", 3, None);
-    world.pods(3, Some(&set));
+    let (world, _) = World::with_set(3, 3);
     world.pdb("web", "maxUnavailable", &json!(1));
     let selector = json!({ "matchLabels": { "app": "none" } });
     world.pdb_of("none", "minAvailable", &json!(1), &selector);

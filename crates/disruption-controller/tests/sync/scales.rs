@@ -8,6 +8,8 @@ use testkit::embedded::{DEPLOYMENTS, Fault, REPLICA_SETS};
 use crate::budget::numbers;
 use crate::world::{World, process};
 
+const WITHOUT_SCALE: &str = "widgets.example.com does not implement the scale subresource";
+
 #[rstest]
 #[case::replica_set(|world: &World| world.replica_set("web", 4, None))]
 #[case::stateful_set(|world: &World| world.workload("StatefulSet", "web", 4))]
@@ -89,10 +91,7 @@ async fn a_change_of_the_replicas_changes_the_budget_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn the_scale_of_a_custom_resource_is_read_again_every_30_seconds() {
-    let world = World::new();
-    world.define_widgets(true);
-    let widget = world.workload("Widget", "web", 3);
-    world.pods(3, Some(&widget));
+    let (world, widget) = World::with_widget(3, 3);
     world.pdb("web", "maxUnavailable", &json!(1));
     let _controller = world.start_and_settle().await;
     assert_eq!(world.numbers("web"), numbers(1, 3, 2, 3));
@@ -108,19 +107,14 @@ async fn the_scale_of_a_custom_resource_is_read_again_every_30_seconds() {
 
 #[tokio::test(start_paused = true)]
 async fn one_read_of_a_scale_serves_all_budgets_for_two_seconds() {
-    let world = World::new();
-    world.define_widgets(true);
-    let widget = world.workload("Widget", "web", 3);
-    world.pods(3, Some(&widget));
+    let (world, _) = World::with_widget(3, 3);
     for number in 0..40 {
         world.pdb(&format!("web-{number}"), "maxUnavailable", &json!(1));
     }
     let mark = world.server.mark();
     // All ask while the first answer is on its way.
     let fault = Fault::Delay(std::time::Duration::from_millis(500));
-    world
-        .server
-        .fail_next(1, |request| request.subresource == "scale", fault);
+    world.fail_those(1, |request| request.subresource == "scale", fault);
     let controller = world.start_and_pass(1).await;
     assert_eq!(world.scale_reads(mark), 1);
     world.ready("web-0", false);
@@ -149,9 +143,7 @@ async fn a_scale_that_hangs_holds_up_no_other_budget() {
     world.pods(2, None);
     world.pdb("web", "minAvailable", &json!(1));
     let fault = Fault::NoAnswer { takes_effect: false };
-    world
-        .server
-        .fail_next(usize::MAX, |request| request.subresource == "scale", fault);
+    world.fail_those(usize::MAX, |request| request.subresource == "scale", fault);
     let mark = world.server.mark();
     let _controller = world.start_and_pass(1).await;
     assert_eq!(world.numbers("web"), numbers(1, 2, 1, 2));
@@ -178,8 +170,8 @@ async fn a_kind_whose_definition_comes_later_is_found() {
     world.pdb("web", "maxUnavailable", &json!(1));
     let _controller = world.start_and_pass(60).await;
     assert_eq!(
-        world.condition("web"),
-        "False SyncFailed no matches for kind \"Widget\" in version \"example.com/v1\""
+        world.failure("web"),
+        "no matches for kind \"Widget\" in version \"example.com/v1\""
     );
     world.define_widgets(true);
     let widget = world.workload("Widget", "web", 1);
@@ -218,11 +210,7 @@ async fn made_up_controllers_of_one_budget_keep_no_other_budget_waiting() {
     world.ready("good", false);
     world.pass(1).await;
     assert_eq!(world.numbers("good"), numbers(0, 0, 1, 1));
-    assert!(
-        world
-            .condition("bad")
-            .starts_with("False SyncFailed no matches for kind")
-    );
+    assert!(world.failure("bad").starts_with("no matches for kind"));
     assert_eq!(discoveries(), 8, "the first of them that fails decides");
     world.pass(28).await;
     assert_eq!(
@@ -260,10 +248,7 @@ async fn a_kind_that_is_served_again_is_found_without_an_event() {
     let _controller = world.start_and_pass(10).await;
     world.define_widgets(true);
     world.pass(61).await;
-    assert_eq!(
-        world.condition("web"),
-        "False SyncFailed found no controllers for pod \"a\""
-    );
+    assert_eq!(world.failure("web"), "found no controllers for pod \"a\"");
 }
 
 #[tokio::test(start_paused = true)]
@@ -275,10 +260,7 @@ async fn a_kind_without_a_scale_is_named() {
     world.pdb("web", "maxUnavailable", &json!(1));
     let mark = world.server.mark();
     let _controller = world.start_and_settle().await;
-    assert_eq!(
-        world.condition("web"),
-        "False SyncFailed widgets.example.com does not implement the scale subresource"
-    );
+    assert_eq!(world.failure("web"), WITHOUT_SCALE);
     // Discovery says so: there is nothing to read.
     assert_eq!(world.scale_reads(mark), 0);
     world.give_scale(true);
@@ -297,10 +279,7 @@ async fn a_scale_that_is_taken_away_is_missed() {
     assert_eq!(world.allowed("web"), 1);
     world.give_scale(false);
     world.pass(31).await;
-    assert_eq!(
-        world.condition("web"),
-        "False SyncFailed widgets.example.com does not implement the scale subresource"
-    );
+    assert_eq!(world.failure("web"), WITHOUT_SCALE);
     assert_eq!(world.allowed("web"), 0);
 }
 
@@ -317,8 +296,8 @@ async fn a_scale_of_another_uid_is_no_controller() {
     world.pdb("web", "maxUnavailable", &json!(1));
     let _controller = world.start_and_settle().await;
     assert_eq!(
-        world.condition("web"),
-        "False SyncFailed found no controllers for pod \"a\" and 1 more"
+        world.failure("web"),
+        "found no controllers for pod \"a\" and 1 more"
     );
 }
 
@@ -331,8 +310,8 @@ async fn a_daemon_set_has_no_scale() {
     world.pdb("web", "maxUnavailable", &json!(1));
     let _controller = world.start_and_settle().await;
     assert_eq!(
-        world.condition("web"),
-        "False SyncFailed daemonsets.apps does not implement the scale subresource"
+        world.failure("web"),
+        "daemonsets.apps does not implement the scale subresource"
     );
 }
 
@@ -345,15 +324,12 @@ async fn a_replica_set_whose_deployment_is_gone_counts_itself() {
     world.pdb("web", "maxUnavailable", &json!(1));
     let _controller = world.start_and_settle().await;
     assert_eq!(world.numbers("web"), numbers(0, 2, 3, 4));
-    world.server.delete(&DEPLOYMENTS, "default", "web").unwrap();
+    world.delete_of(&DEPLOYMENTS, "web");
     world.settle().await;
     assert_eq!(world.numbers("web"), numbers(1, 2, 1, 2));
     // `--cascade=orphan` takes the reference away, too.
     let edit = |set: &mut Value| set["metadata"]["ownerReferences"] = json!([]);
-    world
-        .server
-        .edit(&REPLICA_SETS, "default", "web-1", edit)
-        .unwrap();
+    world.edit_of(&REPLICA_SETS, "web-1", edit);
     world.settle().await;
     assert_eq!(world.numbers("web"), numbers(1, 2, 1, 2));
 }
@@ -382,8 +358,8 @@ async fn a_controller_that_is_gone_counts_nothing_while_its_pods_terminate() {
     world.remove(&set);
     world.settle().await;
     assert_eq!(
-        world.condition("web"),
-        "False SyncFailed found no controllers for pod \"web-0\" and 1 more"
+        world.failure("web"),
+        "found no controllers for pod \"web-0\" and 1 more"
     );
     assert_eq!(world.allowed("web"), 0);
     world.terminate("web-0");
@@ -395,9 +371,7 @@ async fn a_controller_that_is_gone_counts_nothing_while_its_pods_terminate() {
 
 #[tokio::test(start_paused = true)]
 async fn pods_without_a_controller_do_not_count_as_expected() {
-    let world = World::new();
-    let set = world.replica_set("web", 2, None);
-    world.pods(2, Some(&set));
+    let (world, set) = World::with_set(2, 2);
     world.pod("naked", None);
     world.pdb("web", "maxUnavailable", &json!(1));
     let _controller = world.start_and_settle().await;

@@ -7,7 +7,7 @@ use testkit::embedded::{Fault, PODS, Verb};
 use crate::world::World;
 
 fn condition(world: &World, pod: &str) -> Value {
-    let pod = world.server.get(&PODS, "default", pod).unwrap();
+    let pod = world.get_of(&PODS, pod);
     let conditions = pod["status"]["conditions"].as_array().unwrap();
     let target = conditions
         .iter()
@@ -33,7 +33,7 @@ async fn a_stale_condition_is_reset_after_two_minutes() {
     world.pod("p", None);
     let controller = world.start_and_pass(10).await;
     target(&world, "p", 0, "EvictionByEvictionAPI");
-    let pod = world.server.get(&PODS, "default", "p").unwrap();
+    let pod = world.get_of(&PODS, "p");
     let mark = world.server.mark();
     world.pass(119).await;
     assert_eq!(world.requests_since(mark), Vec::<String>::new());

@@ -56,10 +56,7 @@ async fn a_standby_remembers_what_becomes_stale() {
     world.pass(60).await;
     first.stop().await;
     world.pass(60).await;
-    let pod = world
-        .server
-        .get(&testkit::embedded::PODS, "default", "p")
-        .unwrap();
+    let pod = world.get_of(&testkit::embedded::PODS, "p");
     assert_eq!(pod["status"]["conditions"][0]["status"], "False");
 }
 

@@ -37,6 +37,23 @@ impl World {
         world
     }
 
+    /// With a `ReplicaSet` that wants so many pods, and has so many.
+    pub(crate) fn with_set(wanted: i64, pods: usize) -> (Self, Value) {
+        let world = Self::new();
+        let set = world.replica_set("web", wanted, None);
+        world.pods(pods, Some(&set));
+        (world, set)
+    }
+
+    /// The same with a custom resource.
+    pub(crate) fn with_widget(wanted: i64, pods: usize) -> (Self, Value) {
+        let world = Self::new();
+        world.define_widgets(true);
+        let widget = world.workload("Widget", "web", wanted);
+        world.pods(pods, Some(&widget));
+        (world, widget)
+    }
+
     /// A budget for the pods with the label `app: web`.
     pub(crate) fn pdb(&self, name: &str, field: &str, amount: &Value) {
         self.pdb_of(name, field, amount, &json!({ "matchLabels": { "app": "web" } }));
@@ -142,6 +159,13 @@ impl World {
         let running = self.start();
         self.settle().await;
         running
+    }
+
+    /// Why the budget cannot be computed, as its condition has it.
+    pub(crate) fn failure(&self, pdb: &str) -> String {
+        let condition = self.condition(pdb);
+        let failure = condition.strip_prefix("False SyncFailed ");
+        failure.unwrap_or_else(|| panic!("{condition}")).to_owned()
     }
 
     /// Lets everything happen that is due at once or is collected.

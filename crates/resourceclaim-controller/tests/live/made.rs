@@ -10,8 +10,7 @@ const ENTRIES: [&str; 5] = ["a", "b", "c", "d", "e"];
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_pods_get_as_many_claims_as_they_ask_for_and_give_them_back() {
-    let cluster = Cluster::new().await;
-    cluster.template().await;
+    let cluster = Cluster::with_template().await;
     let controller = cluster.controller().await;
     for count in [1, 2, 5] {
         let name = format!("pod-{count}");

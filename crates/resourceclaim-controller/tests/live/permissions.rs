@@ -148,8 +148,7 @@ async fn fail_twice(cluster: &Cluster) {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_without_the_right_to_bind_nothing_is_reserved_until_it_is_given() {
-    let cluster = Cluster::new().await;
-    cluster.template().await;
+    let cluster = Cluster::with_template().await;
     cluster.claim("shared").await;
     cluster.grant(rules_without_binding()).await;
     let replica = cluster.start_leading(&[]).await;

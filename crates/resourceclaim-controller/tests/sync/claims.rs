@@ -275,7 +275,7 @@ async fn what_a_later_list_does_not_show_is_remembered_no_more() {
     let silent = |request: &Request| {
         request.resource == "resourceclaims" && request.verb == Verb::Watch && !request.lists()
     };
-    world.server.fail_next(1, silent, Fault::WatchSilent);
+    world.fail_those(1, silent, Fault::WatchSilent);
     let _controller = world.start_and_settle().await;
     world.pod("p");
     world.settle().await;
@@ -325,7 +325,7 @@ async fn a_name_that_another_has_is_passed_over() {
 #[tokio::test(start_paused = true)]
 async fn one_entry_that_is_refused_does_not_stop_the_others_and_is_told_once() {
     let world = World::with_template();
-    world.server.fail_next(
+    world.fail_those(
         3,
         |request| request.verb == Verb::Create && text(&request.body["metadata"]["name"]).starts_with("p-b-"),
         Fault::status(403, "Forbidden"),

@@ -33,8 +33,8 @@ async fn a_create_whose_answer_is_lost_is_not_made_twice(
     world.lag("resourceclaims", claims_lag);
     world.lag("pods", pods_lag);
     let _controller = world.start_and_settle().await;
-    world.server.fail_next(3, makes_a_claim, fault.clone());
-    world.server.fail_next(3, records_claims, fault);
+    world.fail_those(3, makes_a_claim, fault.clone());
+    world.fail_those(3, records_claims, fault);
     world.pod_of("p", &[made("a", "t"), made("b", "t")]);
     world.pass(300).await;
     assert_eq!(world.claims_of("p").len(), 2);

@@ -28,8 +28,7 @@ async fn no_clock_evicts_early_or_late(#[case] ahead: i64) {
 
 #[tokio::test(start_paused = true)]
 async fn a_fast_clock_holds_up_nobody_who_tolerates_nothing() {
-    let world = World::with_nodes(["n"]);
-    world.pod("p", "n", For::No);
+    let world = World::with_pod(For::No);
     let _controller = world.start_with_clock_ahead(HOUR);
     world.pass(100).await;
     world.taint_added("n", 0);

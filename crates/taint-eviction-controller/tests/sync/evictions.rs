@@ -71,8 +71,7 @@ async fn a_pod_without_a_node_is_left_alone_until_it_is_bound() {
 
 #[tokio::test(start_paused = true)]
 async fn a_taint_without_effect_on_running_pods_evicts_nobody() {
-    let world = World::with_nodes(["n"]);
-    world.pod("p", "n", For::No);
+    let world = World::with_pod(For::No);
     let _controller = world.start();
     world.set_taints("n", json!([{ "key": "k", "effect": "NoSchedule" }]));
     world.pass(1000).await;
@@ -104,8 +103,7 @@ async fn a_toleration_that_is_shortened_counts_and_one_that_is_lengthened_does_n
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_is_gone_evicts_nobody() {
-    let world = World::with_nodes(["n"]);
-    world.pod("p", "n", For::Seconds(20));
+    let world = World::with_pod(For::Seconds(20));
     let controller = world.start();
     world.taint("n");
     world.pass(10).await;

@@ -6,13 +6,10 @@ use crate::world::{DELETIONS, For, World, process};
 
 #[tokio::test(start_paused = true)]
 async fn the_metrics() {
-    let world = World::with_nodes(["n"]);
-    world.pod("p", "n", For::No);
+    let world = World::with_pod(For::No);
     // With a Lease and a failure, so that every family has a series.
     let fault = Fault::status(500, "InternalError");
-    world
-        .server
-        .fail_next(1, |request| request.verb == Verb::Delete, fault);
+    world.fail_those(1, |request| request.verb == Verb::Delete, fault);
     let controller = world.start_with(process().elected_as("us"));
     world.taint("n");
     world.pass(20).await;

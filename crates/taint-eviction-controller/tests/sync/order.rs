@@ -24,11 +24,10 @@ async fn the_earliest_deadline_goes_first() {
 
 #[tokio::test(start_paused = true)]
 async fn evictions_run_side_by_side_up_to_the_limit() {
-    let world = World::with_nodes(["n"]);
-    world.pods(100, "n", For::No);
+    let world = World::with_pods(100, For::No);
     let _controller = world.start_with(process().configured(|config| config.max_concurrent_evictions = 10));
     world.pass(10).await;
-    world.server.fail_next(
+    world.fail_those(
         usize::MAX,
         |request| request.resource == "pods" && request.verb.is_write(),
         testkit::embedded::Fault::Delay(std::time::Duration::from_secs(1)),
@@ -43,8 +42,7 @@ async fn evictions_run_side_by_side_up_to_the_limit() {
 
 #[tokio::test(start_paused = true)]
 async fn evictions_are_paced() {
-    let world = World::with_nodes(["n"]);
-    world.pods(100, "n", For::No);
+    let world = World::with_pods(100, For::No);
     let _controller = world.start_with(process().configured(|config| config.eviction_qps = 2.0));
     world.pass(10).await;
     world.taint("n");
@@ -55,8 +53,7 @@ async fn evictions_are_paced() {
 
 #[tokio::test(start_paused = true)]
 async fn many_waiting_pods_cost_one_timer() {
-    let world = World::with_nodes(["n"]);
-    world.pods(2_000, "n", For::Seconds(100));
+    let world = World::with_pods(2_000, For::Seconds(100));
     let controller = world.start_and_pass(10).await;
     world.taint("n");
     world.pass(10).await;

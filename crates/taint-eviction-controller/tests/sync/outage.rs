@@ -42,8 +42,7 @@ async fn after_an_outage_the_pods_of_nodes_that_stay_away_go_after_the_grace() {
 
 #[tokio::test(start_paused = true)]
 async fn an_api_server_that_is_away_for_a_moment_loses_nothing() {
-    let world = World::with_nodes(["n"]);
-    world.pods(10, "n", For::Seconds(10));
+    let world = World::with_pods(10, For::Seconds(10));
     let _controller = world.start_and_pass(100).await;
     world.taint("n");
     world.pass_millis(9_990).await;

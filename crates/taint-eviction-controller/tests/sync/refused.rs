@@ -8,8 +8,7 @@ const OVERDUE: &str = "taint_eviction_controller_overdue_evictions";
 
 #[tokio::test(start_paused = true)]
 async fn refused_deletes_are_retried_until_they_pass() {
-    let world = World::with_nodes(["n"]);
-    world.pods(200, "n", For::No);
+    let world = World::with_pods(200, For::No);
     let controller = world.start_and_pass(10).await;
     world.fail_next(usize::MAX, Verb::Delete, "pods", Fault::status(403, "Forbidden"));
     world.taint("n");
@@ -36,8 +35,7 @@ async fn refused_deletes_are_retried_until_they_pass() {
 
 #[tokio::test(start_paused = true)]
 async fn the_condition_is_written_once_however_often_the_delete_fails() {
-    let world = World::with_nodes(["n"]);
-    world.pod("p", "n", For::No);
+    let world = World::with_pod(For::No);
     let _controller = world.start();
     world.fail_next(20, Verb::Delete, "pods", Fault::status(500, "InternalError"));
     world.taint("n");
@@ -53,8 +51,7 @@ async fn the_condition_is_written_once_however_often_the_delete_fails() {
 
 #[tokio::test(start_paused = true)]
 async fn an_eviction_that_fails_stops_when_the_taint_goes() {
-    let world = World::with_nodes(["n"]);
-    world.pod("p", "n", For::No);
+    let world = World::with_pod(For::No);
     let controller = world.start();
     let fault = Fault::status(500, "InternalError");
     world.fail_next(usize::MAX, Verb::Delete, "pods", fault);
@@ -71,8 +68,7 @@ async fn an_eviction_that_fails_stops_when_the_taint_goes() {
 
 #[tokio::test(start_paused = true)]
 async fn a_429_is_waited_out_as_long_as_it_says() {
-    let world = World::with_nodes(["n"]);
-    world.pod("p", "n", For::No);
+    let world = World::with_pod(For::No);
     let _controller = world.start_and_pass(10).await;
     let retry_after = std::time::Duration::from_secs(20);
     world.fail_next(1, Verb::Delete, "pods", Fault::Throttled { retry_after });
@@ -85,8 +81,7 @@ async fn a_429_is_waited_out_as_long_as_it_says() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_answer_of_a_delete_harms_nobody() {
-    let world = World::with_nodes(["n"]);
-    world.pod("p", "n", For::No);
+    let world = World::with_pod(For::No);
     let _controller = world.start();
     world.fail_next(1, Verb::Delete, "pods", Fault::DropAfterEffect);
     world.taint("n");
@@ -97,8 +92,7 @@ async fn a_lost_answer_of_a_delete_harms_nobody() {
 
 #[tokio::test(start_paused = true)]
 async fn what_was_wrongly_said_to_be_gone_is_deleted_within_the_hour() {
-    let world = World::with_nodes(["n"]);
-    world.pod("p", "n", For::No);
+    let world = World::with_pod(For::No);
     let _controller = world.start_and_pass(10).await;
     world.fail_next(1, Verb::Delete, "pods", Fault::status(404, "NotFound"));
     world.taint("n");

@@ -32,10 +32,9 @@ async fn a_pod_of_the_same_name_is_judged_on_its_own() {
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_takes_the_name_of_one_that_is_being_evicted_lives() {
     for verb in [Verb::Patch, Verb::Delete] {
-        let world = World::with_nodes(["n"]);
-        world.pod("p", "n", For::No);
+        let world = World::with_pod(For::No);
         let _controller = world.start_and_pass(10).await;
-        world.server.fail_next(
+        world.fail_those(
             1,
             move |request| request.verb == verb && request.resource == "pods",
             Fault::Delay(Duration::from_secs(5)),
@@ -51,8 +50,7 @@ async fn a_pod_that_takes_the_name_of_one_that_is_being_evicted_lives() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_was_replaced_while_the_watch_was_away_is_not_killed_for_the_old_one() {
-    let world = World::with_nodes(["n"]);
-    world.pod("p", "n", For::Seconds(100));
+    let world = World::with_pod(For::Seconds(100));
     let _controller = world.start();
     world.taint("n");
     world.pass(10).await;

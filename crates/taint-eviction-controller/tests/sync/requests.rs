@@ -9,8 +9,7 @@ use crate::world::{For, World};
 
 #[tokio::test(start_paused = true)]
 async fn an_eviction_is_one_read_of_the_node_a_condition_and_a_delete() {
-    let world = World::with_nodes(["n"]);
-    world.pod("p", "n", For::Seconds(5));
+    let world = World::with_pod(For::Seconds(5));
     let uid = world.uid("p");
     let _controller = world.start_and_pass(10).await;
     let mark = world.server.mark();
@@ -72,8 +71,7 @@ async fn a_read_from_before_a_change_spares_nobody() {
 
 #[tokio::test(start_paused = true)]
 async fn the_cache_decides_when_the_node_cannot_be_read_within_a_second() {
-    let world = World::with_nodes(["n"]);
-    world.pods(3, "n", For::No);
+    let world = World::with_pods(3, For::No);
     let _controller = world.start_and_pass(10).await;
     world.fail_next(100, Verb::Get, "nodes", Fault::Delay(Duration::from_secs(20)));
     world.taint("n");
@@ -85,13 +83,10 @@ async fn the_cache_decides_when_the_node_cannot_be_read_within_a_second() {
 
 #[tokio::test(start_paused = true)]
 async fn a_condition_that_is_refused_as_invalid_does_not_stop_the_delete() {
-    let world = World::with_nodes(["n"]);
-    world.pod("p", "n", For::No);
+    let world = World::with_pod(For::No);
     let _controller = world.start();
     let fault = Fault::status(422, "Invalid");
-    world
-        .server
-        .fail_next(usize::MAX, |request| request.subresource == "status", fault);
+    world.fail_those(usize::MAX, |request| request.subresource == "status", fault);
     world.taint("n");
     world.settle().await;
     assert!(!world.lives("p"));
@@ -99,8 +94,7 @@ async fn a_condition_that_is_refused_as_invalid_does_not_stop_the_delete() {
 
 #[tokio::test(start_paused = true)]
 async fn what_no_rule_reads_wakes_nothing() {
-    let world = World::with_nodes(["n"]);
-    world.pod("p", "n", For::Ever);
+    let world = World::with_pod(For::Ever);
     world.taint("n");
     let controller = world.start_and_pass(10).await;
     let before = controller.metric("workqueue_adds_total");
@@ -117,8 +111,7 @@ async fn what_no_rule_reads_wakes_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_is_being_deleted_is_not_touched() {
-    let world = World::with_nodes(["n"]);
-    world.pod("p", "n", For::No);
+    let world = World::with_pod(For::No);
     world.edit("p", |pod| {
         pod["metadata"]["finalizers"] = json!(["example.com/hold"]);
     });
@@ -133,8 +126,7 @@ async fn a_pod_that_is_being_deleted_is_not_touched() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_a_finalizer_holds_is_deleted_once() {
-    let world = World::with_nodes(["n"]);
-    world.pod("p", "n", For::No);
+    let world = World::with_pod(For::No);
     world.edit("p", |pod| {
         pod["metadata"]["finalizers"] = json!(["example.com/hold"]);
     });

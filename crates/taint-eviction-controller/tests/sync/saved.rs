@@ -9,8 +9,7 @@ use crate::world::{CANCELLED, For, PENDING, World, process};
 
 #[tokio::test(start_paused = true)]
 async fn a_taint_that_is_removed_in_time_saves_the_pod() {
-    let world = World::with_nodes(["n"]);
-    world.pod("p", "n", For::Seconds(5));
+    let world = World::with_pod(For::Seconds(5));
     let controller = world.start();
     world.taint("n");
     world.pass(2).await;
@@ -28,8 +27,7 @@ async fn a_taint_that_is_removed_in_time_saves_the_pod() {
 
 #[tokio::test(start_paused = true)]
 async fn a_taint_that_is_removed_saves_the_pods_that_are_queued() {
-    let world = World::with_nodes(["n"]);
-    world.pods(100, "n", For::No);
+    let world = World::with_pods(100, For::No);
     let _controller = world.start_with(process().configured(|config| config.eviction_qps = 10.0));
     world.pass(10).await;
     world.taint("n");
@@ -44,8 +42,7 @@ async fn a_taint_that_is_removed_saves_the_pods_that_are_queued() {
 
 #[tokio::test(start_paused = true)]
 async fn a_taint_that_is_gone_before_the_watch_tells_saves_the_pod() {
-    let world = World::with_nodes(["n"]);
-    world.pod("p", "n", For::Seconds(20));
+    let world = World::with_pod(For::Seconds(20));
     let _controller = world.start();
     world.taint("n");
     world.pass(10).await;
@@ -60,13 +57,10 @@ async fn a_taint_that_is_gone_before_the_watch_tells_saves_the_pod() {
 
 #[tokio::test(start_paused = true)]
 async fn a_taint_that_goes_while_the_condition_is_written_saves_the_pod() {
-    let world = World::with_nodes(["n"]);
-    world.pod("p", "n", For::No);
+    let world = World::with_pod(For::No);
     let _controller = world.start_and_pass(10).await;
     let fault = Fault::Delay(Duration::from_secs(5));
-    world
-        .server
-        .fail_next(1, |request| request.verb == Verb::Patch, fault);
+    world.fail_those(1, |request| request.verb == Verb::Patch, fault);
     world.taint("n");
     world.pass(2).await;
     world.untaint("n");
@@ -77,8 +71,7 @@ async fn a_taint_that_goes_while_the_condition_is_written_saves_the_pod() {
 
 #[tokio::test(start_paused = true)]
 async fn a_taint_that_goes_as_the_pods_lose_their_tolerations_saves_them() {
-    let world = World::with_nodes(["n"]);
-    world.pods(50, "n", For::Seconds(10));
+    let world = World::with_pods(50, For::Seconds(10));
     world.taint("n");
     let controller = world.start_and_pass(1).await;
     for number in 0..50 {
@@ -130,8 +123,7 @@ async fn events_tell_who_was_to_go_and_who_stays() {
 
 #[tokio::test(start_paused = true)]
 async fn no_event_says_that_a_pod_is_kept_which_its_user_deletes() {
-    let world = World::with_nodes(["n"]);
-    world.pod("p", "n", For::Seconds(50));
+    let world = World::with_pod(For::Seconds(50));
     let controller = world.start();
     world.taint("n");
     world.pass(10).await;

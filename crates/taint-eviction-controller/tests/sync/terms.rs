@@ -7,8 +7,7 @@ use crate::world::{DELETIONS, For, PENDING, World, process};
 
 #[tokio::test(start_paused = true)]
 async fn a_restart_keeps_the_deadline() {
-    let world = World::with_nodes(["n"]);
-    world.pod("p", "n", For::Seconds(20));
+    let world = World::with_pod(For::Seconds(20));
     let first = world.start_and_pass(100).await;
     world.taint_added("n", 0);
     world.pass(10).await;
@@ -23,8 +22,7 @@ async fn a_restart_keeps_the_deadline() {
 
 #[tokio::test(start_paused = true)]
 async fn what_fell_due_while_nobody_ran_waits_for_the_grace() {
-    let world = World::with_nodes(["n"]);
-    world.pod("p", "n", For::Seconds(300));
+    let world = World::with_pod(For::Seconds(300));
     world.pod("short", "n", For::Seconds(5));
     world.taint_added("n", 0);
     world.pass(1000).await;
@@ -48,8 +46,7 @@ async fn who_follows_a_killed_leader_is_on_time_under_its_name_and_else_after_le
     #[case] name: &str,
     #[case] due: u64,
 ) {
-    let world = World::with_nodes(["n"]);
-    world.pod("p", "n", For::Seconds(20));
+    let world = World::with_pod(For::Seconds(20));
     let killed = world.start_with(process().elected_as("pod"));
     world.pass(100).await;
     world.taint_added("n", 0);
@@ -65,8 +62,7 @@ async fn who_follows_a_killed_leader_is_on_time_under_its_name_and_else_after_le
 
 #[tokio::test(start_paused = true)]
 async fn a_standby_evicts_nobody_and_knows_when_it_saw_the_taint_first() {
-    let world = World::with_nodes(["n"]);
-    world.pod("p", "n", For::Seconds(100));
+    let world = World::with_pod(For::Seconds(100));
     let first = world.start_with(process().elected_as("first"));
     world.pass(10).await;
     let second = world.start_with(process().elected_as("second"));
@@ -87,8 +83,7 @@ async fn a_standby_evicts_nobody_and_knows_when_it_saw_the_taint_first() {
 
 #[tokio::test(start_paused = true)]
 async fn a_dry_run_writes_nothing_at_all() {
-    let world = World::with_nodes(["n"]);
-    world.pods(3, "n", For::Seconds(10));
+    let world = World::with_pods(3, For::Seconds(10));
     let controller = world.start_with(process().configured(|config| config.common.dry_run = true));
     world.taint("n");
     world.pass(600).await;
@@ -105,13 +100,10 @@ async fn a_dry_run_writes_nothing_at_all() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stopped_controller_finishes_the_eviction_under_way() {
-    let world = World::with_nodes(["n"]);
-    world.pod("p", "n", For::No);
+    let world = World::with_pod(For::No);
     let controller = world.start_and_pass(10).await;
     let fault = Fault::Delay(std::time::Duration::from_secs(5));
-    world
-        .server
-        .fail_next(1, |request| request.verb == Verb::Patch, fault);
+    world.fail_those(1, |request| request.verb == Verb::Patch, fault);
     world.taint("n");
     world.pass(1).await;
     controller.stop().await;
@@ -120,8 +112,7 @@ async fn a_stopped_controller_finishes_the_eviction_under_way() {
 
 #[tokio::test(start_paused = true)]
 async fn what_was_wrongly_said_to_be_gone_is_deleted_in_the_next_term() {
-    let world = World::with_nodes(["n"]);
-    world.pod("p", "n", For::No);
+    let world = World::with_pod(For::No);
     let _controller = world.start_with(process().elected_as("leader"));
     world.pass(10).await;
     world.fail_next(1, Verb::Delete, "pods", Fault::status(404, "NotFound"));
@@ -130,9 +121,7 @@ async fn what_was_wrongly_said_to_be_gone_is_deleted_in_the_next_term() {
     assert!(world.lives("p"));
     // The Lease cannot be renewed: the term is lost.
     let fault = Fault::status(500, "InternalError");
-    world
-        .server
-        .fail_next(usize::MAX, |request| request.resource == "leases", fault);
+    world.fail_those(usize::MAX, |request| request.resource == "leases", fault);
     world.pass(30).await;
     world.server.clear_faults();
     world.pass(30).await;

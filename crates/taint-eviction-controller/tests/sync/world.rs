@@ -29,6 +29,20 @@ impl World {
         world
     }
 
+    /// With the node `n`, and the pod `p` on it.
+    pub(crate) fn with_pod(tolerates: For) -> Self {
+        let world = Self::with_nodes(["n"]);
+        world.pod("p", "n", tolerates);
+        world
+    }
+
+    /// With the node `n`, and so many pods on it.
+    pub(crate) fn with_pods(count: usize, tolerates: For) -> Self {
+        let world = Self::with_nodes(["n"]);
+        world.pods(count, "n", tolerates);
+        world
+    }
+
     pub(crate) fn node(&self, name: &str) {
         self.insert(json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": name } }));
     }

@@ -8,8 +8,7 @@ const PENDING: &str = "ttl_after_finished_controller_jobs_pending";
 
 #[tokio::test(start_paused = true)]
 async fn a_job_is_deleted_when_its_ttl_has_passed_and_no_sooner() {
-    let world = World::new();
-    world.finished_job("job", 100, 0);
+    let world = World::with_finished_job("job", 100, 0);
     let controller = world.start_and_pass(99).await;
     assert!(world.lives("job"));
     assert_eq!(controller.metric(PENDING), 1);
@@ -31,8 +30,7 @@ async fn a_ttl_of_zero_deletes_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn each_job_takes_one_delete_of_just_the_state_that_was_judged() {
-    let world = World::new();
-    world.finished_job("job", 10, -60);
+    let world = World::with_finished_job("job", 10, -60);
     let uid = world.uid("job");
     let version = world.server.version();
     let _controller = world.start_and_settle().await;
@@ -57,7 +55,7 @@ async fn jobs_without_a_ttl_unfinished_ones_and_those_being_deleted_are_left_alo
     world.edit("held", |job| {
         job["metadata"]["finalizers"] = serde_json::json!(["example.com/hold"]);
     });
-    world.server.delete(&JOBS, "default", "held").unwrap();
+    world.delete_of(&JOBS, "held");
     let controller = world.start_and_pass(3600).await;
     assert!(world.lives("no-ttl") && world.lives("unfinished"));
     assert_eq!(world.reads_of(&JOBS).len(), 0);
@@ -100,10 +98,9 @@ async fn the_pending_time_moves_with_the_ttl() {
 
 #[tokio::test(start_paused = true)]
 async fn a_job_made_again_under_the_name_is_judged_on_its_own() {
-    let world = World::new();
-    world.finished_job("job", 100, 0);
+    let world = World::with_finished_job("job", 100, 0);
     let _controller = world.start_and_pass(50).await;
-    world.server.delete(&JOBS, "default", "job").unwrap();
+    world.delete_of(&JOBS, "job");
     world.finished_job("job", 100, 0);
     world.pass(60).await;
     assert!(world.lives("job"), "the old one would have gone by now");
@@ -133,8 +130,7 @@ async fn a_deleted_job_leaves_nothing_behind() {
 
 #[tokio::test(start_paused = true)]
 async fn a_deletion_is_told_in_an_event_with_its_finish_and_lag() {
-    let world = World::new();
-    world.finished_job("job", 10, 0);
+    let world = World::with_finished_job("job", 10, 0);
     let _controller = world.start_and_pass(20).await;
     assert_eq!(
         world.events(),

@@ -12,8 +12,7 @@ fn deletes(request: &Request) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn a_ttl_raised_before_the_delete_arrives_saves_the_job() {
-    let world = World::new();
-    world.finished_job("job", 10, 0);
+    let world = World::with_finished_job("job", 10, 0);
     let _controller = world.start();
     world.fail_next(1, Verb::Delete, "jobs", Fault::Delay(Duration::from_secs(5)));
     world.pass(12).await;
@@ -32,15 +31,11 @@ async fn a_ttl_raised_before_the_delete_arrives_saves_the_job() {
 
 #[tokio::test(start_paused = true)]
 async fn a_job_replaced_before_the_delete_arrives_lives() {
-    let world = World::new();
-    world.finished_job("job", 10, 0);
+    let world = World::with_finished_job("job", 10, 0);
     let _controller = world.start();
     world.fail_next(1, Verb::Delete, "jobs", Fault::Delay(Duration::from_secs(5)));
     world.pass(12).await;
-    world
-        .server
-        .delete(&testkit::embedded::JOBS, "default", "job")
-        .unwrap();
+    world.delete_of(&testkit::embedded::JOBS, "job");
     world.job("job", 10);
     world.pass(600).await;
     assert!(world.lives("job"));
@@ -63,8 +58,7 @@ async fn deletes_that_are_refused_for_a_minute_are_made_up_for_within_ten_second
 
 #[tokio::test(start_paused = true)]
 async fn a_delete_whose_answer_is_lost_is_not_repeated_once_it_took_effect() {
-    let world = World::new();
-    world.finished_job("job", 10, 0);
+    let world = World::with_finished_job("job", 10, 0);
     world.fail_next(1, Verb::Delete, "jobs", Fault::DropAfterEffect);
     let _controller = world.start_and_pass(60).await;
     assert!(!world.lives("job"));
@@ -73,8 +67,7 @@ async fn a_delete_whose_answer_is_lost_is_not_repeated_once_it_took_effect() {
 
 #[tokio::test(start_paused = true)]
 async fn a_delete_that_never_arrived_is_made_again() {
-    let world = World::new();
-    world.finished_job("job", 10, 0);
+    let world = World::with_finished_job("job", 10, 0);
     world.fail_next(1, Verb::Delete, "jobs", Fault::DropBefore);
     let _controller = world.start_and_pass(60).await;
     assert!(!world.lives("job"));
@@ -82,8 +75,7 @@ async fn a_delete_that_never_arrived_is_made_again() {
 
 #[tokio::test(start_paused = true)]
 async fn what_expires_or_is_saved_while_the_server_is_away_is_found_afterwards() {
-    let world = World::new();
-    world.finished_job("expires", 30, 0);
+    let world = World::with_finished_job("expires", 30, 0);
     world.finished_job("is-saved", 30, 0);
     let _controller = world.start_and_pass(10).await;
     world.server.down();
@@ -98,8 +90,7 @@ async fn what_expires_or_is_saved_while_the_server_is_away_is_found_afterwards()
 
 #[tokio::test(start_paused = true)]
 async fn a_finalizer_holds_the_job_for_as_long_as_it_wants() {
-    let world = World::new();
-    world.finished_job("job", 10, 0);
+    let world = World::with_finished_job("job", 10, 0);
     world.edit("job", |job| {
         job["metadata"]["finalizers"] = serde_json::json!(["example.com/hold"]);
     });
@@ -123,7 +114,7 @@ async fn jobs_that_are_refused_keep_no_other_job_waiting() {
     }
     let refused = |request: &Request| deletes(request) && request.name.starts_with("kept");
     let forbidden = Fault::status(403, "Forbidden");
-    world.server.fail_next(usize::MAX, refused, forbidden);
+    world.fail_those(usize::MAX, refused, forbidden);
     let _controller = world.start_and_pass(60).await;
     for round in 0..5 {
         let name = format!("good-{round}");

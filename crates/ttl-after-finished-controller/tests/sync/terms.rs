@@ -4,8 +4,7 @@ use crate::world::{World, process};
 
 #[tokio::test(start_paused = true)]
 async fn a_restart_keeps_the_time() {
-    let world = World::new();
-    world.finished_job("job", 100, 0);
+    let world = World::with_finished_job("job", 100, 0);
     let first = world.start_and_pass(50).await;
     first.stop().await;
     let _second = world.start_and_pass(48).await;
@@ -16,8 +15,7 @@ async fn a_restart_keeps_the_time() {
 
 #[tokio::test(start_paused = true)]
 async fn only_the_leader_deletes_and_its_successor_goes_on() {
-    let world = World::new();
-    world.finished_job("early", 60, 0);
+    let world = World::with_finished_job("early", 60, 0);
     world.finished_job("late", 120, 0);
     let first = world.start_with(process().elected_as("first"));
     world.pass(10).await;
@@ -34,8 +32,7 @@ async fn only_the_leader_deletes_and_its_successor_goes_on() {
 
 #[tokio::test(start_paused = true)]
 async fn a_dry_run_writes_nothing_at_all() {
-    let world = World::new();
-    world.finished_job("job", 10, 0);
+    let world = World::with_finished_job("job", 10, 0);
     world.job("undated", 0);
     world.edit("undated", |job| {
         job["status"]["conditions"] = serde_json::json!([{ "type": "Failed", "status": "True" }]);

@@ -11,8 +11,7 @@ use crate::support::{Cluster, SOON};
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_the_boundary_scenario() {
-    let cluster = Cluster::new().await;
-    cluster.add(0..120, None).await;
+    let cluster = Cluster::with_nodes(0..120, None).await;
     let replica = cluster.start(&[]);
     cluster.until_all_carry(120, "15", SOON).await;
 
@@ -37,8 +36,7 @@ async fn live_the_boundary_scenario() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_a_restart_at_95_nodes_on_15_writes_nothing() {
-    let cluster = Cluster::new().await;
-    cluster.add(0..120, None).await;
+    let cluster = Cluster::with_nodes(0..120, None).await;
     let first = cluster.start(&[]);
     cluster.until_all_carry(120, "15", SOON).await;
     cluster.remove(95..120).await;
@@ -64,8 +62,7 @@ async fn live_a_restart_at_95_nodes_on_15_writes_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_the_admin_server_tells_what_dashboards_and_people_ask() {
-    let cluster = Cluster::new().await;
-    cluster.add(0..3, None).await;
+    let cluster = Cluster::with_nodes(0..3, None).await;
     let replica = cluster.start(&[]);
     cluster.until_all_carry(3, "0", SOON).await;
 
@@ -137,8 +134,7 @@ fn promtool_accepts(metrics: &str) {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_a_foreign_value_is_put_right_at_once() {
-    let cluster = Cluster::new().await;
-    cluster.add(0..3, None).await;
+    let cluster = Cluster::with_nodes(0..3, None).await;
     let replica = cluster.start(&[]);
     cluster.until_all_carry(3, "0", SOON).await;
     for value in ["17", "soon", "-9223372036854775808", "99999999999999999999"] {
@@ -155,8 +151,7 @@ async fn live_a_foreign_value_is_put_right_at_once() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_removal_takes_the_lease_first_and_leaves_no_annotation() {
-    let cluster = Cluster::new().await;
-    cluster.add(0..120, None).await;
+    let cluster = Cluster::with_nodes(0..120, None).await;
     let running = cluster.start(&[]);
     cluster.until_all_carry(120, "15", SOON).await;
 
@@ -175,8 +170,7 @@ async fn live_removal_takes_the_lease_first_and_leaves_no_annotation() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_a_dry_run_says_what_it_would_do_and_changes_nothing() {
-    let cluster = Cluster::new().await;
-    cluster.add(0..120, Some("30")).await;
+    let cluster = Cluster::with_nodes(0..120, Some("30")).await;
     let before = cluster.versions("Node").await;
     let replica = cluster.start(&["--dry-run"]);
     soon("120 writes are planned", async || {
@@ -194,8 +188,7 @@ async fn live_a_dry_run_says_what_it_would_do_and_changes_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_explain_tells_count_step_and_each_node() {
-    let cluster = Cluster::new().await;
-    cluster.add(0..119, Some("15")).await;
+    let cluster = Cluster::with_nodes(0..119, Some("15")).await;
     cluster.add([119], Some("soon")).await;
     let mut all = cluster.start(&["explain"]);
     assert_eq!(all.process.wait_exit(SOON).await.unwrap().code(), Some(0));

@@ -28,8 +28,7 @@ async fn until_leading_since(replica: &Replica, began: Instant) -> Duration {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_a_stopped_leader_hands_over_at_once() {
-    let cluster = Cluster::new().await;
-    cluster.add(0..10, None).await;
+    let cluster = Cluster::with_nodes(0..10, None).await;
     let (mut leader, standby) = leader_and_standby(&cluster, &[]).await;
     let began = Clock::system().instant();
     leader.process.terminate().unwrap();
@@ -46,8 +45,7 @@ async fn live_a_stopped_leader_hands_over_at_once() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_a_killed_leader_is_replaced_when_its_lease_expires() {
-    let cluster = Cluster::new().await;
-    cluster.add(0..10, None).await;
+    let cluster = Cluster::with_nodes(0..10, None).await;
     let (mut leader, standby) = leader_and_standby(&cluster, &QUICK_LEASE).await;
     let began = Clock::system().instant();
     leader.process.kill().unwrap();
@@ -65,8 +63,7 @@ async fn live_a_killed_leader_is_replaced_when_its_lease_expires() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_a_client_go_replica_and_ours_share_one_lease() {
-    let cluster = Cluster::new().await;
-    cluster.add(0..10, None).await;
+    let cluster = Cluster::with_nodes(0..10, None).await;
     let election = [
         "--leader-elect=true",
         "--leader-elect-resource-name=ttl-controller",
@@ -124,8 +121,7 @@ async fn live_a_client_go_replica_and_ours_share_one_lease() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_kills_of_the_leader_lose_nothing_and_write_nothing_wrong() {
-    let cluster = Cluster::new().await;
-    cluster.add(0..101, None).await;
+    let cluster = Cluster::with_nodes(0..101, None).await;
     let mut replicas = vec![cluster.start(&QUICK_LEASE), cluster.start(&QUICK_LEASE)];
     cluster.until_all_carry(101, "15", SOON).await;
     let mut wanted = "15";

@@ -14,8 +14,7 @@ const AWAY: Duration = Duration::from_mins(1);
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_an_outage_of_a_minute_under_load_ends_in_the_right_state_without_a_restart() {
-    let mut cluster = Cluster::new().await;
-    cluster.add(0..100, None).await;
+    let mut cluster = Cluster::with_nodes(0..100, None).await;
     // Slow enough that the outage falls into the roll-out.
     let args = ["--kube-api-qps=20", "--kube-api-burst=1"];
     let replica = cluster.start(&args);

@@ -89,8 +89,7 @@ async fn an_unreachable_api_server_is_waited_for() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_the_permissions_of_the_chart_are_enough_and_none_is_unused() {
-    let cluster = Cluster::new().await;
-    cluster.add(0..120, None).await;
+    let cluster = Cluster::with_nodes(0..120, None).await;
     let replica = cluster.start(&[]);
     cluster.until_all_carry(120, "15", SOON).await;
     // A standby watches the lease.
@@ -113,8 +112,7 @@ async fn live_the_permissions_of_the_chart_are_enough_and_none_is_unused() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_a_missing_right_is_named_and_used_once_it_is_granted() {
-    let cluster = Cluster::new().await;
-    cluster.add(0..3, None).await;
+    let cluster = Cluster::with_nodes(0..3, None).await;
     cluster.grant(json!([])).await;
     let replica = cluster.start(&[]);
     soon("readiness names the missing right to watch", async || {

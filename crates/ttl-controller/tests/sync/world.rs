@@ -29,8 +29,7 @@ impl World {
     pub(crate) fn start_removal_against(&self, manager: &'static str, number: usize) -> Running {
         // Time for the rival between two passes.
         let late = Fault::Delay(Duration::from_secs(1));
-        self.server
-            .fail_next(usize::MAX, |request| request.verb == Verb::List, late);
+        self.fail_those(usize::MAX, |request| request.verb == Verb::List, late);
         let mut removal = self.start_with(removal());
         let (server, clock) = (self.server.clone(), self.clock.clone());
         removal.tasks().spawn("rival", async move {
@@ -106,7 +105,7 @@ impl World {
     /// The next writes to nodes meet this.
     pub(crate) fn fail_writes(&self, count: usize, fault: Fault) {
         let is_write = |request: &Request| request.verb.is_write() && request.resource == "nodes";
-        self.server.fail_next(count, is_write, fault);
+        self.fail_those(count, is_write, fault);
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use harness::history::{NEVER_NEEDED, Scene, Step, is_refused, step};
-use harness::objects::{edit, find, remove};
+use harness::history::{NEVER_NEEDED, Scene, Step, accepting, step};
+use harness::objects::{edit, remove};
 use harness::past::{Ends, Fate, Past, Pasts, at, millis, second};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -110,7 +110,7 @@ impl Scene for Jobs {
         if !preconditions["uid"].is_string() {
             return Err("the delete may hit another Job of the name".to_owned());
         }
-        let Some(job) = find(server, &JOBS, &write.name).filter(|job| !is_refused(job, preconditions)) else {
+        let Some(job) = accepting(server, &JOBS, write, preconditions) else {
             return Ok(());
         };
         let ttl = job["spec"]["ttlSecondsAfterFinished"]
