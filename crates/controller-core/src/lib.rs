@@ -20,7 +20,7 @@
 //! | CORE-3 | `Informer`, `ListWatch`, `Guarded` | `tests/informer/scripted.rs::a_relist_yields_the_differences_deletions_first`, `tests/informer/http.rs::a_bad_object_does_not_fail_its_page` |
 //! | CORE-4 | `Loop` | `tests/informer/scripted.rs::sync_waits_for_the_whole_list_and_for_the_handlers`, `tests/event_loop/queue.rs::nothing_is_asked_before_the_caches_are_full` |
 //! | CORE-5 | `classify`, `Freshness` | `src/api/outcome.rs::another_uid_means_gone_in_every_form_the_server_has_for_it`, `tests/mutations/props.rs::the_store_is_never_older_than_what_it_was_told` |
-//! | CORE-6 | `elector`, `Term` | `src/leader/tests/simulation.rs::never_two_valid_terms_at_once_and_a_leader_when_the_trouble_is_over`, `src/leader/tests/whole_loop.rs::a_released_lease_is_taken_at_once` |
+//! | CORE-6 | `elector`, `Term` | `src/leader/tests/simulation.rs::never_two_valid_terms_at_once_and_a_leader_when_the_trouble_is_over`, `src/leader/tests/whole_loop/mod.rs::a_released_lease_is_taken_at_once` |
 //! | CORE-7 | `Recorder`, `EventSender` | `src/events/tests/sending.rs::events_for_which_there_is_no_room_are_dropped_and_counted` |
 //! | CORE-8 | `AdminServer`, `Readiness`, `Liveness` | `tests/admin.rs::a_request_that_never_ends_is_cut`, `tests/event_loop/permits.rs::a_pass_that_has_waited_a_minute_goes_back_to_its_queue` |
 //! | CORE-9 | `Metrics`, `QueueMetrics`, `RequestMetrics` | `tests/metrics.rs::promtool_has_nothing_to_say_about_the_metrics` |

@@ -371,7 +371,7 @@ async fn a_controller_that_is_gone_counts_nothing_while_its_pods_terminate() {
 
 #[tokio::test(start_paused = true)]
 async fn pods_without_a_controller_do_not_count_as_expected() {
-    let (world, set) = World::with_set(2, 2);
+    let (world, _) = World::with_set(2, 2);
     world.pod("naked", None);
     world.pdb("web", "maxUnavailable", &json!(1));
     let _controller = world.start_and_settle().await;
