@@ -272,6 +272,11 @@ impl Model for Cluster {
         }
     }
 
+    /// A pod that needs its claims no more is not read.
+    fn leaves_writes(&self) -> bool {
+        true
+    }
+
     fn remembered(&self, memory: &Memory) -> usize {
         memory.held()
     }

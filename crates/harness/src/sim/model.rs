@@ -114,6 +114,12 @@ pub trait Model {
         0
     }
 
+    /// Whether a cache may remember a write whose answer was lost until its object goes, because nothing more is to be done
+    /// with that object.
+    fn leaves_writes(&self) -> bool {
+        false
+    }
+
     /// How much of what the controller remembers is about objects.
     fn remembered(&self, memory: &<Self::Controller as Controller>::Memory) -> usize;
 
