@@ -192,10 +192,22 @@ impl<C: ControllerConfig + Default + Send + 'static> World<C> {
         stays(objects::find(&self.server, self.resource, name).as_ref())
     }
 
+    /// The same after so many seconds.
+    pub async fn lives_after(&self, seconds: u64, name: &str) -> bool {
+        self.pass(seconds).await;
+        self.lives(name)
+    }
+
     /// How many there are that nobody has deleted.
     pub fn alive(&self) -> usize {
         let objects = self.server.list(self.resource);
         objects.iter().filter(|object| stays(Some(object))).count()
+    }
+
+    /// The same after so many seconds.
+    pub async fn alive_after(&self, seconds: u64) -> usize {
+        self.pass(seconds).await;
+        self.alive()
     }
 
     /// Changes an object.

@@ -20,10 +20,8 @@ async fn no_clock_evicts_early_or_late(#[case] ahead: i64) {
     world.pass(100).await;
     world.taint_added("stamped", 0);
     world.taint("unstamped");
-    world.pass(99).await;
-    assert_eq!(world.alive(), 2, "{:?}", world.all_writes());
-    world.pass(3).await;
-    assert_eq!(world.alive(), 0);
+    assert_eq!(world.alive_after(99).await, 2, "{:?}", world.all_writes());
+    assert_eq!(world.alive_after(3).await, 0);
 }
 
 #[tokio::test(start_paused = true)]

@@ -20,8 +20,7 @@ async fn intolerant_at_once_five_seconds_at_five_endless_never() {
     assert!(world.lives("five"), "{:?}", world.all_writes());
     world.pass_millis(300).await;
     assert!(!world.lives("five"));
-    world.pass(1_000_000).await;
-    assert!(world.lives("endless"));
+    assert!(world.lives_after(1_000_000, "endless").await);
     assert!(world.lives("elsewhere"));
     assert_eq!(world.deletes(), ["intolerant", "five"]);
 }
@@ -52,8 +51,7 @@ async fn a_toleration_that_compares_counts_whatever_our_gate_says() {
     }
     let _controller = world.start_and_settle().await;
     world.set_taints("n", json!([{ "key": "k", "value": "50", "effect": "NoExecute" }]));
-    world.pass(10).await;
-    assert!(world.lives("below"));
+    assert!(world.lives_after(10, "below").await);
     assert!(!world.lives("above"));
 }
 
@@ -74,8 +72,7 @@ async fn a_taint_without_effect_on_running_pods_evicts_nobody() {
     let world = World::with_pod(For::No);
     let _controller = world.start();
     world.set_taints("n", json!([{ "key": "k", "effect": "NoSchedule" }]));
-    world.pass(1000).await;
-    assert!(world.lives("p"));
+    assert!(world.lives_after(1000, "p").await);
 }
 
 #[tokio::test(start_paused = true)]
@@ -91,14 +88,10 @@ async fn a_toleration_that_is_shortened_counts_and_one_that_is_lengthened_does_n
             pod["spec"]["tolerations"][0]["tolerationSeconds"] = json!(seconds);
         });
     }
-    world.pass(39).await;
-    assert!(world.lives("shortened"));
-    world.pass(2).await;
-    assert!(!world.lives("shortened"));
-    world.pass(48).await;
-    assert!(world.lives("lengthened"));
-    world.pass(2).await;
-    assert!(!world.lives("lengthened"));
+    assert!(world.lives_after(39, "shortened").await);
+    assert!(!world.lives_after(2, "shortened").await);
+    assert!(world.lives_after(48, "lengthened").await);
+    assert!(!world.lives_after(2, "lengthened").await);
 }
 
 #[tokio::test(start_paused = true)]
@@ -109,7 +102,6 @@ async fn a_node_that_is_gone_evicts_nobody() {
     world.pass(10).await;
     assert_eq!(controller.metric(PENDING), 1);
     world.server.delete(&testkit::embedded::NODES, "", "n").unwrap();
-    world.pass(1000).await;
-    assert!(world.lives("p"));
+    assert!(world.lives_after(1000, "p").await);
     assert_eq!(controller.metric(PENDING), 0);
 }

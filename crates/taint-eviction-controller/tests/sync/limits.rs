@@ -42,8 +42,7 @@ async fn a_pod_that_has_begun_goes_before_those_that_have_not() {
     let marked = world.server.requests().only(patches).len();
     assert!(gone > 40, "{gone} gone");
     assert!(marked - gone <= 3, "{marked} marked, {gone} gone");
-    world.pass(60).await;
-    assert_eq!(world.alive(), 0);
+    assert_eq!(world.alive_after(60).await, 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -54,10 +53,8 @@ async fn a_delete_that_waits_for_a_slow_api_server_does_not_hold_up_the_others()
     let slow = Fault::Delay(std::time::Duration::from_secs(20));
     world.fail_next(1, Verb::Delete, "pods", slow);
     world.taint("n");
-    world.pass(10).await;
-    assert_eq!(world.alive(), 1);
-    world.pass(20).await;
-    assert_eq!(world.alive(), 0);
+    assert_eq!(world.alive_after(10).await, 1);
+    assert_eq!(world.alive_after(20).await, 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -66,8 +63,7 @@ async fn a_tenth_of_a_request_a_second_is_slow_and_never_stuck() {
     let controller = world.start_with(process().limits(0.1, 1));
     world.taint("n");
     // A read of the node, a condition and a delete of each.
-    world.pass(600).await;
-    assert_eq!(world.alive(), 0);
+    assert_eq!(world.alive_after(600).await, 0);
     assert_eq!(world.deletes().len(), 15);
     assert_eq!(controller.metric("controller_sync_failures_total"), 0);
 }

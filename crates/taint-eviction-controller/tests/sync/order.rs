@@ -34,10 +34,8 @@ async fn evictions_run_side_by_side_up_to_the_limit() {
     );
     world.taint("n");
     // A patch and a delete of a second each: ten pods in two seconds.
-    world.pass(3).await;
-    assert_eq!(world.alive(), 90);
-    world.pass(18).await;
-    assert_eq!(world.alive(), 0);
+    assert_eq!(world.alive_after(3).await, 90);
+    assert_eq!(world.alive_after(18).await, 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -58,8 +56,6 @@ async fn many_waiting_pods_cost_one_timer() {
     world.taint("n");
     world.pass(10).await;
     assert_eq!(controller.metric(PENDING), 2_000);
-    world.pass(89).await;
-    assert_eq!(world.alive(), 2_000);
-    world.pass(2).await;
-    assert_eq!(world.alive(), 0);
+    assert_eq!(world.alive_after(89).await, 2_000);
+    assert_eq!(world.alive_after(2).await, 0);
 }

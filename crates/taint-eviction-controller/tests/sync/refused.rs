@@ -15,12 +15,10 @@ async fn refused_deletes_are_retried_until_they_pass() {
     world.pass(1).await;
     assert_eq!(controller.metric(OVERDUE), 200);
     assert_eq!(controller.metric(PENDING), 0);
-    world.pass(59).await;
-    assert_eq!(world.alive(), 200);
+    assert_eq!(world.alive_after(59).await, 200);
     assert_eq!(controller.metric(OVERDUE), 200);
     world.server.clear_faults();
-    world.pass(10).await;
-    assert_eq!(world.alive(), 0);
+    assert_eq!(world.alive_after(10).await, 0);
     assert_eq!(controller.metric(OVERDUE), 0);
     // Two of each pod: that it goes, and that it does not.
     let events = world.events_of("n-0007");
@@ -39,8 +37,7 @@ async fn the_condition_is_written_once_however_often_the_delete_fails() {
     let _controller = world.start();
     world.fail_next(20, Verb::Delete, "pods", Fault::status(500, "InternalError"));
     world.taint("n");
-    world.pass(600).await;
-    assert!(!world.lives("p"));
+    assert!(!world.lives_after(600, "p").await);
     let patches = world
         .server
         .requests()
@@ -62,8 +59,7 @@ async fn an_eviction_that_fails_stops_when_the_taint_goes() {
     world.settle().await;
     assert_eq!(controller.metric(OVERDUE), 0);
     world.server.clear_faults();
-    world.pass(3600).await;
-    assert!(world.lives("p"));
+    assert!(world.lives_after(3600, "p").await);
 }
 
 #[tokio::test(start_paused = true)]
@@ -75,8 +71,7 @@ async fn a_429_is_waited_out_as_long_as_it_says() {
     world.taint("n");
     world.pass(19).await;
     assert_eq!(world.deletes().len(), 1);
-    world.pass(2).await;
-    assert!(!world.lives("p"));
+    assert!(!world.lives_after(2, "p").await);
 }
 
 #[tokio::test(start_paused = true)]
@@ -85,8 +80,7 @@ async fn a_lost_answer_of_a_delete_harms_nobody() {
     let _controller = world.start();
     world.fail_next(1, Verb::Delete, "pods", Fault::DropAfterEffect);
     world.taint("n");
-    world.pass(600).await;
-    assert!(!world.lives("p"));
+    assert!(!world.lives_after(600, "p").await);
     assert_eq!(world.deletes().len(), 1);
 }
 
@@ -96,8 +90,6 @@ async fn what_was_wrongly_said_to_be_gone_is_deleted_within_the_hour() {
     let _controller = world.start_and_pass(10).await;
     world.fail_next(1, Verb::Delete, "pods", Fault::status(404, "NotFound"));
     world.taint("n");
-    world.pass(3500).await;
-    assert!(world.lives("p"));
-    world.pass(200).await;
-    assert!(!world.lives("p"));
+    assert!(world.lives_after(3500, "p").await);
+    assert!(!world.lives_after(200, "p").await);
 }

@@ -21,12 +21,9 @@ async fn a_pod_of_the_same_name_is_judged_on_its_own() {
     world.pod("elsewhere", "untainted", For::No);
     world.pod("again", "n", For::Seconds(20));
     world.pod("patient", "n", For::Ever);
-    world.pass(19).await;
-    assert_eq!(world.alive(), 3);
-    world.pass(2).await;
-    assert!(!world.lives("again"));
-    world.pass(1000).await;
-    assert_eq!(world.alive(), 2);
+    assert_eq!(world.alive_after(19).await, 3);
+    assert!(!world.lives_after(2, "again").await);
+    assert_eq!(world.alive_after(1000).await, 2);
 }
 
 #[tokio::test(start_paused = true)]
@@ -61,8 +58,6 @@ async fn a_pod_that_was_replaced_while_the_watch_was_away_is_not_killed_for_the_
     world.pass(5).await;
     world.server.up();
     // The old one was due at 100 s, the new one is at 110 s.
-    world.pass(93).await;
-    assert!(world.lives("p"));
-    world.pass(5).await;
-    assert!(!world.lives("p"));
+    assert!(world.lives_after(93, "p").await);
+    assert!(!world.lives_after(5, "p").await);
 }

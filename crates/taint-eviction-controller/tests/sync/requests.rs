@@ -48,8 +48,7 @@ async fn the_pods_of_a_burst_share_one_read_of_their_node() {
     let mark = world.server.mark();
     world.taint("n");
     world.taint("m");
-    world.pass(1).await;
-    assert_eq!(world.alive(), 0);
+    assert_eq!(world.alive_after(1).await, 0);
     assert_eq!(world.node_reads(mark), 2);
 }
 

@@ -14,8 +14,7 @@ async fn a_taint_that_is_removed_in_time_saves_the_pod() {
     world.taint("n");
     world.pass(2).await;
     world.untaint("n");
-    world.pass(1000).await;
-    assert!(world.lives("p"));
+    assert!(world.lives_after(1000, "p").await);
     assert_eq!(controller.metric(CANCELLED), 1);
     // What is back begins anew.
     world.taint("n");
@@ -36,8 +35,7 @@ async fn a_taint_that_is_removed_saves_the_pods_that_are_queued() {
     world.settle().await;
     let left = world.alive();
     assert!((78..=80).contains(&left), "{left} left");
-    world.pass(1000).await;
-    assert_eq!(world.alive(), left);
+    assert_eq!(world.alive_after(1000).await, left);
 }
 
 #[tokio::test(start_paused = true)]
@@ -51,8 +49,7 @@ async fn a_taint_that_is_gone_before_the_watch_tells_saves_the_pod() {
     world.fail_next(usize::MAX, Verb::Watch, "nodes", fault);
     world.server.close_watches();
     world.untaint("n");
-    world.pass(600).await;
-    assert!(world.lives("p"));
+    assert!(world.lives_after(600, "p").await);
 }
 
 #[tokio::test(start_paused = true)]
@@ -64,8 +61,7 @@ async fn a_taint_that_goes_while_the_condition_is_written_saves_the_pod() {
     world.taint("n");
     world.pass(2).await;
     world.untaint("n");
-    world.pass(100).await;
-    assert!(world.lives("p"));
+    assert!(world.lives_after(100, "p").await);
     assert_eq!(world.deletes(), Vec::<String>::new());
 }
 
@@ -79,8 +75,7 @@ async fn a_taint_that_goes_as_the_pods_lose_their_tolerations_saves_them() {
         world.edit(&name, |pod| pod["spec"]["tolerations"] = json!([]));
     }
     world.untaint("n");
-    world.pass(100).await;
-    assert_eq!(world.alive(), 50);
+    assert_eq!(world.alive_after(100).await, 50);
     assert_eq!(controller.metric(CANCELLED), 50);
 }
 

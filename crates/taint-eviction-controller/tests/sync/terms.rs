@@ -16,8 +16,7 @@ async fn a_restart_keeps_the_deadline() {
     let _second = world.start();
     world.pass_millis(4_500).await;
     assert!(world.lives("p"));
-    world.pass(1).await;
-    assert!(!world.lives("p"));
+    assert!(!world.lives_after(1, "p").await);
 }
 
 #[tokio::test(start_paused = true)]
@@ -29,12 +28,9 @@ async fn what_fell_due_while_nobody_ran_waits_for_the_grace() {
     let _controller = world.start();
     world.pass_millis(4_500).await;
     assert_eq!(world.alive(), 2);
-    world.pass(1).await;
-    assert!(!world.lives("short"));
-    world.pass(24).await;
-    assert!(world.lives("p"));
-    world.pass(1).await;
-    assert!(!world.lives("p"));
+    assert!(!world.lives_after(1, "short").await);
+    assert!(world.lives_after(24, "p").await);
+    assert!(!world.lives_after(1, "p").await);
 }
 
 #[rstest]
@@ -54,10 +50,8 @@ async fn who_follows_a_killed_leader_is_on_time_under_its_name_and_else_after_le
     drop(killed);
     world.pass(5).await;
     let _next = world.start_with(process().elected_as(name));
-    world.pass(due - 16).await;
-    assert!(world.lives("p"));
-    world.pass(2).await;
-    assert!(!world.lives("p"));
+    assert!(world.lives_after(due - 16, "p").await);
+    assert!(!world.lives_after(2, "p").await);
 }
 
 #[tokio::test(start_paused = true)]
@@ -76,8 +70,7 @@ async fn a_standby_evicts_nobody_and_knows_when_it_saw_the_taint_first() {
     world.pass(48).await;
     assert_eq!(second.metric(PENDING), 1);
     assert!(world.lives("p"));
-    world.pass(4).await;
-    assert!(!world.lives("p"));
+    assert!(!world.lives_after(4, "p").await);
     assert_eq!(second.metric(DELETIONS), 1);
 }
 
@@ -117,13 +110,11 @@ async fn what_was_wrongly_said_to_be_gone_is_deleted_in_the_next_term() {
     world.pass(10).await;
     world.fail_next(1, Verb::Delete, "pods", Fault::status(404, "NotFound"));
     world.taint("n");
-    world.pass(10).await;
-    assert!(world.lives("p"));
+    assert!(world.lives_after(10, "p").await);
     // The Lease cannot be renewed: the term is lost.
     let fault = Fault::status(500, "InternalError");
     world.fail_those(usize::MAX, |request| request.resource == "leases", fault);
     world.pass(30).await;
     world.server.clear_faults();
-    world.pass(30).await;
-    assert!(!world.lives("p"));
+    assert!(!world.lives_after(30, "p").await);
 }

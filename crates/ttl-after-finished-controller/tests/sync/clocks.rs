@@ -15,10 +15,8 @@ use crate::world::World;
 async fn a_clock_of_ours_that_is_an_hour_fast_deletes_nothing_early() {
     let world = World::with_finished_job("job", 100, 0);
     let _controller = world.start_with_clock_ahead(3600);
-    world.pass(98).await;
-    assert!(world.lives("job"));
-    world.pass(4).await;
-    assert!(!world.lives("job"));
+    assert!(world.lives_after(98, "job").await);
+    assert!(!world.lives_after(4, "job").await);
     assert_eq!(
         clock_reads(&world),
         2,
@@ -53,18 +51,15 @@ async fn no_job_is_deleted_while_the_clock_cannot_be_read() {
     let _controller = world.start_and_pass(60).await;
     assert!(world.lives("job"));
     world.server.clear_faults();
-    world.pass(10).await;
-    assert!(!world.lives("job"));
+    assert!(!world.lives_after(10, "job").await);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_clock_of_ours_that_is_slow_deletes_late_but_not_early() {
     let world = World::with_finished_job("job", 100, 0);
     let _controller = world.start_with_clock_ahead(-60);
-    world.pass(158).await;
-    assert!(world.lives("job"));
-    world.pass(4).await;
-    assert!(!world.lives("job"));
+    assert!(world.lives_after(158, "job").await);
+    assert!(!world.lives_after(4, "job").await);
 }
 
 #[tokio::test(start_paused = true)]
@@ -72,8 +67,7 @@ async fn a_finish_in_the_future_defers_the_deletion() {
     let world = World::with_finished_job("job", 10, 600);
     let _controller = world.start_and_pass(608).await;
     assert!(world.lives("job"));
-    world.pass(4).await;
-    assert!(!world.lives("job"));
+    assert!(!world.lives_after(4, "job").await);
 }
 
 #[tokio::test(start_paused = true)]

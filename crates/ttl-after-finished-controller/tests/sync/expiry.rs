@@ -12,8 +12,7 @@ async fn a_job_is_deleted_when_its_ttl_has_passed_and_no_sooner() {
     let controller = world.start_and_pass(99).await;
     assert!(world.lives("job"));
     assert_eq!(controller.metric(PENDING), 1);
-    world.pass(2).await;
-    assert!(!world.lives("job"));
+    assert!(!world.lives_after(2, "job").await);
     assert_eq!(controller.metric(PENDING), 0);
 }
 
@@ -104,8 +103,7 @@ async fn a_job_made_again_under_the_name_is_judged_on_its_own() {
     world.finished_job("job", 100, 0);
     world.pass(60).await;
     assert!(world.lives("job"), "the old one would have gone by now");
-    world.pass(41).await;
-    assert!(!world.lives("job"));
+    assert!(!world.lives_after(41, "job").await);
 }
 
 #[tokio::test(start_paused = true)]
@@ -148,8 +146,7 @@ async fn a_finish_without_a_time_gets_one_warning_and_no_retries() {
     });
     let controller = world.start_and_pass(3600).await;
     world.set_ttl("job", 5);
-    world.pass(3600).await;
-    assert!(world.lives("job"));
+    assert!(world.lives_after(3600, "job").await);
     let events = world.events();
     let reasons: Vec<_> = events
         .iter()
@@ -158,8 +155,7 @@ async fn a_finish_without_a_time_gets_one_warning_and_no_retries() {
     assert_eq!(reasons, ["FinishTimeUnknown"]);
     assert_eq!(controller.metric("workqueue_retries_total"), 0);
     world.finish("job", 0);
-    world.pass(6).await;
-    assert!(!world.lives("job"));
+    assert!(!world.lives_after(6, "job").await);
 }
 
 #[tokio::test(start_paused = true)]

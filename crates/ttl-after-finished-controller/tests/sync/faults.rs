@@ -18,15 +18,13 @@ async fn a_ttl_raised_before_the_delete_arrives_saves_the_job() {
     world.pass(12).await;
     let mark = world.server.mark();
     world.set_ttl("job", 100);
-    world.pass(60).await;
-    assert!(world.lives("job"));
+    assert!(world.lives_after(60, "job").await);
     assert_eq!(
         world.requests_since(mark),
         Vec::<String>::new(),
         "the refused delete is not repeated"
     );
-    world.pass(30).await;
-    assert!(!world.lives("job"));
+    assert!(!world.lives_after(30, "job").await);
 }
 
 #[tokio::test(start_paused = true)]
@@ -37,8 +35,7 @@ async fn a_job_replaced_before_the_delete_arrives_lives() {
     world.pass(12).await;
     world.delete_of(&testkit::embedded::JOBS, "job");
     world.job("job", 10);
-    world.pass(600).await;
-    assert!(world.lives("job"));
+    assert!(world.lives_after(600, "job").await);
 }
 
 #[tokio::test(start_paused = true)]
@@ -83,8 +80,7 @@ async fn what_expires_or_is_saved_while_the_server_is_away_is_found_afterwards()
     world.set_ttl("is-saved", None);
     world.server.compact();
     world.server.up();
-    world.pass(60).await;
-    assert!(!world.lives("expires"));
+    assert!(!world.lives_after(60, "expires").await);
     assert!(world.lives("is-saved"));
 }
 
@@ -134,10 +130,8 @@ async fn what_was_wrongly_said_to_be_gone_is_deleted_within_the_hour() {
     let _controller = world.start_and_settle().await;
     world.fail_next(1, Verb::Delete, "jobs", Fault::status(404, "NotFound"));
     world.finished_job("job", 1, 0);
-    world.pass(3500).await;
-    assert!(world.lives("job"));
-    world.pass(200).await;
-    assert!(!world.lives("job"));
+    assert!(world.lives_after(3500, "job").await);
+    assert!(!world.lives_after(200, "job").await);
 }
 
 #[tokio::test(start_paused = true)]

@@ -13,12 +13,10 @@ async fn the_boundary_scenario() {
     assert_eq!(world.carried(), [("15".to_owned(), 120)].into());
 
     world.remove(90..120);
-    world.pass(60).await;
-    assert_eq!(world.carried(), [("15".to_owned(), 90)].into());
+    assert_eq!(world.carried_after(60).await, [("15".to_owned(), 90)].into());
 
     world.remove([89]);
-    world.pass(60).await;
-    assert_eq!(world.carried(), [("0".to_owned(), 89)].into());
+    assert_eq!(world.carried_after(60).await, [("0".to_owned(), 89)].into());
     assert_eq!(world.writes().len(), 120 + 89);
 }
 
@@ -51,8 +49,7 @@ async fn crossing_a_boundary_rewrites_every_node_at_once() {
 
     world.add([100], None);
     // 101 writes at 50 a second with a burst of 100: no node update from outside is waited for.
-    world.pass(2).await;
-    assert_eq!(world.carried(), [("15".to_owned(), 101)].into());
+    assert_eq!(world.carried_after(2).await, [("15".to_owned(), 101)].into());
     assert_eq!(world.writes().len(), 100 + 101);
 }
 

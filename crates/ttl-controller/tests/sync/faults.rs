@@ -15,8 +15,7 @@ async fn an_outage_of_a_minute_in_a_roll_out_loses_nothing_and_writes_nothing_tw
     world.server.down();
     world.pass(60).await;
     world.server.up();
-    world.pass(120).await;
-    assert_eq!(world.carried(), [("15".to_owned(), 101)].into());
+    assert_eq!(world.carried_after(120).await, [("15".to_owned(), 101)].into());
     assert_eq!(world.accepted_writes(), 101);
 }
 
@@ -29,8 +28,7 @@ async fn what_changes_while_the_server_is_away_is_found_afterwards() {
     world.remove(80..120);
     world.pass(30).await;
     world.server.up();
-    world.pass(120).await;
-    assert_eq!(world.carried(), [("0".to_owned(), 80)].into());
+    assert_eq!(world.carried_after(120).await, [("0".to_owned(), 80)].into());
     assert_eq!(world.accepted_writes(), 80);
 }
 
@@ -63,8 +61,7 @@ async fn a_compaction_leads_to_a_relist_and_nothing_is_missed() {
     world.remove(80..120);
     world.server.compact();
     world.server.up();
-    world.pass(120).await;
-    assert_eq!(world.carried(), [("0".to_owned(), 80)].into());
+    assert_eq!(world.carried_after(120).await, [("0".to_owned(), 80)].into());
     assert_eq!(world.accepted_writes(), 80);
 }
 
@@ -108,8 +105,7 @@ async fn a_write_whose_answer_is_lost_is_read_before_it_is_repeated() {
     let _controller = world.start_and_pass(10).await;
     world.fail_writes(1, Fault::DropAfterEffect);
     world.annotate(1, "7");
-    world.pass(600).await;
-    assert_eq!(world.carried(), [("0".to_owned(), 3)].into());
+    assert_eq!(world.carried_after(600).await, [("0".to_owned(), 3)].into());
     assert_eq!(world.writes(), writes_of(1, "0"));
 }
 
@@ -119,8 +115,7 @@ async fn a_write_that_never_arrived_is_made_again() {
     let _controller = world.start_and_pass(10).await;
     world.fail_writes(1, Fault::DropBefore);
     world.annotate(1, "7");
-    world.pass(600).await;
-    assert_eq!(world.carried(), [("0".to_owned(), 3)].into());
+    assert_eq!(world.carried_after(600).await, [("0".to_owned(), 3)].into());
     assert_eq!(world.accepted_writes(), 1);
 }
 
@@ -163,8 +158,7 @@ async fn what_was_wrongly_said_to_be_gone_is_written_within_the_hour() {
 async fn a_tenth_of_a_request_a_second_is_slow_and_never_stuck() {
     let world = World::with_nodes(30, None);
     let controller = world.start_with(process().limits(0.1, 1));
-    world.pass(310).await;
-    assert_eq!(world.carried(), [("0".to_owned(), 30)].into());
+    assert_eq!(world.carried_after(310).await, [("0".to_owned(), 30)].into());
     assert_eq!(world.accepted_writes(), 30);
     assert_eq!(controller.metric("controller_sync_failures_total"), 0);
 }

@@ -88,6 +88,12 @@ impl World {
         carried
     }
 
+    /// The same after so many seconds.
+    pub(crate) async fn carried_after(&self, seconds: u64) -> BTreeMap<String, usize> {
+        self.pass(seconds).await;
+        self.carried()
+    }
+
     /// Lets time pass until `count` writes to nodes have been sent.
     pub(crate) async fn until_writes(&self, count: usize) {
         self.until(|| self.writes().len() >= count).await;
