@@ -20,8 +20,8 @@
 //! | CORE-3 | `Informer`, `ListWatch`, `Guarded` | `tests/informer/scripted.rs::a_relist_yields_the_differences_deletions_first`, `tests/informer/http.rs::a_bad_object_does_not_fail_its_page` |
 //! | CORE-4 | `Loop` | `tests/informer/scripted.rs::sync_waits_for_the_whole_list_and_for_the_handlers`, `tests/event_loop/queue.rs::nothing_is_asked_before_the_caches_are_full` |
 //! | CORE-5 | `classify`, `Freshness` | `src/api/outcome.rs::another_uid_means_gone_in_every_form_the_server_has_for_it`, `tests/mutations/props.rs::the_store_is_never_older_than_what_it_was_told` |
-//! | CORE-6 | `elector`, `Term` | `src/leader/tests/simulation.rs::never_two_valid_terms_at_once_and_a_leader_when_the_trouble_is_over`, `src/leader/tests/whole_loop.rs::a_released_lease_is_taken_at_once` |
-//! | CORE-7 | `Recorder`, `EventSender` | `src/events/tests.rs::events_for_which_there_is_no_room_are_dropped_and_counted` |
+//! | CORE-6 | `elector`, `Term` | `src/leader/tests/simulation.rs::never_two_valid_terms_at_once_and_a_leader_when_the_trouble_is_over`, `src/leader/tests/whole_loop/mod.rs::a_released_lease_is_taken_at_once` |
+//! | CORE-7 | `Recorder`, `EventSender` | `src/events/tests/sending.rs::events_for_which_there_is_no_room_are_dropped_and_counted` |
 //! | CORE-8 | `AdminServer`, `Authorizer`, `Readiness`, `Liveness` | `tests/admin.rs::a_request_that_never_ends_is_cut`, `tests/admin.rs::metrics_and_config_are_for_those_whom_the_api_server_allows_it`, `tests/event_loop/permits.rs::a_pass_that_has_waited_a_minute_goes_back_to_its_queue` |
 //! | CORE-9 | `Metrics`, `QueueMetrics`, `RequestMetrics` | `tests/metrics.rs::promtool_has_nothing_to_say_about_the_metrics` |
 //! | CORE-10 | `init` | `tests/telemetry.rs::a_panic_is_one_line_of_the_log_and_is_counted` |
@@ -30,7 +30,7 @@
 //! | CORE-13 | `connect`, `reloading_client`, `Reloading` | `tests/credentials.rs::live_a_rotated_token_is_used_without_a_restart`, `tests/credentials.rs::live_a_rotated_client_certificate_is_used_without_a_restart`, `tests/credentials.rs::a_half_written_pair_changes_nothing_until_its_other_half_is_there` |
 //! | CORE-14 | `PlannedWrites`, `Loop` | `tests/event_loop/ends.rs::a_planned_write_is_counted_once_until_the_plan_changes`, `src/metrics/mod.rs::the_build_the_panics_and_the_planned_writes_are_shown` |
 //! | CORE-15 | `saturating_add` | `tests/informer/http.rs::hostile_objects_neither_panic_nor_stop_the_watch`, `src/clock.rs::additions_saturate_instead_of_overflowing` |
-//! | CORE-17 | `Contests` | `src/rival.rs::the_wait_doubles_up_to_an_hour_and_the_rival_is_named_once` |
+//! | CORE-17 | `Contests` | `src/rival/tests.rs::the_wait_doubles_up_to_an_hour_and_the_rival_is_named_once` |
 //! | CORE-18 | `InformerState`, `ServerVersion` | `tests/informer/http.rs::a_resource_that_is_not_served_is_looked_for_every_30_s`, `src/runtime/version.rs::a_version_that_was_not_tested_is_found` |
 
 pub mod admin;

@@ -1,12 +1,6 @@
 //! Credentials that change while the process runs (CORE-13): on a TLS server of the test's own, which tells which
 //! connections there are, and on a real API server.
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
 use std::collections::HashMap;
 use std::convert::Infallible;

@@ -1,12 +1,6 @@
 //! The events that a real API server takes.
 
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test says what is wrong by failing"
-)]
+#![allow(clippy::unwrap_used, reason = "a test says what is wrong by failing")]
 
 use std::time::Duration;
 

@@ -1,12 +1,6 @@
 //! All families of the crate, as `promtool` sees them.
 
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test says what is wrong by failing"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::io::Write;
 use std::process::{Command, Stdio};

@@ -1,12 +1,6 @@
 //! The logger and the panic hook belong to the process, so the test starts one of its own.
 
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test says what is wrong by failing"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::process::Command;
 

@@ -92,15 +92,21 @@ pub(crate) fn kind<K: Resource<DynamicType = ()>>() -> ApiResource {
 
 impl Step {
     /// A step that does nothing: what it expects comes of itself, or of the controller's start.
-    pub(crate) fn new(title: &'static str, says: &'static str) -> Self {
+    pub(crate) fn new(title: &'static str) -> Self {
         Self {
             title,
-            says,
+            says: "",
             act: Box::new(|_| async { Ok(()) }.boxed()),
             expects: Expectation::default(),
             explains: None,
             time_runs_on: false,
         }
+    }
+
+    /// What is told of it.
+    pub(crate) fn says(mut self, says: &'static str) -> Self {
+        self.says = says;
+        self
     }
 
     /// The next step follows at once, for it waits for a time that has begun to run.
@@ -222,7 +228,7 @@ mod tests {
     }
 
     fn step(writes: RangeInclusive<u64>) -> Step {
-        Step::new("", "")
+        Step::new("")
             .expects([(95, "15 s")])
             .seen_as("nodes", 95)
             .writes(writes)
@@ -232,7 +238,7 @@ mod tests {
     fn an_expectation_holds_when_all_of_it_does() {
         let counts = [(95, "15 s")];
         assert_eq!(judged(&step(0..=0), &counts, IDLE, 0, true), Verdict::Holds);
-        assert_eq!(judged(&Step::new("", ""), &[], IDLE, 7, true), Verdict::Holds);
+        assert_eq!(judged(&Step::new(""), &[], IDLE, 7, true), Verdict::Holds);
     }
 
     #[test]
@@ -245,7 +251,7 @@ mod tests {
                     .to_owned()
             )
         );
-        let step = Step::new("", "").expects_objects(3).seen_as("pods", 3);
+        let step = Step::new("").expects_objects(3).seen_as("pods", 3);
         assert_eq!(
             judged(&step, &[(2, "a")], IDLE, 0, true),
             Verdict::NotYet(

@@ -31,13 +31,7 @@
 //! | `TestStalePodDisruption` | `sync/stale.rs` |
 //! | `TestConcurrentEvictionRequests` | `sync/races.rs::two_drains_at_once_never_go_below_the_budget` |
 //! | `TestTerminalPodEviction`, `TestEvictionVersions`, `TestEvictionWithFinalizers`, `TestEvictionWithUnhealthyPodEvictionPolicy`, `TestEvictionWithPrecondition` | none: they are about the Eviction API; `sync/disrupted.rs::an_eviction_is_counted_from_its_approval_to_the_end_of_its_pod` is our side of it |
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 mod support;
 

@@ -1,11 +1,6 @@
 //! The binary beside large clusters on the embedded server, which takes gigabytes: only
 //! `cargo xtask ci --nightly` runs it, on a release build (DIS-14).
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test: it prints what it measures"
-)]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
 use std::time::Duration;
 

@@ -6,11 +6,10 @@ use k8s_openapi::api::admissionregistration::v1::{
 use kube::Api;
 use kube::api::{ApiResource, DeleteParams, PostParams};
 use serde_json::{Value, json};
-use testkit::real::eventually;
 
 use crate::cluster::Cluster;
 use crate::real::resource;
-use crate::replica::SOON;
+use crate::replica::soon;
 
 impl Cluster {
     /// Has admission refuse every delete of a kind in a namespace, as `validation` words it. Waits until that counts:
@@ -64,8 +63,6 @@ impl Cluster {
     async fn until_refused(&self, namespace: &str, kind: &str, probe: &str, refused: bool) {
         let (api, trial) = (self.api_in(namespace, kind), DeleteParams::default().dry_run());
         let counts = async || (api.delete(probe, &trial).await.is_err() == refused).then_some(());
-        eventually(SOON, "the change of policy counts", counts)
-            .await
-            .unwrap();
+        soon("the change of policy counts", counts).await;
     }
 }

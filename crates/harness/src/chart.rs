@@ -69,8 +69,8 @@ impl Chart {
         self.token(control_plane).await
     }
 
-    /// A user of the embedded server who has the permissions in the whole cluster; nobody else may do there, from now on,
-    /// what no permission allows.
+    /// A user of the embedded server who has the permissions in the whole cluster. From now on the server refuses what no
+    /// permission allows, for every user.
     pub fn install_on(self, server: &Server) -> User {
         let role = json!({
             "apiVersion": format!("{RBAC}/v1"), "kind": "ClusterRole", "metadata": { "name": self.controller },

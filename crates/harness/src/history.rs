@@ -269,9 +269,15 @@ pub fn tell(suite: &impl Suite) {
     assert_eq!(failed, Vec::<u64>::new(), "these seeds fail");
 }
 
-/// Whether the API server refuses a write because the object is not the one that was judged: `judged` has its uid, its
-/// resourceVersion or neither.
-pub fn is_refused(object: &Value, judged: &Value) -> bool {
-    let differs = |field: &str| !judged[field].is_null() && judged[field] != object["metadata"][field];
-    differs("uid") || differs("resourceVersion")
+/// The object that a write is about, unless the API server refuses the write because this is not the object that was
+/// judged: `judged` has its uid, its resourceVersion or neither.
+pub fn accepting(
+    server: &Server,
+    resource: &'static Resource,
+    write: &Request,
+    judged: &Value,
+) -> Option<Value> {
+    let object = objects::find(server, resource, &write.name)?;
+    let is_same = |field: &str| judged[field].is_null() || judged[field] == object["metadata"][field];
+    (is_same("uid") && is_same("resourceVersion")).then_some(object)
 }

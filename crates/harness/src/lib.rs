@@ -50,7 +50,7 @@ pub mod upgrades;
 pub mod world;
 
 pub use process::{ConfigOf, Ran, Run, Running, Start, run_of};
-pub use replica::{QUICK_LEASE, Replica, SOON};
+pub use replica::{QUICK_LEASE, Replica, SOON, soon};
 
 /// Asks for `all` of [`long_or_short`].
 const LONG_TESTS: &str = "LONG_TESTS";

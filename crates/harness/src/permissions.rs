@@ -10,7 +10,7 @@ use testkit::real::{ControlPlane, eventually};
 
 use crate::account::user;
 use crate::audit::{Asked, requests_of};
-use crate::replica::SOON;
+use crate::replica::{SOON, soon};
 
 /// Asked for by the API server inside a request for another resource, so that no audit log has them. That they are
 /// needed is shown by what happens without them.
@@ -115,7 +115,7 @@ pub(crate) async fn until_in_force(
             if given { "given" } else { "taken" }
         );
         let counts = async || (allowed(control_plane, controller, permission).await == given).then_some(());
-        eventually(SOON, &what, counts).await.unwrap();
+        soon(&what, counts).await;
     }
 }
 

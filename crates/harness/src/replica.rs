@@ -25,6 +25,11 @@ pub struct Replica {
     pub process: Process,
 }
 
+/// Waits until `condition` has an answer, for [`SOON`] at most; then fails, and names it as `what`.
+pub async fn soon<T>(what: &str, condition: impl AsyncFnMut() -> Option<T>) -> T {
+    eventually(SOON, what, condition).await.unwrap()
+}
+
 impl Replica {
     /// Starts `binary` with these flags beside `--kubeconfig` and an admin server on any port.
     pub fn start(binary: &Path, kubeconfig: &Path, args: &[&str]) -> Self {
@@ -56,13 +61,12 @@ impl Replica {
 
     /// Where its admin server listens.
     pub async fn address(&self) -> String {
-        eventually(SOON, "the admin server's address is in the log", async || {
+        soon("the admin server's address is in the log", async || {
             self.lines()
                 .iter()
                 .find_map(|line| line["address"].as_str().map(str::to_owned))
         })
         .await
-        .unwrap()
     }
 
     /// The answer of its admin server.
@@ -93,7 +97,7 @@ impl Replica {
     pub async fn until_metric(&self, name: &str, labels: &str, wanted: u64) {
         let what = format!("{name} is {wanted}");
         let is = async || (self.metric(name, labels).await == wanted).then_some(());
-        eventually(SOON, &what, is).await.unwrap();
+        soon(&what, is).await;
     }
 
     /// Waits until its informer has so many objects of a resource.
@@ -111,7 +115,7 @@ impl Replica {
     /// Waits until its caches are full.
     pub async fn until_ready(&self) {
         let full = async || (self.get("/readyz").await.0 == 200).then_some(());
-        eventually(SOON, "the replica is ready", full).await.unwrap();
+        soon("the replica is ready", full).await;
     }
 
     /// Whether it holds its Lease.
@@ -121,11 +125,7 @@ impl Replica {
 
     /// Waits until it does.
     pub async fn until_leading(&self) {
-        eventually(SOON, "the replica leads", async || {
-            self.leads().await.then_some(())
-        })
-        .await
-        .unwrap();
+        soon("the replica leads", async || self.leads().await.then_some(())).await;
     }
 
     /// Ends it with SIGTERM and returns its exit code.

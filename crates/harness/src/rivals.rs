@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use controller_core::clock::saturating_add;
-use testkit::real::{Process, eventually};
+use testkit::real::Process;
 
 use crate::audit::is_work;
 use crate::cluster::{Cluster, now, until_time};
 use crate::long_or_short;
-use crate::replica::SOON;
+use crate::replica::soon;
 
 /// How long both run beside each other; in a short test less.
 const BESIDE: [Duration; 2] = [Duration::from_mins(2), Duration::from_secs(20)];
@@ -23,7 +23,7 @@ impl Cluster {
         let manager = manager.unwrap();
         let starting = format!("Starting{log}");
         let runs = async || manager.log().contains(&starting).then_some(());
-        eventually(SOON, "the built-in loop starts", runs).await.unwrap();
+        soon("the built-in loop starts", runs).await;
         manager
     }
 

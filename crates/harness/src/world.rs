@@ -70,6 +70,20 @@ impl<C: ControllerConfig + Default + Send + 'static> World<C> {
         self.start_with((self.process)())
     }
 
+    /// Starts the controller, and lets so many seconds pass.
+    pub async fn start_and_pass(&self, seconds: u64) -> Running {
+        let running = self.start();
+        self.pass(seconds).await;
+        running
+    }
+
+    /// Starts the controller, and lets everything happen that is due at once.
+    pub async fn start_and_settle(&self) -> Running {
+        let running = self.start();
+        self.settle().await;
+        running
+    }
+
     /// Starts it so.
     pub fn start_with(&self, start: Start<C>) -> Running {
         start.start(self.client(), &self.clock)
@@ -134,14 +148,23 @@ impl<C: ControllerConfig + Default + Send + 'static> World<C> {
     /// The watches of `resource` lag this many seconds behind.
     pub fn lag(&self, resource: &'static str, seconds: u64) {
         let fault = Fault::WatchLags(Duration::from_secs(seconds));
-        self.server
-            .fail_next(usize::MAX, move |request| request.resource == resource, fault);
+        self.fail_those(usize::MAX, move |request| request.resource == resource, fault);
+    }
+
+    /// The next requests that `which` names meet this.
+    pub fn fail_those(
+        &self,
+        count: usize,
+        which: impl Fn(&Request) -> bool + Send + Sync + 'static,
+        fault: Fault,
+    ) {
+        self.server.fail_next(count, which, fault);
     }
 
     /// The next requests of this kind meet this.
     pub fn fail_next(&self, count: usize, verb: Verb, resource: &'static str, fault: Fault) {
         let is_such = move |request: &Request| request.verb == verb && request.resource == resource;
-        self.server.fail_next(count, is_such, fault);
+        self.fail_those(count, is_such, fault);
     }
 
     /// Makes an object.
@@ -169,10 +192,22 @@ impl<C: ControllerConfig + Default + Send + 'static> World<C> {
         stays(objects::find(&self.server, self.resource, name).as_ref())
     }
 
+    /// The same after so many seconds.
+    pub async fn lives_after(&self, seconds: u64, name: &str) -> bool {
+        self.pass(seconds).await;
+        self.lives(name)
+    }
+
     /// How many there are that nobody has deleted.
     pub fn alive(&self) -> usize {
         let objects = self.server.list(self.resource);
         objects.iter().filter(|object| stays(Some(object))).count()
+    }
+
+    /// The same after so many seconds.
+    pub async fn alive_after(&self, seconds: u64) -> usize {
+        self.pass(seconds).await;
+        self.alive()
     }
 
     /// Changes an object.

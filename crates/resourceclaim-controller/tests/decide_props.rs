@@ -1,11 +1,5 @@
 //! What holds of names, reservations and records for all inputs. What holds whatever happens: `tests/properties.rs`.
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 mod support;
 

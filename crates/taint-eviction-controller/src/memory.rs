@@ -316,7 +316,7 @@ impl Entry {
         }
     }
 
-    /// When the pod goes, all told, for what is `pending` now; none while we are blind.
+    /// When to evict the pod for what is `pending` now, waits after failures included; `None` while we see nothing.
     pub(crate) fn at(&self, pending: &PendingEviction) -> Option<Timestamp> {
         let is_same = self.pending.is_for_the_same(pending);
         let tries = self.tries.iter();

@@ -29,13 +29,7 @@
 //! | `TestEventualConsistency` | all | `tests/sync/evictions.rs::a_pod_that_is_bound_to_a_tainted_node_is_evicted` |
 //! | `TestPodDeletionEvent` | both | `tests/sync/saved.rs::events_tell_who_was_to_go_and_who_stays`; with uid, taint, node and deadline (TE-11) |
 //! | `timed_workers_test.go` | all | `controller-core/tests/event_loop/times.rs` |
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -2,12 +2,7 @@
 //!
 //! In real time: every command has a deadline, nothing sleeps. Without a `kubectl` on the PATH the tests
 //! say so and pass; with `CI=true` they fail.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 #![allow(clippy::print_stdout, reason = "a test that was left out says so")]
 
 use std::path::PathBuf;

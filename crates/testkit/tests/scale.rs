@@ -1,10 +1,7 @@
 //! A cluster of the largest size on the embedded server: 5,000 nodes and 150,000 pods. Takes gigabytes, so
 //! only `cargo xtask ci --nightly` runs it.
 #![allow(
-    missing_docs,
     clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
     clippy::print_stdout,
     clippy::disallowed_methods,
     reason = "a test: it fails by panicking, prints what it measures, and real time is what it measures"

@@ -159,6 +159,11 @@ mod tests {
 
     use super::*;
 
+    /// The write had no effect.
+    const REFUSED: Outcome = Outcome::Retry { fate_unknown: false };
+    /// It may have had one.
+    const UNKNOWN: Outcome = Outcome::Retry { fate_unknown: true };
+
     fn answer(status: serde_json::Value) -> kube::Error {
         kube::Error::Api(Box::new(serde_json::from_value(status).unwrap()))
     }
@@ -178,11 +183,7 @@ mod tests {
             json!({"code": 404, "reason": "Failed to parse error data", "message": "404 page not found"}),
         );
         for verb in [Verb::Patch, Verb::Delete] {
-            assert_eq!(
-                classify(verb, &not_served),
-                Outcome::Retry { fate_unknown: false },
-                "{verb:?}"
-            );
+            assert_eq!(classify(verb, &not_served), REFUSED, "{verb:?}");
         }
     }
 
@@ -227,18 +228,13 @@ mod tests {
         let terminating = answer(json!({"code": 403, "reason": "Forbidden",
             "message": "events \"a\" is forbidden: unable to create new content in namespace x because it is being terminated",
             "details": {"causes": [{"reason": "NamespaceTerminating", "field": "metadata.namespace"}]}}));
-        assert_eq!(
-            classify(Verb::Patch, &authorizer),
-            Outcome::Forbidden(Denial::MissingRight)
-        );
-        assert_eq!(
-            classify(Verb::Create, &quota),
-            Outcome::Forbidden(Denial::ThisObject)
-        );
-        assert_eq!(
-            classify(Verb::Create, &terminating),
-            Outcome::Forbidden(Denial::NamespaceTerminating)
-        );
+        for (verb, answer, denial) in [
+            (Verb::Patch, authorizer, Denial::MissingRight),
+            (Verb::Create, quota, Denial::ThisObject),
+            (Verb::Create, terminating, Denial::NamespaceTerminating),
+        ] {
+            assert_eq!(classify(verb, &answer), Outcome::Forbidden(denial));
+        }
     }
 
     #[test]
@@ -248,48 +244,25 @@ mod tests {
         let without = answer(json!({"code": 429, "reason": "TooManyRequests"}));
         let overloaded =
             answer(json!({"code": 503, "reason": "ServiceUnavailable", "details": {"retryAfterSeconds": 3}}));
-        assert_eq!(
-            classify(Verb::Patch, &with_wait),
-            Outcome::Throttled(Duration::from_secs(7))
-        );
-        assert_eq!(
-            classify(Verb::Patch, &without),
-            Outcome::Throttled(Duration::from_secs(1))
-        );
-        assert_eq!(
-            classify(Verb::Patch, &overloaded),
-            Outcome::Throttled(Duration::from_secs(3))
-        );
+        for (answer, seconds) in [(with_wait, 7), (without, 1), (overloaded, 3)] {
+            let wait = Duration::from_secs(seconds);
+            assert_eq!(classify(Verb::Patch, &answer), Outcome::Throttled(wait));
+        }
     }
 
     #[test]
     fn the_fate_of_a_write_is_unknown_after_a_5xx_and_known_after_a_4xx() {
         let internal = answer(json!({"code": 500, "reason": "InternalError"}));
         let unauthorized = answer(json!({"code": 401, "reason": "Unauthorized"}));
-        assert_eq!(
-            classify(Verb::Patch, &internal),
-            Outcome::Retry { fate_unknown: true }
-        );
-        assert_eq!(
-            classify(Verb::Get, &internal),
-            Outcome::Retry { fate_unknown: false }
-        );
-        assert_eq!(
-            classify(Verb::Patch, &unauthorized),
-            Outcome::Retry { fate_unknown: false }
-        );
+        assert_eq!(classify(Verb::Patch, &internal), UNKNOWN);
+        assert_eq!(classify(Verb::Get, &internal), REFUSED);
+        assert_eq!(classify(Verb::Patch, &unauthorized), REFUSED);
     }
 
     #[test]
     fn the_fate_of_a_write_is_unknown_when_the_connection_broke() {
         let broken = kube::Error::Service("connection reset".into());
-        assert_eq!(
-            classify(Verb::Patch, &broken),
-            Outcome::Retry { fate_unknown: true }
-        );
-        assert_eq!(
-            classify(Verb::List, &broken),
-            Outcome::Retry { fate_unknown: false }
-        );
+        assert_eq!(classify(Verb::Patch, &broken), UNKNOWN);
+        assert_eq!(classify(Verb::List, &broken), REFUSED);
     }
 }

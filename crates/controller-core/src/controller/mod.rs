@@ -21,7 +21,7 @@
 //!
 //! `examples/dimmer.rs` is a whole controller in one file.
 //!
-//! Two properties hold for every controller; `harness::properties` checks them:
+//! Two properties hold for every controller; `harness::sim` checks them:
 //!
 //! - *Wake completeness*: if a change alters `next(key)`, the key is woken.
 //! - *Done contract*: until the time that `Done` names, an unchanged world gives the same answer.

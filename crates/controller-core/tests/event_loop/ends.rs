@@ -24,8 +24,7 @@ fn a_drain_takes_no_new_keys_and_lets_passes_run_to_their_end() {
     assert_eq!(rig.turn(), ["x=1 asks q"]);
     assert!(!rig.event_loop.is_drained(), "no drain has begun");
     rig.event_loop.drain();
-    rig.answer("q", "x");
-    assert_eq!(rig.turn(), NOTHING);
+    assert_eq!(rig.answered("q", "x"), NOTHING);
     assert_eq!(rig.after(SECOND), ["x=1 writes x=1"]);
     rig.accept("x=1");
     assert_eq!(rig.after(SECOND), ["y=1 writes y=1"]);
@@ -64,8 +63,7 @@ fn caches_that_are_full_after_a_drain_has_begun_start_nothing() {
 #[test]
 fn a_lost_term_ends_a_drain() {
     let mut rig = Setup::default().rig(ask_once);
-    rig.wake("a");
-    rig.turn();
+    rig.woken("a");
     rig.event_loop.drain();
     rig.lead(false);
     assert!(rig.event_loop.is_drained());
@@ -93,8 +91,7 @@ fn a_dry_run_sends_nothing_and_goes_on_as_if_it_had() {
         None => writes(["step=1", "x=1"]),
         Some(_) => writes(["x=1", "y=1"]),
     });
-    rig.wake("a");
-    assert_eq!(rig.turn(), NOTHING);
+    assert_eq!(rig.woken("a"), NOTHING);
     assert_eq!(rig.limit.taken.get(), 0);
     assert_eq!(
         rig.learnt()[2..],
@@ -111,20 +108,16 @@ fn a_planned_write_is_counted_once_until_the_plan_changes() {
         let changed = seen.knows("Leading(false)");
         writes(if changed { ["x=1", "y=2"] } else { ["x=1", "y=1"] })
     });
-    rig.wake("a");
-    rig.turn();
+    rig.woken("a");
     assert_eq!(planned(&mut rig), ["a would write x=1", "a would write y=1"]);
-    rig.wake("a");
-    rig.turn();
+    rig.woken("a");
     assert_eq!(planned(&mut rig), NOTHING);
-    rig.wake("b");
-    rig.turn();
+    rig.woken("b");
     // Each key has its own plan.
     assert_eq!(planned(&mut rig), ["b would write x=1", "b would write y=1"]);
     rig.lead(false);
     rig.lead(true);
-    rig.wake("a");
-    rig.turn();
+    rig.woken("a");
     assert_eq!(planned(&mut rig), ["a would write y=2"]);
 }
 
@@ -145,8 +138,7 @@ fn a_plan_that_was_given_up_is_counted_when_it_comes_back() {
         (true, &["a would write x=1"]),
     ] {
         is_wanted.store(wanted, SeqCst);
-        rig.wake("a");
-        rig.turn();
+        rig.woken("a");
         assert_eq!(planned(&mut rig), counted);
     }
 }
@@ -162,13 +154,10 @@ fn read_then_plan(seen: &Seen<'_>) -> Step<Scripted> {
 
 fn planned_once(rig: &mut Rig) {
     rig.limit = Permits::default();
-    rig.wake("a");
-    assert_eq!(rig.turn(), ["a asks q"]);
-    rig.answer("q", "x");
-    rig.turn();
+    assert_eq!(rig.woken("a"), ["a asks q"]);
+    rig.answered("q", "x");
     assert_eq!(planned(rig), ["a would write x=1"]);
-    rig.wake("a");
-    assert_eq!(rig.turn(), ["a asks q"]);
+    assert_eq!(rig.woken("a"), ["a asks q"]);
 }
 
 #[test]
@@ -178,8 +167,7 @@ fn a_plan_that_could_not_be_made_has_not_changed() {
     rig.fail("q", Outcome::Retry { fate_unknown: false });
     rig.turn();
     assert_eq!(rig.after(5 * MS), ["a asks q"]);
-    rig.answer("q", "x");
-    rig.turn();
+    rig.answered("q", "x");
     assert_eq!(planned(&mut rig), ["a failed: Failed"]);
 }
 
@@ -190,10 +178,8 @@ fn a_plan_that_the_end_of_a_term_has_cut_off_has_not_changed() {
     rig.lead(false);
     rig.lead(true);
     rig.wake("a");
-    rig.answer("q", "x");
-    assert_eq!(rig.turn(), ["a asks q"]);
-    rig.answer("q", "x");
-    rig.turn();
+    assert_eq!(rig.answered("q", "x"), ["a asks q"]);
+    rig.answered("q", "x");
     assert_eq!(planned(&mut rig), NOTHING);
 }
 
@@ -204,8 +190,7 @@ fn a_write_that_is_planned_again_in_one_pass_is_counted_once() {
         _ => writes(["x=1"]),
     });
     rig.limit = Permits::default();
-    rig.wake("a");
-    assert_eq!(rig.turn(), ["a asks q"]);
+    assert_eq!(rig.woken("a"), ["a asks q"]);
     rig.answer("q", "x");
     rig.change();
     rig.turn();

@@ -19,13 +19,7 @@
 //! | `sim` | the dimmer's loop against a model of the API server |
 //!
 //! `dimmer` is the example, a whole controller; `scripted` does what its test says, in the loop of `rig`.
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
 #[path = "../../examples/dimmer.rs"]
 #[allow(dead_code, unreachable_pub, reason = "it is a binary")]

@@ -61,14 +61,12 @@ fn the_metrics_follow_a_key_through_the_queue() {
     assert_counts(&registry, 2, 1, 1, 0, 0);
     rig.wake("a");
     assert_counts(&registry, 3, 2, 1, 0, 0);
-    rig.answer("a", "x");
-    rig.turn();
+    rig.answered("a", "x");
     assert_counts(&registry, 3, 1, 2, 1, 0);
     rig.fail("b", Outcome::Retry { fate_unknown: false });
     rig.turn();
     assert_counts(&registry, 3, 0, 3, 2, 1);
-    rig.answer("a", "x");
-    rig.turn();
+    rig.answered("a", "x");
     assert_counts(&registry, 3, 0, 3, 3, 1);
     rig.after(5 * MS);
     assert_counts(&registry, 4, 0, 4, 3, 1);
@@ -79,8 +77,7 @@ fn a_wait_that_was_asked_for_is_no_retry() {
     let (mut rig, registry) = counted(Queue::FIFO, |seen| {
         Step::Done(vec![(seen.key, Wake::Within(SECOND))])
     });
-    rig.wake("a");
-    rig.turn();
+    rig.woken("a");
     rig.after(SECOND);
     assert_counts(&registry, 2, 0, 2, 2, 0);
 }
@@ -88,12 +85,10 @@ fn a_wait_that_was_asked_for_is_no_retry() {
 #[test]
 fn the_wait_in_the_queue_is_measured() {
     let (mut rig, registry) = counted(Queue::FIFO, ask_once);
-    rig.wake("a");
-    rig.turn();
+    rig.woken("a");
     rig.wake("b");
     rig.after(3 * SECOND);
-    rig.answer("a", "x");
-    rig.turn();
+    rig.answered("a", "x");
     assert_eq!(value(&registry, "workqueue_queue_duration_seconds_sum"), 3);
 }
 
@@ -104,19 +99,16 @@ fn a_key_that_is_handed_out_at_its_time_is_counted_like_any_other() {
         ..Queue::FIFO
     };
     let (mut rig, registry) = counted(earliest_first, ask_once);
-    rig.wake("a");
-    rig.turn();
+    rig.woken("a");
     assert_counts(&registry, 1, 0, 1, 0, 0);
-    rig.answer("a", "x");
-    rig.turn();
+    rig.answered("a", "x");
     assert_counts(&registry, 1, 0, 1, 1, 0);
 }
 
 #[test]
 fn a_pass_that_ends_with_its_term_has_ended() {
     let (mut rig, registry) = counted(Queue::FIFO, ask_once);
-    rig.wake("a");
-    rig.turn();
+    rig.woken("a");
     rig.lead(false);
     // The key waits for the next term.
     assert_counts(&registry, 2, 1, 1, 1, 0);
@@ -125,13 +117,11 @@ fn a_pass_that_ends_with_its_term_has_ended() {
 #[test]
 fn keys_that_come_back_while_all_workers_are_busy_are_in_the_queue() {
     let (mut rig, registry) = counted(Queue::FIFO, ask_once);
-    rig.wake("busy");
-    rig.turn();
+    rig.woken("busy");
     rig.wake_at("a", Wake::Within(SECOND));
     rig.after(2 * SECOND);
     rig.wake("b");
     assert_counts(&registry, 3, 2, 1, 0, 0);
     rig.after(Duration::from_secs(1));
-    rig.answer("busy", "x");
-    assert_eq!(rig.turn(), ["a asks a"], "its time came first");
+    assert_eq!(rig.answered("busy", "x"), ["a asks a"], "its time came first");
 }

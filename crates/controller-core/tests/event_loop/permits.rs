@@ -96,8 +96,7 @@ fn a_pass_that_has_written_goes_before_those_that_have_not() {
     let (mut rig, _) = one_a_second(&[("a", &["a=1", "a=2"]), ("b", &["b=1"]), ("c", &["c=1"])]);
     assert_eq!(rig.turn(), ["a writes a=1"]);
     rig.after(500 * MS);
-    rig.accept("a=1");
-    assert_eq!(rig.turn(), NOTHING);
+    assert_eq!(rig.accepted("a=1"), NOTHING);
     assert_eq!(rig.after(500 * MS), ["a writes a=2"]);
     assert_eq!(rig.after(SECOND), ["b writes b=1"]);
     assert_eq!(rig.after(SECOND), ["c writes c=1"]);
@@ -120,8 +119,7 @@ fn a_permit_that_nobody_needs_any_more_is_given_back() {
     assert_eq!(rig.after(SECOND), NOTHING);
     assert_eq!(rig.limit.taken.get(), 1);
     wishes.lock().insert("d", vec!["d=1"]);
-    rig.wake("d");
-    assert_eq!(rig.turn(), ["d writes d=1"], "it is there for whoever comes");
+    assert_eq!(rig.woken("d"), ["d writes d=1"], "it is there for whoever comes");
 }
 
 #[test]
@@ -135,8 +133,7 @@ fn no_more_permits_are_taken_than_passes_wait() {
         assert_eq!(rig.limit.taken.get(), 3);
     }
     wishes.lock().insert("d", vec!["d=1"]);
-    rig.wake("d");
-    rig.turn();
+    rig.woken("d");
     assert_eq!(rig.limit.taken.get(), 4);
 }
 
@@ -148,8 +145,7 @@ fn an_object_that_is_busy_lets_others_pass_and_costs_no_permit() {
     assert_eq!(rig.after(SECOND), ["c writes y=1"]);
     assert_eq!(rig.again, None);
     rig.after(SECOND);
-    rig.accept("x=1");
-    assert_eq!(rig.turn(), ["b writes x=2"]);
+    assert_eq!(rig.accepted("x=1"), ["b writes x=2"]);
 }
 
 #[test]
@@ -161,8 +157,7 @@ fn an_object_that_gets_busy_gives_the_permit_to_the_next() {
     assert_eq!(rig.after(SECOND), ["a writes x=1"]);
     assert_eq!(rig.after(SECOND), ["c writes y=1"], "b waits for x");
     wishes.lock().remove("b");
-    rig.accept("x=1");
-    assert_eq!(rig.turn(), NOTHING);
+    assert_eq!(rig.accepted("x=1"), NOTHING);
     assert_eq!(rig.limit.taken.get(), 3);
 }
 
@@ -174,8 +169,7 @@ fn writes_that_go_side_by_side_take_a_permit_each_and_stay_in_front() {
         _ => writes(["b=1"]),
     });
     rig.wake("a");
-    rig.wake("b");
-    assert_eq!(rig.turn(), ["a writes x=1", "a writes y=1"]);
+    assert_eq!(rig.woken("b"), ["a writes x=1", "a writes y=1"]);
     assert_eq!(rig.limit.taken.get(), 4);
     assert_eq!(rig.after(SECOND), ["a writes z=1"]);
     assert_eq!(rig.after(SECOND), ["b writes b=1"]);
@@ -195,11 +189,9 @@ fn an_answer_that_comes_while_its_pass_waits_costs_no_second_permit() {
             reads(open)
         }
     });
-    rig.wake("a");
-    assert_eq!(rig.turn(), ["a asks p"]);
+    assert_eq!(rig.woken("a"), ["a asks p"]);
     assert_eq!(rig.limit.taken.get(), 2);
-    rig.answer("p", "x");
-    assert_eq!(rig.turn(), NOTHING);
+    assert_eq!(rig.answered("p", "x"), NOTHING);
     assert_eq!(rig.limit.taken.get(), 2);
     assert_eq!(rig.after(SECOND), ["a asks q"]);
 }
@@ -230,8 +222,7 @@ fn a_pass_that_has_waited_a_minute_goes_back_to_its_queue() {
     ])));
     let setup = Setup::workers(1).limit(Permits::new(0.01, 1));
     let mut rig = setup.rig(move |seen| step_of(&wishes, seen));
-    rig.wake("a");
-    rig.turn();
+    rig.woken("a");
     rig.accept("a=1");
     rig.wake_all(["b", "c"]);
     rig.turn();
@@ -242,8 +233,7 @@ fn a_pass_that_has_waited_a_minute_goes_back_to_its_queue() {
     assert_eq!(rig.asked(), ["c"], "others get the worker");
     assert_eq!(rig.limit.taken.get(), 2, "one is used, one is on its way to c");
     assert_eq!(rig.after(40 * SECOND), ["c writes c=1"]);
-    rig.accept("c=1");
-    rig.turn();
+    rig.accepted("c=1");
     assert_eq!(rig.asked(), ["c", "c", "b"]);
 }
 
@@ -251,8 +241,7 @@ fn a_pass_that_has_waited_a_minute_goes_back_to_its_queue() {
 fn a_minute_without_a_permit_is_noticed_without_other_events() {
     let setup = Setup::workers(1).limit(Permits::new(0.001, 1));
     let mut rig = setup.rig(|seen| writes([seen.key]));
-    rig.wake("a=1");
-    rig.turn();
+    rig.woken("a=1");
     rig.fail("a=1", Outcome::Forbidden(Denial::ThisObject));
     rig.turn();
     rig.after(5 * MS);
@@ -271,8 +260,7 @@ fn a_pass_that_has_written_does_not_go_back() {
     let (mut rig, _) = one_a_second(&[("a", &["a=1", "a=2"])]);
     rig.limit = Permits::new(0.001, 1);
     rig.turn();
-    rig.accept("a=1");
-    rig.turn();
+    rig.accepted("a=1");
     rig.asked();
     rig.after(90 * SECOND);
     assert_eq!(rig.asked(), NOTHING);
@@ -296,8 +284,7 @@ fn a_read_is_not_kept_waiting_by_writes_without_end() {
         (key, _) => writes([key]),
     });
     rig.wake_all((0..100).map(|number| &*format!("w{number}=1").leak()));
-    rig.wake("asks");
-    rig.turn();
+    rig.woken("asks");
     let sent: Vec<_> = (0..4).flat_map(|_| rig.after(SECOND)).collect();
     assert!(sent.contains(&"asks asks q".to_owned()), "{sent:?}");
 }

@@ -39,12 +39,9 @@ fn asked(learnt: &[String]) -> Vec<&str> {
 #[test]
 fn an_answer_of_the_pass_serves_it() {
     let mut rig = Setup::default().rig(ask_then_write("q"));
-    rig.wake("a");
-    assert_eq!(rig.turn(), ["a asks q"]);
-    rig.answer("q", "o=1");
-    assert_eq!(rig.turn(), ["a writes o=1"]);
-    rig.accept("o=1");
-    assert_eq!(rig.turn(), NOTHING);
+    assert_eq!(rig.woken("a"), ["a asks q"]);
+    assert_eq!(rig.answered("q", "o=1"), ["a writes o=1"]);
+    assert_eq!(rig.accepted("o=1"), NOTHING);
     let learnt = ["Leading(true)", "asks q", "q: o=1", "writes o=1", "o=1: accepted"];
     assert_eq!(rig.learnt()[1..], learnt);
 }
@@ -53,10 +50,8 @@ fn an_answer_of_the_pass_serves_it() {
 fn an_answer_serves_no_later_pass() {
     let mut rig = Setup::default().rig(ask_all(&["q"]));
     for _ in 0..2 {
-        rig.wake("a");
-        assert_eq!(rig.turn(), ["a asks q"]);
-        rig.answer("q", "x");
-        assert_eq!(rig.turn(), NOTHING);
+        assert_eq!(rig.woken("a"), ["a asks q"]);
+        assert_eq!(rig.answered("q", "x"), NOTHING);
     }
 }
 
@@ -66,8 +61,7 @@ fn the_same_question_is_asked_once_for_all_who_ask_and_its_answer_is_learnt_once
     rig.wake_all(["a", "b", "c"]);
     assert_eq!(rig.turn(), ["a asks q"]);
     rig.asked();
-    rig.answer("q", "o=1");
-    assert_eq!(rig.turn(), ["a writes o=1"]);
+    assert_eq!(rig.answered("q", "o=1"), ["a writes o=1"]);
     // All have the answer; one object at a time.
     assert_eq!(rig.asked(), ["a", "b", "c"]);
     assert_eq!(rig.learnt()[2..], ["asks q", "q: o=1", "writes o=1"]);
@@ -76,13 +70,10 @@ fn the_same_question_is_asked_once_for_all_who_ask_and_its_answer_is_learnt_once
 #[test]
 fn several_questions_go_side_by_side_and_all_answers_are_waited_for() {
     let mut rig = Setup::default().rig(ask_all(&["p", "q", "r"]));
-    rig.wake("a");
-    assert_eq!(rig.turn(), ["a asks p", "a asks q", "a asks r"]);
+    assert_eq!(rig.woken("a"), ["a asks p", "a asks q", "a asks r"]);
     rig.answer("r", "x");
-    rig.answer("p", "x");
-    assert_eq!(rig.turn(), NOTHING);
-    rig.answer("q", "x");
-    assert_eq!(rig.turn(), NOTHING);
+    assert_eq!(rig.answered("p", "x"), NOTHING);
+    assert_eq!(rig.answered("q", "x"), NOTHING);
     assert_eq!(rig.event_loop.held(), 0);
 }
 
@@ -110,10 +101,8 @@ fn as_many_questions_of_a_kind_are_out_as_may_be() {
         rig.turn(),
         ["scale:a asks scale:a", "scale:b asks scale:b", "pod:e asks pod:e"]
     );
-    rig.answer("pod:e", "x");
-    assert_eq!(rig.turn(), NOTHING);
-    rig.answer("scale:b", "x");
-    assert_eq!(rig.turn(), ["scale:c asks scale:c"]);
+    assert_eq!(rig.answered("pod:e", "x"), NOTHING);
+    assert_eq!(rig.answered("scale:b", "x"), ["scale:c asks scale:c"]);
     rig.fail("scale:a", NO_ANSWER);
     assert_eq!(rig.turn(), ["scale:d asks scale:d"]);
 }
@@ -126,8 +115,7 @@ fn a_question_that_is_out_for_another_needs_no_place_of_its_kind() {
     });
     rig.wake_all(["a", "b", "c"]);
     assert_eq!(rig.turn(), ["a asks scale:x"]);
-    rig.answer("scale:x", "x");
-    assert_eq!(rig.turn(), NOTHING);
+    assert_eq!(rig.answered("scale:x", "x"), NOTHING);
     assert_eq!(rig.event_loop.held(), 0);
 }
 
@@ -139,8 +127,7 @@ fn a_kind_that_is_full_stops_no_question_of_another_kind() {
         rig.turn(),
         ["key asks scale:a", "key asks scale:b", "key asks pod:d"]
     );
-    rig.answer("scale:a", "x");
-    assert_eq!(rig.turn(), ["key asks scale:c"]);
+    assert_eq!(rig.answered("scale:a", "x"), ["key asks scale:c"]);
 }
 
 #[test]
@@ -194,10 +181,8 @@ fn shared() -> Rig {
 #[test]
 fn an_answer_serves_other_keys_for_as_long_as_is_said() {
     let mut rig = shared();
-    rig.wake("q");
-    assert_eq!(rig.turn(), ["q asks q"]);
-    rig.answer("q", "x");
-    rig.turn();
+    assert_eq!(rig.woken("q"), ["q asks q"]);
+    rig.answered("q", "x");
     rig.after(1_999 * MS);
     assert_eq!(rig.event_loop.shared(&Q("q")).unwrap().value, Ok("x"));
     rig.after(MS);
@@ -215,8 +200,7 @@ fn a_newer_answer_serves_from_when_it_came() {
     };
     let mut rig = setup.rig(ask_all(&["q"]));
     for answer in ["old", "new"] {
-        rig.wake("a");
-        assert_eq!(rig.turn(), ["a asks q"]);
+        assert_eq!(rig.woken("a"), ["a asks q"]);
         rig.answer("q", answer);
         rig.after(SECOND);
     }
@@ -230,8 +214,7 @@ fn a_newer_answer_serves_from_when_it_came() {
 fn an_answer_that_serves_long_keeps_no_other_from_going() {
     let mut rig = shared();
     for question in ["long:a", "b"] {
-        rig.wake(question);
-        rig.turn();
+        rig.woken(question);
         rig.answer(question, "x");
     }
     rig.after(2 * SECOND);
@@ -255,8 +238,7 @@ fn a_reply_says_when_it_was_asked_for_and_when_it_came() {
 fn every_request_is_learnt_before_its_answer() {
     let mut rig = Setup::workers(2).rig(ask_all(&["p", "q"]));
     rig.wake("a");
-    rig.wake("b");
-    rig.turn();
+    rig.woken("b");
     rig.answer("q", "x");
     rig.fail("p", NO_ANSWER);
     rig.turn();

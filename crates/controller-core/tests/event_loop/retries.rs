@@ -60,8 +60,7 @@ fn a_success_forgets_the_failures() {
         assert_eq!(rig.again, Some(wait * MS));
         rig.after(wait * MS);
     }
-    rig.accept("a=1");
-    rig.turn();
+    rig.accepted("a=1");
     assert_eq!(rig.event_loop.held(), 0);
     rig.fail_once("a=1", "a=1", REFUSED);
     assert_eq!(rig.again, Some(5 * MS));
@@ -108,8 +107,7 @@ fn of_two_failures_of_a_pass_the_one_counts_that_asks_for_the_longer_wait() {
 #[test]
 fn a_key_whose_object_is_gone_is_not_retried() {
     let mut rig = Setup::default().rig(write);
-    rig.wake("a=1");
-    rig.turn();
+    rig.woken("a=1");
     rig.fail("a=1", Outcome::Gone);
     assert_eq!(rig.after(60 * SECOND), NOTHING);
     assert_eq!(rig.told(), ["Leading(true)"]);
@@ -167,8 +165,7 @@ fn a_key_whose_controller_names_no_time_and_wants_the_same_again_is_not_lost() {
 fn a_failed_key_that_is_woken_does_not_wait_and_its_next_delay_is_longer_all_the_same() {
     let mut rig = Setup::default().rig(write);
     rig.fail_once("a=1", "a=1", REFUSED);
-    rig.wake("a=1");
-    assert_eq!(rig.turn(), ["a=1 writes a=1"]);
+    assert_eq!(rig.woken("a=1"), ["a=1 writes a=1"]);
     rig.after(5 * MS);
     rig.accept("a=1");
     // The retry was on its way, as in client-go.
@@ -251,8 +248,7 @@ fn keys_that_fail_again_take_no_more_than_their_share() {
 fn a_key_that_has_not_failed_does_not_wait_behind_those_that_have() {
     let (mut rig, _) = refused_once();
     rig.timeline(SECOND, refuse);
-    rig.wake("good");
-    assert_eq!(rig.turn(), ["good writes good"]);
+    assert_eq!(rig.woken("good"), ["good writes good"]);
 }
 
 #[test]
@@ -299,8 +295,7 @@ fn a_key_whose_time_has_come_does_not_wait_behind_those_that_fail_in_a_queue_by_
     );
     let sent = times(&rig.timeline(10 * SECOND, refuse));
     assert_eq!(sent.len(), 40);
-    rig.wake("good");
-    assert_eq!(rig.turn(), ["good writes good"]);
+    assert_eq!(rig.woken("good"), ["good writes good"]);
 }
 
 #[test]
@@ -339,8 +334,7 @@ fn fail(not_before: Duration) -> impl Fn(&Seen<'_>) -> Step<Scripted> {
 #[test]
 fn a_pass_may_fail_without_a_request_that_has() {
     let mut rig = Setup::default().rig(fail(Duration::ZERO));
-    rig.wake("a");
-    rig.turn();
+    rig.woken("a");
     assert_eq!(
         rig.told(),
         ["Leading(true)", "a failed: Taken: the name is taken"]
@@ -354,7 +348,6 @@ fn a_pass_may_fail_without_a_request_that_has() {
 #[test]
 fn a_pass_that_fails_names_the_soonest_retry() {
     let mut rig = Setup::default().rig(fail(7 * SECOND));
-    rig.wake("a");
-    rig.turn();
+    rig.woken("a");
     assert_eq!(rig.again, Some(7 * SECOND));
 }

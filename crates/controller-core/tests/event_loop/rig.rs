@@ -209,6 +209,12 @@ impl Rig {
         self.wake_at(key, Wake::Now);
     }
 
+    /// A key is woken, then it is polled.
+    pub(crate) fn woken(&mut self, key: Text) -> Vec<String> {
+        self.wake(key);
+        self.turn()
+    }
+
     pub(crate) fn wake_all(&mut self, keys: impl IntoIterator<Item = Text>) {
         for key in keys {
             self.wake(key);
@@ -235,9 +241,21 @@ impl Rig {
         self.complete(question, Completed::Read(Ok(answer), None));
     }
 
+    /// The same, then it is polled.
+    pub(crate) fn answered(&mut self, question: Text, answer: Text) -> Vec<String> {
+        self.answer(question, answer);
+        self.turn()
+    }
+
     /// The write that is out is accepted.
     pub(crate) fn accept(&mut self, write: Text) {
         self.complete(write, Completed::Wrote(Ok(Accepted::default())));
+    }
+
+    /// The same, then it is polled.
+    pub(crate) fn accepted(&mut self, write: Text) -> Vec<String> {
+        self.accept(write);
+        self.turn()
     }
 
     /// The request that is out fails.

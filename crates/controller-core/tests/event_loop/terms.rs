@@ -31,8 +31,7 @@ fn no_key_of_a_queue_that_needs_a_term_is_handed_out_outside_one() {
         ..Setup::default()
     };
     let mut rig = setup.rig(ask_once);
-    rig.wake("a");
-    assert_eq!(rig.turn(), NOTHING);
+    assert_eq!(rig.woken("a"), NOTHING);
     assert_eq!((rig.asked(), rig.again), (vec![], None));
     rig.lead(true);
     assert_eq!(rig.turn(), ["a asks a"]);
@@ -53,14 +52,15 @@ fn a_queue_that_needs_no_term_goes_on_without_one() {
     };
     let mut rig = setup.rig(ask_once);
     rig.wake("a");
-    rig.wake("low b");
-    assert_eq!(rig.turn(), ["low b asks low b"]);
+    assert_eq!(rig.woken("low b"), ["low b asks low b"]);
     rig.lead(true);
     rig.lead(false);
-    rig.answer("low b", "x");
-    assert_eq!(rig.turn(), NOTHING);
-    rig.wake("low b");
-    assert_eq!(rig.turn(), ["low b asks low b"], "its pass has run to its end");
+    assert_eq!(rig.answered("low b", "x"), NOTHING);
+    assert_eq!(
+        rig.woken("low b"),
+        ["low b asks low b"],
+        "its pass has run to its end"
+    );
 }
 
 #[test]
@@ -121,13 +121,11 @@ fn events_are_dropped_outside_a_term() {
         "said" => Step::Done(vec![]),
         _ => Step::Note("said"),
     });
-    rig.wake("a");
-    rig.turn();
+    rig.woken("a");
     assert_eq!(rig.learnt(), ["Synced", "said"]);
     assert_eq!(rig.told(), NOTHING);
     rig.lead(true);
-    rig.wake("a");
-    rig.turn();
+    rig.woken("a");
     assert_eq!(rig.told(), ["Leading(true)", "said"]);
     rig.lead(false);
     assert_eq!(rig.told(), NOTHING);
@@ -139,34 +137,27 @@ fn a_new_term_begins_its_passes_anew() {
         None => reads(["p"]),
         Some(_) => ask_once(seen),
     });
-    rig.wake("a");
-    rig.turn();
-    rig.answer("p", "x");
-    assert_eq!(rig.turn(), ["a asks a"]);
+    rig.woken("a");
+    assert_eq!(rig.answered("p", "x"), ["a asks a"]);
     rig.lead(false);
     rig.lead(true);
-    rig.wake("a");
-    assert_eq!(rig.turn(), ["a asks p"]);
+    assert_eq!(rig.woken("a"), ["a asks p"]);
 }
 
 #[test]
 fn a_question_that_is_still_out_serves_who_asks_it_in_the_next_term() {
     let mut rig = Setup::default().rig(ask_once);
-    rig.wake("a");
-    rig.turn();
+    rig.woken("a");
     rig.lead(false);
     rig.lead(true);
-    rig.wake("a");
-    assert_eq!(rig.turn(), NOTHING, "it is asked already");
-    rig.answer("a", "x");
-    rig.turn();
+    assert_eq!(rig.woken("a"), NOTHING, "it is asked already");
+    rig.answered("a", "x");
     assert_eq!(rig.event_loop.held(), 0);
 }
 
 fn written_in_the_last_term() -> Rig {
     let mut rig = Setup::default().rig(write);
-    rig.wake("x=1");
-    assert_eq!(rig.turn(), ["x=1 writes x=1"]);
+    assert_eq!(rig.woken("x=1"), ["x=1 writes x=1"]);
     rig.lead(false);
     rig.lead(true);
     rig.wake("x=1");
@@ -181,8 +172,7 @@ fn the_end_of_a_write_of_the_last_term_is_none_of_a_pass_of_this_one() {
         let mut rig = written_in_the_last_term();
         rig.fail_with("x=1", failure);
         assert_eq!(rig.turn(), ["x=1 writes x=1"]);
-        rig.accept("x=1");
-        assert_eq!(rig.turn(), NOTHING);
+        assert_eq!(rig.accepted("x=1"), NOTHING);
         assert_eq!(rig.event_loop.held(), 0);
     }
 }

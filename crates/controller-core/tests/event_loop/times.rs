@@ -102,8 +102,7 @@ fn the_end_of_a_pass_names_the_time_at_which_its_key_comes_back() {
         }),
     ] {
         rig.wake_at("a", at(20));
-        rig.wake("a");
-        rig.turn();
+        rig.woken("a");
         assert_eq!(rig.asked(), ["a"]);
         // It takes the place of the 20 s.
         assert_eq!(rig.event_loop.scheduled_at(&"a"), Some(wall(9)));
@@ -119,10 +118,8 @@ fn the_earliest_goes_first_whenever_it_was_added() {
     rig.wake_at("a", at(1));
     rig.wake_at("b", at(2));
     assert_eq!(rig.after(10 * SECOND), ["a asks a"]);
-    rig.answer("a", "x");
-    assert_eq!(rig.turn(), ["b asks b"]);
-    rig.answer("b", "x");
-    assert_eq!(rig.turn(), ["c asks c"]);
+    assert_eq!(rig.answered("a", "x"), ["b asks b"]);
+    assert_eq!(rig.answered("b", "x"), ["c asks c"]);
 }
 
 #[test]
@@ -142,14 +139,12 @@ fn a_time_that_was_moved_counts() {
 #[test]
 fn a_key_that_is_overdue_keeps_its_place_when_it_is_woken() {
     let mut rig = earliest_first(ask_once);
-    rig.wake("busy");
-    rig.turn();
+    rig.woken("busy");
     rig.wake_at("a", at(1));
     rig.wake_at("b", at(2));
     rig.after(10 * SECOND);
     rig.wake("a");
-    rig.answer("busy", "x");
-    assert_eq!(rig.turn(), ["a asks a"]);
+    assert_eq!(rig.answered("busy", "x"), ["a asks a"]);
 }
 
 #[test]
@@ -157,12 +152,10 @@ fn a_time_that_is_moved_during_the_pass_of_its_key_counts_after_it() {
     for order in [Order::Fifo, Order::EarliestFirst] {
         let mut rig = with_workers(2, order).rig(ask_once);
         rig.wake_at("a", at(2));
-        rig.wake("a");
-        assert_eq!(rig.turn(), ["a asks a"]);
+        assert_eq!(rig.woken("a"), ["a asks a"]);
         rig.wake_at("a", at(8));
         rig.after(4 * SECOND);
-        rig.answer("a", "x");
-        assert_eq!(rig.turn(), NOTHING, "the 2 s do not count any more");
+        assert_eq!(rig.answered("a", "x"), NOTHING, "the 2 s do not count any more");
         assert_eq!(rig.event_loop.scheduled_at(&"a"), Some(wall(8)));
         assert_eq!(rig.after(4 * SECOND), ["a asks a"]);
     }
@@ -171,8 +164,7 @@ fn a_time_that_is_moved_during_the_pass_of_its_key_counts_after_it() {
 #[test]
 fn what_is_cancelled_during_the_pass_of_its_key_does_not_come_after_it() {
     for mut rig in [Setup::default().rig(ask_once), earliest_first(ask_once)] {
-        rig.wake("a");
-        rig.turn();
+        rig.woken("a");
         rig.wake_at("a", at(2));
         rig.wake_at("a", Wake::Never);
         rig.answer("a", "x");
@@ -198,8 +190,7 @@ fn passes_begin_no_faster_than_the_pace() {
     assert_eq!(rig.asked(), ["b"]);
     rig.after(SECOND);
     assert_eq!(rig.asked(), ["c"], "what was not used is not saved up");
-    rig.wake("d");
-    rig.turn();
+    rig.woken("d");
     assert_eq!(rig.asked(), NOTHING);
     rig.after(100 * MS);
     assert_eq!(rig.asked(), ["d"]);

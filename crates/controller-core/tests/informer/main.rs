@@ -1,12 +1,6 @@
 //! The informer from the outside: what the store holds and handlers are told, event by event
 //! (`scripted`), for any sequence of events (`props`), and over HTTP (`http` in pages, `streams` as streams).
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "tests fail by panicking"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
 mod http;
 mod props;

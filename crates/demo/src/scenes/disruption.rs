@@ -55,47 +55,37 @@ pub(crate) fn scene() -> Scene {
 
 fn steps() -> Vec<Step> {
     vec![
-        Step::new(
-            "a budget of six pods",
-            "Their Deployment wants six, and one may be unavailable. Nobody counts yet, so none may be evicted.",
-        )
-        .does(|stage| populate(stage).boxed())
-        .expects([(3, DRAINED), (3, OTHER)]),
-        Step::new(
-            "the controller starts",
-            "All six are healthy, five must be: one may go.",
-        )
-        .expects([(3, DRAINED), (3, OTHER)])
-        .seen_as(ALLOWED, 1)
-        .writes(1..=1)
-        .explains(BUDGET, "disruptionsAllowed 1: 6 healthy less 5 desired"),
-        Step::new(
-            "a node is drained",
-            "One pod is let go. The next one is not, for four would be left.",
-        )
-        .does(|stage| drain_until_refused(stage).boxed())
-        .expects([(2, DRAINED), (3, OTHER)])
-        .seen_as(BLOCKED, 1)
-        // The approval and the deletion are two changes, if they are not seen at once.
-        .writes(1..=2)
-        .explains(BUDGET, "disruptionsAllowed 0: 5 healthy less 5 desired"),
-        Step::new(
-            "a new pod is ready",
-            "Six are healthy again, so the drain may take one more pod, and waits again.",
-        )
-        .does(|stage| replace_and_drain_one(stage).boxed())
-        .expects([(1, DRAINED), (4, OTHER)])
-        .seen_as(BLOCKED, 1)
-        .writes(2..=3),
-        Step::new(
-            "the budget is changed",
-            "To maxUnavailable 50%: three of six are enough, so the last pod goes, and the drain is over.",
-        )
-        .does(|stage| loosen_and_drain_one(stage).boxed())
-        .expects([(4, OTHER)])
-        .seen_as(ALLOWED, 1)
-        .writes(2..=3)
-        .explains(BUDGET, "disruptionsAllowed 1: 4 healthy less 3 desired"),
+        Step::new("a budget of six pods")
+            .says("Their Deployment wants six, and one may be unavailable. Nobody counts yet, so none may be evicted.")
+            .does(|stage| populate(stage).boxed())
+            .expects([(3, DRAINED), (3, OTHER)]),
+        Step::new("the controller starts")
+            .says("All six are healthy, five must be: one may go.")
+            .expects([(3, DRAINED), (3, OTHER)])
+            .seen_as(ALLOWED, 1)
+            .writes(1..=1)
+            .explains(BUDGET, "disruptionsAllowed 1: 6 healthy less 5 desired"),
+        Step::new("a node is drained")
+            .says("One pod is let go. The next one is not, for four would be left.")
+            .does(|stage| drain_until_refused(stage).boxed())
+            .expects([(2, DRAINED), (3, OTHER)])
+            .seen_as(BLOCKED, 1)
+            // The approval and the deletion are two changes, if they are not seen at once.
+            .writes(1..=2)
+            .explains(BUDGET, "disruptionsAllowed 0: 5 healthy less 5 desired"),
+        Step::new("a new pod is ready")
+            .says("Six are healthy again, so the drain may take one more pod, and waits again.")
+            .does(|stage| replace_and_drain_one(stage).boxed())
+            .expects([(1, DRAINED), (4, OTHER)])
+            .seen_as(BLOCKED, 1)
+            .writes(2..=3),
+        Step::new("the budget is changed")
+            .says("To maxUnavailable 50%: three of six are enough, so the last pod goes, and the drain is over.")
+            .does(|stage| loosen_and_drain_one(stage).boxed())
+            .expects([(4, OTHER)])
+            .seen_as(ALLOWED, 1)
+            .writes(2..=3)
+            .explains(BUDGET, "disruptionsAllowed 1: 4 healthy less 3 desired"),
     ]
 }
 

@@ -64,70 +64,58 @@ pub(crate) fn scene() -> Scene {
 }
 
 fn setup() -> Step {
-    Step::new(
-        "three pods want devices",
-        "Each wants a GPU and a NIC of its own, by templates, and all one switch, by a claim that is there. The \
-         other six claims are not, so no scheduler can place the pods.",
-    )
-    .does(|stage| populate(stage).boxed())
-    .expects([(1, "not allocated")])
+    Step::new("three pods want devices")
+        .says(
+            "Each wants a GPU and a NIC of its own, by templates, and all one switch, by a claim that is there. The other \
+             six claims are not, so no scheduler can place the pods.",
+        )
+        .does(|stage| populate(stage).boxed())
+        .expects([(1, "not allocated")])
 }
 
 fn steps() -> Vec<Step> {
     vec![
         setup(),
-        Step::new(
-            "the controller starts",
-            "It makes a claim for each entry with a template, and the status of each pod names its claims.",
-        )
-        .expects([(7, "not allocated")])
-        .seen_as(MADE, 6)
-        // Two claims for each pod, and its status.
-        .writes(9..=9)
-        .explains(FIRST_TRAIN, "gpu: a claim from ResourceClaimTemplate demo-gpu"),
-        Step::new(
-            "a claim is deleted",
-            "By hand, before its pod has run. The pod gets another one, under another name, and keeps its other claim.",
-        )
-        .does(|stage| lose_a_claim(stage).boxed())
-        .expects([(7, "not allocated")])
-        .seen_as(MADE, 6)
-        .writes(2..=2),
-        Step::new(
-            "a scheduler at work",
-            "It allocates the seven claims, reserves them, and places the pods. Nothing is left for the controller.",
-        )
-        .does(|stage| schedule_all(stage).boxed())
-        .expects([(6, "held by 1 pod"), (1, "held by 3 pods")])
-        .seen_as(ALLOCATED, 7)
-        .writes(0..=0),
-        Step::new(
-            "a pod without scheduler",
-            "It is put on the node by hand, and uses the switch. Nobody reserves that for it, so the controller does.",
-        )
-        .does(|stage| place_by_hand(stage).boxed())
-        .expects([(6, "held by 1 pod"), (1, "held by 4 pods")])
-        .seen_as(ALLOCATED, 7)
-        .writes(1..=1)
-        .explains(SWITCH_KEY, "  pod demo-probe stays reserved"),
-        Step::new(
-            "two pods finish",
-            "They are still there, but their GPUs and NICs are free for others. The switch is still in use.",
-        )
-        .does(|stage| finish(stage, [TRAINS[0], TRAINS[1]]).boxed())
-        .expects([(2, "held by 1 pod"), (1, "held by 2 pods")])
-        .seen_as(ALLOCATED, 3)
-        // Four claims are freed, unprotected, deleted; the switch loses both pods at once, or one after the other.
-        .writes(13..=14),
-        Step::new(
-            "the others finish, too",
-            "Nobody uses the switch any more, so it is free as well. Its claim stays: somebody made it by hand.",
-        )
-        .does(|stage| finish(stage, [TRAINS[2], PROBE]).boxed())
-        .expects([(1, "not allocated")])
-        .seen_as(UNALLOCATED, 1)
-        // Two claims as before, and the switch, at once or pod by pod. Its finalizer stays for five minutes more.
-        .writes(7..=8),
+        Step::new("the controller starts")
+            .says("It makes a claim for each entry with a template, and the status of each pod names its claims.")
+            .expects([(7, "not allocated")])
+            .seen_as(MADE, 6)
+            // Two claims for each pod, and its status.
+            .writes(9..=9)
+            .explains(FIRST_TRAIN, "gpu: a claim from ResourceClaimTemplate demo-gpu"),
+        Step::new("a claim is deleted")
+            .says("By hand, before its pod has run. The pod gets another one, under another name, and keeps its other claim.")
+            .does(|stage| lose_a_claim(stage).boxed())
+            .expects([(7, "not allocated")])
+            .seen_as(MADE, 6)
+            .writes(2..=2),
+        Step::new("a scheduler at work")
+            .says("It allocates the seven claims, reserves them, and places the pods. Nothing is left for the controller.")
+            .does(|stage| schedule_all(stage).boxed())
+            .expects([(6, "held by 1 pod"), (1, "held by 3 pods")])
+            .seen_as(ALLOCATED, 7)
+            .writes(0..=0),
+        Step::new("a pod without scheduler")
+            .says("It is put on the node by hand, and uses the switch. Nobody reserves that for it, so the controller does.")
+            .does(|stage| place_by_hand(stage).boxed())
+            .expects([(6, "held by 1 pod"), (1, "held by 4 pods")])
+            .seen_as(ALLOCATED, 7)
+            .writes(1..=1)
+            .explains(SWITCH_KEY, "  pod demo-probe stays reserved"),
+        Step::new("two pods finish")
+            .says("They are still there, but their GPUs and NICs are free for others. The switch is still in use.")
+            .does(|stage| finish(stage, [TRAINS[0], TRAINS[1]]).boxed())
+            .expects([(2, "held by 1 pod"), (1, "held by 2 pods")])
+            .seen_as(ALLOCATED, 3)
+            // Four claims are freed, unprotected, deleted; the switch loses both pods at once, or one after the other.
+            .writes(13..=14),
+        Step::new("the others finish, too")
+            .says("Nobody uses the switch any more, so it is free as well. Its claim stays: somebody made it by hand.")
+            .does(|stage| finish(stage, [TRAINS[2], PROBE]).boxed())
+            .expects([(1, "not allocated")])
+            .seen_as(UNALLOCATED, 1)
+            // Two claims as before, and the switch, at once or pod by pod. Its finalizer stays for five minutes more.
+            .writes(7..=8),
     ]
 }
 

@@ -43,38 +43,30 @@ pub(crate) fn scene() -> Scene {
 fn steps() -> Vec<Step> {
     // An eviction is three writes: an event, a condition, the delete. One that is called off is an event.
     vec![
-        Step::new(
-            "three nodes, all well",
-            "On each of them five pods tolerate its failure for 4 s, one for ever, and one not at all.",
-        )
-        .does(|stage| populate(stage).boxed())
-        .expects([(7, FIRST), (7, SECOND), (7, THIRD)]),
-        Step::new(
-            "two nodes fail",
-            "They get the taint not-ready:NoExecute: what does not tolerate it goes at once, ten pods wait.",
-        )
-        .does(|stage| fail_two(stage).boxed())
-        .expects([(6, FIRST), (6, SECOND), (7, THIRD)])
-        .seen_as(PENDING, 10)
-        .writes(6..=6)
-        .time_runs_on(),
-        Step::new(
-            "one recovers in time",
-            "All that waited there stay. The other node is unreachable now, and its pods still wait.",
-        )
-        .does(|stage| recover_one(stage).boxed())
-        .expects([(6, FIRST), (6, SECOND), (7, THIRD)])
-        .seen_as(PENDING, 5)
-        .seen_as(CANCELLED, 5)
-        .writes(5..=5)
-        .time_runs_on(),
-        Step::new(
-            "the other does not",
-            "The 4 s are over: five pods go, and only the one that tolerates the failure for ever stays.",
-        )
-        .expects([(6, FIRST), (1, SECOND), (7, THIRD)])
-        .seen_as(PENDING, 0)
-        .writes(15..=15),
+        Step::new("three nodes, all well")
+            .says("On each of them five pods tolerate its failure for 4 s, one for ever, and one not at all.")
+            .does(|stage| populate(stage).boxed())
+            .expects([(7, FIRST), (7, SECOND), (7, THIRD)]),
+        Step::new("two nodes fail")
+            .says("They get the taint not-ready:NoExecute: what does not tolerate it goes at once, ten pods wait.")
+            .does(|stage| fail_two(stage).boxed())
+            .expects([(6, FIRST), (6, SECOND), (7, THIRD)])
+            .seen_as(PENDING, 10)
+            .writes(6..=6)
+            .time_runs_on(),
+        Step::new("one recovers in time")
+            .says("All that waited there stay. The other node is unreachable now, and its pods still wait.")
+            .does(|stage| recover_one(stage).boxed())
+            .expects([(6, FIRST), (6, SECOND), (7, THIRD)])
+            .seen_as(PENDING, 5)
+            .seen_as(CANCELLED, 5)
+            .writes(5..=5)
+            .time_runs_on(),
+        Step::new("the other does not")
+            .says("The 4 s are over: five pods go, and only the one that tolerates the failure for ever stays.")
+            .expects([(6, FIRST), (1, SECOND), (7, THIRD)])
+            .seen_as(PENDING, 0)
+            .writes(15..=15),
     ]
 }
 

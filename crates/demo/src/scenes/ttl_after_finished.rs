@@ -43,37 +43,29 @@ pub(crate) fn scene() -> Scene {
 fn steps() -> Vec<Step> {
     // A deletion is two writes: the delete and an event.
     vec![
-        Step::new(
-            "twelve Jobs run",
-            "Four of them have a ttl of 0 s, four of 3 s, four of 8 s.",
-        )
-        .does(|stage| create_all(stage).boxed())
-        .expects([(4, "ttl 0 s"), (4, "ttl 3 s"), (4, "ttl 8 s")]),
-        Step::new(
-            "all finish",
-            "Some succeed, some fail, that makes no difference: with a ttl of 0 s they go at once.",
-        )
-        .does(|stage| finish_all(stage).boxed())
-        .expects([(4, "ttl 3 s"), (4, "ttl 8 s")])
-        .seen_as(PENDING, 8)
-        .writes(8..=8)
-        .time_runs_on(),
-        Step::new(
-            "second thoughts",
-            "One Job with 8 s gets an hour, another has its ttl removed. Meanwhile the 3 s of others are over.",
-        )
-        .does(|stage| think_again(stage).boxed())
-        .expects([(2, "ttl 8 s"), (1, "ttl 3600 s"), (1, "no ttl")])
-        .seen_as(PENDING, 3)
-        .writes(8..=8)
-        .time_runs_on(),
-        Step::new(
-            "8 s after the finish",
-            "The two Jobs that kept their 8 s go, and those with second thoughts are saved.",
-        )
-        .expects([(1, "ttl 3600 s"), (1, "no ttl")])
-        .seen_as(PENDING, 1)
-        .writes(4..=4),
+        Step::new("twelve Jobs run")
+            .says("Four of them have a ttl of 0 s, four of 3 s, four of 8 s.")
+            .does(|stage| create_all(stage).boxed())
+            .expects([(4, "ttl 0 s"), (4, "ttl 3 s"), (4, "ttl 8 s")]),
+        Step::new("all finish")
+            .says("Some succeed, some fail, that makes no difference: with a ttl of 0 s they go at once.")
+            .does(|stage| finish_all(stage).boxed())
+            .expects([(4, "ttl 3 s"), (4, "ttl 8 s")])
+            .seen_as(PENDING, 8)
+            .writes(8..=8)
+            .time_runs_on(),
+        Step::new("second thoughts")
+            .says("One Job with 8 s gets an hour, another has its ttl removed. Meanwhile the 3 s of others are over.")
+            .does(|stage| think_again(stage).boxed())
+            .expects([(2, "ttl 8 s"), (1, "ttl 3600 s"), (1, "no ttl")])
+            .seen_as(PENDING, 3)
+            .writes(8..=8)
+            .time_runs_on(),
+        Step::new("8 s after the finish")
+            .says("The two Jobs that kept their 8 s go, and those with second thoughts are saved.")
+            .expects([(1, "ttl 3600 s"), (1, "no ttl")])
+            .seen_as(PENDING, 1)
+            .writes(4..=4),
     ]
 }
 

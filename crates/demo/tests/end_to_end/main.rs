@@ -1,11 +1,5 @@
 //! The demo as a user runs it: a process of its own, with the controllers' binaries beside it.
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that cannot go on says so by a panic"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 mod demo;
 mod embedded;

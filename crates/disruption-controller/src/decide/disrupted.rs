@@ -97,7 +97,7 @@ pub fn fate(pod: Option<&PodView>, seen: Option<&Uid>, since: Timestamp) -> Fate
     }
 }
 
-/// The entries whose time is over at `now`, and whose pods are there all the same: they are read first.
+/// The entries that are overdue at `now` although the cache still shows their pods. Those pods are read first.
 pub fn overdue(entries: &mut [Entry], now: Timestamp) -> impl Iterator<Item = &mut Entry> {
     let is_overdue = move |entry: &&mut Entry| {
         matches!(entry.fate, Fate::Here { .. }) && now >= saturating_add(entry.since, DELETION_TIMEOUT)
@@ -105,8 +105,8 @@ pub fn overdue(entries: &mut [Entry], now: Timestamp) -> impl Iterator<Item = &m
     entries.iter_mut().filter(is_overdue)
 }
 
-/// What becomes of an overdue entry by what is read of its pod. A cache that lags, or a clock of ours that is fast, drops
-/// none: that would allow one more.
+/// What becomes of an overdue entry, by a live read of its pod. A late cache or a fast clock of ours drops no entry: that
+/// would allow one disruption too many.
 pub fn confirmed(entry: &Entry, sight: &Sight, now: Timestamp) -> Fate {
     let Fate::Here { uid, healthy } = &entry.fate else {
         return entry.fate.clone();

@@ -15,13 +15,7 @@
 //! | `upgrades` | rolling upgrades of two replicas while a hundred budgets change |
 //!
 //! [`record`] holds every version of every pod and budget, so that a test says what was true at every moment.
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 #[path = "../support/budget.rs"]
 mod budget;

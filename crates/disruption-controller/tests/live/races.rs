@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use controller_core::clock::Clock;
 use futures::future::join_all;
+use harness::soon;
 use parking_lot::Mutex;
 use serde_json::json;
-use testkit::real::eventually;
 
 use crate::budget::{Numbers, numbers};
 use crate::record::{Moment, Record};
-use crate::support::{Cluster, SOON, writes_a_status};
+use crate::support::{Cluster, writes_a_status};
 
 const TRIES: usize = 1000;
 /// Pods that are evicted, one after the other; who goes has a successor.
@@ -73,13 +73,12 @@ async fn live_an_eviction_that_races_a_status_write_is_never_overwritten() {
     };
     tokio::join!(drains, flips);
     cluster.until("web", numbers(7, 48, 41, 48)).await;
-    eventually(SOON, "no entry is left", async || {
+    soon("no entry is left", async || {
         cluster.status("web").await["disruptedPods"]
             .is_null()
             .then_some(())
     })
-    .await
-    .unwrap();
+    .await;
 
     let found = judge(&record.end(&cluster, "web").await);
     let approved = approved.into_inner();

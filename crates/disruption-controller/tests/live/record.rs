@@ -7,6 +7,7 @@ use std::sync::Arc;
 use controller_core::clock::Clock;
 use controller_core::tasks::TaskSet;
 use futures::{StreamExt, TryStreamExt};
+use harness::soon;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Api;
@@ -15,10 +16,9 @@ use kube::{Resource, ResourceExt};
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde_json::json;
-use testkit::real::eventually;
 
 use crate::budget::Numbers;
-use crate::support::{Cluster, SOON};
+use crate::support::Cluster;
 
 /// What marks the end, and counts for nothing.
 const END: &str = "end";
@@ -95,7 +95,7 @@ impl Record {
             };
             (is_end(true) && is_end(false)).then_some(())
         };
-        eventually(SOON, "the record is complete", ended).await.unwrap();
+        soon("the record is complete", ended).await;
         drop(self.tasks);
         let (mut pods, mut pdb) = (BTreeMap::new(), None);
         let mut moments = Vec::new();

@@ -1,7 +1,8 @@
 //! A restart, a standby that takes over, and an API server that is killed.
 
+use harness::soon;
 use serde_json::json;
-use testkit::real::{Stop, eventually};
+use testkit::real::Stop;
 
 use crate::budget::numbers;
 use crate::support::{Cluster, QUICK_LEASE, SOON, writes_a_status};
@@ -112,9 +113,7 @@ async fn live_a_killed_api_server_costs_no_true_status() {
     cluster.ready("scaled-0", false).await;
     cluster.until("web", numbers(1, 2, 1, 4)).await;
     cluster.until("scaled", numbers(0, 2, 2, 3)).await;
-    eventually(SOON, "it leads", async || replica.leads().await.then_some(()))
-        .await
-        .unwrap();
+    soon("it leads", async || replica.leads().await.then_some(())).await;
     assert!(replica.process.exited().unwrap().is_none());
     assert_eq!(replica.stop().await, Some(0));
 }

@@ -5,13 +5,13 @@ use std::time::Duration;
 use harness::audit::Asked;
 use harness::cluster::until;
 use harness::objects::owner;
+use harness::soon;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
-use testkit::real::eventually;
 
 use crate::budget::{Numbers, condition, definition};
 
@@ -103,7 +103,7 @@ impl Cluster {
     pub(crate) async fn define(&self, kind: &str, scales: bool) {
         self.create(definition(kind, scales)).await;
         let served = async || self.api(kind).list(&ListParams::default()).await.ok();
-        eventually(SOON, "the kind is served", served).await.unwrap();
+        soon("the kind is served", served).await;
     }
 
     /// A custom resource of `replicas` pods.
@@ -169,7 +169,7 @@ impl Cluster {
             these.find(|asked| asked.is_by(NAME) == ours && asked.answered >= since)
         };
         let what = format!("a patch of {resource} {name} since {since} is in the audit log");
-        eventually(SOON, &what, logged).await.unwrap()
+        soon(&what, logged).await
     }
 }
 

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use harness::cluster::now;
 use harness::objects::rfc3339;
+use harness::soon;
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use testkit::real::eventually;
 
 use crate::budget::numbers;
-use crate::support::{Cluster, SOON, after};
+use crate::support::{Cluster, after};
 
 const TWO_MINUTES: Duration = Duration::from_mins(2);
 /// How long a test waits for the end of them.
@@ -126,7 +126,7 @@ async fn live_an_eviction_that_was_approved_before_a_restart_has_its_two_minutes
         let status = cluster.status("web").await;
         status["disruptedPods"].is_null().then_some(())
     };
-    eventually(SOON, "the entry is gone", gone).await.unwrap();
+    soon("the entry is gone", gone).await;
     cluster.until("web", numbers(2, 3, 1, 3)).await;
     let due = after(since, TWO_MINUTES);
     let written = cluster.patched("poddisruptionbudgets/status", "web", true, due);

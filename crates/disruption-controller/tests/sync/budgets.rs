@@ -11,8 +11,7 @@ use crate::world::World;
 async fn a_budget_follows_its_pods_one_by_one() {
     let world = World::new();
     world.pdb("web", "minAvailable", &json!(3));
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     for count in 0..4 {
         assert_eq!(world.numbers("web"), numbers(0, count, 3, count));
         world.pod(&format!("web-{count}"), None);
@@ -48,8 +47,7 @@ async fn a_budget_has_the_pods_that_its_selector_selects(#[case] selector: Value
         "apiVersion": "v1", "kind": "Pod", "metadata": elsewhere, "spec": { "nodeName": "n", "containers": [] },
     }));
     world.pdb_of("web", "minAvailable", &json!(0), &selector);
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     assert_eq!(world.numbers("web"), numbers(matched, matched, 0, matched));
 }
 
@@ -59,8 +57,7 @@ async fn a_change_of_the_spec_is_computed_and_observed() {
     world.pods(4, None);
     world.pod_of("db", "db", None);
     world.pdb("web", "minAvailable", &json!(3));
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     assert_eq!(world.numbers("web"), numbers(1, 4, 3, 4));
     world.edit_pdb("web", |pdb| pdb["spec"]["minAvailable"] = json!(1));
     world.settle().await;
@@ -76,16 +73,13 @@ async fn a_change_of_the_spec_is_computed_and_observed() {
 
 #[tokio::test(start_paused = true)]
 async fn foreign_conditions_and_fields_stay() {
-    let world = World::new();
-    world.pods(1, None);
-    world.pdb("web", "minAvailable", &json!(0));
+    let world = World::with_budget(1, "minAvailable", &json!(0));
     let foreign = json!({
         "type": "Foreign", "status": "True", "reason": "Test", "message": "theirs",
         "lastTransitionTime": "2025-01-01T00:00:00Z",
     });
     world.edit_pdb("web", |pdb| pdb["status"]["conditions"] = json!([foreign]));
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     let conditions = world.status("web")["conditions"].clone();
     assert_eq!(conditions.as_array().unwrap().len(), 2);
     assert!(conditions.as_array().unwrap().contains(&foreign), "{conditions}");
@@ -94,20 +88,13 @@ async fn foreign_conditions_and_fields_stay() {
 
 #[tokio::test(start_paused = true)]
 async fn a_deleted_budget_leaves_nothing_behind() {
-    let world = World::new();
-    world.define_widgets(true);
-    let widget = world.workload("Widget", "web", 3);
-    world.pods(3, Some(&widget));
+    let (world, widget) = World::with_widget(3, 3);
     world.pdb("web", "maxUnavailable", &json!(1));
     let entries = json!({ "web-0": world.seconds(0) });
     world.edit_pdb("web", |pdb| pdb["status"]["disruptedPods"] = entries);
-    let controller = world.start();
-    world.settle().await;
+    let controller = world.start_and_settle().await;
     assert_eq!(world.numbers("web"), numbers(0, 2, 2, 3));
-    world
-        .server
-        .delete(&POD_DISRUPTION_BUDGETS, "default", "web")
-        .unwrap();
+    world.delete_of(&POD_DISRUPTION_BUDGETS, "web");
     world.settle().await;
     let (added, mark) = (controller.metric("workqueue_adds_total"), world.server.mark());
     world.ready("web-1", false);
@@ -121,15 +108,9 @@ async fn a_deleted_budget_leaves_nothing_behind() {
 
 #[tokio::test(start_paused = true)]
 async fn a_budget_that_is_made_again_begins_anew() {
-    let world = World::new();
-    world.pods(3, None);
-    world.pdb("web", "minAvailable", &json!(1));
-    let _controller = world.start();
-    world.settle().await;
-    world
-        .server
-        .delete(&POD_DISRUPTION_BUDGETS, "default", "web")
-        .unwrap();
+    let world = World::with_budget(3, "minAvailable", &json!(1));
+    let _controller = world.start_and_settle().await;
+    world.delete_of(&POD_DISRUPTION_BUDGETS, "web");
     world.pdb("web", "minAvailable", &json!(2));
     world.settle().await;
     assert_eq!(world.numbers("web"), numbers(1, 3, 2, 3));

@@ -8,11 +8,8 @@ use crate::world::World;
 
 #[tokio::test(start_paused = true)]
 async fn an_entry_of_a_pod_that_stays_expires_after_two_minutes() {
-    let world = World::new();
-    world.pods(3, None);
-    world.pdb("web", "minAvailable", &json!(1));
-    let controller = world.start();
-    world.settle().await;
+    let world = World::with_budget(3, "minAvailable", &json!(1));
+    let controller = world.start_and_settle().await;
     let entries = json!({ "web-0": world.seconds(0), "web-1": world.seconds(-30) });
     world.edit_pdb("web", |pdb| pdb["status"]["disruptedPods"] = entries);
     world.pass(1).await;
@@ -36,12 +33,9 @@ async fn an_entry_of_a_pod_that_stays_expires_after_two_minutes() {
 
 #[tokio::test(start_paused = true)]
 async fn an_eviction_is_counted_from_its_approval_to_the_end_of_its_pod() {
-    let world = World::new();
-    let set = world.replica_set("web", 3, None);
-    world.pods(3, Some(&set));
+    let (world, set) = World::with_set(3, 3);
     world.pdb("web", "maxUnavailable", &json!(1));
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     assert_eq!(world.evict("web-0").await, 201);
     assert_eq!(world.evict("web-1").await, 429);
     world.settle().await;
@@ -58,18 +52,11 @@ async fn an_eviction_is_counted_from_its_approval_to_the_end_of_its_pod() {
 
 #[tokio::test(start_paused = true)]
 async fn an_entry_is_not_about_the_next_pod_of_its_name() {
-    let world = World::new();
-    world.pods(3, None);
-    world.pdb("web", "minAvailable", &json!(1));
-    let _controller = world.start();
-    world.settle().await;
+    let world = World::with_budget(3, "minAvailable", &json!(1));
+    let _controller = world.start_and_settle().await;
     // The entry cannot be dropped before the name is taken again.
-    world.fail_next(
-        usize::MAX,
-        Verb::Patch,
-        "poddisruptionbudgets",
-        Fault::status(500, "InternalError"),
-    );
+    let fault = Fault::status(500, "InternalError");
+    world.fail_next(usize::MAX, Verb::Patch, "poddisruptionbudgets", fault);
     let entries = json!({ "web-0": world.seconds(0) });
     world.edit_pdb("web", |pdb| pdb["status"]["disruptedPods"] = entries);
     world.settle().await;
@@ -86,12 +73,9 @@ async fn an_entry_is_not_about_the_next_pod_of_its_name() {
 
 #[tokio::test(start_paused = true)]
 async fn an_entry_is_about_the_next_pod_of_its_name_if_only_the_watch_is_behind() {
-    let world = World::new();
-    world.pods(3, None);
-    world.pdb("web", "minAvailable", &json!(1));
+    let world = World::with_budget(3, "minAvailable", &json!(1));
     world.lag("pods", 3);
-    let _controller = world.start();
-    world.pass(5).await;
+    let _controller = world.start_and_pass(5).await;
     world.delete("web-0");
     world.pod("web-0", None);
     world.pass(1).await;
@@ -104,12 +88,9 @@ async fn an_entry_is_about_the_next_pod_of_its_name_if_only_the_watch_is_behind(
 
 #[tokio::test(start_paused = true)]
 async fn an_entry_whose_pod_has_gone_unseen_stays() {
-    let world = World::new();
-    world.pods(3, None);
-    world.pdb("web", "minAvailable", &json!(1));
+    let world = World::with_budget(3, "minAvailable", &json!(1));
     world.lag("pods", 600);
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     let entries = json!({ "web-0": world.seconds(0) });
     world.edit_pdb("web", |pdb| pdb["status"]["disruptedPods"] = entries);
     world.pass(60).await;
@@ -129,19 +110,12 @@ async fn an_entry_whose_pod_has_gone_unseen_stays() {
 
 #[tokio::test(start_paused = true)]
 async fn an_entry_whose_pod_cannot_be_read_stays_until_it_can() {
-    let world = World::new();
-    world.pods(3, None);
-    world.pdb("web", "minAvailable", &json!(1));
-    let _controller = world.start();
-    world.settle().await;
+    let world = World::with_budget(3, "minAvailable", &json!(1));
+    let _controller = world.start_and_settle().await;
     let entries = json!({ "web-0": world.seconds(0) });
     world.edit_pdb("web", |pdb| pdb["status"]["disruptedPods"] = entries);
-    world.fail_next(
-        usize::MAX,
-        Verb::List,
-        "pods",
-        Fault::status(500, "InternalError"),
-    );
+    let fault = Fault::status(500, "InternalError");
+    world.fail_next(usize::MAX, Verb::List, "pods", fault);
     world.pass(300).await;
     assert_eq!(world.numbers("web"), numbers(1, 2, 1, 3));
     world.server.clear_faults();
@@ -152,9 +126,7 @@ async fn an_entry_whose_pod_cannot_be_read_stays_until_it_can() {
 
 #[tokio::test(start_paused = true)]
 async fn an_entry_lasts_two_minutes_by_the_clock_of_the_api_server() {
-    let world = World::new();
-    world.pods(3, None);
-    world.pdb("web", "minAvailable", &json!(1));
+    let world = World::with_budget(3, "minAvailable", &json!(1));
     let _controller = world.start_with_clock_ahead(3600);
     world.settle().await;
     let entries = json!({ "web-0": world.seconds(0) });
@@ -170,9 +142,7 @@ async fn an_entry_lasts_two_minutes_by_the_clock_of_the_api_server() {
 
 #[tokio::test(start_paused = true)]
 async fn entries_whose_time_is_over_go_a_few_at_a_time() {
-    let world = World::new();
-    world.pods(150, None);
-    world.pdb("web", "minAvailable", &json!(1));
+    let world = World::with_budget(150, "minAvailable", &json!(1));
     let entries: serde_json::Map<_, _> = (0..150)
         .map(|pod| (format!("web-{pod}"), json!(world.seconds(-180))))
         .collect();
@@ -187,13 +157,10 @@ async fn entries_whose_time_is_over_go_a_few_at_a_time() {
 
 #[tokio::test(start_paused = true)]
 async fn after_a_restart_an_entry_waits_out_its_two_minutes() {
-    let world = World::new();
-    world.pods(3, None);
-    world.pdb("web", "minAvailable", &json!(1));
+    let world = World::with_budget(3, "minAvailable", &json!(1));
     let entries = json!({ "web-0": world.seconds(-60), "web-1": world.seconds(-180) });
     world.edit_pdb("web", |pdb| pdb["status"]["disruptedPods"] = entries);
-    let _controller = world.start();
-    world.pass(59).await;
+    let _controller = world.start_and_pass(59).await;
     assert_eq!(world.numbers("web"), numbers(1, 2, 1, 3));
     world.pass(2).await;
     assert_eq!(world.numbers("web"), numbers(2, 3, 1, 3));

@@ -60,11 +60,8 @@ async fn every_number_is_told_with_where_it_comes_from() {
 
 #[tokio::test(start_paused = true)]
 async fn a_budget_that_is_right_is_left_alone() {
-    let world = World::new();
-    world.pods(3, None);
-    world.pdb("web", "minAvailable", &json!(1));
-    let _controller = world.start();
-    world.settle().await;
+    let world = World::with_budget(3, "minAvailable", &json!(1));
+    let _controller = world.start_and_settle().await;
     assert_eq!(
         explained(&world).await,
         "PodDisruptionBudget default/web: minAvailable 1\n\

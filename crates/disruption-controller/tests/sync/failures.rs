@@ -12,10 +12,7 @@ fn reads_a_scale(request: &Request) -> bool {
 }
 
 fn with_widget() -> World {
-    let world = World::new();
-    world.define_widgets(true);
-    let widget = world.workload("Widget", "web", 3);
-    world.pods(3, Some(&widget));
+    let (world, _) = World::with_widget(3, 3);
     world.pdb("web", "maxUnavailable", &json!(1));
     world
 }
@@ -28,10 +25,9 @@ fn with_widget() -> World {
 #[tokio::test(start_paused = true)]
 async fn a_scale_that_cannot_be_read_allows_nothing_until_it_can(#[case] fault: Fault) {
     let world = with_widget();
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     assert_eq!(world.numbers("web"), numbers(1, 3, 2, 3));
-    world.server.fail_next(usize::MAX, reads_a_scale, fault);
+    world.fail_those(usize::MAX, reads_a_scale, fault);
     world.pass(3).await;
     world.ready("web-0", false);
     world.pass(6).await;
@@ -53,13 +49,12 @@ async fn a_scale_that_cannot_be_read_allows_nothing_until_it_can(#[case] fault: 
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_cannot_be_discovered_allows_nothing_until_it_can() {
     let world = with_widget();
-    world.server.fail_next(
+    world.fail_those(
         usize::MAX,
         |request| request.resource.is_empty() && request.group == "example.com",
         Fault::status(503, "ServiceUnavailable"),
     );
-    let _controller = world.start();
-    world.pass(60).await;
+    let _controller = world.start_and_pass(60).await;
     assert!(
         world
             .condition("web")
@@ -81,11 +76,10 @@ async fn a_failure_is_written_once_and_does_not_wake_itself() {
     world.pods(5, Some(&gone));
     world.pdb("web", "maxUnavailable", &json!(1));
     let mark = world.server.mark();
-    let controller = world.start();
-    world.pass(60).await;
+    let controller = world.start_and_pass(60).await;
     assert_eq!(
-        world.condition("web"),
-        "False SyncFailed found no controllers for pod \"web-0\" and 4 more"
+        world.failure("web"),
+        "found no controllers for pod \"web-0\" and 4 more"
     );
     assert_eq!(world.status_writes(mark), [Some(200)]);
     assert_eq!(world.scale_reads(mark), 1);
@@ -93,8 +87,8 @@ async fn a_failure_is_written_once_and_does_not_wake_itself() {
     world.delete("web-4");
     world.settle().await;
     assert_eq!(
-        world.condition("web"),
-        "False SyncFailed found no controllers for pod \"web-0\" and 3 more"
+        world.failure("web"),
+        "found no controllers for pod \"web-0\" and 3 more"
     );
     // The same trouble: it is told once.
     assert_eq!(world.count_events("CalculateExpectedPodCountFailed"), 1);
@@ -113,8 +107,7 @@ async fn a_failure_observes_the_generation_so_that_a_drain_says_why() {
         world.insert(json!({ "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": { "name": "web" } }));
     world.pods(2, Some(&set));
     world.pdb("web", "minAvailable", &json!(1));
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     assert_eq!(world.numbers("web"), numbers(1, 2, 1, 2));
     world.edit_pdb("web", |pdb| {
         pdb["spec"]["minAvailable"] = Value::Null;
@@ -154,23 +147,15 @@ async fn a_reference_to_nothing_that_can_be_asked_for_is_not_asked_for() {
             "apiVersion": api_version, "kind": "Widget", "metadata": { "name": owner, "uid": name },
         });
         world.pod_of(name, name, Some(&owner));
-        world.pdb_of(
-            name,
-            "maxUnavailable",
-            &json!(1),
-            &json!({ "matchLabels": { "app": name } }),
-        );
+        let selector = json!({ "matchLabels": { "app": name } });
+        world.pdb_of(name, "maxUnavailable", &json!(1), &selector);
     }
     let mark = world.server.mark();
-    let _controller = world.start();
-    world.pass(60).await;
+    let _controller = world.start_and_pass(60).await;
+    assert_eq!(world.failure("a"), "found no controllers for pod \"a\"");
     assert_eq!(
-        world.condition("a"),
-        "False SyncFailed found no controllers for pod \"a\""
-    );
-    assert_eq!(
-        world.condition("b"),
-        "False SyncFailed no matches for kind \"Widget\" in version \"example.com/v1?\""
+        world.failure("b"),
+        "no matches for kind \"Widget\" in version \"example.com/v1?\""
     );
     assert_eq!(world.scale_reads(mark), 0);
     assert_eq!(world.status_writes(mark), [Some(200), Some(200)]);
@@ -184,12 +169,9 @@ async fn a_reference_to_nothing_that_can_be_asked_for_is_not_asked_for() {
 #[case::throttling(Fault::Throttled { retry_after: std::time::Duration::from_secs(2) })]
 #[tokio::test(start_paused = true)]
 async fn a_status_that_cannot_be_written_is_written_when_it_can(#[case] fault: Fault) {
-    let world = World::new();
-    world.pods(3, None);
-    world.pdb("web", "minAvailable", &json!(1));
+    let world = World::with_budget(3, "minAvailable", &json!(1));
     world.fail_next(5, Verb::Patch, "poddisruptionbudgets", fault);
-    let _controller = world.start();
-    world.pass(15).await;
+    let _controller = world.start_and_pass(15).await;
     assert_eq!(world.numbers("web"), numbers(2, 3, 1, 3));
     world.delete("web-0");
     world.settle().await;
@@ -198,11 +180,8 @@ async fn a_status_that_cannot_be_written_is_written_when_it_can(#[case] fault: F
 
 #[tokio::test(start_paused = true)]
 async fn after_an_outage_the_budget_is_what_the_pods_are() {
-    let world = World::new();
-    world.pods(5, None);
-    world.pdb("web", "minAvailable", &json!(2));
-    let _controller = world.start();
-    world.settle().await;
+    let world = World::with_budget(5, "minAvailable", &json!(2));
+    let _controller = world.start_and_settle().await;
     world.server.down();
     world.pass(10).await;
     world.delete("web-0");
@@ -218,12 +197,9 @@ async fn after_an_outage_the_budget_is_what_the_pods_are() {
 async fn a_right_that_is_missing_is_tried_again_after_five_minutes() {
     let world = with_widget();
     let forbidden = "widgets.example.com \"web\" is forbidden: User \"u\" cannot get resource";
-    world
-        .server
-        .fail_next(1, reads_a_scale, Fault::status(403, forbidden));
+    world.fail_those(1, reads_a_scale, Fault::status(403, forbidden));
     let mark = world.server.mark();
-    let _controller = world.start();
-    world.pass(299).await;
+    let _controller = world.start_and_pass(299).await;
     assert_eq!(world.scale_reads(mark), 1);
     assert_eq!(world.allowed("web"), 0);
     world.pass(2).await;
@@ -233,15 +209,12 @@ async fn a_right_that_is_missing_is_tried_again_after_five_minutes() {
 /// What is not seen may have made room for less.
 #[tokio::test(start_paused = true)]
 async fn nothing_more_is_allowed_while_the_watch_of_pods_is_away() {
-    let world = World::new();
-    world.pods(3, None);
-    world.pdb("web", "minAvailable", &json!(3));
-    let _controller = world.start();
-    world.settle().await;
+    let world = World::with_budget(3, "minAvailable", &json!(3));
+    let _controller = world.start_and_settle().await;
     assert_eq!(world.allowed("web"), 0);
     let watches = |request: &Request| request.resource == "pods" && !request.verb.is_write();
     let away = Fault::status(503, "ServiceUnavailable");
-    world.server.fail_next(usize::MAX, watches, away);
+    world.fail_those(usize::MAX, watches, away);
     world.server.close_watches();
     world.pass(10).await;
 
@@ -262,12 +235,8 @@ async fn nothing_more_is_allowed_while_the_watch_of_pods_is_away() {
 async fn what_was_wrongly_said_to_be_gone_is_written_within_the_hour() {
     let world = World::new();
     world.pods(3, None);
-    world.fail_next(
-        1,
-        Verb::Patch,
-        "poddisruptionbudgets",
-        Fault::status(404, "NotFound"),
-    );
+    let fault = Fault::status(404, "NotFound");
+    world.fail_next(1, Verb::Patch, "poddisruptionbudgets", fault);
     let _controller = world.start();
     world.pdb("web", "minAvailable", &json!(1));
     world.pass(3700).await;

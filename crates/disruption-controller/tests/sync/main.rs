@@ -16,13 +16,7 @@
 //! | `terms` | restarts, changes of leader, dry run |
 //! | `numbers` | the metrics |
 //! | `histories` | what holds for all of it under faults drawn from seeds |
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 #[path = "../support/budget.rs"]
 mod budget;

@@ -9,8 +9,7 @@ use crate::world::World;
 async fn a_budget_without_pods_is_told_once() {
     let world = World::new();
     world.pdb("web", "minAvailable", &json!(1));
-    let _controller = world.start();
-    world.pass(10).await;
+    let _controller = world.start_and_pass(10).await;
     assert_eq!(world.events(), ["web Normal NoPods No matching pods found"]);
     for _ in 0..10 {
         world.edit_pdb("web", |pdb| {
@@ -32,8 +31,7 @@ async fn a_budget_without_pods_is_told_once() {
 async fn a_budget_that_selects_anew_is_told_nothing_again() {
     let world = World::new();
     world.pdb("web", "minAvailable", &json!(1));
-    let _controller = world.start();
-    world.pass(400).await;
+    let _controller = world.start_and_pass(400).await;
     world.edit_pdb("web", |pdb| {
         pdb["spec"]["selector"]["matchLabels"]["app"] = json!("db");
     });
@@ -56,19 +54,13 @@ async fn a_restart_repeats_no_event() {
         "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": { "name": "gone", "uid": "gone" },
     });
     world.pod_of("gone", "gone", Some(&gone));
-    world.pdb_of(
-        "gone",
-        "maxUnavailable",
-        &json!(1),
-        &json!({ "matchLabels": { "app": "gone" } }),
-    );
-    let first = world.start();
-    world.pass(10).await;
+    let selector = json!({ "matchLabels": { "app": "gone" } });
+    world.pdb_of("gone", "maxUnavailable", &json!(1), &selector);
+    let first = world.start_and_pass(10).await;
     let events = world.events();
     assert_eq!(events.len(), 3, "{events:?}");
     first.stop().await;
-    let _second = world.start();
-    world.pass(700).await;
+    let _second = world.start_and_pass(700).await;
     assert_eq!(world.events(), events);
 }
 
@@ -76,8 +68,7 @@ async fn a_restart_repeats_no_event() {
 async fn a_pod_that_several_budgets_match_is_told_once() {
     let world = World::new();
     world.pdb("one", "minAvailable", &json!(1));
-    let _controller = world.start();
-    world.pass(10).await;
+    let _controller = world.start_and_pass(10).await;
     world.pod("web-0", None);
     world.pdb("two", "minAvailable", &json!(1));
     world.pass(10).await;
@@ -92,23 +83,17 @@ async fn a_pod_that_several_budgets_match_is_told_once() {
     world.pod("web-1", None);
     world.pass(10).await;
     assert_eq!(world.count_events("MultiplePodDisruptionBudgets"), 2);
-    world
-        .server
-        .delete(&POD_DISRUPTION_BUDGETS, "default", "two")
-        .unwrap();
+    world.delete_of(&POD_DISRUPTION_BUDGETS, "two");
     world.pass(400).await;
     assert_eq!(world.count_events("MultiplePodDisruptionBudgets"), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn pods_without_a_controller_are_told_once() {
-    let world = World::new();
-    world.pods(2, None);
-    world.pdb("web", "minAvailable", &json!("28%"));
+    let world = World::with_budget(2, "minAvailable", &json!("28%"));
     // To an integer it does not matter.
     world.pdb_of("all", "minAvailable", &json!(1), &json!({}));
-    let _controller = world.start();
-    world.pass(10).await;
+    let _controller = world.start_and_pass(10).await;
     for ready in [false, true, false] {
         world.ready("web-0", ready);
         world.pass(400).await;

@@ -7,18 +7,13 @@ use crate::world::{World, process};
 
 #[tokio::test(start_paused = true)]
 async fn the_metrics() {
-    let world = World::new();
-    world.define_widgets(true);
-    let widget = world.workload("Widget", "web", 3);
-    world.pods(3, Some(&widget));
+    let (world, _) = World::with_widget(3, 3);
     world.pdb("web", "maxUnavailable", &json!(1));
     world.pdb("all", "minAvailable", &json!("100%"));
     world.pdb("failed", "minAvailable", &json!(-1));
     // With a Lease and a failure, so that every family has a series.
     let fault = Fault::status(500, "InternalError");
-    world
-        .server
-        .fail_next(1, |request| request.verb == Verb::Patch, fault);
+    world.fail_those(1, |request| request.verb == Verb::Patch, fault);
     let controller = world.start_with(process().elected_as("us"));
     world.pass(20).await;
     insta::assert_snapshot!(controller.families());

@@ -7,17 +7,10 @@ use crate::world::World;
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_is_relabelled_out_and_in_is_counted_where_it_is() {
-    let world = World::new();
-    world.pods(3, None);
-    world.pdb("web", "minAvailable", &json!(1));
-    world.pdb_of(
-        "db",
-        "minAvailable",
-        &json!(0),
-        &json!({ "matchLabels": { "app": "db" } }),
-    );
-    let _controller = world.start();
-    world.settle().await;
+    let world = World::with_budget(3, "minAvailable", &json!(1));
+    let selector = json!({ "matchLabels": { "app": "db" } });
+    world.pdb_of("db", "minAvailable", &json!(0), &selector);
+    let _controller = world.start_and_settle().await;
     assert_eq!(world.numbers("web"), numbers(2, 3, 1, 3));
     world.relabel("web-0", "db");
     world.settle().await;
@@ -36,8 +29,7 @@ async fn a_pod_that_several_budgets_match_counts_for_all() {
     for (name, amount) in [("one", 1), ("two", 2), ("three", 3)] {
         world.pdb(name, "minAvailable", &json!(amount));
     }
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     assert_eq!(["one", "two", "three"].map(|name| world.allowed(name)), [2, 1, 0]);
     world.ready("web-0", false);
     world.settle().await;
@@ -47,12 +39,9 @@ async fn a_pod_that_several_budgets_match_counts_for_all() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_is_being_deleted_is_expected_but_not_healthy() {
-    let world = World::new();
-    let set = world.replica_set("web", 3, None);
-    world.pods(3, Some(&set));
+    let (world, _) = World::with_set(3, 3);
     world.pdb("web", "minAvailable", &json!("50%"));
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     assert_eq!(world.numbers("web"), numbers(1, 3, 2, 3));
     world.terminate("web-0");
     world.settle().await;
@@ -61,12 +50,9 @@ async fn a_pod_that_is_being_deleted_is_expected_but_not_healthy() {
 
 #[tokio::test(start_paused = true)]
 async fn a_namespace_of_many_pods_is_right_after_a_burst() {
-    let world = World::new();
-    let set = world.replica_set("web", 1000, None);
-    world.pods(1000, Some(&set));
+    let (world, _) = World::with_set(1000, 1000);
     world.pdb("web", "minAvailable", &json!("90%"));
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     assert_eq!(world.numbers("web"), numbers(100, 1000, 900, 1000));
     for number in 0..300 {
         world.ready(&format!("web-{number}"), false);

@@ -16,16 +16,11 @@ async fn an_eviction_that_races_a_status_write_is_never_overwritten() {
         world.pod(pod, None);
     }
     world.pdb("web", "minAvailable", &json!(1));
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     assert_eq!(world.allowed("web"), 2);
     let mark = world.server.mark();
-    world.fail_next(
-        1,
-        Verb::Patch,
-        "poddisruptionbudgets",
-        Fault::Delay(Duration::from_millis(500)),
-    );
+    let fault = Fault::Delay(Duration::from_millis(500));
+    world.fail_next(1, Verb::Patch, "poddisruptionbudgets", fault);
     // Our write of 1 is held back; meanwhile the two others are evicted on the 2 that stands.
     world.delete("moe");
     world.pass_millis(100).await;
@@ -42,12 +37,9 @@ async fn an_eviction_that_races_a_status_write_is_never_overwritten() {
 #[case::lost_answers(Fault::DropAfterEffect)]
 #[tokio::test(start_paused = true)]
 async fn two_drains_at_once_never_go_below_the_budget(#[case] fault: Fault) {
-    let world = World::new();
-    let set = world.replica_set("web", 20, None);
-    world.pods(20, Some(&set));
+    let (world, _) = World::with_set(20, 20);
     world.pdb("web", "minAvailable", &json!("75%"));
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     world.fail_next(100, Verb::Patch, "poddisruptionbudgets", fault);
     let mut evicted = 0;
     for round in 0..50 {
@@ -69,12 +61,9 @@ async fn two_drains_at_once_never_go_below_the_budget(#[case] fault: Fault) {
 
 #[tokio::test(start_paused = true)]
 async fn the_watch_may_lag_behind_our_own_writes() {
-    let world = World::new();
-    world.pods(5, None);
-    world.pdb("web", "minAvailable", &json!(1));
+    let world = World::with_budget(5, "minAvailable", &json!(1));
     world.lag("poddisruptionbudgets", 3);
-    let _controller = world.start();
-    world.pass(5).await;
+    let _controller = world.start_and_pass(5).await;
     let mark = world.server.mark();
     for pod in 0..4 {
         world.ready(&format!("web-{pod}"), false);
@@ -88,11 +77,8 @@ async fn the_watch_may_lag_behind_our_own_writes() {
 
 #[tokio::test(start_paused = true)]
 async fn another_writer_that_keeps_undoing_the_status_is_named_and_left_alone() {
-    let world = World::new();
-    world.pods(3, None);
-    world.pdb("web", "minAvailable", &json!(1));
-    let controller = world.start();
-    world.pass(10).await;
+    let world = World::with_budget(3, "minAvailable", &json!(1));
+    let controller = world.start_and_pass(10).await;
     let mark = world.server.mark();
     for _ in 0..100 {
         world.edit_pdb("web", |pdb| pdb["status"]["disruptionsAllowed"] = json!(1));
@@ -112,8 +98,7 @@ async fn another_that_says_the_same_in_other_words_is_named_and_left_alone() {
     world.remove(&gone);
     world.pods(2, Some(&gone));
     world.pdb("web", "maxUnavailable", &json!(1));
-    let controller = world.start();
-    world.pass(10).await;
+    let controller = world.start_and_pass(10).await;
     let mark = world.server.mark();
     for _ in 0..100 {
         world.edit_pdb("web", |pdb| {
@@ -128,11 +113,8 @@ async fn another_that_says_the_same_in_other_words_is_named_and_left_alone() {
 
 #[tokio::test(start_paused = true)]
 async fn what_allows_less_is_written_whatever_another_keeps_undoing() {
-    let world = World::new();
-    world.pods(3, None);
-    world.pdb("web", "minAvailable", &json!(1));
-    let controller = world.start();
-    world.pass(10).await;
+    let world = World::with_budget(3, "minAvailable", &json!(1));
+    let controller = world.start_and_pass(10).await;
     for allowed in 3..103 {
         world.edit_pdb("web", |pdb| pdb["status"]["disruptionsAllowed"] = json!(allowed));
         world.pass_millis(200).await;
@@ -144,11 +126,8 @@ async fn what_allows_less_is_written_whatever_another_keeps_undoing() {
 
 #[tokio::test(start_paused = true)]
 async fn evictions_are_no_rivals() {
-    let world = World::new();
-    world.pods(40, None);
-    world.pdb("web", "minAvailable", &json!(1));
-    let controller = world.start();
-    world.settle().await;
+    let world = World::with_budget(40, "minAvailable", &json!(1));
+    let controller = world.start_and_settle().await;
     for pod in 0..30 {
         assert_eq!(world.evict(&format!("web-{pod}")).await, 201);
         world.pass_millis(50).await;
@@ -199,9 +178,7 @@ async fn a_write_that_waits_for_its_turn_does_not_allow_what_the_pods_do_not_all
 
 #[tokio::test(start_paused = true)]
 async fn a_write_that_waits_for_its_turn_does_not_allow_what_the_scale_does_not_allow_any_more() {
-    let world = World::new();
-    let set = world.replica_set("web", 3, None);
-    world.pods(3, Some(&set));
+    let (world, set) = World::with_set(3, 3);
     world.ready("web-0", false);
     world.pdb("web", "maxUnavailable", &json!(1));
     let raise = || world.ready("web-0", true);

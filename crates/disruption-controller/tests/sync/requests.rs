@@ -7,18 +7,12 @@ use crate::world::World;
 
 #[tokio::test(start_paused = true)]
 async fn one_status_write_is_one_patch_with_every_number() {
-    let world = World::new();
-    world.pods(2, None);
-    world.pdb("web", "minAvailable", &json!(2));
+    let world = World::with_budget(2, "minAvailable", &json!(2));
     let entries = json!({ "gone": world.seconds(0), "web-0": world.seconds(-1) });
     world.edit_pdb("web", |pdb| pdb["status"]["disruptedPods"] = entries);
-    let pdb = world
-        .server
-        .get(&testkit::embedded::POD_DISRUPTION_BUDGETS, "default", "web")
-        .unwrap();
+    let pdb = world.get_of(&testkit::embedded::POD_DISRUPTION_BUDGETS, "web");
     let mark = world.server.mark();
-    let _controller = world.start();
-    world.pass(60).await;
+    let _controller = world.start_and_pass(60).await;
     let status = json!({
         "metadata": {
             "resourceVersion": pdb["metadata"]["resourceVersion"],
@@ -53,11 +47,8 @@ async fn one_status_write_is_one_patch_with_every_number() {
 
 #[tokio::test(start_paused = true)]
 async fn what_no_rule_reads_wakes_nothing() {
-    let world = World::new();
-    world.pods(2, None);
-    world.pdb("web", "minAvailable", &json!(1));
-    let controller = world.start();
-    world.pass(10).await;
+    let world = World::with_budget(2, "minAvailable", &json!(1));
+    let controller = world.start_and_pass(10).await;
     let (added, mark) = (controller.metric("workqueue_adds_total"), world.server.mark());
     for number in 0..20 {
         world.edit("web-0", |pod| {
@@ -82,22 +73,14 @@ async fn what_no_rule_reads_wakes_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_restart_writes_nothing_that_is_there_already() {
-    let world = World::new();
-    let set = world.replica_set("web", 3, None);
-    world.pods(3, Some(&set));
+    let (world, _) = World::with_set(3, 3);
     world.pdb("web", "maxUnavailable", &json!(1));
-    world.pdb_of(
-        "none",
-        "minAvailable",
-        &json!(1),
-        &json!({ "matchLabels": { "app": "none" } }),
-    );
-    let first = world.start();
-    world.pass(60).await;
+    let selector = json!({ "matchLabels": { "app": "none" } });
+    world.pdb_of("none", "minAvailable", &json!(1), &selector);
+    let first = world.start_and_pass(60).await;
     first.stop().await;
     let mark = world.server.mark();
-    let _second = world.start();
-    world.pass(60).await;
+    let _second = world.start_and_pass(60).await;
     assert_eq!(world.requests_since(mark), Vec::<String>::new());
 }
 
@@ -109,8 +92,7 @@ async fn a_burst_that_allows_more_is_one_write_and_what_allows_less_is_written_a
         world.ready(&format!("web-{number}"), false);
     }
     world.pdb("web", "minAvailable", &json!(10));
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     let mark = world.server.mark();
     for number in 0..50 {
         world.ready(&format!("web-{number}"), true);

@@ -8,6 +8,8 @@ use testkit::embedded::{DEPLOYMENTS, Fault, REPLICA_SETS};
 use crate::budget::numbers;
 use crate::world::{World, process};
 
+const WITHOUT_SCALE: &str = "widgets.example.com does not implement the scale subresource";
+
 #[rstest]
 #[case::replica_set(|world: &World| world.replica_set("web", 4, None))]
 #[case::stateful_set(|world: &World| world.workload("StatefulSet", "web", 4))]
@@ -34,8 +36,7 @@ async fn a_budget_counts_the_scale_of_the_controller(
         make();
         world.start()
     } else {
-        let running = world.start();
-        world.pass(5).await;
+        let running = world.start_and_pass(5).await;
         make();
         running
     };
@@ -52,8 +53,7 @@ async fn pods_of_several_replica_sets_of_one_deployment_count_it_once() {
     world.pod("a", Some(&old));
     world.pod("b", Some(&new));
     world.pdb("web", "maxUnavailable", &json!(2));
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     assert_eq!(world.numbers("web"), numbers(0, 2, 2, 4));
 }
 
@@ -76,8 +76,7 @@ async fn a_change_of_the_replicas_changes_the_budget_at_once() {
         let app = other["metadata"]["name"].as_str().unwrap();
         world.pod_of(app, app, Some(other));
     }
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     for app in ["alone", "sts", "rc", "d"] {
         assert_eq!(world.numbers(app), numbers(0, 1, 3, 3), "{app}");
     }
@@ -92,13 +91,9 @@ async fn a_change_of_the_replicas_changes_the_budget_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn the_scale_of_a_custom_resource_is_read_again_every_30_seconds() {
-    let world = World::new();
-    world.define_widgets(true);
-    let widget = world.workload("Widget", "web", 3);
-    world.pods(3, Some(&widget));
+    let (world, widget) = World::with_widget(3, 3);
     world.pdb("web", "maxUnavailable", &json!(1));
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     assert_eq!(world.numbers("web"), numbers(1, 3, 2, 3));
     world.scale(&widget, 5);
     let mark = world.server.mark();
@@ -112,22 +107,15 @@ async fn the_scale_of_a_custom_resource_is_read_again_every_30_seconds() {
 
 #[tokio::test(start_paused = true)]
 async fn one_read_of_a_scale_serves_all_budgets_for_two_seconds() {
-    let world = World::new();
-    world.define_widgets(true);
-    let widget = world.workload("Widget", "web", 3);
-    world.pods(3, Some(&widget));
+    let (world, _) = World::with_widget(3, 3);
     for number in 0..40 {
         world.pdb(&format!("web-{number}"), "maxUnavailable", &json!(1));
     }
     let mark = world.server.mark();
     // All ask while the first answer is on its way.
-    world.server.fail_next(
-        1,
-        |request| request.subresource == "scale",
-        Fault::Delay(std::time::Duration::from_millis(500)),
-    );
-    let controller = world.start();
-    world.pass(1).await;
+    let fault = Fault::Delay(std::time::Duration::from_millis(500));
+    world.fail_those(1, |request| request.subresource == "scale", fault);
+    let controller = world.start_and_pass(1).await;
     assert_eq!(world.scale_reads(mark), 1);
     world.ready("web-0", false);
     world.pass(1).await;
@@ -154,14 +142,10 @@ async fn a_scale_that_hangs_holds_up_no_other_budget() {
     }
     world.pods(2, None);
     world.pdb("web", "minAvailable", &json!(1));
-    world.server.fail_next(
-        usize::MAX,
-        |request| request.subresource == "scale",
-        Fault::NoAnswer { takes_effect: false },
-    );
+    let fault = Fault::NoAnswer { takes_effect: false };
+    world.fail_those(usize::MAX, |request| request.subresource == "scale", fault);
     let mark = world.server.mark();
-    let _controller = world.start();
-    world.pass(1).await;
+    let _controller = world.start_and_pass(1).await;
     assert_eq!(world.numbers("web"), numbers(1, 2, 1, 2));
     // So many of one apiVersion are read at a time; the rest has its turn when those have failed.
     assert_eq!(world.scale_reads(mark), 16);
@@ -184,11 +168,10 @@ async fn a_kind_whose_definition_comes_later_is_found() {
     });
     world.pod("early", Some(&unknown));
     world.pdb("web", "maxUnavailable", &json!(1));
-    let _controller = world.start();
-    world.pass(60).await;
+    let _controller = world.start_and_pass(60).await;
     assert_eq!(
-        world.condition("web"),
-        "False SyncFailed no matches for kind \"Widget\" in version \"example.com/v1\""
+        world.failure("web"),
+        "no matches for kind \"Widget\" in version \"example.com/v1\""
     );
     world.define_widgets(true);
     let widget = world.workload("Widget", "web", 1);
@@ -227,11 +210,7 @@ async fn made_up_controllers_of_one_budget_keep_no_other_budget_waiting() {
     world.ready("good", false);
     world.pass(1).await;
     assert_eq!(world.numbers("good"), numbers(0, 0, 1, 1));
-    assert!(
-        world
-            .condition("bad")
-            .starts_with("False SyncFailed no matches for kind")
-    );
+    assert!(world.failure("bad").starts_with("no matches for kind"));
     assert_eq!(discoveries(), 8, "the first of them that fails decides");
     world.pass(28).await;
     assert_eq!(
@@ -248,8 +227,7 @@ async fn a_read_of_a_scale_does_not_serve_the_next_object_of_the_name() {
     let first = world.workload("Widget", "web", 3);
     world.pod("a", Some(&first));
     world.pdb("web", "maxUnavailable", &json!(1));
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     assert_eq!(world.numbers("web"), numbers(0, 1, 2, 3));
     world.delete("a");
     world.remove(&first);
@@ -267,14 +245,10 @@ async fn a_kind_that_is_served_again_is_found_without_an_event() {
     });
     world.pod("a", Some(&unknown));
     world.pdb("web", "maxUnavailable", &json!(1));
-    let _controller = world.start();
-    world.pass(10).await;
+    let _controller = world.start_and_pass(10).await;
     world.define_widgets(true);
     world.pass(61).await;
-    assert_eq!(
-        world.condition("web"),
-        "False SyncFailed found no controllers for pod \"a\""
-    );
+    assert_eq!(world.failure("web"), "found no controllers for pod \"a\"");
 }
 
 #[tokio::test(start_paused = true)]
@@ -285,12 +259,8 @@ async fn a_kind_without_a_scale_is_named() {
     world.pod("a", Some(&widget));
     world.pdb("web", "maxUnavailable", &json!(1));
     let mark = world.server.mark();
-    let _controller = world.start();
-    world.settle().await;
-    assert_eq!(
-        world.condition("web"),
-        "False SyncFailed widgets.example.com does not implement the scale subresource"
-    );
+    let _controller = world.start_and_settle().await;
+    assert_eq!(world.failure("web"), WITHOUT_SCALE);
     // Discovery says so: there is nothing to read.
     assert_eq!(world.scale_reads(mark), 0);
     world.give_scale(true);
@@ -305,15 +275,11 @@ async fn a_scale_that_is_taken_away_is_missed() {
     let widget = world.workload("Widget", "web", 1);
     world.pod("a", Some(&widget));
     world.pdb("web", "maxUnavailable", &json!(1));
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     assert_eq!(world.allowed("web"), 1);
     world.give_scale(false);
     world.pass(31).await;
-    assert_eq!(
-        world.condition("web"),
-        "False SyncFailed widgets.example.com does not implement the scale subresource"
-    );
+    assert_eq!(world.failure("web"), WITHOUT_SCALE);
     assert_eq!(world.allowed("web"), 0);
 }
 
@@ -328,11 +294,10 @@ async fn a_scale_of_another_uid_is_no_controller() {
     world.pod("a", Some(&gone));
     world.pod("b", Some(&gone));
     world.pdb("web", "maxUnavailable", &json!(1));
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     assert_eq!(
-        world.condition("web"),
-        "False SyncFailed found no controllers for pod \"a\" and 1 more"
+        world.failure("web"),
+        "found no controllers for pod \"a\" and 1 more"
     );
 }
 
@@ -343,11 +308,10 @@ async fn a_daemon_set_has_no_scale() {
         world.insert(json!({ "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": { "name": "web" } }));
     world.pod("a", Some(&set));
     world.pdb("web", "maxUnavailable", &json!(1));
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     assert_eq!(
-        world.condition("web"),
-        "False SyncFailed daemonsets.apps does not implement the scale subresource"
+        world.failure("web"),
+        "daemonsets.apps does not implement the scale subresource"
     );
 }
 
@@ -358,18 +322,14 @@ async fn a_replica_set_whose_deployment_is_gone_counts_itself() {
     let set = world.replica_set("web-1", 2, Some(&deployment));
     world.pods(2, Some(&set));
     world.pdb("web", "maxUnavailable", &json!(1));
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     assert_eq!(world.numbers("web"), numbers(0, 2, 3, 4));
-    world.server.delete(&DEPLOYMENTS, "default", "web").unwrap();
+    world.delete_of(&DEPLOYMENTS, "web");
     world.settle().await;
     assert_eq!(world.numbers("web"), numbers(1, 2, 1, 2));
     // `--cascade=orphan` takes the reference away, too.
     let edit = |set: &mut Value| set["metadata"]["ownerReferences"] = json!([]);
-    world
-        .server
-        .edit(&REPLICA_SETS, "default", "web-1", edit)
-        .unwrap();
+    world.edit_of(&REPLICA_SETS, "web-1", edit);
     world.settle().await;
     assert_eq!(world.numbers("web"), numbers(1, 2, 1, 2));
 }
@@ -379,8 +339,7 @@ async fn a_watch_of_deployments_that_lags_does_not_make_a_deployment_gone() {
     let world = World::new();
     world.lag("deployments", 20);
     world.pdb("web", "maxUnavailable", &json!(1));
-    let _controller = world.start();
-    world.pass(5).await;
+    let _controller = world.start_and_pass(5).await;
     let deployment = world.workload("Deployment", "web", 4);
     let set = world.replica_set("web-1", 2, Some(&deployment));
     world.pods(2, Some(&set));
@@ -394,14 +353,13 @@ async fn a_controller_that_is_gone_counts_nothing_while_its_pods_terminate() {
     let set = world.workload("StatefulSet", "web", 2);
     world.pods(2, Some(&set));
     world.pdb("web", "maxUnavailable", &json!(1));
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     assert_eq!(world.numbers("web"), numbers(1, 2, 1, 2));
     world.remove(&set);
     world.settle().await;
     assert_eq!(
-        world.condition("web"),
-        "False SyncFailed found no controllers for pod \"web-0\" and 1 more"
+        world.failure("web"),
+        "found no controllers for pod \"web-0\" and 1 more"
     );
     assert_eq!(world.allowed("web"), 0);
     world.terminate("web-0");
@@ -413,13 +371,10 @@ async fn a_controller_that_is_gone_counts_nothing_while_its_pods_terminate() {
 
 #[tokio::test(start_paused = true)]
 async fn pods_without_a_controller_do_not_count_as_expected() {
-    let world = World::new();
-    let set = world.replica_set("web", 2, None);
-    world.pods(2, Some(&set));
+    let (world, _) = World::with_set(2, 2);
     world.pod("naked", None);
     world.pdb("web", "maxUnavailable", &json!(1));
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     assert_eq!(world.numbers("web"), numbers(2, 3, 1, 2));
     assert_eq!(world.count_events("UnmanagedPods"), 1);
 }

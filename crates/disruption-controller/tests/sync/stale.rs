@@ -7,7 +7,7 @@ use testkit::embedded::{Fault, PODS, Verb};
 use crate::world::World;
 
 fn condition(world: &World, pod: &str) -> Value {
-    let pod = world.server.get(&PODS, "default", pod).unwrap();
+    let pod = world.get_of(&PODS, pod);
     let conditions = pod["status"]["conditions"].as_array().unwrap();
     let target = conditions
         .iter()
@@ -31,10 +31,9 @@ fn target(world: &World, pod: &str, seconds: i64, reason: &str) {
 async fn a_stale_condition_is_reset_after_two_minutes() {
     let world = World::new();
     world.pod("p", None);
-    let controller = world.start();
-    world.pass(10).await;
+    let controller = world.start_and_pass(10).await;
     target(&world, "p", 0, "EvictionByEvictionAPI");
-    let pod = world.server.get(&PODS, "default", "p").unwrap();
+    let pod = world.get_of(&PODS, "p");
     let mark = world.server.mark();
     world.pass(119).await;
     assert_eq!(world.requests_since(mark), Vec::<String>::new());
@@ -71,8 +70,7 @@ async fn a_condition_that_is_old_at_the_start_is_reset_at_once() {
     let world = World::new();
     world.pod("p", None);
     target(&world, "p", -121, "EvictionByEvictionAPI");
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     assert_eq!(condition(&world, "p")["status"], "False");
 }
 
@@ -127,12 +125,8 @@ async fn a_pod_that_changes_while_it_is_reset_is_looked_at_again() {
     world.pod("p", None);
     let _controller = world.start();
     target(&world, "p", 0, "EvictionByEvictionAPI");
-    world.fail_next(
-        1,
-        Verb::Patch,
-        "pods",
-        Fault::Delay(std::time::Duration::from_secs(3)),
-    );
+    let fault = Fault::Delay(std::time::Duration::from_secs(3));
+    world.fail_next(1, Verb::Patch, "pods", fault);
     world.pass(121).await;
     // The drain comes back to it while our patch is on its way.
     target(&world, "p", 0, "EvictionByEvictionAPI");

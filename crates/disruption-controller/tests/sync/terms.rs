@@ -7,9 +7,7 @@ use crate::world::{World, process};
 
 #[tokio::test(start_paused = true)]
 async fn only_the_leader_writes_and_its_successor_goes_on() {
-    let world = World::new();
-    world.pods(3, None);
-    world.pdb("web", "minAvailable", &json!(1));
+    let world = World::with_budget(3, "minAvailable", &json!(1));
     let first = world.start_with(process().elected_as("first"));
     world.pass(10).await;
     let second = world.start_with(process().elected_as("second"));
@@ -28,9 +26,7 @@ async fn only_the_leader_writes_and_its_successor_goes_on() {
 
 #[tokio::test(start_paused = true)]
 async fn a_successor_is_late_from_its_term_on() {
-    let world = World::new();
-    world.pods(3, None);
-    world.pdb("web", "minAvailable", &json!(1));
+    let world = World::with_budget(3, "minAvailable", &json!(1));
     let first = world.start_with(process().elected_as("first"));
     let second = world.start_with(process().elected_as("second"));
     world.pass(10).await;
@@ -60,24 +56,15 @@ async fn a_standby_remembers_what_becomes_stale() {
     world.pass(60).await;
     first.stop().await;
     world.pass(60).await;
-    let pod = world
-        .server
-        .get(&testkit::embedded::PODS, "default", "p")
-        .unwrap();
+    let pod = world.get_of(&testkit::embedded::PODS, "p");
     assert_eq!(pod["status"]["conditions"][0]["status"], "False");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_dry_run_writes_nothing_at_all() {
-    let world = World::new();
-    world.pods(3, None);
-    world.pdb("web", "minAvailable", &json!(1));
-    world.pdb_of(
-        "none",
-        "minAvailable",
-        &json!(1),
-        &json!({ "matchLabels": { "app": "none" } }),
-    );
+    let world = World::with_budget(3, "minAvailable", &json!(1));
+    let selector = json!({ "matchLabels": { "app": "none" } });
+    world.pdb_of("none", "minAvailable", &json!(1), &selector);
     let since = world.seconds(0);
     world.edit("web-0", |pod| {
         pod["status"]["conditions"] =

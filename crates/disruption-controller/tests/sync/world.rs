@@ -1,6 +1,7 @@
 //! Budgets, pods and workloads on the embedded API server, and our loop beside them. Time is tokio's, paused.
 
 use disruption_controller::DisruptionController;
+use harness::Running;
 use harness::objects::{name, owner};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
@@ -28,6 +29,31 @@ pub(crate) const WORKLOADS: [&Resource; 5] = [
 harness::world!(DisruptionController, &PODS, limits: (0.0, 0));
 
 impl World {
+    /// With so many pods without a controller, and the budget `web` for them.
+    pub(crate) fn with_budget(pods: usize, field: &str, amount: &Value) -> Self {
+        let world = Self::new();
+        world.pods(pods, None);
+        world.pdb("web", field, amount);
+        world
+    }
+
+    /// With a `ReplicaSet` that wants so many pods, and has so many.
+    pub(crate) fn with_set(wanted: i64, pods: usize) -> (Self, Value) {
+        let world = Self::new();
+        let set = world.replica_set("web", wanted, None);
+        world.pods(pods, Some(&set));
+        (world, set)
+    }
+
+    /// The same with a custom resource.
+    pub(crate) fn with_widget(wanted: i64, pods: usize) -> (Self, Value) {
+        let world = Self::new();
+        world.define_widgets(true);
+        let widget = world.workload("Widget", "web", wanted);
+        world.pods(pods, Some(&widget));
+        (world, widget)
+    }
+
     /// A budget for the pods with the label `app: web`.
     pub(crate) fn pdb(&self, name: &str, field: &str, amount: &Value) {
         self.pdb_of(name, field, amount, &json!({ "matchLabels": { "app": "web" } }));
@@ -126,6 +152,20 @@ impl World {
     /// Status, reason and message of the condition `DisruptionAllowed`.
     pub(crate) fn condition(&self, pdb: &str) -> String {
         budget::condition(&self.status(pdb))
+    }
+
+    /// Starts the controller, and lets everything happen that is due at once or is collected.
+    pub(crate) async fn start_and_settle(&self) -> Running {
+        let running = self.start();
+        self.settle().await;
+        running
+    }
+
+    /// Why the budget cannot be computed, as its condition has it.
+    pub(crate) fn failure(&self, pdb: &str) -> String {
+        let condition = self.condition(pdb);
+        let failure = condition.strip_prefix("False SyncFailed ");
+        failure.unwrap_or_else(|| panic!("{condition}")).to_owned()
     }
 
     /// Lets everything happen that is due at once or is collected.

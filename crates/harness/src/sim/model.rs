@@ -108,6 +108,18 @@ pub trait Model {
         }
     }
 
+    /// How many keys are looked at again for ever.
+    fn rechecks(&self, event_loop: &Loop<Self::Controller>) -> usize {
+        let _ = event_loop;
+        0
+    }
+
+    /// Whether a cache may remember a write whose answer was lost until its object goes, because nothing more is to be done
+    /// with that object.
+    fn leaves_writes(&self) -> bool {
+        false
+    }
+
     /// How much of what the controller remembers is about objects.
     fn remembered(&self, memory: &<Self::Controller as Controller>::Memory) -> usize;
 

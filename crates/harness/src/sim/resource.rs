@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use controller_core::controller::{Controller, Loop, Now, Watches};
+use controller_core::controller::{Accepted, Controller, Loop, Now, Watches};
 use controller_core::informer::{self, SourceEvent, Store, View, Wire, Writer};
 use controller_core::meta::{ObjectKey, Uid};
 use serde_json::Value;
+
+use super::model::accepted;
 
 /// One resource: what the API server has, what the watch has still to tell, and the cache.
 #[derive(Debug)]
@@ -75,6 +77,14 @@ impl<V: View + Clone> Resource<V> {
         version
     }
 
+    /// Changes the object, if it is there; the answer to such a write.
+    pub fn edit(&mut self, key: &ObjectKey, edit: impl FnOnce(&mut V)) -> Option<Accepted> {
+        let Object { mut view, uid, .. } = self.objects.get(key)?.clone();
+        edit(&mut view);
+        let version = self.put(view, uid.clone());
+        Some(accepted(uid, version))
+    }
+
     /// The next change has this version, for a model that counts them itself.
     pub const fn skip_to(&mut self, version: u64) {
         self.versions = version.saturating_sub(1);
@@ -128,6 +138,9 @@ pub trait Watch<C: Controller> {
     /// How many objects it has had.
     fn created(&self) -> usize;
 
+    /// How many of its objects have writes that the watch has not shown.
+    fn mutations(&self) -> usize;
+
     /// The loop hears of the next thing; whether there was one.
     fn deliver(&mut self, event_loop: &mut Loop<C>, now: Now) -> bool;
 }
@@ -153,6 +166,10 @@ impl<C: Watches<V>, V: View + Clone> Watch<C> for Resource<V> {
 
     fn created(&self) -> usize {
         self.created
+    }
+
+    fn mutations(&self) -> usize {
+        self.writer.store().mutations()
     }
 
     fn deliver(&mut self, event_loop: &mut Loop<C>, now: Now) -> bool {

@@ -139,9 +139,21 @@ impl<M: Model> Sim<M> {
         self.turn();
     }
 
-    /// Fails unless everything is as it should be in the end.
-    pub fn check(&self) {
+    /// Fails unless everything is as it should be in the end, and the loop and its caches have nothing left to do.
+    pub fn check(&mut self) {
         self.model.check(&self.event_loop, self.now).unwrap();
+        let held = self.event_loop.held() - self.model.rechecks(&self.event_loop);
+        assert_eq!(held, 0, "left behind: keys, passes or requests");
+        if !self.model.leaves_writes() {
+            self.check_writes();
+        }
+    }
+
+    /// Fails if a cache remembers a write.
+    fn check_writes(&mut self) {
+        for (resource, watch) in self.model.watches() {
+            assert_eq!(watch.mutations(), 0, "left behind: writes of {resource}");
+        }
     }
 
     fn created(&mut self) -> usize {
@@ -154,6 +166,7 @@ impl<M: Model> Sim<M> {
         self.model.clear();
         self.settle();
         self.check();
+        self.check_writes();
         let memory = self.event_loop.memory();
         assert_eq!(self.model.remembered(memory), 0, "left behind: {memory:?}");
     }

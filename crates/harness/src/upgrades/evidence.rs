@@ -13,13 +13,13 @@ use kube::Api;
 use kube::api::PostParams;
 use kube::runtime::watcher::{self, Event, watcher};
 use serde_json::Value;
-use testkit::real::{ControlPlane, client, eventually};
+use testkit::real::{ControlPlane, client};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
 use crate::account::NAMESPACE;
 use crate::audit::is_work;
 use crate::objects::text;
-use crate::replica::SOON;
+use crate::replica::soon;
 
 /// Under which the API server notes which token a request had.
 const CREDENTIAL: &str = "authentication.kubernetes.io/credential-id";
@@ -84,9 +84,7 @@ impl LeaseLog {
             seen.extend(std::iter::from_fn(|| self.versions.try_recv().ok()));
             (seen.last() == Some(&newest)).then_some(())
         };
-        eventually(SOON, "the watch has shown the lease of now", all)
-            .await
-            .unwrap();
+        soon("the watch has shown the lease of now", all).await;
         seen
     }
 }

@@ -20,10 +20,9 @@ use std::convert::Infallible;
 use std::num::NonZeroUsize;
 
 use controller_core::clock::Clock;
-use testkit::real::eventually;
 
 use crate::cluster::Cluster;
-use crate::replica::{Replica, SOON};
+use crate::replica::{Replica, soon};
 use evidence::{LeaseLog, Write, credential, writes};
 use handovers::{Stop, handovers, terms};
 use report::Report;
@@ -114,7 +113,7 @@ impl Deployment<'_> {
     /// Who leads; waits while nobody does.
     async fn holder(&self) -> String {
         let held = async || self.cluster.lease_holder().await;
-        eventually(SOON, "somebody leads", held).await.unwrap()
+        soon("somebody leads", held).await
     }
 
     /// The replicas of now, in the order in which they are to be stopped.
@@ -150,6 +149,6 @@ impl Deployment<'_> {
             let last_has = writes.iter().any(|write| write.by == leader && write.accepted);
             last_has.then_some(writes)
         };
-        eventually(SOON, "the last leader writes", written).await.unwrap()
+        soon("the last leader writes", written).await
     }
 }

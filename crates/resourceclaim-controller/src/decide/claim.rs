@@ -28,10 +28,10 @@ pub enum Sight {
     Live(Option<Being>),
 }
 
-/// How it stands with a reservation.
+/// Whether a reservation is still needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// Its consumer needs it, or is none that we know of.
+    /// Its consumer needs it, or is of a kind that we do not know.
     Holds,
     /// Its consumer is done.
     Done,
@@ -41,10 +41,10 @@ pub enum Standing {
     Unsure,
 }
 
-/// How it stands with the pod that controls a claim.
+/// Whether the pod that controls a claim still needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ownership {
-    /// The pod may need the claim, no pod controls it, or the pod is gone, which is the garbage collector's.
+    /// The pod may need the claim, or no pod controls it. Or the pod is gone: then the garbage collector deletes the claim.
     Leave,
     /// The pod is done or replaced.
     Over,
@@ -57,7 +57,7 @@ pub enum Ownership {
 pub struct Evidence {
     /// The consumers whose standing is [`Standing::Done`] or [`Standing::Gone`].
     pub gone: Vec<Uid>,
-    /// How it stands with its pod.
+    /// Whether its pod still needs it.
     pub owner: Ownership,
     /// For how long we have seen it in this very resourceVersion.
     pub unchanged: Duration,
@@ -102,7 +102,7 @@ impl Being {
     }
 }
 
-/// What a consumer of this kind is; none where it is not known how it stands with it.
+/// The kind of object behind such a consumer; `None` for kinds whose state we do not watch.
 pub const fn claimant_kind(kind: ConsumerKind, gates: Gates) -> Option<ClaimantKind> {
     match kind {
         ConsumerKind::Pod => Some(ClaimantKind::Pod),
@@ -111,10 +111,10 @@ pub const fn claimant_kind(kind: ConsumerKind, gates: Gates) -> Option<ClaimantK
     }
 }
 
-/// How it stands with a reservation for `consumer`; `departed` if its uid is known to be deleted.
+/// Whether the reservation for `consumer` is still needed; `departed` if its uid is known to be deleted.
 ///
-/// The cache alone proves that a consumer is done, and never that it is gone: it may not have shown the one that the
-/// scheduler knows already, and show the one before it instead.
+/// The cache can prove that a consumer is done. It cannot prove that a consumer is gone: it may still show the pod that had
+/// the name before, while the scheduler already knows the new one.
 pub fn standing(consumer: &Consumer, departed: bool, sight: &Sight, gates: Gates) -> Standing {
     if claimant_kind(consumer.kind, gates).is_none() {
         return Standing::Holds;
@@ -135,7 +135,7 @@ pub fn standing(consumer: &Consumer, departed: bool, sight: &Sight, gates: Gates
     }
 }
 
-/// How it stands with the pod that controls `claim`; `departed` if its uid is known to be deleted.
+/// Whether the pod that controls `claim` still needs it; `departed` if its uid is known to be deleted.
 pub fn owner(claim: &ClaimView, departed: bool, sight: &Sight) -> Ownership {
     let Some(pod) = claim.owning_pod() else {
         return Ownership::Leave;

@@ -1,5 +1,5 @@
-//! A claim: reservations of who is gone go, then the allocation, the finalizer and the claim (RC-9 to RC-15). An error is
-//! the step to take first.
+//! What is next for a claim (RC-9 to RC-15): stale reservations are removed, then the allocation, the finalizer and at last
+//! the claim. An error of a function here is the step to take first.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -3,7 +3,7 @@
 //!
 //! | rule | code | test |
 //! |---|---|---|
-//! | RC-16 | `PodWire`, `ClaimantView` | `src/view/wire.rs::pods_without_claims_are_not_kept`, `src/view/wire.rs::equal_lists_of_entries_are_one` |
+//! | RC-16 | `PodWire`, `ClaimantView` | `src/view/wire/tests.rs::pods_without_claims_are_not_kept`, `src/view/wire/tests.rs::equal_lists_of_entries_are_one` |
 
 mod messages;
 mod wire;

@@ -68,7 +68,7 @@
 //! | — `podgroup-claim-status-update` | `sync`: a group wakes its own pods that need work (RC-16: itself not, all is recorded) |
 //! | — `podgroup-claim-status-update-feature-disabled` | [`groups::groups_count_where_the_feature_is_on`] |
 //! | `TestGetAdminAccessMetricLabel`: `nil claim`, `no requests`, `admin access false`, `admin access true`, `prioritized list`, `multiple requests, one with admin access true`, `multiple requests, all admin access false or nil` | `src/view/wire.rs`: what a claim and a template ask for |
-//! | `TestEnqueuePodExtendedResourceClaims`: `pod with no resource claims` | `src/view/wire.rs::pods_without_claims_are_not_kept` |
+//! | `TestEnqueuePodExtendedResourceClaims`: `pod with no resource claims` | `src/view/wire/tests.rs::pods_without_claims_are_not_kept` |
 //! | — `pod with regular resource claims only` | [`entries::an_entry_with_neither_field_is_an_error_that_is_retried`] |
 //! | — `…, feature enabled, running pod` | [`giving_back::an_extended_resource_claim_is_given_back_like_any_other`] |
 //! | — `…, feature enabled, completed pod`, `… failed pod`, `…, feature disabled`, `deleted pod with extended resource claim`, `pod with both regular and extended resource claims, completed` | [`giving_back::an_extended_resource_claim_is_given_back_like_any_other`], [`reservations::a_pod_is_done_when_nothing_of_it_runs_or_will`]; `route_table`: a pod that is done or deleted wakes its claims |
@@ -84,13 +84,7 @@
 //! | `ExplicitExtendedResource`, `ImplicitExtendedResource` | the scheduler's; our side is [`giving_back::an_extended_resource_claim_is_given_back_like_any_other`] |
 //! | `PodGroup` | the scheduler's: the group of it has no claims, so [`groups::a_pod_shares_the_claims_of_its_group`] reserves for the pod |
 //! | `APIDisabled`, `Convert`, `DeviceBindingConditions`, `EvictCluster…`, `FilterTimeout`, `InvalidResourceSlices`, `MaxResourceSlice`, `NoSchedule…`, `PartitionableDevices`, `Pod`, `PrioritizedListScoring`, `PublishResourceSlices`, `ResourceClaimDeviceStatus`, `ResourcePoolStatusRequest`, `ResourceSliceController`, `UsesAllResources` | none: this controller has no part in them |
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 mod entries;
 mod giving_back;

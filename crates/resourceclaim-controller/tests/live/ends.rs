@@ -7,8 +7,7 @@ use crate::support::{Cluster, Setup, made, named, pod, uid};
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_a_claim_goes_with_its_pod_however_that_ends() {
-    let cluster = Cluster::new().await;
-    cluster.template().await;
+    let cluster = Cluster::with_template().await;
     let controller = cluster.controller().await;
     let names = ["succeeds", "fails", "deleted", "forced"];
     let mut claims = Vec::new();
@@ -65,8 +64,7 @@ async fn live_a_pod_deleted_before_it_is_placed_leaves_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_a_pod_of_the_same_name_gets_a_claim_of_its_own() {
-    let cluster = Cluster::new().await;
-    cluster.template().await;
+    let cluster = Cluster::with_template().await;
     cluster.claim("shared").await;
     let entries = [made("gpu"), named("user", "shared")];
     let controller = cluster.controller().await;

@@ -105,8 +105,7 @@ async fn live_a_claim_that_a_group_names_is_free_when_the_group_is_gone() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_without_groups_on_the_server_one_line_says_so_and_the_rest_works() {
-    let cluster = Cluster::new().await;
-    cluster.template().await;
+    let cluster = Cluster::with_template().await;
     let replica = cluster.start_leading(&[GROUPS]).await;
     cluster.pod("alone", &[made("gpu")]).await;
     cluster.until_running("alone").await;

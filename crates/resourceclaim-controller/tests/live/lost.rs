@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use controller_core::clock::Clock;
+use harness::soon;
 use serde_json::json;
 use testkit::real::eventually;
 
-use crate::support::{Cluster, SOON, claims_of, made, made_from, pod, uid};
+use crate::support::{Cluster, claims_of, made, made_from, pod, uid};
 
 /// How long a template is missing: long enough for retries that come ever more seldom.
 const LATE: Duration = Duration::from_secs(12);
@@ -16,8 +17,7 @@ const AT_ONCE: Duration = Duration::from_secs(3);
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_a_deleted_claim_is_made_again_and_the_others_stay() {
-    let cluster = Cluster::new().await;
-    cluster.template().await;
+    let cluster = Cluster::with_template().await;
     let controller = cluster.controller().await;
     // Gated, so that no claim is allocated and held by its finalizer.
     let mut gated = pod("gated", &["a", "b", "c"].map(made));
@@ -46,8 +46,7 @@ async fn live_a_deleted_claim_is_made_again_and_the_others_stay() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_a_deleted_claim_in_use_stays_until_its_pod_is_done() {
-    let cluster = Cluster::new().await;
-    cluster.template().await;
+    let cluster = Cluster::with_template().await;
     let controller = cluster.controller().await;
     cluster.pod("runs", &["a", "b"].map(made)).await;
     cluster.until_running("runs").await;
@@ -68,8 +67,7 @@ async fn live_a_deleted_claim_in_use_stays_until_its_pod_is_done() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_a_pod_whose_template_comes_late_gets_its_claim_at_once() {
-    let cluster = Cluster::new().await;
-    cluster.template().await;
+    let cluster = Cluster::with_template().await;
     let controller = cluster.controller().await;
     cluster
         .pod("early", &[made("there"), made_from("late", "late")])
@@ -81,7 +79,7 @@ async fn live_a_pod_whose_template_comes_late_gets_its_claim_at_once() {
         let is_told = |event: &serde_json::Value| event["reason"] == "FailedResourceClaimCreation";
         events.into_iter().find(is_told)
     };
-    let event = eventually(SOON, "an event says so", told).await.unwrap();
+    let event = soon("an event says so", told).await;
     assert_eq!(
         (&event["type"], &event["regarding"]["name"]),
         (&json!("Warning"), &json!("early"))

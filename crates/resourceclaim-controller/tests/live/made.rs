@@ -1,17 +1,16 @@
 //! Claims made from templates.
 
+use harness::soon;
 use serde_json::json;
-use testkit::real::eventually;
 
-use crate::support::{CLAIM_OF, Cluster, FINALIZER, SOON, TEMPLATE, made, reserved_for, uid};
+use crate::support::{CLAIM_OF, Cluster, FINALIZER, TEMPLATE, made, reserved_for, uid};
 
 const ENTRIES: [&str; 5] = ["a", "b", "c", "d", "e"];
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_pods_get_as_many_claims_as_they_ask_for_and_give_them_back() {
-    let cluster = Cluster::new().await;
-    cluster.template().await;
+    let cluster = Cluster::with_template().await;
     let controller = cluster.controller().await;
     for count in [1, 2, 5] {
         let name = format!("pod-{count}");
@@ -44,6 +43,6 @@ async fn live_pods_get_as_many_claims_as_they_ask_for_and_give_them_back() {
         cluster.finish(&format!("pod-{count}")).await;
     }
     let none = async || cluster.all("ResourceClaim").await.is_empty().then_some(());
-    eventually(SOON, "all claims are given back", none).await.unwrap();
+    soon("all claims are given back", none).await;
     controller.stop().await;
 }

@@ -17,13 +17,7 @@
 //! With `RESOURCECLAIM_CONTROLLER_BUILT_IN` in the environment the scenarios that hold for any controller run on the
 //! loop of kube-controller-manager. Of them `live_a_deleted_claim_is_made_again_and_the_others_stay` and
 //! `live_a_pod_whose_template_comes_late_gets_its_claim_at_once` fail there: it loses what it has written before.
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test"
-)]
+#![allow(clippy::unwrap_used, reason = "a test")]
 
 mod asks;
 mod crashes;

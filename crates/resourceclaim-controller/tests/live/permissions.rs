@@ -4,11 +4,11 @@
 //! status, so only a `ClusterRoleBinding` grants it, and who lacks it gets no 403 but a 422 with a cause on
 //! `status.allocation`.
 
+use harness::soon;
 use serde_json::{Value, json};
-use testkit::real::eventually;
 
 use crate::support::{
-    CLASS, Cluster, GROUPS, NODE, SOON, Setup, claims_of, made, made_from, named, pod, reserved_for,
+    CLASS, Cluster, GROUPS, NODE, Setup, claims_of, made, made_from, named, pod, reserved_for,
     rules_without_binding, uid,
 };
 
@@ -134,7 +134,7 @@ async fn fail_twice(cluster: &Cluster) {
             let count = event["series"]["count"].as_u64().unwrap_or(1);
             (count >= wanted).then_some(())
         };
-        eventually(SOON, "the event", told).await.unwrap();
+        soon("the event", told).await;
     };
     times(1).await;
     let request = json!({"name": "r", "exactly": {"deviceClassName": CLASS}});
@@ -148,8 +148,7 @@ async fn fail_twice(cluster: &Cluster) {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_without_the_right_to_bind_nothing_is_reserved_until_it_is_given() {
-    let cluster = Cluster::new().await;
-    cluster.template().await;
+    let cluster = Cluster::with_template().await;
     cluster.claim("shared").await;
     cluster.grant(rules_without_binding()).await;
     let replica = cluster.start_leading(&[]).await;
@@ -168,11 +167,9 @@ async fn live_without_the_right_to_bind_nothing_is_reserved_until_it_is_given() 
         assert!(!requests.iter().any(|asked| reserve(200)(&asked)));
         requests.iter().any(|asked| reserve(422)(&asked)).then_some(())
     };
-    eventually(SOON, "the reservation is refused", lost)
-        .await
-        .unwrap();
+    soon("the reservation is refused", lost).await;
     let told = async || (replica.said("resourceclaims/binding") > 0).then_some(());
-    eventually(SOON, "the log names the right", told).await.unwrap();
+    soon("the log names the right", told).await;
     // It is no 403: the API server takes it for a fault of the claim.
     assert_eq!(cluster.refused(), []);
 

@@ -22,8 +22,7 @@ const PEACE: Duration = Duration::from_secs(10);
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_the_built_in_loop_beside_ours_starts_no_war_about_statuses() {
-    let cluster = Cluster::new().await;
-    cluster.template().await;
+    let cluster = Cluster::with_template().await;
     let replica = cluster.start_leading(&[]).await;
     let built_in = cluster.start_built_in(" resource claim controller").await;
     gated_pods(&cluster, &["a", "b"]).await;
@@ -54,8 +53,7 @@ async fn live_the_built_in_loop_beside_ours_starts_no_war_about_statuses() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_the_built_in_loop_beside_ours_starts_no_war_about_pods_that_are_done() {
-    let cluster = Cluster::new().await;
-    cluster.template().await;
+    let cluster = Cluster::with_template().await;
     let replica = cluster.start_leading(&[]).await;
     let built_in = cluster.start_built_in(" resource claim controller").await;
     gated_pods(&cluster, &["a"]).await;

@@ -179,6 +179,13 @@ impl Cluster {
         }
     }
 
+    /// With a template for one device.
+    pub(crate) async fn with_template() -> Self {
+        let cluster = Self::new().await;
+        cluster.template().await;
+        cluster
+    }
+
     /// A template for one device.
     pub(crate) async fn template(&self) {
         self.template_of(TEMPLATE, request()).await;

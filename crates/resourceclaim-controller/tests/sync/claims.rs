@@ -18,8 +18,7 @@ async fn the_requests_of_one_pods_life() {
             "spec": { "devices": { "requests": [request()] } },
         },
     }));
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     let mark = world.server.mark();
     let uid = world.pod("p");
     world.pass(60).await;
@@ -81,11 +80,9 @@ async fn the_requests_of_one_pods_life() {
 
 #[tokio::test(start_paused = true)]
 async fn each_entry_gets_a_claim_of_its_own_and_all_are_recorded_at_once() {
-    let world = World::new();
-    world.template("t");
+    let world = World::with_template();
     world.claim("shared");
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     let mark = world.server.mark();
     let entries: Vec<_> = (0..5).map(|n| made(&format!("e{n}"), "t")).collect();
     world.pod_of("five", &entries);
@@ -102,10 +99,8 @@ async fn each_entry_gets_a_claim_of_its_own_and_all_are_recorded_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_missing_template_is_told_once_and_its_creation_helps_at_once() {
-    let world = World::new();
-    world.template("t");
-    let _controller = world.start();
-    world.settle().await;
+    let world = World::with_template();
+    let _controller = world.start_and_settle().await;
     world.pod_of("p", &[made("here", "t"), made("later", "u")]);
     world.pass(600).await;
     assert_eq!(world.claims_of("p").keys().collect::<Vec<_>>(), ["here"]);
@@ -124,8 +119,7 @@ async fn a_missing_template_is_told_once_and_its_creation_helps_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_deleted_by_hand_comes_back_and_the_others_stay_recorded() {
-    let world = World::new();
-    world.template("t");
+    let world = World::with_template();
     let _controller = world.start();
     world.pod_of("p", &[made("a", "t"), made("b", "t"), made("c", "t")]);
     world.settle().await;
@@ -144,8 +138,7 @@ async fn a_claim_deleted_by_hand_comes_back_and_the_others_stay_recorded() {
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_is_being_deleted_still_counts_until_it_is_gone() {
-    let world = World::new();
-    world.template("t");
+    let world = World::with_template();
     let _controller = world.start();
     world.pod("p");
     world.settle().await;
@@ -164,15 +157,13 @@ async fn a_claim_that_is_being_deleted_still_counts_until_it_is_gone() {
 
 #[tokio::test(start_paused = true)]
 async fn a_recorded_claim_of_another_owner_is_left_alone_and_a_new_one_made() {
-    let world = World::new();
-    world.template("t");
+    let world = World::with_template();
     world.claim("theirs");
     world.pod("p");
     world.edit("p", |pod| {
         pod["status"]["resourceClaimStatuses"] = json!([{ "name": "gpu", "resourceClaimName": "theirs" }]);
     });
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     let claim = world.claim_of("p");
     assert!(claim.starts_with("p-gpu-"), "{claim}");
     assert_eq!(world.claims(), [claim, "theirs".to_owned()]);
@@ -180,8 +171,7 @@ async fn a_recorded_claim_of_another_owner_is_left_alone_and_a_new_one_made() {
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_upstream_made_is_adopted_under_its_name() {
-    let world = World::new();
-    world.template("t");
+    let world = World::with_template();
     let uid = world.pod("p");
     world.insert(json!({
         "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
@@ -191,22 +181,19 @@ async fn a_claim_that_upstream_made_is_adopted_under_its_name() {
         },
         "spec": {},
     }));
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     assert_eq!(world.claim_of("p"), "p-gpu-random");
     assert_eq!(world.claims().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_entry_that_needs_no_claim_gets_none_and_stays_recorded() {
-    let world = World::new();
-    world.template("t");
+    let world = World::with_template();
     world.pod_of("p", &[made("a", "t"), made("b", "t")]);
     world.edit("p", |pod| {
         pod["status"]["resourceClaimStatuses"] = json!([{ "name": "a" }]);
     });
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     let recorded = world.claims_of("p");
     assert_eq!((recorded.len(), recorded["a"].as_str()), (2, ""));
     assert_eq!(world.claims().len(), 1);
@@ -214,8 +201,7 @@ async fn an_entry_that_needs_no_claim_gets_none_and_stays_recorded() {
 
 #[tokio::test(start_paused = true)]
 async fn pods_that_are_done_or_on_their_way_out_get_no_claims() {
-    let world = World::new();
-    world.template("t");
+    let world = World::with_template();
     for pod in ["done", "unscheduled", "leaving"] {
         world.pod(pod);
     }
@@ -224,15 +210,13 @@ async fn pods_that_are_done_or_on_their_way_out_get_no_claims() {
     world.bind("leaving");
     world.terminate("leaving");
     let mark = world.server.mark();
-    let _controller = world.start();
-    world.pass(60).await;
+    let _controller = world.start_and_pass(60).await;
     assert_eq!(world.requests_since(mark), Vec::<String>::new());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_comes_again_under_its_name_gets_another_claim() {
-    let world = World::new();
-    world.template("t");
+    let world = World::with_template();
     let _controller = world.start();
     world.pod("p");
     world.settle().await;
@@ -250,11 +234,9 @@ async fn a_pod_that_comes_again_under_its_name_gets_another_claim() {
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_the_watch_has_not_shown_is_not_made_twice() {
-    let world = World::new();
-    world.template("t");
+    let world = World::with_template();
     world.lag("resourceclaims", 30);
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     world.pod("p");
     world.fail_next(1, Verb::Patch, "pods", Fault::status(500, "InternalError"));
     let mark = world.server.mark();
@@ -273,8 +255,7 @@ async fn a_claim_that_the_watch_has_not_shown_is_not_made_twice() {
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_comes_after_the_watch_is_not_remembered() {
-    let world = World::new();
-    world.template("t");
+    let world = World::with_template();
     let _controller = world.start_with_late_answers(Duration::from_secs(2));
     world.settle().await;
     // Made, shown and deleted before we know that it was made.
@@ -290,14 +271,12 @@ async fn an_answer_that_comes_after_the_watch_is_not_remembered() {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_later_list_does_not_show_is_remembered_no_more() {
-    let world = World::new();
-    world.template("t");
+    let world = World::with_template();
     let silent = |request: &Request| {
         request.resource == "resourceclaims" && request.verb == Verb::Watch && !request.lists()
     };
-    world.server.fail_next(1, silent, Fault::WatchSilent);
-    let _controller = world.start();
-    world.settle().await;
+    world.fail_those(1, silent, Fault::WatchSilent);
+    let _controller = world.start_and_settle().await;
     world.pod("p");
     world.settle().await;
     let first = world.claim_of("p");
@@ -316,13 +295,11 @@ async fn what_a_later_list_does_not_show_is_remembered_no_more() {
 
 #[tokio::test(start_paused = true)]
 async fn a_name_that_another_has_is_passed_over() {
-    let world = World::new();
-    world.template("t");
+    let world = World::with_template();
     let uid = world.pod("p");
     let name = |n| resourceclaim_controller::decide::claim_name("p", &(*uid).into(), "gpu", n);
     world.claim(&name(0));
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     assert_eq!(world.claim_of("p"), name(1));
     // The cache does not show it, either.
     world.lag("resourceclaims", 3600);
@@ -347,9 +324,8 @@ async fn a_name_that_another_has_is_passed_over() {
 
 #[tokio::test(start_paused = true)]
 async fn one_entry_that_is_refused_does_not_stop_the_others_and_is_told_once() {
-    let world = World::new();
-    world.template("t");
-    world.server.fail_next(
+    let world = World::with_template();
+    world.fail_those(
         3,
         |request| request.verb == Verb::Create && text(&request.body["metadata"]["name"]).starts_with("p-b-"),
         Fault::status(403, "Forbidden"),
@@ -368,8 +344,7 @@ async fn one_entry_that_is_refused_does_not_stop_the_others_and_is_told_once() {
 
 #[tokio::test(start_paused = true)]
 async fn what_no_rule_reads_wakes_nothing() {
-    let world = World::new();
-    world.template("t");
+    let world = World::with_template();
     let controller = world.start();
     world.pod("p");
     world.settle().await;
@@ -400,14 +375,12 @@ async fn what_no_rule_reads_wakes_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn an_entry_of_an_api_that_we_do_not_know_is_told() {
-    let world = World::new();
-    world.template("t");
+    let world = World::with_template();
     world.pod_of("p", &[made("a", "t"), made("b", "t")]);
     world.edit("p", |pod| {
         pod["spec"]["resourceClaims"][1] = json!({ "name": "b", "notYetKnown": "x" });
     });
-    let _controller = world.start();
-    world.pass(60).await;
+    let _controller = world.start_and_pass(60).await;
     assert_eq!(world.claims_of("p").keys().collect::<Vec<_>>(), ["a"]);
     assert_eq!(
         world.events(),
@@ -417,11 +390,9 @@ async fn an_entry_of_an_api_that_we_do_not_know_is_told() {
 
 #[tokio::test(start_paused = true)]
 async fn what_was_wrongly_said_to_be_gone_is_deleted_within_the_hour() {
-    let world = World::new();
-    world.template("t");
+    let world = World::with_template();
     world.pod("p");
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     world.fail_next(1, Verb::Delete, "resourceclaims", Fault::status(404, "NotFound"));
     world.finish("p");
     world.pass(3700).await;

@@ -23,8 +23,7 @@ async fn explained(world: &World, name: &str) -> Option<String> {
 
 #[tokio::test(start_paused = true)]
 async fn the_entries_of_a_pod() {
-    let world = World::new();
-    world.template("t");
+    let world = World::with_template();
     world.claim("shared");
     world.pod_of(
         "p",
@@ -38,8 +37,7 @@ async fn the_entries_of_a_pod() {
             made("free", "t"),
         ],
     );
-    let controller = world.start();
-    world.settle().await;
+    let controller = world.start_and_settle().await;
     controller.stop().await;
     let claims = world.claims_of("p");
     world.allocate("shared", &[]);
@@ -87,8 +85,7 @@ async fn the_entries_of_a_pod() {
 
 #[tokio::test(start_paused = true)]
 async fn the_users_of_a_claim() {
-    let world = World::new();
-    world.template("t");
+    let world = World::with_template();
     let controller = world.start();
     world.pod("p");
     world.pod("q");

@@ -27,8 +27,7 @@ fn world() -> World {
 #[tokio::test(start_paused = true)]
 async fn admin_access_and_prioritized_lists_are_on() {
     let world = world();
-    let controller = world.start();
-    world.settle().await;
+    let controller = world.start_and_settle().await;
     assert_eq!(world.claims_of("p").len(), 2);
     let creates = |access: &str| {
         let labels = format!("{{admin_access=\"{access}\",status=\"success\"}}");

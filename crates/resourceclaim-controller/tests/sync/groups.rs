@@ -204,8 +204,7 @@ async fn with_the_gate_off_groups_do_not_count() {
     world.template("t");
     world.group("g", &[made("gpu", "t")]);
     world.member("p", "g", &[made("gpu", "t")]);
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     let claim = world.claim_of("p");
     assert!(claim.starts_with("p-gpu-"), "{claim}");
     world.allocate(&claim, &["p"]);
@@ -221,8 +220,7 @@ async fn with_the_gate_off_groups_do_not_count() {
 
 #[tokio::test(start_paused = true)]
 async fn where_groups_are_not_served_the_rest_works() {
-    let world = World::new();
-    world.template("t");
+    let world = World::with_template();
     world.pod("p");
     let _controller = world.start_with(gated(ON));
     world.settle().await;

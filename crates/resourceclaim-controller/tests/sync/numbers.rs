@@ -7,8 +7,7 @@ use crate::world::{World, process};
 
 #[tokio::test(start_paused = true)]
 async fn the_metrics() {
-    let world = World::new();
-    world.template("t");
+    let world = World::with_template();
     world.claim("own");
     world.claim("extended");
     world.edit_claim("extended", |claim| {
@@ -48,11 +47,9 @@ async fn the_metrics() {
 
 #[tokio::test(start_paused = true)]
 async fn objects_that_we_have_deleted_are_counted_no_more() {
-    let world = World::new();
-    world.template("t");
+    let world = World::with_template();
     world.pod("p");
-    let controller = world.start();
-    world.settle().await;
+    let controller = world.start_and_settle().await;
     // The pod, its claim and the template.
     assert_eq!(controller.metric("informer_objects"), 3);
     world.finish("p");

@@ -6,8 +6,7 @@ use crate::world::{World, process};
 
 #[tokio::test(start_paused = true)]
 async fn what_happens_while_the_server_is_away_is_found_afterwards() {
-    let world = World::new();
-    world.template("t");
+    let world = World::with_template();
     let _controller = world.start();
     for pod in ["stays", "done", "deleted"] {
         world.pod(pod);
@@ -37,8 +36,7 @@ async fn what_happens_while_the_server_is_away_is_found_afterwards() {
 
 #[tokio::test(start_paused = true)]
 async fn closed_watches_and_relists_make_no_second_claim() {
-    let world = World::new();
-    world.template("t");
+    let world = World::with_template();
     let _controller = world.start();
     for n in 0..20 {
         world.pod(&format!("p{n}"));
@@ -55,10 +53,8 @@ async fn closed_watches_and_relists_make_no_second_claim() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_refuses_for_a_while_delays_and_loses_nothing() {
-    let world = World::new();
-    world.template("t");
-    let _controller = world.start();
-    world.settle().await;
+    let world = World::with_template();
+    let _controller = world.start_and_settle().await;
     world.fail_next(
         40,
         Verb::Create,
@@ -77,8 +73,7 @@ async fn a_server_that_refuses_for_a_while_delays_and_loses_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_tenth_of_a_request_a_second_is_slow_and_never_stuck() {
-    let world = World::new();
-    world.template("t");
+    let world = World::with_template();
     (0..15).for_each(|number| drop(world.pod(&format!("p-{number}"))));
     let controller = world.start_with(process().limits(0.1, 1));
     // A claim and a record of each.

@@ -29,14 +29,12 @@ async fn a_create_whose_answer_is_lost_is_not_made_twice(
     #[values(0, 20)] claims_lag: u64,
     #[values(0, 20)] pods_lag: u64,
 ) {
-    let world = World::new();
-    world.template("t");
+    let world = World::with_template();
     world.lag("resourceclaims", claims_lag);
     world.lag("pods", pods_lag);
-    let _controller = world.start();
-    world.settle().await;
-    world.server.fail_next(3, makes_a_claim, fault.clone());
-    world.server.fail_next(3, records_claims, fault);
+    let _controller = world.start_and_settle().await;
+    world.fail_those(3, makes_a_claim, fault.clone());
+    world.fail_those(3, records_claims, fault);
     world.pod_of("p", &[made("a", "t"), made("b", "t")]);
     world.pass(300).await;
     assert_eq!(world.claims_of("p").len(), 2);
@@ -50,10 +48,8 @@ async fn a_process_that_is_killed_after_any_request_leaves_no_second_claim(
     #[values(false, true)] answered: bool,
     #[values(0, 20)] lag: u64,
 ) {
-    let world = World::new();
-    world.template("t");
-    let first = world.start();
-    world.settle().await;
+    let world = World::with_template();
+    let first = world.start_and_settle().await;
     let never = if answered {
         Fault::NoAnswer { takes_effect: true }
     } else {
@@ -66,8 +62,7 @@ async fn a_process_that_is_killed_after_any_request_leaves_no_second_claim(
     drop(first);
     world.server.clear_faults();
     world.lag("resourceclaims", lag);
-    let _second = world.start();
-    world.pass(120).await;
+    let _second = world.start_and_pass(120).await;
     assert_eq!(world.claims_of("p").len(), 3);
     assert_eq!(world.claims().len(), 3);
 }
@@ -83,8 +78,7 @@ async fn two_processes_at_once_make_one_claim_an_entry(
     world.template("t");
     world.lag("resourceclaims", lag);
     let _first = world.start();
-    let _second = world.start();
-    world.settle().await;
+    let _second = world.start_and_settle().await;
     for fault in [
         Fault::Delay(Duration::from_millis(30)),
         Fault::DropAfterEffect,
@@ -112,11 +106,9 @@ async fn two_processes_at_once_make_one_claim_an_entry(
 
 #[tokio::test(start_paused = true)]
 async fn a_recorded_claim_that_the_cache_does_not_show_is_looked_for() {
-    let world = World::new();
-    world.template("t");
+    let world = World::with_template();
     world.lag("resourceclaims", 3600);
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     // Another process makes and records the claim; our cache shows the record alone.
     let uid = world.pod("p");
     world.pass_millis(1).await;
@@ -194,8 +186,7 @@ async fn a_process_that_is_killed_while_it_gives_claims_back_leaves_none(
     #[values(0, 1, 2, 3)] after: usize,
     #[values(false, true)] takes_effect: bool,
 ) {
-    let world = World::new();
-    world.template("t");
+    let world = World::with_template();
     let first = world.start();
     world.pod("p");
     world.settle().await;
@@ -210,8 +201,7 @@ async fn a_process_that_is_killed_while_it_gives_claims_back_leaves_none(
     world.pass(3).await;
     drop(first);
     world.server.clear_faults();
-    let _second = world.start();
-    world.pass(10).await;
+    let _second = world.start_and_pass(10).await;
     assert_eq!(
         world.server.list(&RESOURCE_CLAIMS),
         Vec::<serde_json::Value>::new()

@@ -21,8 +21,7 @@ async fn a_pod_on_a_node_gets_its_claim_reserved() {
     let world = sharing(&["a", "b", "unbound"]);
     world.allocate("shared", &["a"]);
     world.bind("a");
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     let mark = world.server.mark();
     let claim = world.get_claim("shared");
     world.bind("b");
@@ -45,8 +44,7 @@ async fn a_claim_that_its_user_has_not_made_does_not_hold_up_the_others() {
     world.pod_of("p", &[own("a", "missing"), own("b", "shared")]);
     world.allocate("shared", &[]);
     world.bind("p");
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     assert_eq!(world.reserved("shared"), ["p"]);
 }
 
@@ -55,8 +53,7 @@ async fn pods_that_share_a_claim_do_not_conflict_with_each_other() {
     let pods: Vec<_> = (0..20).map(|n| format!("p{n:02}")).collect();
     let pods: Vec<_> = pods.iter().map(String::as_str).collect();
     let world = sharing(&pods);
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     let mark = world.server.mark();
     world.allocate("shared", &[]);
     for pod in &pods {
@@ -91,8 +88,7 @@ async fn a_pod_that_is_done_gets_nothing_reserved(#[case] end: fn(&World)) {
     end(&world);
     world.allocate("shared", &[]);
     let mark = world.server.mark();
-    let _controller = world.start();
-    world.pass(600).await;
+    let _controller = world.start_and_pass(600).await;
     assert_eq!(world.requests_since(mark), Vec::<String>::new());
 }
 
@@ -113,8 +109,7 @@ async fn a_pod_that_is_being_deleted_on_its_node_keeps_its_reservation_until_it_
 
 #[tokio::test(start_paused = true)]
 async fn a_deleted_pod_gives_its_claims_back_without_a_read() {
-    let world = World::new();
-    world.template("t");
+    let world = World::with_template();
     world.claim("shared");
     let _controller = world.start();
     world.pod_of("p", &[made("gpu", "t"), own("shared", "shared")]);
@@ -137,8 +132,7 @@ async fn a_deleted_pod_gives_its_claims_back_without_a_read() {
 async fn a_consumer_that_the_cache_does_not_show_keeps_its_reservation_if_it_is_there() {
     let world = sharing(&["old"]);
     world.lag("pods", 3600);
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     // One that the watch will not show for an hour, and one that took the name of the pod that it still shows.
     world.pod_of("new", &[own("gpu", "shared")]);
     world.delete("old");
@@ -160,8 +154,7 @@ async fn a_pod_that_the_api_server_says_is_gone_gets_no_reservation_when_the_cac
     let world = sharing(&["stays"]);
     world.bind("stays");
     world.lag("pods", 20);
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     world.pod_of("p", &[own("gpu", "shared")]);
     world.bind("p");
     world.pass(10).await;
@@ -223,8 +216,7 @@ async fn a_full_claim_is_told_once_and_waited_for() {
     world.edit_claim("shared", |claim| claim["status"]["reservedFor"] = json!(others));
     world.bind("late");
     let mark = world.server.mark();
-    let _controller = world.start();
-    world.pass(600).await;
+    let _controller = world.start_and_pass(600).await;
     world.edit("late", |pod| pod["metadata"]["labels"] = json!({ "a": "b" }));
     world.edit_claim("shared", |claim| {
         claim["metadata"]["labels"] = json!({ "a": "b" });
@@ -265,8 +257,7 @@ async fn a_claim_that_is_being_deleted_is_not_reserved_and_goes_when_nobody_uses
 async fn an_allocated_claim_without_users_goes_when_it_is_deleted_and_not_before() {
     let world = sharing(&[]);
     world.allocate("shared", &[]);
-    let _controller = world.start();
-    world.pass(600).await;
+    let _controller = world.start_and_pass(600).await;
     assert!(world.is_allocated("shared"));
     world.delete_claim("shared");
     world.settle().await;
@@ -295,8 +286,7 @@ async fn an_idle_finalizer_goes_after_five_minutes_in_which_nothing_changed() {
     world.edit_claim("shared", |claim| {
         claim["metadata"]["finalizers"] = json!([FINALIZER]);
     });
-    let _controller = world.start();
-    world.pass(299).await;
+    let _controller = world.start_and_pass(299).await;
     assert!(world.is_protected("shared"));
     // Any change of it starts the time anew, its age does not count.
     world.edit_claim("shared", |claim| {
@@ -311,8 +301,7 @@ async fn an_idle_finalizer_goes_after_five_minutes_in_which_nothing_changed() {
 #[tokio::test(start_paused = true)]
 async fn a_finalizer_that_the_scheduler_has_just_added_stays() {
     let world = sharing(&["p"]);
-    let _controller = world.start();
-    world.pass(600).await;
+    let _controller = world.start_and_pass(600).await;
     world.edit_claim("shared", |claim| {
         claim["metadata"]["finalizers"] = json!([FINALIZER]);
     });
@@ -329,8 +318,7 @@ async fn a_claim_that_stays_keeps_its_finalizer_for_a_while() {
     let world = sharing(&["first", "second"]);
     world.allocate("shared", &["first"]);
     world.bind("first");
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     let mark = world.server.mark();
     world.finish("first");
     world.pass(290).await;
@@ -345,8 +333,7 @@ async fn a_claim_that_kept_its_finalizer_can_be_deleted_at_once() {
     let world = sharing(&["first", "second"]);
     world.allocate("shared", &["first"]);
     world.bind("first");
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     world.finish("first");
     world.pass(1).await;
     world.delete_claim("shared");
@@ -356,8 +343,7 @@ async fn a_claim_that_kept_its_finalizer_can_be_deleted_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn the_claim_of_a_pod_that_was_never_scheduled_is_deleted_with_it() {
-    let world = World::new();
-    world.template("t");
+    let world = World::with_template();
     let _controller = world.start();
     world.pod("p");
     world.settle().await;
@@ -370,12 +356,10 @@ async fn the_claim_of_a_pod_that_was_never_scheduled_is_deleted_with_it() {
 
 #[tokio::test(start_paused = true)]
 async fn the_claim_of_a_pod_that_the_cache_does_not_show_stays() {
-    let world = World::new();
-    world.template("t");
+    let world = World::with_template();
     world.pod("p");
     world.lag("pods", 3600);
-    let controller = world.start();
-    world.settle().await;
+    let controller = world.start_and_settle().await;
     let claim = world.claim_of("p");
     // The pod comes again, and another process makes its claim; our cache shows the pod before it.
     world.delete("p");
@@ -407,8 +391,7 @@ async fn an_extended_resource_claim_is_given_back_like_any_other() {
     }));
     world.allocate("p-extended", &["p"]);
     let mark = world.server.mark();
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     // The scheduler has not told it in the pod yet, which is therefore none of ours.
     assert_eq!(world.calls_since(mark), ["get pods 200"]);
     world.edit("p", |pod| {
@@ -437,15 +420,10 @@ async fn a_write_that_races_the_scheduler_is_judged_again() {
     let world = sharing(&["done", "next"]);
     world.allocate("shared", &["done"]);
     world.bind("done");
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     let mark = world.server.mark();
-    world.fail_next(
-        1,
-        Verb::Patch,
-        "resourceclaims",
-        Fault::Delay(std::time::Duration::from_millis(500)),
-    );
+    let fault = Fault::Delay(std::time::Duration::from_millis(500));
+    world.fail_next(1, Verb::Patch, "resourceclaims", fault);
     world.finish("done");
     world.pass_millis(100).await;
     // While we want to free it, the scheduler gives it to the next pod, too.

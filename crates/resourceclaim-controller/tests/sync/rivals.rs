@@ -84,7 +84,7 @@ async fn a_rival_that_names_another_claim_is_named_itself() {
             .unwrap();
         world.settle().await;
     }
-    let pod = world.server.get(&PODS, "default", "p").unwrap();
+    let pod = world.get_of(&PODS, "p");
     let managed: Vec<_> = serde_json::from_value(pod["metadata"]["managedFields"].clone()).unwrap();
     let field = [
         "f:status",
@@ -110,7 +110,7 @@ async fn the_built_in_loop_that_records_one_entry_at_a_time_starts_no_war() {
     let world = World::new();
     let _controller = world.start();
     let claims = two_entries(&world).await;
-    let uid = world.server.get(&PODS, "default", "p").unwrap()["metadata"]["uid"].clone();
+    let uid = world.get_of(&PODS, "p")["metadata"]["uid"].clone();
     let pods: Api<Pod> = Api::namespaced(world.server.client_as("kube-controller-manager/1"), "default");
     let mark = world.server.mark();
     for turn in 0..600 {
@@ -305,7 +305,7 @@ async fn no_release_is_ever_put_off() {
             claim["status"]["reservedFor"] = json!([{ "resource": "pods", "name": "ghost", "uid": "ghost" }]);
         });
         world.settle().await;
-        let claim = world.server.get(&RESOURCE_CLAIMS, "default", "shared").unwrap();
+        let claim = world.get_of(&RESOURCE_CLAIMS, "shared");
         assert!(claim["status"]["allocation"].is_null(), "allocated after {n}");
         assert_eq!(text(&claim["status"]["reservedFor"][0]["name"]), "");
     }

@@ -4,8 +4,7 @@ use crate::world::{World, made, own, process};
 
 #[tokio::test(start_paused = true)]
 async fn a_restart_writes_nothing_that_is_there_already() {
-    let world = World::new();
-    world.template("t");
+    let world = World::with_template();
     world.claim("shared");
     let first = world.start();
     world.pod_of("p", &[made("a", "t"), made("b", "t"), own("c", "shared")]);
@@ -15,15 +14,13 @@ async fn a_restart_writes_nothing_that_is_there_already() {
     world.settle().await;
     first.stop().await;
     let mark = world.server.mark();
-    let _second = world.start();
-    world.pass(600).await;
+    let _second = world.start_and_pass(600).await;
     assert_eq!(world.requests_since(mark), Vec::<String>::new());
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_ends_between_two_processes_is_given_back_by_the_second() {
-    let world = World::new();
-    world.template("t");
+    let world = World::with_template();
     let first = world.start();
     for pod in ["done", "deleted"] {
         world.pod(pod);
@@ -36,8 +33,7 @@ async fn what_ends_between_two_processes_is_given_back_by_the_second() {
     first.stop().await;
     world.finish("done");
     world.delete("deleted");
-    let _second = world.start();
-    world.settle().await;
+    let _second = world.start_and_settle().await;
     assert_eq!(world.claims(), *std::slice::from_ref(&claim));
     assert!(!world.is_allocated(&claim));
     world.pass(310).await;
@@ -46,8 +42,7 @@ async fn what_ends_between_two_processes_is_given_back_by_the_second() {
 
 #[tokio::test(start_paused = true)]
 async fn only_the_leader_writes_and_its_successor_goes_on() {
-    let world = World::new();
-    world.template("t");
+    let world = World::with_template();
     let first = world.start_with(process().elected_as("first"));
     world.pass(10).await;
     let second = world.start_with(process().elected_as("second"));
@@ -72,8 +67,7 @@ async fn only_the_leader_writes_and_its_successor_goes_on() {
 
 #[tokio::test(start_paused = true)]
 async fn a_dry_run_writes_nothing_at_all() {
-    let world = World::new();
-    world.template("t");
+    let world = World::with_template();
     world.claim("shared");
     let first = world.start();
     world.pod("done");

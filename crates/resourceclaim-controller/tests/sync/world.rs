@@ -20,6 +20,13 @@ pub(crate) const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 harness::world!(ResourceClaimController, &PODS, limits: (0.0, 0));
 
 impl World {
+    /// With the template `t`.
+    pub(crate) fn with_template() -> Self {
+        let world = Self::new();
+        world.template("t");
+        world
+    }
+
     /// With `PodGroups`.
     pub(crate) fn with_groups() -> Self {
         let world = Self::new();

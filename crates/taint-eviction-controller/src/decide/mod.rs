@@ -109,7 +109,7 @@ pub struct PendingEviction {
     pub taint: Arc<Taint>,
     /// When its toleration ends; without a toleration, since when it does not tolerate.
     pub deadline: Timestamp,
-    /// When to act: the deadline, or later where that passed while we were blind; none while we still are.
+    /// When to act: the deadline, or later if it passed while we saw nothing; `None` while we still see nothing.
     pub at: Option<Timestamp>,
 }
 

@@ -1,16 +1,16 @@
-//! Whether we see what happens, and what that means for deadlines that pass while we do not (TE-4).
+//! Since when this process leads and watches the nodes, and what happens to deadlines that passed before that (TE-4).
 
 use controller_core::clock::saturating_add;
 use jiff::Timestamp;
 
 use super::{Rules, whole_seconds};
 
-/// Whether we see what happens (we lead, and the watch of the nodes stands), and since when. Our clock.
+/// Since when we lead and the watch of the nodes is open, by our clock. While either is missing we see nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sight {
-    /// When the last blindness began.
+    /// When we last stopped seeing.
     lost: Timestamp,
-    /// When it ended; not yet, if none.
+    /// When we began to see again; `None` while we do not.
     regained: Option<Timestamp>,
 }
 
@@ -21,7 +21,7 @@ impl Default for Sight {
 }
 
 impl Sight {
-    /// Of a process that has just started: what was before, it has not seen.
+    /// Of a process that has just started, and has seen nothing yet.
     pub const fn none() -> Self {
         Self {
             lost: Timestamp::MIN,
@@ -38,8 +38,8 @@ impl Sight {
         }
     }
 
-    /// We do not see what happens from `now` on. What comes within the grace that the last blindness asked for
-    /// is the same blindness.
+    /// We see nothing from `now` on. If the grace after the last gap is not over, this is the same gap: it began when that
+    /// one did.
     #[must_use]
     pub fn lost(self, now: Timestamp, rules: &Rules) -> Self {
         match self.regained {
@@ -60,7 +60,7 @@ impl Sight {
         self.regained.is_some()
     }
 
-    /// When to act on a deadline that has passed; none while we are blind to what came after it.
+    /// When to act on a deadline that has passed; `None` while we do not see what happened after it.
     pub(super) fn acts_at(&self, deadline: Timestamp, seconds: i64, rules: &Rules) -> Option<Timestamp> {
         if deadline < self.lost {
             return Some(deadline);

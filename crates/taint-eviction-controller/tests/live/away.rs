@@ -1,6 +1,7 @@
 //! The API server away.
 
-use testkit::real::{Stop, eventually};
+use harness::soon;
+use testkit::real::Stop;
 
 use crate::support::{
     CANCELLED, Cluster, DELETIONS, For, OVERDUE, SOON, now, seconds_after, until, until_pending, whole,
@@ -42,9 +43,7 @@ async fn live_an_outage_longer_than_the_toleration_kills_nobody_if_the_nodes_com
 
     // Each is told after it was judged.
     let told = async || (replica.total(CANCELLED).await == 200).then_some(());
-    eventually(SOON, "200 evictions are cancelled", told)
-        .await
-        .unwrap();
+    soon("200 evictions are cancelled", told).await;
     assert_eq!(replica.total(DELETIONS).await, 0);
     assert_eq!(replica.total(OVERDUE).await, 0);
     assert_eq!(cluster.deleting("Pod").await, 0);

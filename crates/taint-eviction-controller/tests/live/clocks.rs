@@ -2,10 +2,9 @@
 //! test, on the permissions of the service account: a binary has the machine's clock.
 
 use controller_core::clock::Clock;
-use harness::Start;
+use harness::{Start, soon};
 use jiff::SignedDuration;
 use taint_eviction_controller::TaintEvictionController;
-use testkit::real::eventually;
 
 use crate::support::{Cluster, For, SOON, assert_prompt, now, seconds_after, whole};
 
@@ -28,11 +27,10 @@ async fn live_a_clock_that_is_an_hour_fast_or_slow_evicts_nobody_early() {
     for (stamped, unstamped, hours_ahead) in CLOCKS {
         let clock = Clock::starting_at(now() + SignedDuration::from_hours(hours_ahead));
         let controller = Start::of::<TaintEvictionController>().start(cluster.client().await, &clock);
-        eventually(SOON, "the cache holds the pods", async || {
+        soon("the cache holds the pods", async || {
             (controller.metric("informer_objects") == 12).then_some(())
         })
-        .await
-        .unwrap();
+        .await;
 
         let added = whole(now());
         cluster.taint_added(stamped, added).await;

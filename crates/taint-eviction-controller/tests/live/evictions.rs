@@ -1,9 +1,9 @@
 //! Who goes when, and who stays.
 
 use harness::objects::{condition, is_deleting, name, text};
+use harness::soon;
 use jiff::SignedDuration;
 use serde_json::json;
-use testkit::real::eventually;
 
 use crate::support::{
     CANCELLED, Cluster, DELETIONS, For, NAMESPACE, PENDING, SOON, assert_prompt, now, seconds_after, until,
@@ -67,9 +67,7 @@ async fn live_intolerant_pods_go_at_once_others_when_their_tolerations_end() {
             );
             (events.len() == 1 && events[0].starts_with(&marked)).then_some(())
         };
-        eventually(SOON, "the event of each pod is shown", announced)
-            .await
-            .unwrap();
+        soon("the event of each pod is shown", announced).await;
     }
     if let Some(text) = cluster.kubectl_describes("five-b-0").await {
         assert!(text.contains("\nDisruptionTarget True\n"), "{text}");
@@ -112,9 +110,7 @@ async fn live_a_taint_that_is_removed_after_two_seconds_spares_those_who_still_w
             );
             (events.len() == 1 && events[0].starts_with(&kept)).then_some(())
         };
-        eventually(SOON, "the event of each pod is shown", told)
-            .await
-            .unwrap();
+        soon("the event of each pod is shown", told).await;
     }
     if let Some(text) = cluster.kubectl_describes("five-0").await {
         let (_, events) = text.split_once("\nEvents:\n").unwrap();

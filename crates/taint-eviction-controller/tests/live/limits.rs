@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use harness::long_or_short;
+use harness::{long_or_short, soon};
 use jiff::SignedDuration;
 use testkit::real::eventually;
 
-use crate::support::{Cluster, For, SOON, now, seconds_after, until};
+use crate::support::{Cluster, For, now, seconds_after, until};
 
 /// Within which the watch shows a change of a node, on a busy machine.
 const WATCH_LAG: SignedDuration = SignedDuration::from_millis(250);
@@ -22,7 +22,7 @@ async fn live_no_delete_is_sent_once_the_watch_shows_that_the_taint_is_gone() {
     cluster.taint("n").await;
     let tainted = now();
     let begun = async || (cluster.deleting("Pod").await > 20).then_some(());
-    eventually(SOON, "evictions have begun", begun).await.unwrap();
+    soon("evictions have begun", begun).await;
     until(seconds_after(tainted, 4)).await;
     cluster.untaint("n").await;
     let untainted = now();

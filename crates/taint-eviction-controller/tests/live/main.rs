@@ -14,13 +14,7 @@
 //! | `upgrades` | rolling upgrades of two replicas while pods go all the time |
 //!
 //! Moments are those of the audit log, so that a slow test does not take a prompt eviction for a late one.
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test"
-)]
+#![allow(clippy::unwrap_used, reason = "a test")]
 
 mod away;
 mod clocks;

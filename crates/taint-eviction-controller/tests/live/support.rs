@@ -6,6 +6,7 @@ use std::time::Duration;
 use controller_core::clock::saturating_add;
 use harness::chart::account;
 use harness::cluster::{self, kubectl};
+use harness::soon;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Event;
 use kube::Api;
@@ -170,7 +171,7 @@ impl Cluster {
             (moments.len() == count).then_some(Deletes(moments))
         };
         let what = format!("the audit log has {count} deletes");
-        eventually(SOON, &what, all).await.unwrap()
+        soon(&what, all).await
     }
 
     /// When the taints of `node` were last written.

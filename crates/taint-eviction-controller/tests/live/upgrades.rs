@@ -4,14 +4,13 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use controller_core::clock::Clock;
-use harness::upgrades;
+use harness::{soon, upgrades};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{ListParams, PostParams};
 use serde_json::json;
-use testkit::real::eventually;
 
-use crate::support::{Cluster, SOON};
+use crate::support::Cluster;
 
 /// Always tainted: a pod that is made there goes at once.
 const TAINTED: &str = "tainted";
@@ -36,7 +35,7 @@ async fn live_rolling_upgrades_hand_over_without_a_write_by_two() {
         let left = pods(&cluster).list(&ListParams::default()).await.unwrap();
         left.items.is_empty().then_some(())
     };
-    eventually(SOON, "all pods are gone", gone).await.unwrap();
+    soon("all pods are gone", gone).await;
     assert_eq!(last.stop().await, Some(0));
 }
 

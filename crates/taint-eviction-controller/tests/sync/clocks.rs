@@ -20,16 +20,13 @@ async fn no_clock_evicts_early_or_late(#[case] ahead: i64) {
     world.pass(100).await;
     world.taint_added("stamped", 0);
     world.taint("unstamped");
-    world.pass(99).await;
-    assert_eq!(world.alive(), 2, "{:?}", world.all_writes());
-    world.pass(3).await;
-    assert_eq!(world.alive(), 0);
+    assert_eq!(world.alive_after(99).await, 2, "{:?}", world.all_writes());
+    assert_eq!(world.alive_after(3).await, 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_fast_clock_holds_up_nobody_who_tolerates_nothing() {
-    let world = World::with_nodes(["n"]);
-    world.pod("p", "n", For::No);
+    let world = World::with_pod(For::No);
     let _controller = world.start_with_clock_ahead(HOUR);
     world.pass(100).await;
     world.taint_added("n", 0);

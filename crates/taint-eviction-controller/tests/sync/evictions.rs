@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::world::{For, World};
+use crate::world::{For, PENDING, World};
 
 #[tokio::test(start_paused = true)]
 async fn intolerant_at_once_five_seconds_at_five_endless_never() {
@@ -11,8 +11,7 @@ async fn intolerant_at_once_five_seconds_at_five_endless_never() {
     world.pod("five", "n", For::Seconds(5));
     world.pod("endless", "n", For::Ever);
     world.pod("elsewhere", "other", For::No);
-    let _controller = world.start();
-    world.pass(10).await;
+    let _controller = world.start_and_pass(10).await;
     assert_eq!(world.alive(), 4);
     world.taint("n");
     world.settle().await;
@@ -21,8 +20,7 @@ async fn intolerant_at_once_five_seconds_at_five_endless_never() {
     assert!(world.lives("five"), "{:?}", world.all_writes());
     world.pass_millis(300).await;
     assert!(!world.lives("five"));
-    world.pass(1_000_000).await;
-    assert!(world.lives("endless"));
+    assert!(world.lives_after(1_000_000, "endless").await);
     assert!(world.lives("elsewhere"));
     assert_eq!(world.deletes(), ["intolerant", "five"]);
 }
@@ -31,8 +29,7 @@ async fn intolerant_at_once_five_seconds_at_five_endless_never() {
 async fn a_pod_that_is_bound_to_a_tainted_node_is_evicted() {
     let world = World::with_nodes(["n"]);
     world.taint_added("n", 0);
-    let _controller = world.start();
-    world.pass(100).await;
+    let _controller = world.start_and_pass(100).await;
     world.pod("intolerant", "n", For::No);
     world.pod("five", "n", For::Seconds(5));
     world.settle().await;
@@ -52,11 +49,9 @@ async fn a_toleration_that_compares_counts_whatever_our_gate_says() {
         let toleration = json!({ "key": "k", "operator": "Gt", "value": value, "effect": "NoExecute" });
         world.edit(name, |pod| pod["spec"]["tolerations"] = json!([toleration]));
     }
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     world.set_taints("n", json!([{ "key": "k", "value": "50", "effect": "NoExecute" }]));
-    world.pass(10).await;
-    assert!(world.lives("below"));
+    assert!(world.lives_after(10, "below").await);
     assert!(!world.lives("above"));
 }
 
@@ -65,8 +60,7 @@ async fn a_pod_without_a_node_is_left_alone_until_it_is_bound() {
     let world = World::with_nodes(["n"]);
     world.taint("n");
     world.pod("p", "", For::No);
-    let _controller = world.start();
-    world.pass(100).await;
+    let _controller = world.start_and_pass(100).await;
     assert!(world.lives("p"));
     world.edit("p", |pod| pod["spec"]["nodeName"] = json!("n"));
     world.settle().await;
@@ -75,12 +69,10 @@ async fn a_pod_without_a_node_is_left_alone_until_it_is_bound() {
 
 #[tokio::test(start_paused = true)]
 async fn a_taint_without_effect_on_running_pods_evicts_nobody() {
-    let world = World::with_nodes(["n"]);
-    world.pod("p", "n", For::No);
+    let world = World::with_pod(For::No);
     let _controller = world.start();
     world.set_taints("n", json!([{ "key": "k", "effect": "NoSchedule" }]));
-    world.pass(1000).await;
-    assert!(world.lives("p"));
+    assert!(world.lives_after(1000, "p").await);
 }
 
 #[tokio::test(start_paused = true)]
@@ -96,32 +88,20 @@ async fn a_toleration_that_is_shortened_counts_and_one_that_is_lengthened_does_n
             pod["spec"]["tolerations"][0]["tolerationSeconds"] = json!(seconds);
         });
     }
-    world.pass(39).await;
-    assert!(world.lives("shortened"));
-    world.pass(2).await;
-    assert!(!world.lives("shortened"));
-    world.pass(48).await;
-    assert!(world.lives("lengthened"));
-    world.pass(2).await;
-    assert!(!world.lives("lengthened"));
+    assert!(world.lives_after(39, "shortened").await);
+    assert!(!world.lives_after(2, "shortened").await);
+    assert!(world.lives_after(48, "lengthened").await);
+    assert!(!world.lives_after(2, "lengthened").await);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_is_gone_evicts_nobody() {
-    let world = World::with_nodes(["n"]);
-    world.pod("p", "n", For::Seconds(20));
+    let world = World::with_pod(For::Seconds(20));
     let controller = world.start();
     world.taint("n");
     world.pass(10).await;
-    assert_eq!(
-        controller.metric("taint_eviction_controller_pending_evictions"),
-        1
-    );
+    assert_eq!(controller.metric(PENDING), 1);
     world.server.delete(&testkit::embedded::NODES, "", "n").unwrap();
-    world.pass(1000).await;
-    assert!(world.lives("p"));
-    assert_eq!(
-        controller.metric("taint_eviction_controller_pending_evictions"),
-        0
-    );
+    assert!(world.lives_after(1000, "p").await);
+    assert_eq!(controller.metric(PENDING), 0);
 }

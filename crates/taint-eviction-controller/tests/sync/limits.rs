@@ -15,8 +15,7 @@ fn start(world: &World, clock: &Clock) -> harness::Running {
 
 #[tokio::test(start_paused = true)]
 async fn no_delete_is_sent_once_the_cache_shows_that_the_taint_is_gone() {
-    let world = World::with_nodes(["n"]);
-    world.pods(600, "n", For::No);
+    let world = World::with_pods(600, For::No);
     let _controller = start(&world, &world.clock);
     world.pass(10).await;
     world.taint("n");
@@ -33,8 +32,7 @@ async fn no_delete_is_sent_once_the_cache_shows_that_the_taint_is_gone() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_has_begun_goes_before_those_that_have_not() {
-    let world = World::with_nodes(["n"]);
-    world.pods(600, "n", For::No);
+    let world = World::with_pods(600, For::No);
     let _controller = start(&world, &world.clock);
     world.pass(10).await;
     world.taint("n");
@@ -44,34 +42,28 @@ async fn a_pod_that_has_begun_goes_before_those_that_have_not() {
     let marked = world.server.requests().only(patches).len();
     assert!(gone > 40, "{gone} gone");
     assert!(marked - gone <= 3, "{marked} marked, {gone} gone");
-    world.pass(60).await;
-    assert_eq!(world.alive(), 0);
+    assert_eq!(world.alive_after(60).await, 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_delete_that_waits_for_a_slow_api_server_does_not_hold_up_the_others() {
-    let world = World::with_nodes(["n"]);
-    world.pods(100, "n", For::No);
+    let world = World::with_pods(100, For::No);
     let _controller = start(&world, &world.clock);
     world.pass(10).await;
     let slow = Fault::Delay(std::time::Duration::from_secs(20));
     world.fail_next(1, Verb::Delete, "pods", slow);
     world.taint("n");
-    world.pass(10).await;
-    assert_eq!(world.alive(), 1);
-    world.pass(20).await;
-    assert_eq!(world.alive(), 0);
+    assert_eq!(world.alive_after(10).await, 1);
+    assert_eq!(world.alive_after(20).await, 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_tenth_of_a_request_a_second_is_slow_and_never_stuck() {
-    let world = World::with_nodes(["n"]);
-    world.pods(15, "n", For::No);
+    let world = World::with_pods(15, For::No);
     let controller = world.start_with(process().limits(0.1, 1));
     world.taint("n");
     // A read of the node, a condition and a delete of each.
-    world.pass(600).await;
-    assert_eq!(world.alive(), 0);
+    assert_eq!(world.alive_after(600).await, 0);
     assert_eq!(world.deletes().len(), 15);
     assert_eq!(controller.metric("controller_sync_failures_total"), 0);
 }

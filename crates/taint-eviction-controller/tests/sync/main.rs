@@ -14,13 +14,7 @@
 //! | `limits` | who goes while permits are scarce |
 //! | `histories` | what is drawn from a seed: steps of the cluster, faults, two replicas |
 //! | `numbers` | the metrics |
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test"
-)]
+#![allow(clippy::unwrap_used, reason = "a test")]
 
 mod clocks;
 mod evictions;

@@ -2,25 +2,19 @@
 
 use testkit::embedded::{Fault, Verb};
 
-use crate::world::{For, World, process};
+use crate::world::{DELETIONS, For, World, process};
 
 #[tokio::test(start_paused = true)]
 async fn the_metrics() {
-    let world = World::with_nodes(["n"]);
-    world.pod("p", "n", For::No);
+    let world = World::with_pod(For::No);
     // With a Lease and a failure, so that every family has a series.
     let fault = Fault::status(500, "InternalError");
-    world
-        .server
-        .fail_next(1, |request| request.verb == Verb::Delete, fault);
+    world.fail_those(1, |request| request.verb == Verb::Delete, fault);
     let controller = world.start_with(process().elected_as("us"));
     world.taint("n");
     world.pass(20).await;
     insta::assert_snapshot!(controller.families());
-    assert_eq!(
-        controller.metric("taint_eviction_controller_pod_deletions_total"),
-        1
-    );
+    assert_eq!(controller.metric(DELETIONS), 1);
     assert_eq!(
         controller.metric("taint_eviction_controller_pod_deletion_duration_seconds_count"),
         1

@@ -1,6 +1,6 @@
 //! Who goes first.
 
-use crate::world::{For, World, process};
+use crate::world::{For, PENDING, World, process};
 
 #[tokio::test(start_paused = true)]
 async fn the_earliest_deadline_goes_first() {
@@ -24,27 +24,23 @@ async fn the_earliest_deadline_goes_first() {
 
 #[tokio::test(start_paused = true)]
 async fn evictions_run_side_by_side_up_to_the_limit() {
-    let world = World::with_nodes(["n"]);
-    world.pods(100, "n", For::No);
+    let world = World::with_pods(100, For::No);
     let _controller = world.start_with(process().configured(|config| config.max_concurrent_evictions = 10));
     world.pass(10).await;
-    world.server.fail_next(
+    world.fail_those(
         usize::MAX,
         |request| request.resource == "pods" && request.verb.is_write(),
         testkit::embedded::Fault::Delay(std::time::Duration::from_secs(1)),
     );
     world.taint("n");
     // A patch and a delete of a second each: ten pods in two seconds.
-    world.pass(3).await;
-    assert_eq!(world.alive(), 90);
-    world.pass(18).await;
-    assert_eq!(world.alive(), 0);
+    assert_eq!(world.alive_after(3).await, 90);
+    assert_eq!(world.alive_after(18).await, 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn evictions_are_paced() {
-    let world = World::with_nodes(["n"]);
-    world.pods(100, "n", For::No);
+    let world = World::with_pods(100, For::No);
     let _controller = world.start_with(process().configured(|config| config.eviction_qps = 2.0));
     world.pass(10).await;
     world.taint("n");
@@ -55,18 +51,11 @@ async fn evictions_are_paced() {
 
 #[tokio::test(start_paused = true)]
 async fn many_waiting_pods_cost_one_timer() {
-    let world = World::with_nodes(["n"]);
-    world.pods(2_000, "n", For::Seconds(100));
-    let controller = world.start();
-    world.pass(10).await;
+    let world = World::with_pods(2_000, For::Seconds(100));
+    let controller = world.start_and_pass(10).await;
     world.taint("n");
     world.pass(10).await;
-    assert_eq!(
-        controller.metric("taint_eviction_controller_pending_evictions"),
-        2_000
-    );
-    world.pass(89).await;
-    assert_eq!(world.alive(), 2_000);
-    world.pass(2).await;
-    assert_eq!(world.alive(), 0);
+    assert_eq!(controller.metric(PENDING), 2_000);
+    assert_eq!(world.alive_after(89).await, 2_000);
+    assert_eq!(world.alive_after(2).await, 0);
 }

@@ -7,8 +7,7 @@ async fn an_outage_longer_than_the_toleration_kills_nobody_if_the_nodes_come_bac
     let world = World::with_nodes(["n", "m"]);
     world.pods(100, "n", For::Seconds(20));
     world.pods(100, "m", For::Seconds(20));
-    let _controller = world.start();
-    world.pass(100).await;
+    let _controller = world.start_and_pass(100).await;
     world.taint_added("n", 0);
     world.taint_added("m", 0);
     world.pass(1).await;
@@ -18,8 +17,7 @@ async fn an_outage_longer_than_the_toleration_kills_nobody_if_the_nodes_come_bac
     world.pass(10).await;
     world.untaint("n");
     world.untaint("m");
-    world.pass(3600).await;
-    assert_eq!(world.alive(), 200);
+    assert_eq!(world.alive_after(3600).await, 200);
     assert_eq!(world.deletes(), Vec::<String>::new());
 }
 
@@ -28,31 +26,24 @@ async fn after_an_outage_the_pods_of_nodes_that_stay_away_go_after_the_grace() {
     let world = World::with_nodes(["n"]);
     world.pod("finite", "n", For::Seconds(20));
     world.pod("intolerant", "n", For::No);
-    let _controller = world.start();
-    world.pass(100).await;
+    let _controller = world.start_and_pass(100).await;
     world.server.down();
     world.taint_added("n", 0);
-    world.pass(60).await;
-    assert_eq!(world.alive(), 2);
+    assert_eq!(world.alive_after(60).await, 2);
     world.server.up();
     // The watch comes back within the backoff, at most 30 s; from then on it is 20 s for the one and none for the other.
-    world.pass(15).await;
-    assert!(world.lives("finite"));
-    world.pass(45).await;
-    assert_eq!(world.alive(), 0);
+    assert!(world.lives_after(15, "finite").await);
+    assert_eq!(world.alive_after(45).await, 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_api_server_that_is_away_for_a_moment_loses_nothing() {
-    let world = World::with_nodes(["n"]);
-    world.pods(10, "n", For::Seconds(10));
-    let _controller = world.start();
-    world.pass(100).await;
+    let world = World::with_pods(10, For::Seconds(10));
+    let _controller = world.start_and_pass(100).await;
     world.taint("n");
     world.pass_millis(9_990).await;
     world.server.down();
     world.pass_millis(100).await;
     world.server.up();
-    world.pass(60).await;
-    assert_eq!(world.alive(), 0);
+    assert_eq!(world.alive_after(60).await, 0);
 }

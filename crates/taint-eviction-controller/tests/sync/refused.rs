@@ -2,30 +2,23 @@
 
 use testkit::embedded::{Fault, Verb};
 
-use crate::world::{For, World};
+use crate::world::{For, PENDING, World};
 
 const OVERDUE: &str = "taint_eviction_controller_overdue_evictions";
 
 #[tokio::test(start_paused = true)]
 async fn refused_deletes_are_retried_until_they_pass() {
-    let world = World::with_nodes(["n"]);
-    world.pods(200, "n", For::No);
-    let controller = world.start();
-    world.pass(10).await;
+    let world = World::with_pods(200, For::No);
+    let controller = world.start_and_pass(10).await;
     world.fail_next(usize::MAX, Verb::Delete, "pods", Fault::status(403, "Forbidden"));
     world.taint("n");
     world.pass(1).await;
     assert_eq!(controller.metric(OVERDUE), 200);
-    assert_eq!(
-        controller.metric("taint_eviction_controller_pending_evictions"),
-        0
-    );
-    world.pass(59).await;
-    assert_eq!(world.alive(), 200);
+    assert_eq!(controller.metric(PENDING), 0);
+    assert_eq!(world.alive_after(59).await, 200);
     assert_eq!(controller.metric(OVERDUE), 200);
     world.server.clear_faults();
-    world.pass(10).await;
-    assert_eq!(world.alive(), 0);
+    assert_eq!(world.alive_after(10).await, 0);
     assert_eq!(controller.metric(OVERDUE), 0);
     // Two of each pod: that it goes, and that it does not.
     let events = world.events_of("n-0007");
@@ -40,13 +33,11 @@ async fn refused_deletes_are_retried_until_they_pass() {
 
 #[tokio::test(start_paused = true)]
 async fn the_condition_is_written_once_however_often_the_delete_fails() {
-    let world = World::with_nodes(["n"]);
-    world.pod("p", "n", For::No);
+    let world = World::with_pod(For::No);
     let _controller = world.start();
     world.fail_next(20, Verb::Delete, "pods", Fault::status(500, "InternalError"));
     world.taint("n");
-    world.pass(600).await;
-    assert!(!world.lives("p"));
+    assert!(!world.lives_after(600, "p").await);
     let patches = world
         .server
         .requests()
@@ -57,15 +48,10 @@ async fn the_condition_is_written_once_however_often_the_delete_fails() {
 
 #[tokio::test(start_paused = true)]
 async fn an_eviction_that_fails_stops_when_the_taint_goes() {
-    let world = World::with_nodes(["n"]);
-    world.pod("p", "n", For::No);
+    let world = World::with_pod(For::No);
     let controller = world.start();
-    world.fail_next(
-        usize::MAX,
-        Verb::Delete,
-        "pods",
-        Fault::status(500, "InternalError"),
-    );
+    let fault = Fault::status(500, "InternalError");
+    world.fail_next(usize::MAX, Verb::Delete, "pods", fault);
     world.taint("n");
     world.pass(30).await;
     assert_eq!(controller.metric(OVERDUE), 1);
@@ -73,47 +59,37 @@ async fn an_eviction_that_fails_stops_when_the_taint_goes() {
     world.settle().await;
     assert_eq!(controller.metric(OVERDUE), 0);
     world.server.clear_faults();
-    world.pass(3600).await;
-    assert!(world.lives("p"));
+    assert!(world.lives_after(3600, "p").await);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_429_is_waited_out_as_long_as_it_says() {
-    let world = World::with_nodes(["n"]);
-    world.pod("p", "n", For::No);
-    let _controller = world.start();
-    world.pass(10).await;
+    let world = World::with_pod(For::No);
+    let _controller = world.start_and_pass(10).await;
     let retry_after = std::time::Duration::from_secs(20);
     world.fail_next(1, Verb::Delete, "pods", Fault::Throttled { retry_after });
     world.taint("n");
     world.pass(19).await;
     assert_eq!(world.deletes().len(), 1);
-    world.pass(2).await;
-    assert!(!world.lives("p"));
+    assert!(!world.lives_after(2, "p").await);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_answer_of_a_delete_harms_nobody() {
-    let world = World::with_nodes(["n"]);
-    world.pod("p", "n", For::No);
+    let world = World::with_pod(For::No);
     let _controller = world.start();
     world.fail_next(1, Verb::Delete, "pods", Fault::DropAfterEffect);
     world.taint("n");
-    world.pass(600).await;
-    assert!(!world.lives("p"));
+    assert!(!world.lives_after(600, "p").await);
     assert_eq!(world.deletes().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_was_wrongly_said_to_be_gone_is_deleted_within_the_hour() {
-    let world = World::with_nodes(["n"]);
-    world.pod("p", "n", For::No);
-    let _controller = world.start();
-    world.pass(10).await;
+    let world = World::with_pod(For::No);
+    let _controller = world.start_and_pass(10).await;
     world.fail_next(1, Verb::Delete, "pods", Fault::status(404, "NotFound"));
     world.taint("n");
-    world.pass(3500).await;
-    assert!(world.lives("p"));
-    world.pass(200).await;
-    assert!(!world.lives("p"));
+    assert!(world.lives_after(3500, "p").await);
+    assert!(!world.lives_after(200, "p").await);
 }

@@ -12,8 +12,7 @@ async fn a_pod_of_the_same_name_is_judged_on_its_own() {
     world.pod("elsewhere", "n", For::Seconds(20));
     world.pod("again", "n", For::Seconds(20));
     world.pod("patient", "n", For::Seconds(20));
-    let _controller = world.start();
-    world.pass(10).await;
+    let _controller = world.start_and_pass(10).await;
     world.taint("n");
     world.pass(10).await;
     for name in ["elsewhere", "again", "patient"] {
@@ -22,22 +21,17 @@ async fn a_pod_of_the_same_name_is_judged_on_its_own() {
     world.pod("elsewhere", "untainted", For::No);
     world.pod("again", "n", For::Seconds(20));
     world.pod("patient", "n", For::Ever);
-    world.pass(19).await;
-    assert_eq!(world.alive(), 3);
-    world.pass(2).await;
-    assert!(!world.lives("again"));
-    world.pass(1000).await;
-    assert_eq!(world.alive(), 2);
+    assert_eq!(world.alive_after(19).await, 3);
+    assert!(!world.lives_after(2, "again").await);
+    assert_eq!(world.alive_after(1000).await, 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_takes_the_name_of_one_that_is_being_evicted_lives() {
     for verb in [Verb::Patch, Verb::Delete] {
-        let world = World::with_nodes(["n"]);
-        world.pod("p", "n", For::No);
-        let _controller = world.start();
-        world.pass(10).await;
-        world.server.fail_next(
+        let world = World::with_pod(For::No);
+        let _controller = world.start_and_pass(10).await;
+        world.fail_those(
             1,
             move |request| request.verb == verb && request.resource == "pods",
             Fault::Delay(Duration::from_secs(5)),
@@ -53,8 +47,7 @@ async fn a_pod_that_takes_the_name_of_one_that_is_being_evicted_lives() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_was_replaced_while_the_watch_was_away_is_not_killed_for_the_old_one() {
-    let world = World::with_nodes(["n"]);
-    world.pod("p", "n", For::Seconds(100));
+    let world = World::with_pod(For::Seconds(100));
     let _controller = world.start();
     world.taint("n");
     world.pass(10).await;
@@ -65,8 +58,6 @@ async fn a_pod_that_was_replaced_while_the_watch_was_away_is_not_killed_for_the_
     world.pass(5).await;
     world.server.up();
     // The old one was due at 100 s, the new one is at 110 s.
-    world.pass(93).await;
-    assert!(world.lives("p"));
-    world.pass(5).await;
-    assert!(!world.lives("p"));
+    assert!(world.lives_after(93, "p").await);
+    assert!(!world.lives_after(5, "p").await);
 }

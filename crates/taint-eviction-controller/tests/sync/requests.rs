@@ -9,11 +9,9 @@ use crate::world::{For, World};
 
 #[tokio::test(start_paused = true)]
 async fn an_eviction_is_one_read_of_the_node_a_condition_and_a_delete() {
-    let world = World::with_nodes(["n"]);
-    world.pod("p", "n", For::Seconds(5));
+    let world = World::with_pod(For::Seconds(5));
     let uid = world.uid("p");
-    let _controller = world.start();
-    world.pass(10).await;
+    let _controller = world.start_and_pass(10).await;
     let mark = world.server.mark();
     world.taint("n");
     world.pass(10).await;
@@ -46,13 +44,11 @@ async fn the_pods_of_a_burst_share_one_read_of_their_node() {
     let world = World::with_nodes(["n", "m"]);
     world.pods(100, "n", For::No);
     world.pods(100, "m", For::No);
-    let _controller = world.start();
-    world.pass(10).await;
+    let _controller = world.start_and_pass(10).await;
     let mark = world.server.mark();
     world.taint("n");
     world.taint("m");
-    world.pass(1).await;
-    assert_eq!(world.alive(), 0);
+    assert_eq!(world.alive_after(1).await, 0);
     assert_eq!(world.node_reads(mark), 2);
 }
 
@@ -83,26 +79,21 @@ async fn a_read_from_before_a_change_spares_nobody() {
     let world = World::with_nodes(["n"]);
     world.pod("a", "n", For::No);
     world.pod("b", "n", For::Ever);
-    let _controller = world.start();
-    world.pass(10).await;
+    let _controller = world.start_and_pass(10).await;
     world.taint("n");
     world.settle().await;
     assert!(!world.lives("a"));
     // The node that was read for the first pod did not have this one yet.
-    world.set_taints(
-        "n",
-        json!([{ "key": "k", "effect": "NoExecute" }, { "key": "another", "effect": "NoExecute" }]),
-    );
+    let taints = json!([{ "key": "k", "effect": "NoExecute" }, { "key": "another", "effect": "NoExecute" }]);
+    world.set_taints("n", taints);
     world.settle().await;
     assert!(!world.lives("b"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_cache_decides_when_the_node_cannot_be_read_within_a_second() {
-    let world = World::with_nodes(["n"]);
-    world.pods(3, "n", For::No);
-    let _controller = world.start();
-    world.pass(10).await;
+    let world = World::with_pods(3, For::No);
+    let _controller = world.start_and_pass(10).await;
     world.fail_next(100, Verb::Get, "nodes", Fault::Delay(Duration::from_secs(20)));
     world.taint("n");
     world.pass_millis(900).await;
@@ -113,14 +104,10 @@ async fn the_cache_decides_when_the_node_cannot_be_read_within_a_second() {
 
 #[tokio::test(start_paused = true)]
 async fn a_condition_that_is_refused_as_invalid_does_not_stop_the_delete() {
-    let world = World::with_nodes(["n"]);
-    world.pod("p", "n", For::No);
+    let world = World::with_pod(For::No);
     let _controller = world.start();
-    world.server.fail_next(
-        usize::MAX,
-        |request| request.subresource == "status",
-        Fault::status(422, "Invalid"),
-    );
+    let fault = Fault::status(422, "Invalid");
+    world.fail_those(usize::MAX, |request| request.subresource == "status", fault);
     world.taint("n");
     world.settle().await;
     assert!(!world.lives("p"));
@@ -128,11 +115,9 @@ async fn a_condition_that_is_refused_as_invalid_does_not_stop_the_delete() {
 
 #[tokio::test(start_paused = true)]
 async fn what_no_rule_reads_wakes_nothing() {
-    let world = World::with_nodes(["n"]);
-    world.pod("p", "n", For::Ever);
+    let world = World::with_pod(For::Ever);
     world.taint("n");
-    let controller = world.start();
-    world.pass(10).await;
+    let controller = world.start_and_pass(10).await;
     let before = controller.metric("workqueue_adds_total");
     let mark = world.server.mark();
     for _ in 0..100 {
@@ -147,8 +132,7 @@ async fn what_no_rule_reads_wakes_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_is_being_deleted_is_not_touched() {
-    let world = World::with_nodes(["n"]);
-    world.pod("p", "n", For::No);
+    let world = World::with_pod(For::No);
     world.edit("p", |pod| {
         pod["metadata"]["finalizers"] = json!(["example.com/hold"]);
     });
@@ -163,8 +147,7 @@ async fn a_pod_that_is_being_deleted_is_not_touched() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_a_finalizer_holds_is_deleted_once() {
-    let world = World::with_nodes(["n"]);
-    world.pod("p", "n", For::No);
+    let world = World::with_pod(For::No);
     world.edit("p", |pod| {
         pod["metadata"]["finalizers"] = json!(["example.com/hold"]);
     });

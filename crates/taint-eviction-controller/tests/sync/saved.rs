@@ -5,22 +5,17 @@ use std::time::Duration;
 use serde_json::json;
 use testkit::embedded::{Fault, Verb};
 
-use crate::world::{For, World, process};
+use crate::world::{CANCELLED, For, PENDING, World, process};
 
 #[tokio::test(start_paused = true)]
 async fn a_taint_that_is_removed_in_time_saves_the_pod() {
-    let world = World::with_nodes(["n"]);
-    world.pod("p", "n", For::Seconds(5));
+    let world = World::with_pod(For::Seconds(5));
     let controller = world.start();
     world.taint("n");
     world.pass(2).await;
     world.untaint("n");
-    world.pass(1000).await;
-    assert!(world.lives("p"));
-    assert_eq!(
-        controller.metric("taint_eviction_controller_cancelled_evictions_total"),
-        1
-    );
+    assert!(world.lives_after(1000, "p").await);
+    assert_eq!(controller.metric(CANCELLED), 1);
     // What is back begins anew.
     world.taint("n");
     world.pass_millis(4_800).await;
@@ -31,8 +26,7 @@ async fn a_taint_that_is_removed_in_time_saves_the_pod() {
 
 #[tokio::test(start_paused = true)]
 async fn a_taint_that_is_removed_saves_the_pods_that_are_queued() {
-    let world = World::with_nodes(["n"]);
-    world.pods(100, "n", For::No);
+    let world = World::with_pods(100, For::No);
     let _controller = world.start_with(process().configured(|config| config.eviction_qps = 10.0));
     world.pass(10).await;
     world.taint("n");
@@ -41,67 +35,48 @@ async fn a_taint_that_is_removed_saves_the_pods_that_are_queued() {
     world.settle().await;
     let left = world.alive();
     assert!((78..=80).contains(&left), "{left} left");
-    world.pass(1000).await;
-    assert_eq!(world.alive(), left);
+    assert_eq!(world.alive_after(1000).await, left);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_taint_that_is_gone_before_the_watch_tells_saves_the_pod() {
-    let world = World::with_nodes(["n"]);
-    world.pod("p", "n", For::Seconds(20));
+    let world = World::with_pod(For::Seconds(20));
     let _controller = world.start();
     world.taint("n");
     world.pass(10).await;
     // The watch of the nodes is broken and does not come back; the rest of the API server answers.
-    world.fail_next(
-        usize::MAX,
-        Verb::Watch,
-        "nodes",
-        Fault::Delay(Duration::from_hours(1)),
-    );
+    let fault = Fault::Delay(Duration::from_hours(1));
+    world.fail_next(usize::MAX, Verb::Watch, "nodes", fault);
     world.server.close_watches();
     world.untaint("n");
-    world.pass(600).await;
-    assert!(world.lives("p"));
+    assert!(world.lives_after(600, "p").await);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_taint_that_goes_while_the_condition_is_written_saves_the_pod() {
-    let world = World::with_nodes(["n"]);
-    world.pod("p", "n", For::No);
-    let _controller = world.start();
-    world.pass(10).await;
-    world.server.fail_next(
-        1,
-        |request| request.verb == Verb::Patch,
-        Fault::Delay(Duration::from_secs(5)),
-    );
+    let world = World::with_pod(For::No);
+    let _controller = world.start_and_pass(10).await;
+    let fault = Fault::Delay(Duration::from_secs(5));
+    world.fail_those(1, |request| request.verb == Verb::Patch, fault);
     world.taint("n");
     world.pass(2).await;
     world.untaint("n");
-    world.pass(100).await;
-    assert!(world.lives("p"));
+    assert!(world.lives_after(100, "p").await);
     assert_eq!(world.deletes(), Vec::<String>::new());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_taint_that_goes_as_the_pods_lose_their_tolerations_saves_them() {
-    let world = World::with_nodes(["n"]);
-    world.pods(50, "n", For::Seconds(10));
+    let world = World::with_pods(50, For::Seconds(10));
     world.taint("n");
-    let controller = world.start();
-    world.pass(1).await;
+    let controller = world.start_and_pass(1).await;
     for number in 0..50 {
         let name = format!("n-{number:04}");
         world.edit(&name, |pod| pod["spec"]["tolerations"] = json!([]));
     }
     world.untaint("n");
-    world.pass(100).await;
-    assert_eq!(world.alive(), 50);
-    assert_eq!(
-        controller.metric("taint_eviction_controller_cancelled_evictions_total"),
-        50
-    );
+    assert_eq!(world.alive_after(100).await, 50);
+    assert_eq!(controller.metric(CANCELLED), 50);
 }
 
 #[tokio::test(start_paused = true)]
@@ -111,8 +86,7 @@ async fn events_tell_who_was_to_go_and_who_stays() {
     world.pod("stays", "n", For::Seconds(50));
     world.pod("was-never-to-go", "n", For::Ever);
     let uid = world.uid("goes");
-    let _controller = world.start();
-    world.pass(10).await;
+    let _controller = world.start_and_pass(10).await;
     world.set_taints(
         "n",
         json!([{ "key": "k", "value": "v", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:10Z" }]),
@@ -144,21 +118,14 @@ async fn events_tell_who_was_to_go_and_who_stays() {
 
 #[tokio::test(start_paused = true)]
 async fn no_event_says_that_a_pod_is_kept_which_its_user_deletes() {
-    let world = World::with_nodes(["n"]);
-    world.pod("p", "n", For::Seconds(50));
+    let world = World::with_pod(For::Seconds(50));
     let controller = world.start();
     world.taint("n");
     world.pass(10).await;
     world.delete("p");
     world.settle().await;
-    assert_eq!(
-        controller.metric("taint_eviction_controller_pending_evictions"),
-        0
-    );
+    assert_eq!(controller.metric(PENDING), 0);
     world.pass(100).await;
-    assert_eq!(
-        controller.metric("taint_eviction_controller_cancelled_evictions_total"),
-        0
-    );
+    assert_eq!(controller.metric(CANCELLED), 0);
     assert_eq!(world.events_of("p"), Vec::<String>::new());
 }

@@ -3,14 +3,12 @@
 use rstest::rstest;
 use testkit::embedded::{Fault, Verb};
 
-use crate::world::{For, World, process};
+use crate::world::{DELETIONS, For, PENDING, World, process};
 
 #[tokio::test(start_paused = true)]
 async fn a_restart_keeps_the_deadline() {
-    let world = World::with_nodes(["n"]);
-    world.pod("p", "n", For::Seconds(20));
-    let first = world.start();
-    world.pass(100).await;
+    let world = World::with_pod(For::Seconds(20));
+    let first = world.start_and_pass(100).await;
     world.taint_added("n", 0);
     world.pass(10).await;
     first.stop().await;
@@ -18,26 +16,21 @@ async fn a_restart_keeps_the_deadline() {
     let _second = world.start();
     world.pass_millis(4_500).await;
     assert!(world.lives("p"));
-    world.pass(1).await;
-    assert!(!world.lives("p"));
+    assert!(!world.lives_after(1, "p").await);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_fell_due_while_nobody_ran_waits_for_the_grace() {
-    let world = World::with_nodes(["n"]);
-    world.pod("p", "n", For::Seconds(300));
+    let world = World::with_pod(For::Seconds(300));
     world.pod("short", "n", For::Seconds(5));
     world.taint_added("n", 0);
     world.pass(1000).await;
     let _controller = world.start();
     world.pass_millis(4_500).await;
     assert_eq!(world.alive(), 2);
-    world.pass(1).await;
-    assert!(!world.lives("short"));
-    world.pass(24).await;
-    assert!(world.lives("p"));
-    world.pass(1).await;
-    assert!(!world.lives("p"));
+    assert!(!world.lives_after(1, "short").await);
+    assert!(world.lives_after(24, "p").await);
+    assert!(!world.lives_after(1, "p").await);
 }
 
 #[rstest]
@@ -49,8 +42,7 @@ async fn who_follows_a_killed_leader_is_on_time_under_its_name_and_else_after_le
     #[case] name: &str,
     #[case] due: u64,
 ) {
-    let world = World::with_nodes(["n"]);
-    world.pod("p", "n", For::Seconds(20));
+    let world = World::with_pod(For::Seconds(20));
     let killed = world.start_with(process().elected_as("pod"));
     world.pass(100).await;
     world.taint_added("n", 0);
@@ -58,16 +50,13 @@ async fn who_follows_a_killed_leader_is_on_time_under_its_name_and_else_after_le
     drop(killed);
     world.pass(5).await;
     let _next = world.start_with(process().elected_as(name));
-    world.pass(due - 16).await;
-    assert!(world.lives("p"));
-    world.pass(2).await;
-    assert!(!world.lives("p"));
+    assert!(world.lives_after(due - 16, "p").await);
+    assert!(!world.lives_after(2, "p").await);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_standby_evicts_nobody_and_knows_when_it_saw_the_taint_first() {
-    let world = World::with_nodes(["n"]);
-    world.pod("p", "n", For::Seconds(100));
+    let world = World::with_pod(For::Seconds(100));
     let first = world.start_with(process().elected_as("first"));
     world.pass(10).await;
     let second = world.start_with(process().elected_as("second"));
@@ -75,21 +64,19 @@ async fn a_standby_evicts_nobody_and_knows_when_it_saw_the_taint_first() {
     // Without a time: only those who were there know.
     world.taint("n");
     world.pass(50).await;
-    assert_eq!(first.metric("taint_eviction_controller_pending_evictions"), 1);
-    assert_eq!(second.metric("taint_eviction_controller_pending_evictions"), 0);
+    assert_eq!(first.metric(PENDING), 1);
+    assert_eq!(second.metric(PENDING), 0);
     first.stop().await;
     world.pass(48).await;
-    assert_eq!(second.metric("taint_eviction_controller_pending_evictions"), 1);
+    assert_eq!(second.metric(PENDING), 1);
     assert!(world.lives("p"));
-    world.pass(4).await;
-    assert!(!world.lives("p"));
-    assert_eq!(second.metric("taint_eviction_controller_pod_deletions_total"), 1);
+    assert!(!world.lives_after(4, "p").await);
+    assert_eq!(second.metric(DELETIONS), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_dry_run_writes_nothing_at_all() {
-    let world = World::with_nodes(["n"]);
-    world.pods(3, "n", For::Seconds(10));
+    let world = World::with_pods(3, For::Seconds(10));
     let controller = world.start_with(process().configured(|config| config.common.dry_run = true));
     world.taint("n");
     world.pass(600).await;
@@ -106,15 +93,10 @@ async fn a_dry_run_writes_nothing_at_all() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stopped_controller_finishes_the_eviction_under_way() {
-    let world = World::with_nodes(["n"]);
-    world.pod("p", "n", For::No);
-    let controller = world.start();
-    world.pass(10).await;
-    world.server.fail_next(
-        1,
-        |request| request.verb == Verb::Patch,
-        Fault::Delay(std::time::Duration::from_secs(5)),
-    );
+    let world = World::with_pod(For::No);
+    let controller = world.start_and_pass(10).await;
+    let fault = Fault::Delay(std::time::Duration::from_secs(5));
+    world.fail_those(1, |request| request.verb == Verb::Patch, fault);
     world.taint("n");
     world.pass(1).await;
     controller.stop().await;
@@ -123,22 +105,16 @@ async fn a_stopped_controller_finishes_the_eviction_under_way() {
 
 #[tokio::test(start_paused = true)]
 async fn what_was_wrongly_said_to_be_gone_is_deleted_in_the_next_term() {
-    let world = World::with_nodes(["n"]);
-    world.pod("p", "n", For::No);
+    let world = World::with_pod(For::No);
     let _controller = world.start_with(process().elected_as("leader"));
     world.pass(10).await;
     world.fail_next(1, Verb::Delete, "pods", Fault::status(404, "NotFound"));
     world.taint("n");
-    world.pass(10).await;
-    assert!(world.lives("p"));
+    assert!(world.lives_after(10, "p").await);
     // The Lease cannot be renewed: the term is lost.
-    world.server.fail_next(
-        usize::MAX,
-        |request| request.resource == "leases",
-        Fault::status(500, "InternalError"),
-    );
+    let fault = Fault::status(500, "InternalError");
+    world.fail_those(usize::MAX, |request| request.resource == "leases", fault);
     world.pass(30).await;
     world.server.clear_faults();
-    world.pass(30).await;
-    assert!(!world.lives("p"));
+    assert!(!world.lives_after(30, "p").await);
 }

@@ -4,6 +4,10 @@ use serde_json::{Value, json};
 use taint_eviction_controller::TaintEvictionController;
 use testkit::embedded::{EVENTS, Mark, NODES, PODS, Verb};
 
+pub(crate) const PENDING: &str = "taint_eviction_controller_pending_evictions";
+pub(crate) const DELETIONS: &str = "taint_eviction_controller_pod_deletions_total";
+pub(crate) const CANCELLED: &str = "taint_eviction_controller_cancelled_evictions_total";
+
 // They are not what these tests are about.
 harness::world!(TaintEvictionController, &PODS, limits: (0.0, 0));
 
@@ -25,6 +29,20 @@ impl World {
         world
     }
 
+    /// With the node `n`, and the pod `p` on it.
+    pub(crate) fn with_pod(tolerates: For) -> Self {
+        let world = Self::with_nodes(["n"]);
+        world.pod("p", "n", tolerates);
+        world
+    }
+
+    /// With the node `n`, and so many pods on it.
+    pub(crate) fn with_pods(count: usize, tolerates: For) -> Self {
+        let world = Self::with_nodes(["n"]);
+        world.pods(count, "n", tolerates);
+        world
+    }
+
     pub(crate) fn node(&self, name: &str) {
         self.insert(json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": name } }));
     }
@@ -37,10 +55,8 @@ impl World {
     /// The same with a `timeAdded`, so many seconds from now.
     pub(crate) fn taint_added(&self, node: &str, seconds: i64) {
         let added = self.seconds(seconds);
-        self.set_taints(
-            node,
-            json!([{ "key": "k", "effect": "NoExecute", "timeAdded": added }]),
-        );
+        let taints = json!([{ "key": "k", "effect": "NoExecute", "timeAdded": added }]);
+        self.set_taints(node, taints);
     }
 
     pub(crate) fn untaint(&self, node: &str) {

@@ -252,30 +252,37 @@ mod tests {
 
     #[test]
     fn requests_are_printed_as_verb_path_and_body() {
-        assert_eq!(
-            line(&Method::PATCH, "/api/v1/nodes/node-1", r#"{"metadata": {}}"#),
-            r#"patch nodes/node-1 {"metadata":{}}"#
-        );
-        assert_eq!(
-            line(&Method::GET, "/apis/coordination.k8s.io/v1/leases?watch=true", ""),
-            "watch leases"
-        );
-        assert_eq!(
-            line(&Method::GET, "/api/v1/namespaces/default/events", ""),
-            "list default/events"
-        );
-        assert_eq!(
-            line(&Method::PUT, "/api/v1/namespaces/default/pods/p/status", "{}"),
-            "update default/pods/p/status {}"
-        );
-        assert_eq!(
-            line(&Method::GET, "/api/v1/namespaces/default", ""),
-            "get namespaces/default"
-        );
-        assert_eq!(
-            line(&Method::DELETE, "/api/v1/nodes", ""),
-            "deletecollection nodes"
-        );
-        assert_eq!(line(&Method::GET, "/version", ""), "get /version");
+        let pods = "/api/v1/namespaces/default/pods";
+        for (method, uri, body, printed) in [
+            (
+                Method::PATCH,
+                "/api/v1/nodes/n",
+                r#"{"metadata": {}}"#,
+                r#"patch nodes/n {"metadata":{}}"#,
+            ),
+            (
+                Method::GET,
+                "/apis/coordination.k8s.io/v1/leases?watch=true",
+                "",
+                "watch leases",
+            ),
+            (Method::GET, pods, "", "list default/pods"),
+            (
+                Method::PUT,
+                &format!("{pods}/p/status"),
+                "{}",
+                "update default/pods/p/status {}",
+            ),
+            (
+                Method::GET,
+                "/api/v1/namespaces/default",
+                "",
+                "get namespaces/default",
+            ),
+            (Method::DELETE, "/api/v1/nodes", "", "deletecollection nodes"),
+            (Method::GET, "/version", "", "get /version"),
+        ] {
+            assert_eq!(line(&method, uri, body), printed);
+        }
     }
 }

@@ -89,7 +89,7 @@ impl Shared {
         requests.len() - 1
     }
 
-    /// Tells who wants to know that the request is carried out now.
+    /// Notes when the request is carried out, and tells the observers.
     fn observe(self: &Arc<Self>, number: usize, request: &Request) {
         if let Some(request) = self.requests.lock().get_mut(number) {
             request.served = Some(self.elapsed());

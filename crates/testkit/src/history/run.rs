@@ -55,13 +55,12 @@ pub fn run<S: Suite>(suite: &S, history: &History<S::Action>) -> Run {
     match runtime {
         // The server's clock is the runtime's, so the stage is set up inside.
         Ok(runtime) => runtime.block_on(async { Stage::new(suite, history).play().await }),
-        Err(error) => Run {
-            outcome: Err(Violation {
-                at: Duration::ZERO,
-                what: format!("cannot start a runtime: {error}"),
-            }),
-            requests: Requests::default(),
-        },
+        Err(error) => {
+            let (at, what) = (Duration::ZERO, format!("cannot start a runtime: {error}"));
+            let outcome = Err(Violation { at, what });
+            let requests = Requests::default();
+            Run { outcome, requests }
+        }
     }
 }
 
@@ -392,11 +391,7 @@ fn note(noted: &Mutex<Noted>, server: &Server, what: String) {
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} ({:.3} s after the start)",
-            self.what,
-            self.at.as_secs_f64()
-        )
+        let seconds = self.at.as_secs_f64();
+        write!(f, "{} ({seconds:.3} s after the start)", self.what)
     }
 }

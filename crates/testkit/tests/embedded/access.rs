@@ -60,12 +60,8 @@ async fn bind(ground: &Ground, collection: &str, name: &str, kind: &str, subject
 }
 
 async fn create_role(ground: &Ground, collection: &str, name: &str, rules: Value) {
-    create(
-        &ground.admin,
-        collection,
-        json!({ "metadata": labelled(name), "rules": rules }),
-    )
-    .await;
+    let object = json!({ "metadata": labelled(name), "rules": rules });
+    create(&ground.admin, collection, object).await;
 }
 
 /// Fails unless each of these is answered so.
@@ -156,10 +152,8 @@ async fn strangers_see_health_and_release_alone(ground: Ground) {
     let open = ["/version", "/healthz", "/livez", "/readyz"].map(|uri| (uri, 200));
     codes(&ground.anonymous, &open).await;
     let api = get(&ground.anonymous, "/api").await;
-    api.says(
-        403,
-        "forbidden: User \"system:anonymous\" cannot get path \"/api\"",
-    );
+    let message = "forbidden: User \"system:anonymous\" cannot get path \"/api\"";
+    api.says(403, message);
     get(&ground.anonymous, NODES).await.says(
         403,
         "nodes is forbidden: User \"system:anonymous\" cannot list resource \"nodes\" in API group \"\" at the cluster \
@@ -204,13 +198,8 @@ async fn a_cluster_binding_grants_everywhere(ground: Ground) {
 }
 
 async fn a_binding_grants_in_its_namespace(ground: Ground) {
-    create_role(
-        &ground,
-        ROLES,
-        "reader",
-        json!([resources("", &["pods"], &["get", "list"])]),
-    )
-    .await;
+    let rules = json!([resources("", &["pods"], &["get", "list"])]);
+    create_role(&ground, ROLES, "reader", rules).await;
     bind(&ground, ROLE_BINDINGS, "reader", "Role", &alice()).await;
     becomes(&ground.alice, PODS, 200).await;
     let elsewhere = "/api/v1/namespaces/kube-system/pods";
@@ -226,26 +215,16 @@ async fn a_binding_grants_in_its_namespace(ground: Ground) {
 }
 
 async fn a_cluster_role_can_be_bound_in_one_namespace(ground: Ground) {
-    create_role(
-        &ground,
-        CLUSTER_ROLES,
-        "lister",
-        json!([resources("", &["pods"], &["list"])]),
-    )
-    .await;
+    let rules = json!([resources("", &["pods"], &["list"])]);
+    create_role(&ground, CLUSTER_ROLES, "lister", rules).await;
     bind(&ground, ROLE_BINDINGS, "lister", "ClusterRole", &alice()).await;
     becomes(&ground.alice, PODS, 200).await;
     codes(&ground.alice, &[("/api/v1/pods", 403)]).await;
 }
 
 async fn a_group_passes_its_permissions_on(ground: Ground) {
-    create_role(
-        &ground,
-        CLUSTER_ROLES,
-        "devs",
-        json!([resources("", &["nodes"], &["list"])]),
-    )
-    .await;
+    let rules = json!([resources("", &["nodes"], &["list"])]);
+    create_role(&ground, CLUSTER_ROLES, "devs", rules).await;
     let devs = json!({ "apiGroup": RBAC, "kind": "Group", "name": "dev" });
     bind(&ground, CLUSTER_ROLE_BINDINGS, "devs", "ClusterRole", &devs).await;
     becomes(&ground.alice, NODES, 200).await;
@@ -314,12 +293,8 @@ async fn a_binding_without_its_role_is_named_in_the_refusal(ground: Ground) {
 async fn a_right_ends_with_its_binding(ground: Ground) {
     grant_everywhere(&ground, "for-now", json!([resources("", &["nodes"], &["list"])])).await;
     becomes(&ground.alice, NODES, 200).await;
-    delete(
-        &ground.admin,
-        format!("{CLUSTER_ROLE_BINDINGS}/for-now"),
-        Value::Null,
-    )
-    .await;
+    let uri = format!("{CLUSTER_ROLE_BINDINGS}/for-now");
+    delete(&ground.admin, uri, Value::Null).await;
     becomes(&ground.alice, NODES, 403).await;
 }
 
@@ -346,13 +321,8 @@ async fn permissions_that_no_request_needed_are_listed() {
     create_role(&ground, CLUSTER_ROLES, "robot", json!([nodes, lease, path])).await;
     let subject = json!({ "kind": "ServiceAccount", "namespace": "kube-system", "name": "robot" });
     bind(&ground, CLUSTER_ROLE_BINDINGS, "robot", "ClusterRole", &subject).await;
-    create_role(
-        &ground,
-        ROLES,
-        "within",
-        json!([resources("apps", &["*/scale"], &["get"])]),
-    )
-    .await;
+    let rules = json!([resources("apps", &["*/scale"], &["get"])]);
+    create_role(&ground, ROLES, "within", rules).await;
     bind(&ground, ROLE_BINDINGS, "within", "Role", &subject).await;
 
     let client = server.client_for(&robot);

@@ -89,13 +89,8 @@ async fn an_applied_object_must_name_itself_and_its_type(client: Client) {
             "the namespace of the provided object does not match the namespace sent on the request",
         ),
     ] {
-        let refused = patch(
-            &client,
-            format!("{CONFIG_MAPS}/named?fieldManager=m"),
-            APPLY,
-            object,
-        )
-        .await;
+        let uri = format!("{CONFIG_MAPS}/named?fieldManager=m");
+        let refused = patch(&client, uri, APPLY, object).await;
         refused.is(400, "BadRequest");
         refused.says(400, why);
     }
@@ -178,10 +173,8 @@ async fn what_another_manager_owns_is_a_conflict(client: Client) {
 async fn several_conflicts_are_listed(client: Client) {
     apply(&client, "both", "m1", json!({ "a": "1", "b": "1", "c": "1" })).await;
     let refused = apply(&client, "both", "m2", json!({ "a": "2", "b": "2", "c": "1" })).await;
-    refused.says(
-        409,
-        "Apply failed with 2 conflicts: conflicts with \"m1\":\n- .data.a\n- .data.b",
-    );
+    let message = "Apply failed with 2 conflicts: conflicts with \"m1\":\n- .data.a\n- .data.b";
+    refused.says(409, message);
     assert_eq!(
         each(&refused.body["details"]["causes"], "field"),
         [".data.a", ".data.b"]
@@ -226,10 +219,8 @@ async fn an_update_takes_fields_from_appliers_and_is_in_their_way(client: Client
         json!([["m1", "Apply", in_data(&["b"])], ["u", "Update", in_data(&["a"])]])
     );
     let refused = apply(&client, "updated", "m1", json!({ "a": "1", "b": "1" })).await;
-    refused.says(
-        409,
-        "Apply failed with 1 conflict: conflict with \"u\" using v1: .data.a",
-    );
+    let message = "Apply failed with 1 conflict: conflict with \"u\" using v1: .data.a";
+    refused.says(409, message);
     let query = "fieldManager=m1&force=true";
     let taken = apply_with(&client, "updated", query, json!({ "a": "1", "b": "1" }))
         .await

@@ -60,10 +60,8 @@ async fn items_of_lists_belong_to_those_who_applied_them(client: Client) {
     assert_eq!(container_names(&less), ["b", "c"]);
     let conflict = apply_containers(&client, "m2", json!([container("b", "z")])).await;
     let field = ".spec.template.spec.containers[name=\"b\"].image";
-    conflict.says(
-        409,
-        &format!("Apply failed with 1 conflict: conflict with \"m1\": {field}"),
-    );
+    let message = format!("Apply failed with 1 conflict: conflict with \"m1\": {field}");
+    conflict.says(409, &message);
 }
 
 async fn items_with_two_keys_are_told_apart_by_both(client: Client) {
@@ -99,13 +97,8 @@ async fn apply_finalizers(client: &Client, manager: &str, finalizers: &[&str]) -
         "sets",
         &json!({ "metadata": { "name": "sets", "finalizers": finalizers } }),
     );
-    let applied = patch(
-        client,
-        format!("{CONFIG_MAPS}/sets?fieldManager={manager}"),
-        APPLY,
-        object,
-    )
-    .await;
+    let uri = format!("{CONFIG_MAPS}/sets?fieldManager={manager}");
+    let applied = patch(client, uri, APPLY, object).await;
     assert!(matches!(applied.code, 200 | 201), "{applied:?}");
     applied.body["metadata"]["finalizers"].clone()
 }
@@ -128,10 +121,8 @@ async fn atomic_lists_belong_to_one_manager(client: Client) {
     apply_containers(&client, "m1", tolerating("x")).await;
     let conflict = apply_containers(&client, "m2", tolerating("y")).await;
     let field = ".spec.template.spec.containers[name=\"t\"].args";
-    conflict.says(
-        409,
-        &format!("Apply failed with 1 conflict: conflict with \"m1\": {field}"),
-    );
+    let message = format!("Apply failed with 1 conflict: conflict with \"m1\": {field}");
+    conflict.says(409, &message);
 }
 
 async fn the_status_is_applied_on_its_own(client: Client) {
@@ -208,10 +199,8 @@ async fn what_was_not_tracked_belongs_to_before_first_apply(client: Client) {
     );
     let refused = apply(&client, "untracked", "m1", json!({ "k": "w" })).await;
     let who = "\"before-first-apply\" using v1";
-    refused.says(
-        409,
-        &format!("Apply failed with 1 conflict: conflict with {who}: .data.k"),
-    );
+    let message = format!("Apply failed with 1 conflict: conflict with {who}: .data.k");
+    refused.says(409, &message);
 }
 
 async fn managed_fields_can_be_sent_reset_and_spoilt(client: Client) {

@@ -86,12 +86,8 @@ async fn a_new_claim_is_neither_allocated_nor_reserved(client: Client) {
     let created = create(&client, CLAIMS, object).await;
     created.shows(json!({ "status": {}, "metadata.finalizers": null }));
     // Nor does a write that is not of the status reserve it.
-    let written = merge(
-        &client,
-        format!("{CLAIMS}/new"),
-        status(json!({ "allocation": allocation })),
-    )
-    .await;
+    let uri = format!("{CLAIMS}/new");
+    let written = merge(&client, uri, status(json!({ "allocation": allocation }))).await;
     assert_eq!(written, created);
 }
 
@@ -165,13 +161,8 @@ async fn reservations_are_complete_and_not_too_many(client: Client) {
     let why = "Too many: 257: must have at most 256 items";
     is_invalid(&refused, "full", "status.reservedFor", "TooMany", why);
     let refused = reserve(json!([pod("a", "1"), pod("b", "1")])).await;
-    is_invalid(
-        &refused,
-        "full",
-        "status.reservedFor[1]",
-        "Duplicate",
-        "Duplicate value: \"1\"",
-    );
+    let message = "Duplicate value: \"1\"";
+    is_invalid(&refused, "full", "status.reservedFor[1]", "Duplicate", message);
     reserve(json!([{ "apiGroup": "example.com" }])).await.blames(&[
         ("status.reservedFor[0].resource", "Required"),
         ("status.reservedFor[0].name", "Required"),
@@ -220,13 +211,8 @@ async fn an_allocation_is_of_what_the_claim_asks_for(client: Client) {
             "Invalid value: \"{request}\": must be the name of a request in the claim or the name of a request and a \
              subrequest separated by '/'"
         );
-        is_invalid(
-            &refused,
-            "asked",
-            "status.allocation.devices.results[0].request",
-            "Invalid",
-            &why,
-        );
+        let field = "status.allocation.devices.results[0].request";
+        is_invalid(&refused, "asked", field, "Invalid", &why);
     }
     let refused = allocate(json!({ "request": "r" })).await;
     let mut fields = refused.causes();
@@ -272,10 +258,8 @@ async fn a_claim_that_is_being_deleted_loses_reservations_and_gets_none(client: 
     assert_eq!(deleted.code, 200);
     assert!(deleted.body["metadata"]["deletionTimestamp"].is_string());
     let again = post(&client, CLAIMS, claim("going")).await;
-    again.says(
-        409,
-        "object is being deleted: resourceclaims.resource.k8s.io \"going\" already exists",
-    );
+    let message = "object is being deleted: resourceclaims.resource.k8s.io \"going\" already exists";
+    again.says(409, message);
     let refused = try_status(&client, "going", json!({ "reservedFor": [pod("c", "3")] })).await;
     let why = "Forbidden: new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set";
     is_invalid(&refused, "going", "status.reservedFor", "Forbidden", why);
@@ -321,13 +305,8 @@ async fn a_reservation_is_judged_on_the_version_that_it_names(client: Client) {
     reserve(uid, version, "b").await.is(409, "Conflict");
     let fresh = &first.body["metadata"]["resourceVersion"];
     let other = reserve(&json!("other"), fresh, "b").await;
-    is_invalid(
-        &other,
-        "raced",
-        "metadata.uid",
-        "Invalid",
-        "Invalid value: \"other\": field is immutable",
-    );
+    let message = "Invalid value: \"other\": field is immutable";
+    is_invalid(&other, "raced", "metadata.uid", "Invalid", message);
 }
 
 async fn admin_access_takes_a_label_of_the_namespace(client: Client) {
@@ -345,10 +324,8 @@ async fn admin_access_takes_a_label_of_the_namespace(client: Client) {
         let refused = post(&client, collection, object.clone()).await;
         let field = "spec.devices.requests[0].adminAccess";
         refused.blames(&[(field, "Forbidden")]);
-        refused.says(
-            422,
-            &format!("{kind}.resource.k8s.io \"admin\" is invalid: {field}: {WHY}"),
-        );
+        let message = format!("{kind}.resource.k8s.io \"admin\" is invalid: {field}: {WHY}");
+        refused.says(422, &message);
     }
     create(&client, CLAIMS, claim("plain")).await;
     let mut granted = result("r");

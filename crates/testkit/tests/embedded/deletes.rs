@@ -47,12 +47,8 @@ pub(crate) async fn pod(client: &Client, name: &str, node: &str, finalizers: &[&
 }
 
 async fn set_phase(client: &Client, pod: &str, phase: &str) {
-    merge(
-        client,
-        format!("{pod}/status"),
-        json!({ "status": { "phase": phase } }),
-    )
-    .await;
+    let patch = json!({ "status": { "phase": phase } });
+    merge(client, format!("{pod}/status"), patch).await;
 }
 
 /// Deletes with this grace period.

@@ -144,10 +144,8 @@ async fn a_budget_that_allows_no_disruption_refuses(client: Client) {
     pod(&client, "kept", "Running", "True").await;
     let before = budget(&client, "b", "kept", 0).await;
     let refused = evict(&client, "kept").await;
-    is_refused(
-        &refused,
-        "The disruption budget b needs 1 healthy pods and has 1 currently",
-    );
+    let message = "The disruption budget b needs 1 healthy pods and has 1 currently";
+    is_refused(&refused, message);
     assert_eq!(refused.headers.get("retry-after"), None);
     assert!(!is_deleted(&client, "kept").await);
     assert_eq!(read(&client, format!("{PDBS}/b")).await, before);
@@ -280,10 +278,8 @@ async fn an_unready_pod_goes_while_its_application_is_healthy(client: Client) {
     budget(&client, "b", "sick", 0).await;
     set_status(&client, "b", json!({ "currentHealthy": 0 })).await;
     let refused = evict(&client, "sick").await;
-    is_refused(
-        &refused,
-        "The disruption budget b needs 1 healthy pods and has 0 currently",
-    );
+    let message = "The disruption budget b needs 1 healthy pods and has 0 currently";
+    is_refused(&refused, message);
     let before = set_status(&client, "b", json!({ "currentHealthy": 1 })).await;
     is_done(&evict(&client, "sick").await);
     assert!(is_deleted(&client, "sick").await);
@@ -333,12 +329,8 @@ async fn an_eviction_honours_the_preconditions_of_its_delete(client: Client) {
         "Operation cannot be fulfilled on Pod \"exact\": the UID in the precondition (other) does not match the UID in \
          record ({uid}). The object might have been deleted and then recreated"
     );
-    other.refuses(
-        409,
-        "Conflict",
-        &message,
-        &json!({ "name": "exact", "kind": "Pod" }),
-    );
+    let details = json!({ "name": "exact", "kind": "Pod" });
+    other.refuses(409, "Conflict", &message, &details);
     let message = format!(
         "Operation cannot be fulfilled on Pod \"exact\": the ResourceVersion in the precondition (1) does not match the \
          ResourceVersion in record ({}). The object might have been modified",

@@ -56,12 +56,8 @@ async fn the_next_matching_requests_are_refused_with_a_status() {
     let refused = patch(&server.client(), NODE, MERGE, annotation()).await;
     assert_eq!(refused.headers["retry-after"], "7");
     let details = json!({ "retryAfterSeconds": 7 });
-    refused.refuses(
-        429,
-        "TooManyRequests",
-        "refused by the test: TooManyRequests",
-        &details,
-    );
+    let message = "refused by the test: TooManyRequests";
+    refused.refuses(429, "TooManyRequests", message, &details);
     let Err(kube::Error::Api(status)) = annotate(&api).await else {
         panic!("the second patch is refused too");
     };

@@ -98,10 +98,8 @@ async fn a_paged_list_shows_one_version_to_its_end(client: Client) {
     let bad = get(&client, format!("{uri}&continue=garbage")).await;
     bad.is(400, "BadRequest");
     let both = get(&client, format!("{uri}&continue={token}&resourceVersion=1")).await;
-    both.says(
-        400,
-        "specifying resource version is not allowed when using continue",
-    );
+    let message = "specifying resource version is not allowed when using continue";
+    both.says(400, message);
 }
 
 async fn a_page_of_one_namespace_is_blind_to_the_others(client: Client) {

@@ -2,13 +2,7 @@
 //! can be made to do.
 //!
 //! Expected codes, messages and bodies are those of kube-apiserver v1.36.3.
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 #![allow(
     clippy::disallowed_methods,
     reason = "a test owns the clock, and awaits the tasks that it spawns"

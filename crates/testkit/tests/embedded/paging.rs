@@ -186,10 +186,8 @@ async fn a_token_goes_with_no_version(client: Client) {
     lists(&client, format!("{further}&resourceVersion=0"), &["b"]).await;
     lists(&client, format!("{further}&resourceVersion="), &["b"]).await;
     let versioned = get(&client, format!("{further}&resourceVersion=5")).await;
-    versioned.says(
-        400,
-        "specifying resource version is not allowed when using continue",
-    );
+    let message = "specifying resource version is not allowed when using continue";
+    versioned.says(400, message);
     lists(&client, format!("{uri}&continue="), &["a"]).await;
     let broken = get(&client, format!("{uri}&continue=%21")).await;
     broken.is(400, "BadRequest");

@@ -56,12 +56,8 @@ async fn pods_name_each_claim_once_and_in_one_way(client: Client) {
 }
 
 async fn pods_tell_only_of_claims_that_they_name(client: Client) {
-    create_pod(
-        &client,
-        "teller",
-        &json!([from_template("a"), from_template("b")]),
-    )
-    .await;
+    let entries = json!([from_template("a"), from_template("b")]);
+    create_pod(&client, "teller", &entries).await;
     let tell = async |statuses: &Value| {
         let body = status(json!({ "resourceClaimStatuses": statuses }));
         patch(&client, format!("{PODS}/teller/status"), MERGE, body).await
@@ -123,19 +119,13 @@ async fn an_apply_of_fewer_claims_of_a_pod_takes_the_others_away(client: Client)
     let changed = apply("controller", uid, json!([new])).await;
     assert_eq!(told_claims(&changed.body), json!([a, new]));
     let gone = apply("controller", &json!("other"), json!([b])).await;
-    gone.says(
-        422,
-        "Pod \"applied\" is invalid: metadata.uid: Invalid value: \"other\": field is immutable",
-    );
+    let message = "Pod \"applied\" is invalid: metadata.uid: Invalid value: \"other\": field is immutable";
+    gone.says(422, message);
 }
 
 async fn claims_of_a_pod_are_told_apart_by_name(client: Client) {
-    create_pod(
-        &client,
-        "merged",
-        &json!([from_template("a"), from_template("b")]),
-    )
-    .await;
+    let entries = json!([from_template("a"), from_template("b")]);
+    create_pod(&client, "merged", &entries).await;
     let tell = async |entry: &Value| {
         let body = status(json!({ "resourceClaimStatuses": [entry] }));
         told_claims(&strategic(&client, format!("{PODS}/merged/status"), body).await)

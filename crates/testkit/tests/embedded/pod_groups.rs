@@ -82,10 +82,8 @@ async fn a_group_names_few_claims_and_each_once(client: Client) {
     let many: Value = ["a", "b", "c", "d", "e"].into_iter().map(from_template).collect();
     let refused = post(&client, POD_GROUPS, group("many", &many)).await;
     let why = "spec.resourceClaims: Too many: 5: must have at most 4 items";
-    refused.says(
-        422,
-        &format!("PodGroup.scheduling.k8s.io \"many\" is invalid: {why}"),
-    );
+    let message = format!("PodGroup.scheduling.k8s.io \"many\" is invalid: {why}");
+    refused.says(422, &message);
     let wrong = json!([
         from_template("a"),
         from_template("a"),

@@ -358,10 +358,8 @@ async fn numbers_are_not_negative(client: Client) {
     );
     let below = json!({ "metadata": { "name": "b" }, "spec": { "minAvailable": -1 } });
     let refused = post(&client, PDBS, below).await;
-    refused.says(
-        422,
-        &format!("PodDisruptionBudget.policy \"b\" is invalid: spec.minAvailable: {WHY}"),
-    );
+    let message = format!("PodDisruptionBudget.policy \"b\" is invalid: spec.minAvailable: {WHY}");
+    refused.says(422, &message);
 }
 
 async fn taints_have_a_key_and_an_effect(client: Client) {

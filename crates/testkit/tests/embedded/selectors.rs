@@ -51,12 +51,8 @@ async fn create_pod(client: &Client, name: &str, more: Value) {
 }
 
 async fn set_status(client: &Client, name: &str, status: Value) {
-    merge(
-        client,
-        format!("{PODS}/{name}/status"),
-        json!({ "status": status }),
-    )
-    .await;
+    let uri = format!("{PODS}/{name}/status");
+    merge(client, uri, json!({ "status": status })).await;
 }
 
 async fn pods_are_selected_by_their_node(client: Client) {
@@ -218,12 +214,8 @@ async fn broken_field_selectors_are_refused(client: Client) {
 }
 
 async fn labelled(client: &Client, name: &str, labels: Value) {
-    create(
-        client,
-        LEASES,
-        json!({ "metadata": { "name": name, "labels": labels } }),
-    )
-    .await;
+    let object = json!({ "metadata": { "name": name, "labels": labels } });
+    create(client, LEASES, object).await;
 }
 
 async fn label_selectors_take_blanks_and_empty_values(client: Client) {

@@ -208,10 +208,8 @@ async fn a_status_patch_of_another_uid_is_invalid_and_a_stale_one_a_conflict(cli
     let other = json!({ "metadata": { "uid": "other" }, "status": { "phase": "Failed" } });
     for content_type in [MERGE, STRATEGIC] {
         let other = patch(&client, &uri, content_type, other.clone()).await;
-        other.says(
-            422,
-            "Pod \"p\" is invalid: metadata.uid: Invalid value: \"other\": field is immutable",
-        );
+        let message = "Pod \"p\" is invalid: metadata.uid: Invalid value: \"other\": field is immutable";
+        other.says(422, message);
         other.blames(&[("metadata.uid", "Invalid")]);
     }
     let mut both = other;

@@ -68,12 +68,8 @@ async fn creates_without_a_usable_identity_are_refused(client: Client) {
     let why = "Required value: name or generateName is required";
     let cause = json!({ "reason": "FieldValueRequired", "message": why, "field": "metadata.name" });
     let message = format!("Node \"\" is invalid: metadata.name: {why}");
-    nameless.refuses(
-        422,
-        "Invalid",
-        &message,
-        &json!({ "kind": "Node", "causes": [cause] }),
-    );
+    let details = json!({ "kind": "Node", "causes": [cause] });
+    nameless.refuses(422, "Invalid", &message, &details);
     let versioned = json!({ "metadata": { "name": "v", "resourceVersion": "4" } });
     let versioned = post(&client, NODES, versioned).await;
     versioned.says(500, "resourceVersion should not be set on objects to be created");
@@ -242,12 +238,8 @@ async fn a_delete_honours_its_preconditions(client: Client) {
         "Operation cannot be fulfilled on Node \"d1\": the UID in the precondition (bad) does not match the UID in record \
          ({uid}). The object might have been deleted and then recreated"
     );
-    other.refuses(
-        409,
-        "Conflict",
-        &message,
-        &json!({ "name": "d1", "kind": "Node" }),
-    );
+    let details = json!({ "name": "d1", "kind": "Node" });
+    other.refuses(409, "Conflict", &message, &details);
     let stale = json!({ "preconditions": { "resourceVersion": "1" } });
     let message = format!(
         "Operation cannot be fulfilled on Node \"d1\": the ResourceVersion in the precondition (1) does not match the \

@@ -1,13 +1,12 @@
 //! Which Jobs are deleted, when, and what becomes of them.
 
-use harness::SOON;
+use harness::soon;
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use rstest::rstest;
 use serde_json::json;
-use testkit::real::eventually;
 
 use crate::support::{Cluster, Finish, NAME};
 
@@ -93,12 +92,11 @@ async fn live_finalizers_hold_the_job_and_its_pods_go_first() {
     cluster.finish("job", Finish::Complete, 0).await;
     let replica = cluster.start_leading(&[]).await;
 
-    eventually(SOON, "the pod is being deleted", async || {
+    soon("the pod is being deleted", async || {
         let pod = pods.get("pod").await.unwrap();
         pod.metadata.deletion_timestamp.map(drop)
     })
-    .await
-    .unwrap();
+    .await;
     let finalizers = async || cluster.api("Job").get("job").await.unwrap().metadata.finalizers;
     assert_eq!(
         finalizers().await,
@@ -113,11 +111,10 @@ async fn live_finalizers_hold_the_job_and_its_pods_go_first() {
     pods.patch("pod", &PatchParams::default(), &release)
         .await
         .unwrap();
-    eventually(SOON, "the garbage collector is done with the Job", async || {
+    soon("the garbage collector is done with the Job", async || {
         (finalizers().await == Some(vec!["example.com/hold".to_owned()])).then_some(())
     })
-    .await
-    .unwrap();
+    .await;
     assert!(pods.get_opt("pod").await.unwrap().is_none());
     assert!(cluster.deleted("job").await.is_some());
     let deletes = replica.metric("rest_client_requests_total", "method=\"DELETE\"");

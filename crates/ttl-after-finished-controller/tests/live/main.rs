@@ -8,13 +8,7 @@
 //! | `readout` | `explain` of each state, and a dry run |
 //! | `refused` | deletes that a right or admission refuses for a minute |
 //! | `permissions` | the permissions are enough and none is unused |
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test"
-)]
+#![allow(clippy::unwrap_used, reason = "a test")]
 
 mod clocks;
 mod expiry;

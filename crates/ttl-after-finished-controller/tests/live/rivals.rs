@@ -1,7 +1,6 @@
 //! The built-in loop running beside ours (CORE-17).
 
-use harness::SOON;
-use testkit::real::eventually;
+use harness::soon;
 
 use crate::support::{Cluster, Finish};
 
@@ -17,7 +16,7 @@ async fn live_the_built_in_loop_beside_ours_starts_no_war() {
     cluster.job("kept", Some(3600)).await;
     cluster.finish("kept", Finish::Complete, 0).await;
     let gone = async || (cluster.deleting("Job").await == JOBS).then_some(());
-    eventually(SOON, "the Jobs are deleted", gone).await.unwrap();
+    soon("the Jobs are deleted", gone).await;
 
     // A delete of each at most: whoever comes second leaves it.
     let written = cluster.written_beside().await;

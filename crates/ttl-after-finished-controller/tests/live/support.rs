@@ -6,12 +6,12 @@
 
 use futures::{StreamExt, stream};
 use harness::cluster::{now, whole};
+use harness::soon;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::events::v1::Event;
 use kube::Api;
 use kube::api::ListParams;
 use serde_json::{Value, json};
-use testkit::real::eventually;
 
 pub(crate) use harness::{QUICK_LEASE, Replica, SOON};
 
@@ -85,9 +85,7 @@ impl Cluster {
     /// Waits until a Job is deleted; when that was.
     pub(crate) async fn until_deleted(&self, name: &str) -> Timestamp {
         let what = format!("the Job {name} is deleted");
-        eventually(SOON, &what, async || self.deleted(name).await)
-            .await
-            .unwrap()
+        soon(&what, async || self.deleted(name).await).await
     }
 
     /// Waits until a Job is deleted, which must be at its expiry and not before.
@@ -125,6 +123,6 @@ impl Cluster {
             found.pop()
         };
         let what = format!("the event {reason} on {job}");
-        eventually(SOON, &what, found).await.unwrap()
+        soon(&what, found).await
     }
 }

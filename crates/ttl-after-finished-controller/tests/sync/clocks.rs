@@ -14,13 +14,10 @@ use crate::world::World;
 
 #[tokio::test(start_paused = true)]
 async fn a_clock_of_ours_that_is_an_hour_fast_deletes_nothing_early() {
-    let world = World::new();
-    world.finished_job("job", 100, 0);
+    let world = World::with_finished_job("job", 100, 0);
     let _controller = world.start_with_clock_ahead(3600);
-    world.pass(98).await;
-    assert!(world.lives("job"));
-    world.pass(4).await;
-    assert!(!world.lives("job"));
+    assert!(world.lives_after(98, "job").await);
+    assert!(!world.lives_after(4, "job").await);
     assert_eq!(
         clock_reads(&world),
         2,
@@ -41,8 +38,7 @@ async fn the_clock_is_asked_once_a_minute() {
     for number in 0..180 {
         world.finished_job(&format!("job-{number}"), number, 0);
     }
-    let _controller = world.start();
-    world.pass(200).await;
+    let _controller = world.start_and_pass(200).await;
     assert!((0..180).all(|number| !world.lives(&format!("job-{number}"))));
     assert_eq!(clock_reads(&world), 3);
 }
@@ -50,46 +46,34 @@ async fn the_clock_is_asked_once_a_minute() {
 /// Nobody knows what time it is for the API server: nothing is deleted.
 #[tokio::test(start_paused = true)]
 async fn no_job_is_deleted_while_the_clock_cannot_be_read() {
-    let world = World::new();
-    world.finished_job("job", 10, 0);
+    let world = World::with_finished_job("job", 10, 0);
     let is_clock = |request: &Request| request.resource == "jobs" && request.verb == Verb::List;
-    world
-        .server
-        .fail_next(usize::MAX, is_clock, Fault::status(500, "InternalError"));
-    let _controller = world.start();
-    world.pass(60).await;
+    world.fail_those(usize::MAX, is_clock, Fault::status(500, "InternalError"));
+    let _controller = world.start_and_pass(60).await;
     assert!(world.lives("job"));
     world.server.clear_faults();
-    world.pass(10).await;
-    assert!(!world.lives("job"));
+    assert!(!world.lives_after(10, "job").await);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_clock_of_ours_that_is_slow_deletes_late_but_not_early() {
-    let world = World::new();
-    world.finished_job("job", 100, 0);
+    let world = World::with_finished_job("job", 100, 0);
     let _controller = world.start_with_clock_ahead(-60);
-    world.pass(158).await;
-    assert!(world.lives("job"));
-    world.pass(4).await;
-    assert!(!world.lives("job"));
+    assert!(world.lives_after(158, "job").await);
+    assert!(!world.lives_after(4, "job").await);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_finish_in_the_future_defers_the_deletion() {
-    let world = World::new();
-    world.finished_job("job", 10, 600);
-    let _controller = world.start();
-    world.pass(608).await;
+    let world = World::with_finished_job("job", 10, 600);
+    let _controller = world.start_and_pass(608).await;
     assert!(world.lives("job"));
-    world.pass(4).await;
-    assert!(!world.lives("job"));
+    assert!(!world.lives_after(4, "job").await);
 }
 
 #[tokio::test(start_paused = true)]
 async fn extreme_times_and_ttls_neither_delete_nor_panic() {
-    let world = World::new();
-    world.finished_job("for-68-years", i64::from(i32::MAX), 0);
+    let world = World::with_finished_job("for-68-years", i64::from(i32::MAX), 0);
     world.job("in-9999", i64::from(i32::MAX));
     world.edit("in-9999", |job| {
         job["status"]["conditions"] = serde_json::json!([
@@ -103,16 +87,14 @@ async fn extreme_times_and_ttls_neither_delete_nor_panic() {
         ]);
     });
     world.finished_job("ordinary", 10, 0);
-    let _controller = world.start();
-    world.pass(100_000).await;
+    let _controller = world.start_and_pass(100_000).await;
     assert!(world.lives("for-68-years") && world.lives("in-9999") && world.lives("in-the-year-1"));
     assert!(!world.lives("ordinary"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_is_long_in_coming_says_nothing_about_our_clock() {
-    let world = World::new();
-    world.finished_job("job", 10, 0);
+    let world = World::with_finished_job("job", 10, 0);
     world.pass(60).await;
     let client = answered_late(
         world.server.client(),

@@ -4,25 +4,23 @@ use testkit::embedded::{JOBS, Verb};
 
 use crate::world::{World, process};
 
+const PENDING: &str = "ttl_after_finished_controller_jobs_pending";
+
 #[tokio::test(start_paused = true)]
 async fn a_job_is_deleted_when_its_ttl_has_passed_and_no_sooner() {
-    let world = World::new();
-    world.finished_job("job", 100, 0);
-    let controller = world.start();
-    world.pass(99).await;
+    let world = World::with_finished_job("job", 100, 0);
+    let controller = world.start_and_pass(99).await;
     assert!(world.lives("job"));
-    assert_eq!(controller.metric("ttl_after_finished_controller_jobs_pending"), 1);
-    world.pass(2).await;
-    assert!(!world.lives("job"));
-    assert_eq!(controller.metric("ttl_after_finished_controller_jobs_pending"), 0);
+    assert_eq!(controller.metric(PENDING), 1);
+    assert!(!world.lives_after(2, "job").await);
+    assert_eq!(controller.metric(PENDING), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_ttl_of_zero_deletes_at_once() {
     let world = World::new();
     world.job("job", 0);
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     assert!(world.lives("job"), "it has not finished");
     world.finish("job", 0);
     world.settle().await;
@@ -31,12 +29,10 @@ async fn a_ttl_of_zero_deletes_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn each_job_takes_one_delete_of_just_the_state_that_was_judged() {
-    let world = World::new();
-    world.finished_job("job", 10, -60);
+    let world = World::with_finished_job("job", 10, -60);
     let uid = world.uid("job");
     let version = world.server.version();
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     let ours = world.server.requests().to("jobs");
     assert_eq!(ours.only(|request| request.verb == Verb::Get).len(), 0);
     assert_eq!(
@@ -58,9 +54,8 @@ async fn jobs_without_a_ttl_unfinished_ones_and_those_being_deleted_are_left_alo
     world.edit("held", |job| {
         job["metadata"]["finalizers"] = serde_json::json!(["example.com/hold"]);
     });
-    world.server.delete(&JOBS, "default", "held").unwrap();
-    let controller = world.start();
-    world.pass(3600).await;
+    world.delete_of(&JOBS, "held");
+    let controller = world.start_and_pass(3600).await;
     assert!(world.lives("no-ttl") && world.lives("unfinished"));
     assert_eq!(world.reads_of(&JOBS).len(), 0);
     assert_eq!(world.all_writes(), Vec::<String>::new());
@@ -78,8 +73,7 @@ async fn the_pending_time_moves_with_the_ttl() {
         world.finished_job(name, 100, 0);
     }
     world.set_ttl("given", None);
-    let _controller = world.start();
-    world.pass(50).await;
+    let _controller = world.start_and_pass(50).await;
     world.set_ttl("raised", 200);
     world.set_ttl("lowered", 60);
     world.set_ttl("removed", None);
@@ -103,16 +97,13 @@ async fn the_pending_time_moves_with_the_ttl() {
 
 #[tokio::test(start_paused = true)]
 async fn a_job_made_again_under_the_name_is_judged_on_its_own() {
-    let world = World::new();
-    world.finished_job("job", 100, 0);
-    let _controller = world.start();
-    world.pass(50).await;
-    world.server.delete(&JOBS, "default", "job").unwrap();
+    let world = World::with_finished_job("job", 100, 0);
+    let _controller = world.start_and_pass(50).await;
+    world.delete_of(&JOBS, "job");
     world.finished_job("job", 100, 0);
     world.pass(60).await;
     assert!(world.lives("job"), "the old one would have gone by now");
-    world.pass(41).await;
-    assert!(!world.lives("job"));
+    assert!(!world.lives_after(41, "job").await);
 }
 
 #[tokio::test(start_paused = true)]
@@ -121,12 +112,8 @@ async fn a_deleted_job_leaves_nothing_behind() {
     for number in 0..100 {
         world.finished_job(&format!("job-{number}"), 1_000_000, 0);
     }
-    let controller = world.start();
-    world.pass(1).await;
-    assert_eq!(
-        controller.metric("ttl_after_finished_controller_jobs_pending"),
-        100
-    );
+    let controller = world.start_and_pass(1).await;
+    assert_eq!(controller.metric(PENDING), 100);
     for number in 0..100 {
         world
             .server
@@ -134,17 +121,15 @@ async fn a_deleted_job_leaves_nothing_behind() {
             .unwrap();
     }
     world.pass(1).await;
-    assert_eq!(controller.metric("ttl_after_finished_controller_jobs_pending"), 0);
+    assert_eq!(controller.metric(PENDING), 0);
     assert_eq!(controller.metric("informer_objects"), 0);
     assert_eq!(controller.metric("workqueue_depth"), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_deletion_is_told_in_an_event_with_its_finish_and_lag() {
-    let world = World::new();
-    world.finished_job("job", 10, 0);
-    let _controller = world.start();
-    world.pass(20).await;
+    let world = World::with_finished_job("job", 10, 0);
+    let _controller = world.start_and_pass(20).await;
     assert_eq!(
         world.events(),
         ["job Normal TTLExpired \
@@ -159,11 +144,9 @@ async fn a_finish_without_a_time_gets_one_warning_and_no_retries() {
     world.edit("job", |job| {
         job["status"]["conditions"] = serde_json::json!([{ "type": "Failed", "status": "True" }]);
     });
-    let controller = world.start();
-    world.pass(3600).await;
+    let controller = world.start_and_pass(3600).await;
     world.set_ttl("job", 5);
-    world.pass(3600).await;
-    assert!(world.lives("job"));
+    assert!(world.lives_after(3600, "job").await);
     let events = world.events();
     let reasons: Vec<_> = events
         .iter()
@@ -172,8 +155,7 @@ async fn a_finish_without_a_time_gets_one_warning_and_no_retries() {
     assert_eq!(reasons, ["FinishTimeUnknown"]);
     assert_eq!(controller.metric("workqueue_retries_total"), 0);
     world.finish("job", 0);
-    world.pass(6).await;
-    assert!(!world.lives("job"));
+    assert!(!world.lives_after(6, "job").await);
 }
 
 #[tokio::test(start_paused = true)]
@@ -184,10 +166,7 @@ async fn ten_thousand_pending_jobs_go_each_at_its_time() {
     }
     let controller = world.start_with(process().limits(0.0, 0));
     world.pass(99).await;
-    assert_eq!(
-        controller.metric("ttl_after_finished_controller_jobs_pending"),
-        10_000
-    );
+    assert_eq!(controller.metric(PENDING), 10_000);
     world.pass(51).await;
     world.settle().await;
     let left = (0..10_000)

@@ -12,38 +12,30 @@ fn deletes(request: &Request) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn a_ttl_raised_before_the_delete_arrives_saves_the_job() {
-    let world = World::new();
-    world.finished_job("job", 10, 0);
+    let world = World::with_finished_job("job", 10, 0);
     let _controller = world.start();
     world.fail_next(1, Verb::Delete, "jobs", Fault::Delay(Duration::from_secs(5)));
     world.pass(12).await;
     let mark = world.server.mark();
     world.set_ttl("job", 100);
-    world.pass(60).await;
-    assert!(world.lives("job"));
+    assert!(world.lives_after(60, "job").await);
     assert_eq!(
         world.requests_since(mark),
         Vec::<String>::new(),
         "the refused delete is not repeated"
     );
-    world.pass(30).await;
-    assert!(!world.lives("job"));
+    assert!(!world.lives_after(30, "job").await);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_job_replaced_before_the_delete_arrives_lives() {
-    let world = World::new();
-    world.finished_job("job", 10, 0);
+    let world = World::with_finished_job("job", 10, 0);
     let _controller = world.start();
     world.fail_next(1, Verb::Delete, "jobs", Fault::Delay(Duration::from_secs(5)));
     world.pass(12).await;
-    world
-        .server
-        .delete(&testkit::embedded::JOBS, "default", "job")
-        .unwrap();
+    world.delete_of(&testkit::embedded::JOBS, "job");
     world.job("job", 10);
-    world.pass(600).await;
-    assert!(world.lives("job"));
+    assert!(world.lives_after(600, "job").await);
 }
 
 #[tokio::test(start_paused = true)]
@@ -52,14 +44,9 @@ async fn deletes_that_are_refused_for_a_minute_are_made_up_for_within_ten_second
     for number in 0..20 {
         world.finished_job(&format!("job-{number}"), 10, 0);
     }
-    world.fail_next(
-        usize::MAX,
-        Verb::Delete,
-        "jobs",
-        Fault::status(500, "InternalError"),
-    );
-    let _controller = world.start();
-    world.pass(70).await;
+    let fault = Fault::status(500, "InternalError");
+    world.fail_next(usize::MAX, Verb::Delete, "jobs", fault);
+    let _controller = world.start_and_pass(70).await;
     assert!((0..20).all(|number| world.lives(&format!("job-{number}"))));
     world.server.clear_faults();
     world.pass(10).await;
@@ -68,51 +55,42 @@ async fn deletes_that_are_refused_for_a_minute_are_made_up_for_within_ten_second
 
 #[tokio::test(start_paused = true)]
 async fn a_delete_whose_answer_is_lost_is_not_repeated_once_it_took_effect() {
-    let world = World::new();
-    world.finished_job("job", 10, 0);
+    let world = World::with_finished_job("job", 10, 0);
     world.fail_next(1, Verb::Delete, "jobs", Fault::DropAfterEffect);
-    let _controller = world.start();
-    world.pass(60).await;
+    let _controller = world.start_and_pass(60).await;
     assert!(!world.lives("job"));
     assert_eq!(world.server.requests().only(deletes).len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_delete_that_never_arrived_is_made_again() {
-    let world = World::new();
-    world.finished_job("job", 10, 0);
+    let world = World::with_finished_job("job", 10, 0);
     world.fail_next(1, Verb::Delete, "jobs", Fault::DropBefore);
-    let _controller = world.start();
-    world.pass(60).await;
+    let _controller = world.start_and_pass(60).await;
     assert!(!world.lives("job"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_expires_or_is_saved_while_the_server_is_away_is_found_afterwards() {
-    let world = World::new();
-    world.finished_job("expires", 30, 0);
+    let world = World::with_finished_job("expires", 30, 0);
     world.finished_job("is-saved", 30, 0);
-    let _controller = world.start();
-    world.pass(10).await;
+    let _controller = world.start_and_pass(10).await;
     world.server.down();
     world.pass(60).await;
     world.set_ttl("is-saved", None);
     world.server.compact();
     world.server.up();
-    world.pass(60).await;
-    assert!(!world.lives("expires"));
+    assert!(!world.lives_after(60, "expires").await);
     assert!(world.lives("is-saved"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_finalizer_holds_the_job_for_as_long_as_it_wants() {
-    let world = World::new();
-    world.finished_job("job", 10, 0);
+    let world = World::with_finished_job("job", 10, 0);
     world.edit("job", |job| {
         job["metadata"]["finalizers"] = serde_json::json!(["example.com/hold"]);
     });
-    let _controller = world.start();
-    world.pass(3600).await;
+    let _controller = world.start_and_pass(3600).await;
     assert!(!world.lives("job"));
     assert!(
         world
@@ -132,9 +110,8 @@ async fn jobs_that_are_refused_keep_no_other_job_waiting() {
     }
     let refused = |request: &Request| deletes(request) && request.name.starts_with("kept");
     let forbidden = Fault::status(403, "Forbidden");
-    world.server.fail_next(usize::MAX, refused, forbidden);
-    let _controller = world.start();
-    world.pass(60).await;
+    world.fail_those(usize::MAX, refused, forbidden);
+    let _controller = world.start_and_pass(60).await;
     for round in 0..5 {
         let name = format!("good-{round}");
         world.finished_job(&name, 5, 0);
@@ -150,14 +127,11 @@ async fn jobs_that_are_refused_keep_no_other_job_waiting() {
 #[tokio::test(start_paused = true)]
 async fn what_was_wrongly_said_to_be_gone_is_deleted_within_the_hour() {
     let world = World::new();
-    let _controller = world.start();
-    world.settle().await;
+    let _controller = world.start_and_settle().await;
     world.fail_next(1, Verb::Delete, "jobs", Fault::status(404, "NotFound"));
     world.finished_job("job", 1, 0);
-    world.pass(3500).await;
-    assert!(world.lives("job"));
-    world.pass(200).await;
-    assert!(!world.lives("job"));
+    assert!(world.lives_after(3500, "job").await);
+    assert!(!world.lives_after(200, "job").await);
 }
 
 #[tokio::test(start_paused = true)]

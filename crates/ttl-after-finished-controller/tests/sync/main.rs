@@ -1,11 +1,5 @@
 //! The whole loop on the embedded API server under paused time.
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test"
-)]
+#![allow(clippy::unwrap_used, reason = "a test")]
 
 mod clocks;
 mod expiry;

@@ -6,13 +6,10 @@ use crate::world::{World, process};
 
 #[tokio::test(start_paused = true)]
 async fn the_metrics() {
-    let world = World::new();
-    world.finished_job("job", 10, 0);
+    let world = World::with_finished_job("job", 10, 0);
     // With a Lease and a failure, so that every family has a series.
     let fault = Fault::status(500, "InternalError");
-    world
-        .server
-        .fail_next(1, |request| request.verb == Verb::Delete, fault);
+    world.fail_those(1, |request| request.verb == Verb::Delete, fault);
     let controller = world.start_with(process().elected_as("us"));
     world.pass(20).await;
     insta::assert_snapshot!(controller.families());

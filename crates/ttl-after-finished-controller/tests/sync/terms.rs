@@ -4,47 +4,38 @@ use crate::world::{World, process};
 
 #[tokio::test(start_paused = true)]
 async fn a_restart_keeps_the_time() {
-    let world = World::new();
-    world.finished_job("job", 100, 0);
-    let first = world.start();
-    world.pass(50).await;
+    let world = World::with_finished_job("job", 100, 0);
+    let first = world.start_and_pass(50).await;
     first.stop().await;
-    let _second = world.start();
-    world.pass(48).await;
+    let _second = world.start_and_pass(48).await;
     assert!(world.lives("job"));
-    world.pass(3).await;
-    assert!(!world.lives("job"));
+    assert!(!world.lives_after(3, "job").await);
 }
 
 #[tokio::test(start_paused = true)]
 async fn only_the_leader_deletes_and_its_successor_goes_on() {
-    let world = World::new();
-    world.finished_job("early", 60, 0);
+    let world = World::with_finished_job("early", 60, 0);
     world.finished_job("late", 120, 0);
     let first = world.start_with(process().elected_as("first"));
     world.pass(10).await;
     let second = world.start_with(process().elected_as("second"));
-    world.pass(60).await;
-    assert!(!world.lives("early"));
+    assert!(!world.lives_after(60, "early").await);
     assert_eq!(second.metric("ttl_after_finished_controller_jobs_pending"), 0);
     first.stop().await;
     world.pass(5).await;
     assert_eq!(second.metric("ttl_after_finished_controller_jobs_pending"), 1);
-    world.pass(60).await;
-    assert!(!world.lives("late"));
+    assert!(!world.lives_after(60, "late").await);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_dry_run_writes_nothing_at_all() {
-    let world = World::new();
-    world.finished_job("job", 10, 0);
+    let world = World::with_finished_job("job", 10, 0);
     world.job("undated", 0);
     world.edit("undated", |job| {
         job["status"]["conditions"] = serde_json::json!([{ "type": "Failed", "status": "True" }]);
     });
     let controller = world.start_with(process().configured(|config| config.common.dry_run = true));
-    world.pass(600).await;
-    assert!(world.lives("job"));
+    assert!(world.lives_after(600, "job").await);
     assert_eq!(world.all_writes(), Vec::<String>::new());
     assert_eq!(controller.metric("controller_planned_writes_total"), 1);
 }

@@ -7,6 +7,13 @@ use ttl_after_finished_controller::TtlAfterFinishedController;
 harness::world!(TtlAfterFinishedController, &JOBS);
 
 impl World {
+    /// With a Job that finished so many seconds from now.
+    pub(crate) fn with_finished_job(name: &str, ttl: i64, seconds: i64) -> Self {
+        let world = Self::new();
+        world.finished_job(name, ttl, seconds);
+        world
+    }
+
     /// A Job with this ttl that has not finished.
     pub(crate) fn job(&self, name: &str, ttl: impl Into<Option<i64>>) {
         self.insert(job(name, ttl.into()));

@@ -4,16 +4,14 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use controller_core::clock::Clock;
-use harness::long_or_short;
-use testkit::real::eventually;
+use harness::{long_or_short, soon};
 
 use crate::support::{Cluster, SOON};
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_the_boundary_scenario() {
-    let cluster = Cluster::new().await;
-    cluster.add(0..120, None).await;
+    let cluster = Cluster::with_nodes(0..120, None).await;
     let replica = cluster.start(&[]);
     cluster.until_all_carry(120, "15", SOON).await;
 
@@ -28,9 +26,7 @@ async fn live_the_boundary_scenario() {
 
     // 120 times 15, then 89 times 0: each node was written once a change. The last answer may still be on its way.
     let answered = async || (replica.requests("PATCH").await >= 209).then_some(());
-    eventually(SOON, "209 writes are answered", answered)
-        .await
-        .unwrap();
+    soon("209 writes are answered", answered).await;
     assert_eq!(replica.requests("PATCH").await, 209);
     assert_eq!(replica.metric("ttl_controller_desired_ttl_seconds", "").await, 0);
     assert_eq!(replica.metric("ttl_controller_nodes_out_of_date", "").await, 0);
@@ -40,8 +36,7 @@ async fn live_the_boundary_scenario() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_a_restart_at_95_nodes_on_15_writes_nothing() {
-    let cluster = Cluster::new().await;
-    cluster.add(0..120, None).await;
+    let cluster = Cluster::with_nodes(0..120, None).await;
     let first = cluster.start(&[]);
     cluster.until_all_carry(120, "15", SOON).await;
     cluster.remove(95..120).await;
@@ -51,14 +46,13 @@ async fn live_a_restart_at_95_nodes_on_15_writes_nothing() {
 
     let second = cluster.start(&[]);
     second.until_leading().await;
-    eventually(SOON, "all 95 nodes have been looked at", async || {
+    soon("all 95 nodes have been looked at", async || {
         let done = second
             .metric("workqueue_work_duration_seconds_count", "name=\"ttlcontroller\"")
             .await;
         (done >= 95).then_some(())
     })
-    .await
-    .unwrap();
+    .await;
     assert_eq!(second.requests("PATCH").await, 0);
     assert_eq!(cluster.versions("Node").await, before);
     assert_eq!(second.metric("ttl_controller_desired_ttl_seconds", "").await, 15);
@@ -68,8 +62,7 @@ async fn live_a_restart_at_95_nodes_on_15_writes_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_the_admin_server_tells_what_dashboards_and_people_ask() {
-    let cluster = Cluster::new().await;
-    cluster.add(0..3, None).await;
+    let cluster = Cluster::with_nodes(0..3, None).await;
     let replica = cluster.start(&[]);
     cluster.until_all_carry(3, "0", SOON).await;
 
@@ -141,8 +134,7 @@ fn promtool_accepts(metrics: &str) {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_a_foreign_value_is_put_right_at_once() {
-    let cluster = Cluster::new().await;
-    cluster.add(0..3, None).await;
+    let cluster = Cluster::with_nodes(0..3, None).await;
     let replica = cluster.start(&[]);
     cluster.until_all_carry(3, "0", SOON).await;
     for value in ["17", "soon", "-9223372036854775808", "99999999999999999999"] {
@@ -159,8 +151,7 @@ async fn live_a_foreign_value_is_put_right_at_once() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_removal_takes_the_lease_first_and_leaves_no_annotation() {
-    let cluster = Cluster::new().await;
-    cluster.add(0..120, None).await;
+    let cluster = Cluster::with_nodes(0..120, None).await;
     let running = cluster.start(&[]);
     cluster.until_all_carry(120, "15", SOON).await;
 
@@ -179,18 +170,16 @@ async fn live_removal_takes_the_lease_first_and_leaves_no_annotation() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_a_dry_run_says_what_it_would_do_and_changes_nothing() {
-    let cluster = Cluster::new().await;
-    cluster.add(0..120, Some("30")).await;
+    let cluster = Cluster::with_nodes(0..120, Some("30")).await;
     let before = cluster.versions("Node").await;
     let replica = cluster.start(&["--dry-run"]);
-    eventually(SOON, "120 writes are planned", async || {
+    soon("120 writes are planned", async || {
         let planned = replica
             .metric("controller_planned_writes_total", "action=\"annotate\"")
             .await;
         (planned >= 120).then_some(())
     })
-    .await
-    .unwrap();
+    .await;
     assert_eq!(cluster.versions("Node").await, before);
     assert_eq!(cluster.lease_holder().await, None);
     assert_eq!(replica.stop().await, Some(0));
@@ -199,8 +188,7 @@ async fn live_a_dry_run_says_what_it_would_do_and_changes_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_explain_tells_count_step_and_each_node() {
-    let cluster = Cluster::new().await;
-    cluster.add(0..119, Some("15")).await;
+    let cluster = Cluster::with_nodes(0..119, Some("15")).await;
     cluster.add([119], Some("soon")).await;
     let mut all = cluster.start(&["explain"]);
     assert_eq!(all.process.wait_exit(SOON).await.unwrap().code(), Some(0));

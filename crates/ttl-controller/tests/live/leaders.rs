@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use controller_core::clock::Clock;
-use harness::long_or_short;
+use harness::{long_or_short, soon};
 use rand::RngExt;
-use testkit::real::eventually;
 use tokio::time::Instant;
 
 use crate::support::{Cluster, QUICK_LEASE, Replica, SOON};
@@ -29,8 +28,7 @@ async fn until_leading_since(replica: &Replica, began: Instant) -> Duration {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_a_stopped_leader_hands_over_at_once() {
-    let cluster = Cluster::new().await;
-    cluster.add(0..10, None).await;
+    let cluster = Cluster::with_nodes(0..10, None).await;
     let (mut leader, standby) = leader_and_standby(&cluster, &[]).await;
     let began = Clock::system().instant();
     leader.process.terminate().unwrap();
@@ -47,8 +45,7 @@ async fn live_a_stopped_leader_hands_over_at_once() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_a_killed_leader_is_replaced_when_its_lease_expires() {
-    let cluster = Cluster::new().await;
-    cluster.add(0..10, None).await;
+    let cluster = Cluster::with_nodes(0..10, None).await;
     let (mut leader, standby) = leader_and_standby(&cluster, &QUICK_LEASE).await;
     let began = Clock::system().instant();
     leader.process.kill().unwrap();
@@ -66,8 +63,7 @@ async fn live_a_killed_leader_is_replaced_when_its_lease_expires() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_a_client_go_replica_and_ours_share_one_lease() {
-    let cluster = Cluster::new().await;
-    cluster.add(0..10, None).await;
+    let cluster = Cluster::with_nodes(0..10, None).await;
     let election = [
         "--leader-elect=true",
         "--leader-elect-resource-name=ttl-controller",
@@ -85,11 +81,7 @@ async fn live_a_client_go_replica_and_ours_share_one_lease() {
         .control_plane
         .start_controller_manager(&["ttl-controller"], &election)
         .unwrap();
-    let holder = eventually(SOON, "client-go holds the lease", async || {
-        cluster.lease_holder().await
-    })
-    .await
-    .unwrap();
+    let holder = soon("client-go holds the lease", async || cluster.lease_holder().await).await;
 
     let ours = cluster.start(&ours_args);
     let began = Clock::system().instant();
@@ -98,9 +90,7 @@ async fn live_a_client_go_replica_and_ours_share_one_lease() {
         assert!(!ours.leads().await, "ours took a lease that client-go holds");
         (began.elapsed() > Duration::from_secs(6)).then_some(())
     };
-    eventually(SOON, "client-go keeps the lease", undisturbed)
-        .await
-        .unwrap();
+    soon("client-go keeps the lease", undisturbed).await;
     assert_eq!(cluster.lease_holder().await, Some(holder));
 
     theirs.kill().unwrap();
@@ -119,23 +109,19 @@ async fn live_a_client_go_replica_and_ours_share_one_lease() {
             .contains("Attempting to acquire leader lease")
             .then_some(())
     };
-    eventually(SOON, "client-go waits for the lease", waits)
-        .await
-        .unwrap();
+    soon("client-go waits for the lease", waits).await;
     assert!(ours.leads().await);
     assert_eq!(ours.stop().await, Some(0));
-    eventually(SOON, "client-go takes the released lease", async || {
+    soon("client-go takes the released lease", async || {
         cluster.lease_holder().await
     })
-    .await
-    .unwrap();
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_kills_of_the_leader_lose_nothing_and_write_nothing_wrong() {
-    let cluster = Cluster::new().await;
-    cluster.add(0..101, None).await;
+    let cluster = Cluster::with_nodes(0..101, None).await;
     let mut replicas = vec![cluster.start(&QUICK_LEASE), cluster.start(&QUICK_LEASE)];
     cluster.until_all_carry(101, "15", SOON).await;
     let mut wanted = "15";

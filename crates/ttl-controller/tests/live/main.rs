@@ -8,14 +8,7 @@
 //! | `outage` | the API server away for a minute, throttling |
 //! | `rival` | the built-in loop running beside ours |
 //! | `refusals` | wrong flags, files and permissions |
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::print_stdout,
-    reason = "a test"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a test")]
 
 mod boundary;
 mod frozen;

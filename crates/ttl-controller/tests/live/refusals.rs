@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use harness::cluster::binary;
+use harness::soon;
 use rstest::rstest;
 use serde_json::json;
 use testkit::real::{ControlPlane, Options, Process, eventually};
@@ -119,13 +120,12 @@ async fn an_unreachable_api_server_is_waited_for() {
     let file = directory.path().join("kubeconfig");
     std::fs::write(&file, kubeconfig_of("127.0.0.1:1")).unwrap();
     let replica = Replica::start(&binary(BUILT), &file, &[]);
-    eventually(SOON, "readiness says why", async || {
+    soon("readiness says why", async || {
         let (code, text) = replica.get("/readyz").await;
         (code == 500 && text.contains("[-]informer-nodes") && text.contains("onnection refused"))
             .then_some(())
     })
-    .await
-    .unwrap();
+    .await;
     assert_eq!(replica.get("/livez").await.0, 200);
     assert_eq!(replica.stop().await, Some(0));
 }
@@ -133,8 +133,7 @@ async fn an_unreachable_api_server_is_waited_for() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_the_permissions_of_the_chart_are_enough_and_none_is_unused() {
-    let cluster = Cluster::new().await;
-    cluster.add(0..120, None).await;
+    let cluster = Cluster::with_nodes(0..120, None).await;
     let replica = cluster.start(&[]);
     cluster.until_all_carry(120, "15", SOON).await;
     // A standby watches the lease.
@@ -145,9 +144,7 @@ async fn live_the_permissions_of_the_chart_are_enough_and_none_is_unused() {
         let put_right = async || {
             (cluster.carried().await.get("15") == Some(&120) || replica.said("\"manager\"") > 0).then_some(())
         };
-        eventually(SOON, "the value is put right or the rival named", put_right)
-            .await
-            .unwrap();
+        soon("the value is put right or the rival named", put_right).await;
     }
     cluster.until_all_used().await;
     assert_eq!(replica.stop().await, Some(0));
@@ -159,16 +156,14 @@ async fn live_the_permissions_of_the_chart_are_enough_and_none_is_unused() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_a_missing_right_is_named_and_used_once_it_is_granted() {
-    let cluster = Cluster::new().await;
-    cluster.add(0..3, None).await;
+    let cluster = Cluster::with_nodes(0..3, None).await;
     cluster.grant(json!([])).await;
     let replica = cluster.start(&[]);
-    eventually(SOON, "readiness names the missing right to watch", async || {
+    soon("readiness names the missing right to watch", async || {
         let (code, text) = replica.get("/readyz").await;
         (code == 500 && text.contains("cannot watch resource \"nodes\"")).then_some(())
     })
-    .await
-    .unwrap();
+    .await;
     assert_eq!(
         replica.said("cannot watch resource"),
         1,
@@ -201,11 +196,10 @@ async fn live_a_wrong_token_is_retried_and_named() {
     let control_plane = ControlPlane::start(Options::default()).await.unwrap();
     let kubeconfig = control_plane.kubeconfig_for("nobody's-token").unwrap();
     let replica = Replica::start(&binary(BUILT), Path::new(&kubeconfig), &[]);
-    eventually(SOON, "readiness says why", async || {
+    soon("readiness says why", async || {
         let (code, text) = replica.get("/readyz").await;
         (code == 500 && text.contains("Unauthorized")).then_some(())
     })
-    .await
-    .unwrap();
+    .await;
     assert_eq!(replica.stop().await, Some(0));
 }

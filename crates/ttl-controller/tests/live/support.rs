@@ -1,6 +1,7 @@
 //! A cluster of bare nodes, and our binary as a process beside it.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::Duration;
 
 use harness::cluster::until;
@@ -14,6 +15,13 @@ pub(crate) const TTL: &str = "node.alpha.kubernetes.io/ttl";
 harness::cluster!("ttl-controller");
 
 impl Cluster {
+    /// With so many nodes.
+    pub(crate) async fn with_nodes(numbers: Range<usize>, ttl: Option<&str>) -> Self {
+        let cluster = Self::new().await;
+        cluster.add(numbers, ttl).await;
+        cluster
+    }
+
     /// Makes the nodes numbered `numbers`, with `ttl` if given.
     pub(crate) async fn add(&self, numbers: impl IntoIterator<Item = usize>, ttl: Option<&str>) {
         let annotations: BTreeMap<_, _> = ttl.map(|ttl| (TTL, ttl)).into_iter().collect();

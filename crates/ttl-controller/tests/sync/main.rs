@@ -8,13 +8,7 @@
 //! | `terms` | standbys, changes of leader, dry run |
 //! | `histories` | what is drawn from a seed: steps of the cluster, faults, two replicas |
 //! | `removal` | `--remove` |
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test"
-)]
+#![allow(clippy::unwrap_used, reason = "a test")]
 
 mod boundary;
 mod faults;

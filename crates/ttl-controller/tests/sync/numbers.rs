@@ -17,8 +17,7 @@ async fn the_metrics_have_these_names_types_and_texts() {
 #[tokio::test(start_paused = true)]
 async fn the_gauges_tell_what_is_out_of_date() {
     let world = World::with_nodes(120, None);
-    let controller = world.start();
-    world.pass(60).await;
+    let controller = world.start_and_pass(60).await;
     assert_eq!(controller.metric("ttl_controller_nodes"), 120);
     assert_eq!(controller.metric("ttl_controller_desired_ttl_seconds"), 15);
     assert_eq!(controller.metric("ttl_controller_nodes_out_of_date"), 0);

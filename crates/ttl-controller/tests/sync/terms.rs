@@ -14,8 +14,7 @@ async fn a_standby_writes_nothing_until_it_leads() {
     world.pass(10).await;
     assert_eq!(world.writes(), Vec::<String>::new());
     assert_eq!(standby.metric("informer_objects"), 3);
-    world.pass(60).await;
-    assert_eq!(world.carried(), [("0".to_owned(), 3)].into());
+    assert_eq!(world.carried_after(60).await, [("0".to_owned(), 3)].into());
     assert_eq!(world.writes().len(), 3);
 }
 
@@ -25,8 +24,7 @@ async fn a_change_of_leader_inside_the_overlap_writes_nothing() {
     let first = world.start_with(process().elected_as("first"));
     world.pass(20).await;
     world.remove(95..120);
-    world.pass(20).await;
-    assert_eq!(world.carried(), [("15".to_owned(), 95)].into());
+    assert_eq!(world.carried_after(20).await, [("15".to_owned(), 95)].into());
     let written = world.writes().len();
 
     // Started at 95 nodes: its own count alone would say step 0.
@@ -48,8 +46,7 @@ async fn a_stolen_lease_stops_the_writes_of_a_roll_out() {
     let written = world.writes().len();
     assert!(written < 700, "{written} writes, although the lease was stolen");
     // The thief never renews: after its lease has expired we go on, and finish.
-    world.pass(120).await;
-    assert_eq!(world.carried(), [("30".to_owned(), 1000)].into());
+    assert_eq!(world.carried_after(120).await, [("30".to_owned(), 1000)].into());
 }
 
 #[tokio::test(start_paused = true)]
@@ -66,8 +63,7 @@ async fn a_dry_run_writes_nothing_at_all() {
 #[tokio::test(start_paused = true)]
 async fn a_stopped_controller_finishes_the_write_under_way() {
     let world = World::with_nodes(3, Some("0"));
-    let controller = world.start();
-    world.pass(10).await;
+    let controller = world.start_and_pass(10).await;
     world.fail_writes(1, Fault::Delay(Duration::from_secs(5)));
     world.annotate(1, "7");
     world.pass(1).await;

@@ -29,8 +29,7 @@ impl World {
     pub(crate) fn start_removal_against(&self, manager: &'static str, number: usize) -> Running {
         // Time for the rival between two passes.
         let late = Fault::Delay(Duration::from_secs(1));
-        self.server
-            .fail_next(usize::MAX, |request| request.verb == Verb::List, late);
+        self.fail_those(usize::MAX, |request| request.verb == Verb::List, late);
         let mut removal = self.start_with(removal());
         let (server, clock) = (self.server.clone(), self.clock.clone());
         removal.tasks().spawn("rival", async move {
@@ -89,6 +88,12 @@ impl World {
         carried
     }
 
+    /// The same after so many seconds.
+    pub(crate) async fn carried_after(&self, seconds: u64) -> BTreeMap<String, usize> {
+        self.pass(seconds).await;
+        self.carried()
+    }
+
     /// Lets time pass until `count` writes to nodes have been sent.
     pub(crate) async fn until_writes(&self, count: usize) {
         self.until(|| self.writes().len() >= count).await;
@@ -106,7 +111,7 @@ impl World {
     /// The next writes to nodes meet this.
     pub(crate) fn fail_writes(&self, count: usize, fault: Fault) {
         let is_write = |request: &Request| request.verb.is_write() && request.resource == "nodes";
-        self.server.fail_next(count, is_write, fault);
+        self.fail_those(count, is_write, fault);
     }
 }
 

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::process::Output;
 
-use harness::SOON;
+use harness::soon;
 use serde_json::Value;
-use testkit::real::eventually;
 
 use crate::support::{CHARTS, Cluster, chart, helm, kubectl, said};
 
@@ -189,6 +188,6 @@ async fn the_service_accounts_of_the_built_in_loops_are_in_nobody_s_way() {
             (own.count() == wanted).then_some(())
         };
         let what = format!("{account} has {wanted} permissions in the namespace");
-        eventually(SOON, &what, theirs).await.unwrap();
+        soon(&what, theirs).await;
     }
 }

@@ -1,6 +1,5 @@
 //! The charts with Helm (`$HELM`, else that of the `PATH`), and on a real API server.
 #![allow(
-    missing_docs,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,

@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use controller_core::clock::Clock;
 use harness::chart::{Chart, NAMESPACE};
-use harness::{Replica, SOON};
+use harness::{Replica, soon};
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::PostParams;
 use serde_json::json;
 use tempfile::TempDir;
-use testkit::real::{ControlPlane, Options, eventually};
+use testkit::real::{ControlPlane, Options};
 
 use crate::process::{self, UID};
 use crate::support::{root, said};
@@ -141,7 +141,7 @@ async fn the_way_of_the_readme_leads_there_and_back() {
         );
         said.contains("ttl_controller_nodes_out_of_date 1").then_some(())
     };
-    eventually(SOON, "the node is seen", out_of_date).await.unwrap();
+    soon("the node is seen", out_of_date).await;
     let metrics = tour.follow(metrics).await;
     assert!(metrics.contains("ttl_controller_nodes 1"), "{metrics}");
     assert_eq!(tour.ttl().await, None);
@@ -149,7 +149,7 @@ async fn the_way_of_the_readme_leads_there_and_back() {
     tour.follow(upgrade).await;
     tour.follow(upgraded).await;
     let written = async || (tour.ttl().await.as_deref() == Some("0")).then_some(());
-    eventually(SOON, "ours writes", written).await.unwrap();
+    soon("ours writes", written).await;
     let lease = tour.follow(lease).await;
     assert!(lease.contains(UID), "{lease}");
 

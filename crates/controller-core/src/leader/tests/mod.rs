@@ -12,15 +12,15 @@
 //! | … renew already acquired object | `rule::our_own_lease_is_renewed_with_its_acquire_time_and_transitions` |
 //! | TryCoordinatedRenew | coordinated election is alpha and not ours |
 //! | LeaseSpecToLeaderElectionRecordRoundTrip, LeaseConversion | `wire::a_lease_goes_back_as_it_came` |
-//! | ReleaseLease, ReleaseMethodCallsGet | `whole_loop::a_shutdown_releases_the_lease` |
-//! | ReleaseOnCancellation: of update | `whole_loop::a_shutdown_during_a_renewal_releases_the_lease` |
-//! | … of get | `whole_loop::a_shutdown_during_a_look_releases_the_lease` |
+//! | ReleaseLease, ReleaseMethodCallsGet | `whole_loop::release::a_shutdown_releases_the_lease` |
+//! | ReleaseOnCancellation: of update | `whole_loop::release::a_shutdown_during_a_renewal_releases_the_lease` |
+//! | … of get | `whole_loop::release::a_shutdown_during_a_look_releases_the_lease` |
 //! | LeaderElectionConfigValidation | `tests/config.rs::one_problem_is_one_line_with_its_place` |
 //! | FastPathLeaderElection: exercise fast path | `whole_loop::an_absent_lease_is_created_and_renewed_every_retry_period` |
-//! | … fallback to slow path | `whole_loop::an_edit_by_somebody_else_costs_one_look_and_not_the_term` |
+//! | … fallback to slow path | `whole_loop::term::an_edit_by_somebody_else_costs_one_look_and_not_the_term` |
 //! | CheckMethodRace | no shared state: the state is a watch channel |
-//! | leaselock GetError, CreateError, UpdateError | `whole_loop::a_missing_right_is_named_until_it_is_granted`, `…::a_server_that_is_down…` |
-//! | leaselock UpdateWithNilLabels*, LabelUpdate | `whole_loop::metadata_of_others_survives_a_renewal` |
+//! | leaselock GetError, CreateError, UpdateError | `whole_loop::release::a_missing_right_is_named_until_it_is_granted`, `…::a_server_that_is_down…` |
+//! | leaselock UpdateWithNilLabels*, LabelUpdate | `whole_loop::term::metadata_of_others_survives_a_renewal` |
 //! | leaselock RecordEvent*, Describe | no events; the Lease is named in every error |
 
 mod fence;

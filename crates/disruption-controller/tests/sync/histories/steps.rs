@@ -229,14 +229,10 @@ fn workload(number: usize, replicas: i64) -> Step<Budgets> {
 
 fn scale(number: usize, replicas: i64) -> Step<Budgets> {
     let (kind, name) = (WORKLOADS[number].0, workload_name(number));
-    edits(
-        format!("{kind} {number} wants {replicas} pods"),
-        resource(kind),
-        name,
-        move |workload| {
-            workload["spec"]["replicas"] = json!(replicas);
-        },
-    )
+    let says = format!("{kind} {number} wants {replicas} pods");
+    edits(says, resource(kind), name, move |workload| {
+        workload["spec"]["replicas"] = json!(replicas);
+    })
 }
 
 /// A pod comes, in the place of the one that has its number.
@@ -277,38 +273,32 @@ fn become_ready(pod: String, ready: bool) -> Step<Budgets> {
 }
 
 fn relabel(pod: String, labels: Value) -> Step<Budgets> {
-    step(
-        format!("{pod} becomes {labels}"),
-        move |budgets: &mut Budgets, server| {
-            budgets
-                .asked
-                .change(server, &pod, |pod| pod.labels.clone_from(&labels));
-        },
-    )
+    let says = format!("{pod} becomes {labels}");
+    step(says, move |budgets: &mut Budgets, server| {
+        budgets
+            .asked
+            .change(server, &pod, |pod| pod.labels.clone_from(&labels));
+    })
 }
 
 /// Its deletion begins and does not end.
 fn terminate_pod(pod: String) -> Step<Budgets> {
-    step(
-        format!("the deletion of {pod} begins"),
-        move |budgets: &mut Budgets, server| {
-            if let Some(wanted) = budgets.asked.pods.get_mut(&pod) {
-                wanted.terminating = true;
-                terminate(server, &pod);
-            }
-        },
-    )
+    let says = format!("the deletion of {pod} begins");
+    step(says, move |budgets: &mut Budgets, server| {
+        if let Some(wanted) = budgets.asked.pods.get_mut(&pod) {
+            wanted.terminating = true;
+            terminate(server, &pod);
+        }
+    })
 }
 
 /// It goes at once.
 fn delete_pod(pod: String) -> Step<Budgets> {
-    step(
-        format!("{pod} is deleted"),
-        move |budgets: &mut Budgets, server| {
-            budgets.asked.pods.remove(&pod);
-            remove(server, &PODS, &pod);
-        },
-    )
+    let says = format!("{pod} is deleted");
+    step(says, move |budgets: &mut Budgets, server| {
+        budgets.asked.pods.remove(&pod);
+        remove(server, &PODS, &pod);
+    })
 }
 
 /// A budget comes, in the place of the one that has its number.
@@ -322,73 +312,61 @@ fn budget(draw: &mut Draw, budget: usize) -> Step<Budgets> {
 }
 
 fn ask(budget: String, amount: Value) -> Step<Budgets> {
-    edits(
-        format!("{budget} asks for {amount}"),
-        &POD_DISRUPTION_BUDGETS,
-        budget,
-        move |pdb| {
-            for field in ["minAvailable", "maxUnavailable"] {
-                pdb["spec"][field] = amount[field].clone();
-            }
-        },
-    )
+    let says = format!("{budget} asks for {amount}");
+    edits(says, &POD_DISRUPTION_BUDGETS, budget, move |pdb| {
+        for field in ["minAvailable", "maxUnavailable"] {
+            pdb["spec"][field] = amount[field].clone();
+        }
+    })
 }
 
 fn select(budget: String, selector: Value) -> Step<Budgets> {
-    edits(
-        format!("{budget} is about {selector}"),
-        &POD_DISRUPTION_BUDGETS,
-        budget,
-        move |pdb| {
-            pdb["spec"]["selector"] = selector.clone();
-        },
-    )
+    let says = format!("{budget} is about {selector}");
+    edits(says, &POD_DISRUPTION_BUDGETS, budget, move |pdb| {
+        pdb["spec"]["selector"] = selector.clone();
+    })
 }
 
 /// Somebody asks the Eviction API.
 fn evict(pod: String) -> Step<Budgets> {
-    step(
-        format!("somebody evicts {pod}"),
-        move |budgets: &mut Budgets, server| {
-            budgets.asked.evict(server, pod.clone());
-        },
-    )
+    let says = format!("somebody evicts {pod}");
+    step(says, move |budgets: &mut Budgets, server| {
+        budgets.asked.evict(server, pod.clone());
+    })
 }
 
 /// The Eviction API approves, and dies before it deletes: what it does to the budget and the pod before that.
 fn approve(pod: String) -> Step<Budgets> {
-    step(
-        format!("the eviction of {pod} is approved and does not come"),
-        move |_, server| {
-            let Some(pod) = find(server, &PODS, &pod).filter(|pod| stays(Some(pod))) else {
-                return;
-            };
-            let has = &pod["metadata"]["labels"];
-            let mut budgets = server.list(&POD_DISRUPTION_BUDGETS);
-            budgets.retain(|pdb| matches(&pdb["spec"]["selector"], has));
-            let [pdb] = &*budgets else { return };
-            let allowed = pdb["status"]["disruptionsAllowed"].as_i64().unwrap_or_default();
-            if allowed == 0 || pdb["status"]["observedGeneration"] != pdb["metadata"]["generation"] {
-                return;
-            }
-            let since = Timestamp::from_second(now(server).as_second())
-                .unwrap()
-                .to_string();
-            edit(server, &POD_DISRUPTION_BUDGETS, &name(pdb), |pdb| {
-                pdb["status"]["disruptionsAllowed"] = json!(allowed - 1);
-                pdb["status"]["disruptedPods"][name(&pod)] = json!(since);
-            });
-            let target = json!({
-                "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI",
-                "message": "Eviction API: evicting", "lastTransitionTime": since,
-            });
-            edit(server, &PODS, &name(&pod), |pod| {
-                let conditions = pod["status"]["conditions"].as_array_mut().unwrap();
-                conditions.retain(|condition| condition["type"] != "DisruptionTarget");
-                conditions.push(target);
-            });
-        },
-    )
+    let says = format!("the eviction of {pod} is approved and does not come");
+    step(says, move |_, server| {
+        let Some(pod) = find(server, &PODS, &pod).filter(|pod| stays(Some(pod))) else {
+            return;
+        };
+        let has = &pod["metadata"]["labels"];
+        let mut budgets = server.list(&POD_DISRUPTION_BUDGETS);
+        budgets.retain(|pdb| matches(&pdb["spec"]["selector"], has));
+        let [pdb] = &*budgets else { return };
+        let allowed = pdb["status"]["disruptionsAllowed"].as_i64().unwrap_or_default();
+        if allowed == 0 || pdb["status"]["observedGeneration"] != pdb["metadata"]["generation"] {
+            return;
+        }
+        let since = Timestamp::from_second(now(server).as_second())
+            .unwrap()
+            .to_string();
+        edit(server, &POD_DISRUPTION_BUDGETS, &name(pdb), |pdb| {
+            pdb["status"]["disruptionsAllowed"] = json!(allowed - 1);
+            pdb["status"]["disruptedPods"][name(&pod)] = json!(since);
+        });
+        let target = json!({
+            "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI",
+            "message": "Eviction API: evicting", "lastTransitionTime": since,
+        });
+        edit(server, &PODS, &name(&pod), |pod| {
+            let conditions = pod["status"]["conditions"].as_array_mut().unwrap();
+            conditions.retain(|condition| condition["type"] != "DisruptionTarget");
+            conditions.push(target);
+        });
+    })
 }
 
 fn pod_name(pod: usize) -> String {

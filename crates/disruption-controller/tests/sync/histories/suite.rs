@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use controller_core::clock::Clock;
 use disruption_controller::DisruptionController;
-use harness::history::{NEVER_NEEDED, Scene, Step, is_refused};
-use harness::objects::{condition, find, name, stays, text};
+use harness::history::{NEVER_NEEDED, Scene, Step, accepting};
+use harness::objects::{condition, name, stays, text};
 use harness::past::now;
 use jiff::Timestamp;
 use kube::Client;
@@ -89,8 +89,8 @@ impl Scene for Budgets {
 impl Budgets {
     /// No status is written that allows too much, or that undoes an approved eviction.
     fn permits_status(&self, server: &Server, write: &Request) -> Result<(), String> {
-        let pdb = find(server, &POD_DISRUPTION_BUDGETS, &write.name);
-        let Some(pdb) = pdb.filter(|pdb| !is_refused(pdb, &write.body["metadata"])) else {
+        let pdb = accepting(server, &POD_DISRUPTION_BUDGETS, write, &write.body["metadata"]);
+        let Some(pdb) = pdb else {
             return Ok(());
         };
         let sent = self.notes.lock().get(&write.body.to_string()).cloned();
@@ -105,8 +105,7 @@ impl Budgets {
 
 /// Only a condition that is stale is reset, and nothing else of the pod.
 fn permits_reset(server: &Server, write: &Request) -> Result<(), String> {
-    let pod = find(server, &PODS, &write.name);
-    let Some(pod) = pod.filter(|pod| !is_refused(pod, &write.body["metadata"])) else {
+    let Some(pod) = accepting(server, &PODS, write, &write.body["metadata"]) else {
         return Ok(());
     };
     let stale_from = wanted_since(&pod).map(|since| since.checked_add(STALE_AFTER).unwrap());

@@ -39,28 +39,16 @@ pub(super) fn drawn(draw: &mut Draw, length: Duration) -> Vec<At<Step<Claims>>> 
     let pods = draw.number(3..6);
     let mut steps = vec![At::seconds(0, share(0))];
     for number in 0..TEMPLATES {
-        let late = draw.chance(20);
-        let time = if late {
-            draw.time(Duration::ZERO..length)
-        } else {
-            Duration::ZERO
-        };
-        steps.push(At {
-            time,
-            what: template(number, 1),
-        });
+        let late = draw.chance(20).then(|| draw.time(Duration::ZERO..length));
+        let (time, what) = (late.unwrap_or_default(), template(number, 1));
+        steps.push(At { time, what });
     }
     if draw.chance(50) {
         steps.push(At::seconds(0, share(1)));
     }
     for pod in 0..pods {
-        let early = draw.chance(50);
-        let time = if early {
-            Duration::ZERO
-        } else {
-            draw.time(Duration::ZERO..length / 2)
-        };
-        comes(draw, &mut steps, pod_name(pod), time);
+        let late = (!draw.chance(50)).then(|| draw.time(Duration::ZERO..length / 2));
+        comes(draw, &mut steps, pod_name(pod), late.unwrap_or_default());
     }
     for _ in 0..draw.number(6..18) {
         let time = draw.time(Duration::from_secs(1)..length);
@@ -78,17 +66,12 @@ pub(super) fn drawn(draw: &mut Draw, length: Duration) -> Vec<At<Step<Claims>>> 
 
 /// A pod comes, and mostly there is room for it before long.
 fn comes(draw: &mut Draw, steps: &mut Vec<At<Step<Claims>>>, name: String, time: Duration) {
-    let made = drawn_pod(draw);
-    steps.push(At {
-        time,
-        what: pod(name.clone(), made),
-    });
+    let what = pod(name.clone(), drawn_pod(draw));
+    steps.push(At { time, what });
     if draw.chance(80) {
         let time = time + draw.time(Duration::ZERO..Duration::from_secs(8));
-        steps.push(At {
-            time,
-            what: schedule(draw, name),
-        });
+        let what = schedule(draw, name);
+        steps.push(At { time, what });
     }
 }
 
@@ -202,13 +185,11 @@ fn schedule(draw: &mut Draw, pod: String) -> Step<Claims> {
         pause: Duration::from_millis(pause),
         fails_once: draw.chance(40),
     };
-    step(
-        format!("there is room for {pod}, {pace:?}"),
-        move |claims: &mut Claims, server| {
-            claims.scheduler.wants(server, &claims.ledger, &pod, pace);
-            claims.ledger.lock().look(server);
-        },
-    )
+    let says = format!("there is room for {pod}, {pace:?}");
+    step(says, move |claims: &mut Claims, server| {
+        claims.scheduler.wants(server, &claims.ledger, &pod, pace);
+        claims.ledger.lock().look(server);
+    })
 }
 
 /// A pod is deleted, and has so long to end.
@@ -217,40 +198,36 @@ fn schedule(draw: &mut Draw, pod: String) -> Step<Claims> {
     reason = "the kubelet is no task of the controller"
 )]
 fn end(name: String, grace: Duration) -> Step<Claims> {
-    step(
-        format!("{name} is deleted, and ends in {grace:?}"),
-        move |claims: &mut Claims, server| {
-            if let Some(pod) = pod_named(server, &name).filter(|pod| !pod.deleting) {
-                terminate(server, &name);
-                let server = server.clone();
-                claims.ends.spawn(async move {
-                    sleep(grace).await;
-                    finish(&server, &pod.name, Some(&pod.uid));
-                    sleep(KUBELET_PAUSE).await;
-                    if pod_named(&server, &pod.name).is_some_and(|left| left.uid == pod.uid) {
-                        remove(&server, &PODS, &pod.name);
-                    }
-                });
-            }
-            claims.ledger.lock().look(server);
-        },
-    )
+    let says = format!("{name} is deleted, and ends in {grace:?}");
+    step(says, move |claims: &mut Claims, server| {
+        if let Some(pod) = pod_named(server, &name).filter(|pod| !pod.deleting) {
+            terminate(server, &name);
+            let server = server.clone();
+            claims.ends.spawn(async move {
+                sleep(grace).await;
+                finish(&server, &pod.name, Some(&pod.uid));
+                sleep(KUBELET_PAUSE).await;
+                if pod_named(&server, &pod.name).is_some_and(|left| left.uid == pod.uid) {
+                    remove(&server, &PODS, &pod.name);
+                }
+            });
+        }
+        claims.ledger.lock().look(server);
+    })
 }
 
 /// A user deletes the claim of an entry of a pod.
 pub(super) fn delete_claim(name: String, entry: usize) -> Step<Claims> {
-    looking(
-        format!("a user deletes the claim of entry {entry} of {name}"),
-        move |server| {
-            let claim = pod_named(server, &name).and_then(|pod| {
-                let entry = pod.entries.get(entry).filter(|entry| entry.users.is_none())?;
-                pod.claim_of(entry).map(ToOwned::to_owned)
-            });
-            if let Some(claim) = claim {
-                delete(server, &RESOURCE_CLAIMS, &claim);
-            }
-        },
-    )
+    let says = format!("a user deletes the claim of entry {entry} of {name}");
+    looking(says, move |server| {
+        let claim = pod_named(server, &name).and_then(|pod| {
+            let entry = pod.entries.get(entry).filter(|entry| entry.users.is_none())?;
+            pod.claim_of(entry).map(ToOwned::to_owned)
+        });
+        if let Some(claim) = claim {
+            delete(server, &RESOURCE_CLAIMS, &claim);
+        }
+    })
 }
 
 /// The steps are over: what pods wait for is there, and nobody leaves anything behind.

@@ -65,25 +65,20 @@ fn drawn_step(draw: &mut Draw, pods: usize) -> (bool, Step<Ledger>) {
 
 /// A node comes, unless it is there.
 fn add_node(node: usize) -> Step<Ledger> {
-    step(
-        format!("node {node} comes, if it is not there"),
-        move |_, server| {
-            let name = node_name(node);
-            let _ =
-                server.insert(json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": name } }));
-        },
-    )
+    let says = format!("node {node} comes, if it is not there");
+    step(says, move |_, server| {
+        let name = node_name(node);
+        let _ = server.insert(json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": name } }));
+    })
 }
 
 /// A node goes, its pods stay behind.
 fn delete_node(node: usize) -> Step<Ledger> {
-    step(
-        format!("node {node} is deleted"),
-        move |ledger: &mut Ledger, server| {
-            delete(server, &NODES, &node_name(node));
-            ledger.untainted(millis(server.elapsed()), &node_name(node), |_| true);
-        },
-    )
+    let says = format!("node {node} is deleted");
+    step(says, move |ledger: &mut Ledger, server| {
+        delete(server, &NODES, &node_name(node));
+        ledger.untainted(millis(server.elapsed()), &node_name(node), |_| true);
+    })
 }
 
 /// A taint comes, with a `timeAdded` of some seconds ago or without.
@@ -92,26 +87,22 @@ fn taint(draw: &mut Draw, node: usize, longest_ago: usize) -> Step<Ledger> {
     let key = draw.pick(&KEYS);
     let ago = draw.pick(&[None, Some(0), Some(0), Some(ago), Some(-ago)]);
     let since = ago.map_or("without a time".to_owned(), |ago| format!("as if {ago} s ago"));
-    step(
-        format!("node {node} is tainted {key}, {since}"),
-        move |ledger: &mut Ledger, server| {
-            if find(server, &NODES, &node_name(node)).is_some() {
-                let added = ago.map(|ago| (second(server) - ago) * 1000);
-                ledger.tainted(millis(server.elapsed()), &node_name(node), key, added);
-                show_taints(server, ledger, &node_name(node));
-            }
-        },
-    )
+    let says = format!("node {node} is tainted {key}, {since}");
+    step(says, move |ledger: &mut Ledger, server| {
+        if find(server, &NODES, &node_name(node)).is_some() {
+            let added = ago.map(|ago| (second(server) - ago) * 1000);
+            ledger.tainted(millis(server.elapsed()), &node_name(node), key, added);
+            show_taints(server, ledger, &node_name(node));
+        }
+    })
 }
 
 fn untaint(node: usize, key: &'static str) -> Step<Ledger> {
-    step(
-        format!("the taint {key} of node {node} goes"),
-        move |ledger: &mut Ledger, server| {
-            ledger.untainted(millis(server.elapsed()), &node_name(node), |stay| stay.key == key);
-            show_taints(server, ledger, &node_name(node));
-        },
-    )
+    let says = format!("the taint {key} of node {node} goes");
+    step(says, move |ledger: &mut Ledger, server| {
+        ledger.untainted(millis(server.elapsed()), &node_name(node), |stay| stay.key == key);
+        show_taints(server, ledger, &node_name(node));
+    })
 }
 
 /// `not-ready` becomes `unreachable`, or the other way round, where there is one of them.
@@ -213,12 +204,10 @@ fn retold(
 }
 
 fn delete_pod(pod: usize) -> Step<Ledger> {
-    step(
-        format!("somebody deletes pod {pod}"),
-        move |ledger: &mut Ledger, server| {
-            ledger.pods.delete(server, &PODS, &pod_name(pod));
-        },
-    )
+    let says = format!("somebody deletes pod {pod}");
+    step(says, move |ledger: &mut Ledger, server| {
+        ledger.pods.delete(server, &PODS, &pod_name(pod));
+    })
 }
 
 fn node_name(node: usize) -> String {

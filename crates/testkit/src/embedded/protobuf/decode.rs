@@ -1,4 +1,4 @@
-//! From protobuf to JSON. What is no pointer in Go is always written, so zero values stand for nothing.
+//! From protobuf to JSON. Go writes every field that is no pointer, so a zero value means that the field was not set.
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use jiff::Timestamp;

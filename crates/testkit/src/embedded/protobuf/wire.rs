@@ -106,7 +106,7 @@ pub(super) fn put_message(number: u64, to: &mut Vec<u8>, write: impl FnOnce(&mut
     to.splice(start..start, length);
 }
 
-/// A value in a format that no field of Kubernetes has: who knows the field refuses it, others skip it.
+/// A value in a wire format that no field of Kubernetes has. A reader that knows the field refuses it; others skip it.
 pub(super) fn put_misfit(number: u64, to: &mut Vec<u8>) {
     put_tag(number, Format::Fixed32, to);
     to.extend_from_slice(&[0; 4]);

@@ -10,7 +10,7 @@ impl Types {
     /// The types of a custom resource. `schema` is `spec.versions[].schema.openAPIV3Schema` of its definition;
     /// metadata is typed whatever it says.
     ///
-    /// A `Resource` borrows its types for ever, as it does all else: `Box::leak` them beside it.
+    /// A `Resource` holds `&'static` types: the caller leaks both, by `Box::leak`.
     pub(crate) fn of_custom_resource(schema: &Value) -> Self {
         let mut types = Self::default();
         let declared = types.structure(schema, "");

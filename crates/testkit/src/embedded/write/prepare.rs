@@ -35,7 +35,7 @@ fn protect(group: &mut Value) {
     }
 }
 
-/// Whether a status says more than that there is one.
+/// Whether a status has a field that is not empty.
 fn is_told(status: &Value) -> bool {
     status
         .as_object()

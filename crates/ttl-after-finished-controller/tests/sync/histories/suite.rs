@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use harness::history::{NEVER_NEEDED, Scene, Step, is_refused, step};
-use harness::objects::{edit, find, remove};
+use harness::history::{NEVER_NEEDED, Scene, Step, accepting, step};
+use harness::objects::{edit, remove};
 use harness::past::{Ends, Fate, Past, Pasts, at, millis, second};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -110,7 +110,7 @@ impl Scene for Jobs {
         if !preconditions["uid"].is_string() {
             return Err("the delete may hit another Job of the name".to_owned());
         }
-        let Some(job) = find(server, &JOBS, &write.name).filter(|job| !is_refused(job, preconditions)) else {
+        let Some(job) = accepting(server, &JOBS, write, preconditions) else {
             return Ok(());
         };
         let ttl = job["spec"]["ttlSecondsAfterFinished"]
@@ -144,33 +144,29 @@ fn create(draw: &mut Draw, job: usize) -> Step<Jobs> {
 fn finish(draw: &mut Draw, job: usize, longest_ago: usize) -> Step<Jobs> {
     let ago = i64::try_from(draw.number(0..longest_ago)).unwrap();
     let how = if draw.chance(50) { "Failed" } else { "Complete" };
-    step(
-        format!("job {job} is {how} since {ago} s"),
-        move |jobs: &mut Jobs, server| {
-            let finished = second(server) - ago;
-            let time = at(finished * 1000).to_string();
-            let condition = json!({ "type": how, "status": "True", "lastTransitionTime": time });
-            edit(server, &JOBS, &name(job), |job| {
-                job["status"]["conditions"] = json!([condition]);
-            });
-            jobs.0
-                .tell(server, &name(job), |told| told.finished = Some(finished));
-        },
-    )
+    let says = format!("job {job} is {how} since {ago} s");
+    step(says, move |jobs: &mut Jobs, server| {
+        let finished = second(server) - ago;
+        let time = at(finished * 1000).to_string();
+        let condition = json!({ "type": how, "status": "True", "lastTransitionTime": time });
+        edit(server, &JOBS, &name(job), |job| {
+            job["status"]["conditions"] = json!([condition]);
+        });
+        jobs.0
+            .tell(server, &name(job), |told| told.finished = Some(finished));
+    })
 }
 
 /// Its ttl is set, raised, lowered or removed.
 fn set_ttl(draw: &mut Draw, job: usize) -> Step<Jobs> {
     let ttl = draw.pick(&TTLS);
-    step(
-        format!("job {job} gets the ttl {ttl:?}"),
-        move |jobs: &mut Jobs, server| {
-            edit(server, &JOBS, &name(job), |job| {
-                job["spec"]["ttlSecondsAfterFinished"] = json!(ttl);
-            });
-            jobs.0.tell(server, &name(job), |told| told.ttl = ttl);
-        },
-    )
+    let says = format!("job {job} gets the ttl {ttl:?}");
+    step(says, move |jobs: &mut Jobs, server| {
+        edit(server, &JOBS, &name(job), |job| {
+            job["spec"]["ttlSecondsAfterFinished"] = json!(ttl);
+        });
+        jobs.0.tell(server, &name(job), |told| told.ttl = ttl);
+    })
 }
 
 fn name(job: usize) -> String {

@@ -153,49 +153,41 @@ impl Scene for Nodes {
 /// Nodes come, with this annotation.
 fn add(numbers: Range<usize>, ttl: Option<&'static str>) -> Step<Nodes> {
     let with = ttl.map_or("bare".to_owned(), |ttl| format!("annotated {ttl}"));
-    step(
-        format!("{} nodes come, {numbers:?}, {with}", numbers.len()),
-        move |nodes: &mut Nodes, server| {
-            numbers.clone().for_each(|number| nodes.adds(server, number, ttl));
-            if second(server) == 0 {
-                nodes.carried = ttl;
-            }
-            nodes.counts.insert(nodes.present.len());
-        },
-    )
+    let says = format!("{} nodes come, {numbers:?}, {with}", numbers.len());
+    step(says, move |nodes: &mut Nodes, server| {
+        numbers.clone().for_each(|number| nodes.adds(server, number, ttl));
+        if second(server) == 0 {
+            nodes.carried = ttl;
+        }
+        nodes.counts.insert(nodes.present.len());
+    })
 }
 
 fn remove(numbers: Range<usize>) -> Step<Nodes> {
-    step(
-        format!("nodes {numbers:?} go"),
-        move |nodes: &mut Nodes, server| {
-            numbers.clone().for_each(|number| nodes.deletes(server, number));
-            nodes.counts.insert(nodes.present.len());
-        },
-    )
+    let says = format!("nodes {numbers:?} go");
+    step(says, move |nodes: &mut Nodes, server| {
+        numbers.clone().for_each(|number| nodes.deletes(server, number));
+        nodes.counts.insert(nodes.present.len());
+    })
 }
 
 /// Somebody writes the annotation by hand.
 fn annotate(number: usize, ttl: &'static str) -> Step<Nodes> {
-    step(
-        format!("node {number} is annotated {ttl:?} by hand"),
-        move |nodes: &mut Nodes, server| {
-            edit(server, &NODES, &name(number), |node| {
-                node["metadata"]["annotations"][TTL] = ttl.into();
-            });
-            nodes.changed += 1;
-        },
-    )
+    let says = format!("node {number} is annotated {ttl:?} by hand");
+    step(says, move |nodes: &mut Nodes, server| {
+        edit(server, &NODES, &name(number), |node| {
+            node["metadata"]["annotations"][TTL] = ttl.into();
+        });
+        nodes.changed += 1;
+    })
 }
 
 fn recreate(number: usize) -> Step<Nodes> {
-    step(
-        format!("node {number} is deleted and comes back bare"),
-        move |nodes: &mut Nodes, server| {
-            nodes.deletes(server, number);
-            // For a moment there is one fewer.
-            nodes.counts.insert(nodes.present.len());
-            nodes.adds(server, number, None);
-        },
-    )
+    let says = format!("node {number} is deleted and comes back bare");
+    step(says, move |nodes: &mut Nodes, server| {
+        nodes.deletes(server, number);
+        // For a moment there is one fewer.
+        nodes.counts.insert(nodes.present.len());
+        nodes.adds(server, number, None);
+    })
 }

@@ -1,8 +1,9 @@
 //! `cargo xtask verify-image`: images read back, unpacked, and run as a node runs them: in an otherwise empty root
 //! that is read-only, as UID 65532 without capabilities, with the service account of a pod.
 
+mod fixed;
+
 use std::fs;
-use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,19 +13,17 @@ use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::Api;
 use kube::api::PostParams;
-use oci_spec::image::Arch;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use testkit::real::{ControlPlane, Options, Process, eventually};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use self::fixed::Fixed;
+use super::Platform;
 use super::read::{Image, Variant};
-use super::{FOLDER, Platform, USER};
 use xtask::command;
 
-/// What an image may take on a node.
-const LIMIT: u64 = 15 << 20;
 /// Within which a controller is ready, and has stopped.
 const SOON: Duration = Duration::from_secs(30);
 /// Where pods find their service account.
@@ -124,121 +123,6 @@ fn left_out(why: &str) -> Result<()> {
     Ok(())
 }
 
-/// What can be told of an image without running it, as it should be.
-struct Fixed {
-    name: String,
-    version: String,
-    revision: String,
-    arch: Arch,
-    entrypoint: Vec<String>,
-    env: Vec<String>,
-    /// In bytes, of the binary.
-    size: u64,
-    /// How many packages its SBOM lists.
-    parts: usize,
-}
-
-impl std::fmt::Display for Fixed {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let kib = self.size >> 10;
-        write!(
-            f,
-            "{} {} linux/{}: {}.{} MiB, {} packages in its SBOM",
-            self.name,
-            self.version,
-            self.arch,
-            kib >> 10,
-            (kib & 1023) * 10 / 1024,
-            self.parts
-        )
-    }
-}
-
-impl Fixed {
-    fn check(image: &Image, variant: &Variant) -> Result<Self> {
-        let config = variant
-            .config
-            .config()
-            .as_ref()
-            .context("no configuration to run with")?;
-        let label = |name: &str| -> Result<String> {
-            let labels = config.labels().as_ref();
-            let value = labels.and_then(|labels| labels.get(&format!("org.opencontainers.image.{name}")));
-            Ok(value.with_context(|| format!("no label {name}"))?.clone())
-        };
-        let (name, version) = (label("title")?, label("version")?);
-        for label_name in ["description", "licenses", "created"] {
-            label(label_name)?;
-        }
-        ensure!(
-            image.reference == version,
-            "the layout calls it {}, its label {version}",
-            image.reference
-        );
-        ensure!(
-            config.user().as_deref() == Some(USER),
-            "it runs as {:?}",
-            config.user()
-        );
-        let entrypoint = config.entrypoint().clone().unwrap_or_default();
-        ensure!(
-            entrypoint == [format!("/{FOLDER}/{name}")],
-            "it runs {entrypoint:?}"
-        );
-        let size = only_the_binary(variant, &format!("{FOLDER}/{name}"))?;
-        ensure!(size < LIMIT, "{name} takes {size} bytes; it may take {LIMIT}");
-        let parts = variant.sbom["packages"]
-            .as_array()
-            .context("an SBOM without packages")?;
-        ensure!(
-            parts
-                .iter()
-                .any(|part| part["name"] == *name && part["versionInfo"] == *version),
-            "the SBOM is of something else"
-        );
-        Ok(Self {
-            name,
-            version,
-            revision: label("revision")?,
-            arch: variant.arch.clone(),
-            entrypoint,
-            env: config.env().clone().unwrap_or_default(),
-            size,
-            parts: parts.len(),
-        })
-    }
-}
-
-/// The size of the binary, once there is no other file and it is one for its platform.
-fn only_the_binary(variant: &Variant, path: &str) -> Result<u64> {
-    let mut files = Vec::new();
-    for entry in tar::Archive::new(variant.layer.as_slice()).entries()? {
-        let mut entry = entry?;
-        if entry.header().entry_type().is_dir() {
-            continue;
-        }
-        let mut start = [0; 20];
-        entry.read_exact(&mut start).context("read the head of a file")?;
-        files.push((entry.path()?.display().to_string(), entry.size(), start));
-    }
-    let [(found, size, start)] = files.as_slice() else {
-        bail!("it holds {} files instead of its binary alone", files.len());
-    };
-    ensure!(found == path, "it holds {found}, not {path}");
-    // The ELF header: its magic number, and e_machine.
-    let machine = match variant.arch {
-        Arch::Amd64 => 0x3e,
-        Arch::ARM64 => 0xb7,
-        _ => bail!("nothing is shipped for {}", variant.arch),
-    };
-    ensure!(
-        start.starts_with(b"\x7fELF") && start.ends_with(&[machine, 0]),
-        "{found} is no program for {}",
-        variant.arch
-    );
-    Ok(*size)
-}
-
 async fn run_all(images: &[(Fixed, &Variant)]) -> Result<()> {
     let cluster = ControlPlane::start(Options::default()).await?;
     for (fixed, variant) in images {
@@ -286,15 +170,6 @@ async fn run_one(cluster: &ControlPlane, fixed: &Fixed, variant: &Variant) -> Re
     let status = process.wait_exit(SOON).await?;
     ensure!(status.success(), "it stopped with {status}:\n{}", process.log());
     Ok(())
-}
-
-impl Fixed {
-    fn environment(&self) -> Vec<(&str, &str)> {
-        self.env
-            .iter()
-            .filter_map(|variable| variable.split_once('='))
-            .collect()
-    }
 }
 
 /// An image, unpacked.
@@ -437,17 +312,6 @@ fn read_only_root(mounts: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::image::layout::tests::image;
-
-    #[test]
-    fn a_text_is_no_program_for_a_platform() {
-        let image = Image::read(&image(&[Platform::Amd64]).bytes).unwrap();
-        let error = Fixed::check(&image, &image.variants[0])
-            .err()
-            .unwrap()
-            .to_string();
-        assert_eq!(error, "usr/local/bin/ttl-controller is no program for amd64");
-    }
 
     #[test]
     fn a_root_is_read_only_when_its_one_mount_says_so() {

@@ -169,7 +169,7 @@ fn unlisted_controllers() -> Result<Vec<String>> {
         .map(|folder| command::name(&folder));
     Ok(names
         .filter(|name| name.ends_with("-controller") && BOOKS.iter().all(|book| book.package != name))
-        .map(|name| format!("{name}: no entry in BOOKS of xtask/src/rules.rs"))
+        .map(|name| format!("{name}: no entry in BOOKS of xtask/src/rules/mod.rs"))
         .collect())
 }
 
@@ -234,7 +234,7 @@ fn rows(book: &Book, sources: &[Source], defects: &mut Vec<String>) -> Vec<Row> 
         match (held, book.open.contains(&number)) {
             (false, false) => defects.push(format!("{}: no row for {id}", book.package)),
             (true, true) => defects.push(format!(
-                "{id} has a row: take it off `open` in xtask/src/rules.rs"
+                "{id} has a row: take it off `open` in xtask/src/rules/mod.rs"
             )),
             _ => {}
         }
@@ -333,122 +333,4 @@ fn write_book(report: &mut String, book: &Book, rows: &[Row], sources: &[Source]
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const BOOK: Book = Book::of_value("ttl-controller", "TTL", 2);
-
-    fn source(path: &str, text: &str) -> Source {
-        Source {
-            path: path.to_owned(),
-            text: text.to_owned(),
-        }
-    }
-
-    fn defects(book: &Book, table: &str) -> Vec<String> {
-        let sources = [
-            source(
-                "src/decide.rs",
-                &format!("{table}\nfn step() {{}}\nstruct Step<'a>(&'a str);\n"),
-            ),
-            source("tests/table.rs", "fn goes_up() {}\nfn stays_where_it_is() {}\n"),
-        ];
-        let mut defects = Vec::new();
-        rows(book, &sources, &mut defects);
-        defects
-    }
-
-    #[test]
-    fn rules_with_code_and_tests_have_no_defects() {
-        let table = "//! | rule | code | tests |\n\
-                     //! |---|---|---|\n\
-                     //! | TTL-1 | `step` | `tests/table.rs::goes_up`, `tests/table.rs::stays_where_it_is` |\n\
-                     //! | TTL-2 | `decide::Step`, `step` | `tests/table.rs::goes_up` |\n\
-                     //! | [`decide`] | the rules | TTL-1 |";
-        assert_eq!(defects(&BOOK, table), Vec::<String>::new());
-    }
-
-    #[test]
-    fn what_is_named_must_be_there_by_its_whole_name() {
-        let table = "//! | TTL-1 | `ste` | `tests/table.rs::goes` |\n\
-                     //! | TTL-2 | `step` | `tests/other.rs::goes_up` |";
-        assert_eq!(
-            defects(&BOOK, table),
-            [
-                "ttl-controller/src/decide.rs: TTL-1: nothing named ste in the crate",
-                "ttl-controller/src/decide.rs: TTL-1: no test goes in tests/table.rs",
-                "ttl-controller/src/decide.rs: TTL-2: no test goes_up in tests/other.rs",
-            ]
-        );
-    }
-
-    #[test]
-    fn a_row_in_another_form_is_named() {
-        let table = "//! | TTL-1 | `step` |\n\
-                     //! | TTL-2 | step | `tests/table.rs::goes_up` |\n\
-                     //! | TTL-2 | `step` | `goes_up` |\n\
-                     //! | TTL-3 | `step` | `tests/table.rs::goes_up` |";
-        assert_eq!(
-            defects(&BOOK, table)[..4],
-            [
-                "ttl-controller/src/decide.rs: the row of TTL-1 needs three cells: rule, code, tests",
-                "ttl-controller/src/decide.rs: the code of TTL-2 must be `names` in backticks",
-                "ttl-controller/src/decide.rs: the tests of TTL-2 must be `file::function` in backticks",
-                "ttl-controller/src/decide.rs: TTL-3 is no rule",
-            ]
-        );
-    }
-
-    #[test]
-    fn a_value_has_no_io_time_or_lock_but_in_comments_and_tests() {
-        let text = "// async fn\nfn next() { x.await }\nuse kube::Client;\n#[cfg(test)]\nmod tests { async fn t() {} }";
-        let found = |path: &str| impurities(&BOOK, &source(path, text));
-        assert_eq!(
-            found("src/next.rs"),
-            [
-                "ttl-controller/src/next.rs: a value has no .await: fn next() { x.await }",
-                "ttl-controller/src/next.rs: a value has no kube::Client: use kube::Client;",
-            ]
-        );
-        assert_eq!(found("tests/sync/main.rs"), Vec::<String>::new());
-    }
-
-    #[test]
-    fn every_rule_is_either_held_or_open() {
-        let book = Book { open: &[1], ..BOOK };
-        let table = "//! | TTL-1 | `step` | `tests/table.rs::goes_up` |";
-        assert_eq!(
-            defects(&book, table),
-            [
-                "TTL-1 has a row: take it off `open` in xtask/src/rules.rs",
-                "ttl-controller: no row for TTL-2",
-            ]
-        );
-    }
-
-    #[test]
-    fn the_report_links_code_and_tests() {
-        let book = Book { open: &[2], ..BOOK };
-        let sources = [
-            source(
-                "src/decide.rs",
-                "//! | TTL-1 | `step` | `tests/table.rs::goes_up` |",
-            ),
-            source("src/step.rs", "fn step() {}"),
-            source("tests/table.rs", "fn goes_up() {}"),
-        ];
-        let mut defects = Vec::new();
-        let rows = rows(&book, &sources, &mut defects);
-        let mut report = String::new();
-        write_book(&mut report, &book, &rows, &sources).unwrap();
-        assert_eq!(
-            report,
-            "\n## ttl-controller\n\n\
-             | rule | code | tests |\n|---|---|---|\n\
-             | TTL-1 | [`step`](../crates/ttl-controller/src/step.rs) \
-             | [`goes_up`](../crates/ttl-controller/tests/table.rs) |\n\
-             \nHeld by no test here: TTL-2.\n"
-        );
-        assert_eq!(defects, Vec::<String>::new());
-    }
-}
+mod tests;

@@ -1,0 +1,293 @@
+//! What every request passes on its way out and back: the client-side limit, a deadline, `Retry-After`
+//! and the request metrics.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderValue, Request, Response};
+use http_body::Frame;
+use http_body_util::{BodyExt, Limited};
+use kube::client::Body;
+use kube::core::Status;
+use kube::core::response::StatusDetails;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+use tower::BoxError;
+
+use super::dated::status_of;
+use super::metrics::RequestMetrics;
+use crate::clock::Clock;
+use crate::controller::{Limit, RetryShare};
+use crate::workqueue::TokenBucket;
+
+/// How long one request may take, from the moment it may be sent to the last byte of its answer. A
+/// watch has this long to answer its headers.
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// An error answer larger than this is not one of the API server's.
+const MAX_ERROR_BODY: usize = 1 << 20;
+
+/// The client-side limit on requests; watches and Lease requests do not count.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limits {
+    /// `--kube-api-qps`: requests a second in the long run; 0 for no limit.
+    pub qps: f64,
+    /// `--kube-api-burst`: requests that may go at once; 0 for no limit.
+    pub burst: u32,
+}
+
+/// In the extensions of a request: how long it may take, instead of [`REQUEST_TIMEOUT`]. The wait for the
+/// client-side limit does not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AnswerWithin(pub Duration);
+
+/// In the extensions of a request: it does not wait for the limit.
+#[derive(Clone, Copy, Debug)]
+pub struct Permitted {
+    /// How long it has waited for the permit that it has; `None` where it needs none.
+    pub waited: Option<Duration>,
+}
+
+/// The permits of [`Limits`]. Cheap to clone: clones share them.
+#[derive(Clone, Debug)]
+pub struct Permits(Option<Arc<Bucket>>);
+
+/// The part of the limit that keys may take which fail again and again: one in so many requests.
+const RETRY_PART: u32 = 4;
+
+#[derive(Debug)]
+struct Bucket {
+    limits: Limits,
+    clock: Clock,
+    origin: Instant,
+    tokens: Mutex<TokenBucket>,
+}
+
+impl Limits {
+    /// Its tokens; none where there is no limit.
+    pub(crate) fn bucket(self) -> Option<TokenBucket> {
+        (self.qps > 0.0 && self.burst > 0).then(|| TokenBucket::new(self.qps, self.burst))
+    }
+}
+
+impl Permits {
+    /// As many as `limits` allow.
+    pub fn new(limits: Limits, clock: &Clock) -> Self {
+        Self(limits.bucket().map(|tokens| {
+            Arc::new(Bucket {
+                limits,
+                clock: clock.clone(),
+                origin: clock.instant(),
+                tokens: Mutex::new(tokens),
+            })
+        }))
+    }
+
+    const fn is_limited(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// What keys may take of it that fail again and again.
+    pub fn retry_share(&self) -> RetryShare {
+        self.0.as_ref().map_or_else(RetryShare::default, |bucket| {
+            let Limits { qps, burst } = bucket.limits;
+            RetryShare::new(qps / f64::from(RETRY_PART), (burst / RETRY_PART).max(1))
+        })
+    }
+}
+
+impl Limit for Permits {
+    fn take(&self) -> Duration {
+        self.0.as_ref().map_or(Duration::ZERO, |bucket| {
+            let now = bucket.clock.instant() - bucket.origin;
+            bucket.tokens.lock().take(now)
+        })
+    }
+
+    fn give_back(&self) {
+        if let Some(bucket) = &self.0 {
+            bucket.tokens.lock().give_back();
+        }
+    }
+}
+
+/// A request took longer than it may; whether it had an effect is unknown.
+#[derive(Debug, thiserror::Error)]
+#[error("no complete answer within {} s", .0.as_secs())]
+pub struct TimedOut(Duration);
+
+struct Gate {
+    inner: kube::Client,
+    permits: Permits,
+    clock: Clock,
+    metrics: RequestMetrics,
+    host: String,
+}
+
+/// A client whose every request waits for one of `permits` and then goes through `inner`.
+pub fn limited(
+    inner: kube::Client,
+    permits: Permits,
+    clock: &Clock,
+    metrics: &RequestMetrics,
+    host: String,
+) -> kube::Client {
+    let namespace = inner.default_namespace().to_owned();
+    let gate = Arc::new(Gate {
+        inner,
+        permits,
+        clock: clock.clone(),
+        metrics: metrics.clone(),
+        host,
+    });
+    let service = tower::service_fn(move |request| {
+        let gate = Arc::clone(&gate);
+        async move { gate.send(request).await }
+    });
+    kube::Client::new(service, namespace)
+}
+
+impl Gate {
+    async fn send(&self, request: Request<Body>) -> Result<Response<DeadlineBody>, BoxError> {
+        let watch = is_watch(&request);
+        let method = request.method().clone();
+        let is_free = watch || is_lease(&request) || !self.permits.is_limited();
+        let waited = match request.extensions().get::<Permitted>() {
+            _ if is_free => None,
+            Some(permitted) => permitted.waited,
+            None => {
+                let wait = self.permits.take();
+                self.clock.sleep(wait).await;
+                Some(wait)
+            }
+        };
+        if let Some(waited) = waited {
+            self.metrics.observe_wait(&method, &self.host, waited);
+        }
+        let start = self.clock.instant();
+        let within = request.extensions().get::<AnswerWithin>();
+        let within = within.map_or(REQUEST_TIMEOUT, |within| within.0);
+        let deadline = start + within;
+        let answered = tokio::time::timeout_at(deadline, self.exchange(request)).await;
+        let took = self.clock.instant() - start;
+        let result = answered.unwrap_or_else(|_| Err(TimedOut(within).into()));
+        let code = result.as_ref().ok().map(|response| response.status().as_u16());
+        self.metrics.observe(&method, &self.host, code, took);
+        // An event of a watch may come hours later: only its headers have a deadline.
+        let rest = (!watch).then(|| Box::pin(tokio::time::sleep_until(deadline)));
+        Ok(result?.map(|body| DeadlineBody {
+            inner: body,
+            deadline: rest,
+            within,
+        }))
+    }
+
+    async fn exchange(&self, request: Request<Body>) -> Result<Response<Body>, BoxError> {
+        let response = self.inner.send(request).await?;
+        match retry_after_header(&response) {
+            Some(seconds) => with_retry_after(response, seconds).await,
+            None => Ok(response),
+        }
+    }
+}
+
+/// Whether the request follows changes: its answer has no end.
+pub(crate) fn is_watch<B>(request: &Request<B>) -> bool {
+    let query = request.uri().query().unwrap_or_default();
+    query
+        .split('&')
+        .any(|pair| matches!(pair, "watch=true" | "watch=1"))
+}
+
+fn is_lease(request: &Request<Body>) -> bool {
+    request.uri().path().contains("/apis/coordination.k8s.io/")
+}
+
+fn retry_after_header(response: &Response<Body>) -> Option<u32> {
+    if !(response.status().is_client_error() || response.status().is_server_error()) {
+        return None;
+    }
+    response
+        .headers()
+        .get(RETRY_AFTER)?
+        .to_str()
+        .ok()?
+        .trim()
+        .parse()
+        .ok()
+}
+
+/// Writes the header's wait into the `Status`, which is all that kube's errors keep of an answer.
+/// Priority and fairness answers in plain text, so there may be no `Status` yet.
+async fn with_retry_after(response: Response<Body>, seconds: u32) -> Result<Response<Body>, BoxError> {
+    let (mut parts, body) = response.into_parts();
+    let text = Limited::new(body, MAX_ERROR_BODY).collect().await?.to_bytes();
+    let mut status = status_of(&text).unwrap_or_else(|| {
+        let reason = if parts.status.as_u16() == 429 {
+            "TooManyRequests"
+        } else {
+            "ServiceUnavailable"
+        };
+        Status::failure(String::from_utf8_lossy(&text).trim(), reason).with_code(parts.status.as_u16())
+    });
+    let details = status.details.get_or_insert_with(|| StatusDetails {
+        name: String::new(),
+        group: String::new(),
+        kind: String::new(),
+        uid: String::new(),
+        causes: Vec::new(),
+        retry_after_seconds: 0,
+    });
+    details.retry_after_seconds = details.retry_after_seconds.max(seconds);
+    parts
+        .headers
+        .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    Ok(Response::from_parts(
+        parts,
+        Body::from(serde_json::to_vec(&status)?),
+    ))
+}
+
+/// A body that fails when the request's deadline passes before its end.
+pub struct DeadlineBody {
+    inner: Body,
+    deadline: Option<Pin<Box<tokio::time::Sleep>>>,
+    within: Duration,
+}
+
+impl http_body::Body for DeadlineBody {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        if let Poll::Ready(frame) = Pin::new(&mut self.inner).poll_frame(cx) {
+            return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
+        }
+        let passed = self
+            .deadline
+            .as_mut()
+            .is_some_and(|deadline| deadline.as_mut().poll(cx).is_ready());
+        if passed {
+            Poll::Ready(Some(Err(TimedOut(self.within).into())))
+        } else {
+            Poll::Pending
+        }
+    }
+
+    fn size_hint(&self) -> http_body::SizeHint {
+        self.inner.size_hint()
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,286 @@
+use std::convert::Infallible;
+
+use http::Method;
+use prometheus::Registry;
+use serde_json::json;
+
+use super::*;
+use crate::api::{Outcome, Verb, classify};
+
+fn clock() -> Clock {
+    Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap())
+}
+
+fn client_of<F, Fut>(answer: F, limits: Limits) -> kube::Client
+where
+    F: Fn(Request<Body>) -> Fut + Send + Sync + Clone + 'static,
+    Fut: Future<Output = Response<Body>> + Send + 'static,
+{
+    client_with(&Registry::new(), answer, limits)
+}
+
+fn client_with<F, Fut>(registry: &Registry, answer: F, limits: Limits) -> kube::Client
+where
+    F: Fn(Request<Body>) -> Fut + Send + Sync + Clone + 'static,
+    Fut: Future<Output = Response<Body>> + Send + 'static,
+{
+    let service = tower::service_fn(move |request| {
+        let answer = answer(request);
+        async move { Ok::<_, Infallible>(answer.await) }
+    });
+    let metrics = RequestMetrics::register(registry).unwrap();
+    limited(
+        kube::Client::new(service, "default"),
+        Permits::new(limits, &clock()),
+        &clock(),
+        &metrics,
+        "test".into(),
+    )
+}
+
+const UNLIMITED: Limits = Limits { qps: 0.0, burst: 0 };
+
+fn get(path: &str) -> Request<Vec<u8>> {
+    Request::get(path).body(Vec::new()).unwrap()
+}
+
+async fn wait_asked_for(code: u16, body: &'static str) -> Outcome {
+    let client = client_of(
+        move |_| async move {
+            Response::builder()
+                .status(code)
+                .header("Retry-After", "7")
+                .body(Body::from(body.as_bytes().to_vec()))
+                .unwrap()
+        },
+        UNLIMITED,
+    );
+    classify(
+        Verb::Patch,
+        &client.request_text(get("/api/v1/nodes")).await.unwrap_err(),
+    )
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_after_header_reaches_the_queue_with_and_without_a_status_body() {
+    let seven = Outcome::Throttled(Duration::from_secs(7));
+    assert_eq!(
+        wait_asked_for(429, "Too many requests, please try again later.").await,
+        seven
+    );
+    let status = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","message":"m","reason":"TooManyRequests","details":{"retryAfterSeconds":1},"code":429}"#;
+    assert_eq!(wait_asked_for(429, status).await, seven);
+    assert_eq!(wait_asked_for(503, "apiserver is shutting down").await, seven);
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_beyond_the_burst_wait_for_their_turn() {
+    let client = client_of(
+        |_| async { Response::new(Body::from(b"{}".to_vec())) },
+        Limits { qps: 2.0, burst: 3 },
+    );
+    let start = clock().instant();
+    for _ in 0..7 {
+        client.request_text(get("/api/v1/nodes")).await.unwrap();
+    }
+    let took = clock().instant() - start;
+    assert!(
+        took >= Duration::from_millis(1990) && took <= Duration::from_millis(2020),
+        "took {took:?}"
+    );
+}
+
+/// The sums and counts of `rest_client_rate_limiter_duration_seconds` after `requests` under `limits`.
+async fn waits(limits: Limits, requests: impl IntoIterator<Item = Request<Body>>) -> Vec<String> {
+    let registry = Registry::new();
+    let client = client_with(&registry, |_| async { Response::new(Body::empty()) }, limits);
+    for request in requests {
+        client.send(request).await.unwrap();
+    }
+    let text = crate::metrics::encode(&registry).unwrap();
+    let waits = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("rest_client_rate_limiter_duration_seconds_"));
+    waits
+        .filter(|line| !line.starts_with("bucket"))
+        .map(str::to_owned)
+        .collect()
+}
+
+fn empty(method: Method, path: &str, permitted: Option<Permitted>) -> Request<Body> {
+    let mut request = Request::builder()
+        .method(method)
+        .uri(path)
+        .body(Body::empty())
+        .unwrap();
+    if let Some(permitted) = permitted {
+        request.extensions_mut().insert(permitted);
+    }
+    request
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_wait_for_the_limit_is_measured_wherever_it_was_waited_for() {
+    let one_a_second = Limits { qps: 1.0, burst: 1 };
+    let of_the_loop = Permitted {
+        waited: Some(Duration::from_secs(30)),
+    };
+    let requests = || {
+        [
+            empty(Method::GET, "/api/v1/nodes/a", None),
+            empty(Method::GET, "/api/v1/nodes/b", None),
+            empty(Method::PATCH, "/api/v1/nodes/b", Some(of_the_loop)),
+            // These do not count against the limit.
+            empty(Method::GET, "/api/v1/nodes", Some(Permitted { waited: None })),
+            empty(Method::GET, "/api/v1/nodes?watch=true", None),
+            empty(
+                Method::PUT,
+                "/apis/coordination.k8s.io/v1/namespaces/a/leases/b",
+                None,
+            ),
+        ]
+    };
+    assert_eq!(
+        waits(one_a_second, requests()).await,
+        [
+            "sum{host=\"test\",verb=\"GET\"} 1",
+            "count{host=\"test\",verb=\"GET\"} 2",
+            "sum{host=\"test\",verb=\"PATCH\"} 30",
+            "count{host=\"test\",verb=\"PATCH\"} 1",
+        ]
+    );
+    assert_eq!(waits(UNLIMITED, requests()).await, [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_and_leases_are_not_limited() {
+    let client = client_of(
+        |_| async { Response::new(Body::from(b"{}".to_vec())) },
+        Limits { qps: 0.001, burst: 1 },
+    );
+    let start = clock().instant();
+    for _ in 0..50 {
+        client
+            .request_text(get("/api/v1/nodes?&watch=true&allowWatchBookmarks=true"))
+            .await
+            .unwrap();
+        client
+            .request_text(get("/apis/coordination.k8s.io/v1/namespaces/a/leases/b"))
+            .await
+            .unwrap();
+    }
+    assert_eq!(clock().instant() - start, Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_never_answers_is_given_up_after_30_seconds() {
+    let client = client_of(|_| std::future::pending(), UNLIMITED);
+    let start = clock().instant();
+    let error = client.request_text(get("/api/v1/nodes")).await.unwrap_err();
+    assert_eq!(clock().instant() - start, Duration::from_secs(30));
+    assert_eq!(
+        classify(Verb::Patch, &error),
+        Outcome::Retry { fate_unknown: true }
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_may_ask_for_less_patience_and_its_turn_does_not_count() {
+    let client = client_of(|_| std::future::pending(), Limits { qps: 0.1, burst: 1 });
+    let clock = clock();
+    let start = clock.instant();
+    for expected in [Duration::from_secs(1), Duration::from_secs(11)] {
+        let mut request = get("/api/v1/nodes/n").map(Body::from);
+        request
+            .extensions_mut()
+            .insert(AnswerWithin(Duration::from_secs(1)));
+        client.send(request).await.unwrap_err();
+        assert_eq!(clock.instant() - start, expected);
+    }
+}
+
+/// A body that sends one frame and then nothing more.
+struct Stalls(Option<Bytes>);
+
+impl http_body::Body for Stalls {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.0
+            .take()
+            .map_or(Poll::Pending, |bytes| Poll::Ready(Some(Ok(Frame::data(bytes)))))
+    }
+}
+
+fn stalling(first: &'static str) -> kube::Client {
+    let service = tower::service_fn(move |_: Request<Body>| async move {
+        Ok::<_, Infallible>(Response::new(Stalls(Some(Bytes::from_static(first.as_bytes())))))
+    });
+    let metrics = RequestMetrics::register(&Registry::new()).unwrap();
+    limited(
+        kube::Client::new(service, "default"),
+        Permits::new(UNLIMITED, &clock()),
+        &clock(),
+        &metrics,
+        "test".into(),
+    )
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_stalls_half_way_is_given_up_but_a_silent_watch_is_not() {
+    let start = clock().instant();
+    stalling("{\"kind\":")
+        .request_text(get("/api/v1/nodes"))
+        .await
+        .unwrap_err();
+    assert_eq!(clock().instant() - start, Duration::from_secs(30));
+
+    let watch = stalling("{}");
+    let silent = watch.request_text(get("/api/v1/nodes?watch=true"));
+    assert!(
+        tokio::time::timeout(Duration::from_hours(1), silent)
+            .await
+            .is_err(),
+        "the watch was cut off"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_are_counted_by_code_method_and_host() {
+    let registry = Registry::new();
+    let metrics = RequestMetrics::register(&registry).unwrap();
+    let service = tower::service_fn(|request: Request<Body>| async move {
+        if request.uri().path() == "/down" {
+            return Err("connection refused".to_owned());
+        }
+        let status = json!({"kind": "Status", "status": "Failure", "code": 404}).to_string();
+        Ok(Response::builder()
+            .status(404)
+            .body(Body::from(status.into_bytes()))
+            .unwrap())
+    });
+    let client = limited(
+        kube::Client::new(service, "default"),
+        Permits::new(UNLIMITED, &clock()),
+        &clock(),
+        &metrics,
+        "10.0.0.1:6443".into(),
+    );
+    client.request_text(get("/api/v1/nodes/a")).await.unwrap_err();
+    client.request_text(get("/down")).await.unwrap_err();
+    let text = prometheus::TextEncoder::new()
+        .encode_to_string(&registry.gather())
+        .unwrap();
+    assert!(
+        text.contains("rest_client_requests_total{code=\"404\",host=\"10.0.0.1:6443\",method=\"GET\"} 1"),
+        "{text}"
+    );
+    assert!(
+        text.contains("rest_client_requests_total{code=\"<error>\",host=\"10.0.0.1:6443\",method=\"GET\"} 1"),
+        "{text}"
+    );
+}
