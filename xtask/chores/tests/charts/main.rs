@@ -8,6 +8,7 @@
     reason = "a test"
 )]
 
+mod documents;
 mod install;
 mod objects;
 mod process;
