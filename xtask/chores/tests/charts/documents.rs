@@ -8,6 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use controller_core::args::supported_kubernetes;
 use testkit::real::Assets;
 
 use crate::process::binary;
@@ -71,8 +72,9 @@ pub(crate) fn inline(file: &str) -> Vec<Shown> {
     found
 }
 
-/// The commands in the notes of a release.
-pub(crate) fn in_notes(notes: &str) -> Vec<String> {
+/// The commands in the notes of a release, as Helm prints them at the end.
+pub(crate) fn in_notes(printed: &str) -> Vec<String> {
+    let notes = printed.rsplit("NOTES:\n").next().unwrap_or_default();
     let commands = notes.lines().filter_map(|line| line.strip_prefix("  "));
     commands.map(str::to_owned).collect()
 }
@@ -150,7 +152,7 @@ fn commands_are_found_in_blocks_and_in_texts() {
         Some("cargo")
     );
     assert_eq!(command_words("C=ttl-controller").next(), None);
-    assert_eq!(in_notes("Text:\n\n  curl a\n"), ["curl a"]);
+    assert_eq!(in_notes("  no: command\nNOTES:\nText:\n\n  curl a\n"), ["curl a"]);
 }
 
 #[test]
@@ -233,6 +235,13 @@ fn every_link_between_documents_leads_to_a_file_and_a_heading() {
         anchors("# A\n```sh\n# no\n```\n## 2. Switch `it` off\n"),
         ["2-switch-it-off", "a"].map(str::to_owned).into()
     );
+}
+
+#[test]
+fn the_documents_name_the_versions_that_the_programs_name() {
+    for file in ["README.md", "docs/versions.md"] {
+        assert!(read(file).contains(&supported_kubernetes()), "{file}");
+    }
 }
 
 /// The sections of `kube-controller-manager --help` with flags that no other loop has for itself.

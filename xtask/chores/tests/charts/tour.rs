@@ -19,7 +19,7 @@ use testkit::real::{ControlPlane, Options, Process, eventually};
 
 use crate::documents::{Shown, blocks, command_words, in_notes, inline, markdown};
 use crate::process::{self, UID, binary, built};
-use crate::support::{CHARTS, kubectl, root, said};
+use crate::support::{CHARTS, chart, helm, kubectl, root, said};
 
 /// The way of [`the_way_of_the_readme_leads_there_and_back`].
 const README: &str = "README.md";
@@ -42,16 +42,16 @@ const PLACEHOLDERS: [(&str, &str); 6] = [
     ),
 ];
 
-/// What is asked for its help instead, which the program refuses after a flag that it does not know; and why.
-const ASKED: [(&str, &str); 8] = [
-    ("cargo", "builds, or runs, what this test is a part of"),
-    ("cosign", "needs a published image"),
-    ("docker", "needs a daemon"),
-    ("gh", "needs a published image"),
-    ("kind", "needs nodes in containers"),
-    ("kubectl", "port-forward: needs a kubelet"),
-    ("oras", "needs a published image"),
-    ("git", "push: in a text only"),
+/// Programs, and parts of a command, that cannot be run here, and why. They are asked for their help, which a program
+/// refuses after a flag that it does not know.
+const ASKED: [(&str, &str); 7] = [
+    ("cargo", "it builds or runs what this test is a part of"),
+    ("cosign", "it needs a published image"),
+    ("docker", "it needs a daemon"),
+    ("gh", "it needs a published image"),
+    ("kind", "it needs nodes in containers"),
+    (" port-forward ", "it needs a kubelet"),
+    ("oras", "it needs a published image"),
 ];
 
 /// How a command is followed.
@@ -71,8 +71,8 @@ enum Way {
     Example,
     /// In a clone with a remote of its own.
     InClone,
-    /// With `--help`: see [`ASKED`].
-    Asked,
+    /// With `--help`, for this reason of [`ASKED`].
+    Asked(&'static str),
 }
 
 impl Way {
@@ -80,16 +80,18 @@ impl Way {
     fn of(command: &str) -> Option<Self> {
         let program = command_words(command).next();
         let is = |part: &str| command.contains(part);
+        let asked = ASKED
+            .iter()
+            .find(|(part, _)| program == Some(part) || part.starts_with(' ') && is(part));
         match program {
             None => Some(Self::Names),
             Some("cargo") if is(" --example ") => Some(Self::Example),
             Some("kubectl") if is(" rollout status ") => Some(Self::RollOut),
             Some("kubectl") if is(" logs ") => Some(Self::Logs),
-            Some("kubectl") if is(" port-forward ") => Some(Self::Asked),
+            Some(_) if asked.is_some() => asked.map(|(_, why)| Self::Asked(why)),
             Some("kubectl" | "helm" | "curl") => Some(Self::Typed),
             Some("sed" | "grep") if is(MANIFESTS) => Some(Self::Typed),
             Some("git") => Some(Self::InClone),
-            Some(program) if ASKED.iter().any(|(asked, _)| *asked == program) => Some(Self::Asked),
             Some(program) if CHARTS.iter().any(|name| program.ends_with(name)) => Some(Self::Controller),
             Some(_) => None,
         }
@@ -178,7 +180,8 @@ impl Tour {
                 String::new()
             }
             Way::InClone => said(self.shell(&format!("cd {} && {command}", self.clone().display()))),
-            Way::Asked => {
+            Way::Asked(why) => {
+                println!("asked for its help: {why}");
                 ask(&command);
                 String::new()
             }
@@ -475,7 +478,7 @@ fn every_command_of_the_documents_is_followed() {
 fn a_command_that_nothing_follows_is_found() {
     assert_eq!(Way::of("kubeadm init"), None);
     assert_eq!(Way::of("sed s/a/b/ /etc/passwd"), None);
-    assert_eq!(Way::of("sudo cargo xtask test"), Some(Way::Asked));
+    assert!(matches!(Way::of("sudo cargo xtask test"), Some(Way::Asked(_))));
     assert_eq!(Way::of("C=ttl-controller"), Some(Way::Names));
 }
 
@@ -536,17 +539,13 @@ async fn the_documents_can_be_followed() {
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn the_notes_of_a_release_can_be_followed() {
     let name = "disruption-controller";
-    for set in ["config.dryRun=true", "config.dryRun=false"] {
+    for (set, count) in [("config.dryRun=true", 7), ("config.dryRun=false", 6)] {
         let mut tour = Tour::start().await;
         let install = format!(
             "helm install {name} charts/{name} -n {NAMESPACE} --set {set} --set image.repository={name}"
         );
         let commands = in_notes(&tour.follow(&install).await);
-        assert_eq!(
-            commands.len(),
-            if set.ends_with("true") { 7 } else { 6 },
-            "{commands:#?}"
-        );
+        assert_eq!(commands.len(), count, "{commands:#?}");
         for command in commands {
             tour.follow(&command).await;
         }
@@ -560,6 +559,31 @@ async fn the_notes_of_a_release_can_be_followed() {
         );
         tour.stop().await;
     }
+}
+
+#[test]
+#[ignore = "needs helm: cargo xtask test"]
+fn the_notes_speak_https_where_there_is_a_certificate() {
+    let notes = |set: &str| {
+        let chart = chart("ttl-controller");
+        let install = [
+            "install",
+            "ttl-controller",
+            &chart,
+            "--dry-run=client",
+            "--set",
+            set,
+        ];
+        in_notes(&said(helm(&install)))
+    };
+    let plain = notes("config.dryRun=true");
+    let encrypted = notes("config.dryRun=true,config.tlsCertFile=/tls.crt,config.tlsPrivateKeyFile=/tls.key");
+    let with_https = |command: &String| {
+        let command = command.replace("curl http:", "curl -k https:");
+        command.replace("curl 'http:", "curl -k 'https:")
+    };
+    assert_eq!(encrypted, plain.iter().map(with_https).collect::<Vec<_>>());
+    assert_ne!(encrypted, plain);
 }
 
 #[tokio::test(flavor = "multi_thread")]
