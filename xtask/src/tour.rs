@@ -26,7 +26,7 @@ pub(crate) fn run() -> Result<()> {
             .env("HELM", &helm);
         command
     };
-    let install = ["test", "--package", "chores", "--test", "charts", "tour::"];
+    let install = ["test", "--package", "chores", "--test", "charts", "tour::the_way"];
     let took = [
         ("git clone", timed(&mut cloned(&clone))?),
         (
@@ -34,12 +34,12 @@ pub(crate) fn run() -> Result<()> {
             timed(&mut here(&["xtask", "demo"]))?,
         ),
         (
-            "cargo xtask image ttl-controller",
-            timed(&mut here(&["xtask", "image", "ttl-controller"]))?,
+            "cargo xtask image disruption-controller",
+            timed(&mut here(&["xtask", "image", "disruption-controller"]))?,
         ),
         (
             "what the test runs",
-            timed(&mut here(&["build", "--bin", "ttl-controller"]))?,
+            timed(&mut here(&["build", "--bin", "disruption-controller"]))?,
         ),
         (
             "install, see metrics, upgrade, uninstall, compiled before",

@@ -175,7 +175,7 @@ impl TtlController {
             let manager = manager.unwrap_or("another writer");
             cx.memory.ended = Some(Err(format!(
                 "{manager} puts the TTL annotation back on node {node}: switch it off first \
-                 (kube-controller-manager --controllers=*,-ttl-controller)"
+                 (append -ttl-controller to kube-controller-manager's --controllers)"
             )));
             return;
         }

@@ -41,7 +41,7 @@ async fn removal_gives_up_when_another_writer_puts_it_back() {
     assert_eq!(
         failure,
         "kube-controller-manager puts the TTL annotation back on node node-0001: switch it off first \
-         (kube-controller-manager --controllers=*,-ttl-controller)"
+         (append -ttl-controller to kube-controller-manager's --controllers)"
     );
     assert!(world.writes().len() <= 5);
 }

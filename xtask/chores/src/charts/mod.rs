@@ -43,8 +43,32 @@ pub(crate) struct Args {
     #[arg(long)]
     check: bool,
     /// Where the images are found, such as ghcr.io/somebody: for charts that are released
-    #[arg(long, conflicts_with = "check")]
+    #[arg(long, requires = "source", conflicts_with = "check")]
     registry: Option<String>,
+    /// Where the repository is read, such as <https://github.com/somebody/controllers>: for their links
+    #[arg(long, requires = "registry", value_parser = source_url)]
+    source: Option<String>,
+}
+
+/// Where a released chart has its image and its documents. A chart in a checkout knows neither.
+#[derive(Clone)]
+struct Published {
+    registry: String,
+    /// A repository in the manner of GitHub: `<source>/blob/<tag>/<path>` shows a file.
+    source: String,
+}
+
+/// An address with scheme, host, owner and repository, without a slash at its end.
+fn source_url(text: &str) -> Result<String, String> {
+    let parts = text
+        .strip_prefix("https://")
+        .map(|rest| rest.split('/').collect::<Vec<_>>());
+    match parts.as_deref() {
+        Some([host, owner, repository]) if ![host, owner, repository].iter().any(|part| part.is_empty()) => {
+            Ok(text.to_owned())
+        }
+        _ => Err("expected https://<host>/<owner>/<repository>".to_owned()),
+    }
 }
 
 /// What differs between the charts, but for the files in `xtask/charts/<name>/`.
@@ -52,8 +76,7 @@ struct Chart {
     name: &'static str,
     about: &'static str,
     version: &'static str,
-    /// Where its image and itself are found, once they are released.
-    registry: Option<String>,
+    published: Option<Published>,
     /// JSON Schema of the config file.
     config: fn() -> Value,
     memory: Memory,
@@ -73,27 +96,75 @@ impl Chart {
             name: A::ABOUT.name,
             about: A::ABOUT.about,
             version: A::ABOUT.version,
-            registry: None,
+            published: None,
             config: config_schema::<A::Config>,
             memory,
             tolerations,
         }
     }
 
-    /// The image, without tag.
+    /// The image, without tag; empty where nobody has published one.
     fn image(&self) -> String {
-        match &self.registry {
-            Some(registry) => format!("{registry}/{}", self.name),
-            None => self.name.to_owned(),
-        }
+        self.published
+            .as_ref()
+            .map(|published| format!("{}/{}", published.registry, self.name))
+            .unwrap_or_default()
     }
 
     /// What `helm install` calls it.
     fn reference(&self) -> String {
-        match &self.registry {
-            Some(registry) => format!("oci://{registry}/charts/{}", self.name),
+        match &self.published {
+            Some(published) => format!("oci://{}/charts/{}", published.registry, self.name),
             None => format!("charts/{}", self.name),
         }
+    }
+
+    /// A link from its README to a file of the repository, which may end in an anchor.
+    fn link(&self, path: &str) -> String {
+        match &self.published {
+            Some(published) => published.link(self, path),
+            None => format!("../../{path}"),
+        }
+    }
+}
+
+impl Published {
+    /// The file as it is in the release, wherever the link is read.
+    fn link(&self, chart: &Chart, path: &str) -> String {
+        format!("{}/blob/{}-v{}/{path}", self.source, chart.name, chart.version)
+    }
+
+    /// Of Chart.yaml: where it comes from, and who looks after it.
+    fn origin(&self, chart: &Chart) -> String {
+        let Self { source, .. } = self;
+        let home = self.link(chart, &format!("crates/{}/README.md", chart.name));
+        let owner_page = source.rsplit_once('/').map_or("", |(owner_page, _)| owner_page);
+        let owner = owner_page.rsplit('/').next().unwrap_or_default();
+        format!("home: {home}\nsources: [{source}]\nmaintainers:\n  - name: {owner}\n    url: {owner_page}\n")
+    }
+
+    /// Of Chart.yaml: what Artifact Hub shows beside it.
+    fn annotations(&self, chart: &Chart) -> String {
+        let Chart { name, version, .. } = chart;
+        format!(
+            "  artifacthub.io/prerelease: \"{}\"\n  \
+               artifacthub.io/images: |\n    \
+                 - name: {name}\n      \
+                   image: {}:{version}\n      \
+                   platforms: [linux/amd64, linux/arm64]\n  \
+               artifacthub.io/links: |\n    \
+                 - name: Operations\n      \
+                   url: {}\n    \
+                 - name: Changelog\n      \
+                   url: {}\n    \
+                 - name: Support\n      \
+                   url: {}/issues\n",
+            version.contains('-'),
+            chart.image(),
+            self.link(chart, "docs/operations.md"),
+            self.link(chart, &format!("crates/{name}/CHANGELOG.md")),
+            self.source,
+        )
     }
 }
 
@@ -121,7 +192,12 @@ fn in_spite_of_evictions() -> Value {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let wanted = files(args.registry.as_deref())?;
+    let published = args.registry.clone().zip(args.source.clone());
+    let wanted = files(
+        published
+            .map(|(registry, source)| Published { registry, source })
+            .as_ref(),
+    )?;
     let there = found(&root().join("charts"))?;
     let stale = differences(&wanted, &there);
     if stale.is_empty() {
@@ -167,10 +243,10 @@ fn differences<'a>(
 }
 
 /// What is to be in `charts/`, by path from there.
-fn files(registry: Option<&str>) -> Result<BTreeMap<PathBuf, String>> {
+fn files(published: Option<&Published>) -> Result<BTreeMap<PathBuf, String>> {
     let mut files = BTreeMap::new();
     for mut chart in charts() {
-        chart.registry = registry.map(str::to_owned);
+        chart.published = published.cloned();
         let mut add = |path: &Path, text| files.insert(Path::new(chart.name).join(path), text);
         for (path, text) in found(&sources().join("templates"))? {
             add(&Path::new("templates").join(path), text);
@@ -204,6 +280,10 @@ fn chart_yaml(chart: &Chart) -> String {
         name, about, version, ..
     } = chart;
     let oldest = SUPPORTED_KUBERNETES[0];
+    let published = chart.published.as_ref();
+    let (origin, annotations) = published
+        .map(|published| (published.origin(chart), published.annotations(chart)))
+        .unwrap_or_default();
     format!(
         "apiVersion: v2\n\
          name: {name}\n\
@@ -211,7 +291,12 @@ fn chart_yaml(chart: &Chart) -> String {
          type: application\n\
          version: {version}\n\
          appVersion: {version}\n\
-         kubeVersion: \">={oldest}.0-0\"\n"
+         kubeVersion: \">={oldest}.0-0\"\n\
+         keywords: [kubernetes, controller, kube-controller-manager, {name}]\n\
+         {origin}\
+         annotations:\n  \
+           artifacthub.io/license: Apache-2.0\n\
+         {annotations}"
     )
 }
 

@@ -42,21 +42,34 @@ pub(super) fn text(
     alert_rules: &str,
 ) -> Result<String> {
     let Chart { name, about, .. } = chart;
-    let chart = chart.reference();
+    let reference = chart.reference();
+    // A chart that was not released names no image.
+    let image = match chart.published {
+        Some(_) => "",
+        None => " --set image.repository=REPOSITORY",
+    };
+    let switched_off = "docs/operations.md#2-switch-the-built-in-loop-off";
     let mut text = format!(
         "<!-- Written by `cargo xtask charts` from xtask/charts/ and the config type of the controller. -->\n\
          # {name} chart\n\n\
-         {about}. What it does and why: [{name}](../../crates/{name}/README.md). For Kubernetes \
-         {}.\n\n\
+         {about}. What it does and why: [{name}]({}). For Kubernetes\n{} ([versions]({})).\n\n\
+         First beside the built-in loop, without a write:\n\n\
          ```sh\n\
-         helm install {name} {chart} --namespace kube-system --set config.dryRun=true    # beside the built-in loop, writes nothing\n\
-         helm upgrade {name} {chart} --namespace kube-system --set config.dryRun=false   # once that one is switched off\n\
+         helm install {name} {reference} --namespace kube-system{image} --set config.dryRun=true\n\
          ```\n\n\
-         How to switch it off, compare the two, go back, choose sizes, and what to do when an alert fires:\n\
-         [operations](../../docs/operations.md).\n\n\
+         Then [switch that one off]({}), and let this one write:\n\n\
+         ```sh\n\
+         helm upgrade {name} {reference} --namespace kube-system --reset-then-reuse-values --set config.dryRun=false\n\
+         ```\n\n\
+         How to compare the two, go back, choose sizes, and what to do when an alert fires:\n\
+         [operations]({}).\n\n\
          ## Values\n\n\
          A key that is not here, or a value of another type, is refused, by its name.\n",
-        supported_kubernetes()
+        chart.link(&format!("crates/{name}/README.md")),
+        supported_kubernetes(),
+        chart.link("docs/versions.md"),
+        chart.link(switched_off),
+        chart.link("docs/operations.md"),
     );
     for section in &values.sections {
         writeln!(text, "\n### {}\n", section.title)?;
@@ -106,9 +119,10 @@ pub(super) fn text(
         "\nIn the namespace of its Lease: `leases` `create`, and `get`, `update`, `list`, `watch` of the one called \
          `{name}`.\n\n\
          ## Alerts\n\n\
-         With `prometheusRule.enabled`, or from [files/alerts.yaml](files/alerts.yaml). They expect the label \
+         With `prometheusRule.enabled`, or from [files/alerts.yaml]({}). They expect the label \
          `job=\"{name}\"`, which ServiceMonitor and PodMonitor set.\n\n\
-         | alert | severity | after | what to do |\n|---|---|---|---|"
+         | alert | severity | after | what to do |\n|---|---|---|---|",
+        chart.link(&format!("charts/{name}/files/alerts.yaml")),
     )?;
     for alert in alerts::parsed(alert_rules)? {
         let anchor = alert.annotations["runbook"]
@@ -118,12 +132,12 @@ pub(super) fn text(
             .to_owned();
         writeln!(
             text,
-            "| `{}` | {} | {} | [{}](../../{}) |",
+            "| `{}` | {} | {} | [{}]({}) |",
             alert.name,
             alert.labels["severity"],
             alert.wait.as_deref().unwrap_or("at once"),
             anchor.replace('-', " "),
-            alert.annotations["runbook"],
+            chart.link(&alert.annotations["runbook"]),
         )?;
     }
     Ok(text)

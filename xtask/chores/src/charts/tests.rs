@@ -16,13 +16,14 @@ fn the_charts_are_what_would_be_written() {
     let check = Args {
         check: true,
         registry: None,
+        source: None,
     };
     run(&check).unwrap();
 }
 
 #[test]
 fn a_chart_that_is_released_has_the_image_of_that_release_in_all_that_it_says() {
-    let files = files(Some("ghcr.io/somebody")).unwrap();
+    let files = files(Some(&published())).unwrap();
     let text = |file: &str| files[&Path::new("ttl-controller").join(file)].as_str();
     let image = "ghcr.io/somebody/ttl-controller";
     assert!(text("values.yaml").contains(&format!("\n  repository: {image}\n")));
@@ -33,7 +34,98 @@ fn a_chart_that_is_released_has_the_image_of_that_release_in_all_that_it_says() 
     );
     let readme = text("README.md");
     assert!(readme.contains(&format!("| `image.repository` | string | `\"{image}\"` |")));
-    assert!(readme.contains("helm install ttl-controller oci://ghcr.io/somebody/charts/ttl-controller "));
+    assert!(readme.contains(
+        "\nhelm install ttl-controller oci://ghcr.io/somebody/charts/ttl-controller --namespace kube-system \
+         --set config.dryRun=true\n"
+    ));
+    let chart: Value = yaml(text("Chart.yaml")).unwrap();
+    let version = chart["version"].as_str().unwrap();
+    assert_eq!(
+        chart["sources"],
+        json!(["https://github.com/somebody/controllers"])
+    );
+    assert_eq!(
+        chart["maintainers"],
+        json!([{"name": "somebody", "url": "https://github.com/somebody"}])
+    );
+    let of_hub = |key: &str| -> Value {
+        yaml(
+            chart["annotations"][format!("artifacthub.io/{key}")]
+                .as_str()
+                .unwrap(),
+        )
+        .unwrap()
+    };
+    assert_eq!(of_hub("prerelease"), false);
+    assert_eq!(of_hub("images")[0]["image"], format!("{image}:{version}"));
+    assert_eq!(of_hub("links").as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn a_link_of_a_chart_leads_to_a_file_of_the_release_or_of_the_checkout() {
+    let links = |text: &str| -> Vec<String> {
+        let ends = text
+            .split("](")
+            .skip(1)
+            .map(|rest| rest.split(')').next().unwrap());
+        ends.map(str::to_owned).collect()
+    };
+    let [released, checked_out] = [Some(published()), None].map(|of| files(of.as_ref()).unwrap());
+    for chart in charts() {
+        let readme = Path::new(chart.name).join("README.md");
+        let base = format!(
+            "https://github.com/somebody/controllers/blob/{}-v{}/",
+            chart.name, chart.version
+        );
+        let mut paths = Vec::new();
+        for link in links(&released[&readme]) {
+            paths.push(
+                link.strip_prefix(&base)
+                    .unwrap_or_else(|| panic!("{link}"))
+                    .to_owned(),
+            );
+        }
+        let here = links(&checked_out[&readme]);
+        assert_eq!(
+            paths
+                .iter()
+                .map(|path| format!("../../{path}"))
+                .collect::<Vec<_>>(),
+            here
+        );
+        let chart_yaml: Value = yaml(&released[&Path::new(chart.name).join("Chart.yaml")]).unwrap();
+        let text = chart_yaml.to_string();
+        paths.extend(
+            text.split(&base)
+                .skip(1)
+                .map(|rest| rest.split(['\\', '"']).next().unwrap().to_owned()),
+        );
+        assert!(paths.len() > 15, "{paths:?}");
+        for path in paths {
+            let file = root().join(path.split('#').next().unwrap());
+            assert!(file.is_file(), "{}: {path}", chart.name);
+        }
+    }
+}
+
+#[test]
+fn a_source_is_a_repository() {
+    assert!(source_url("https://github.com/somebody/controllers").is_ok());
+    for wrong in [
+        "github.com/somebody/controllers",
+        "https://github.com/somebody",
+        "https://github.com/a/b/",
+        "https:///a/b",
+    ] {
+        assert!(source_url(wrong).is_err(), "{wrong}");
+    }
+}
+
+fn published() -> Published {
+    Published {
+        registry: "ghcr.io/somebody".to_owned(),
+        source: "https://github.com/somebody/controllers".to_owned(),
+    }
 }
 
 #[test]

@@ -79,7 +79,6 @@ async fn each_chart_is_installed_upgraded_rolled_back_and_uninstalled_alone() {
             notes.contains("It decides and reports, and writes nothing"),
             "{notes}"
         );
-        assert!(notes.contains(&format!("--controllers=*,-{name}")), "{notes}");
         assert_eq!(
             cluster.objects(name).into_keys().collect::<Vec<_>>(),
             [

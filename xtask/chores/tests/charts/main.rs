@@ -7,6 +7,7 @@
     reason = "a test"
 )]
 
+mod documents;
 mod install;
 mod objects;
 mod process;

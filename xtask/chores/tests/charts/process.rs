@@ -85,13 +85,18 @@ pub(crate) async fn start(control_plane: &ControlPlane, name: &str, kubeconfig: 
     (Replica { process }, mounted)
 }
 
-/// A controller, built beside this test.
-fn binary(name: &str) -> PathBuf {
-    let binary = Path::new(env!("CARGO_BIN_EXE_chores")).with_file_name(name);
+/// A program of the workspace, built beside this test.
+pub(crate) fn binary(name: &str) -> PathBuf {
+    let binary = built(name);
     assert!(
         binary.is_file(),
         "`cargo build --workspace` builds {}",
         binary.display()
     );
     binary
+}
+
+/// A file in the folder where programs are built.
+pub(crate) fn built(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_BIN_EXE_chores")).with_file_name(name)
 }

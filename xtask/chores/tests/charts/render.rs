@@ -4,7 +4,7 @@ use std::fs;
 
 use rstest::rstest;
 
-use crate::support::{CHARTS, chart, everything, helm, said, source};
+use crate::support::{CHARTS, chart, everything, helm, run_helm, said, source};
 
 #[test]
 #[ignore = "needs helm: cargo xtask test"]
@@ -100,6 +100,20 @@ fn a_wrong_value_is_refused_by_its_name() {
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success(), "{what}: {set} is taken");
         assert!(errors.contains(named), "{what}: {errors}");
+    }
+}
+
+#[test]
+#[ignore = "needs helm: cargo xtask test"]
+fn a_chart_that_was_not_released_wants_to_be_told_of_an_image() {
+    for name in CHARTS {
+        let output = run_helm(&["template", "a", &chart(name)]);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            errors.contains("image.repository: must be set")
+                && errors.contains(&format!("the image of {name}")),
+            "{name}: {errors}"
+        );
     }
 }
 
