@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderValue, Request, Response};
+use http::{HeaderValue, Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt, Limited};
 use kube::client::Body;
@@ -20,6 +20,7 @@ use tower::BoxError;
 
 use super::dated::status_of;
 use super::metrics::RequestMetrics;
+use super::outcome::namespace_terminates;
 use crate::clock::Clock;
 use crate::controller::{Limit, RetryShare};
 use crate::workqueue::TokenBucket;
@@ -170,12 +171,28 @@ impl Gate {
     }
 
     async fn exchange(&self, request: Request<Body>) -> Result<Response<Body>, BoxError> {
+        let method = request.method().clone();
         let response = self.inner.send(request).await?;
-        match retry_after_header(&response) {
-            Some(seconds) => with_retry_after(response, seconds).await,
-            None => Ok(response),
+        let response = match retry_after_header(&response) {
+            Some(seconds) => with_retry_after(response, seconds).await?,
+            None => response,
+        };
+        let code = response.status();
+        if code != StatusCode::FORBIDDEN {
+            self.metrics.answered(&method, code);
+            return Ok(response);
         }
+        let (parts, body) = response.into_parts();
+        let text = error_body(body).await?;
+        if !status_of(&text).is_some_and(|status| namespace_terminates(&status)) {
+            self.metrics.answered(&method, code);
+        }
+        Ok(Response::from_parts(parts, text.into()))
     }
+}
+
+async fn error_body(body: Body) -> Result<Bytes, BoxError> {
+    Ok(Limited::new(body, MAX_ERROR_BODY).collect().await?.to_bytes())
 }
 
 /// Whether the request follows changes: its answer has no end.
@@ -208,7 +225,7 @@ fn retry_after_header(response: &Response<Body>) -> Option<u32> {
 /// Priority and fairness answers in plain text, so there may be no `Status` yet.
 async fn with_retry_after(response: Response<Body>, seconds: u32) -> Result<Response<Body>, BoxError> {
     let (mut parts, body) = response.into_parts();
-    let text = Limited::new(body, MAX_ERROR_BODY).collect().await?.to_bytes();
+    let text = error_body(body).await?;
     let mut status = status_of(&text).unwrap_or_else(|| {
         let reason = if parts.status.as_u16() == 429 {
             "TooManyRequests"
@@ -491,5 +508,50 @@ mod tests {
             ),
             "{text}"
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_refused_is_counted_but_for_namespaces_that_are_being_deleted() {
+        let registry = Registry::new();
+        let metrics = RequestMetrics::register(&registry).unwrap();
+        let service = tower::service_fn(|request: Request<Body>| async move {
+            let (code, status) = match request.uri().path() {
+                "/no-token" => (401, json!({"kind": "Status", "code": 401})),
+                "/terminating" => {
+                    let causes = json!([{"reason": "NamespaceTerminating", "field": "metadata.namespace"}]);
+                    (
+                        403,
+                        json!({"kind": "Status", "code": 403, "details": {"causes": causes}}),
+                    )
+                }
+                "/proxy" => (403, json!("not of the API server")),
+                _ => (403, json!({"kind": "Status", "code": 403, "message": "no right"})),
+            };
+            let body = Body::from(status.to_string().into_bytes());
+            Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap())
+        });
+        let client = limited(
+            kube::Client::new(service, "default"),
+            Permits::new(UNLIMITED, &clock()),
+            &clock(),
+            &metrics,
+            "test".into(),
+        );
+        let refused = |code: &str, method: &str| {
+            let text = prometheus::TextEncoder::new()
+                .encode_to_string(&registry.gather())
+                .unwrap();
+            let series = format!("controller_requests_refused_total{{code=\"{code}\",method=\"{method}\"}} ");
+            let count = text.lines().find_map(|line| line.strip_prefix(&*series));
+            count.unwrap().parse::<u32>().unwrap()
+        };
+        for path in ["/no-token", "/terminating", "/proxy", "/no-right"] {
+            let create = Request::post(path).body(Vec::new()).unwrap();
+            client.request_text(create).await.unwrap_err();
+        }
+        assert_eq!((refused("401", "POST"), refused("403", "POST")), (1, 2));
+        let error = client.request_text(get("/no-right")).await.unwrap_err();
+        assert!(error.to_string().contains("no right"), "{error}");
+        assert_eq!((refused("401", "GET"), refused("403", "GET")), (0, 1));
     }
 }
