@@ -316,7 +316,7 @@ fn learn_outcome(cx: &mut Context<'_, TaintEvictionController>, write: &Write, o
             let lag = now.wall.duration_since(eviction.deadline);
             out.record(Event::Deleted(Duration::try_from(lag).unwrap_or_default()));
         }
-        Outcome::Planned => change(&mut |entry| entry.done = true),
+        Outcome::Planned => {}
         Outcome::Failed(failed) => match failed.outcome() {
             _ if failed.is_gone() => change(&mut |entry| entry.done = true),
             Answered::Invalid if write.is_mark() => {

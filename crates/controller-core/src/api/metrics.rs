@@ -1,17 +1,29 @@
 //! client-go's request metrics (CORE-9), under client-go's names and buckets
-//! (`component-base/metrics/prometheus/restclient`).
+//! (`component-base/metrics/prometheus/restclient`), and what the API server refuses.
 
 use std::time::Duration;
 
-use http::{Method, Uri};
+use http::{Method, StatusCode, Uri};
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
 
 use crate::metrics::register;
 
-/// Counts and times every request of the client.
+/// Answers that refuse a request.
+const REFUSALS: [StatusCode; 2] = [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN];
+/// The methods of the client.
+const METHODS: [Method; 5] = [
+    Method::DELETE,
+    Method::GET,
+    Method::PATCH,
+    Method::POST,
+    Method::PUT,
+];
+
+/// Counts and times every request of the client, and counts those that are refused.
 #[derive(Clone, Debug)]
 pub struct RequestMetrics {
     requests: IntCounterVec,
+    refused: IntCounterVec,
     duration: HistogramVec,
     wait: HistogramVec,
 }
@@ -33,8 +45,24 @@ impl RequestMetrics {
             let options = HistogramOpts::new(name, help).buckets(BUCKETS.to_vec());
             register(registry, HistogramVec::new(options, &["verb", "host"]))
         };
+        let refused = IntCounterVec::new(
+            Opts::new(
+                "controller_requests_refused_total",
+                "Number of requests that the API server refused with 401 or 403, by code and method. Those into a \
+                 namespace that is being deleted do not count.",
+            ),
+            &["code", "method"],
+        );
+        let refused = register(registry, refused)?;
+        // Those that are not there before they count are not seen to grow.
+        for code in &REFUSALS {
+            for method in &METHODS {
+                refused.with_label_values(&[code.as_str(), method.as_str()]);
+            }
+        }
         Ok(Self {
             requests: register(registry, requests)?,
+            refused,
             duration: seconds(
                 "rest_client_request_duration_seconds",
                 "Request latency in seconds. Broken down by verb, and host.",
@@ -62,6 +90,15 @@ impl RequestMetrics {
         self.duration
             .with_label_values(&[method.as_str(), host])
             .observe(took.as_secs_f64());
+    }
+
+    /// Notes an answer that may refuse its request, and is not for a namespace that is being deleted.
+    pub(super) fn answered(&self, method: &Method, code: StatusCode) {
+        if REFUSALS.contains(&code) {
+            self.refused
+                .with_label_values(&[code.as_str(), method.as_str()])
+                .inc();
+        }
     }
 }
 

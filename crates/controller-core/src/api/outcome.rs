@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use kube::core::Status;
+use kube::core::response::StatusCause;
 
 /// How long a 429 without `Retry-After` asks for.
 const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -127,10 +128,7 @@ pub fn retry_after(status: &Status) -> Option<Duration> {
 }
 
 fn has_cause_on(status: &Status, field: &str) -> bool {
-    status
-        .details
-        .as_ref()
-        .is_some_and(|d| d.causes.iter().any(|c| c.field == field))
+    causes(status).iter().any(|cause| cause.field == field)
 }
 
 /// A failed uid precondition is a Conflict told apart only by its text.
@@ -139,10 +137,9 @@ fn names_other_uid(status: &Status) -> bool {
 }
 
 fn denial(verb: Verb, status: &Status) -> Denial {
-    let causes = status.details.as_ref().map_or(&[][..], |d| &d.causes);
-    if causes.iter().any(|cause| cause.reason == "NamespaceTerminating") {
+    if namespace_terminates(status) {
         Denial::NamespaceTerminating
-    } else if causes.is_empty()
+    } else if causes(status).is_empty()
         && status
             .message
             .contains(&format!("cannot {} resource", verb.as_str()))
@@ -151,6 +148,17 @@ fn denial(verb: Verb, status: &Status) -> Denial {
     } else {
         Denial::ThisObject
     }
+}
+
+/// Whether a 403 is for the namespace, which is being deleted.
+pub(super) fn namespace_terminates(status: &Status) -> bool {
+    causes(status)
+        .iter()
+        .any(|cause| cause.reason == "NamespaceTerminating")
+}
+
+fn causes(status: &Status) -> &[StatusCause] {
+    status.details.as_ref().map_or(&[], |details| &details.causes)
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use super::answers::Answers;
 use super::effect::{Completed, Effect, Polled, Told};
 use super::line::{Limit, Line};
 use super::mutation::{Mutation, Phase, Reading};
+use super::plans::Plans;
 use super::queue::KeyQueue;
 use super::retry::RetryShare;
 use super::{
@@ -46,8 +47,8 @@ pub struct Loop<C: Controller> {
     pub(super) overdue: BTreeMap<(Duration, u64), (C::Write, u64)>,
     /// How many of these make a look for those that it has shown worth its time.
     pub(super) overdue_sweep_at: usize,
-    /// Of a dry run: what the last pass of each key that succeeded would have written, and those since.
-    pub(super) plans: BTreeMap<C::Key, Vec<C::Write>>,
+    /// Of a dry run.
+    pub(super) plans: Plans<C::Key, C::Write>,
     last_pass: u64,
     stage: Stage,
     leading: bool,
@@ -102,7 +103,7 @@ impl<C: Controller> Loop<C> {
             busy: BTreeSet::new(),
             overdue: BTreeMap::new(),
             overdue_sweep_at: 0,
-            plans: BTreeMap::new(),
+            plans: Plans::default(),
             last_pass: 0,
             stage: Stage::Starting,
             leading: false,
@@ -205,6 +206,9 @@ impl<C: Controller> Loop<C> {
         let mut again = None;
         if self.stage != Stage::Starting {
             self.find_overdue(now);
+            while let Some(key) = self.plans.pop_review(now.uptime) {
+                self.wake(vec![(key, Wake::Now)], now);
+            }
             self.answers.forget_before(now.uptime);
             self.resume(now, limit);
             self.begin(now, limit);
@@ -222,12 +226,13 @@ impl<C: Controller> Loop<C> {
     fn next_time(&self, now: Now) -> Option<Duration> {
         let queues = self.queues.iter();
         let open = queues.filter(|queue| self.stage == Stage::Working && queue.is_open(self.leading));
-        let overdue = self.overdue.keys().next();
-        let overdue = overdue.map(|(at, _)| at.saturating_sub(now.uptime));
+        let overdue = self.overdue.keys().next().map(|(at, _)| *at);
+        let looks = overdue.into_iter().chain(self.plans.next_review());
+        let looks = looks.map(|at| at.saturating_sub(now.uptime));
         let runnable = (!self.runnable.is_empty()).then_some(Duration::ZERO);
         let times = open
             .filter_map(|queue| queue.next_time(now, &self.retry_share))
-            .chain(overdue);
+            .chain(looks);
         let times = times.chain(runnable).chain(self.line.wait(now.uptime));
         times.min().map(|wait| wait.min(LOOK_AGAIN))
     }
@@ -389,6 +394,11 @@ impl<C: Controller> Loop<C> {
     /// How many keys of the queue of this index come back at a time that is named.
     pub fn scheduled(&self, queue: usize) -> usize {
         self.queues.get(queue).map_or(0, KeyQueue::scheduled)
+    }
+
+    /// How many keys have writes that a dry run has planned for more than 5 minutes, for metrics.
+    pub fn undone(&self) -> usize {
+        self.plans.undone()
     }
 
     /// How much it holds of keys, passes and requests: 0 when everything is settled; for tests.

@@ -13,6 +13,7 @@
 //! | `event_loop`, `effect` | what has happened, what is in flight, what is to be performed? |
 //! | `passes`, `answers` | what becomes of a step, and of an answer? |
 //! | `line` | who waits for a permit? |
+//! | `plans` | what would a dry run write? |
 //! | `mutation` | what does an accepted write show, and what does a read? |
 //! | `request` | how does a question or a write become a request? |
 //! | `run` | who performs what the loop asks for? |
@@ -34,6 +35,7 @@ mod line;
 mod mutation;
 mod pass;
 mod passes;
+mod plans;
 mod queue;
 mod request;
 mod retry;

@@ -207,13 +207,9 @@ impl<C: Controller> Loop<C> {
 
     /// A dry run goes on as if the write had been sent. Told once, until a pass that succeeds does not plan it any more.
     fn plan(&mut self, key: &C::Key, pass: &mut Pass<C>, write: C::Write, now: Now) {
-        let plan = self.plans.entry(key.clone()).or_default();
-        if !plan.contains(&write) {
-            plan.push(write.clone());
-            if write.is_planned() {
-                let planned = Told::Planned(key.clone(), write.object(), write.describe());
-                self.told.push(planned);
-            }
+        if self.plans.add(key, &write, now.uptime) && write.is_planned() {
+            let planned = Told::Planned(key.clone(), write.object(), write.describe());
+            self.told.push(planned);
         }
         self.learn(key, Learnt::Outcome(&write, &Outcome::Planned), now);
         pass.outcomes.push((write, Outcome::Planned));
@@ -296,12 +292,9 @@ impl<C: Controller> Loop<C> {
     }
 
     fn succeed(&mut self, key: &C::Key, pass: &Pass<C>, now: Now) {
-        if pass.is_planned() {
-            let planned = pass.outcomes.iter().map(|(write, _)| write.clone());
-            self.plans.insert(key.clone(), planned.collect());
-        } else {
-            self.plans.remove(key);
-        }
+        let planned = pass.outcomes.iter().filter(|_| pass.is_planned());
+        let planned = planned.map(|(write, _)| write.clone()).collect();
+        self.plans.set(key, planned, now.uptime);
         let queue = self.end(key, pass);
         let has_failed = queue.is_failing(key);
         if pass.failed.is_some() {

@@ -8,6 +8,7 @@ use futures::StreamExt;
 use futures::future::OptionFuture;
 use futures::stream::FuturesUnordered;
 use parking_lot::Mutex;
+use prometheus::Registry;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tracing::Instrument;
@@ -23,7 +24,7 @@ use crate::api::{CallFailed, Outcome};
 use crate::clock::Clock;
 use crate::events::Recorder;
 use crate::leader::{Leadership, Term};
-use crate::metrics::{PlannedWrites, SyncFailures};
+use crate::metrics::{PlannedWrites, SyncFailures, at_scrape};
 use crate::runtime::{Env, Failure};
 use crate::said::Said;
 use crate::shutdown::Shutdown;
@@ -61,6 +62,7 @@ pub async fn run<C: Controller>(
         let stores = watch(&mut watching);
         let driver = Arc::new(Driver::new(controller?, stores, &env)?);
         C::register(&driver, &env.registry)?;
+        driver.register(&env.registry)?;
         let synced = watching.start(&driver, &mut tasks);
         (driver, synced)
     };
@@ -114,6 +116,18 @@ impl<C: Controller> Driver<C> {
             planned: env.planned.clone(),
             failures: SyncFailures::register(&env.registry)?,
             named: Mutex::default(),
+        })
+    }
+
+    fn register(self: &Arc<Self>, registry: &Registry) -> prometheus::Result<()> {
+        let undone = (
+            "controller_planned_writes_undone",
+            "Number of objects with writes that a dry run has planned for more than 5 minutes, and nobody makes.",
+        );
+        let driver = Arc::clone(self);
+        at_scrape(registry, [undone], move || {
+            let undone = driver.event_loop.lock().undone();
+            Some([i64::try_from(undone).unwrap_or(i64::MAX)])
         })
     }
 

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
 
 use controller_core::api::Outcome;
 use controller_core::controller::{Observed, Step, Wake};
+use parking_lot::Mutex;
 
 use crate::queue::ask_once;
 use crate::rig::{MS, NOTHING, Permits, Rig, SECOND, Setup};
@@ -69,6 +71,8 @@ fn a_lost_term_ends_a_drain() {
     assert!(rig.event_loop.is_drained());
 }
 
+const MINUTE: Duration = Duration::from_mins(1);
+
 fn dry(next: impl Fn(&Seen<'_>) -> Step<Scripted> + Send + Sync + 'static) -> Rig {
     let setup = Setup {
         dry_run: true,
@@ -99,7 +103,9 @@ fn a_dry_run_sends_nothing_and_goes_on_as_if_it_had() {
     );
     // A step is not counted.
     assert_eq!(planned(&mut rig), ["a would write x=1", "a would write y=1"]);
-    assert_eq!(rig.again, None, "the pass has not failed");
+    rig.asked();
+    rig.after(4 * MINUTE);
+    assert_eq!(rig.asked(), NOTHING, "the pass has not failed");
 }
 
 #[test]
@@ -141,6 +147,84 @@ fn a_plan_that_was_given_up_is_counted_when_it_comes_back() {
         rig.woken("a");
         assert_eq!(planned(&mut rig), counted);
     }
+}
+
+#[test]
+fn a_plan_that_nobody_makes_for_five_minutes_is_undone() {
+    let wanted = Arc::new(Mutex::new(vec!["x=1"]));
+    let of_a = Arc::clone(&wanted);
+    let mut rig = dry(move |_| match &of_a.lock()[..] {
+        [] => Step::Done(vec![]),
+        planned => writes(planned.iter().copied()),
+    });
+    // Minutes that pass, what is wanted and told after them, and how many are undone then.
+    for (minutes, planned, undone) in [
+        (0, &["x=1"][..], 0),
+        (4, &["x=2"], 0),
+        // Another plan for the same key does not begin anew.
+        (1, &["x=2"], 1),
+        // Somebody has made it.
+        (1, &[], 0),
+        (1, &["x=3"], 0),
+        (4, &["x=3"], 0),
+        (1, &["x=3"], 1),
+        (0, &[], 0),
+        // A step is not counted.
+        (1, &["step=1"], 0),
+        (9, &["step=1"], 0),
+        (0, &["step=1", "x=4"], 1),
+    ] {
+        rig.after(minutes * MINUTE);
+        *wanted.lock() = planned.to_vec();
+        rig.wake("a");
+        rig.turn();
+        assert_eq!(
+            rig.event_loop.undone(),
+            undone,
+            "{planned:?} at {:?}",
+            rig.now.uptime
+        );
+    }
+}
+
+#[test]
+fn a_key_with_a_plan_is_asked_again_every_five_minutes() {
+    let is_wanted = Arc::new(AtomicBool::new(true));
+    let wanted = Arc::clone(&is_wanted);
+    let mut rig = dry(move |seen| {
+        if seen.key == "a" && wanted.load(SeqCst) {
+            writes(["x=1"])
+        } else {
+            Step::Done(vec![])
+        }
+    });
+    rig.wake_all(["a", "b"]);
+    rig.turn();
+    rig.asked();
+    let mut minute = || {
+        rig.after(MINUTE);
+        (
+            rig.asked().contains(&"a"),
+            rig.event_loop.undone(),
+            rig.event_loop.held(),
+        )
+    };
+    let minutes: Vec<_> = (1..=10).map(|_| minute()).collect();
+    assert_eq!(minutes[..4], [(false, 0, 1); 4]);
+    assert_eq!(
+        minutes[4..9],
+        [[(true, 1, 1)].as_slice(), &[(false, 1, 1); 4]].concat()
+    );
+    assert_eq!(minutes[9], (true, 1, 1));
+    // Its object goes, which wakes nobody.
+    is_wanted.store(false, SeqCst);
+    let minutes: Vec<_> = (1..=10).map(|_| minute()).collect();
+    assert_eq!(minutes[..4], [(false, 1, 1); 4]);
+    assert_eq!(
+        minutes[4..],
+        [[(true, 0, 0)].as_slice(), &[(false, 0, 0); 5]].concat()
+    );
+    assert_eq!(planned(&mut rig), ["a would write x=1"]);
 }
 
 /// Asks, then plans.

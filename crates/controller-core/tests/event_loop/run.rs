@@ -148,11 +148,13 @@ async fn a_dry_run_writes_nothing_and_counts_once() {
         world.clock.sleep(SECOND).await;
         world.want(4);
         world.clock.sleep(SECOND).await;
+        assert!(world.metric("controller_planned_writes_undone 0"));
     };
-    let (ended, ()) = futures::join!(tokio::time::timeout(10 * SECOND, world.run()), others);
+    let (ended, ()) = futures::join!(tokio::time::timeout(310 * SECOND, world.run()), others);
     assert!(ended.is_err());
     assert_eq!(world.patches(), 0);
     assert!(world.metric("controller_planned_writes_total{action=\"dim\"} 1"));
+    assert!(world.metric("controller_planned_writes_undone 1"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -56,11 +56,38 @@ pub(super) fn model(chart: &Chart) -> Result<Value> {
         "editable": true,
         "refresh": "30s",
         "time": {"from": "now-1h", "to": "now"},
-        "templating": {"list": [
-            {"name": "datasource", "label": "Prometheus", "type": "datasource", "query": "prometheus"},
-        ]},
+        "templating": {"list": variables(chart.name)},
         "panels": panels,
     }))
+}
+
+/// What all queries are narrowed by. Each variable is chosen among what the ones before it leave.
+const SELECTOR: &str = r#"job="CONTROLLER",cluster="$cluster",namespace=~"$namespace",instance=~"$instance""#;
+
+/// The variables of [`SELECTOR`]. One cluster is shown at a time; where Prometheus has no such label, its name is empty.
+fn variables(controller: &str) -> Value {
+    let of = |label: &str, title: &str, narrowed: &str| {
+        let query = format!(r#"label_values(up{{job="{controller}"{narrowed}}}, {label})"#);
+        json!({
+            "name": label, "label": title, "type": "query",
+            "datasource": {"type": "prometheus", "uid": "${datasource}"},
+            "definition": query, "query": query, "refresh": 2, "sort": 1,
+        })
+    };
+    let of_all = |label, title, narrowed| {
+        let mut variable = of(label, title, narrowed);
+        variable["multi"] = json!(true);
+        variable["includeAll"] = json!(true);
+        variable["allValue"] = json!(".*");
+        variable["current"] = json!({"selected": true, "text": ["All"], "value": ["$__all"]});
+        variable
+    };
+    json!([
+        {"name": "datasource", "label": "Prometheus", "type": "datasource", "query": "prometheus"},
+        of("cluster", "Cluster", ""),
+        of_all("namespace", "Namespace", r#",cluster="$cluster""#),
+        of_all("instance", "Instance", r#",cluster="$cluster",namespace=~"$namespace""#),
+    ])
 }
 
 fn panels(chart: &str) -> Result<Vec<Panel>> {
@@ -80,7 +107,8 @@ impl Panel {
             .iter()
             .zip('A'..)
             .map(|(query, id)| {
-                let expr = query.expr.replace("CONTROLLER", controller);
+                let expr = query.expr.replace(r#"job="CONTROLLER""#, SELECTOR);
+                let expr = expr.replace("CONTROLLER", controller);
                 json!({
                     "refId": id,
                     "expr": expr.replace("INTERVAL", "$__rate_interval"),

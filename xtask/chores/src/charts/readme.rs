@@ -120,16 +120,13 @@ pub(super) fn text(
          `{name}`.\n\n\
          ## Alerts\n\n\
          With `prometheusRule.enabled`, or from [files/alerts.yaml]({}). They expect the label \
-         `job=\"{name}\"`, which ServiceMonitor and PodMonitor set.\n\n\
+         `job=\"{name}\"`, which ServiceMonitor and PodMonitor set. Each goes by cluster (`clusterLabel`).\n\n\
          | alert | severity | after | what to do |\n|---|---|---|---|",
         chart.link(&format!("charts/{name}/files/alerts.yaml")),
     )?;
     for alert in alerts::parsed(alert_rules)? {
-        let anchor = alert.annotations["runbook"]
-            .rsplit('#')
-            .next()
-            .unwrap_or_default()
-            .to_owned();
+        let runbook = &alert.annotations["runbook_url"];
+        let (_, anchor) = runbook.split_once('#').unwrap_or_default();
         writeln!(
             text,
             "| `{}` | {} | {} | [{}]({}) |",
@@ -137,7 +134,7 @@ pub(super) fn text(
             alert.labels["severity"],
             alert.wait.as_deref().unwrap_or("at once"),
             anchor.replace('-', " "),
-            chart.link(&alert.annotations["runbook"]),
+            chart.link(runbook),
         )?;
     }
     Ok(text)

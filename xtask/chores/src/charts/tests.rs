@@ -5,6 +5,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
+use super::alerts::Alert;
 use super::*;
 use xtask::command;
 
@@ -228,11 +229,35 @@ fn metrics_are_found_in_expressions() {
 }
 
 #[test]
+fn every_query_of_a_dashboard_keeps_to_its_variables() {
+    let narrowed = r#",cluster="$cluster",namespace=~"$namespace",instance=~"$instance""#;
+    for chart in charts() {
+        let dashboard = dashboard::model(&chart).unwrap();
+        let panels = dashboard["panels"].as_array().unwrap();
+        for target in panels
+            .iter()
+            .flat_map(|panel| panel["targets"].as_array().unwrap())
+        {
+            let expr = target["expr"].as_str().unwrap();
+            let selectors = expr.matches('{').count();
+            assert!(selectors > 0, "{}: {expr}", chart.name);
+            assert_eq!(
+                expr.matches(narrowed).count(),
+                selectors,
+                "{}: {expr}",
+                chart.name
+            );
+        }
+    }
+}
+
+#[test]
 fn every_alert_says_what_to_do() {
     let operations = fs::read_to_string(root().join("docs/operations.md")).unwrap();
     for chart in charts() {
         for alert in alerts::parsed(&alerts::rules(chart.name).unwrap()).unwrap() {
-            let runbook = &alert.annotations["runbook"];
+            assert!(alert.annotations.contains_key("description"), "{}", alert.name);
+            let runbook = &alert.annotations["runbook_url"];
             let anchor = runbook.strip_prefix("docs/operations.md#").unwrap();
             let heading = format!("\n#### {}\n", anchor.replace('-', " "));
             let there = operations.to_lowercase().contains(&heading);
@@ -267,18 +292,8 @@ fn every_metric_is_explained() {
 fn the_alerts_fire_for_their_faults() {
     for chart in charts() {
         let rules = root().join("charts").join(chart.name).join("files/alerts.yaml");
-        let tests = alert_tests(&chart);
-        let fires = |alert: &str| {
-            let cases = tests
-                .iter()
-                .flat_map(|test| test["alert_rule_test"].as_array().unwrap());
-            cases
-                .filter(|case| case["alertname"] == alert)
-                .any(|case| !case["exp_alerts"].as_array().unwrap().is_empty())
-        };
-        for alert in alerts::parsed(&alerts::rules(chart.name).unwrap()).unwrap() {
-            assert!(fires(&alert.name), "no test in which {} fires", alert.name);
-        }
+        let alerts = alerts::parsed(&alerts::rules(chart.name).unwrap()).unwrap();
+        let tests = AlertTests::of(&chart).in_all_worlds(&alerts);
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("tests.json");
         let suite = json!({"rule_files": [&rules], "evaluation_interval": "1m", "tests": tests});
@@ -302,18 +317,133 @@ fn promtool(args: &[&str], file: &Path) {
     assert!(output.status.success(), "{}: {said}", file.display());
 }
 
-/// The tests of promtool for the alerts of `chart`: those for all charts and its own.
-fn alert_tests(chart: &Chart) -> Vec<Value> {
-    let mut tests = Vec::new();
-    for folder in ["", chart.name] {
-        let text = source(folder, "alerts.test.yaml").unwrap();
-        let mut file: Value = yaml(&alerts::filled_in(&text, chart.name)).unwrap();
-        tests.append(file["tests"].as_array_mut().unwrap());
+/// The tests of promtool for the alerts of a chart: those for all charts and its own.
+#[derive(Default)]
+struct AlertTests {
+    /// The series of a cluster in which nothing is wrong.
+    healthy: Vec<Value>,
+    tests: Vec<Value>,
+}
+
+impl AlertTests {
+    fn of(chart: &Chart) -> Self {
+        let mut all = Self::default();
+        for folder in ["", chart.name] {
+            let text = source(folder, "alerts.test.yaml").unwrap();
+            let mut file: Value = yaml(&alerts::filled_in(&text, chart.name)).unwrap();
+            all.healthy.append(file["healthy"].as_array_mut().unwrap());
+            all.tests.append(file["tests"].as_array_mut().unwrap());
+        }
+        all
     }
-    for test in &mut tests {
-        test["interval"] = json!("1m");
+
+    /// Each as it stands, then beside a healthy cluster, and in two clusters at once; and two healthy clusters.
+    fn in_all_worlds(mut self, alerts: &[Alert]) -> Vec<Value> {
+        let mut worlds = vec![self.two_healthy_clusters(alerts)];
+        for alert in alerts {
+            self.assert_covers(alert);
+        }
+        for test in &mut self.tests {
+            test["interval"] = json!("1m");
+            complete(test, alerts);
+            worlds.push(test.clone());
+            if test["alone"] != true {
+                worlds.push(in_clusters(
+                    test,
+                    "in one of two clusters",
+                    &["west"],
+                    &self.healthy,
+                ));
+                worlds.push(in_clusters(test, "in both clusters", &["east", "west"], &[]));
+            }
+        }
+        for world in &mut worlds {
+            world.as_object_mut().unwrap().remove("alone");
+        }
+        worlds
     }
-    tests
+
+    fn two_healthy_clusters(&self, alerts: &[Alert]) -> Value {
+        let quiet = alerts.iter().map(|alert| &alert.name).flat_map(|name| {
+            (1..=12).map(move |five| {
+                json!({"eval_time": format!("{}m", 5 * five), "alertname": name, "exp_alerts": []})
+            })
+        });
+        let test = json!({
+            "name": "nothing is wrong", "interval": "1m", "input_series": self.healthy,
+            "alert_rule_test": quiet.collect::<Vec<_>>(),
+        });
+        in_clusters(&test, "in two clusters", &["east", "west"], &[])
+    }
+
+    /// It fires in one case, and does not in another.
+    fn assert_covers(&self, alert: &Alert) {
+        let cases = self
+            .tests
+            .iter()
+            .flat_map(|test| test["alert_rule_test"].as_array().unwrap());
+        let fires: BTreeSet<_> = cases
+            .filter(|case| case["alertname"] == alert.name)
+            .map(|case| expected(case).iter().any(|expected| is_of(expected, alert)))
+            .collect();
+        assert_eq!(fires, [false, true].into(), "{} {:?}", alert.name, alert.labels);
+    }
+}
+
+fn expected(case: &Value) -> &Vec<Value> {
+    case["exp_alerts"].as_array().unwrap()
+}
+
+/// Whether an expected alert is one of this rule; rules of the same name differ in severity.
+fn is_of(expected: &Value, alert: &Alert) -> bool {
+    expected["exp_labels"]["severity"] == alert.labels["severity"]
+}
+
+/// Adds the annotations of the rule that an expected alert leaves out: those have nothing to expand.
+fn complete(test: &mut Value, alerts: &[Alert]) {
+    for case in test["alert_rule_test"].as_array_mut().unwrap() {
+        let name = case["alertname"].clone();
+        for expected in case["exp_alerts"].as_array_mut().unwrap() {
+            let rule = alerts
+                .iter()
+                .find(|alert| name == alert.name && is_of(expected, alert));
+            for (annotation, text) in &rule.unwrap().annotations {
+                let annotations = expected["exp_annotations"].as_object_mut().unwrap();
+                annotations.entry(annotation).or_insert_with(|| json!(text));
+            }
+        }
+    }
+}
+
+/// The same test with its series in these clusters, and `beside` in the cluster `east`.
+fn in_clusters(test: &Value, what: &str, clusters: &[&str], beside: &[Value]) -> Value {
+    let moved = |series: &Value, cluster: &str| {
+        let mut series = series.clone();
+        let labelled = series["series"].as_str().unwrap();
+        series["series"] = json!(labelled.replacen('{', &format!("{{cluster=\"{cluster}\","), 1));
+        series
+    };
+    let everywhere = |list: &Value, there: &dyn Fn(&Value, &str) -> Value| {
+        let list = list.as_array().unwrap();
+        let all = clusters
+            .iter()
+            .flat_map(|cluster| list.iter().map(|one| there(one, cluster)));
+        all.collect::<Vec<_>>()
+    };
+    let mut test = test.clone();
+    test["name"] = json!(format!("{}, {what}", test["name"].as_str().unwrap()));
+    let mut series = everywhere(&test["input_series"], &moved);
+    series.extend(beside.iter().map(|series| moved(series, "east")));
+    test["input_series"] = json!(series);
+    for case in test["alert_rule_test"].as_array_mut().unwrap() {
+        let expected = everywhere(&case["exp_alerts"], &|expected, cluster| {
+            let mut expected = expected.clone();
+            expected["exp_labels"]["cluster"] = json!(cluster);
+            expected
+        });
+        case["exp_alerts"] = json!(expected);
+    }
+    test
 }
 
 /// What the alerts and the dashboard of `chart` ask Prometheus.

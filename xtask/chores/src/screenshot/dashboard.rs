@@ -13,6 +13,21 @@ use xtask::command::root;
 pub(super) struct Dashboard {
     pub(super) title: String,
     pub(super) panels: Vec<Panel>,
+    templating: Templating,
+}
+
+#[derive(Deserialize)]
+struct Templating {
+    list: Vec<Variable>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Variable {
+    name: String,
+    /// What stands for all of its values.
+    #[serde(default)]
+    all_value: String,
 }
 
 #[derive(Deserialize)]
@@ -61,12 +76,24 @@ impl Dashboard {
             .join(controller)
             .join("files/dashboard.json");
         let text = fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
-        serde_json::from_str(&text).with_context(|| {
+        Self::read(&text).with_context(|| {
             format!(
                 "{} is not drawn in full: xtask/chores/src/screenshot",
                 file.display()
             )
         })
+    }
+
+    /// With all values of its variables; one that shows a single value is empty, as where Prometheus has no such label.
+    fn read(text: &str) -> serde_json::Result<Self> {
+        let mut dashboard: Self = serde_json::from_str(text)?;
+        let targets = dashboard.panels.iter_mut().flat_map(|panel| &mut panel.targets);
+        for target in targets {
+            for Variable { name, all_value } in &dashboard.templating.list {
+                target.expr = target.expr.replace(&format!("${name}"), all_value);
+            }
+        }
+        Ok(dashboard)
     }
 }
 
@@ -106,6 +133,8 @@ impl Target {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn legend(format: &str) -> String {
@@ -119,6 +148,23 @@ mod tests {
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))
                 .into(),
         )
+    }
+
+    #[test]
+    fn a_query_is_asked_for_all_values_of_the_variables() {
+        let target =
+            json!({"expr": "up{job=\"c\",cluster=\"$cluster\",instance=~\"$instance\"}", "legendFormat": ""});
+        let panel = json!({
+            "title": "a panel", "gridPos": {"x": 0, "y": 0, "w": 8, "h": 8}, "fieldConfig": {"defaults": {"unit": "s"}},
+            "targets": [target],
+        });
+        let variables = json!([{"name": "cluster"}, {"name": "instance", "allValue": ".*"}]);
+        let dashboard = json!({"title": "c", "templating": {"list": variables}, "panels": [panel]});
+        let dashboard = Dashboard::read(&dashboard.to_string()).unwrap();
+        assert_eq!(
+            dashboard.panels[0].targets[0].expr,
+            "up{job=\"c\",cluster=\"\",instance=~\".*\"}"
+        );
     }
 
     #[test]

@@ -265,7 +265,9 @@ mod tests {
                 json!({"unit": "ops", "noValue": "None has failed"}),
             ),
         ];
-        serde_json::from_value(json!({"title": "c-controller", "panels": panels})).unwrap()
+        let templating = json!({"list": []});
+        serde_json::from_value(json!({"title": "c-controller", "panels": panels, "templating": templating}))
+            .unwrap()
     }
 
     fn series(legend: &str, points: &[(f64, f64)]) -> Series {

@@ -9,6 +9,7 @@ use controller_core::runtime::App;
 use futures::future::BoxFuture;
 use harness::{Running, Start};
 use jiff::Timestamp;
+use serde_json::json;
 use testkit::embedded::{Acting, Actors, Request, Server};
 
 use crate::faults::Fault;
@@ -26,6 +27,8 @@ pub(crate) struct Controller {
     pub(crate) name: &'static str,
     /// Starts a replica with this identity.
     pub(crate) start: fn(&str, kube::Client, &Clock) -> Running,
+    /// The same in a dry run.
+    pub(crate) start_dry: fn(&str, kube::Client, &Clock) -> Running,
     /// What there is before it starts.
     pub(crate) prepare: fn(&Server),
     /// The components that are at work beside it.
@@ -65,6 +68,15 @@ where
     A: App<Config: ControllerConfig + Default> + 'static,
 {
     Start::of::<A>().elected_as(identity).start(client, clock)
+}
+
+/// The same in a dry run, which takes no Lease.
+pub(crate) fn start_dry<A>(_: &str, client: kube::Client, clock: &Clock) -> Running
+where
+    A: App<Config: ControllerConfig + Default> + 'static,
+{
+    let dry = |config: &mut A::Config| *config = serde_json::from_value(json!({"dryRun": true})).unwrap();
+    Start::of::<A>().configured(dry).start(client, clock)
 }
 
 /// What the clock on the wall of a cluster says.

@@ -10,8 +10,8 @@ use kube::api::EvictParams;
 use serde_json::{Value, json};
 use testkit::embedded::{self, Actors, KubeletOptions, POD_DISRUPTION_BUDGETS, PODS, Server};
 
-use crate::cluster::{Controller, start};
-use crate::faults::{Fault, writes};
+use crate::cluster::{Controller, start, start_dry};
+use crate::faults::{Fault, LEFT_DRY, leave_dry, writes};
 
 const WORKLOADS: u64 = 3;
 /// One pod is evicted as often as this.
@@ -20,6 +20,7 @@ const TICKS_AN_EVICTION: u64 = 5;
 pub(crate) const CONTROLLER: Controller = Controller {
     name: "disruption-controller",
     start: start::<DisruptionController>,
+    start_dry: start_dry::<DisruptionController>,
     prepare,
     actors: || {
         let kubelet = KubeletOptions::new()
@@ -63,6 +64,11 @@ const FAULTS: &[Fault] = &[
         name: "the built-in loop was not switched off, and thinks otherwise",
         begin: |cluster| cluster.fault = Some(|server, _| async move { undo(&server) }.boxed()),
         told_by: &["RivalWriter"],
+    },
+    Fault {
+        name: LEFT_DRY,
+        begin: leave_dry,
+        told_by: &["PlannedWritesUndone"],
     },
 ];
 

@@ -99,6 +99,11 @@ pub(crate) const SHARED: &[Fault] = &[
         told_by: &["EventsDropped", "RequestsRefused"],
     },
     Fault {
+        name: LEFT_DRY,
+        begin: leave_dry,
+        told_by: &["NodesOutOfDate", "PlannedWritesUndone"],
+    },
+    Fault {
         name: "the workers are stuck",
         begin: |cluster| {
             cluster.replicas.clear();
@@ -112,6 +117,15 @@ pub(crate) const SHARED: &[Fault] = &[
         told_by: &["QueueStalled"],
     },
 ];
+
+/// What [`leave_dry`] does.
+pub(crate) const LEFT_DRY: &str = "the built-in loop was switched off, and the dry run stays on";
+
+/// Nobody is there but one in a dry run.
+pub(crate) fn leave_dry(cluster: &mut Cluster) {
+    cluster.replicas.clear();
+    cluster.start_as(cluster.controller.start_dry);
+}
 
 /// `fault` for every write of the controller but those of its Lease and its events.
 pub(crate) fn writes(cluster: &Cluster, fault: embedded::Fault) -> Rule {

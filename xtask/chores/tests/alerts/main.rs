@@ -1,6 +1,7 @@
 //! The alerts of the charts on the metrics of real runs: each controller works for an hour on the embedded API server,
 //! under paused time, and `promtool test rules` says which of its alerts fired. None does in a healthy hour; in half an
-//! hour with a fault it is those that the fault is to be told by, and no others.
+//! hour with a fault it is those that the fault is to be told by, and no others. Nor does one for a dry run beside a loop
+//! that works.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -57,6 +58,27 @@ async fn no_alert_fires_in_a_healthy_hour(#[case] controller: &'static Controlle
         cluster.writes()
     );
     assert_fired(&cluster, "a healthy hour", &[]);
+}
+
+#[rstest]
+#[case::disruption(&disruption::CONTROLLER)]
+#[case::resourceclaim(&resourceclaim::CONTROLLER)]
+#[case::taint_eviction(&taint_eviction::CONTROLLER)]
+#[case::ttl(&ttl::CONTROLLER)]
+#[case::ttl_after_finished(&ttl_after_finished::CONTROLLER)]
+#[tokio::test(start_paused = true)]
+async fn no_alert_fires_for_a_dry_run_beside_a_loop_that_works(#[case] controller: &'static Controller) {
+    let mut cluster = Cluster::of(controller).await;
+    // To what is scraped, those that write are the built-in loop.
+    let built_in = std::mem::take(&mut cluster.replicas);
+    cluster.start_as(controller.start_dry);
+    cluster.pass(57).await;
+    let planned = cluster.replicas[0]
+        .process
+        .metric("controller_planned_writes_total");
+    assert!(planned > 0, "nothing was planned");
+    assert_fired(&cluster, "a dry run beside the built-in loop", &[]);
+    drop(built_in);
 }
 
 #[rstest]

@@ -5,8 +5,8 @@ use resourceclaim_controller::ResourceClaimController;
 use serde_json::{Value, json};
 use testkit::embedded::{self, Actors, PODS, RESOURCE_CLAIMS, Server, Verb};
 
-use crate::cluster::{Controller, TICK, start};
-use crate::faults::{Fault, writes};
+use crate::cluster::{Controller, TICK, start, start_dry};
+use crate::faults::{Fault, LEFT_DRY, leave_dry, writes};
 
 /// One pod is created as often as this.
 const TICKS_A_POD: u64 = 2;
@@ -14,9 +14,13 @@ const TICKS_A_POD: u64 = 2;
 const FINISHES: u64 = 60 / TICK.as_secs();
 const GOES: u64 = 120 / TICK.as_secs();
 
+/// A pod that stays.
+const STAYS: &str = "stays";
+
 pub(crate) const CONTROLLER: Controller = Controller {
     name: "resourceclaim-controller",
     start: start::<ResourceClaimController>,
+    start_dry: start_dry::<ResourceClaimController>,
     prepare: |server| {
         let template = json!({
             "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": {"name": "t"},
@@ -56,19 +60,29 @@ const FAULTS: &[Fault] = &[
         },
         told_by: &["CreatesFail", "RequestsRefused", "RetriesGrow"],
     },
+    Fault {
+        name: "the built-in loop was not switched off, and thinks otherwise",
+        begin: |cluster| {
+            insert_pod(&cluster.server, STAYS);
+            cluster.fault = Some(|server, _| async move { undo(&server) }.boxed());
+        },
+        told_by: &["RivalWriter"],
+    },
+    Fault {
+        name: LEFT_DRY,
+        begin: |cluster| {
+            leave_dry(cluster);
+            insert_pod(&cluster.server, STAYS);
+        },
+        told_by: &["ClaimsStuck", "PlannedWritesUndone"],
+    },
 ];
 
 fn load(server: &Server, tick: u64) {
     if !tick.is_multiple_of(TICKS_A_POD) {
         return;
     }
-    server
-        .insert(json!({
-            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name(tick)},
-            "spec": {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "t"}], "containers": []},
-            "status": {"phase": "Pending"},
-        }))
-        .unwrap();
+    insert_pod(server, &name(tick));
     for pod in server.list(&PODS) {
         schedule(server, &pod);
     }
@@ -80,6 +94,23 @@ fn load(server: &Server, tick: u64) {
     if let Some(gone) = tick.checked_sub(GOES) {
         server.delete(&PODS, "default", &name(gone)).unwrap();
     }
+}
+
+fn insert_pod(server: &Server, name: &str) {
+    server
+        .insert(json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
+            "spec": {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "t"}], "containers": []},
+            "status": {"phase": "Pending"},
+        }))
+        .unwrap();
+}
+
+/// What a rival does when it sees the claim that we have recorded.
+fn undo(server: &Server) {
+    edit_pod(server, STAYS, |pod| {
+        pod["status"]["resourceClaimStatuses"] = json!([]);
+    });
 }
 
 /// As the scheduler: allocates the claim that was made for the pod, and binds it.

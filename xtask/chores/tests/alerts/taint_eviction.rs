@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use taint_eviction_controller::TaintEvictionController;
 use testkit::embedded::{self, Actors, KubeletOptions, NODES, Server, Verb};
 
-use crate::cluster::{Controller, start};
-use crate::faults::{Fault, once_an_object, writes};
+use crate::cluster::{Controller, start, start_dry};
+use crate::faults::{Fault, LEFT_DRY, leave_dry, once_an_object, writes};
 
 const NODES_THERE: u64 = 6;
 /// How long a node has its taint, which is a minute and a half; then the next one gets it.
@@ -17,6 +17,7 @@ const TICKS_TAINTED: u64 = 9;
 pub(crate) const CONTROLLER: Controller = Controller {
     name: "taint-eviction-controller",
     start: start::<TaintEvictionController>,
+    start_dry: start_dry::<TaintEvictionController>,
     prepare,
     actors: || {
         let kubelet = KubeletOptions::new().stop_within(Duration::from_secs(4));
@@ -46,6 +47,14 @@ const FAULTS: &[Fault] = &[
             cluster.server.fail(once_an_object(deletes));
         },
         told_by: &["EvictionsLate"],
+    },
+    Fault {
+        name: LEFT_DRY,
+        begin: |cluster| {
+            leave_dry(cluster);
+            cluster.fault = Some(|server, _| async move { taint(&server, NODES_THERE - 1, true) }.boxed());
+        },
+        told_by: &["PlannedWritesUndone"],
     },
 ];
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use testkit::embedded::{Actors, NODES, Server};
 use ttl_controller::TtlController;
 
-use crate::cluster::{Controller, now, start};
+use crate::cluster::{Controller, now, start, start_dry};
 use crate::faults::Fault;
 
 const TTL: &str = "node.alpha.kubernetes.io/ttl";
@@ -22,6 +22,7 @@ const CONTESTED: u64 = 999;
 pub(crate) const CONTROLLER: Controller = Controller {
     name: "ttl-controller",
     start: start::<TtlController>,
+    start_dry: start_dry::<TtlController>,
     prepare: |server| (0..FEWEST).for_each(|number| join(server, number)),
     actors: Actors::new,
     load: |server, tick| async move { load(&server, tick) }.boxed(),

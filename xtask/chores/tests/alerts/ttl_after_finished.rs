@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use testkit::embedded::{self, Actors, JOBS, Server};
 use ttl_after_finished_controller::TtlAfterFinishedController;
 
-use crate::cluster::{Controller, TICK, now, start};
-use crate::faults::{Fault, once_an_object, writes};
+use crate::cluster::{Controller, TICK, now, start, start_dry};
+use crate::faults::{Fault, LEFT_DRY, leave_dry, once_an_object, writes};
 
 /// One Job is created as often as this.
 const TICKS_A_JOB: u64 = 2;
@@ -18,25 +18,33 @@ const RUNS: u64 = 60 / TICK.as_secs();
 pub(crate) const CONTROLLER: Controller = Controller {
     name: "ttl-after-finished-controller",
     start: start::<TtlAfterFinishedController>,
+    start_dry: start_dry::<TtlAfterFinishedController>,
     prepare: |_| {},
     actors: Actors::new,
     load: |server, tick| async move { load(&server, tick) }.boxed(),
     faults: FAULTS,
 };
 
-const FAULTS: &[Fault] = &[Fault {
-    name: "the API server lets many deletes wait for two minutes",
-    begin: |cluster| {
-        let wait = embedded::Fault::Throttled {
-            retry_after: Duration::from_mins(2),
-        };
-        // Not all: then half of all syncs would be retries.
-        cluster
-            .server
-            .fail(once_an_object(writes(cluster, wait)).probability(0.6));
+const FAULTS: &[Fault] = &[
+    Fault {
+        name: "the API server lets many deletes wait for two minutes",
+        begin: |cluster| {
+            let wait = embedded::Fault::Throttled {
+                retry_after: Duration::from_mins(2),
+            };
+            // Not all: then half of all syncs would be retries.
+            cluster
+                .server
+                .fail(once_an_object(writes(cluster, wait)).probability(0.6));
+        },
+        told_by: &["DeletionsLate"],
     },
-    told_by: &["DeletionsLate"],
-}];
+    Fault {
+        name: LEFT_DRY,
+        begin: leave_dry,
+        told_by: &["PlannedWritesUndone"],
+    },
+];
 
 fn load(server: &Server, tick: u64) {
     if !tick.is_multiple_of(TICKS_A_JOB) {

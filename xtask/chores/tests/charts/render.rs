@@ -82,6 +82,8 @@ a map for a list                  | extraArgs.a=b                               
 nothing where something must be   | config=null                                         | missing property 'config'
 a label that selects the pods     | labels.app\.kubernetes\.io/name=other               | at '/labels/app.kubernetes.io~1name': false schema
 an annotation that the pods have  | annotations.checksum/config=none                    | at '/annotations/checksum~1config': false schema
+a severity for all alerts         | prometheusRule.additionalRuleLabels.severity=info   | at '/prometheusRule/additionalRuleLabels/severity': false schema
+a cluster label that is none      | clusterLabel=k8s-cluster                            | at '/clusterLabel': 'k8s-cluster' does not match
 several writers                   | config.leaderElect=false                            | replicas: more than one needs config.leaderElect
 two scrapes                       | serviceMonitor.enabled=true,podMonitor.enabled=true | serviceMonitor.enabled, podMonitor.enabled: both
 nobody who reviews                | config.metricsAuthorization=rbac                    | at '/config/metricsAuthorization'
@@ -134,6 +136,10 @@ fn every_chart_refuses_a_key_that_its_config_has_not() {
 #[case::one_replica_needs_no_lease("config.leaderElect=false,replicas=1", "type: Recreate")]
 #[case::a_dry_run_needs_none("config.leaderElect=false,config.dryRun=true", "replicas: 2")]
 #[case::whole_numbers_stay_whole("config.kubeApiBurst=10000000", "kubeApiBurst: 10000000\n")]
+#[case::a_dashboard_by_another_cluster_label(
+    "clusterLabel=k8s_cluster,dashboard.enabled=true",
+    r#"label_values(up{job=\"ttl-controller\",k8s_cluster=\"$cluster\"}, namespace)"#
+)]
 #[case::as_a_part_of_another_chart("global.any=thing", "kind: Deployment")]
 #[ignore = "needs helm: cargo xtask test"]
 fn a_value_shows_in_the_objects(#[case] set: &str, #[case] shown: &str) {

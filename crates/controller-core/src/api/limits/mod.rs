@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderValue, Request, Response};
+use http::{HeaderValue, Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt, Limited};
 use kube::client::Body;
@@ -20,6 +20,7 @@ use tower::BoxError;
 
 use super::dated::status_of;
 use super::metrics::RequestMetrics;
+use super::outcome::namespace_terminates;
 use crate::clock::Clock;
 use crate::controller::{Limit, RetryShare};
 use crate::workqueue::TokenBucket;
@@ -186,12 +187,28 @@ impl Gate {
     }
 
     async fn exchange(&self, request: Request<Body>) -> Result<Response<Body>, BoxError> {
+        let method = request.method().clone();
         let response = self.inner.send(request).await?;
-        match retry_after_header(&response) {
-            Some(seconds) => with_retry_after(response, seconds).await,
-            None => Ok(response),
+        let response = match retry_after_header(&response) {
+            Some(seconds) => with_retry_after(response, seconds).await?,
+            None => response,
+        };
+        let code = response.status();
+        if code != StatusCode::FORBIDDEN {
+            self.metrics.answered(&method, code);
+            return Ok(response);
         }
+        let (parts, body) = response.into_parts();
+        let text = error_body(body).await?;
+        if !status_of(&text).is_some_and(|status| namespace_terminates(&status)) {
+            self.metrics.answered(&method, code);
+        }
+        Ok(Response::from_parts(parts, text.into()))
     }
+}
+
+async fn error_body(body: Body) -> Result<Bytes, BoxError> {
+    Ok(Limited::new(body, MAX_ERROR_BODY).collect().await?.to_bytes())
 }
 
 /// Whether the request follows changes: its answer has no end.
@@ -224,7 +241,7 @@ fn retry_after_header(response: &Response<Body>) -> Option<u32> {
 /// Priority and fairness answers in plain text, so there may be no `Status` yet.
 async fn with_retry_after(response: Response<Body>, seconds: u32) -> Result<Response<Body>, BoxError> {
     let (mut parts, body) = response.into_parts();
-    let text = Limited::new(body, MAX_ERROR_BODY).collect().await?.to_bytes();
+    let text = error_body(body).await?;
     let mut status = status_of(&text).unwrap_or_else(|| {
         let reason = if parts.status.as_u16() == 429 {
             "TooManyRequests"

@@ -284,3 +284,48 @@ async fn requests_are_counted_by_code_method_and_host() {
         "{text}"
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_refused_is_counted_but_for_namespaces_that_are_being_deleted() {
+    let registry = Registry::new();
+    let metrics = RequestMetrics::register(&registry).unwrap();
+    let service = tower::service_fn(|request: Request<Body>| async move {
+        let (code, status) = match request.uri().path() {
+            "/no-token" => (401, json!({"kind": "Status", "code": 401})),
+            "/terminating" => {
+                let causes = json!([{"reason": "NamespaceTerminating", "field": "metadata.namespace"}]);
+                (
+                    403,
+                    json!({"kind": "Status", "code": 403, "details": {"causes": causes}}),
+                )
+            }
+            "/proxy" => (403, json!("not of the API server")),
+            _ => (403, json!({"kind": "Status", "code": 403, "message": "no right"})),
+        };
+        let body = Body::from(status.to_string().into_bytes());
+        Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap())
+    });
+    let client = limited(
+        kube::Client::new(service, "default"),
+        Permits::new(UNLIMITED, &clock()),
+        &clock(),
+        &metrics,
+        "test".into(),
+    );
+    let refused = |code: &str, method: &str| {
+        let text = prometheus::TextEncoder::new()
+            .encode_to_string(&registry.gather())
+            .unwrap();
+        let series = format!("controller_requests_refused_total{{code=\"{code}\",method=\"{method}\"}} ");
+        let count = text.lines().find_map(|line| line.strip_prefix(&*series));
+        count.unwrap().parse::<u32>().unwrap()
+    };
+    for path in ["/no-token", "/terminating", "/proxy", "/no-right"] {
+        let create = Request::post(path).body(Vec::new()).unwrap();
+        client.request_text(create).await.unwrap_err();
+    }
+    assert_eq!((refused("401", "POST"), refused("403", "POST")), (1, 2));
+    let error = client.request_text(get("/no-right")).await.unwrap_err();
+    assert!(error.to_string().contains("no right"), "{error}");
+    assert_eq!((refused("401", "GET"), refused("403", "GET")), (0, 1));
+}
