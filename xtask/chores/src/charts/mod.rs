@@ -9,11 +9,14 @@
 //! | `files/alerts.yaml`, `files/dashboard.json` | `xtask/charts/` and `xtask/charts/<controller>/`, what all have and its own |
 //! | `Chart.yaml` | name, description and version of the crate |
 //!
+//! `charts/kube-controllers` has them all as its dependencies ([`umbrella`]).
+//!
 //! With `--check` nothing is written: a chart that differs from what would be written is an error.
 
 mod alerts;
 mod dashboard;
 mod readme;
+mod umbrella;
 mod values;
 
 #[cfg(test)]
@@ -21,6 +24,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -59,6 +63,8 @@ struct Chart {
     memory: Memory,
     /// Taints that its pods tolerate.
     tolerations: fn() -> Value,
+    /// Of its admin server on a node's network, where 8080 is often taken.
+    host_port: u16,
 }
 
 /// Request and limit; docs/operations.md says for which size of cluster.
@@ -68,7 +74,7 @@ struct Memory {
 }
 
 impl Chart {
-    fn of<A: App>(memory: Memory, tolerations: fn() -> Value) -> Self {
+    fn of<A: App>(memory: Memory, tolerations: fn() -> Value, host_port: u16) -> Self {
         Self {
             name: A::ABOUT.name,
             about: A::ABOUT.about,
@@ -77,6 +83,7 @@ impl Chart {
             config: config_schema::<A::Config>,
             memory,
             tolerations,
+            host_port,
         }
     }
 
@@ -100,11 +107,11 @@ impl Chart {
 fn charts() -> [Chart; 5] {
     let memory = |request, limit| Memory { request, limit };
     [
-        Chart::of::<DisruptionController>(memory("64Mi", "256Mi"), on_control_planes),
-        Chart::of::<ResourceClaimController>(memory("64Mi", "256Mi"), on_control_planes),
-        Chart::of::<TaintEvictionController>(memory("64Mi", "256Mi"), in_spite_of_evictions),
-        Chart::of::<TtlAfterFinishedController>(memory("24Mi", "128Mi"), on_control_planes),
-        Chart::of::<TtlController>(memory("24Mi", "64Mi"), on_control_planes),
+        Chart::of::<DisruptionController>(memory("64Mi", "256Mi"), on_control_planes, 10271),
+        Chart::of::<ResourceClaimController>(memory("64Mi", "256Mi"), on_control_planes, 10272),
+        Chart::of::<TaintEvictionController>(memory("64Mi", "256Mi"), in_spite_of_evictions, 10273),
+        Chart::of::<TtlAfterFinishedController>(memory("24Mi", "128Mi"), on_control_planes, 10274),
+        Chart::of::<TtlController>(memory("24Mi", "64Mi"), on_control_planes, 10275),
     ]
 }
 
@@ -141,7 +148,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             Some(text) => {
                 let folder = file.parent().context("a file of a chart is in a folder")?;
                 fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))?;
-                fs::write(&file, text).with_context(|| format!("write {}", file.display()))?;
+                if umbrella::is_link(path) {
+                    symlink(text, &file).with_context(|| format!("link {}", file.display()))?;
+                } else {
+                    fs::write(&file, text).with_context(|| format!("write {}", file.display()))?;
+                }
             }
             None => fs::remove_file(&file).with_context(|| format!("remove {}", file.display()))?,
         }
@@ -168,21 +179,24 @@ fn differences<'a>(
 
 /// What is to be in `charts/`, by path from there.
 fn files(registry: Option<&str>) -> Result<BTreeMap<PathBuf, String>> {
-    let mut files = BTreeMap::new();
-    for mut chart in charts() {
+    let mut charts = charts();
+    for chart in &mut charts {
         chart.registry = registry.map(str::to_owned);
+    }
+    let mut files = umbrella::files(&charts)?;
+    for chart in &charts {
         let mut add = |path: &Path, text| files.insert(Path::new(chart.name).join(path), text);
         for (path, text) in found(&sources().join("templates"))? {
             add(&Path::new("templates").join(path), text);
         }
-        let values = values::Values::of(&chart)?;
+        let values = values::Values::of(chart)?;
         let rules = source(chart.name, "rules.yaml")?;
         let of_gates = source_if_any(chart.name, "rules-of-gates.yaml")?;
         let alerts = alerts::rules(chart.name)?;
-        add(Path::new("Chart.yaml"), chart_yaml(&chart));
+        add(Path::new("Chart.yaml"), chart_yaml(chart));
         add(
             Path::new("README.md"),
-            readme::text(&chart, &values, &rules, of_gates.as_deref(), &alerts)?,
+            readme::text(chart, &values, &rules, of_gates.as_deref(), &alerts)?,
         );
         add(Path::new("values.yaml"), values.yaml()?);
         add(Path::new("values.schema.json"), pretty(&values.schema())?);
@@ -193,7 +207,7 @@ fn files(registry: Option<&str>) -> Result<BTreeMap<PathBuf, String>> {
         add(Path::new("files/alerts.yaml"), alerts);
         add(
             Path::new("files/dashboard.json"),
-            pretty(&dashboard::model(&chart)?)?,
+            pretty(&dashboard::model(chart)?)?,
         );
     }
     Ok(files)
@@ -203,7 +217,6 @@ fn chart_yaml(chart: &Chart) -> String {
     let Chart {
         name, about, version, ..
     } = chart;
-    let oldest = SUPPORTED_KUBERNETES[0];
     format!(
         "apiVersion: v2\n\
          name: {name}\n\
@@ -211,11 +224,17 @@ fn chart_yaml(chart: &Chart) -> String {
          type: application\n\
          version: {version}\n\
          appVersion: {version}\n\
-         kubeVersion: \">={oldest}.0-0\"\n"
+         {}",
+        kube_version()
     )
 }
 
-/// All files below `folder`, by path from there; none if there is no such folder.
+/// The line of `Chart.yaml` that says for which versions of Kubernetes it is.
+fn kube_version() -> String {
+    format!("kubeVersion: \">={}.0-0\"\n", SUPPORTED_KUBERNETES[0])
+}
+
+/// All files below `folder`, by path from there, of a link where it leads; none if there is no such folder.
 fn found(folder: &Path) -> Result<BTreeMap<PathBuf, String>> {
     let mut files = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];
@@ -223,12 +242,16 @@ fn found(folder: &Path) -> Result<BTreeMap<PathBuf, String>> {
     while let Some(next) = folders.pop() {
         for entry in fs::read_dir(&next).with_context(|| format!("list {}", next.display()))? {
             let path = entry?.path();
-            if path.is_dir() {
+            let reading = || format!("read {}", path.display());
+            let text = if path.is_symlink() {
+                fs::read_link(&path).with_context(reading)?.display().to_string()
+            } else if path.is_dir() {
                 folders.push(path);
+                continue;
             } else {
-                let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
-                files.insert(path.strip_prefix(folder).unwrap_or(&path).to_owned(), text);
-            }
+                fs::read_to_string(&path).with_context(reading)?
+            };
+            files.insert(path.strip_prefix(folder).unwrap_or(&path).to_owned(), text);
         }
     }
     Ok(files)

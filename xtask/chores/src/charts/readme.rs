@@ -58,19 +58,7 @@ pub(super) fn text(
          A key that is not here, or a value of another type, is refused, by its name.\n",
         supported_kubernetes()
     );
-    for section in &values.sections {
-        writeln!(text, "\n### {}\n", section.title)?;
-        writeln!(text, "| value | type | default | meaning |\n|---|---|---|---|")?;
-        for value in &section.values {
-            let (kind, default) = (type_name(&value.schema), code(&value.default));
-            writeln!(
-                text,
-                "| `{}` | {kind} | {default} | {} |",
-                value.name,
-                cell(&value.about)
-            )?;
-        }
-    }
+    text += &tables(values)?;
     text += "\n### config\n\n\
              The config file of the controller; a flag in `extraArgs` beats it. Durations are as `1m30s`.\n\n\
              | key | type | default | meaning |\n|---|---|---|---|\n";
@@ -121,6 +109,25 @@ pub(super) fn text(
             anchor.replace('-', " "),
             alert.annotations["runbook"],
         )?;
+    }
+    Ok(text)
+}
+
+/// A table of the values of each section.
+pub(super) fn tables(values: &Values) -> Result<String> {
+    let mut text = String::new();
+    for section in &values.sections {
+        writeln!(text, "\n### {}\n", section.title)?;
+        writeln!(text, "| value | type | default | meaning |\n|---|---|---|---|")?;
+        for value in &section.values {
+            let (kind, default) = (type_name(&value.schema), code(&value.default));
+            writeln!(
+                text,
+                "| `{}` | {kind} | {default} | {} |",
+                value.name,
+                cell(&value.about)
+            )?;
+        }
     }
     Ok(text)
 }

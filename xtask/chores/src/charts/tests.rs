@@ -34,6 +34,33 @@ fn a_chart_that_is_released_has_the_image_of_that_release_in_all_that_it_says() 
     let readme = text("README.md");
     assert!(readme.contains(&format!("| `image.repository` | string | `\"{image}\"` |")));
     assert!(readme.contains("helm install ttl-controller oci://ghcr.io/somebody/charts/ttl-controller "));
+
+    let umbrella = |file: &str| files[&Path::new(umbrella::NAME).join(file)].as_str();
+    let dependencies: Value = yaml(umbrella("Chart.yaml")).unwrap();
+    let dependencies = dependencies["dependencies"].as_array().unwrap();
+    assert_eq!(dependencies.len(), 5);
+    for dependency in dependencies {
+        assert_eq!(dependency["repository"], "oci://ghcr.io/somebody/charts");
+    }
+    assert!(umbrella("README.md").contains(" oci://ghcr.io/somebody/charts/kube-controllers "));
+}
+
+#[test]
+fn no_two_controllers_ask_for_one_port_of_a_node() {
+    let ports: BTreeSet<_> = charts().iter().map(|chart| chart.host_port).collect();
+    assert_eq!(ports, BTreeSet::from([10271, 10272, 10273, 10274, 10275]));
+}
+
+#[test]
+fn a_link_that_leads_elsewhere_differs() {
+    let folder = tempfile::tempdir().unwrap();
+    let charts = folder.path().join(umbrella::NAME).join("charts");
+    fs::create_dir_all(&charts).unwrap();
+    symlink("../../a", charts.join("a")).unwrap();
+    let there = found(folder.path()).unwrap();
+    let link = Path::new(umbrella::NAME).join("charts/a");
+    assert!(umbrella::is_link(&link));
+    assert_eq!(there, BTreeMap::from([(link, "../../a".to_owned())]));
 }
 
 #[test]

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::process::Output;
 
 use harness::SOON;
-use serde_json::Value;
+use serde_json::{Value, json};
 use testkit::real::eventually;
 
-use crate::support::{CHARTS, Cluster, chart, helm, kubectl, said};
+use crate::support::{CHARTS, Cluster, UMBRELLA, chart, helm, kubectl, root, said};
 
 /// The kinds of which a release has objects.
 const KINDS: &str = "clusterroles,clusterrolebindings,configmaps,deployments,flowschemas,poddisruptionbudgets,\
@@ -20,6 +20,14 @@ impl Cluster {
         let mut all = vec![kubeconfig.as_str(), "--namespace", NAMESPACE];
         all.extend(args);
         helm(&all)
+    }
+
+    /// Does what a command says that stands in a document, and returns what it prints.
+    fn typed(&self, command: &str) -> String {
+        let charts = format!(" {}/charts/", root().display());
+        let command = command.replace(" charts/", &charts);
+        let words: Vec<_> = command.split(' ').skip(1).collect();
+        said(self.helm(&words))
     }
 
     /// Installs or upgrades the chart, under its own name, and returns its notes.
@@ -56,6 +64,15 @@ impl Cluster {
             .collect()
     }
 
+    /// What each of them asks for.
+    fn specs(&self, name: &str) -> BTreeMap<String, Value> {
+        let objects = self.objects(name);
+        objects
+            .into_iter()
+            .map(|(id, object)| (id, object["spec"].clone()))
+            .collect()
+    }
+
     /// The checksum that the pods of the release carry, and their config file.
     fn config(&self, name: &str) -> (String, String) {
         let objects = self.objects(name);
@@ -69,6 +86,13 @@ impl Cluster {
         (checksum.to_owned(), file.to_owned())
     }
 }
+
+/// Values that an upgrade changes.
+const OTHER: &str = "serviceAccount.name=lamps,strategy.type=Recreate,revisionHistoryLimit=1,podLabels.tier=controllers,\
+                     podAnnotations.mesh=off,podSecurityContext.runAsUser=1000,controlPlane=true,hostNetwork=true,\
+                     dnsPolicy=Default,extraEnv[0].name=A,extraEnv[0].value=b,\
+                     topologySpreadConstraints[0].topologyKey=topology.kubernetes.io/zone,\
+                     topologySpreadConstraints[0].maxSkew=1,topologySpreadConstraints[0].whenUnsatisfiable=DoNotSchedule";
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
@@ -120,6 +144,35 @@ async fn each_chart_is_installed_upgraded_rolled_back_and_uninstalled_alone() {
         said(cluster.helm(&["rollback", name, "1"]));
         assert_eq!(cluster.config(name), first);
 
+        let before = cluster.specs(name);
+        cluster.put("upgrade", name, &["--reset-then-reuse-values", "--set", OTHER]);
+        let after = cluster.specs(name);
+        assert!(after.contains_key("ServiceAccount lamps"), "{after:?}");
+        assert!(!after.contains_key(&format!("ServiceAccount {name}-standalone")));
+        let deployment = &after[&format!("Deployment {name}")];
+        assert_eq!(deployment["strategy"], json!({"type": "Recreate"}));
+        assert_eq!(deployment["revisionHistoryLimit"], 1);
+        let pods = &deployment["template"];
+        assert_eq!(pods["metadata"]["labels"]["tier"], "controllers");
+        assert_eq!(pods["metadata"]["annotations"]["mesh"], "off");
+        assert_eq!(pods["spec"]["serviceAccountName"], "lamps");
+        assert_eq!(pods["spec"]["hostNetwork"], true);
+        assert_eq!(pods["spec"]["dnsPolicy"], "Default");
+        assert_eq!(pods["spec"]["securityContext"]["runAsUser"], 1000);
+        assert_eq!(
+            pods["spec"]["topologySpreadConstraints"]
+                .as_array()
+                .unwrap()
+                .len(),
+            1
+        );
+        assert_eq!(
+            pods["spec"]["containers"][0]["env"][1],
+            json!({"name": "A", "value": "b"})
+        );
+        said(cluster.helm(&["rollback", name, "3"]));
+        assert_eq!(cluster.specs(name), before);
+
         said(cluster.helm(&["uninstall", name]));
         assert_eq!(cluster.objects(name), BTreeMap::new());
     }
@@ -159,6 +212,64 @@ async fn of_five_side_by_side_each_is_upgraded_rolled_back_and_goes_without_a_wr
         assert_eq!(cluster.objects(name), BTreeMap::new());
         assert_eq!(others(name), before, "{name}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a control plane: cargo xtask test"]
+async fn of_the_umbrella_one_controller_is_added_and_goes_without_a_write_to_the_others() {
+    let cluster = Cluster::start().await;
+    let of = |controller: &str| {
+        let all = cluster.versions(UMBRELLA).into_iter();
+        let name = format!("{UMBRELLA}-{controller}");
+        all.filter(|(id, _)| id.contains(&name))
+            .collect::<BTreeMap<_, _>>()
+    };
+    // What its README says to type.
+    let [install, upgrade] = commands();
+    let notes = cluster.typed(&install);
+    assert!(
+        notes.contains("disruption-controller 0.1.0 decides and reports, and writes nothing"),
+        "{notes}"
+    );
+    let notes = cluster.typed(&upgrade);
+    assert!(notes.contains("disruption-controller 0.1.0 writes"), "{notes}");
+    assert!(notes.contains("\n  ,-disruption-controller\n"), "{notes}");
+    let first = of("disruption-controller");
+    assert_eq!(first.len(), 11);
+    assert_eq!(cluster.versions(UMBRELLA), first);
+
+    let set = |set| ["--reset-then-reuse-values", "--set", set];
+    let notes = cluster.put("upgrade", UMBRELLA, &set("ttl-controller.enabled=true"));
+    assert!(
+        notes.contains("\n  ,-disruption-controller,-ttl-controller\n"),
+        "{notes}"
+    );
+    assert_eq!(of("ttl-controller").len(), 11);
+    assert_eq!(of("disruption-controller"), first);
+
+    cluster.put("upgrade", UMBRELLA, &set("disruption-controller.enabled=false"));
+    assert_eq!(of("disruption-controller"), BTreeMap::new());
+    assert_eq!(of("ttl-controller").len(), 11);
+    said(cluster.helm(&["rollback", UMBRELLA, "2"]));
+    assert_eq!(of("disruption-controller").len(), 11);
+    assert_eq!(of("ttl-controller"), BTreeMap::new());
+
+    said(cluster.helm(&["uninstall", UMBRELLA]));
+    assert_eq!(cluster.objects(UMBRELLA), BTreeMap::new());
+}
+
+/// The commands in the README of the umbrella.
+fn commands() -> [String; 2] {
+    let readme = std::fs::read_to_string(format!("{}/README.md", chart(UMBRELLA))).unwrap();
+    let block = readme
+        .split_once("```sh\n")
+        .unwrap()
+        .1
+        .split_once("```")
+        .unwrap()
+        .0;
+    let commands: Vec<_> = block.lines().map(str::to_owned).collect();
+    commands.try_into().unwrap()
 }
 
 /// As kube-controller-manager makes them, with `--use-service-account-credentials`.

@@ -4,7 +4,7 @@ use std::fs;
 
 use rstest::rstest;
 
-use crate::support::{CHARTS, chart, everything, helm, said, source};
+use crate::support::{CHARTS, UMBRELLA, chart, everything, helm, said, source};
 
 #[test]
 #[ignore = "needs helm: cargo xtask test"]
@@ -13,6 +13,7 @@ fn helm_finds_no_fault() {
     let mut lint = vec!["lint", "--strict", "--with-subcharts"];
     lint.extend(charts.iter().map(String::as_str));
     said(helm(&lint));
+    said(helm(&["lint", "--strict", "--with-subcharts", &chart(UMBRELLA)]));
     let everything = everything();
     lint.push(&everything);
     said(helm(&lint));
@@ -36,6 +37,12 @@ fn the_charts_render_as_the_goldens_have_it() {
         "ttl-controller",
         "everything.golden.yaml",
         &[&everything(), "--set=dashboard.enabled=false"],
+    );
+    let on_nodes = "--set=controlPlane=true,hostNetwork=true,config.httpBindAddress=127.0.0.1:10299";
+    golden(
+        "ttl-controller",
+        "control-plane.golden.yaml",
+        &[on_nodes, "--show-only=templates/deployment.yaml"],
     );
 }
 
@@ -79,6 +86,22 @@ an annotation that the pods have  | annotations.checksum/config=none            
 several writers                   | config.leaderElect=false                            | replicas: more than one needs config.leaderElect
 two scrapes                       | serviceMonitor.enabled=true,podMonitor.enabled=true | serviceMonitor.enabled, podMonitor.enabled: both
 a monitor of no service           | serviceMonitor.enabled=true,service.enabled=false   | serviceMonitor.enabled: needs service.enabled
+nothing to install                | enabled=false                                       | enabled: false is for a chart that depends on this one
+no name for objects               | nameOverride=My_Lamps                               | at '/nameOverride': 'My_Lamps' does not match
+an account of nobody              | serviceAccount.create=false                         | serviceAccount.name: needed with serviceAccount.create=false
+the account of the built-in loop  | serviceAccount.name=ttl-controller,namespaceOverride=kube-system | serviceAccount.name: ttl-controller in kube-system
+no user id                        | podSecurityContext.runAsUser=nobody                 | at '/podSecurityContext/runAsUser': got string, want integer
+a context that pods have not      | podSecurityContext.privileged=true                  | at '/podSecurityContext': additional properties 'privileged' not allowed
+a spread over nothing             | topologySpreadConstraints[0].maxSkew=1              | at '/topologySpreadConstraints/0': missing properties 'topologyKey', 'whenUnsatisfiable'
+no strategy                       | strategy.type=Sometimes                             | at '/strategy/type': value must be one of
+writers side by side              | replicas=1,config.leaderElect=false,strategy.type=RollingUpdate | strategy.type: without config.leaderElect
+a label of pods that selects them | podLabels.app\.kubernetes\.io/instance=other        | at '/podLabels/app.kubernetes.io~1instance': false schema
+a variable that the pod sets      | extraEnv[0].name=CONTROLLER_LEADER_ELECT_IDENTITY   | at '/extraEnv/0/name'
+two affinities to nodes           | controlPlane=true,affinity.nodeAffinity.a=b         | affinity.nodeAffinity: controlPlane has its own
+a port that is none               | hostPort=0                                          | at '/hostPort': minimum: got 0, want 1
+a policy that binds nobody        | hostNetwork=true,networkPolicy.enabled=true         | networkPolicy.enabled: it does not bind pods with hostNetwork
+no timeout                        | podMonitor.scrapeTimeout=soon                       | at '/podMonitor/scrapeTimeout': 'soon' does not match
+no registry                       | global.imageRegistry=5                              | at '/global/imageRegistry': got number, want string
 ";
 
 #[test]
@@ -88,11 +111,83 @@ fn a_wrong_value_is_refused_by_its_name() {
         let [what, set, named] = *row.split(" | ").map(str::trim).collect::<Vec<_>>() else {
             panic!("no row: {row}");
         };
-        let output = helm(&["template", "a", &chart("ttl-controller"), "--set", set]);
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success(), "{what}: {set} is taken");
-        assert!(errors.contains(named), "{what}: {errors}");
+        refused(what, &["ttl-controller", "--set", set], named);
+        // As a part of the umbrella, but for what says whether it is one, and what is all charts' own.
+        if !set.starts_with("enabled=") && !set.starts_with("global.") {
+            let set = set.split(',').map(|set| format!("ttl-controller.{set}"));
+            let set = format!(
+                "ttl-controller.enabled=true,{}",
+                set.collect::<Vec<_>>().join(",")
+            );
+            refused(what, &[UMBRELLA, "--set", &set], named);
+        }
     }
+}
+
+/// Fails unless Helm refuses to render the chart with these values, and says why as in `named`.
+fn refused(what: &str, chart_and_values: &[&str], named: &str) {
+    let (name, values) = chart_and_values.split_first().unwrap();
+    let chart = chart(name);
+    let output = helm(&[&["template", "a", &chart][..], values].concat());
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success(), "{what}: {name} takes {values:?}");
+    assert!(errors.contains(named), "{what}: {name}: {errors}");
+}
+
+#[rstest]
+#[case::a_controller_that_is_none(
+    "ttl-controler.enabled=true",
+    "additional properties 'ttl-controler' not allowed"
+)]
+#[case::a_word_for_yes_or_no(
+    "ttl-controller.enabled=maybe",
+    "at '/ttl-controller/enabled': got string, want boolean"
+)]
+#[case::no_registry(
+    "global.imageRegistry=5",
+    "at '/global/imageRegistry': got number, want string"
+)]
+#[case::no_controller(
+    "ttl-controller.enabled=false",
+    "enable at least one controller, such as disruption-controller.enabled=true"
+)]
+#[ignore = "needs helm: cargo xtask test"]
+fn the_umbrella_refuses_what_is_no_value_of_its_own(#[case] set: &str, #[case] named: &str) {
+    refused("a value", &[UMBRELLA, "--set", set], named);
+}
+
+/// What Helm renders, document by document, in the order of their texts.
+fn documents(release: &[&str]) -> Vec<String> {
+    let rendered = said(helm(&[&["template"][..], release].concat()));
+    let documents = rendered.split("---\n").filter(|document| !document.is_empty());
+    let from = format!("# Source: {UMBRELLA}/charts/");
+    let mut documents: Vec<_> = documents
+        .map(|document| document.trim().replace(&from, "# Source: "))
+        .collect();
+    documents.sort();
+    documents
+}
+
+#[test]
+#[ignore = "needs helm: cargo xtask test"]
+fn the_umbrella_renders_what_the_charts_do_that_are_enabled() {
+    let values = "replicas=3,image.repository=ghcr.io/somebody/lamps";
+    let global = "--set=global.imageRegistry=mirror.example";
+    let mut alone = Vec::new();
+    let mut enabled = vec!["c".to_owned(), chart(UMBRELLA), global.to_owned()];
+    for name in &CHARTS[..2] {
+        alone.extend(documents(&["c", &chart(name), global, "--set", values]));
+        for value in format!("enabled=true,{values}").split(',') {
+            enabled.push(format!("--set={name}.{value}"));
+        }
+    }
+    alone.sort();
+    let enabled: Vec<_> = enabled.iter().map(String::as_str).collect();
+    let together = documents(&enabled);
+    assert_eq!(together, alone);
+    let image = "image: mirror.example/somebody/lamps:";
+    let shown = together.iter().filter(|document| document.contains(image));
+    assert_eq!(shown.count(), 2);
 }
 
 #[test]
@@ -113,10 +208,70 @@ fn every_chart_refuses_a_key_that_its_config_has_not() {
 #[case::a_dry_run_needs_none("config.leaderElect=false,config.dryRun=true", "replicas: 2")]
 #[case::whole_numbers_stay_whole("config.kubeApiBurst=10000000", "kubeApiBurst: 10000000\n")]
 #[case::as_a_part_of_another_chart("global.any=thing", "kind: Deployment")]
+#[case::a_registry_in_the_place_of_none("global.imageRegistry=m.example", "image: m.example/ttl-controller:")]
+#[case::a_registry_in_the_place_of_another(
+    "global.imageRegistry=m:5000,image.repository=localhost/a/b",
+    "image: m:5000/a/b:"
+)]
+#[case::no_part_of_a_name_is_a_registry(
+    "global.imageRegistry=m.example,image.repository=a/b.c",
+    "image: m.example/a/b.c:"
+)]
+#[case::a_name_for_another("nameOverride=lamps", "name: a-lamps-standalone\n")]
+#[case::a_whole_name("fullnameOverride=lamps", "name: lamps-standalone\n")]
+#[case::an_account_that_is_there(
+    "serviceAccount.create=false,serviceAccount.name=lamps",
+    "serviceAccountName: lamps\n"
+)]
+#[case::a_port_of_its_own_on_the_node("hostNetwork=true", "httpBindAddress: '[::]:10275'\n")]
+#[case::no_replica_has_to_wait_for_the_port_of_another("hostNetwork=true", "maxSurge: 0\n")]
+#[case::a_chosen_address_on_the_node(
+    "hostNetwork=true,config.httpBindAddress=127.0.0.1:7",
+    "host: 127.0.0.1\n"
+)]
 #[ignore = "needs helm: cargo xtask test"]
 fn a_value_shows_in_the_objects(#[case] set: &str, #[case] shown: &str) {
     let rendered = said(helm(&["template", "a", &chart("ttl-controller"), "--set", set]));
     assert!(rendered.contains(shown), "{rendered}");
+}
+
+#[test]
+#[ignore = "needs helm: cargo xtask test"]
+fn what_somebody_else_makes_is_left_to_them() {
+    let chart = chart("ttl-controller");
+    let without = ["--set=serviceAccount.create=false,serviceAccount.name=lamps,rbac.create=false"];
+    let rendered = said(helm(&[&["template", "a", &chart], &without[..]].concat()));
+    for kind in [
+        "kind: ServiceAccount\nmetadata",
+        "kind: ClusterRole",
+        "kind: Role",
+    ] {
+        assert!(!rendered.contains(kind), "{rendered}");
+    }
+    assert!(!rendered.contains("standalone"), "{rendered}");
+}
+
+/// As it is in one release of all: the longest name that Helm takes, and five controllers.
+#[test]
+#[ignore = "needs helm: cargo xtask test"]
+fn no_two_objects_of_a_release_have_one_name() {
+    let release = "a".repeat(53);
+    let enabled = CHARTS.map(|name| format!("--set={name}.enabled=true"));
+    let mut template = vec!["template", &release];
+    let umbrella = chart(UMBRELLA);
+    template.push(&umbrella);
+    template.extend(enabled.iter().map(String::as_str));
+    let mut names: Vec<String> = said(helm(&template))
+        .split("---\n")
+        .filter_map(|document| {
+            let line = |start| document.lines().find(|line| line.starts_with(start));
+            Some(format!("{} {}", line("kind: ")?, line("  name: ")?))
+        })
+        .collect();
+    let all = names.len();
+    names.sort();
+    names.dedup();
+    assert_eq!((names.len(), all), (55, 55));
 }
 
 #[test]

@@ -15,6 +15,9 @@ pub(crate) const CHARTS: [&str; 5] = [
     "ttl-controller",
 ];
 
+/// The chart that has them all.
+pub(crate) const UMBRELLA: &str = "kube-controllers";
+
 /// A real API server, which goes with it.
 pub(crate) struct Cluster {
     _control_plane: ControlPlane,
