@@ -41,6 +41,8 @@ use ttl_controller::TtlController;
 
 use xtask::command::root;
 
+pub(crate) use umbrella::NAME as UMBRELLA;
+
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Write nothing; fail if charts/ is not what would be written

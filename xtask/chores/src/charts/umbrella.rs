@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::values::{Described, Section, Values, open};
 use super::{Chart, kube_version, pretty, readme, source};
 
-pub(super) const NAME: &str = "kube-controllers";
+pub(crate) const NAME: &str = "kube-controllers";
 const ABOUT: &str = "Control loops of kube-controller-manager as programs of their own, in one release";
 /// Its own; it grows when that of one of the controllers does (docs/releasing.md).
 const VERSION: &str = "0.1.0";
@@ -42,33 +42,28 @@ pub(super) fn files(charts: &[Chart]) -> Result<BTreeMap<PathBuf, String>> {
 }
 
 fn chart_yaml(charts: &[Chart]) -> String {
-    let mut text = format!(
+    let dependency = |chart: &Chart| {
+        let Chart { name, version, .. } = chart;
+        let repository = match &chart.registry {
+            Some(registry) => format!("oci://{registry}/charts"),
+            None => format!("file://../{name}"),
+        };
+        format!(
+            "  - name: {name}\n    version: {version}\n    repository: {repository}\n    condition: {name}.enabled\n"
+        )
+    };
+    format!(
         "apiVersion: v2\n\
          name: {NAME}\n\
          description: {ABOUT}\n\
          type: application\n\
          version: {VERSION}\n\
          {}\
-         dependencies:\n",
-        kube_version()
-    );
-    for Chart {
-        name,
-        version,
-        registry,
-        ..
-    } in charts
-    {
-        let repository = match registry {
-            Some(registry) => format!("oci://{registry}/charts"),
-            None => format!("file://../{name}"),
-        };
-        text += &format!("  - name: {name}\n");
-        text += &format!("    version: {version}\n");
-        text += &format!("    repository: {repository}\n");
-        text += &format!("    condition: {name}.enabled\n");
-    }
-    text
+         dependencies:\n\
+         {}",
+        kube_version(),
+        charts.iter().map(dependency).collect::<String>()
+    )
 }
 
 /// What is not the charts' own: which of them are installed, and what holds for all.
@@ -91,9 +86,6 @@ fn values(charts: &[Chart]) -> Result<Values> {
         section.values.retain(|value| value.name.starts_with("global."));
     }
     sections.retain(|section| !section.values.is_empty());
-    for section in &mut sections {
-        section.title = "All of them".to_owned();
-    }
     sections.insert(0, controllers);
     Ok(Values {
         sections,

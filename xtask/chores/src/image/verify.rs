@@ -36,7 +36,7 @@ const NAMESPACE: &str = "kube-system";
 const SERVER: &str = "kubernetes.default.svc";
 /// Gives a process mounts of its own.
 const UNSHARE: &str = "/usr/bin/unshare";
-/// A user as OpenShift gives one to a namespace: user and group.
+/// A user as `OpenShift` gives one to a namespace: user and group.
 const ANYBODY: &str = "1000650000:0";
 /// Enters the root `$1` as the user `$2` and runs the rest there. By whole paths, because `PATH` is the image's.
 const ENTER: &str = "\

@@ -111,7 +111,7 @@ async fn the_api_server_takes_every_object_and_admits_the_pods() {
     }
 }
 
-/// What the SCC restricted-v2 of OpenShift does: each pod gets the user and the group of its namespace, and no other.
+/// What the SCC `restricted-v2` of `OpenShift` does: each pod gets the user and the group of its namespace, and no other.
 fn users_of_the_namespace() -> [Value; 4] {
     let pods = json!({"resourceRules": [{
         "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"],
@@ -147,7 +147,7 @@ fn users_of_the_namespace() -> [Value; 4] {
     ]
 }
 
-/// A user as OpenShift gives one to a namespace.
+/// A user as `OpenShift` gives one to a namespace.
 const SOMEBODY: u64 = 1_000_650_000;
 
 #[tokio::test(flavor = "multi_thread")]

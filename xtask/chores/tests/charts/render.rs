@@ -1,10 +1,11 @@
 //! What Helm makes of the charts, without a cluster.
 
 use std::fs;
+use std::process::Command;
 
 use rstest::rstest;
 
-use crate::support::{CHARTS, UMBRELLA, chart, everything, helm, said, source};
+use crate::support::{CHARTS, UMBRELLA, chart, everything, helm, root, said, source};
 
 #[test]
 #[ignore = "needs helm: cargo xtask test"]
@@ -233,6 +234,33 @@ fn every_chart_refuses_a_key_that_its_config_has_not() {
 fn a_value_shows_in_the_objects(#[case] set: &str, #[case] shown: &str) {
     let rendered = said(helm(&["template", "a", &chart("ttl-controller"), "--set", set]));
     assert!(rendered.contains(shown), "{rendered}");
+}
+
+/// As a release does it, from the folders instead of a registry.
+#[test]
+#[ignore = "needs helm: cargo xtask test"]
+fn the_umbrella_is_packaged_with_the_charts_that_it_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let copied = folder.path().join("charts").display().to_string();
+    let copy = ["-R", &root().join("charts").display().to_string(), &copied];
+    said(Command::new("cp").args(copy).output().unwrap());
+    let umbrella = format!("{copied}/{UMBRELLA}");
+    fs::remove_dir_all(format!("{umbrella}/charts")).unwrap();
+    let enabled = "--set=ttl-controller.enabled=true";
+    let missing = helm(&["template", "c", &umbrella, enabled]);
+    let errors = String::from_utf8_lossy(&missing.stderr);
+    assert!(
+        errors.contains("found in Chart.yaml, but missing in charts/"),
+        "{errors}"
+    );
+    said(helm(&["dependency", "update", &umbrella]));
+    let to = folder.path().display().to_string();
+    said(helm(&["package", &umbrella, "--destination", &to]));
+    let package = format!("{to}/{UMBRELLA}-0.1.0.tgz");
+    assert_eq!(
+        documents(&["c", &package, enabled]),
+        documents(&["c", &chart(UMBRELLA), enabled])
+    );
 }
 
 #[test]
