@@ -263,6 +263,25 @@ fn the_umbrella_is_packaged_with_the_charts_that_it_names() {
     );
 }
 
+/// The values in docs/static-pod.md.
+#[test]
+#[ignore = "needs helm: cargo xtask test"]
+fn the_values_of_the_document_are_taken() {
+    let document = fs::read_to_string(root().join("docs/static-pod.md")).unwrap();
+    let blocks = document.split("```yaml\n").skip(1);
+    let blocks: Vec<_> = blocks.filter_map(|rest| rest.split("```").next()).collect();
+    let folder = tempfile::tempdir().unwrap();
+    let shown = ["hostNetwork: true\n", "fieldPath: status.hostIP\n"];
+    assert_eq!(blocks.len(), shown.len());
+    for (block, shown) in blocks.into_iter().zip(shown) {
+        let values = folder.path().join("values.yaml");
+        fs::write(&values, block).unwrap();
+        let values = format!("--values={}", values.display());
+        let rendered = said(helm(&["template", "a", &chart("ttl-controller"), &values]));
+        assert!(rendered.contains(shown), "{rendered}");
+    }
+}
+
 #[test]
 #[ignore = "needs helm: cargo xtask test"]
 fn what_somebody_else_makes_is_left_to_them() {
