@@ -97,6 +97,11 @@ tolerations:
 {{- .Values.config.leaderElectResourceNamespace | default (include "controller.namespace" .) -}}
 {{- end -}}
 
+{{/* Its host, if only the node itself reaches it. */}}
+{{- define "controller.loopback" -}}
+{{- regexFind "^(127[.][^:]*|\\[::1\\])" (include "controller.address" .) | trimPrefix "[" | trimSuffix "]" -}}
+{{- end -}}
+
 {{/* The config file. */}}
 {{- define "controller.config" -}}
 {{- $config := .Values.config -}}
@@ -106,20 +111,22 @@ tolerations:
 {{- toYaml $config -}}
 {{- end -}}
 
-{{/* The probes of the kubelet ask `path` of the admin server. An address of loopback is the node's own, so it serves hostNetwork alone. */}}
+{{/* A probe of the kubelet, which asks `path` of the admin server. */}}
 {{- define "controller.probe" -}}
-{{- $address := include "controller.address" .root -}}
 httpGet:
   path: {{ .path }}
   port: http
   scheme: {{ include "controller.scheme" .root }}
-  {{- if and .root.Values.hostNetwork (hasPrefix "127." $address) }}
-  host: {{ $address | splitList ":" | first }}
+  {{- with include "controller.loopback" .root }}
+  host: {{ . | quote }}
   {{- end }}
 {{- end -}}
 
 {{/* How `monitor`, the values of a ServiceMonitor or PodMonitor, scrapes the admin server. */}}
 {{- define "controller.scrape" -}}
+{{- with include "controller.loopback" .root }}
+{{- fail (printf "serviceMonitor.enabled, podMonitor.enabled: no Prometheus reaches %s (config.httpBindAddress)" .) }}
+{{- end -}}
 port: http
 path: /metrics
 {{- with .monitor.interval }}

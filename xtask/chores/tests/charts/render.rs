@@ -100,6 +100,8 @@ a label of pods that selects them | podLabels.app\.kubernetes\.io/instance=other
 a variable that the pod sets      | extraEnv[0].name=CONTROLLER_LEADER_ELECT_IDENTITY   | at '/extraEnv/0/name'
 two affinities to nodes           | controlPlane=true,affinity.nodeAffinity.a=b         | affinity.nodeAffinity: controlPlane has its own
 a port that is none               | hostPort=0                                          | at '/hostPort': minimum: got 0, want 1
+an address that no kubelet reaches | config.httpBindAddress=127.0.0.1:8080             | config.httpBindAddress: with hostNetwork alone
+a monitor that reaches nothing    | hostNetwork=true,podMonitor.enabled=true,config.httpBindAddress=[::1]:8080 | podMonitor.enabled: no Prometheus reaches ::1
 a policy that binds nobody        | hostNetwork=true,networkPolicy.enabled=true         | networkPolicy.enabled: it does not bind pods with hostNetwork
 no timeout                        | podMonitor.scrapeTimeout=soon                       | at '/podMonitor/scrapeTimeout': 'soon' does not match
 no registry                       | global.imageRegistry=5                              | at '/global/imageRegistry': got number, want string
@@ -226,10 +228,7 @@ fn every_chart_refuses_a_key_that_its_config_has_not() {
 )]
 #[case::a_port_of_its_own_on_the_node("hostNetwork=true", "httpBindAddress: '[::]:10275'\n")]
 #[case::no_replica_has_to_wait_for_the_port_of_another("hostNetwork=true", "maxSurge: 0\n")]
-#[case::a_chosen_address_on_the_node(
-    "hostNetwork=true,config.httpBindAddress=127.0.0.1:7",
-    "host: 127.0.0.1\n"
-)]
+#[case::a_chosen_address_on_the_node("hostNetwork=true,config.httpBindAddress=[::1]:7", "host: \"::1\"\n")]
 #[ignore = "needs helm: cargo xtask test"]
 fn a_value_shows_in_the_objects(#[case] set: &str, #[case] shown: &str) {
     let rendered = said(helm(&["template", "a", &chart("ttl-controller"), "--set", set]));
