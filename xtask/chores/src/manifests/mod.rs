@@ -37,12 +37,15 @@ pub(crate) struct Args {
     /// Where to write
     #[arg(long, value_name = "DIR", default_value = "target/manifests")]
     output: PathBuf,
+    /// Values of the charts that differ from their defaults, as Helm takes them; a static pod has flags instead of `config`
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let output = root().join(&args.output);
     for controller in package::select(&args.controllers)? {
-        for (path, text) in files(&controller)? {
+        for (path, text) in files(&controller, &args.set)? {
             let path = output.join(path);
             if let Some(folder) = path.parent() {
                 fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))?;
@@ -55,9 +58,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 /// The files of a controller, by path from where they are written to.
-fn files(controller: &Package) -> Result<BTreeMap<PathBuf, String>> {
+fn files(controller: &Package, set: &[String]) -> Result<BTreeMap<PathBuf, String>> {
     let Package { name, version, .. } = controller;
-    let documents = rendered(name, name, &[])?;
+    let set: Vec<_> = set.iter().map(String::as_str).collect();
+    let documents = rendered(name, name, &set)?;
     let head = format!(
         "# {name} {version} without Helm, in {NAMESPACE}. Does the built-in loop still run? Then `dryRun: true` in the\n\
          # ConfigMap first: docs/operations.md. Pods read it when they start.\n"
@@ -67,7 +71,7 @@ fn files(controller: &Package) -> Result<BTreeMap<PathBuf, String>> {
         head + &joined(documents.iter().map(Document::text)),
     )]);
     files.extend(kustomize::base(controller, &documents)?);
-    files.extend(static_pod::files(controller)?);
+    files.extend(static_pod::files(controller, &set)?);
     Ok(files)
 }
 

@@ -23,7 +23,7 @@ const OF_A_CLUSTER: [&str; 5] = [
 /// The templates with its permissions.
 const PERMISSIONS: [&str; 2] = ["rbac.yaml", "flowschema.yaml"];
 
-pub(super) fn files(controller: &Package) -> Result<BTreeMap<PathBuf, String>> {
+pub(super) fn files(controller: &Package, set: &[&str]) -> Result<BTreeMap<PathBuf, String>> {
     let Package { name, version, .. } = controller;
     // The user of the image, by number: who may read the kubeconfig is a question of the node.
     let values = [
@@ -33,7 +33,7 @@ pub(super) fn files(controller: &Package) -> Result<BTreeMap<PathBuf, String>> {
         "podSecurityContext.runAsGroup=65532",
     ];
     // Whoever has the chart installed, too, keeps each of its objects, and its Service finds none of these pods.
-    let documents = rendered(name, &format!("{name}-static-pod"), &values)?;
+    let documents = rendered(name, &format!("{name}-static-pod"), &[&values[..], set].concat())?;
     let deployment = documents
         .iter()
         .find(|document| document.template == "deployment.yaml")

@@ -15,7 +15,14 @@ use crate::support::{CHARTS, kubectl, said};
 pub(crate) fn written() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let mut manifests = Command::new(env!("CARGO_BIN_EXE_chores"));
-    manifests.args(["manifests", "--output"]).arg(folder.path());
+    manifests
+        .args([
+            "manifests",
+            "--set",
+            "image.repository=registry.example/ours",
+            "--output",
+        ])
+        .arg(folder.path());
     said(manifests.output().unwrap());
     folder
 }
@@ -151,7 +158,7 @@ async fn an_overlay_moves_a_base_and_changes_its_config() {
         let kustomization = json!({
             "namespace": "elsewhere",
             "resources": ["../ttl-controller-kustomize"],
-            "images": [{"name": "ttl-controller", "newName": "registry.example/ttl-controller"}],
+            "images": [{"name": "registry.example/ours", "newName": "mirror.example/ours"}],
             "replicas": [{"name": "ttl-controller", "count": 3}],
             "configMapGenerator": [{
                 "name": "ttl-controller-config", "namespace": NAMESPACE, "behavior": "replace", "files": ["config.yaml"],
@@ -165,7 +172,7 @@ async fn an_overlay_moves_a_base_and_changes_its_config() {
     assert_eq!(deployment["spec"]["replicas"], 3);
     let pods = &deployment["spec"]["template"]["spec"];
     let image = pods["containers"][0]["image"].as_str().unwrap();
-    assert!(image.starts_with("registry.example/ttl-controller:"), "{image}");
+    assert!(image.starts_with("mirror.example/ours:"), "{image}");
     // Another config has another name, so the pods are replaced.
     let mounted = |objects: &[Value]| {
         let pods = &of_kind(objects, "Deployment")["spec"]["template"]["spec"];
