@@ -47,6 +47,8 @@ enum Chore {
     Schema(Passed),
     /// Write the Helm charts, with their schemas, READMEs, alerts and dashboards
     Charts(Passed),
+    /// Write the charts as plain manifests, bases for Kustomize and static pods
+    Manifests(Passed),
     /// Build the controllers' images, without a container daemon
     Image(Passed),
     /// Read images back, and run each from an otherwise empty root against the real control plane
@@ -81,6 +83,7 @@ fn main() -> ExitCode {
         Chore::ControlPlane => control_plane::run(),
         Chore::Schema(args) => pass_on("schema", &args),
         Chore::Charts(args) => pass_on("charts", &args),
+        Chore::Manifests(args) => manifests(&args),
         Chore::Image(args) => pass_on("image", &args),
         Chore::VerifyImage(args) => pass_on("verify-image", &args),
         Chore::Release(args) => pass_on("release", &args),
@@ -93,6 +96,12 @@ fn main() -> ExitCode {
 /// Builds the crate `chores` and has it do this one.
 fn pass_on(chore: &str, passed: &Passed) -> anyhow::Result<()> {
     command::run(command::chore(chore).args(&passed.args))
+}
+
+/// The same for what Helm renders.
+fn manifests(passed: &Passed) -> anyhow::Result<()> {
+    let helm = helm::find()?;
+    command::run(command::chore("manifests").env("HELM", helm).args(&passed.args))
 }
 
 #[cfg(test)]

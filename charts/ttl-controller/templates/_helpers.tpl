@@ -1,10 +1,18 @@
 {{/* Name of every object of this release, unique in the cluster: the release's, and the chart's where that does not hold it. */}}
 {{- define "controller.fullname" -}}
-{{- if contains .Chart.Name .Release.Name -}}
+{{- $name := .Values.nameOverride | default .Chart.Name -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride -}}
+{{- else if contains $name .Release.Name -}}
 {{- .Release.Name | trunc 63 | trimSuffix "-" -}}
 {{- else -}}
-{{- printf "%s-%s" .Release.Name .Chart.Name | trunc 63 | trimSuffix "-" -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
+{{- end -}}
+
+{{/* Namespace of the objects. */}}
+{{- define "controller.namespace" -}}
+{{- .Values.namespaceOverride | default .Release.Namespace -}}
 {{- end -}}
 
 {{/*
@@ -12,7 +20,7 @@ Name of the ServiceAccount. Never the controller's own: to a ServiceAccount of t
 gives the permissions of the built-in loop, and kube-controller-manager makes one.
 */}}
 {{- define "controller.serviceAccountName" -}}
-{{- printf "%s-standalone" (include "controller.fullname" . | trunc 52 | trimSuffix "-") -}}
+{{- .Values.serviceAccount.name | default (printf "%s-standalone" (include "controller.fullname" .)) -}}
 {{- end -}}
 
 {{/* Labels by which the pods of this release are selected; they never change. */}}
@@ -32,9 +40,51 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- end -}}
 
-{{/* Port of the admin server, as config.httpBindAddress has it. */}}
+{{/* The image without tag; the first part of its name is a registry if a container runtime takes it for one. */}}
+{{- define "controller.repository" -}}
+{{- if .Values.global.imageRegistry -}}
+{{- .Values.global.imageRegistry }}/{{ regexReplaceAll "^([^/]*[.:][^/]*|localhost)/" .Values.image.repository "" -}}
+{{- else -}}
+{{- .Values.image.repository -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What `controlPlane` adds. The role is a label without value or, in k3s, `true`. */}}
+{{- define "controller.controlPlane" -}}
+nodeAffinity:
+  requiredDuringSchedulingIgnoredDuringExecution:
+    nodeSelectorTerms:
+      - matchExpressions:
+          - key: node-role.kubernetes.io/control-plane
+            operator: Exists
+tolerations:
+  - key: node-role.kubernetes.io/control-plane
+    operator: Exists
+  - key: node-role.kubernetes.io/etcd
+    operator: Exists
+  - key: CriticalAddonsOnly
+    operator: Exists
+  - key: node.cloudprovider.kubernetes.io/uninitialized
+    operator: Exists
+    effect: NoSchedule
+  # The network is there only once its plugin is, which the pods of hostNetwork need not wait for.
+  - key: node.kubernetes.io/network-unavailable
+    operator: Exists
+    effect: NoSchedule
+  - key: node.kubernetes.io/not-ready
+    operator: Exists
+    effect: NoSchedule
+{{- end -}}
+
+{{/* Address of the admin server. */}}
+{{- define "controller.address" -}}
+{{- $port := ternary .Values.hostPort 8080 .Values.hostNetwork -}}
+{{- .Values.config.httpBindAddress | default (printf "[::]:%v" $port) -}}
+{{- end -}}
+
+{{/* Its port. */}}
 {{- define "controller.port" -}}
-{{- .Values.config.httpBindAddress | default "[::]:8080" | splitList ":" | last -}}
+{{- include "controller.address" . | splitList ":" | last -}}
 {{- end -}}
 
 {{/* HTTP, or HTTPS where the config names a certificate, or has one made to hide the tokens of who reads the metrics. */}}
@@ -58,5 +108,67 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 
 {{/* Namespace of the Lease. */}}
 {{- define "controller.leaseNamespace" -}}
-{{- .Values.config.leaderElectResourceNamespace | default .Release.Namespace -}}
+{{- .Values.config.leaderElectResourceNamespace | default (include "controller.namespace" .) -}}
+{{- end -}}
+
+{{/* Its host, if only the node itself reaches it. */}}
+{{- define "controller.loopback" -}}
+{{- regexFind "^(127[.][^:]*|\\[::1\\])" (include "controller.address" .) | trimPrefix "[" | trimSuffix "]" -}}
+{{- end -}}
+
+{{/* The config file. */}}
+{{- define "controller.config" -}}
+{{- $config := .Values.config -}}
+{{- if .Values.hostNetwork -}}
+{{- $config = merge (dict "httpBindAddress" (include "controller.address" .)) $config -}}
+{{- end -}}
+{{- toYaml $config -}}
+{{- end -}}
+
+{{/* A probe of the kubelet, which asks `path` of the admin server. */}}
+{{- define "controller.probe" -}}
+httpGet:
+  path: {{ .path }}
+  port: http
+  scheme: {{ include "controller.scheme" .root }}
+  {{- with include "controller.loopback" .root }}
+  host: {{ . | quote }}
+  {{- end }}
+{{- end -}}
+
+{{/* How `monitor`, the values of a ServiceMonitor or PodMonitor, scrapes the admin server. */}}
+{{- define "controller.scrape" -}}
+{{- with include "controller.loopback" .root }}
+{{- fail (printf "serviceMonitor.enabled, podMonitor.enabled: no Prometheus reaches %s (config.httpBindAddress)" .) }}
+{{- end -}}
+port: http
+path: /metrics
+{{- with .monitor.interval }}
+interval: {{ . }}
+{{- end }}
+{{- with .monitor.scrapeTimeout }}
+scrapeTimeout: {{ . }}
+{{- end }}
+scheme: {{ include "controller.scheme" .root | lower }}
+{{- with include "controller.tlsConfig" (dict "root" .root "tlsConfig" .monitor.tlsConfig) }}
+tlsConfig:
+  {{- . | nindent 2 }}
+{{- end }}
+{{- with .monitor.authorization }}
+authorization:
+  {{- toYaml . | nindent 2 }}
+{{- else }}
+{{- if include "controller.authorizesMetrics" .root }}
+# The token of Prometheus.
+bearerTokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token
+{{- end }}
+{{- end }}
+{{- with .monitor.relabelings }}
+relabelings:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .monitor.metricRelabelings }}
+metricRelabelings:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end -}}

@@ -8,6 +8,7 @@
 mod bench;
 mod charts;
 mod image;
+mod manifests;
 mod package;
 mod release;
 mod schema;
@@ -29,6 +30,7 @@ enum Chore {
     Bench(bench::Args),
     Charts(charts::Args),
     Image(image::Args),
+    Manifests(manifests::Args),
     Release(release::Args),
     Schema(schema::Args),
     Screenshot(screenshot::Args),
@@ -40,6 +42,7 @@ fn main() -> ExitCode {
         Chore::Bench(args) => bench::run(&args),
         Chore::Charts(args) => charts::run(&args),
         Chore::Image(args) => image::run(&args),
+        Chore::Manifests(args) => manifests::run(&args),
         Chore::Release(args) => release::run(&args),
         Chore::Schema(args) => schema::run(&args),
         Chore::Screenshot(args) => screenshot::run(&args),

@@ -1,7 +1,8 @@
 //! `cargo xtask release`: what a tag releases.
 //!
 //! `ttl-controller-v0.2.0` is version 0.2.0 of ttl-controller alone: its crate, image and chart. The tag, the crate,
-//! the chart and the changelog must name the same version; each controller has its own.
+//! the chart and the changelog must name the same version; each controller has its own. `kube-controllers-v0.2.0` is a
+//! chart alone, which has neither crate nor image.
 
 use std::fs;
 use std::path::Path;
@@ -10,6 +11,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Subcommand;
 use serde::Deserialize;
 
+use crate::charts::UMBRELLA;
 use crate::package;
 use xtask::command::root;
 
@@ -38,15 +40,22 @@ struct Tagged {
 #[serde(rename_all = "camelCase")]
 struct Chart {
     version: String,
-    app_version: String,
+    app_version: Option<String>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     match &args.question {
         Question::Check(Tagged { tag }) => {
             let (controller, version) = split(tag)?;
-            let package = package::find(&package::controllers()?, controller)?.clone();
-            check(root(), controller, version, &package.version)
+            let of_crate = match controller {
+                UMBRELLA => None,
+                _ => Some(
+                    package::find(&package::controllers()?, controller)?
+                        .version
+                        .clone(),
+                ),
+            };
+            check(root(), controller, version, of_crate.as_deref())
                 .with_context(|| format!("{tag} cannot be released"))?;
             // As the release workflow reads it.
             println!("controller={controller}\nversion={version}");
@@ -67,12 +76,14 @@ fn split(tag: &str) -> Result<(&str, &str)> {
     parts.with_context(|| format!("{tag:?} is no tag of a release: <controller>-v<version>"))
 }
 
-fn check(root: &Path, controller: &str, version: &str, crate_version: &str) -> Result<()> {
+fn check(root: &Path, controller: &str, version: &str, of_crate: Option<&str>) -> Result<()> {
     ensure!(
         !version.contains('+'),
         "the tag of an image cannot hold the + of {version}"
     );
-    ensure!(crate_version == version, "its crate has version {crate_version}");
+    if let Some(of_crate) = of_crate {
+        ensure!(of_crate == version, "its crate has version {of_crate}");
+    }
     let path = root.join("charts").join(controller).join("Chart.yaml");
     let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
     let chart: Chart =
@@ -82,10 +93,12 @@ fn check(root: &Path, controller: &str, version: &str, crate_version: &str) -> R
         "its chart has version {}",
         chart.version
     );
+    // Of the crate, where there is one.
+    let installs = chart.app_version.as_deref();
     ensure!(
-        chart.app_version == version,
+        installs == of_crate,
         "its chart installs version {}",
-        chart.app_version
+        installs.unwrap_or("none")
     );
     notes(root, controller, version)?;
     Ok(())
@@ -93,7 +106,12 @@ fn check(root: &Path, controller: &str, version: &str, crate_version: &str) -> R
 
 /// The section of `version` in the changelog, without its heading.
 fn notes(root: &Path, controller: &str, version: &str) -> Result<String> {
-    let path = root.join("crates").join(controller).join("CHANGELOG.md");
+    let folder = if controller == UMBRELLA {
+        "xtask/charts"
+    } else {
+        "crates"
+    };
+    let path = root.join(folder).join(controller).join("CHANGELOG.md");
     let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
     let notes = section(&text, version).unwrap_or_default();
     ensure!(
@@ -161,7 +179,7 @@ mod tests {
     fn what_a_tag_releases_has_one_version_everywhere() {
         let check = |[chart, app, changelog, crate_version]: [&str; 4]| {
             let root = repository(chart, app, changelog);
-            let outcome = check(root.path(), "ttl-controller", "0.2.0", crate_version);
+            let outcome = check(root.path(), "ttl-controller", "0.2.0", Some(crate_version));
             let text = outcome.err().map(|error| error.to_string());
             text.map(|text| text.replace(&root.path().display().to_string(), ""))
         };
@@ -183,11 +201,34 @@ mod tests {
     #[test]
     fn a_version_that_an_image_cannot_have_is_not_released() {
         let root = repository("0.2.0+1", "0.2.0+1", "0.2.0+1");
-        let refused = check(root.path(), "ttl-controller", "0.2.0+1", "0.2.0+1").unwrap_err();
+        let refused = check(root.path(), "ttl-controller", "0.2.0+1", Some("0.2.0+1")).unwrap_err();
         assert_eq!(
             refused.to_string(),
             "the tag of an image cannot hold the + of 0.2.0+1"
         );
+    }
+
+    #[test]
+    fn a_chart_without_a_crate_has_one_version_too() {
+        let root = tempfile::tempdir().unwrap();
+        for (file, text) in [
+            (
+                "charts/kube-controllers/Chart.yaml",
+                "apiVersion: v2\nname: kube-controllers\nversion: 0.2.0\n",
+            ),
+            (
+                "xtask/charts/kube-controllers/CHANGELOG.md",
+                "# Changelog\n\n## 0.2.0\n\n- Works.\n",
+            ),
+        ] {
+            let file = root.path().join(file);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, text).unwrap();
+        }
+        check(root.path(), UMBRELLA, "0.2.0", None).unwrap();
+        let refused = check(root.path(), UMBRELLA, "0.1.0", None).unwrap_err();
+        assert_eq!(refused.to_string(), "its chart has version 0.2.0");
+        assert_eq!(split("kube-controllers-v0.2.0").unwrap(), (UMBRELLA, "0.2.0"));
     }
 
     #[test]

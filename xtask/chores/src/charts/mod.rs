@@ -9,11 +9,14 @@
 //! | `files/alerts.yaml`, `files/dashboard.json` | `xtask/charts/` and `xtask/charts/<controller>/`, what all have and its own |
 //! | `Chart.yaml` | name, description and version of the crate |
 //!
+//! `charts/kube-controllers` has them all as its dependencies ([`umbrella`]).
+//!
 //! With `--check` nothing is written: a chart that differs from what would be written is an error.
 
 mod alerts;
 mod dashboard;
 mod readme;
+mod umbrella;
 mod values;
 
 #[cfg(test)]
@@ -21,6 +24,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -36,6 +40,8 @@ use ttl_after_finished_controller::TtlAfterFinishedController;
 use ttl_controller::TtlController;
 
 use xtask::command::root;
+
+pub(crate) use umbrella::NAME as UMBRELLA;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -82,6 +88,8 @@ struct Chart {
     memory: Memory,
     /// Taints that its pods tolerate.
     tolerations: fn() -> Value,
+    /// Of its admin server on a node's network, where 8080 is often taken.
+    host_port: u16,
 }
 
 /// Request and limit; docs/operations.md says for which size of cluster.
@@ -91,7 +99,7 @@ struct Memory {
 }
 
 impl Chart {
-    fn of<A: App>(memory: Memory, tolerations: fn() -> Value) -> Self {
+    fn of<A: App>(memory: Memory, tolerations: fn() -> Value, host_port: u16) -> Self {
         Self {
             name: A::ABOUT.name,
             about: A::ABOUT.about,
@@ -100,6 +108,7 @@ impl Chart {
             config: config_schema::<A::Config>,
             memory,
             tolerations,
+            host_port,
         }
     }
 
@@ -113,69 +122,85 @@ impl Chart {
 
     /// What `helm install` calls it.
     fn reference(&self) -> String {
-        match &self.published {
-            Some(published) => format!("oci://{}/charts/{}", published.registry, self.name),
-            None => format!("charts/{}", self.name),
-        }
+        reference(self.published.as_ref(), self.name)
     }
 
     /// A link from its README to a file of the repository, which may end in an anchor.
     fn link(&self, path: &str) -> String {
-        match &self.published {
-            Some(published) => published.link(self, path),
-            None => format!("../../{path}"),
-        }
+        link(self.published.as_ref(), (self.name, self.version), path)
     }
 }
 
-impl Published {
-    /// The file as it is in the release, wherever the link is read.
-    fn link(&self, chart: &Chart, path: &str) -> String {
-        format!("{}/blob/{}-v{}/{path}", self.source, chart.name, chart.version)
+fn reference(published: Option<&Published>, name: &str) -> String {
+    match published {
+        Some(Published { registry, .. }) => format!("oci://{registry}/charts/{name}"),
+        None => format!("charts/{name}"),
     }
+}
 
-    /// Of Chart.yaml: where it comes from, and who looks after it.
-    fn origin(&self, chart: &Chart) -> String {
-        let Self { source, .. } = self;
-        let home = self.link(chart, &format!("crates/{}/README.md", chart.name));
-        let owner_page = source.rsplit_once('/').map_or("", |(owner_page, _)| owner_page);
-        let owner = owner_page.rsplit('/').next().unwrap_or_default();
-        format!("home: {home}\nsources: [{source}]\nmaintainers:\n  - name: {owner}\n    url: {owner_page}\n")
+/// The file as it is in the release of that name and version, wherever the link is read; else that of the checkout.
+fn link(published: Option<&Published>, (name, version): (&str, &str), path: &str) -> String {
+    match published {
+        Some(Published { source, .. }) => format!("{source}/blob/{name}-v{version}/{path}"),
+        None => format!("../../{path}"),
     }
+}
 
-    /// Of Chart.yaml: what Artifact Hub shows beside it.
-    fn annotations(&self, chart: &Chart) -> String {
-        let Chart { name, version, .. } = chart;
+/// Of Chart.yaml: where the chart comes from, who looks after it, and what Artifact Hub shows beside it. It installs the
+/// controllers of `charts`.
+fn metadata(release: (&str, &str), [readme, changelog]: [&str; 2], charts: &[Chart]) -> String {
+    let (name, version) = release;
+    let keywords = format!("keywords: [kubernetes, controller, kube-controller-manager, {name}]\n");
+    let license = "annotations:\n  artifacthub.io/license: Apache-2.0\n";
+    let Some(published) = charts.first().and_then(|chart| chart.published.as_ref()) else {
+        return keywords + license;
+    };
+    let link = |path| link(Some(published), release, path);
+    let source = &published.source;
+    let owner_page = source.rsplit_once('/').map_or("", |(owner_page, _)| owner_page);
+    let owner = owner_page.rsplit('/').next().unwrap_or_default();
+    let image = |chart: &Chart| {
         format!(
-            "  artifacthub.io/prerelease: \"{}\"\n  \
-               artifacthub.io/images: |\n    \
-                 - name: {name}\n      \
-                   image: {}:{version}\n      \
-                   platforms: [linux/amd64, linux/arm64]\n  \
-               artifacthub.io/links: |\n    \
-                 - name: Operations\n      \
-                   url: {}\n    \
-                 - name: Changelog\n      \
-                   url: {}\n    \
-                 - name: Support\n      \
-                   url: {}/issues\n",
-            version.contains('-'),
+            "    - name: {}\n      image: {}:{}\n      platforms: [linux/amd64, linux/arm64]\n",
+            chart.name,
             chart.image(),
-            self.link(chart, "docs/operations.md"),
-            self.link(chart, &format!("crates/{name}/CHANGELOG.md")),
-            self.source,
+            chart.version
         )
-    }
+    };
+    format!(
+        "{keywords}\
+         home: {}\n\
+         sources: [{source}]\n\
+         maintainers:\n  \
+           - name: {owner}\n    \
+             url: {owner_page}\n\
+         {license}  \
+           artifacthub.io/prerelease: \"{}\"\n  \
+           artifacthub.io/images: |\n\
+         {}  \
+           artifacthub.io/links: |\n    \
+             - name: Operations\n      \
+               url: {}\n    \
+             - name: Changelog\n      \
+               url: {}\n    \
+             - name: Support\n      \
+               url: {source}/issues\n",
+        link(readme),
+        version.contains('-'),
+        charts.iter().map(image).collect::<String>(),
+        link("docs/operations.md"),
+        link(changelog),
+    )
 }
 
 fn charts() -> [Chart; 5] {
     let memory = |request, limit| Memory { request, limit };
     [
-        Chart::of::<DisruptionController>(memory("64Mi", "256Mi"), on_control_planes),
-        Chart::of::<ResourceClaimController>(memory("64Mi", "256Mi"), on_control_planes),
-        Chart::of::<TaintEvictionController>(memory("64Mi", "256Mi"), in_spite_of_evictions),
-        Chart::of::<TtlAfterFinishedController>(memory("24Mi", "128Mi"), on_control_planes),
-        Chart::of::<TtlController>(memory("24Mi", "64Mi"), on_control_planes),
+        Chart::of::<DisruptionController>(memory("64Mi", "256Mi"), on_control_planes, 10271),
+        Chart::of::<ResourceClaimController>(memory("64Mi", "256Mi"), on_control_planes, 10272),
+        Chart::of::<TaintEvictionController>(memory("64Mi", "256Mi"), in_spite_of_evictions, 10273),
+        Chart::of::<TtlAfterFinishedController>(memory("24Mi", "128Mi"), on_control_planes, 10274),
+        Chart::of::<TtlController>(memory("24Mi", "64Mi"), on_control_planes, 10275),
     ]
 }
 
@@ -217,7 +242,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             Some(text) => {
                 let folder = file.parent().context("a file of a chart is in a folder")?;
                 fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))?;
-                fs::write(&file, text).with_context(|| format!("write {}", file.display()))?;
+                if umbrella::is_link(path) {
+                    symlink(text, &file).with_context(|| format!("link {}", file.display()))?;
+                } else {
+                    fs::write(&file, text).with_context(|| format!("write {}", file.display()))?;
+                }
             }
             None => fs::remove_file(&file).with_context(|| format!("remove {}", file.display()))?,
         }
@@ -244,21 +273,24 @@ fn differences<'a>(
 
 /// What is to be in `charts/`, by path from there.
 fn files(published: Option<&Published>) -> Result<BTreeMap<PathBuf, String>> {
-    let mut files = BTreeMap::new();
-    for mut chart in charts() {
+    let mut charts = charts();
+    for chart in &mut charts {
         chart.published = published.cloned();
+    }
+    let mut files = umbrella::files(&charts)?;
+    for chart in &charts {
         let mut add = |path: &Path, text| files.insert(Path::new(chart.name).join(path), text);
         for (path, text) in found(&sources().join("templates"))? {
             add(&Path::new("templates").join(path), text);
         }
-        let values = values::Values::of(&chart)?;
+        let values = values::Values::of(chart)?;
         let rules = source(chart.name, "rules.yaml")?;
         let of_gates = source_if_any(chart.name, "rules-of-gates.yaml")?;
         let alerts = alerts::rules(chart.name)?;
-        add(Path::new("Chart.yaml"), chart_yaml(&chart));
+        add(Path::new("Chart.yaml"), chart_yaml(chart));
         add(
             Path::new("README.md"),
-            readme::text(&chart, &values, &rules, of_gates.as_deref(), &alerts)?,
+            readme::text(chart, &values, &rules, of_gates.as_deref(), &alerts)?,
         );
         add(Path::new("values.yaml"), values.yaml()?);
         add(Path::new("values.schema.json"), pretty(&values.schema())?);
@@ -269,7 +301,7 @@ fn files(published: Option<&Published>) -> Result<BTreeMap<PathBuf, String>> {
         add(Path::new("files/alerts.yaml"), alerts);
         add(
             Path::new("files/dashboard.json"),
-            pretty(&dashboard::model(&chart)?)?,
+            pretty(&dashboard::model(chart)?)?,
         );
     }
     Ok(files)
@@ -279,11 +311,6 @@ fn chart_yaml(chart: &Chart) -> String {
     let Chart {
         name, about, version, ..
     } = chart;
-    let oldest = SUPPORTED_KUBERNETES[0];
-    let published = chart.published.as_ref();
-    let (origin, annotations) = published
-        .map(|published| (published.origin(chart), published.annotations(chart)))
-        .unwrap_or_default();
     format!(
         "apiVersion: v2\n\
          name: {name}\n\
@@ -291,16 +318,25 @@ fn chart_yaml(chart: &Chart) -> String {
          type: application\n\
          version: {version}\n\
          appVersion: {version}\n\
-         kubeVersion: \">={oldest}.0-0\"\n\
-         keywords: [kubernetes, controller, kube-controller-manager, {name}]\n\
-         {origin}\
-         annotations:\n  \
-           artifacthub.io/license: Apache-2.0\n\
-         {annotations}"
+         {}{}",
+        kube_version(),
+        metadata(
+            (name, version),
+            [
+                &format!("crates/{name}/README.md"),
+                &format!("crates/{name}/CHANGELOG.md")
+            ],
+            std::slice::from_ref(chart)
+        ),
     )
 }
 
-/// All files below `folder`, by path from there; none if there is no such folder.
+/// The line of `Chart.yaml` that says for which versions of Kubernetes it is.
+fn kube_version() -> String {
+    format!("kubeVersion: \">={}.0-0\"\n", SUPPORTED_KUBERNETES[0])
+}
+
+/// All files below `folder`, by path from there, of a link where it leads; none if there is no such folder.
 fn found(folder: &Path) -> Result<BTreeMap<PathBuf, String>> {
     let mut files = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];
@@ -308,12 +344,16 @@ fn found(folder: &Path) -> Result<BTreeMap<PathBuf, String>> {
     while let Some(next) = folders.pop() {
         for entry in fs::read_dir(&next).with_context(|| format!("list {}", next.display()))? {
             let path = entry?.path();
-            if path.is_dir() {
+            let reading = || format!("read {}", path.display());
+            let text = if path.is_symlink() {
+                fs::read_link(&path).with_context(reading)?.display().to_string()
+            } else if path.is_dir() {
                 folders.push(path);
+                continue;
             } else {
-                let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
-                files.insert(path.strip_prefix(folder).unwrap_or(&path).to_owned(), text);
-            }
+                fs::read_to_string(&path).with_context(reading)?
+            };
+            files.insert(path.strip_prefix(folder).unwrap_or(&path).to_owned(), text);
         }
     }
     Ok(files)

@@ -71,19 +71,7 @@ pub(super) fn text(
         chart.link(switched_off),
         chart.link("docs/operations.md"),
     );
-    for section in &values.sections {
-        writeln!(text, "\n### {}\n", section.title)?;
-        writeln!(text, "| value | type | default | meaning |\n|---|---|---|---|")?;
-        for value in &section.values {
-            let (kind, default) = (type_name(&value.schema), code(&value.default));
-            writeln!(
-                text,
-                "| `{}` | {kind} | {default} | {} |",
-                value.name,
-                cell(&value.about)
-            )?;
-        }
-    }
+    text += &tables(values)?;
     text += "\n### config\n\n\
              The config file of the controller; a flag in `extraArgs` beats it. Durations are as `1m30s`.\n\n\
              | key | type | default | meaning |\n|---|---|---|---|\n";
@@ -136,6 +124,25 @@ pub(super) fn text(
             anchor.replace('-', " "),
             chart.link(runbook),
         )?;
+    }
+    Ok(text)
+}
+
+/// A table of the values of each section.
+pub(super) fn tables(values: &Values) -> Result<String> {
+    let mut text = String::new();
+    for section in &values.sections {
+        writeln!(text, "\n### {}\n", section.title)?;
+        writeln!(text, "| value | type | default | meaning |\n|---|---|---|---|")?;
+        for value in &section.values {
+            let (kind, default) = (type_name(&value.schema), code(&value.default));
+            writeln!(
+                text,
+                "| `{}` | {kind} | {default} | {} |",
+                value.name,
+                cell(&value.about)
+            )?;
+        }
     }
     Ok(text)
 }

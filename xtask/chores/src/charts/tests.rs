@@ -60,6 +60,19 @@ fn a_chart_that_is_released_has_the_image_of_that_release_in_all_that_it_says() 
     assert_eq!(of_hub("prerelease"), false);
     assert_eq!(of_hub("images")[0]["image"], format!("{image}:{version}"));
     assert_eq!(of_hub("links").as_array().unwrap().len(), 3);
+
+    let umbrella = |file: &str| files[&Path::new(umbrella::NAME).join(file)].as_str();
+    let chart: Value = yaml(umbrella("Chart.yaml")).unwrap();
+    assert_eq!(
+        chart["sources"],
+        json!(["https://github.com/somebody/controllers"])
+    );
+    let dependencies = chart["dependencies"].as_array().unwrap();
+    assert_eq!(dependencies.len(), 5);
+    for dependency in dependencies {
+        assert_eq!(dependency["repository"], "oci://ghcr.io/somebody/charts");
+    }
+    assert!(umbrella("README.md").contains(" oci://ghcr.io/somebody/charts/kube-controllers "));
 }
 
 #[test]
@@ -72,12 +85,10 @@ fn a_link_of_a_chart_leads_to_a_file_of_the_release_or_of_the_checkout() {
         ends.map(str::to_owned).collect()
     };
     let [released, checked_out] = [Some(published()), None].map(|of| files(of.as_ref()).unwrap());
-    for chart in charts() {
-        let readme = Path::new(chart.name).join("README.md");
-        let base = format!(
-            "https://github.com/somebody/controllers/blob/{}-v{}/",
-            chart.name, chart.version
-        );
+    let releases = charts().map(|chart| (chart.name, chart.version));
+    for (name, version) in releases.into_iter().chain([(umbrella::NAME, umbrella::VERSION)]) {
+        let readme = Path::new(name).join("README.md");
+        let base = format!("https://github.com/somebody/controllers/blob/{name}-v{version}/");
         let mut paths = Vec::new();
         for link in links(&released[&readme]) {
             paths.push(
@@ -94,17 +105,17 @@ fn a_link_of_a_chart_leads_to_a_file_of_the_release_or_of_the_checkout() {
                 .collect::<Vec<_>>(),
             here
         );
-        let chart_yaml: Value = yaml(&released[&Path::new(chart.name).join("Chart.yaml")]).unwrap();
+        let chart_yaml: Value = yaml(&released[&Path::new(name).join("Chart.yaml")]).unwrap();
         let text = chart_yaml.to_string();
         paths.extend(
             text.split(&base)
                 .skip(1)
                 .map(|rest| rest.split(['\\', '"']).next().unwrap().to_owned()),
         );
-        assert!(paths.len() > 15, "{paths:?}");
+        assert!(paths.len() > 8, "{paths:?}");
         for path in paths {
             let file = root().join(path.split('#').next().unwrap());
-            assert!(file.is_file(), "{}: {path}", chart.name);
+            assert!(file.is_file(), "{name}: {path}");
         }
     }
 }
@@ -127,6 +138,24 @@ fn published() -> Published {
         registry: "ghcr.io/somebody".to_owned(),
         source: "https://github.com/somebody/controllers".to_owned(),
     }
+}
+
+#[test]
+fn no_two_controllers_ask_for_one_port_of_a_node() {
+    let ports: BTreeSet<_> = charts().iter().map(|chart| chart.host_port).collect();
+    assert_eq!(ports, BTreeSet::from([10271, 10272, 10273, 10274, 10275]));
+}
+
+#[test]
+fn a_link_that_leads_elsewhere_differs() {
+    let folder = tempfile::tempdir().unwrap();
+    let charts = folder.path().join(umbrella::NAME).join("charts");
+    fs::create_dir_all(&charts).unwrap();
+    symlink("../../a", charts.join("a")).unwrap();
+    let there = found(folder.path()).unwrap();
+    let link = Path::new(umbrella::NAME).join("charts/a");
+    assert!(umbrella::is_link(&link));
+    assert_eq!(there, BTreeMap::from([(link, "../../a".to_owned())]));
 }
 
 #[test]

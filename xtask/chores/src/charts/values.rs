@@ -52,6 +52,7 @@ impl Values {
                     });
                 }
                 "tolerations" => value.default = (chart.tolerations)(),
+                "hostPort" => value.default = json!(chart.host_port),
                 _ => {}
             }
         }
@@ -89,8 +90,7 @@ impl Values {
             }
             add(place, key, schema);
         }
-        // Helm gives it to a chart that is a part of another one.
-        root["properties"]["global"] = json!({"type": "object"});
+        open(&mut root["properties"]["global"]);
         root
     }
 
@@ -142,6 +142,12 @@ fn split(path: &str) -> (Vec<&str>, &str) {
     let mut keys: Vec<_> = path.split('.').collect();
     let own = keys.pop().unwrap_or(path);
     (keys, own)
+}
+
+/// What is there for all charts of a release has keys of others, and not always ours.
+pub(super) fn open(global: &mut Value) {
+    global["additionalProperties"] = json!(true);
+    global["required"] = json!([]);
 }
 
 fn object() -> Value {

@@ -45,10 +45,13 @@ pub(crate) fn markdown() -> Vec<String> {
 /// What stands in blocks of `file`.
 pub(crate) fn blocks(file: &str) -> Vec<Shown> {
     let text = read(file);
-    let commands = in_blocks(&text)
-        .filter(|(_, language, _)| *language == LANGUAGES[0])
-        .map(|(line, _, text)| (line, text));
-    shown(file, commands)
+    shown(file, in_blocks_of(LANGUAGES[0], &text))
+}
+
+/// What stands in the blocks of a Markdown text in that language, and in which line each begins.
+pub(crate) fn in_blocks_of<'a>(language: &str, text: &'a str) -> impl Iterator<Item = (usize, &'a str)> {
+    let blocks = in_blocks(text).filter(move |(_, of, _)| *of == language);
+    blocks.map(|(line, _, text)| (line, text))
 }
 
 /// What stands in the text of `file`.
@@ -143,8 +146,7 @@ fn shown<'a>(file: &str, blocks: impl Iterator<Item = (usize, &'a str)>) -> Vec<
 fn commands_are_found_in_blocks_and_in_texts() {
     let text = "Do `cargo xtask\ntest`, not `cargo` or `C --version`.\n\n```sh\nhelm a   # b\n```\n\n   ```sh\n   git c \\\n     -d\n   ```\n\
                 ```text\n$ no command\n```\n";
-    let commands = in_blocks(text).filter(|(_, language, _)| *language == "sh");
-    let found = shown("f", commands.map(|(line, _, text)| (line, text)));
+    let found = shown("f", in_blocks_of("sh", text));
     let found: Vec<_> = found.iter().map(|shown| (shown.line, &*shown.command)).collect();
     assert_eq!(found, [(5, "helm a"), (10, "git c -d")]);
     assert_eq!(

@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 use std::process::Output;
 
 use harness::soon;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::support::{CHARTS, Cluster, chart, helm, kubectl, said};
+use crate::documents::blocks;
+use crate::support::{CHARTS, Cluster, UMBRELLA, chart, helm, kubectl, root, said};
 
 /// The kinds of which a release has objects.
 const KINDS: &str = "clusterroles,clusterrolebindings,configmaps,deployments,flowschemas,poddisruptionbudgets,\
                      rolebindings,roles,serviceaccounts,services";
 const NAMESPACE: &str = "kube-system";
+pub(crate) const README_OF_THE_UMBRELLA: &str = "charts/kube-controllers/README.md";
 
 impl Cluster {
     fn helm(&self, args: &[&str]) -> Output {
@@ -19,6 +21,14 @@ impl Cluster {
         let mut all = vec![kubeconfig.as_str(), "--namespace", NAMESPACE];
         all.extend(args);
         helm(&all)
+    }
+
+    /// Does what a command says that stands in a document, and returns what it prints.
+    fn typed(&self, command: &str) -> String {
+        let charts = format!(" {}/charts/", root().display());
+        let command = command.replace(" charts/", &charts);
+        let words: Vec<_> = command.split(' ').skip(1).collect();
+        said(self.helm(&words))
     }
 
     /// Installs or upgrades the chart, under its own name, and returns its notes.
@@ -55,6 +65,15 @@ impl Cluster {
             .collect()
     }
 
+    /// What each of them asks for.
+    fn specs(&self, name: &str) -> BTreeMap<String, Value> {
+        let objects = self.objects(name);
+        objects
+            .into_iter()
+            .map(|(id, object)| (id, object["spec"].clone()))
+            .collect()
+    }
+
     /// The checksum that the pods of the release carry, and their config file.
     fn config(&self, name: &str) -> (String, String) {
         let objects = self.objects(name);
@@ -68,6 +87,13 @@ impl Cluster {
         (checksum.to_owned(), file.to_owned())
     }
 }
+
+/// Values that an upgrade changes.
+const OTHER: &str = "serviceAccount.name=lamps,strategy.type=Recreate,revisionHistoryLimit=1,podLabels.tier=controllers,\
+                     podAnnotations.mesh=off,podSecurityContext.runAsUser=1000,controlPlane=true,hostNetwork=true,\
+                     dnsPolicy=Default,extraEnv[0].name=A,extraEnv[0].value=b,\
+                     topologySpreadConstraints[0].topologyKey=topology.kubernetes.io/zone,\
+                     topologySpreadConstraints[0].maxSkew=1,topologySpreadConstraints[0].whenUnsatisfiable=DoNotSchedule";
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
@@ -118,6 +144,35 @@ async fn each_chart_is_installed_upgraded_rolled_back_and_uninstalled_alone() {
         said(cluster.helm(&["rollback", name, "1"]));
         assert_eq!(cluster.config(name), first);
 
+        let before = cluster.specs(name);
+        cluster.put("upgrade", name, &["--reset-then-reuse-values", "--set", OTHER]);
+        let after = cluster.specs(name);
+        assert!(after.contains_key("ServiceAccount lamps"), "{after:?}");
+        assert!(!after.contains_key(&format!("ServiceAccount {name}-standalone")));
+        let deployment = &after[&format!("Deployment {name}")];
+        assert_eq!(deployment["strategy"], json!({"type": "Recreate"}));
+        assert_eq!(deployment["revisionHistoryLimit"], 1);
+        let pods = &deployment["template"];
+        assert_eq!(pods["metadata"]["labels"]["tier"], "controllers");
+        assert_eq!(pods["metadata"]["annotations"]["mesh"], "off");
+        assert_eq!(pods["spec"]["serviceAccountName"], "lamps");
+        assert_eq!(pods["spec"]["hostNetwork"], true);
+        assert_eq!(pods["spec"]["dnsPolicy"], "Default");
+        assert_eq!(pods["spec"]["securityContext"]["runAsUser"], 1000);
+        assert_eq!(
+            pods["spec"]["topologySpreadConstraints"]
+                .as_array()
+                .unwrap()
+                .len(),
+            1
+        );
+        assert_eq!(
+            pods["spec"]["containers"][0]["env"][1],
+            json!({"name": "A", "value": "b"})
+        );
+        said(cluster.helm(&["rollback", name, "3"]));
+        assert_eq!(cluster.specs(name), before);
+
         said(cluster.helm(&["uninstall", name]));
         assert_eq!(cluster.objects(name), BTreeMap::new());
     }
@@ -157,6 +212,53 @@ async fn of_five_side_by_side_each_is_upgraded_rolled_back_and_goes_without_a_wr
         assert_eq!(cluster.objects(name), BTreeMap::new());
         assert_eq!(others(name), before, "{name}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a control plane: cargo xtask test"]
+async fn of_the_umbrella_one_controller_is_added_and_goes_without_a_write_to_the_others() {
+    let cluster = Cluster::start().await;
+    let of = |controller: &str| {
+        let all = cluster.versions(UMBRELLA).into_iter();
+        let name = format!("{UMBRELLA}-{controller}");
+        all.filter(|(id, _)| id.contains(&name))
+            .collect::<BTreeMap<_, _>>()
+    };
+    // What its README says to type.
+    let commands = blocks(README_OF_THE_UMBRELLA);
+    let [install, upgrade] = commands.as_slice() else {
+        panic!("other steps than these are not followed: {commands:#?}");
+    };
+    let notes = cluster.typed(&install.command);
+    assert!(
+        notes.contains("disruption-controller 0.1.0 decides and reports, and writes nothing"),
+        "{notes}"
+    );
+    let notes = cluster.typed(&upgrade.command);
+    assert!(notes.contains("disruption-controller 0.1.0 writes"), "{notes}");
+    assert!(notes.contains("\n  ,-disruption-controller\n"), "{notes}");
+    let first = of("disruption-controller");
+    assert_eq!(first.len(), 11);
+    assert_eq!(cluster.versions(UMBRELLA), first);
+
+    let set = |set| ["--reset-then-reuse-values", "--set", set];
+    let notes = cluster.put("upgrade", UMBRELLA, &set("ttl-controller.enabled=true"));
+    assert!(
+        notes.contains("\n  ,-disruption-controller,-ttl-controller\n"),
+        "{notes}"
+    );
+    assert_eq!(of("ttl-controller").len(), 11);
+    assert_eq!(of("disruption-controller"), first);
+
+    cluster.put("upgrade", UMBRELLA, &set("disruption-controller.enabled=false"));
+    assert_eq!(of("disruption-controller"), BTreeMap::new());
+    assert_eq!(of("ttl-controller").len(), 11);
+    said(cluster.helm(&["rollback", UMBRELLA, "2"]));
+    assert_eq!(of("disruption-controller").len(), 11);
+    assert_eq!(of("ttl-controller"), BTreeMap::new());
+
+    said(cluster.helm(&["uninstall", UMBRELLA]));
+    assert_eq!(cluster.objects(UMBRELLA), BTreeMap::new());
 }
 
 /// As kube-controller-manager makes them, with `--use-service-account-credentials`.

@@ -9,8 +9,10 @@
 
 mod documents;
 mod install;
+mod manifests;
 mod objects;
 mod process;
 mod render;
+mod static_pod;
 mod support;
 mod tour;

@@ -1,5 +1,6 @@
 //! Whether a real API server takes what the charts render.
 
+use harness::soon;
 use serde_json::{Value, json};
 
 use crate::support::{CHARTS, Cluster, chart, everything, helm, kubectl, said};
@@ -9,10 +10,11 @@ async fn prepared() -> Cluster {
     let cluster = Cluster::start().await;
     let restricted = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {
             "name": "restricted", "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}});
-    let leases = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "leases"}});
+    let namespace = |name| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     let objects = [
         restricted,
-        leases,
+        namespace("leases"),
+        namespace("monitoring"),
         service_monitors(),
         pod_monitors(),
         prometheus_rules(),
@@ -35,6 +37,18 @@ impl Cluster {
     fn takes(&self, objects: &str) -> String {
         let apply = ["apply", "--dry-run=server", "--validate=strict", "-f", "-"];
         said(kubectl(&self.kubeconfig, &apply, objects))
+    }
+
+    /// A pod of the chart's Deployment.
+    fn pod(&self, name: &str, args: &[&str]) -> Value {
+        let only = ["--show-only=templates/deployment.yaml"];
+        let deployment = self.read(&rendered(name, &[&only, args].concat()));
+        let mut pod = deployment["spec"]["template"].clone();
+        pod["apiVersion"] = json!("v1");
+        pod["kind"] = json!("Pod");
+        pod["metadata"]["name"] = json!("pod");
+        pod["metadata"]["namespace"] = json!("restricted");
+        pod
     }
 
     /// An object in YAML.
@@ -74,12 +88,15 @@ async fn the_api_server_takes_every_object_and_admits_the_pods() {
         ));
         assert!(taken.contains("podmonitor"), "{taken}");
 
-        let deployment = cluster.read(&rendered(name, &["--show-only=templates/deployment.yaml"]));
-        let mut pod = deployment["spec"]["template"].clone();
-        pod["apiVersion"] = json!("v1");
-        pod["kind"] = json!("Pod");
-        pod["metadata"]["name"] = json!("pod");
-        pod["metadata"]["namespace"] = json!("restricted");
+        // On a node's network no namespace admits them that asks for the restricted policy.
+        let on_nodes = ["--set=controlPlane=true,hostNetwork=true,extraEnv[0].name=A"];
+        let taken = cluster.takes(&rendered(
+            name,
+            &[&on_nodes, &["--namespace=leases"][..]].concat(),
+        ));
+        assert_eq!(taken.lines().count(), 11, "{taken}");
+
+        let mut pod = cluster.pod(name, &[]);
         let admitted = cluster.takes(&pod.to_string());
         assert_eq!(admitted, "pod/pod created (server dry run)\n");
         // The same, were it not hardened.
@@ -93,12 +110,92 @@ async fn the_api_server_takes_every_object_and_admits_the_pods() {
     }
 }
 
+/// What the SCC `restricted-v2` of `OpenShift` does: each pod gets the user and the group of its namespace, and no other.
+fn users_of_the_namespace() -> [Value; 4] {
+    let pods = json!({"resourceRules": [{
+        "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"],
+    }]});
+    let policy = |kind: &str, spec: Value| {
+        let metadata = json!({"name": "restricted-v2"});
+        json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": metadata, "spec": spec})
+    };
+    let none_yet = "!has(object.spec.securityContext) || !has(object.spec.securityContext.runAsUser)";
+    let user = format!(
+        "Object{{spec: Object.spec{{securityContext: Object.spec.securityContext{{runAsUser: {SOMEBODY}, fsGroup: {SOMEBODY}, \
+         seLinuxOptions: Object.spec.securityContext.seLinuxOptions{{level: \"s0:c26,c5\"}}}}}}}}"
+    );
+    let in_range = format!(
+        "object.spec.securityContext.runAsUser == {SOMEBODY} && object.spec.securityContext.fsGroup == {SOMEBODY}"
+    );
+    let gives = json!({
+        "matchConstraints": pods, "failurePolicy": "Fail", "reinvocationPolicy": "Never",
+        "matchConditions": [{"name": "none-yet", "expression": none_yet}],
+        "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": user}}],
+    });
+    let insists = json!({
+        "matchConstraints": pods, "failurePolicy": "Fail",
+        "validations": [{"expression": in_range, "message": "not in the range of the namespace"}],
+    });
+    let bound = json!({"policyName": "restricted-v2"});
+    let denies = json!({"policyName": "restricted-v2", "validationActions": ["Deny"]});
+    [
+        policy("MutatingAdmissionPolicy", gives),
+        policy("MutatingAdmissionPolicyBinding", bound),
+        policy("ValidatingAdmissionPolicy", insists),
+        policy("ValidatingAdmissionPolicyBinding", denies),
+    ]
+}
+
+/// A user as `OpenShift` gives one to a namespace.
+const SOMEBODY: u64 = 1_000_650_000;
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a control plane: cargo xtask test"]
+async fn pods_run_as_whom_the_platform_chooses() {
+    let cluster = prepared().await;
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": users_of_the_namespace()}).to_string();
+    said(kubectl(&cluster.kubeconfig, &["apply", "-f", "-"], &list));
+    let create = ["create", "--dry-run=server", "-o=json", "-f", "-"];
+    let own = cluster
+        .pod("ttl-controller", &["--set=podSecurityContext.runAsUser=65532"])
+        .to_string();
+    // The API server has the policies from a watch.
+    let refused = async || {
+        let output = kubectl(&cluster.kubeconfig, &create, &own);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        errors.contains("not in the range of the namespace").then_some(())
+    };
+    soon("a user of one's own is refused", refused).await;
+    for name in CHARTS {
+        // What the values ask for otherwise gives way to null.
+        let nulled = ["--set=podSecurityContext.seccompProfile=null,podSecurityContext.runAsNonRoot=null"];
+        assert!(cluster.pod(name, &nulled)["spec"]["securityContext"].is_null());
+
+        let pod = cluster.pod(name, &[]).to_string();
+        let given = async || {
+            let created = said(kubectl(&cluster.kubeconfig, &create, &pod));
+            let pod: Value = serde_json::from_str(&created).unwrap();
+            let context = pod["spec"]["securityContext"].clone();
+            (context["runAsUser"] == SOMEBODY).then_some(context)
+        };
+        let context = soon("the pod gets a user", given).await;
+        assert_eq!(
+            context,
+            json!({
+                "runAsUser": SOMEBODY, "fsGroup": SOMEBODY, "runAsNonRoot": true,
+                "seccompProfile": {"type": "RuntimeDefault"}, "seLinuxOptions": {"level": "s0:c26,c5"},
+            })
+        );
+    }
+}
+
 fn service_monitors() -> Value {
     let mut endpoint = endpoint();
     endpoint["bearerTokenFile"] = json!({"type": "string"});
     let spec = json!({
         "jobLabel": {"type": "string"},
         "selector": selector(),
+        "namespaceSelector": {"type": "object", "properties": {"matchNames": {"type": "array", "items": {"type": "string"}}}},
         "endpoints": {"type": "array", "items": {"type": "object", "properties": endpoint}},
     });
     kind("ServiceMonitor", "servicemonitors", &spec)
@@ -108,6 +205,7 @@ fn pod_monitors() -> Value {
     let spec = json!({
         "jobLabel": {"type": "string"},
         "selector": selector(),
+        "namespaceSelector": {"type": "object", "properties": {"matchNames": {"type": "array", "items": {"type": "string"}}}},
         "podMetricsEndpoints": {"type": "array", "items": {"type": "object", "properties": endpoint()}},
     });
     kind("PodMonitor", "podmonitors", &spec)
@@ -132,9 +230,16 @@ fn selector() -> Value {
 
 /// A PodMonitor knows no `bearerTokenFile`.
 fn endpoint() -> Value {
+    let words = json!({"type": "array", "items": {"type": "string"}});
+    let rule = json!({
+        "action": {"type": "string"}, "regex": {"type": "string"}, "replacement": {"type": "string"},
+        "sourceLabels": words, "targetLabel": {"type": "string"},
+    });
+    let relabelings = json!({"type": "array", "items": {"type": "object", "properties": rule}});
     let secret = json!({"name": {"type": "string"}, "key": {"type": "string"}});
     let authorization = json!({"credentials": {"type": "object", "properties": secret}});
     json!({
+        "scrapeTimeout": {"type": "string"}, "relabelings": relabelings, "metricRelabelings": relabelings,
         "authorization": {"type": "object", "properties": authorization},
         "port": {"type": "string"}, "path": {"type": "string"}, "interval": {"type": "string"},
         "scheme": {"type": "string", "enum": ["http", "https"]},

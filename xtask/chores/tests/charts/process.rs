@@ -68,21 +68,36 @@ pub(crate) async fn start(control_plane: &ControlPlane, name: &str, kubeconfig: 
     for (file, text) in files {
         fs::write(mounted.path().join(file), text).unwrap();
     }
-    let mut args: Vec<String> = container.args.unwrap();
-    for arg in &mut args {
-        *arg = arg.replace(MOUNTED, &mounted.path().display().to_string());
-    }
-    args.push(format!("--kubeconfig={}", kubeconfig.display()));
-    args.push("--http-bind-address=127.0.0.1:0".to_owned());
+    let more = [
+        format!("--kubeconfig={}", kubeconfig.display()),
+        "--http-bind-address=127.0.0.1:0".to_owned(),
+    ];
+    let replica = run(
+        name,
+        &container,
+        &[(MOUNTED, &mounted.path().display().to_string())],
+        &more,
+    );
+    (replica, mounted)
+}
 
-    let variables = container.env.unwrap();
-    let fields = variables.iter().map(|variable| {
+/// Starts a container of the controller, with one text for another in its arguments, and with `more` of them.
+pub(crate) fn run(name: &str, container: &Container, instead: &[(&str, &str)], more: &[String]) -> Replica {
+    let mut args = container.args.clone().unwrap();
+    for (there, here) in instead {
+        for arg in &mut args {
+            *arg = arg.replace(there, here);
+        }
+    }
+    args.extend_from_slice(more);
+    let variables = container.env.iter().flatten();
+    let fields = variables.map(|variable| {
         let from = variable.value_from.as_ref().unwrap().field_ref.as_ref().unwrap();
         assert_eq!(from.field_path, "metadata.uid");
         (variable.name.as_str(), UID)
     });
     let process = Process::spawn(&binary(name), &args, &fields.collect::<Vec<_>>()).unwrap();
-    (Replica { process }, mounted)
+    Replica { process }
 }
 
 /// A program of the workspace, built beside this test.

@@ -1,10 +1,13 @@
 //! What Helm makes of the charts, without a cluster.
 
 use std::fs;
+use std::process::Command;
 
 use rstest::rstest;
 
-use crate::support::{CHARTS, chart, everything, helm, run_helm, said, source};
+use crate::documents::in_blocks_of;
+use crate::static_pod;
+use crate::support::{CHARTS, UMBRELLA, chart, everything, helm, root, run_helm, said, source};
 
 #[test]
 #[ignore = "needs helm: cargo xtask test"]
@@ -13,6 +16,7 @@ fn helm_finds_no_fault() {
     let mut lint = vec!["lint", "--strict", "--with-subcharts"];
     lint.extend(charts.iter().map(String::as_str));
     said(helm(&lint));
+    said(helm(&["lint", "--strict", "--with-subcharts", &chart(UMBRELLA)]));
     let everything = everything();
     lint.push(&everything);
     said(helm(&lint));
@@ -42,6 +46,12 @@ fn the_charts_render_as_the_goldens_have_it() {
         "ttl-controller",
         "everything.golden.yaml",
         &[&everything(), "--set=dashboard.enabled=false"],
+    );
+    let on_nodes = "--set=controlPlane=true,hostNetwork=true,config.httpBindAddress=127.0.0.1:10299";
+    golden(
+        "ttl-controller",
+        "control-plane.golden.yaml",
+        &[on_nodes, "--show-only=templates/deployment.yaml"],
     );
 }
 
@@ -89,6 +99,24 @@ two scrapes                       | serviceMonitor.enabled=true,podMonitor.enabl
 nobody who reviews                | config.metricsAuthorization=rbac                    | at '/config/metricsAuthorization'
 a monitor without a token         | config.metricsAuthorization=kubernetes,podMonitor.enabled=true | podMonitor.authorization: needed
 a monitor of no service           | serviceMonitor.enabled=true,service.enabled=false   | serviceMonitor.enabled: needs service.enabled
+nothing to install                | enabled=false                                       | enabled: false is for a chart that depends on this one
+no name for objects               | nameOverride=My_Lamps                               | at '/nameOverride': 'My_Lamps' does not match
+an account of nobody              | serviceAccount.create=false                         | serviceAccount.name: needed with serviceAccount.create=false
+the account of the built-in loop  | serviceAccount.name=ttl-controller,namespaceOverride=kube-system | serviceAccount.name: ttl-controller in kube-system
+no user id                        | podSecurityContext.runAsUser=nobody                 | at '/podSecurityContext/runAsUser': got string, want integer
+a context that pods have not      | podSecurityContext.privileged=true                  | at '/podSecurityContext': additional properties 'privileged' not allowed
+a spread over nothing             | topologySpreadConstraints[0].maxSkew=1              | at '/topologySpreadConstraints/0': missing properties 'topologyKey', 'whenUnsatisfiable'
+no strategy                       | strategy.type=Sometimes                             | at '/strategy/type': value must be one of
+writers side by side              | replicas=1,config.leaderElect=false,strategy.type=RollingUpdate | strategy.type: without config.leaderElect
+a label of pods that selects them | podLabels.app\.kubernetes\.io/instance=other        | at '/podLabels/app.kubernetes.io~1instance': false schema
+a variable that the pod sets      | extraEnv[0].name=CONTROLLER_LEADER_ELECT_IDENTITY   | at '/extraEnv/0/name'
+two affinities to nodes           | controlPlane=true,affinity.nodeAffinity.a=b         | affinity.nodeAffinity: controlPlane has its own
+a port that is none               | hostPort=0                                          | at '/hostPort': minimum: got 0, want 1
+an address that no kubelet reaches | config.httpBindAddress=127.0.0.1:8080             | config.httpBindAddress: with hostNetwork alone
+a monitor that reaches nothing    | hostNetwork=true,podMonitor.enabled=true,config.httpBindAddress=[::1]:8080 | podMonitor.enabled: no Prometheus reaches ::1
+a policy that binds nobody        | hostNetwork=true,networkPolicy.enabled=true         | networkPolicy.enabled: it does not bind pods with hostNetwork
+no timeout                        | podMonitor.scrapeTimeout=soon                       | at '/podMonitor/scrapeTimeout': 'soon' does not match
+no registry                       | global.imageRegistry=5                              | at '/global/imageRegistry': got number, want string
 ";
 
 #[test]
@@ -98,11 +126,83 @@ fn a_wrong_value_is_refused_by_its_name() {
         let [what, set, named] = *row.split(" | ").map(str::trim).collect::<Vec<_>>() else {
             panic!("no row: {row}");
         };
-        let output = helm(&["template", "a", &chart("ttl-controller"), "--set", set]);
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success(), "{what}: {set} is taken");
-        assert!(errors.contains(named), "{what}: {errors}");
+        refused(what, &["ttl-controller", "--set", set], named);
+        // As a part of the umbrella, but for what says whether it is one, and what is all charts' own.
+        if !set.starts_with("enabled=") && !set.starts_with("global.") {
+            let set = set.split(',').map(|set| format!("ttl-controller.{set}"));
+            let set = format!(
+                "ttl-controller.enabled=true,{}",
+                set.collect::<Vec<_>>().join(",")
+            );
+            refused(what, &[UMBRELLA, "--set", &set], named);
+        }
     }
+}
+
+/// Fails unless Helm refuses to render the chart with these values, and says why as in `named`.
+fn refused(what: &str, chart_and_values: &[&str], named: &str) {
+    let (name, values) = chart_and_values.split_first().unwrap();
+    let chart = chart(name);
+    let output = helm(&[&["template", "a", &chart][..], values].concat());
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success(), "{what}: {name} takes {values:?}");
+    assert!(errors.contains(named), "{what}: {name}: {errors}");
+}
+
+#[rstest]
+#[case::a_controller_that_is_none(
+    "ttl-controler.enabled=true",
+    "additional properties 'ttl-controler' not allowed"
+)]
+#[case::a_word_for_yes_or_no(
+    "ttl-controller.enabled=maybe",
+    "at '/ttl-controller/enabled': got string, want boolean"
+)]
+#[case::no_registry(
+    "global.imageRegistry=5",
+    "at '/global/imageRegistry': got number, want string"
+)]
+#[case::no_controller(
+    "ttl-controller.enabled=false",
+    "enable at least one controller, such as disruption-controller.enabled=true"
+)]
+#[ignore = "needs helm: cargo xtask test"]
+fn the_umbrella_refuses_what_is_no_value_of_its_own(#[case] set: &str, #[case] named: &str) {
+    refused("a value", &[UMBRELLA, "--set", set], named);
+}
+
+/// What Helm renders, document by document, in the order of their texts.
+fn documents(release: &[&str]) -> Vec<String> {
+    let rendered = said(helm(&[&["template"][..], release].concat()));
+    let documents = rendered.split("---\n").filter(|document| !document.is_empty());
+    let from = format!("# Source: {UMBRELLA}/charts/");
+    let mut documents: Vec<_> = documents
+        .map(|document| document.trim().replace(&from, "# Source: "))
+        .collect();
+    documents.sort();
+    documents
+}
+
+#[test]
+#[ignore = "needs helm: cargo xtask test"]
+fn the_umbrella_renders_what_the_charts_do_that_are_enabled() {
+    let values = "replicas=3,image.repository=ghcr.io/somebody/lamps";
+    let global = "--set=global.imageRegistry=mirror.example";
+    let mut alone = Vec::new();
+    let mut enabled = vec!["c".to_owned(), chart(UMBRELLA), global.to_owned()];
+    for name in &CHARTS[..2] {
+        alone.extend(documents(&["c", &chart(name), global, "--set", values]));
+        for value in format!("enabled=true,{values}").split(',') {
+            enabled.push(format!("--set={name}.{value}"));
+        }
+    }
+    alone.sort();
+    let enabled: Vec<_> = enabled.iter().map(String::as_str).collect();
+    let together = documents(&enabled);
+    assert_eq!(together, alone);
+    let image = "image: mirror.example/somebody/lamps:";
+    let shown = together.iter().filter(|document| document.contains(image));
+    assert_eq!(shown.count(), 2);
 }
 
 #[test]
@@ -141,10 +241,115 @@ fn every_chart_refuses_a_key_that_its_config_has_not() {
     r#"label_values(up{job=\"ttl-controller\",k8s_cluster=\"$cluster\"}, namespace)"#
 )]
 #[case::as_a_part_of_another_chart("global.any=thing", "kind: Deployment")]
+#[case::a_registry_in_the_place_of_none(
+    "global.imageRegistry=m.example,image.repository=lamps",
+    "image: m.example/lamps:"
+)]
+#[case::a_registry_in_the_place_of_another(
+    "global.imageRegistry=m:5000,image.repository=localhost/a/b",
+    "image: m:5000/a/b:"
+)]
+#[case::no_part_of_a_name_is_a_registry(
+    "global.imageRegistry=m.example,image.repository=a/b.c",
+    "image: m.example/a/b.c:"
+)]
+#[case::a_name_for_another("nameOverride=lamps", "name: a-lamps-standalone\n")]
+#[case::a_whole_name("fullnameOverride=lamps", "name: lamps-standalone\n")]
+#[case::an_account_that_is_there(
+    "serviceAccount.create=false,serviceAccount.name=lamps",
+    "serviceAccountName: lamps\n"
+)]
+#[case::a_port_of_its_own_on_the_node("hostNetwork=true", "httpBindAddress: '[::]:10275'\n")]
+#[case::no_replica_has_to_wait_for_the_port_of_another("hostNetwork=true", "maxSurge: 0\n")]
+#[case::a_chosen_address_on_the_node("hostNetwork=true,config.httpBindAddress=[::1]:7", "host: \"::1\"\n")]
 #[ignore = "needs helm: cargo xtask test"]
 fn a_value_shows_in_the_objects(#[case] set: &str, #[case] shown: &str) {
     let rendered = said(helm(&["template", "a", &chart("ttl-controller"), "--set", set]));
     assert!(rendered.contains(shown), "{rendered}");
+}
+
+/// As a release does it, from the folders instead of a registry.
+#[test]
+#[ignore = "needs helm: cargo xtask test"]
+fn the_umbrella_is_packaged_with_the_charts_that_it_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let copied = folder.path().join("charts").display().to_string();
+    let copy = ["-R", &root().join("charts").display().to_string(), &copied];
+    said(Command::new("cp").args(copy).output().unwrap());
+    let umbrella = format!("{copied}/{UMBRELLA}");
+    fs::remove_dir_all(format!("{umbrella}/charts")).unwrap();
+    let enabled = "--set=ttl-controller.enabled=true";
+    let missing = helm(&["template", "c", &umbrella, enabled]);
+    let errors = String::from_utf8_lossy(&missing.stderr);
+    assert!(
+        errors.contains("found in Chart.yaml, but missing in charts/"),
+        "{errors}"
+    );
+    said(helm(&["dependency", "update", &umbrella]));
+    let to = folder.path().display().to_string();
+    said(helm(&["package", &umbrella, "--destination", &to]));
+    let package = format!("{to}/{UMBRELLA}-0.1.0.tgz");
+    assert_eq!(
+        documents(&["c", &package, enabled]),
+        documents(&["c", &chart(UMBRELLA), enabled])
+    );
+}
+
+/// The values in the document of static pods.
+#[test]
+#[ignore = "needs helm: cargo xtask test"]
+fn the_values_of_the_document_are_taken() {
+    let document = fs::read_to_string(root().join(static_pod::DOCUMENT)).unwrap();
+    let blocks: Vec<_> = in_blocks_of("yaml", &document).map(|(_, block)| block).collect();
+    let folder = tempfile::tempdir().unwrap();
+    let shown = ["hostNetwork: true\n", "fieldPath: status.hostIP\n"];
+    assert_eq!(blocks.len(), shown.len());
+    for (block, shown) in blocks.into_iter().zip(shown) {
+        let values = folder.path().join("values.yaml");
+        fs::write(&values, block).unwrap();
+        let values = format!("--values={}", values.display());
+        let rendered = said(helm(&["template", "a", &chart("ttl-controller"), &values]));
+        assert!(rendered.contains(shown), "{rendered}");
+    }
+}
+
+#[test]
+#[ignore = "needs helm: cargo xtask test"]
+fn what_somebody_else_makes_is_left_to_them() {
+    let chart = chart("ttl-controller");
+    let without = ["--set=serviceAccount.create=false,serviceAccount.name=lamps,rbac.create=false"];
+    let rendered = said(helm(&[&["template", "a", &chart], &without[..]].concat()));
+    for kind in [
+        "kind: ServiceAccount\nmetadata",
+        "kind: ClusterRole",
+        "kind: Role",
+    ] {
+        assert!(!rendered.contains(kind), "{rendered}");
+    }
+    assert!(!rendered.contains("standalone"), "{rendered}");
+}
+
+/// As it is in one release of all: the longest name that Helm takes, and five controllers.
+#[test]
+#[ignore = "needs helm: cargo xtask test"]
+fn no_two_objects_of_a_release_have_one_name() {
+    let release = "a".repeat(53);
+    let enabled = CHARTS.map(|name| format!("--set={name}.enabled=true"));
+    let mut template = vec!["template", &release];
+    let umbrella = chart(UMBRELLA);
+    template.push(&umbrella);
+    template.extend(enabled.iter().map(String::as_str));
+    let mut names: Vec<String> = said(helm(&template))
+        .split("---\n")
+        .filter_map(|document| {
+            let line = |start| document.lines().find(|line| line.starts_with(start));
+            Some(format!("{} {}", line("kind: ")?, line("  name: ")?))
+        })
+        .collect();
+    let all = names.len();
+    names.sort();
+    names.dedup();
+    assert_eq!((names.len(), all), (55, 55));
 }
 
 #[test]

@@ -15,6 +15,9 @@ pub(crate) const CHARTS: [&str; 5] = [
     "ttl-controller",
 ];
 
+/// The chart that has them all.
+pub(crate) const UMBRELLA: &str = "kube-controllers";
+
 /// A real API server, which goes with it.
 pub(crate) struct Cluster {
     _control_plane: ControlPlane,
@@ -65,18 +68,33 @@ pub(crate) fn said(output: Output) -> String {
 
 /// `helm` with these arguments, with nothing of the user's own. A chart of ours, which was not released, is told of an image.
 pub(crate) fn helm(args: &[&str]) -> Output {
-    let name = CHARTS
-        .into_iter()
-        .find(|name| args.contains(&chart(name).as_str()));
-    let values = tempfile::NamedTempFile::new().unwrap();
-    let image = name.map_or(String::new(), |name| {
-        format!("image: {{repository: registry.example/{name}}}\n")
+    let renders = ["install", "lint", "template", "upgrade"];
+    let values = args
+        .iter()
+        .find(|arg| renders.contains(arg))
+        .map(|_| images(args));
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let told = format!("--values={}", file.path().display());
+    let told = values.filter(|values| !values.is_empty()).map(|values| {
+        std::fs::write(&file, values).unwrap();
+        told.as_str()
     });
-    std::fs::write(&values, image).unwrap();
-    let values = format!("--values={}", values.path().display());
     // Before all others, which may say something else.
-    let told = name.map(|_| values.as_str());
     run_helm(&[&args[..1], told.as_slice(), &args[1..]].concat())
+}
+
+/// The values that name the images of the charts of ours among `args`, of which one may be a package of all.
+fn images(args: &[&str]) -> String {
+    let image = |name: &str| format!("{{repository: registry.example/{name}}}");
+    if let Some(name) = CHARTS.iter().find(|name| args.contains(&chart(name).as_str())) {
+        return format!("image: {}\n", image(name));
+    }
+    if args.iter().any(|arg| arg.contains(&format!("/{UMBRELLA}"))) {
+        return CHARTS
+            .map(|name| format!("{name}: {{image: {}}}\n", image(name)))
+            .concat();
+    }
+    String::new()
 }
 
 /// `helm` with these arguments alone.

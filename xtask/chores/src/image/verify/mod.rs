@@ -1,5 +1,6 @@
 //! `cargo xtask verify-image`: images read back, unpacked, and run as a node runs them: in an otherwise empty root
-//! that is read-only, as UID 65532 without capabilities, with the service account of a pod.
+//! that is read-only, without capabilities, with the service account of a pod: as the user that the image names, and as
+//! one that a platform chooses.
 
 mod fixed;
 
@@ -20,8 +21,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use self::fixed::Fixed;
-use super::Platform;
 use super::read::{Image, Variant};
+use super::{Platform, USER};
 use xtask::command;
 
 /// Within which a controller is ready, and has stopped.
@@ -34,13 +35,16 @@ const NAMESPACE: &str = "kube-system";
 const SERVER: &str = "kubernetes.default.svc";
 /// Gives a process mounts of its own.
 const UNSHARE: &str = "/usr/bin/unshare";
-/// Enters the root `$1` and runs the rest there. By whole paths, because `PATH` is the image's.
+/// A user as `OpenShift` gives one to a namespace: user and group.
+const ANYBODY: &str = "1000650000:0";
+/// Enters the root `$1` as the user `$2` and runs the rest there. By whole paths, because `PATH` is the image's.
 const ENTER: &str = "\
 root=$1
-shift
+user=$2
+shift 2
 /bin/mount --bind \"$root\" \"$root\"
 /bin/mount -o remount,bind,ro \"$root\"
-exec /usr/sbin/chroot --userspec=65532:65532 --groups=65532 \"$root\" \"$@\"";
+exec /usr/sbin/chroot --userspec=\"$user\" --groups=\"${user#*:}\" \"$root\" \"$@\"";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -130,7 +134,7 @@ async fn run_all(images: &[(Fixed, &Variant)]) -> Result<()> {
             .await
             .with_context(|| format!("run {} from an empty root", fixed.name))?;
         println!(
-            "{} was ready and stopped: UID 65532, no capabilities, an empty read-only root",
+            "{} was ready and stopped: as {USER} and {ANYBODY}, no capabilities, an empty read-only root",
             fixed.name
         );
     }
@@ -151,8 +155,17 @@ async fn run_one(cluster: &ControlPlane, fixed: &Fixed, variant: &Variant) -> Re
         ("KUBERNETES_SERVICE_HOST", SERVER),
         ("KUBERNETES_SERVICE_PORT", &port),
     ]);
-    let args = root.enter(fixed, "--http-bind-address=127.0.0.1:0");
-    let mut process = Process::spawn(Path::new(UNSHARE), &args, &env)?;
+    for user in [USER, ANYBODY] {
+        let args = root.enter(fixed, user, "--http-bind-address=127.0.0.1:0");
+        let process = Process::spawn(Path::new(UNSHARE), &args, &env)?;
+        ready_and_stopped(process, user)
+            .await
+            .with_context(|| format!("run it as {user}"))?;
+    }
+    Ok(())
+}
+
+async fn ready_and_stopped(mut process: Process, user: &str) -> Result<()> {
     let outcome = eventually(SOON, "the controller is ready", async || {
         if let Ok(Some(status)) = process.exited() {
             return Some(Err(status));
@@ -165,7 +178,7 @@ async fn run_one(cluster: &ControlPlane, fixed: &Fixed, variant: &Variant) -> Re
         Ok(Err(status)) => bail!("it ended with {status}:\n{}", process.log()),
         Err(error) => bail!("{error}; it said:\n{}", process.log()),
     }
-    confined(process.pid())?;
+    confined(process.pid(), user)?;
     process.terminate()?;
     let status = process.wait_exit(SOON).await?;
     ensure!(status.success(), "it stopped with {status}:\n{}", process.log());
@@ -193,11 +206,11 @@ impl Root {
         })
     }
 
-    /// The arguments of `unshare` that run the image's entry point with `flag`.
-    fn enter(&self, fixed: &Fixed, flag: &str) -> Vec<String> {
+    /// The arguments of `unshare` that run the image's entry point as `user` with `flag`.
+    fn enter(&self, fixed: &Fixed, user: &str, flag: &str) -> Vec<String> {
         let script = ["--mount", "/bin/sh", "-euc", ENTER, "enter"].map(str::to_owned);
         let mut args = script.to_vec();
-        args.push(self.path.display().to_string());
+        args.extend([self.path.display().to_string(), user.to_owned()]);
         args.extend(fixed.entrypoint.clone());
         args.push(flag.to_owned());
         args
@@ -207,7 +220,7 @@ impl Root {
     fn ask(&self, fixed: &Fixed, flag: &str) -> Result<String> {
         let mut unshare = Command::new(UNSHARE);
         unshare
-            .args(self.enter(fixed, flag))
+            .args(self.enter(fixed, USER, flag))
             .env_clear()
             .envs(fixed.environment());
         let output = unshare.output().context("start unshare")?;
@@ -275,8 +288,9 @@ async fn get(address: &str, path: &str) -> Option<String> {
     Some(answer)
 }
 
-/// Whether the kernel, too, says that `pid` is nobody, on a root that it cannot write.
-fn confined(pid: u32) -> Result<()> {
+/// Whether the kernel, too, says that `pid` is `user` and nobody else, on a root that it cannot write.
+fn confined(pid: u32, user: &str) -> Result<()> {
+    let (uid, gid) = user.split_once(':').context("a user without a group")?;
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let field = |name: &str| {
         let value = status
@@ -285,7 +299,7 @@ fn confined(pid: u32) -> Result<()> {
         value.unwrap_or_default().split_whitespace().collect::<Vec<_>>()
     };
     ensure!(
-        field("Uid") == ["65532"; 4] && field("Gid") == ["65532"; 4],
+        field("Uid") == [uid; 4] && field("Gid") == [gid; 4],
         "it runs as another user:\n{status}"
     );
     ensure!(

@@ -1,0 +1,155 @@
+//! The chart `kube-controllers`: the controllers that are enabled, in one release.
+//!
+//! It has no template but its notes. The charts of the controllers are its dependencies, in the repository as links to
+//! them; Helm checks the values of each by the schema of that one.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use controller_core::args::supported_kubernetes;
+use serde_json::{Value, json};
+
+use super::values::{Described, Section, Values, open};
+use super::{Chart, kube_version, link, metadata, pretty, readme, reference, source};
+
+pub(crate) const NAME: &str = "kube-controllers";
+const ABOUT: &str = "Control loops of kube-controller-manager as programs of their own, in one release";
+/// Its own; it grows when that of one of the controllers does (docs/releasing.md).
+pub(super) const VERSION: &str = "0.1.0";
+
+/// Whether the file of a chart is a link: its text is where it leads.
+pub(super) fn is_link(path: &Path) -> bool {
+    path.parent() == Some(&Path::new(NAME).join("charts"))
+}
+
+/// Its files, by path from `charts/`.
+pub(super) fn files(charts: &[Chart]) -> Result<BTreeMap<PathBuf, String>> {
+    let values = values(charts)?;
+    let own = [
+        ("Chart.yaml", chart_yaml(charts)),
+        ("README.md", readme(charts, &values)?),
+        ("templates/NOTES.txt", source(NAME, "NOTES.txt")?),
+        ("values.yaml", values.yaml()?),
+        ("values.schema.json", pretty(&schema(charts, &values))?),
+    ];
+    let own = own.map(|(path, text)| (Path::new(NAME).join(path), text));
+    let links = charts.iter().map(|chart| {
+        let link = Path::new(NAME).join("charts").join(chart.name);
+        (link, format!("../../{}", chart.name))
+    });
+    Ok(own.into_iter().chain(links).collect())
+}
+
+fn chart_yaml(charts: &[Chart]) -> String {
+    let dependency = |chart: &Chart| {
+        let Chart { name, version, .. } = chart;
+        let repository = match &chart.published {
+            Some(published) => format!("oci://{}/charts", published.registry),
+            None => format!("file://../{name}"),
+        };
+        format!(
+            "  - name: {name}\n    version: {version}\n    repository: {repository}\n    condition: {name}.enabled\n"
+        )
+    };
+    format!(
+        "apiVersion: v2\n\
+         name: {NAME}\n\
+         description: {ABOUT}\n\
+         type: application\n\
+         version: {VERSION}\n\
+         {}{}\
+         dependencies:\n\
+         {}",
+        kube_version(),
+        metadata(
+            (NAME, VERSION),
+            [
+                &format!("charts/{NAME}/README.md"),
+                &format!("xtask/charts/{NAME}/CHANGELOG.md")
+            ],
+            charts
+        ),
+        charts.iter().map(dependency).collect::<String>()
+    )
+}
+
+/// What is not the charts' own: which of them are installed, and what holds for all.
+fn values(charts: &[Chart]) -> Result<Values> {
+    let enabled = charts.iter().map(|chart| Described {
+        name: format!("{}.enabled", chart.name),
+        about: format!(
+            "Install {0}. The other keys of `{0}` are the values of its chart.",
+            chart.name
+        ),
+        default: json!(false),
+        schema: json!({"type": "boolean"}),
+    });
+    let controllers = Section {
+        title: "Controllers".to_owned(),
+        values: enabled.collect(),
+    };
+    let mut sections = Values::of(&charts[0])?.sections;
+    for section in &mut sections {
+        section.values.retain(|value| value.name.starts_with("global."));
+    }
+    sections.retain(|section| !section.values.is_empty());
+    sections.insert(0, controllers);
+    Ok(Values {
+        sections,
+        config: Value::Null,
+    })
+}
+
+/// A key that is no controller is refused here, a wrong value of one by the schema of its chart.
+fn schema(charts: &[Chart], values: &Values) -> Value {
+    let mut schema = values.schema();
+    for chart in charts {
+        open(&mut schema["properties"][chart.name]);
+    }
+    schema
+}
+
+fn readme(charts: &[Chart], values: &Values) -> Result<String> {
+    let published = charts[0].published.as_ref();
+    let link = |path: &str| link(published, (NAME, VERSION), path);
+    let reference = reference(published, NAME);
+    let name = charts[0].name;
+    // Charts that were not released name no image.
+    let image = match published {
+        Some(_) => String::new(),
+        None => format!(" --set {name}.image.repository=REPOSITORY"),
+    };
+    let all: Vec<_> = charts
+        .iter()
+        .map(|chart| {
+            format!(
+                "[{0}]({1})",
+                chart.name,
+                link(&format!("charts/{}/README.md", chart.name))
+            )
+        })
+        .collect();
+    let all = all.join(", ");
+    let tables = readme::tables(values)?;
+    Ok(format!(
+        "<!-- Written by `cargo xtask charts` from xtask/charts/. -->\n\
+         # {NAME} chart\n\n\
+         {ABOUT}, for those who want to install and upgrade them together. Each has a chart of its own, which needs no other: \
+         {all}. None is enabled by default, so that no version of this chart starts what nobody asked for. For Kubernetes \
+         {}.\n\n\
+         ```sh\n\
+         helm install {NAME} {reference} --namespace kube-system --set {name}.enabled=true{image} --set {name}.config.dryRun=true\n\
+         helm upgrade {NAME} {reference} --namespace kube-system --reset-then-reuse-values --set {name}.config.dryRun=false\n\
+         ```\n\n\
+         The first runs beside the built-in loop and writes nothing; the second is for when that one is switched off: \
+         [operations]({}).\n\n\
+         One release of a controller a cluster: uninstall that of its own chart before it is enabled here. From another \
+         namespace it would lead beside this one.\n\n\
+         ## Values\n\n\
+         A key that is not here or in the chart of the controller, or a value of another type, is refused, by its name.\n\
+         {tables}",
+        supported_kubernetes(),
+        link("docs/operations.md"),
+    ))
+}

@@ -1,0 +1,114 @@
+//! A static pod beside kube-apiserver. A kubelet runs it without an API server, so it names no object of one: neither
+//! `ServiceAccount` nor `ConfigMap`. A kubeconfig in a folder of the node says who it is.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+
+use super::{NAMESPACE, joined, rendered};
+use crate::package::Package;
+
+/// Where the folders of the controllers are.
+const FOLDERS: &str = "/etc/kubernetes";
+/// Keys of a pod's spec that say on which node it runs, and as whom of a cluster.
+const OF_A_CLUSTER: [&str; 5] = [
+    "automountServiceAccountToken",
+    "enableServiceLinks",
+    "serviceAccountName",
+    "tolerations",
+    "topologySpreadConstraints",
+];
+/// The templates with its permissions.
+const PERMISSIONS: [&str; 2] = ["rbac.yaml", "flowschema.yaml"];
+
+pub(super) fn files(controller: &Package, set: &[&str]) -> Result<BTreeMap<PathBuf, String>> {
+    let Package { name, version, .. } = controller;
+    // The user of the image, by number: who may read the kubeconfig is a question of the node.
+    let values = [
+        "hostNetwork=true",
+        "priorityClassName=system-node-critical",
+        "podSecurityContext.runAsUser=65532",
+        "podSecurityContext.runAsGroup=65532",
+    ];
+    // Whoever has the chart installed, too, keeps each of its objects, and its Service finds none of these pods.
+    let documents = rendered(name, &format!("{name}-static-pod"), &[&values[..], set].concat())?;
+    let deployment = documents
+        .iter()
+        .find(|document| document.template == "deployment.yaml")
+        .context("the chart has no Deployment")?;
+    let pod = pod(name, deployment.read()?)?;
+    let pod = format!(
+        "# {name} {version} as a static pod of a control plane node: docs/static-pod.md says what else it needs.\n{}",
+        yaml(&pod)?
+    );
+    let permissions: Vec<_> = documents
+        .iter()
+        .filter(|document| PERMISSIONS.contains(&document.template.as_str()))
+        .map(|document| yaml(&of_user(name, document.read()?)))
+        .collect::<Result<_>>()?;
+    let permissions = format!(
+        "# What the user {name} may do, who runs {name} {version} as a static pod.\n{}",
+        joined(permissions.iter().map(|text| text.trim_end()))
+    );
+    Ok(BTreeMap::from([
+        (format!("{name}-static-pod.yaml").into(), pod),
+        (format!("{name}-static-pod-rbac.yaml").into(), permissions),
+    ]))
+}
+
+/// The pod of a Deployment as a static one.
+fn pod(name: &str, mut deployment: Value) -> Result<Value> {
+    let folder = format!("{FOLDERS}/{name}");
+    let mut template = deployment["spec"]["template"].take();
+    let mut spec = template["spec"].take();
+    let keys = spec.as_object_mut().context("the pods have no spec")?;
+    keys.retain(|key, _| !OF_A_CLUSTER.contains(&key.as_str()));
+    keys.insert(
+        "volumes".to_owned(),
+        json!([{"name": "kubeconfig", "hostPath": {"path": folder, "type": "Directory"}}]),
+    );
+    let container = spec
+        .pointer_mut("/containers/0")
+        .context("the pods have no container")?;
+    let port = container
+        .pointer("/ports/0/containerPort")
+        .and_then(Value::as_u64)
+        .context("the container has no port")?;
+    container["args"] = json!([
+        format!("--kubeconfig={folder}/kubeconfig"),
+        format!("--leader-elect-resource-namespace={NAMESPACE}"),
+        format!("--http-bind-address=127.0.0.1:{port}"),
+    ]);
+    container["volumeMounts"] = json!([{"name": "kubeconfig", "mountPath": folder, "readOnly": true}]);
+    for probe in ["livenessProbe", "readinessProbe"] {
+        container[probe]["httpGet"]["host"] = json!("127.0.0.1");
+    }
+    Ok(json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": NAMESPACE,
+            "labels": template["metadata"]["labels"],
+        },
+        "spec": spec,
+    }))
+}
+
+/// An object that is about the user of the kubeconfig instead of a `ServiceAccount`.
+fn of_user(name: &str, mut object: Value) -> Value {
+    if let Some(subjects) = object.get_mut("subjects") {
+        *subjects = json!([{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": name}]);
+    }
+    let rules = object.pointer_mut("/spec/rules").and_then(Value::as_array_mut);
+    for rule in rules.into_iter().flatten() {
+        rule["subjects"] = json!([{"kind": "User", "user": {"name": name}}]);
+    }
+    object
+}
+
+fn yaml(object: &Value) -> Result<String> {
+    serde_saphyr::to_string(object).context("write an object")
+}

@@ -1,0 +1,183 @@
+//! The way of docs/static-pod.md: its commands as they stand there, on a node that is a folder. What the kubelet would run
+//! has a kubeconfig, and nothing else.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use harness::{SOON, audit};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::Api;
+use kube::api::PostParams;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use testkit::real::{AuditLevel, ControlPlane, Options, eventually};
+
+use crate::documents::in_blocks_of;
+use crate::manifests::written;
+use crate::process::{self, UID};
+use crate::support::{CHARTS, kubectl, root, said};
+
+pub(crate) const DOCUMENT: &str = "docs/static-pod.md";
+/// Where a node of the control plane has its files.
+const FOLDER: &str = "/etc/kubernetes";
+
+/// A node of the control plane, as far as the commands see it.
+struct Machine {
+    control_plane: ControlPlane,
+    folder: TempDir,
+    manifests: TempDir,
+}
+
+impl Machine {
+    /// With one authority for clients and the API server, as kubeadm makes it.
+    async fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for part in ["pki", "manifests"] {
+            fs::create_dir(folder.path().join(part)).unwrap();
+        }
+        let authority = folder.path().join("pki/ca.crt");
+        let mut openssl = Command::new("openssl");
+        openssl
+            .args([
+                "req",
+                "-x509",
+                "-newkey",
+                "rsa:2048",
+                "-nodes",
+                "-subj",
+                "/CN=kubernetes",
+            ])
+            .arg("-keyout")
+            .arg(folder.path().join("pki/ca.key"))
+            .arg("-out")
+            .arg(&authority);
+        said(openssl.output().expect("openssl is in the PATH"));
+        let control_plane = ControlPlane::start(Options {
+            audit: Some(AuditLevel::Metadata),
+            api_server_args: vec![format!("--client-ca-file={}", authority.display())],
+            ..Options::default()
+        });
+        let control_plane = control_plane.await.unwrap();
+        let servers = fs::read_to_string(of_cluster(&control_plane, "certificate-authority")).unwrap();
+        let clients = fs::read_to_string(&authority).unwrap();
+        fs::write(&authority, clients + &servers).unwrap();
+        Self {
+            control_plane,
+            folder,
+            manifests: written(),
+        }
+    }
+
+    /// Does what a block of commands says, for the controller `name`, and returns what it prints. With `address` in the
+    /// place of that of the pod.
+    fn follow(&self, block: &str, name: &str, kubeconfig: Option<&Path>, address: &str) -> String {
+        let script = block
+            .replace("C=ttl-controller", &format!("C={name}"))
+            .replace(FOLDER, &self.folder.path().display().to_string())
+            .replace("target/manifests", &self.manifests.path().display().to_string())
+            .replace(
+                "https://127.0.0.1:6443",
+                &of_cluster(&self.control_plane, "server"),
+            )
+            .replace("127.0.0.1:10275", address);
+        // Whoever runs the tests is not always root, and the process below is no other user than the test.
+        let commands = script.lines().filter(|line| !line.starts_with("chown "));
+        let commands = commands.collect::<Vec<_>>().join("\n");
+        let mut shell = Command::new("sh");
+        shell
+            .args(["-euc", &commands])
+            .current_dir(root())
+            .env_remove("KUBECONFIG");
+        shell.envs(kubeconfig.map(|path| ("KUBECONFIG", path)));
+        said(shell.output().unwrap())
+    }
+
+    /// The manifest in the kubelet's folder.
+    fn pod(&self, name: &str) -> (PathBuf, Pod) {
+        let file = self.folder.path().join(format!("manifests/{name}.yaml"));
+        let pod = serde_saphyr::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+        (file, pod)
+    }
+}
+
+/// A field of the cluster in the kubeconfig of the administrator.
+fn of_cluster(control_plane: &ControlPlane, field: &str) -> String {
+    let kubeconfig = fs::read_to_string(control_plane.kubeconfig()).unwrap();
+    let kubeconfig: Value = serde_json::from_str(&kubeconfig).unwrap();
+    kubeconfig["clusters"][0]["cluster"][field]
+        .as_str()
+        .unwrap()
+        .to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a control plane: cargo xtask test"]
+async fn a_static_pod_leads_and_works_with_nothing_but_the_kubeconfig_of_the_document() {
+    let document = fs::read_to_string(root().join(DOCUMENT)).unwrap();
+    let blocks: Vec<_> = in_blocks_of("sh", &document).map(|(_, block)| block).collect();
+    let [permissions, node, look] = *blocks.as_slice() else {
+        panic!("other steps than these are not followed: {blocks:#?}");
+    };
+    let machine = Machine::start().await;
+    let admin = machine.control_plane.kubeconfig();
+    for name in CHARTS {
+        machine.follow(permissions, name, Some(admin), "");
+        machine.follow(node, name, None, "");
+
+        let (file, pod) = machine.pod(name);
+        let create = ["create", "--dry-run=server", "--validate=strict", "-f"];
+        let created = kubectl(admin, &[&create[..], &[file.to_str().unwrap()]].concat(), "");
+        assert_eq!(said(created), format!("pod/{name} created (server dry run)\n"));
+        let spec = pod.spec.unwrap();
+        // What a static pod cannot have: objects of an API server.
+        assert_eq!(spec.service_account_name, None);
+        let volumes = serde_json::to_value(spec.volumes).unwrap();
+        let folder = json!({"path": format!("{FOLDER}/{name}"), "type": "Directory"});
+        assert_eq!(volumes, json!([{"name": "kubeconfig", "hostPath": folder}]));
+
+        let container = &spec.containers[0];
+        let port = container.ports.as_ref().unwrap()[0].container_port;
+        let replica = process::run(
+            name,
+            container,
+            &[
+                (FOLDER, &machine.folder.path().display().to_string()),
+                (&format!("127.0.0.1:{port}"), "127.0.0.1:0"),
+            ],
+            &[],
+        );
+        replica.until_leading().await;
+        replica.until_ready().await;
+        let (_, ready) = replica.get("/readyz?verbose").await;
+        assert!(!ready.contains("[!]"), "{ready}");
+        let leases: Api<Lease> = Api::namespaced(machine.control_plane.client(), "kube-system");
+        let lease = leases.get(name).await.unwrap().spec.unwrap();
+        assert_eq!(lease.holder_identity.as_deref(), Some(UID));
+
+        if name == "ttl-controller" {
+            let nodes: Api<Node> = Api::all(machine.control_plane.client());
+            let new = serde_json::from_value(json!({"metadata": {"name": "n"}})).unwrap();
+            nodes.create(&PostParams::default(), &new).await.unwrap();
+            let written = async || {
+                let node = nodes.get("n").await.unwrap();
+                let annotations = node.metadata.annotations.unwrap_or_default();
+                annotations.get("node.alpha.kubernetes.io/ttl").cloned()
+            };
+            let ttl = eventually(SOON, "the node has a TTL", written).await.unwrap();
+            assert_eq!(ttl, "0");
+            let seen = machine.follow(look, name, Some(admin), &replica.address().await);
+            assert!(
+                seen.contains("readyz check passed") && seen.contains(UID),
+                "{seen}"
+            );
+        }
+        assert_eq!(replica.stop().await, Some(0));
+        let mut asked = audit::requests(&machine.control_plane);
+        asked.retain(|asked| asked.user == name);
+        assert!(asked.len() > 3, "{asked:?}");
+        asked.retain(|asked| asked.code == 403);
+        assert_eq!(asked, []);
+    }
+}
