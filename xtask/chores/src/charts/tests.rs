@@ -85,8 +85,8 @@ fn a_link_of_a_chart_leads_to_a_file_of_the_release_or_of_the_checkout() {
         ends.map(str::to_owned).collect()
     };
     let [released, checked_out] = [Some(published()), None].map(|of| files(of.as_ref()).unwrap());
-    let releases = charts().map(|chart| (chart.name, chart.version));
-    for (name, version) in releases.into_iter().chain([(umbrella::NAME, umbrella::VERSION)]) {
+    let names = charts().map(|chart| (chart.name, chart.version));
+    for (name, version) in names.into_iter().chain([(umbrella::NAME, umbrella::VERSION)]) {
         let readme = Path::new(name).join("README.md");
         let base = format!("https://github.com/somebody/controllers/blob/{name}-v{version}/");
         let mut paths = Vec::new();

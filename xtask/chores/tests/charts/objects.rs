@@ -228,7 +228,7 @@ fn selector() -> Value {
     json!({"type": "object", "properties": {"matchLabels": labels}})
 }
 
-/// A PodMonitor knows no `bearerTokenFile`.
+/// A `PodMonitor` knows no `bearerTokenFile`.
 fn endpoint() -> Value {
     let words = json!({"type": "array", "items": {"type": "string"}});
     let rule = json!({

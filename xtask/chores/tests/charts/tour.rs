@@ -701,7 +701,7 @@ fn what_the_documents_check_is_what_the_workflow_signs() {
     ));
     assert!(!matches(&identity.replace("release.yml", "ci.yml")));
     let text = fs::read_to_string(root().join(workflow)).unwrap();
-    assert!(text.contains("tags: [\"*-controller-v[0-9]*\"]"));
+    assert!(text.contains("tags: [\"*-controller-v[0-9]*\", \"kube-controllers-v[0-9]*\"]"));
     let dockerfile = fs::read_to_string(root().join("Dockerfile")).unwrap();
     assert!(
         command("docker buildx build").contains("--build-arg BIN=") && dockerfile.contains("\nARG BIN\n")
