@@ -29,9 +29,7 @@ pub fn run<M: Model>(model: M, ops: &[Op<M::Action>]) {
     for op in ops {
         sim.step(op);
     }
-    sim.settle();
-    sim.check();
-    sim.clear();
+    sim.end();
 }
 
 /// One process sees so many objects come and go, drawn by `action`; it must keep nothing of them.
@@ -51,9 +49,7 @@ where
             sim.no_progress = 0;
         }
     }
-    sim.settle();
-    sim.check();
-    sim.clear();
+    sim.end();
 }
 
 /// A process and the world around it.
@@ -161,8 +157,10 @@ impl<M: Model> Sim<M> {
         watches.iter().map(|(_, watch)| watch.created()).sum()
     }
 
-    /// Deletes everything, and fails unless nothing is left of it.
-    fn clear(&mut self) {
+    /// Lets everything come to its end, then deletes everything. Fails unless all is right, and nothing is left of it.
+    fn end(&mut self) {
+        self.settle();
+        self.check();
         self.model.clear();
         self.settle();
         self.check();
@@ -214,22 +212,15 @@ impl<M: Model> Sim<M> {
     fn turn(&mut self) {
         for _ in 0..MOST_TURNS {
             let polled = self.poll();
-            self.no_progress += polled
-                .told
-                .iter()
-                .filter(|told| matches!(told, Told::NoProgress(_)))
-                .count();
+            let without_progress = |told: &&_| matches!(told, Told::NoProgress(_));
+            self.no_progress += polled.told.iter().filter(without_progress).count();
             assert!(
                 self.no_progress <= MOST_REPEATS,
                 "the same is asked for again and again"
             );
             for Effect { id, ask, .. } in polled.effects {
-                let id = Some(id);
-                self.in_flight.push(Flying {
-                    id,
-                    ask,
-                    answer: None,
-                });
+                let (id, answer) = (Some(id), None);
+                self.in_flight.push(Flying { id, ask, answer });
             }
             if polled.again != Some(Duration::ZERO) {
                 return;

@@ -382,10 +382,8 @@ fn free_port() -> Result<u16, Error> {
 }
 
 fn request(doing: &'static str, source: kube::Error) -> Error {
-    Error::Request {
-        doing,
-        source: Box::new(source),
-    }
+    let source = Box::new(source);
+    Error::Request { doing, source }
 }
 
 /// The file in `--cert-dir` to which kube-apiserver writes its certificate and, after it, its issuer's.
