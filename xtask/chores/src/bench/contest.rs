@@ -283,7 +283,7 @@ pub(super) async fn until_quiet_after(
             Err(error) => return Some(Err(error)),
         };
         // A twentieth of a core is what timers cost.
-        if cpu < used || cpu.saturating_sub(seen.1) * 20 > QUIET {
+        if cpu < used || cpu.saturating_sub(seen.1) * 20 > quiet {
             seen = (now(), cpu);
         }
         (seen.0.elapsed() >= quiet).then_some(Ok(()))
