@@ -1,10 +1,10 @@
 //! The loop, a value: what has happened, what is in flight, what is to be performed.
 
+mod inspect;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
-
-use jiff::Timestamp;
 
 use super::answers::Answers;
 use super::effect::{Completed, Effect, Polled, Told};
@@ -355,56 +355,5 @@ impl<C: Controller> Loop<C> {
         }
         self.wake(wakes, now);
         result
-    }
-
-    /// What `next` would say of `key` in a new pass; for tests.
-    pub fn next_of(&self, key: &C::Key, now: Now) -> Step<C> {
-        self.next(key, &Pass::default(), now)
-    }
-
-    /// The answer to `question` that serves other keys, too; for tests.
-    pub fn shared(&self, question: &C::Question) -> Option<&Reply<AnswerOf<C>>> {
-        self.answers.get(question)
-    }
-
-    /// Whether `key` is asked about without further ado; for tests.
-    pub fn is_woken(&self, key: &C::Key, now: Now) -> bool {
-        self.passes.contains_key(key) || self.queues[self.controller.queue_of(key)].is_woken(key, now)
-    }
-
-    /// The keys that wait for their pass, in its order; for tests.
-    pub fn waiting_keys(&self) -> Vec<C::Key> {
-        self.queues
-            .iter()
-            .flat_map(KeyQueue::ready_keys)
-            .cloned()
-            .collect()
-    }
-
-    /// Whether `key` comes back by itself after a wait; for tests.
-    pub fn is_waiting(&self, key: &C::Key) -> bool {
-        self.queues[self.controller.queue_of(key)].is_waiting(key)
-    }
-
-    /// When `key` comes back by itself, by wall time; for tests.
-    pub fn scheduled_at(&self, key: &C::Key) -> Option<Timestamp> {
-        self.queues[self.controller.queue_of(key)].scheduled_at(key)
-    }
-
-    /// How many keys of the queue of this index come back at a time that is named.
-    pub fn scheduled(&self, queue: usize) -> usize {
-        self.queues.get(queue).map_or(0, KeyQueue::scheduled)
-    }
-
-    /// How many keys have writes that a dry run has planned for more than 5 minutes, for metrics.
-    pub fn undone(&self) -> usize {
-        self.plans.undone()
-    }
-
-    /// How much it holds of keys, passes and requests: 0 when everything is settled; for tests.
-    pub fn held(&self) -> usize {
-        let queues: usize = self.queues.iter().map(KeyQueue::held).sum();
-        let requests = self.in_flight.len() + self.askers.len() + self.busy.len() + self.overdue.len();
-        queues + self.passes.len() + self.runnable.len() + self.line.len() + requests + self.plans.len()
     }
 }

@@ -3,7 +3,6 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use controller_core::clock::Clock;
 use harness::{long_or_short, soon};
 
 use crate::support::{Cluster, SOON};
@@ -156,8 +155,10 @@ async fn live_removal_takes_the_lease_first_and_leaves_no_annotation() {
     cluster.until_all_carry(120, "15", SOON).await;
 
     let mut removal = cluster.start(&["--remove"]);
-    // It waits beside the leader.
-    Clock::system().sleep(Duration::from_secs(3)).await;
+    soon("it waits beside the leader", async || {
+        removal.process.log().contains("lease holder").then_some(())
+    })
+    .await;
     assert_eq!(cluster.carried().await.get("15"), Some(&120));
     assert_eq!(running.stop().await, Some(0));
     assert_eq!(removal.process.wait_exit(SOON).await.unwrap().code(), Some(0));
