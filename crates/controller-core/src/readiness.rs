@@ -30,6 +30,15 @@ struct Questions {
     notes: Vec<Question<Vec<String>>>,
 }
 
+impl Questions {
+    fn report(&self) -> Report {
+        Report {
+            checks: ask(&self.checks),
+            notes: ask(&self.notes),
+        }
+    }
+}
+
 /// The state of some checks at one moment, each with its name: why it fails, or what there is to note.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
@@ -38,7 +47,8 @@ pub struct Report {
 }
 
 impl Readiness {
-    /// No checks: ready.
+    /// Not ready until there is a [`check`](Self::check), and it passes: a controller that has not said yet what it
+    /// waits for has not begun.
     pub fn new() -> Self {
         Self::default()
     }
@@ -57,11 +67,13 @@ impl Readiness {
 
     /// All checks and notes now, in the order in which they were added.
     pub fn report(&self) -> Report {
-        let questions = self.0.lock();
-        Report {
-            checks: ask(&questions.checks),
-            notes: ask(&questions.notes),
+        let mut report = self.0.lock().report();
+        if report.checks.is_empty() {
+            report
+                .checks
+                .push((Arc::from("controller"), Err("not started yet".to_owned())));
         }
+        report
     }
 }
 
@@ -94,7 +106,7 @@ impl Liveness {
 
     /// All checks now, in the order in which they were added.
     pub fn report(&self) -> Report {
-        self.0.report()
+        self.0.0.lock().report()
     }
 }
 
@@ -156,11 +168,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_to_check_is_ok() {
-        assert_eq!(Readiness::new().report().text("readyz", false), "ok");
+    fn nothing_to_check_is_alive_and_not_ready() {
+        assert_eq!(Liveness::new().report().text("livez", false), "ok");
         assert_eq!(
-            Readiness::new().report().text("readyz", true),
-            "readyz check passed\n"
+            Liveness::new().report().text("livez", true),
+            "livez check passed\n"
+        );
+        assert_eq!(
+            Readiness::new().report().text("readyz", false),
+            "[-]controller failed: not started yet\nreadyz check failed\n"
         );
     }
 
@@ -193,11 +209,12 @@ mod tests {
     #[test]
     fn a_note_is_shown_when_verbose_and_fails_nothing() {
         let readiness = Readiness::new();
+        readiness.check("lease", || Ok(()));
         readiness.notes("missing right", || vec!["patch nodes: forbidden".to_owned()]);
         assert_eq!(readiness.report().text("readyz", false), "ok");
         assert_eq!(
             readiness.report().text("readyz", true),
-            "[!]missing right: patch nodes: forbidden\nreadyz check passed\n"
+            "[+]lease ok\n[!]missing right: patch nodes: forbidden\nreadyz check passed\n"
         );
     }
 

@@ -465,6 +465,7 @@ GET  /metric  |               | 404
 #[tokio::test]
 async fn metrics_and_config_are_for_those_whom_the_api_server_allows_it() {
     let (bench, _) = reviewed(None).await;
+    bench.readiness.check("informer-nodes", || Ok(()));
     for row in REQUESTS.trim().lines() {
         let [request, authorization, code] = *row.split('|').map(str::trim).collect::<Vec<_>>() else {
             panic!("no row: {row}");

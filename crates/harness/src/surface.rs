@@ -1,6 +1,9 @@
-//! What a binary prints without an API server: what others build upon.
+//! What a binary prints and does without an API server: what others build upon.
 
+use std::path::Path;
 use std::process::Command;
+
+use crate::replica::{Replica, SOON};
 
 /// The Kubernetes versions that every controller supports.
 const SUPPORTED: &str = "1.34 to 1.36";
@@ -32,6 +35,11 @@ macro_rules! surface {
         fn the_version_names_the_supported_kubernetes_versions() {
             $crate::surface::assert_version(BINARY, $controller, env!("CARGO_PKG_VERSION"));
         }
+
+        #[tokio::test]
+        async fn it_ends_well_as_soon_as_somebody_can_see_it() {
+            $crate::surface::assert_early_ends_are_good_ones(BINARY).await;
+        }
     };
 }
 
@@ -50,4 +58,32 @@ pub fn assert_version(binary: &str, controller: &str, version: &str) {
         "{printed}"
     );
     assert!(printed.contains(SUPPORTED), "{printed}");
+}
+
+/// Fails unless the process ends with exit code 0 when SIGTERM follows its first line at once. The moment between the two
+/// is short, so there are several.
+pub async fn assert_early_ends_are_good_ones(binary: &str) {
+    let directory = tempfile::tempdir().unwrap();
+    let kubeconfig = directory.path().join("kubeconfig");
+    std::fs::write(&kubeconfig, kubeconfig_of("127.0.0.1:1")).unwrap();
+    for _ in 0..20 {
+        let mut process = Replica::start(Path::new(binary), &kubeconfig, &["--leader-elect=false"]).process;
+        let first_line = async {
+            while process.log().is_empty() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(SOON, first_line).await.unwrap();
+        process.terminate().unwrap();
+        let exit = process.wait_exit(SOON).await.unwrap();
+        assert_eq!(exit.code(), Some(0), "{}", process.log());
+    }
+}
+
+/// The kubeconfig of an API server that anybody may ask at `address`.
+pub fn kubeconfig_of(address: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: a\ncontexts: [{{name: a, context: {{cluster: a, user: a}}}}]\n\
+         clusters: [{{name: a, cluster: {{server: 'http://{address}'}}}}]\nusers: [{{name: a, user: {{}}}}]\n"
+    )
 }

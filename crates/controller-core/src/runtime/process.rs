@@ -79,6 +79,8 @@ pub(super) async fn serve<A: App>(
     let (about, common) = (A::ABOUT, config.common().clone());
     let requests = RequestMetrics::register(metrics.registry())?;
     let Connection { client, url, permits } = connection(about, &common, &clock, &requests).await?;
+    // Before anybody can see that the process is up: who sees it may end it.
+    let signals = Signals::listen()?;
     let (stop, shutdown) = shutdown::channel();
     let mut env = Env::new(client, permits, clock.clone(), metrics, common.dry_run, shutdown);
     env.encoding = common.kube_api_content_type;
@@ -113,7 +115,7 @@ pub(super) async fn serve<A: App>(
         dry_run = common.dry_run,
         "starting"
     );
-    supervise(A::run(config, env), stop, services, &clock).await?;
+    supervise(A::run(config, env), signals, stop, services, &clock).await?;
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
 }
@@ -122,11 +124,11 @@ pub(super) async fn serve<A: App>(
 /// not wait for it.
 async fn supervise(
     app: impl Future<Output = Result<(), Failure>>,
+    mut signals: Signals,
     stop: Trigger,
     mut services: Services,
     clock: &Clock,
 ) -> Result<(), Failure> {
-    let mut signals = Signals::listen()?;
     let mut app = pin!(AssertUnwindSafe(app).catch_unwind());
     let mut deadline = pin!(pending().left_future());
     let result = loop {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use harness::cluster::binary;
 use harness::soon;
+use harness::surface::kubeconfig_of;
 use rstest::rstest;
 use serde_json::json;
 use testkit::real::{ControlPlane, Options, Process, eventually};
@@ -25,14 +26,6 @@ async fn outcome(args: &[&str], content: &str) -> (Option<i32>, String) {
     let mut process = Process::spawn(&binary(BUILT), &args, &[]).unwrap();
     let code = process.wait_exit(SOON).await.unwrap().code();
     (code, process.log().replace(file.to_str().unwrap(), "FILE"))
-}
-
-/// Of an API server that anybody may ask at this address.
-fn kubeconfig_of(address: &str) -> String {
-    format!(
-        "apiVersion: v1\nkind: Config\ncurrent-context: a\ncontexts: [{{name: a, context: {{cluster: a, user: a}}}}]\n\
-         clusters: [{{name: a, cluster: {{server: 'http://{address}'}}}}]\nusers: [{{name: a, user: {{}}}}]\n"
-    )
 }
 
 #[rstest]
