@@ -16,8 +16,9 @@ pub const NOT_SERVED: Duration = Duration::from_secs(30);
 
 /// Waits that double from [`SHORTEST`] and stay under [`LONGEST`].
 ///
-/// The n-th wait is drawn from `[base, 2·base)` with `base = min(0.8 s · 2ⁿ, 15 s)`: so every wait is
-/// within the limits, and those at the upper end are spread as well.
+/// The n-th wait is drawn from `[base, 2·base)` with `base = min(0.8 s · 2ⁿ, 15 s)`: so every wait is within the limits,
+/// and those at the upper end are spread as well. A server to which no connection comes about is looked for after each
+/// shortest wait.
 #[derive(Debug)]
 pub struct Backoff {
     failures: u32,
@@ -43,10 +44,11 @@ impl Backoff {
         if expired && !was_expired {
             self.reset();
         }
-        let own = if error.kind == ErrorKind::NotServed {
-            NOT_SERVED
-        } else {
-            self.next_wait()
+        let own = match error.kind {
+            ErrorKind::NotServed => NOT_SERVED,
+            // Who is not there is not burdened by being looked for, and is missed.
+            ErrorKind::Unreachable => self.from(SHORTEST),
+            _ => self.next_wait(),
         };
         own.max(error.retry_after.unwrap_or_default())
     }
@@ -61,6 +63,10 @@ impl Backoff {
             .saturating_mul(2_u32.saturating_pow(self.failures))
             .min(LONGEST / 2);
         self.failures = self.failures.saturating_add(1);
+        self.from(base)
+    }
+
+    fn from(&mut self, base: Duration) -> Duration {
         base.mul_f64(self.jitter.random_range(1.0..2.0))
     }
 }
@@ -91,6 +97,18 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn a_server_that_cannot_be_reached_is_looked_for_every_second_or_so() {
+        let mut backoff = Backoff::seeded(1);
+        let short = Duration::from_millis(800)..Duration::from_millis(1_600);
+        for _ in 0..1_000 {
+            assert!(short.contains(&backoff.after(&error(ErrorKind::Unreachable, None))));
+        }
+        // Its first answer begins the series.
+        assert!(short.contains(&backoff.after(&error(ErrorKind::Other, None))));
+        assert!(!short.contains(&backoff.after(&error(ErrorKind::Other, None))));
     }
 
     #[test]

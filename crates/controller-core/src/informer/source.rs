@@ -153,6 +153,8 @@ pub enum ErrorKind {
     Throttled,
     /// 404 of the resource itself: its group or version is not served (yet).
     NotServed,
-    /// Anything else: connection, 5xx, an answer that is not Kubernetes'.
+    /// No connection came about: nobody is there.
+    Unreachable,
+    /// Anything else: a connection that broke, 5xx, an answer that is not Kubernetes'.
     Other,
 }

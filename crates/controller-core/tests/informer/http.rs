@@ -2,18 +2,23 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use controller_core::api::client::{ConnectOptions, connect};
 use controller_core::api::limits::{Limits, Permits, limited};
 use controller_core::api::metrics::RequestMetrics;
 use controller_core::clock::Clock;
 use controller_core::config::Encoding;
-use controller_core::informer::{DecodeError, Identity, Interner, ListWatch, View, Wire};
+use controller_core::informer::{
+    DecodeError, ErrorKind, Identity, Interner, ListWatch, Source, SourceEvent, View, Wire,
+};
 use controller_core::meta::Uid;
 use futures::stream::BoxStream;
 use futures::{StreamExt, stream};
+use harness::surface::kubeconfig_of;
 use http::{Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::StreamBody;
@@ -23,6 +28,8 @@ use kube::discovery::ApiResource;
 use parking_lot::Mutex;
 use prometheus::Registry;
 use serde_json::{Value, json};
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpListener;
 use tokio::time::Instant;
 
 use crate::thing::{By, Running, Thing, ThingWire, clock, key};
@@ -762,4 +769,44 @@ async fn an_object_that_no_rule_acts_on_is_as_good_as_deleted() {
         ["+ns/a=1", "synced", "-ns/a=1", "+ns/a=7", "-ns/a=7"]
     );
     assert_eq!(running.held(), Vec::<String>::new());
+}
+
+/// Why the first list from a server at `address` fails.
+async fn failure_at(address: SocketAddr) -> ErrorKind {
+    let directory = tempfile::tempdir().unwrap();
+    let kubeconfig = directory.path().join("kubeconfig");
+    std::fs::write(&kubeconfig, kubeconfig_of(&address.to_string())).unwrap();
+    let options = ConnectOptions {
+        kubeconfig: Some(kubeconfig),
+        context: None,
+        limits: Limits { qps: 0.0, burst: 1 },
+        user_agent: "test".to_owned(),
+    };
+    let clock = Clock::system();
+    let metrics = RequestMetrics::register(&Registry::new()).unwrap();
+    let client = connect(&options, &clock, &metrics).await.unwrap().client;
+    let mut source = ListWatch::<ThingWire>::new(client, things(), Encoding::Json, Interner::new(), clock);
+    loop {
+        if let SourceEvent::Failed(error) = source.next().await {
+            return error.kind;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_away_is_told_from_one_that_fails() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let closes_each_connection = async {
+        loop {
+            let mut connection = listener.accept().await.unwrap().0;
+            connection.read_u8().await.unwrap();
+        }
+    };
+    tokio::select! {
+        failure = failure_at(address) => assert_eq!(failure, ErrorKind::Other),
+        () = closes_each_connection => {}
+    }
+    drop(listener);
+    assert_eq!(failure_at(address).await, ErrorKind::Unreachable);
 }

@@ -10,21 +10,36 @@ use crate::informer::source::{ErrorKind, SourceError};
 
 /// Whether a watch may end so: after some minutes, behind a proxy.
 pub(super) fn is_end(error: &kube::Error) -> bool {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(error) = cause {
-        let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
-        if matches!(kind, Some(io::ErrorKind::UnexpectedEof | io::ErrorKind::TimedOut)) {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
+    causes(error).any(|cause| {
+        let kind = cause.downcast_ref::<io::Error>().map(io::Error::kind);
+        matches!(kind, Some(io::ErrorKind::UnexpectedEof | io::ErrorKind::TimedOut))
+    })
+}
+
+fn never_connected(error: &kube::Error) -> bool {
+    causes(error).any(|cause| {
+        let error = cause.downcast_ref::<hyper_util::client::legacy::Error>();
+        error.is_some_and(hyper_util::client::legacy::Error::is_connect)
+    })
+}
+
+/// `error`, what caused it, what caused that.
+fn causes(error: &kube::Error) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
+    let error: &(dyn std::error::Error + 'static) = error;
+    std::iter::successors(Some(error), |error| error.source())
 }
 
 pub(super) fn source_error(action: &str, error: &kube::Error) -> SourceError {
     match error {
         kube::Error::Api(status) => refused(action, status),
-        error => other(format!("{action}: {}", Chain(error))),
+        error => SourceError {
+            kind: if never_connected(error) {
+                ErrorKind::Unreachable
+            } else {
+                ErrorKind::Other
+            },
+            ..other(format!("{action}: {}", Chain(error)))
+        },
     }
 }
 
