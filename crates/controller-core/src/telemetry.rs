@@ -11,12 +11,13 @@ use serde::ser::{SerializeMap, Serializer};
 use serde_json::Value;
 use tracing::subscriber::SetGlobalDefaultError;
 use tracing::{Event, Subscriber};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::format::{JsonFields, Writer};
 use tracing_subscriber::fmt::time::FormatTime;
 use tracing_subscriber::fmt::{
     FmtContext, FormatEvent, FormatFields, FormattedFields, MakeWriter, SubscriberBuilder,
 };
+use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::{LookupSpan, Scope};
 
 use crate::clock::Clock;
@@ -62,7 +63,7 @@ pub fn init(
 
 fn subscriber<W>(
     format: LogFormat,
-    filter: EnvFilter,
+    filter: Targets,
     color: bool,
     clock: &Clock,
     writer: W,
@@ -72,17 +73,18 @@ where
 {
     let clock = clock.clone();
     let builder = SubscriberBuilder::default()
-        .with_env_filter(filter)
+        .with_max_level(LevelFilter::TRACE)
         .with_writer(writer)
         .with_ansi(color);
     match format {
-        LogFormat::Text => Box::new(builder.with_timer(clock).finish()),
+        LogFormat::Text => Box::new(builder.with_timer(clock).finish().with(filter)),
         LogFormat::Json => Box::new(
             builder
                 .with_ansi(false)
                 .fmt_fields(JsonFields::new())
                 .event_format(FlatJson { clock })
-                .finish(),
+                .finish()
+                .with(filter),
         ),
     }
 }

@@ -17,6 +17,8 @@ use http::Request;
 use parking_lot::Mutex;
 use prometheus::Registry;
 use rcgen::generate_simple_self_signed;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
 
 /// How often the files are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
@@ -62,9 +64,9 @@ async fn a_pair_that_is_not_taken_is_named_once_for_each_reason_and_no_line_show
         .with_ansi(false)
         .without_time()
         .with_target(false)
-        .with_env_filter("controller_core=info")
         .with_writer(move || writer.clone())
-        .finish();
+        .finish()
+        .with(Targets::new().with_target("controller_core", LevelFilter::INFO));
     let _guard = tracing::subscriber::set_default(subscriber);
     let dir = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();

@@ -1,17 +1,10 @@
 //! What is logged.
 
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::{Directive, LevelFilter};
+use tracing_subscriber::filter::{LevelFilter, Targets};
 
 /// Libraries that are silent unless the filter names them. kube logs whole bodies and every 5xx as an error; what
 /// matters of it is logged here, classified and once.
-const SILENT: [&str; 5] = [
-    "kube_client=off",
-    "kube_runtime=off",
-    "hyper=off",
-    "rustls=off",
-    "tower=off",
-];
+const SILENT: [&str; 5] = ["kube_client", "kube_runtime", "hyper", "rustls", "tower"];
 
 /// A filter that is none.
 #[derive(Debug, thiserror::Error)]
@@ -26,7 +19,7 @@ pub struct BadLogFilter {
 }
 
 /// Reads `filter`: a level or a comma-separated list of `target=level`.
-pub(crate) fn log_filter(filter: &str) -> Result<EnvFilter, BadLogFilter> {
+pub(crate) fn log_filter(filter: &str) -> Result<Targets, BadLogFilter> {
     let wrong = |directive: &str| BadLogFilter {
         filter: filter.to_owned(),
         directive: directive.to_owned(),
@@ -34,19 +27,24 @@ pub(crate) fn log_filter(filter: &str) -> Result<EnvFilter, BadLogFilter> {
     if filter.trim().is_empty() {
         return Err(wrong(filter));
     }
-    let wanted = filter.split(',').map(str::trim).filter(|part| !part.is_empty());
-    // A later directive replaces an earlier one of the same target, so the user's word is the last.
-    SILENT
-        .into_iter()
-        .chain(wanted)
-        .try_fold(EnvFilter::default(), |env, part| {
-            // A bare word would be taken for a target at level trace: `inof` would silence everything else.
-            if !part.contains(['=', '[', ':']) && part.parse::<LevelFilter>().is_err() {
-                return Err(wrong(part));
+    let silent = SILENT.map(|target| (target, LevelFilter::OFF));
+    let mut wanted = filter.split(',').map(str::trim).filter(|part| !part.is_empty());
+    // A later level replaces an earlier one of the same target, so the user's word is the last.
+    wanted.try_fold(Targets::new().with_targets(silent), |targets, part| {
+        let (target, level) = part.split_once('=').unwrap_or(("", part));
+        let level: LevelFilter = level.parse().map_err(|_| wrong(part))?;
+        match target {
+            "" if part.contains('=') => Err(wrong(part)),
+            // Without a level it would be that of errors.
+            _ if part.ends_with('=') => Err(wrong(part)),
+            "" => Ok(targets.with_default(level)),
+            // More would match no event.
+            target if target.contains(|c: char| !c.is_alphanumeric() && !"_:".contains(c)) => {
+                Err(wrong(part))
             }
-            let directive: Directive = part.parse().map_err(|_| wrong(part))?;
-            Ok(env.add_directive(directive))
-        })
+            target => Ok(targets.with_target(target, level)),
+        }
+    })
 }
 
 #[cfg(test)]
@@ -61,6 +59,11 @@ mod tests {
             ("", ""),
             (" ", " "),
             ("info,!", "!"),
+            ("info,controller_core", "controller_core"),
+            ("=info", "=info"),
+            ("info,a=", "a="),
+            ("a=b=c", "a=b=c"),
+            ("info,[sync{key=a}]=trace", "[sync{key=a}]=trace"),
         ] {
             assert_eq!(
                 log_filter(filter).unwrap_err().to_string(),
@@ -70,6 +73,6 @@ mod tests {
                 )
             );
         }
-        log_filter("info,controller_core::api=debug,[sync{key=a}]=trace").unwrap();
+        log_filter("info,controller_core::api=debug").unwrap();
     }
 }
