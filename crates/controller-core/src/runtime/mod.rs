@@ -152,7 +152,11 @@ fn run<A: App>(
         say(&mut std::io::stdout(), &printed);
         return Ok(ExitCode::SUCCESS);
     }
-    let code = runtime.block_on(process::serve::<A>(config, clock, &metrics));
+    // On a worker, among those who wake it: each change would wake the main thread, which is dearer than the change.
+    let served = runtime.spawn(process::serve::<A>(config, clock, metrics));
+    let code = runtime
+        .block_on(served)
+        .unwrap_or_else(|panicked| Err(panicked.into()));
     // A blocking DNS look-up must not hold the exit up.
     runtime.shutdown_timeout(Duration::from_millis(100));
     code

@@ -74,7 +74,7 @@ pub(super) async fn explain<A: App>(
 pub(super) async fn serve<A: App>(
     config: A::Config,
     clock: Clock,
-    metrics: &Metrics,
+    metrics: Metrics,
 ) -> Result<ExitCode, Failure> {
     let (about, common) = (A::ABOUT, config.common().clone());
     let requests = RequestMetrics::register(metrics.registry())?;
@@ -82,7 +82,7 @@ pub(super) async fn serve<A: App>(
     // Before anybody can see that the process is up: who sees it may end it.
     let signals = Signals::listen()?;
     let (stop, shutdown) = shutdown::channel();
-    let mut env = Env::new(client, permits, clock.clone(), metrics, common.dry_run, shutdown);
+    let mut env = Env::new(client, permits, clock.clone(), &metrics, common.dry_run, shutdown);
     env.encoding = common.kube_api_content_type;
     let mut services = Services::new();
     let state = admin::State {
