@@ -3,12 +3,18 @@
 //! | file | holds |
 //! |---|---|
 //! | `changelog` | the section of the version that comes next |
+//! | `dry_run` | a first release and the one after it, on this machine |
+//! | `workflow` | the jobs of the release workflow, run here |
+//! | `cluster` | an install and an upgrade from the registry |
 //!
 //! `ttl-controller-v0.2.0` is version 0.2.0 of ttl-controller alone: its crate, image and chart. The tag, the crate,
 //! the chart and the changelog must name the same version; each controller has its own. `kube-controllers-v0.2.0` is a
 //! chart alone, which has neither crate nor image.
 
 mod changelog;
+mod cluster;
+mod dry_run;
+mod workflow;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,9 +29,12 @@ use crate::package;
 use xtask::command::root;
 
 #[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    part: Part,
+    part: Option<Part>,
+    #[command(flatten)]
+    dry_run: dry_run::Options,
 }
 
 #[derive(Subcommand)]
@@ -65,13 +74,14 @@ impl Chart {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     match &args.part {
-        Part::Changelog { name } => {
+        None => dry_run::run(&args.dry_run)?,
+        Some(Part::Changelog { name }) => {
             let version = version_of_crate(name)?.unwrap_or_else(|| UMBRELLA_VERSION.to_owned());
             let date = Clock::system().now().strftime("%F").to_string();
             let path = changelog::write(root(), name, &version, &date)?;
             println!("wrote {}", path.display());
         }
-        Part::Check(Tagged { tag }) => {
+        Some(Part::Check(Tagged { tag })) => {
             let (controller, version) = split(tag)?;
             check(
                 root(),
@@ -83,7 +93,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             // As the release workflow reads it.
             println!("controller={controller}\nversion={version}");
         }
-        Part::Notes(Tagged { tag }) => {
+        Some(Part::Notes(Tagged { tag })) => {
             let (controller, version) = split(tag)?;
             println!("{}", notes(root(), controller, version)?);
         }
