@@ -1,12 +1,11 @@
 //! `cargo xtask ci`: every check that a change must pass, cheapest first; stops at the first that fails.
 
-use std::time::{Duration, Instant};
-
 use anyhow::{Context, Result};
 
 use crate::command::{self, cargo, run as run_command};
 use crate::control_plane;
 use crate::{rules, test};
+use xtask::steps::Steps;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -47,19 +46,11 @@ const NIGHTLY_STEPS: [Step; 7] = [
 ];
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let mut times = Vec::new();
-    let mut outcome = Ok(());
+    let mut steps = Steps::default();
     let nightly = NIGHTLY_STEPS.iter().filter(|_| args.nightly);
-    for (name, step) in STEPS.iter().chain(nightly) {
-        println!("\n=== {name}");
-        let started = now();
-        outcome = step(args).with_context(|| format!("step \"{name}\" failed"));
-        times.push((*name, started.elapsed(), outcome.is_ok()));
-        if outcome.is_err() {
-            break;
-        }
-    }
-    println!("\n{}", table(&times));
+    let mut all = STEPS.iter().chain(nightly);
+    let outcome = all.try_for_each(|(name, step)| steps.run(name, || step(args)));
+    println!("\n{steps}");
     outcome
 }
 
@@ -185,40 +176,4 @@ fn benches(_: &Args) -> Result<()> {
             .args(rows)
             .env("KUBEBUILDER_ASSETS", assets),
     )
-}
-
-#[allow(
-    clippy::disallowed_methods,
-    reason = "how long a step takes: no test owns this time"
-)]
-fn now() -> Instant {
-    Instant::now()
-}
-
-fn table(times: &[(&str, Duration, bool)]) -> String {
-    let mut lines = vec![format!("{:<26} {:>9}", "step", "seconds")];
-    lines.extend(times.iter().map(|(name, took, passed)| {
-        let verdict = if *passed { "" } else { "  FAILED" };
-        format!("{name:<26} {:>9.1}{verdict}", took.as_secs_f64())
-    }));
-    lines.join("\n")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_closing_table_names_the_step_that_failed() {
-        let times = [
-            ("format", Duration::from_millis(420), true),
-            ("lints", Duration::from_secs(90), false),
-        ];
-        assert_eq!(
-            table(&times),
-            "step                         seconds\n\
-             format                           0.4\n\
-             lints                           90.0  FAILED"
-        );
-    }
 }

@@ -50,15 +50,24 @@ pub fn name(of: &Path) -> String {
 pub fn cargo<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Command {
     let mut command = Command::new("cargo");
     command.args(args).current_dir(root());
-    // What cargo tells a program about the package that it runs. Build scripts that read it (ring's) would run
-    // again, and half of the tree be compiled again, whenever cargo was last called by hand.
+    forget_package(&mut command);
+    command
+}
+
+/// Keeps from `command` what cargo tells a program about the package that it runs. Build scripts that read it (ring's)
+/// would run again, and half of the tree be compiled again, whenever cargo was last called by hand.
+pub fn forget_package(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         let told = name.to_string_lossy();
         if told.starts_with("CARGO_PKG_") || told.starts_with("CARGO_MANIFEST_") {
             command.env_remove(name);
         }
     }
-    command
+}
+
+/// Where cargo puts what it builds.
+pub fn target_dir() -> PathBuf {
+    root().join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
 }
 
 /// `git args`, not yet run.
@@ -76,8 +85,7 @@ pub fn chore(name: &str) -> Command {
 /// Builds a binary of ours as it is shipped; its path.
 pub fn release_binary(name: &str) -> Result<PathBuf> {
     run(&mut cargo(["build", "--release", "--bin", name]))?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    Ok(target.join("release").join(name))
+    Ok(target_dir().join("release").join(name))
 }
 
 /// Shows `command`, on standard error, and runs it: what a chore prints stands alone on standard output, for scripts.

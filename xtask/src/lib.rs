@@ -1,4 +1,4 @@
-//! What `cargo xtask` and its larger chores share: other programs, and the demo.
+//! What `cargo xtask` and its larger chores share: other programs, the steps of a chore, and the demo.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -7,6 +7,7 @@
 
 pub mod command;
 pub mod demo;
+pub mod steps;
 
 use std::process::ExitCode;
 

@@ -53,7 +53,7 @@ enum Chore {
     Image(Passed),
     /// Read images back, and run each from an otherwise empty root against the real control plane
     VerifyImage(Passed),
-    /// Check what a tag releases; tell what its changelog says
+    /// Check what a tag releases, write its changelog, or go through a whole release on this machine
     Release(Passed),
     /// Do what the README has somebody new do, from a fresh clone, and time it
     Tour,
@@ -86,7 +86,7 @@ fn main() -> ExitCode {
         Chore::Manifests(args) => manifests(&args),
         Chore::Image(args) => pass_on("image", &args),
         Chore::VerifyImage(args) => pass_on("verify-image", &args),
-        Chore::Release(args) => pass_on("release", &args),
+        Chore::Release(args) => release(&args),
         Chore::Tour => tour::run(),
         Chore::Screenshot(args) => pass_on("screenshot", &args),
         Chore::Rules(args) => rules::run(&args),
@@ -102,6 +102,17 @@ fn pass_on(chore: &str, passed: &Passed) -> anyhow::Result<()> {
 fn manifests(passed: &Passed) -> anyhow::Result<()> {
     let helm = helm::find()?;
     command::run(command::chore("manifests").env("HELM", helm).args(&passed.args))
+}
+
+/// The same; a dry run installs what it releases.
+fn release(passed: &Passed) -> anyhow::Result<()> {
+    let mut release = command::chore("release");
+    if passed.args.iter().any(|arg| arg == "--dry-run") {
+        release
+            .env("HELM", helm::find()?)
+            .env("KUBEBUILDER_ASSETS", control_plane::assets()?);
+    }
+    command::run(release.args(&passed.args))
 }
 
 #[cfg(test)]

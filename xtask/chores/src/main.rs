@@ -5,6 +5,7 @@
     reason = "a tool for a terminal: what it prints is its result"
 )]
 
+mod admin;
 mod bench;
 mod charts;
 mod image;

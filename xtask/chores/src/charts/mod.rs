@@ -41,7 +41,7 @@ use ttl_controller::TtlController;
 
 use xtask::command::root;
 
-pub(crate) use umbrella::NAME as UMBRELLA;
+pub(crate) use umbrella::{NAME as UMBRELLA, VERSION as UMBRELLA_VERSION};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

@@ -6,8 +6,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use super::{Platform, target_dir};
-use xtask::command::{self, cargo, root};
+use super::Platform;
+use xtask::command::{self, cargo, root, target_dir};
 
 /// A binary that was built.
 pub(super) struct Binary {
@@ -85,7 +85,7 @@ fn flags() -> Result<[String; 6]> {
 }
 
 /// The C compiler for `platform`, once it and Rust's library are known to be there.
-fn compiler(platform: Platform) -> Result<&'static str> {
+pub(super) fn compiler(platform: Platform) -> Result<&'static str> {
     let triple = platform.triple();
     let mut ask = Command::new("rustc");
     let library = command::output(

@@ -25,15 +25,16 @@ use clap::ValueEnum;
 use jiff::Timestamp;
 
 use crate::package::{self, Package};
-use xtask::command::{self, root};
+use xtask::command::{self, root, target_dir};
 
 use binary::Binary;
 use layout::Variant;
+pub(crate) use layout::sha256;
 
 /// Who the process is: nobody that a node or another image knows.
 const USER: &str = "65532:65532";
 /// Where the binary is: in `PATH`, so that `kubectl exec` needs no path.
-const FOLDER: &str = "usr/local/bin";
+pub(crate) const FOLDER: &str = "usr/local/bin";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -85,6 +86,14 @@ impl Platform {
             Self::Arm64 => "aarch64-unknown-linux-gnu",
         }
     }
+}
+
+/// The platforms that can be built for here, as `--platform` takes them.
+pub(crate) fn buildable() -> String {
+    let can_be_built = |platform: &&Platform| binary::compiler(**platform).is_ok();
+    let platforms = Platform::value_variants().iter().filter(can_be_built);
+    let names = platforms.map(|platform| format!("linux/{}", platform.arch()));
+    names.collect::<Vec<_>>().join(",")
 }
 
 /// What an image says of itself.
@@ -165,11 +174,6 @@ fn variant(about: &About, platform: Platform) -> Result<Variant> {
         binary,
         sbom,
     })
-}
-
-/// Where cargo puts what it builds.
-fn target_dir() -> PathBuf {
-    root().join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
 }
 
 fn revision() -> Result<String> {

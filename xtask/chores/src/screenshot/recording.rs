@@ -4,12 +4,11 @@ use std::fmt::Write;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use controller_core::clock::Clock;
 use testkit::real::{Process, eventually};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
+use crate::admin;
 use xtask::demo;
 
 /// How often the metrics are read.
@@ -56,7 +55,9 @@ async fn scrape_to_the_end(demo: &mut Process, controller: &str) -> Result<Recor
     loop {
         let at = clock.instant() - began;
         // The end of the scene is the end of the controller.
-        let Ok(scrape) = fetch(&address).await else { break };
+        let Ok(scrape) = admin::get(&address, "/metrics").await else {
+            break;
+        };
         took = at;
         text += &samples(&scrape, controller, &address, at);
         clock.sleep(SCRAPE_EVERY).await;
@@ -71,19 +72,6 @@ fn address(log: &str) -> Option<&str> {
     let (_, said) = log.split_once("its metrics: http://")?;
     let (address, _) = said.split_once("/metrics")?;
     Some(address)
-}
-
-async fn fetch(address: &str) -> Result<String> {
-    let mut stream = TcpStream::connect(address).await?;
-    // In HTTP/1.0 the answer ends where the connection does.
-    let request = format!("GET /metrics HTTP/1.0\r\nHost: {address}\r\n\r\n");
-    stream.write_all(request.as_bytes()).await?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await?;
-    match answer.split_once("\r\n\r\n") {
-        Some((head, body)) if head.contains(" 200 ") => Ok(body.to_owned()),
-        _ => bail!("{address} does not answer with its metrics"),
-    }
 }
 
 /// The series of a scrape with the labels that Prometheus adds, and the one that it makes itself.

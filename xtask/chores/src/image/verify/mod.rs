@@ -17,12 +17,11 @@ use kube::api::PostParams;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use testkit::real::{ControlPlane, Options, Process, eventually};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
 use self::fixed::Fixed;
 use super::read::{Image, Variant};
 use super::{Platform, USER};
+use crate::admin;
 use xtask::command;
 
 /// Within which a controller is ready, and has stopped.
@@ -170,8 +169,8 @@ async fn ready_and_stopped(mut process: Process, user: &str) -> Result<()> {
         if let Ok(Some(status)) = process.exited() {
             return Some(Err(status));
         }
-        let answer = get(&address(&process.log())?, "/readyz").await?;
-        answer.starts_with("HTTP/1.1 200 ").then_some(Ok(()))
+        let answer = admin::get(&admin::address(&process.log())?, "/readyz").await;
+        answer.is_ok().then_some(Ok(()))
     });
     match outcome.await {
         Ok(Ok(())) => {}
@@ -271,23 +270,6 @@ impl Root {
     }
 }
 
-/// Of the admin server, as the log tells it.
-fn address(log: &str) -> Option<String> {
-    let mut lines = log
-        .lines()
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    lines.find_map(|line| line["address"].as_str().map(str::to_owned))
-}
-
-async fn get(address: &str, path: &str) -> Option<String> {
-    let mut stream = TcpStream::connect(address).await.ok()?;
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await.ok()?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.ok()?;
-    Some(answer)
-}
-
 /// Whether the kernel, too, says that `pid` is `user` and nobody else, on a root that it cannot write.
 fn confined(pid: u32, user: &str) -> Result<()> {
     let (uid, gid) = user.split_once(':').context("a user without a group")?;
@@ -335,12 +317,5 @@ mod tests {
         let another = "701 700 0:5 / /tmp rw - tmpfs tmpfs rw\n";
         assert!(!read_only_root(&format!("{read_only}{another}")));
         assert!(!read_only_root(""));
-    }
-
-    #[test]
-    fn the_address_is_that_of_the_admin_server() {
-        let log = "not json\n{\"message\":\"serving\",\"address\":\"127.0.0.1:8080\"}\n";
-        assert_eq!(address(log).as_deref(), Some("127.0.0.1:8080"));
-        assert_eq!(address(""), None);
     }
 }

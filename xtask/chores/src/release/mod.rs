@@ -1,28 +1,49 @@
 //! `cargo xtask release`: what a tag releases.
 //!
+//! | file | holds |
+//! |---|---|
+//! | `changelog` | the section of the version that comes next |
+//! | `dry_run` | a first release and the one after it, on this machine |
+//! | `workflow` | the jobs of the release workflow, run here |
+//! | `cluster` | an install and an upgrade from the registry |
+//!
 //! `ttl-controller-v0.2.0` is version 0.2.0 of ttl-controller alone: its crate, image and chart. The tag, the crate,
 //! the chart and the changelog must name the same version; each controller has its own. `kube-controllers-v0.2.0` is a
 //! chart alone, which has neither crate nor image.
 
+mod changelog;
+mod cluster;
+mod dry_run;
+mod workflow;
+
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use clap::Subcommand;
+use controller_core::clock::Clock;
 use serde::Deserialize;
 
-use crate::charts::UMBRELLA;
+use crate::charts::{UMBRELLA, UMBRELLA_VERSION};
 use crate::package;
 use xtask::command::root;
 
 #[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    question: Question,
+    part: Option<Part>,
+    #[command(flatten)]
+    dry_run: dry_run::Options,
 }
 
 #[derive(Subcommand)]
-enum Question {
+enum Part {
+    /// Write the section of the version that comes next into a changelog: what is unreleased, and the commits
+    Changelog {
+        /// A controller, or the chart kube-controllers
+        name: String,
+    },
     /// Whether tag, crate, chart and changelog name the same version; prints controller and version
     Check(Tagged),
     /// What changed, as the controller's changelog tells it
@@ -43,29 +64,51 @@ struct Chart {
     app_version: Option<String>,
 }
 
+impl Chart {
+    fn of(root: &Path, name: &str) -> Result<Self> {
+        let path = root.join("charts").join(name).join("Chart.yaml");
+        let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
+        serde_saphyr::from_str(&text).map_err(|error| anyhow::anyhow!("read {}: {error}", path.display()))
+    }
+}
+
 pub(crate) fn run(args: &Args) -> Result<()> {
-    match &args.question {
-        Question::Check(Tagged { tag }) => {
+    match &args.part {
+        None => dry_run::run(&args.dry_run)?,
+        Some(Part::Changelog { name }) => {
+            let version = version_of_crate(name)?.unwrap_or_else(|| UMBRELLA_VERSION.to_owned());
+            let date = Clock::system().now().strftime("%F").to_string();
+            let path = changelog::write(root(), name, &version, &date)?;
+            println!("wrote {}", path.display());
+        }
+        Some(Part::Check(Tagged { tag })) => {
             let (controller, version) = split(tag)?;
-            let of_crate = match controller {
-                UMBRELLA => None,
-                _ => Some(
-                    package::find(&package::controllers()?, controller)?
-                        .version
-                        .clone(),
-                ),
-            };
-            check(root(), controller, version, of_crate.as_deref())
-                .with_context(|| format!("{tag} cannot be released"))?;
+            check(
+                root(),
+                controller,
+                version,
+                version_of_crate(controller)?.as_deref(),
+            )
+            .with_context(|| format!("{tag} cannot be released"))?;
             // As the release workflow reads it.
             println!("controller={controller}\nversion={version}");
         }
-        Question::Notes(Tagged { tag }) => {
+        Some(Part::Notes(Tagged { tag })) => {
             let (controller, version) = split(tag)?;
             println!("{}", notes(root(), controller, version)?);
         }
     }
     Ok(())
+}
+
+/// None of a chart that has no crate.
+fn version_of_crate(name: &str) -> Result<Option<String>> {
+    if name == UMBRELLA {
+        return Ok(None);
+    }
+    Ok(Some(
+        package::find(&package::controllers()?, name)?.version.clone(),
+    ))
 }
 
 /// `ttl-controller-v0.2.0` → `ttl-controller`, `0.2.0`.
@@ -84,10 +127,7 @@ fn check(root: &Path, controller: &str, version: &str, of_crate: Option<&str>) -
     if let Some(of_crate) = of_crate {
         ensure!(of_crate == version, "its crate has version {of_crate}");
     }
-    let path = root.join("charts").join(controller).join("Chart.yaml");
-    let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
-    let chart: Chart =
-        serde_saphyr::from_str(&text).map_err(|error| anyhow::anyhow!("read {}: {error}", path.display()))?;
+    let chart = Chart::of(root, controller)?;
     ensure!(
         chart.version == version,
         "its chart has version {}",
@@ -106,12 +146,7 @@ fn check(root: &Path, controller: &str, version: &str, of_crate: Option<&str>) -
 
 /// The section of `version` in the changelog, without its heading.
 fn notes(root: &Path, controller: &str, version: &str) -> Result<String> {
-    let folder = if controller == UMBRELLA {
-        "xtask/charts"
-    } else {
-        "crates"
-    };
-    let path = root.join(folder).join(controller).join("CHANGELOG.md");
+    let path = path_of_changelog(root, controller);
     let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
     let notes = section(&text, version).unwrap_or_default();
     ensure!(
@@ -120,6 +155,15 @@ fn notes(root: &Path, controller: &str, version: &str) -> Result<String> {
         path.display()
     );
     Ok(notes)
+}
+
+fn path_of_changelog(root: &Path, controller: &str) -> PathBuf {
+    let folder = if controller == UMBRELLA {
+        "xtask/charts"
+    } else {
+        "crates"
+    };
+    root.join(folder).join(controller).join("CHANGELOG.md")
 }
 
 /// What stands below `## version`, behind which a date may stand.

@@ -1,0 +1,91 @@
+# What is in the registry after a release. Sourced by bash, with the variables of the publishing job.
+
+# refused WHY COMMAND...: fails unless the command does, and says why.
+refused() {
+  local why=$1 said
+  shift
+  if said=$("$@" 2>&1); then
+    echo "accepted: $*" >&2
+    return 1
+  fi
+  if ! grep --quiet --fixed-strings -- "$why" <<<"$said"; then
+    printf 'refused, but not because %s: %s\n%s\n' "$why" "$*" "$said" >&2
+    return 1
+  fi
+  echo "refused, $why: $*"
+}
+
+verify() {
+  cosign "$1" --key "$KEYS/$2.pub" --insecure-ignore-tlog=true "${@:3}" 2>"$KEYS/log" || {
+    cat "$KEYS/log" >&2
+    return 1
+  }
+}
+
+# Image and chart have a signature and a provenance of this commit; nobody else's key, and no other content, has them.
+published() {
+  local of other
+  for of in ${IMAGE_DIGEST:+"$IMAGE@$IMAGE_DIGEST"} "$CHART@$CHART_DIGEST"; do
+    # An attestation counts for cosign, too: the type tells them apart.
+    verify verify ours "$of" |
+      jq --exit-status 'any(.critical.type == "https://sigstore.dev/cosign/sign/v1")' >"$KEYS/log"
+    verify verify-attestation ours "$of" --type slsaprovenance1 | jq --exit-status --arg commit "$GITHUB_SHA" \
+      '.payload | @base64d | fromjson
+       | .predicate.buildDefinition.resolvedDependencies[0].digest.gitCommit == $commit' >"$KEYS/log"
+    echo "signed and attested: $of"
+    refused 'accepted signatures do not match' verify verify other "$of"
+    refused 'accepted signatures do not match' verify verify-attestation other "$of" --type slsaprovenance1
+
+    # Where the signatures are moved to other content.
+    crane append --new_layer "$CONTROLLER-$VERSION.tgz" --new_tag "${of%@*}:other" >"$KEYS/log" 2>&1
+    other=$(crane digest "${of%@*}:other")
+    refused 'no signatures found' verify verify ours "${of%@*}@$other"
+    crane copy "${of%@*}:sha256-${of#*@sha256:}" "${of%@*}:sha256-${other#sha256:}" 2>"$KEYS/log"
+    refused 'digest does not match' verify verify ours "${of%@*}@$other"
+    refused 'digest does not match' verify verify-attestation ours "${of%@*}@$other" --type slsaprovenance1
+  done
+  [ -z "$IMAGE_DIGEST" ] || sboms
+}
+
+# Each platform of the image has its SBOM in the registry, as buildx attaches one.
+sboms() {
+  local index platform attached layer
+  index=$(crane manifest "$IMAGE@$IMAGE_DIGEST")
+  for platform in $(jq --raw-output '.manifests[] | select(.platform.os == "linux").digest' <<<"$index"); do
+    attached=$(jq --raw-output --arg of "$platform" \
+      '.manifests[] | select(.annotations["vnd.docker.reference.digest"] == $of).digest' <<<"$index")
+    layer=$(crane manifest "$IMAGE@$attached" | jq --raw-output '.layers[0].digest')
+    crane blob "$IMAGE@$layer" | jq --exit-status --raw-output --arg of "$platform" \
+      'select(.predicateType == "https://spdx.dev/Document" and "sha256:" + .subject[0].digest.sha256 == $of)
+       | "SBOM of \($of): \(.predicate.packages | length) packages"'
+  done
+}
+
+# again FOLDER: what the workflow does when a job is tried again, with what is in FOLDER.
+again() {
+  (
+    cd "$1" || exit
+    rm -rf layout
+    GITHUB_OUTPUT=/dev/null bash --noprofile --norc -eo pipefail -c "$PUSH"
+  )
+}
+
+# A version that is there is published again as it is, and never with the image or the package of $NEXT.
+never_twice() {
+  digests before
+  again .
+  echo "published again as it is: $CONTROLLER $VERSION"
+  cp -r . ../other-image
+  cp "$NEXT/$CONTROLLER.tar" ../other-image
+  refused "$IMAGE:$VERSION is there already, and not the same" again ../other-image
+  cp -r . ../other-package
+  cp "$NEXT/$CONTROLLER"-*.tgz "../other-package/$CONTROLLER-$VERSION.tgz"
+  refused "$CHART:$VERSION is there already, and not the same" again ../other-package
+  digests after
+  cmp "$KEYS/before" "$KEYS/after"
+}
+
+digests() {
+  crane digest "$IMAGE:$VERSION" >"$KEYS/$1"
+  crane digest "$CHART:$VERSION" >>"$KEYS/$1"
+}
