@@ -25,7 +25,7 @@ async fn the_story_is_told_in_plain_lines_and_every_step_is_checked() {
         "ttl-controller says: step chosen (nodes=90, step=0, ttl_seconds=0)",
         "more: TTL set to 0 s, was none",
         ": 90 × 0 s; 90 writes",
-        ": 120 × 15 s; 12",
+        ": 120 × 15 s; 1",
         "Step 4 of 7, 95 nodes. Inside the overlap of the two steps, 90 to 100: nothing is written, so nothing flips to \
          and fro.",
         ": 95 × 15 s; no writes",
