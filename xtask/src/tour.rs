@@ -1,4 +1,5 @@
-//! `cargo xtask tour`: what the README has somebody new do, from a clone to the uninstall of a chart, timed.
+//! `cargo xtask tour`: what the README has somebody new do, from a clone to the uninstall of a chart, timed; and the other
+//! ways to install.
 
 use std::path::Path;
 use std::process::Command;
@@ -26,7 +27,12 @@ pub(crate) fn run() -> Result<()> {
             .env("HELM", &helm);
         command
     };
-    let install = ["test", "--package", "chores", "--test", "charts", "tour::the_way"];
+    let follow = |test: &str| {
+        let test = ["test", "--package", "chores", "--test", "charts", test];
+        let mut command = here(&test);
+        command.args(["--", "--ignored", "--nocapture"]);
+        timed(&mut command)
+    };
     let took = [
         ("git clone", timed(&mut cloned(&clone))?),
         (
@@ -38,13 +44,23 @@ pub(crate) fn run() -> Result<()> {
             timed(&mut here(&["xtask", "image", "disruption-controller"]))?,
         ),
         (
-            "what the test runs",
-            timed(&mut here(&["build", "--bin", "disruption-controller"]))?,
+            "what the tests run, and the tests",
+            timed(&mut here(&["build", "--workspace", "--bins"]))? + follow("no_test")?,
         ),
         (
-            "install, see metrics, upgrade, uninstall, compiled before",
-            timed(here(&install).args(["--", "--ignored", "--nocapture"]))?,
+            "install, see metrics, upgrade, uninstall",
+            follow("tour::the_way")?,
         ),
+        ("a dry run beside the built-in loop", follow("tour::a_dry_run")?),
+        (
+            "the umbrella chart: install, upgrades, uninstall",
+            follow("install::of_the_umbrella")?,
+        ),
+        (
+            "five plain manifests, each applied and leading",
+            follow("manifests::what_a_plain")?,
+        ),
+        ("five static pods, each leading", follow("static_pod::a_static")?),
     ];
     for (step, took) in took {
         println!("{:6.1} s  {step}", took.as_secs_f64());

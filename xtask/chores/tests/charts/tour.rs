@@ -677,6 +677,30 @@ async fn the_way_of_the_readme_leads_there_and_back() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a control plane: cargo xtask test"]
+async fn a_dry_run_agrees_with_the_built_in_loop_that_stays_on() {
+    let mut tour = Tour::start().await;
+    let built_in = ["disruption-controller"];
+    let _manager = tour
+        .control_plane
+        .start_controller_manager(&built_in, &[])
+        .unwrap();
+    let written = async || (tour.observed_generation() == "1").then_some(());
+    soon("the built-in loop writes", written).await;
+
+    let all: Vec<String> = blocks(README).into_iter().map(|shown| shown.command).collect();
+    let dry_run = all.iter().find(|command| command.contains("config.dryRun=true"));
+    tour.follow(dry_run.expect("a dry run")).await;
+    let replica = &tour.running().0;
+    let looked = async || (replica.total("workqueue_work_duration_seconds_count").await > 0).then_some(());
+    soon("ours has looked at the budget", looked).await;
+    assert_eq!(replica.total("controller_planned_writes_total").await, 0);
+    for (command, took) in &tour.steps {
+        println!("{:6.1} s  {command}", took.as_secs_f64());
+    }
+}
+
 /// What is published is signed by the workflow that is here, for a tag as it starts it.
 #[test]
 fn what_the_documents_check_is_what_the_workflow_signs() {
