@@ -31,18 +31,17 @@ pub(crate) fn log_filter(filter: &str) -> Result<Targets, BadLogFilter> {
     let mut wanted = filter.split(',').map(str::trim).filter(|part| !part.is_empty());
     // A later level replaces an earlier one of the same target, so the user's word is the last.
     wanted.try_fold(Targets::new().with_targets(silent), |targets, part| {
-        let (target, level) = part.split_once('=').unwrap_or(("", part));
-        let level: LevelFilter = level.parse().map_err(|_| wrong(part))?;
-        match target {
-            "" if part.contains('=') => Err(wrong(part)),
-            // Without a level it would be that of errors.
-            _ if part.ends_with('=') => Err(wrong(part)),
-            "" => Ok(targets.with_default(level)),
-            // More would match no event.
-            target if target.contains(|c: char| !c.is_alphanumeric() && !"_:".contains(c)) => {
-                Err(wrong(part))
+        let level = |text: &str| text.parse::<LevelFilter>().map_err(|_| wrong(part));
+        // Another target would match no event, and no level at all is read as that of errors.
+        let is_target = |c: char| c.is_alphanumeric() || "_:".contains(c);
+        match part.split_once('=') {
+            None => Ok(targets.with_default(level(part)?)),
+            Some((target, text))
+                if !target.is_empty() && !text.is_empty() && target.chars().all(is_target) =>
+            {
+                Ok(targets.with_target(target, level(text)?))
             }
-            target => Ok(targets.with_target(target, level)),
+            Some(_) => Err(wrong(part)),
         }
     })
 }
