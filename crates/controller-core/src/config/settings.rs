@@ -51,8 +51,8 @@ pub struct CommonConfig {
     /// Context of the kubeconfig; without it the current context.
     #[schemars(extend("x-heading" = API_SERVER))]
     pub context: Option<String>,
-    /// Reads and writes a second that are sent to the API server at most, on average; 0 is no limit. Watches
-    /// and leases do not count.
+    /// Reads and writes a second that are sent to the API server at most, on average; 0 is no limit. Watches,
+    /// leases and events do not count.
     #[schemars(extend("x-heading" = API_SERVER, "minimum" = 0))]
     pub kube_api_qps: f64,
     /// Reads and writes that may be sent to the API server at once; 0 is no limit.

@@ -31,7 +31,7 @@ pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// An error answer larger than this is not one of the API server's.
 const MAX_ERROR_BODY: usize = 1 << 20;
 
-/// The client-side limit on requests; watches and Lease requests do not count.
+/// The client-side limit on requests; watches, Lease requests and events, which have limits of their own, do not count.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
     /// `--kube-api-qps`: requests a second in the long run; 0 for no limit.
@@ -155,7 +155,7 @@ impl Gate {
     async fn send(&self, request: Request<Body>) -> Result<Response<DeadlineBody>, BoxError> {
         let watch = is_watch(&request);
         let method = request.method().clone();
-        let is_free = watch || is_lease(&request) || !self.permits.is_limited();
+        let is_free = watch || has_its_own_pace(&request) || !self.permits.is_limited();
         let waited = match request.extensions().get::<Permitted>() {
             _ if is_free => None,
             Some(permitted) => permitted.waited,
@@ -219,8 +219,11 @@ pub(crate) fn is_watch<B>(request: &Request<B>) -> bool {
         .any(|pair| matches!(pair, "watch=true" | "watch=1"))
 }
 
-fn is_lease(request: &Request<Body>) -> bool {
-    request.uri().path().contains("/apis/coordination.k8s.io/")
+/// Leader election has its retry period, events have `--event-qps`.
+fn has_its_own_pace(request: &Request<Body>) -> bool {
+    let path = request.uri().path();
+    let groups = ["/apis/coordination.k8s.io/", "/apis/events.k8s.io/"];
+    groups.iter().any(|group| path.contains(group))
 }
 
 fn retry_after_header(response: &Response<Body>) -> Option<u32> {

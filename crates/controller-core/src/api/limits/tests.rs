@@ -153,7 +153,7 @@ async fn the_wait_for_the_limit_is_measured_wherever_it_was_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn watches_and_leases_are_not_limited() {
+async fn watches_leases_and_events_are_not_limited() {
     let client = client_of(
         |_| async { Response::new(Body::from(b"{}".to_vec())) },
         Limits { qps: 0.001, burst: 1 },
@@ -166,6 +166,10 @@ async fn watches_and_leases_are_not_limited() {
             .unwrap();
         client
             .request_text(get("/apis/coordination.k8s.io/v1/namespaces/a/leases/b"))
+            .await
+            .unwrap();
+        client
+            .request_text(get("/apis/events.k8s.io/v1/namespaces/a/events/b"))
             .await
             .unwrap();
     }
