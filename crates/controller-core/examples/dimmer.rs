@@ -18,9 +18,7 @@ use controller_core::controller::{
 };
 use controller_core::events::Recorder;
 use controller_core::informer::protobuf::{METADATA, Message, TEXTS_BY_NAME};
-use controller_core::informer::{
-    self, Change, DecodeError, Freshness, Identity, Interner, Store, View, Wire,
-};
+use controller_core::informer::{self, Change, DecodeError, Freshness, Identity, Store, View, Wire};
 use controller_core::meta::ObjectKey;
 use controller_core::runtime::{self, App, Env, Failure};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -70,7 +68,7 @@ impl Wire for LampWire {
         self.number("wanted").is_some()
     }
 
-    fn into_view(self, lamp: Identity, _: &Interner) -> Result<Lamp, DecodeError> {
+    fn into_view(self, lamp: Identity) -> Result<Lamp, DecodeError> {
         Ok(Lamp {
             key: lamp.key,
             wanted: self.number("wanted").unwrap_or(0),

@@ -1,8 +1,11 @@
 //! Names of objects: small, cheap to clone and to hash.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
+use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer};
 use uuid::Uuid;
 
 /// Which object: its namespace (none for a cluster-scoped kind) and its name.
@@ -94,6 +97,34 @@ impl From<&str> for Uid {
             None => UidForm::Text(text.into()),
         })
     }
+}
+
+impl<'de> Deserialize<'de> for Uid {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        read_text(deserializer, |text| Self::from(text))
+    }
+}
+
+/// Makes what a text says, without a copy of the text.
+pub(crate) fn read_text<'de, D, T>(deserializer: D, make: impl FnOnce(&str) -> T) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    struct Text<F, T>(F, PhantomData<T>);
+
+    impl<F: FnOnce(&str) -> T, T> Visitor<'_> for Text<F, T> {
+        type Value = T;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a string")
+        }
+
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
+            Ok((self.0)(text))
+        }
+    }
+
+    deserializer.deserialize_str(Text(make, PhantomData))
 }
 
 impl Default for Uid {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use controller_core::informer::Interner;
+use controller_core::informer::intern;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 /// The longest name of a label, without its prefix, and the longest value. Source: `apimachinery/pkg/util/validation`.
@@ -51,11 +51,9 @@ enum Test {
 }
 
 impl Labels {
-    /// Those of `labels`, with shared strings.
-    pub fn new(labels: &BTreeMap<String, String>, interner: &Interner) -> Self {
-        let pairs = labels
-            .iter()
-            .map(|(key, value)| (interner.intern(key), interner.intern(value)));
+    /// Those of `labels`.
+    pub fn new(labels: BTreeMap<impl Into<Arc<str>>, impl Into<Arc<str>>>) -> Self {
+        let pairs = labels.into_iter().map(|(key, value)| (key.into(), value.into()));
         Self(pairs.collect())
     }
 
@@ -73,17 +71,17 @@ impl Labels {
 
 impl Selector {
     /// Compiles `selector`; no selector at all selects nothing, an empty one everything.
-    pub fn compile(selector: Option<&LabelSelector>, interner: &Interner) -> Self {
+    pub fn compile(selector: Option<&LabelSelector>) -> Self {
         let Some(selector) = selector else {
             return Self::Nothing;
         };
         let equal = selector.match_labels.iter().flatten().map(|(key, value)| {
             let values = std::slice::from_ref(value);
-            Requirement::new(key, "In", values, interner)
+            Requirement::new(key, "In", values)
         });
         let expressions = selector.match_expressions.iter().flatten().map(|expression| {
             let values = expression.values.as_deref().unwrap_or_default();
-            Requirement::new(&expression.key, &expression.operator, values, interner)
+            Requirement::new(&expression.key, &expression.operator, values)
         });
         match equal.chain(expressions).collect() {
             Ok(requirements) => Self::Where(requirements),
@@ -116,7 +114,7 @@ impl Selector {
 }
 
 impl Requirement {
-    fn new(key: &str, operator: &str, values: &[String], interner: &Interner) -> Result<Self, String> {
+    fn new(key: &str, operator: &str, values: &[String]) -> Result<Self, String> {
         if !is_label_key(key) {
             return Err(format!("{key:?} is not the key of a label"));
         }
@@ -124,7 +122,7 @@ impl Requirement {
             return Err(format!("{value:?} is not the value of a label"));
         }
         let wanted = || {
-            let mut wanted: Vec<Arc<str>> = values.iter().map(|value| interner.intern(value)).collect();
+            let mut wanted: Vec<Arc<str>> = values.iter().map(|value| intern(value)).collect();
             wanted.sort_unstable();
             wanted.dedup();
             wanted.into_boxed_slice()
@@ -141,7 +139,7 @@ impl Requirement {
             _ => return Err(format!("{operator:?} is not an operator of a label selector")),
         };
         Ok(Self {
-            key: interner.intern(key),
+            key: intern(key),
             test,
         })
     }
@@ -221,11 +219,11 @@ mod tests {
 
     fn compiled(selector: Value) -> Selector {
         let wire: Option<LabelSelector> = serde_json::from_value(selector).unwrap();
-        Selector::compile(wire.as_ref(), &Interner::new())
+        Selector::compile(wire.as_ref())
     }
 
     fn labels(labels: &Value) -> Labels {
-        Labels::new(&serde_json::from_value(labels.clone()).unwrap(), &Interner::new())
+        Labels::new(serde_json::from_value::<BTreeMap<String, String>>(labels.clone()).unwrap())
     }
 
     fn expression(operator: &str, values: &Value) -> Value {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use controller_core::api::CallFailed;
 use controller_core::controller::{Accepted, Ask, Completed, Loop, Now};
-use controller_core::informer::{Interner, Page};
+use controller_core::informer::Page;
 use controller_core::meta::{ObjectKey, OwnerRef, Uid};
 use disruption_controller::config::Config;
 use disruption_controller::decide::Builtin;
@@ -98,8 +98,8 @@ fn uid_of(number: usize) -> Uid {
 }
 
 fn labels(app: usize) -> Arc<Labels> {
-    let labels = [("app".to_owned(), app.to_string())].into();
-    Arc::new(Labels::new(&labels, &Interner::new()))
+    let labels = BTreeMap::from([("app", app.to_string())]);
+    Arc::new(Labels::new(labels))
 }
 
 fn selector(app: Option<usize>) -> Selector {
@@ -107,7 +107,7 @@ fn selector(app: Option<usize>) -> Selector {
         json!({}),
         |app| json!({ "matchLabels": { "app": app.to_string() } }),
     );
-    Selector::compile(Some(&serde_json::from_value(wire).unwrap()), &Interner::new())
+    Selector::compile(Some(&serde_json::from_value(wire).unwrap()))
 }
 
 fn any_action() -> impl Strategy<Value = Action> {

@@ -1,9 +1,9 @@
 //! Which changes wake whom, and how soon.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use controller_core::informer::Interner;
 use controller_core::meta::{ObjectKey, OwnerRef, Uid};
 use disruption_controller::decide::{Numbers, Write};
 use disruption_controller::route::{counts_alike, pdb_wakes, repeats, undoes, urgency};
@@ -30,8 +30,7 @@ fn pod() -> PodView {
 }
 
 fn labels(value: &str) -> Arc<Labels> {
-    let labels = [("foo".to_owned(), value.to_owned())].into();
-    Arc::new(Labels::new(&labels, &Interner::new()))
+    Arc::new(Labels::new(BTreeMap::from([("foo", value)])))
 }
 
 fn pdb() -> PdbView {

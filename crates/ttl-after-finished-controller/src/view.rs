@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use controller_core::informer::protobuf::{CONDITIONS, Kind, METADATA, Message};
-use controller_core::informer::{DecodeError, Identity, Interner, View, Wire, time};
+use controller_core::informer::{DecodeError, Identity, View, Wire, time};
 use controller_core::meta::{ObjectKey, Uid};
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -110,7 +110,7 @@ impl Wire for JobWire {
         self.spec.ttl_seconds_after_finished.is_some() && self.metadata.deletion_timestamp.is_none()
     }
 
-    fn into_view(self, job: Identity, _: &Interner) -> Result<JobView, DecodeError> {
+    fn into_view(self, job: Identity) -> Result<JobView, DecodeError> {
         let mut conditions = self.status.conditions.iter().flatten();
         let finished = conditions.find(|condition| condition.ends_the_job());
         Ok(JobView {
@@ -143,10 +143,7 @@ mod tests {
             uid: Uid::default(),
             version: None,
         };
-        decoded(&job)
-            .into_view(identity, &Interner::new())
-            .unwrap()
-            .finish
+        decoded(&job).into_view(identity).unwrap().finish
     }
 
     #[rstest]

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use controller_core::informer::protobuf::{METADATA_ONLY, Message};
-use controller_core::informer::{DecodeError, Identity, Interner, View, Wire};
+use controller_core::informer::{DecodeError, Identity, View, Wire};
 use controller_core::meta::ObjectKey;
 use serde::Deserialize;
 
@@ -90,7 +90,7 @@ impl Wire for NodeWire {
     const METADATA_ONLY: bool = true;
     const MESSAGE: Option<Message> = Some(METADATA_ONLY);
 
-    fn into_view(self, node: Identity, _: &Interner) -> Result<NodeView, DecodeError> {
+    fn into_view(self, node: Identity) -> Result<NodeView, DecodeError> {
         let text = self.metadata.annotations.and_then(|annotations| annotations.ttl);
         let annotation = text.map_or(Annotation::Missing, |text| Annotation::parse(&text));
         Ok(NodeView {

@@ -15,7 +15,6 @@ use crate::api::{Call, CallFailed, Caller, Verb};
 use crate::config::Encoding;
 use crate::informer::{Wire, read_meta};
 use crate::leader::{LeaseLost, Term};
-use crate::meta::Uid;
 
 /// A request as data.
 #[derive(Debug)]
@@ -143,12 +142,14 @@ impl Sender {
         }
         let mut response = None;
         if let (Encoding::Protobuf, Some(accept)) = (self.encoding, request.accept) {
-            let mut http = http.clone().map(Body::from);
+            let mut in_protobuf = http.clone().map(Body::from);
             let accept = HeaderValue::try_from(accept);
             let accept = accept.map_err(|error| kube::Error::HttpError(error.into()))?;
-            http.headers_mut().insert(ACCEPT, accept);
-            response = Some(self.client.send(http).await?)
+            in_protobuf.headers_mut().insert(ACCEPT, accept);
+            response = Some(self.client.send(in_protobuf).await?)
                 .filter(|response| !Encoding::is_refused(response.status()));
+            // Its wait has been counted.
+            http.extensions_mut().insert(Permitted { waited: None });
         }
         let response = match response {
             Some(response) => response,
@@ -163,7 +164,7 @@ impl Sender {
 fn accepted(body: &[u8]) -> Accepted {
     let meta = std::str::from_utf8(body).map(read_meta).unwrap_or_default();
     Accepted {
-        uid: meta.uid.as_deref().map(Uid::from),
+        uid: meta.uid,
         version: meta.resource_version.and_then(|version| version.parse().ok()),
         deleting: meta.is_deleting,
     }

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use super::{Controller, Driver, Observed, Watches};
 use crate::informer::{
-    Change, Handler, Informer, InformerMetrics, InformerState, Interner, ListWatch, Source, Store, View, Wire,
+    Change, Handler, Informer, InformerMetrics, InformerState, ListWatch, Source, Store, View, Wire,
 };
 use crate::runtime::Env;
 use crate::tasks::TaskSet;
@@ -19,8 +19,6 @@ use crate::tasks::TaskSet;
 pub struct Watching<C: Controller> {
     env: Env,
     metrics: InformerMetrics,
-    /// The strings that views share.
-    interner: Arc<Interner>,
     start: Vec<Start<C>>,
     synced: Vec<BoxFuture<'static, ()>>,
 }
@@ -31,7 +29,6 @@ impl<C: Controller> Watching<C> {
     pub(super) fn new(env: &Env) -> prometheus::Result<Self> {
         Ok(Self {
             metrics: InformerMetrics::register(&env.registry)?,
-            interner: Interner::new(),
             env: env.clone(),
             start: Vec::new(),
             synced: Vec::new(),
@@ -49,7 +46,6 @@ impl<C: Controller> Watching<C> {
             self.env.client.clone(),
             ApiResource::erase::<K>(&()),
             self.env.encoding,
-            Arc::clone(&self.interner),
             self.env.clock.clone(),
         );
         match self.env.source_of::<W>() {

@@ -11,10 +11,10 @@ use serde_json::value::RawValue;
 use super::encoding::ListPage;
 use super::source::{Observed, Removed, Skipped};
 use super::view::{DecodeError, Identity, Wire};
-use super::{Interner, protobuf};
+use super::{intern, protobuf};
 use crate::config::Encoding;
 use crate::error::Chain;
-use crate::meta::Uid;
+use crate::meta::{ObjectKey, Uid};
 
 /// An object off the wire: the identity that can be read of anything, and the object or what is wrong with it.
 #[derive(Clone)]
@@ -28,10 +28,11 @@ pub(super) struct Guarded<W> {
 /// Who an object is, as far as that is readable: a field that is empty or no string is missing.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Meta {
-    pub(crate) name: Option<String>,
-    pub(crate) namespace: Option<String>,
-    pub(crate) uid: Option<String>,
-    pub(crate) resource_version: Option<String>,
+    pub(crate) name: Option<Arc<str>>,
+    /// Interned.
+    pub(crate) namespace: Option<Arc<str>>,
+    pub(crate) uid: Option<Uid>,
+    pub(crate) resource_version: Option<Arc<str>>,
     /// Whether it has a deletionTimestamp.
     pub(crate) is_deleting: bool,
 }
@@ -60,17 +61,18 @@ struct Metadata<'a> {
 /// [`Metadata`] in protobuf, whose texts are texts.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Enveloped {
-    metadata: EnvelopedMetadata,
+struct Enveloped<'a> {
+    #[serde(borrow)]
+    metadata: EnvelopedMetadata<'a>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct EnvelopedMetadata {
-    name: Option<String>,
-    namespace: Option<String>,
-    uid: Option<String>,
-    resource_version: Option<String>,
+struct EnvelopedMetadata<'a> {
+    name: Option<&'a str>,
+    namespace: Option<&'a str>,
+    uid: Option<&'a str>,
+    resource_version: Option<&'a str>,
     deletion_timestamp: Option<IgnoredAny>,
 }
 
@@ -84,16 +86,16 @@ impl<W: Wire> Guarded<W> {
 
     /// From a message without its envelope.
     pub(super) fn read_protobuf(bytes: &[u8]) -> Self {
-        let meta = protobuf::read::<Enveloped>(protobuf::IDENTITY, bytes)
+        let meta = protobuf::read::<Enveloped<'_>>(protobuf::IDENTITY, bytes)
             .unwrap_or_default()
             .metadata;
         let message = W::MESSAGE.unwrap_or(protobuf::METADATA_ONLY);
         Self {
             meta: Meta {
-                name: meta.name,
-                namespace: meta.namespace,
-                uid: meta.uid,
-                resource_version: meta.resource_version,
+                name: meta.name.map(Arc::from),
+                namespace: meta.namespace.map(intern),
+                uid: meta.uid.map(Uid::from),
+                resource_version: meta.resource_version.map(Arc::from),
                 is_deleting: meta.deletion_timestamp.is_some(),
             },
             object: protobuf::read(message, bytes).map_err(DecodeError::Protobuf),
@@ -119,8 +121,7 @@ impl<V> Page<V> {
     /// Reads the body of an answer, in either encoding, each object as an informer of `W` does.
     pub fn read<W: Wire<View = V>>(body: &[u8]) -> serde_json::Result<Self> {
         let page: ListPage<W> = encoding_of(body).page(body).map_err(unreadable)?;
-        let interner = Interner::new();
-        let observed = page.items.into_iter().map(|object| object.observed(&interner));
+        let observed = page.items.into_iter().map(Guarded::observed);
         let kept = observed.filter_map(|presence| match presence {
             Ok(Presence::Kept(observed)) => Some(observed),
             Ok(Presence::NotKept(_)) | Err(_) => None,
@@ -135,7 +136,7 @@ impl<V> Page<V> {
 impl<V> Observed<V> {
     /// Reads the body of an answer, in either encoding, as an informer of `W` does; `None` where the object is not kept.
     pub fn read<W: Wire<View = V>>(body: &[u8]) -> serde_json::Result<Option<Self>> {
-        match guarded::<W>(body)?.observed(&Interner::new()) {
+        match guarded::<W>(body)?.observed() {
             Ok(Presence::Kept(observed)) => Ok(Some(observed)),
             Ok(Presence::NotKept(_)) => Ok(None),
             Err(skipped) => Err(unreadable(skipped.error)),
@@ -145,7 +146,7 @@ impl<V> Observed<V> {
     /// The same, also where the object is not kept.
     pub fn read_any<W: Wire<View = V>>(body: &[u8]) -> serde_json::Result<Self> {
         let Guarded { meta, object } = guarded::<W>(body)?;
-        decode(&meta, object, &Interner::new()).map_err(|error| unreadable(Chain(&error)))
+        decode(&meta, object).map_err(|error| unreadable(Chain(&error)))
     }
 }
 
@@ -180,9 +181,9 @@ pub(super) enum Presence<V> {
 
 impl<W: Wire> Guarded<W> {
     /// The object as the store wants it.
-    pub(super) fn observed(self, interner: &Interner) -> Result<Presence<W::View>, Skipped> {
+    pub(super) fn observed(self) -> Result<Presence<W::View>, Skipped> {
         if self.object.as_ref().is_ok_and(|object| !object.is_kept()) {
-            return self.removed(interner).map(|removed| {
+            return self.removed().map(|removed| {
                 // Its view is not that of an object that was kept until now.
                 Presence::NotKept(Removed {
                     view: None,
@@ -191,27 +192,27 @@ impl<W: Wire> Guarded<W> {
             });
         }
         let Self { meta, object } = self;
-        decode(&meta, object, interner)
+        decode(&meta, object)
             .map(Presence::Kept)
-            .map_err(|error| skipped(&meta, error, interner))
+            .map_err(|error| skipped(&meta, error))
     }
 
     /// The object as the store wants it when it is gone: its name will do.
-    pub(super) fn removed(self, interner: &Interner) -> Result<Removed<W::View>, Skipped> {
+    pub(super) fn removed(self) -> Result<Removed<W::View>, Skipped> {
         let is_kept = self.is_kept();
         let Self { meta, object } = self;
-        match identity(&meta, interner) {
+        match meta.identity() {
             Some(Identity { key, uid, version }) => Ok(Removed {
                 key,
                 uid,
                 // A state that is not kept is none that the handlers have been told of.
-                view: decode(&meta, object, interner)
+                view: decode(&meta, object)
                     .ok()
                     .filter(|_| is_kept)
                     .map(|observed| observed.view),
                 version,
             }),
-            None => Err(skipped(&meta, DecodeError::Unnamed, interner)),
+            None => Err(skipped(&meta, DecodeError::Unnamed)),
         }
     }
 
@@ -227,36 +228,35 @@ impl<'de, W: Wire> Deserialize<'de> for Guarded<W> {
     }
 }
 
-fn decode<W: Wire>(
-    meta: &Meta,
-    object: Result<W, DecodeError>,
-    interner: &Interner,
-) -> Result<Observed<W::View>, DecodeError> {
+fn decode<W: Wire>(meta: &Meta, object: Result<W, DecodeError>) -> Result<Observed<W::View>, DecodeError> {
     let object = object?;
-    let identity = identity(meta, interner).ok_or(DecodeError::Unnamed)?;
+    let identity = meta.identity().ok_or(DecodeError::Unnamed)?;
     let (uid, version) = (identity.uid.clone(), identity.version.clone());
-    let view = object.into_view(identity, interner)?;
+    let view = object.into_view(identity)?;
     Ok(Observed { view, uid, version })
 }
 
-fn skipped(meta: &Meta, error: DecodeError, interner: &Interner) -> Skipped {
+fn skipped(meta: &Meta, error: DecodeError) -> Skipped {
     Skipped {
-        key: identity(meta, interner).map(|identity| identity.key),
-        uid: meta.uid.as_deref().map(Uid::from),
-        version: meta.resource_version.as_deref().map(Arc::from),
+        key: meta.identity().map(|identity| identity.key),
+        uid: meta.uid.clone(),
+        version: meta.resource_version.clone(),
         error,
     }
 }
 
-/// Nothing when the object has no name. Uids are not shared: an object has its own.
-fn identity(meta: &Meta, interner: &Interner) -> Option<Identity> {
-    Some(Identity::of(
-        meta.namespace.as_deref(),
-        meta.name.as_deref()?,
-        meta.uid.as_deref().unwrap_or_default(),
-        meta.resource_version.as_deref(),
-        interner,
-    ))
+impl Meta {
+    /// Nothing when the object has no name.
+    fn identity(&self) -> Option<Identity> {
+        Some(Identity {
+            key: ObjectKey {
+                namespace: self.namespace.clone(),
+                name: self.name.clone()?,
+            },
+            uid: self.uid.clone().unwrap_or_default(),
+            version: self.resource_version.clone(),
+        })
+    }
 }
 
 /// Reads who an object is of any JSON.
@@ -270,10 +270,10 @@ pub(crate) fn read_meta(json: &str) -> Meta {
         (!text.is_empty()).then_some(text)
     };
     Meta {
-        name: text(metadata.name),
-        namespace: text(metadata.namespace),
-        uid: text(metadata.uid),
-        resource_version: text(metadata.resource_version),
+        name: text(metadata.name).map(Arc::from),
+        namespace: text(metadata.namespace).as_deref().map(intern),
+        uid: text(metadata.uid).as_deref().map(Uid::from),
+        resource_version: text(metadata.resource_version).map(Arc::from),
         is_deleting: metadata.deletion_timestamp.is_some(),
     }
 }
@@ -284,7 +284,6 @@ mod tests {
 
     use super::*;
     use crate::informer::View;
-    use crate::meta::ObjectKey;
 
     #[derive(Clone, Deserialize)]
     struct Strict {
@@ -307,7 +306,7 @@ mod tests {
     impl Wire for Strict {
         type View = Kept;
 
-        fn into_view(self, object: Identity, _: &Interner) -> Result<Kept, DecodeError> {
+        fn into_view(self, object: Identity) -> Result<Kept, DecodeError> {
             Ok(Kept(object.key, self.spec))
         }
     }
@@ -331,7 +330,7 @@ mod tests {
 
     fn assert_skipped(object: Guarded<Strict>) {
         assert_eq!(object.version(), Some("5"));
-        let Err(skipped) = object.observed(&Interner::new()) else {
+        let Err(skipped) = object.observed() else {
             panic!("256 is no u8");
         };
         assert_eq!(
@@ -359,7 +358,7 @@ mod tests {
     #[test]
     fn an_object_without_a_name_is_skipped_whatever_else_it_holds() {
         let object = Guarded::<Strict>::read_json(r#"{"spec":1,"metadata":{"name":"","uid":"u"}}"#);
-        let Err(skipped) = object.observed(&Interner::new()) else {
+        let Err(skipped) = object.observed() else {
             panic!("it has no name");
         };
         assert_eq!(

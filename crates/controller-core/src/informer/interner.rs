@@ -1,66 +1,78 @@
-//! One copy of each string, and of each other value, that many views share.
+//! One copy of each string, and of each other value, that many views share: a pool for the process.
 
 use std::any::{Any, TypeId};
 use std::borrow::Borrow;
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
-use std::sync::Arc;
+use std::ops::Deref;
+use std::sync::{Arc, LazyLock};
 
 use parking_lot::Mutex;
+use serde::{Deserialize, Deserializer};
+
+use crate::meta::read_text;
 
 /// Below this many values a sweep is not worth its time.
 const SMALLEST_SWEEP: usize = 1024;
 
-/// Hands out one shared copy of equal strings, or of other equal values, for as long as someone holds it.
-///
-/// What nobody holds any more is swept when its pool has doubled since the last sweep, so a pool never
-/// holds more than twice what is in use (or 1024), and a call costs O(1) on average.
-pub struct Interner {
-    strings: Mutex<Pool<str>>,
-    /// A [`Pool`] for each type.
-    values: Mutex<HashMap<TypeId, Box<dyn Any + Send>>>,
-}
+static STRINGS: LazyLock<Mutex<Pool<str>>> = LazyLock::new(|| Mutex::new(Pool::new()));
+/// A [`Pool`] for each type.
+static VALUES: LazyLock<Mutex<HashMap<TypeId, Box<dyn Any + Send>>>> = LazyLock::new(Mutex::default);
 
+/// A text that many objects share, such as the name of a node: read from the wire straight into the copy that there is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Interned(Arc<str>);
+
+/// What has one shared copy of equal values, for as long as someone holds it.
+///
+/// What nobody holds any more is swept when the pool has doubled since the last sweep, so it never
+/// holds more than twice what is in use (or 1024), and a call costs O(1) on average.
 struct Pool<T: ?Sized> {
     held: HashSet<Arc<T>>,
     sweep_at: usize,
 }
 
-impl Interner {
-    /// An empty pool, to be shared by the informers of a process.
-    pub fn new() -> Arc<Self> {
-        Arc::new(Self {
-            strings: Mutex::new(Pool::new()),
-            values: Mutex::default(),
-        })
-    }
+/// The shared copy of `text`.
+pub fn intern(text: &str) -> Arc<str> {
+    STRINGS.lock().shared(text, Arc::from)
+}
 
-    /// The shared copy of `text`.
-    pub fn intern(&self, text: &str) -> Arc<str> {
-        self.strings.lock().shared(text, Arc::from)
+/// The shared copy of `value`; what it holds in turn is best interned before.
+pub fn share<T: Eq + Hash + Send + Sync + 'static>(value: T) -> Arc<T> {
+    let mut values = VALUES.lock();
+    let pool = values
+        .entry(TypeId::of::<T>())
+        .or_insert_with(|| Box::new(Pool::<T>::new()));
+    match pool.downcast_mut::<Pool<T>>() {
+        Some(pool) => pool.shared(value, Arc::new),
+        // Unreachable: the pool was made for this type.
+        None => Arc::new(value),
     }
+}
 
-    /// The shared copy of `value`; what it holds in turn is best interned before.
-    pub fn share<T: Eq + Hash + Send + Sync + 'static>(&self, value: T) -> Arc<T> {
-        let mut values = self.values.lock();
-        let pool = values
-            .entry(TypeId::of::<T>())
-            .or_insert_with(|| Box::new(Pool::<T>::new()));
-        match pool.downcast_mut::<Pool<T>>() {
-            Some(pool) => pool.shared(value, Arc::new),
-            // Unreachable: the pool was made for this type.
-            None => Arc::new(value),
-        }
+impl Deref for Interned {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
     }
+}
 
-    /// How many different strings are held.
-    pub fn len(&self) -> usize {
-        self.strings.lock().held.len()
+impl Borrow<str> for Interned {
+    fn borrow(&self) -> &str {
+        &self.0
     }
+}
 
-    /// Whether no string is held.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
+impl From<Interned> for Arc<str> {
+    fn from(text: Interned) -> Self {
+        text.0
+    }
+}
+
+impl<'de> Deserialize<'de> for Interned {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        read_text(deserializer, |text| Self(intern(text)))
     }
 }
 
@@ -95,41 +107,51 @@ impl<T: Eq + Hash + ?Sized> Pool<T> {
 mod tests {
     use super::*;
 
+    fn pooled(pool: &mut Pool<str>, text: &str) -> Arc<str> {
+        pool.shared(text, Arc::from)
+    }
+
     #[test]
-    fn equal_strings_share_one_copy() {
-        let interner = Interner::new();
-        let (a, b) = (interner.intern("node-1"), interner.intern("node-1"));
-        assert!(Arc::ptr_eq(&a, &b));
-        assert_eq!(interner.len(), 1);
+    fn equal_strings_share_one_copy_also_off_the_wire() {
+        let shared = intern("node-1");
+        assert!(Arc::ptr_eq(&shared, &intern("node-1")));
+        for json in [r#""node-1""#, r#""node\u002d1""#] {
+            let read: Interned = serde_json::from_str(json).unwrap();
+            assert!(Arc::ptr_eq(&shared, &read.into()), "{json}");
+        }
+        let no_text = serde_json::from_str::<Interned>("7").unwrap_err();
+        assert_eq!(
+            no_text.to_string(),
+            "invalid type: integer `7`, expected a string at line 1 column 1"
+        );
     }
 
     #[test]
     fn strings_that_nobody_holds_are_dropped() {
-        let interner = Interner::new();
-        let held = interner.intern("held");
+        let mut pool = Pool::new();
+        let held = pooled(&mut pool, "held");
         for n in 0..100_000 {
-            interner.intern(&n.to_string());
+            pooled(&mut pool, &n.to_string());
         }
-        assert!(interner.len() <= SMALLEST_SWEEP, "{}", interner.len());
-        assert!(Arc::ptr_eq(&held, &interner.intern("held")));
+        assert!(pool.held.len() <= SMALLEST_SWEEP, "{}", pool.held.len());
+        assert!(Arc::ptr_eq(&held, &pooled(&mut pool, "held")));
     }
 
     #[test]
     fn strings_in_use_survive_every_sweep() {
-        let interner = Interner::new();
-        let held: Vec<_> = (0..5_000).map(|n| interner.intern(&n.to_string())).collect();
-        assert_eq!(interner.len(), 5_000);
+        let mut pool = Pool::new();
+        let held: Vec<_> = (0..5_000).map(|n| pooled(&mut pool, &n.to_string())).collect();
+        assert_eq!(pool.held.len(), 5_000);
         for text in &held {
-            assert!(Arc::ptr_eq(text, &interner.intern(text)));
+            assert!(Arc::ptr_eq(text, &pooled(&mut pool, text)));
         }
     }
 
     #[test]
     fn equal_values_share_one_copy_type_by_type() {
-        let interner = Interner::new();
-        let (a, b) = (interner.share(vec![1_u8, 2]), interner.share(vec![1_u8, 2]));
+        let (a, b) = (share(vec![1_u8, 2]), share(vec![1_u8, 2]));
         assert!(Arc::ptr_eq(&a, &b));
-        assert!(!Arc::ptr_eq(&a, &interner.share(vec![2_u8])));
-        assert_eq!(*interner.share(vec![1_u16, 2]), [1, 2]);
+        assert!(!Arc::ptr_eq(&a, &share(vec![2_u8])));
+        assert_eq!(*share(vec![1_u16, 2]), [1, 2]);
     }
 }

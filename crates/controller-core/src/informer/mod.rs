@@ -25,7 +25,7 @@ pub mod writer;
 pub use guard::Page;
 pub(crate) use guard::read_meta;
 pub use handlers::{Change, Delta, Handler};
-pub use interner::Interner;
+pub use interner::{Interned, intern, share};
 pub use list_watch::ListWatch;
 pub use metrics::{InformerMetrics, ResourceMetrics};
 pub use mutation::{Effect, Freshness};

@@ -8,9 +8,9 @@ use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 
-use super::Interner;
 use super::protobuf::Message;
-use crate::meta::{ObjectKey, OwnerRef, Uid};
+use super::{Interned, intern};
+use crate::meta::{ObjectKey, OwnerRef, Uid, read_text};
 
 /// `0001-01-01T00:00:00Z` in seconds since 1970: how Go writes a time that was never set, where it writes it.
 const GO_ZERO_TIME: i64 = -62_135_596_800;
@@ -55,9 +55,9 @@ pub trait Wire: DeserializeOwned + Clone + Send + 'static {
         true
     }
 
-    /// Keeps what the rules read. Strings that many objects share (namespaces, node names, the uids of
-    /// owners) go through `interner`.
-    fn into_view(self, object: Identity, interner: &Interner) -> Result<Self::View, DecodeError>;
+    /// Keeps what the rules read. Texts that many objects share (namespaces, the names of nodes) are
+    /// [`Interned`], or go through [`intern`].
+    fn into_view(self, object: Identity) -> Result<Self::View, DecodeError>;
 }
 
 /// Which object, and which version of it.
@@ -76,13 +76,13 @@ pub struct Identity {
 #[serde(rename_all = "camelCase")]
 pub struct OwnerWire {
     #[serde(default)]
-    api_version: String,
+    api_version: Interned,
     #[serde(default)]
-    kind: String,
+    kind: Interned,
     #[serde(default)]
-    name: String,
+    name: Interned,
     #[serde(default)]
-    uid: String,
+    uid: Uid,
     #[serde(default)]
     controller: Option<bool>,
 }
@@ -106,16 +106,10 @@ pub enum DecodeError {
 
 impl Identity {
     /// As the metadata of an object has it: namespace, name, uid, resourceVersion.
-    pub fn of(
-        namespace: Option<&str>,
-        name: &str,
-        uid: &str,
-        version: Option<&str>,
-        interner: &Interner,
-    ) -> Self {
+    pub fn of(namespace: Option<&str>, name: &str, uid: &str, version: Option<&str>) -> Self {
         Self {
             key: ObjectKey {
-                namespace: namespace.map(|namespace| interner.intern(namespace)),
+                namespace: namespace.map(intern),
                 name: name.into(),
             },
             uid: uid.into(),
@@ -126,13 +120,14 @@ impl Identity {
 
 impl OwnerWire {
     /// The owner that manages the object (`controller: true`), if one of `owners` does.
-    pub fn controller(owners: &[Self], interner: &Interner) -> Option<OwnerRef> {
-        let owner = owners.iter().find(|owner| owner.controller == Some(true))?;
+    pub fn controller(owners: Vec<Self>) -> Option<OwnerRef> {
+        let mut owners = owners.into_iter();
+        let owner = owners.find(|owner| owner.controller == Some(true))?;
         Some(OwnerRef {
-            api_version: interner.intern(&owner.api_version),
-            kind: interner.intern(&owner.kind),
-            name: interner.intern(&owner.name),
-            uid: Uid::from(&*owner.uid),
+            api_version: owner.api_version.into(),
+            kind: owner.kind.into(),
+            name: owner.name.into(),
+            uid: owner.uid,
             controller: true,
         })
     }
@@ -141,7 +136,14 @@ impl OwnerWire {
 /// Reads a `metav1.Time` in a [`Wire`] (`#[serde(default, deserialize_with = "time")]`): nothing when it was never set,
 /// or is none that can be represented; that must not cost the object.
 pub fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
-    let text = Option::<String>::deserialize(deserializer)?;
-    let time = text.and_then(|text| text.parse::<Timestamp>().ok());
-    Ok(time.filter(|time| time.as_second() != GO_ZERO_TIME))
+    Ok(Option::<Time>::deserialize(deserializer)?.and_then(|Time(time)| time))
+}
+
+struct Time(Option<Timestamp>);
+
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let time = read_text(deserializer, |text| text.parse::<Timestamp>().ok())?;
+        Ok(Self(time.filter(|time| time.as_second() != GO_ZERO_TIME)))
+    }
 }

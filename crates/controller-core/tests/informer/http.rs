@@ -13,7 +13,7 @@ use controller_core::api::metrics::RequestMetrics;
 use controller_core::clock::Clock;
 use controller_core::config::Encoding;
 use controller_core::informer::{
-    DecodeError, ErrorKind, Identity, Interner, ListWatch, Source, SourceEvent, View, Wire,
+    DecodeError, ErrorKind, Identity, ListWatch, Source, SourceEvent, View, Wire, intern,
 };
 use controller_core::meta::Uid;
 use futures::stream::BoxStream;
@@ -139,13 +139,7 @@ impl Server {
     }
 
     fn source(&self) -> ListWatch<ThingWire> {
-        ListWatch::new(
-            self.client(),
-            things(),
-            Encoding::default(),
-            Interner::new(),
-            self.clock.clone(),
-        )
+        ListWatch::new(self.client(), things(), Encoding::default(), self.clock.clone())
     }
 
     /// The requests since the last call, without the parameters that are always the same.
@@ -291,13 +285,7 @@ async fn a_list_does_not_wait_for_the_client_side_limit() {
     let permits = Permits::new(Limits { qps: 0.001, burst: 1 }, &clock);
     let metrics = RequestMetrics::register(&Registry::new()).unwrap();
     let client = limited(server.client(), permits, &clock, &metrics, "test".to_owned());
-    let source = ListWatch::<ThingWire>::new(
-        client,
-        things(),
-        Encoding::default(),
-        Interner::new(),
-        clock.clone(),
-    );
+    let source = ListWatch::<ThingWire>::new(client, things(), Encoding::default(), clock.clone());
     let running = Running::start(source, clock);
     assert_eq!(running.told().await, ["+ns/a=1", "+ns/b=1", "+ns/c=1", "synced"]);
 }
@@ -679,13 +667,13 @@ impl Wire for LabelsWire {
 
     const METADATA_ONLY: bool = true;
 
-    fn into_view(self, object: Identity, interner: &Interner) -> Result<Thing, DecodeError> {
+    fn into_view(self, object: Identity) -> Result<Thing, DecodeError> {
         assert_eq!(object.uid, Uid::from("uid-a"));
         assert_eq!(object.version.as_deref(), Some("1"));
         let node = self.metadata.labels.get("node").map_or("", String::as_str);
         Ok(Thing {
             key: object.key,
-            node: interner.intern(node),
+            node: intern(node),
             value: 0,
         })
     }
@@ -697,13 +685,7 @@ async fn a_view_of_metadata_asks_for_metadata_only() {
     let mut a = one("a");
     a["metadata"]["labels"] = json!({"node": "n7"});
     let server = Server::new(&clock, [page("9", "", &[a]), watch([])]);
-    let source = ListWatch::<LabelsWire>::new(
-        server.client(),
-        things(),
-        Encoding::default(),
-        Interner::new(),
-        clock.clone(),
-    );
+    let source = ListWatch::<LabelsWire>::new(server.client(), things(), Encoding::default(), clock.clone());
     let running = Running::start(source, clock);
     assert_eq!(running.told().await, ["+ns/a=0", "synced"]);
     assert_eq!(&*running.store.get(&key("a")).unwrap().node, "n7");
@@ -785,7 +767,7 @@ async fn failure_at(address: SocketAddr) -> ErrorKind {
     let clock = Clock::system();
     let metrics = RequestMetrics::register(&Registry::new()).unwrap();
     let client = connect(&options, &clock, &metrics).await.unwrap().client;
-    let mut source = ListWatch::<ThingWire>::new(client, things(), Encoding::Json, Interner::new(), clock);
+    let mut source = ListWatch::<ThingWire>::new(client, things(), Encoding::Json, clock);
     loop {
         if let SourceEvent::Failed(error) = source.next().await {
             return error.kind;

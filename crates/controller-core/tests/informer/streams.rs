@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use controller_core::config::Encoding;
 use controller_core::informer::protobuf::{Kind, METADATA, Message};
-use controller_core::informer::{DecodeError, Identity, Interner, ListWatch, Wire};
+use controller_core::informer::{DecodeError, Identity, ListWatch, Wire, intern};
 use kube::discovery::ApiResource;
 use rstest::rstest;
 use serde::Deserialize;
@@ -42,10 +42,10 @@ impl Wire for NodeWire {
         ),
     ]);
 
-    fn into_view(self, node: Identity, interner: &Interner) -> Result<Thing, DecodeError> {
+    fn into_view(self, node: Identity) -> Result<Thing, DecodeError> {
         Ok(Thing {
             key: node.key,
-            node: interner.intern(&self.spec.provider_id),
+            node: intern(&self.spec.provider_id),
             value: i64::try_from(self.spec.taints.len()).unwrap(),
         })
     }
@@ -61,7 +61,7 @@ struct World {
 fn start(server: Server, encoding: Encoding) -> World {
     let clock = clock();
     let nodes = ApiResource::erase::<k8s_openapi::api::core::v1::Node>(&());
-    let source = ListWatch::<NodeWire>::new(server.client(), nodes, encoding, Interner::new(), clock.clone());
+    let source = ListWatch::<NodeWire>::new(server.client(), nodes, encoding, clock.clone());
     World {
         server,
         running: Running::start(source, clock),
@@ -96,7 +96,17 @@ fn taint(server: &Server, name: &str, taints: usize) {
         .unwrap();
 }
 
+/// A verb, and whether it is all that there is.
+const STREAM: (Verb, bool) = (Verb::Watch, true);
+const PAGE: (Verb, bool) = (Verb::List, true);
+const WATCH: (Verb, bool) = (Verb::Watch, false);
+
 impl World {
+    fn verbs(&self) -> Vec<(Verb, bool)> {
+        let asked = self.asked().into_iter();
+        asked.map(|(verb, lists, _)| (verb, lists)).collect()
+    }
+
     /// Verb, whether it is all that there is, and whether protobuf was asked for.
     fn asked(&self) -> Vec<(Verb, bool, bool)> {
         let requests = self.server.requests();
@@ -204,13 +214,24 @@ async fn after_a_stream_that_does_not_end_what_there_is_come_pages(#[case] fault
     let world = start(server, Encoding::Protobuf);
     world.running.clock.sleep(Duration::from_mins(1)).await;
     assert_eq!(world.running.held(), ["n0=0", "n1=1"]);
-    let verbs: Vec<_> = world
-        .asked()
-        .into_iter()
-        .map(|(verb, lists, _)| (verb, lists))
-        .collect();
-    assert_eq!(
-        verbs,
-        [(Verb::Watch, true), (Verb::List, true), (Verb::Watch, false)]
-    );
+    assert_eq!(world.verbs(), [STREAM, PAGE, WATCH]);
+}
+
+/// As where the API server is started anew meanwhile.
+#[tokio::test(start_paused = true)]
+async fn after_a_stream_that_broke_one_list_comes_in_pages_and_the_next_as_a_stream() {
+    let server = with_nodes(2);
+    let streams = |request: &Request| request.lists() && request.verb == Verb::Watch;
+    server.fail(Rule::new(Fault::CutAnswer).matching(streams).times(1));
+    let world = start(server, Encoding::Protobuf);
+    world.running.clock.sleep(Duration::from_mins(1)).await;
+    assert_eq!(world.running.held(), ["n0=0", "n1=1"]);
+    assert_eq!(world.verbs(), [STREAM, PAGE, WATCH]);
+    world.server.down();
+    taint(&world.server, "n0", 3);
+    world.server.compact();
+    world.server.up();
+    world.running.clock.sleep(Duration::from_mins(1)).await;
+    assert_eq!(world.running.held(), ["n0=3", "n1=1"]);
+    assert_eq!(world.verbs(), [STREAM, PAGE, WATCH, WATCH, STREAM, WATCH]);
 }

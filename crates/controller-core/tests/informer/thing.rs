@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use controller_core::clock::Clock;
 use controller_core::informer::{
-    Change, DecodeError, Handler, Identity, Informer, InformerMetrics, InformerState, Interner, Source,
-    Store, View, Wire,
+    Change, DecodeError, Handler, Identity, Informer, InformerMetrics, InformerState, Source, Store, View,
+    Wire, intern,
 };
 use controller_core::meta::ObjectKey;
 use controller_core::tasks::TaskSet;
@@ -62,13 +62,13 @@ impl Wire for ThingWire {
         self.spec.value != 99
     }
 
-    fn into_view(self, object: Identity, interner: &Interner) -> Result<Thing, DecodeError> {
+    fn into_view(self, object: Identity) -> Result<Thing, DecodeError> {
         if self.spec.value == 13 {
             return Err(DecodeError::Unrepresentable("spec.value is 13".to_owned()));
         }
         Ok(Thing {
             key: object.key,
-            node: interner.intern(&self.spec.node),
+            node: intern(&self.spec.node),
             value: self.spec.value,
         })
     }

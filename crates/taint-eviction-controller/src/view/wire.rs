@@ -1,7 +1,7 @@
 //! What is decoded straight from the wire, and how it becomes a view.
 
 use controller_core::informer::protobuf::Message;
-use controller_core::informer::{DecodeError, Identity, Interner, Wire, time};
+use controller_core::informer::{DecodeError, Identity, Interned, Wire, share, time};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -37,7 +37,7 @@ struct Metadata {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct PodSpec {
-    node_name: Option<String>,
+    node_name: Option<Interned>,
     tolerations: Option<Vec<TolerationWire>>,
 }
 
@@ -59,9 +59,9 @@ struct Condition {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct TolerationWire {
-    key: Option<String>,
+    key: Option<Interned>,
     operator: Option<String>,
-    value: Option<String>,
+    value: Option<Interned>,
     effect: Option<String>,
     toleration_seconds: Option<i64>,
 }
@@ -74,8 +74,8 @@ struct NodeSpec {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct TaintWire {
-    key: Option<String>,
-    value: Option<String>,
+    key: Option<Interned>,
+    value: Option<Interned>,
     effect: Option<String>,
     #[serde(deserialize_with = "time")]
     time_added: Option<Timestamp>,
@@ -95,11 +95,10 @@ impl TaintWire {
 
 impl TolerationWire {
     /// Nothing when it is for another effect.
-    fn kept(self, interner: &Interner) -> Option<Toleration> {
+    fn kept(self) -> Option<Toleration> {
         let effect = self.effect.as_deref().unwrap_or_default();
-        let shared = |text: Option<String>| interner.intern(text.as_deref().unwrap_or_default());
         (effect.is_empty() || effect == NO_EXECUTE).then(|| Toleration {
-            key: shared(self.key),
+            key: self.key.unwrap_or_default().into(),
             operator: match self.operator.as_deref().unwrap_or_default() {
                 "" | "Equal" => Operator::Equal,
                 "Exists" => Operator::Exists,
@@ -107,7 +106,7 @@ impl TolerationWire {
                 "Gt" => Operator::Gt,
                 _ => Operator::Unknown,
             },
-            value: shared(self.value),
+            value: self.value.unwrap_or_default().into(),
             seconds: self.toleration_seconds,
         })
     }
@@ -123,19 +122,19 @@ impl Wire for PodWire {
         self.spec.node_name.as_ref().is_some_and(|node| !node.is_empty())
     }
 
-    fn into_view(self, pod: Identity, interner: &Interner) -> Result<PodView, DecodeError> {
+    fn into_view(self, pod: Identity) -> Result<PodView, DecodeError> {
         let node = self.spec.node_name.filter(|node| !node.is_empty());
         let node =
             node.ok_or_else(|| DecodeError::Unrepresentable("the pod is bound to no node".to_owned()))?;
         let tolerations = self.spec.tolerations.into_iter().flatten();
-        let tolerations = tolerations.filter_map(|toleration| toleration.kept(interner));
+        let tolerations = tolerations.filter_map(TolerationWire::kept);
         let mut conditions = self.status.conditions.into_iter().flatten();
         let scheduled = conditions.find(Condition::says_bound);
         Ok(PodView {
             key: pod.key,
             uid: pod.uid,
-            node: interner.intern(&node),
-            tolerations: interner.share(tolerations.collect()),
+            node: node.into(),
+            tolerations: share(tolerations.collect()),
             bound: scheduled
                 .and_then(|condition| condition.last_transition_time)
                 .or(self.metadata.creation_timestamp),
@@ -155,11 +154,11 @@ impl Wire for NodeWire {
         self.spec.taints.iter().flatten().any(TaintWire::evicts)
     }
 
-    fn into_view(self, node: Identity, interner: &Interner) -> Result<NodeView, DecodeError> {
+    fn into_view(self, node: Identity) -> Result<NodeView, DecodeError> {
         let taints = self.spec.taints.into_iter().flatten();
         let taints = taints.filter(TaintWire::evicts).map(|taint| Taint {
-            key: interner.intern(taint.key.as_deref().unwrap_or_default()),
-            value: interner.intern(taint.value.as_deref().unwrap_or_default()),
+            key: taint.key.unwrap_or_default().into(),
+            value: taint.value.unwrap_or_default().into(),
             time_added: taint.time_added,
         });
         Ok(NodeView {
@@ -190,11 +189,11 @@ mod tests {
     fn pod(pod: &Value) -> PodView {
         let wire: PodWire = serde_json::from_value(pod.clone()).unwrap();
         assert!(wire.is_kept());
-        wire.into_view(identity(), &Interner::new()).unwrap()
+        wire.into_view(identity()).unwrap()
     }
 
     fn taints_of(node: NodeWire) -> Vec<Taint> {
-        node.into_view(identity(), &Interner::new()).unwrap().taints
+        node.into_view(identity()).unwrap().taints
     }
 
     fn at(text: &str) -> Timestamp {
@@ -234,13 +233,12 @@ mod tests {
 
     #[test]
     fn equal_lists_of_tolerations_are_one() {
-        let interner = Interner::new();
         let decoded = |seconds: i64| {
             let wire: PodWire = serde_json::from_value(json!({ "spec": { "nodeName": "n", "tolerations": [
                 { "key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds },
             ] } }))
             .unwrap();
-            wire.into_view(identity(), &interner).unwrap().tolerations
+            wire.into_view(identity()).unwrap().tolerations
         };
         assert!(Arc::ptr_eq(&decoded(300), &decoded(300)));
         assert!(!Arc::ptr_eq(&decoded(300), &decoded(301)));

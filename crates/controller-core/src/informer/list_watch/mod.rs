@@ -16,7 +16,6 @@ use kube::discovery::ApiResource;
 
 use self::failure::{other, source_error};
 use self::watch::{Happened, Watch, initial};
-use super::Interner;
 use super::encoding::ListPage;
 use super::page_size::PageSize;
 use super::source::{ErrorKind, Source, SourceError, SourceEvent};
@@ -34,15 +33,24 @@ use crate::config::Encoding;
 pub struct ListWatch<W: Wire> {
     client: Client,
     resource: ApiResource,
-    interner: Arc<Interner>,
     clock: Clock,
     encoding: Encoding,
-    /// Whether streaming lists are served, as far as we know.
-    streams: bool,
+    lists: Lists,
     page_size: PageSize,
     step: Step,
     /// What is still to be told.
     ready: VecDeque<SourceEvent<W::View>>,
+}
+
+/// How the next list comes.
+#[derive(Clone, Copy)]
+enum Lists {
+    /// As a stream, as far as we know.
+    Streamed,
+    /// In pages, since a stream broke; the one after it as a stream again.
+    PagedOnce,
+    /// In pages, since no stream is served.
+    Paged,
 }
 
 /// What is to be done next.
@@ -61,20 +69,13 @@ impl<W: Wire> ListWatch<W> {
     /// Every object of `resource`, in every namespace, asked for in `encoding`.
     ///
     /// `client` must not retry on its own: the informer is the only retrier.
-    pub fn new(
-        client: Client,
-        resource: ApiResource,
-        encoding: Encoding,
-        interner: Arc<Interner>,
-        clock: Clock,
-    ) -> Self {
+    pub fn new(client: Client, resource: ApiResource, encoding: Encoding, clock: Clock) -> Self {
         Self {
             client,
             resource,
-            interner,
             clock,
             encoding,
-            streams: true,
+            lists: Lists::Streamed,
             page_size: PageSize::default(),
             step: Step::Begin,
             ready: VecDeque::new(),
@@ -86,10 +87,10 @@ impl<W: Wire> ListWatch<W> {
         let failed = match &mut self.step {
             Step::Begin => {
                 self.ready.push_back(SourceEvent::Init);
-                self.step = if self.streams {
-                    Step::Stream
-                } else {
-                    Step::Page(None)
+                (self.step, self.lists) = match self.lists {
+                    Lists::Streamed => (Step::Stream, Lists::Streamed),
+                    Lists::PagedOnce => (Step::Page(None), Lists::Streamed),
+                    Lists::Paged => (Step::Page(None), Lists::Paged),
                 };
                 return;
             }
@@ -138,8 +139,7 @@ impl<W: Wire> ListWatch<W> {
             (None, Some(version)) => Step::Listed(version),
             (None, None) => return Err(unreadable("it has no resourceVersion".to_owned())),
         };
-        let items = items.into_iter().map(|object| initial(object, &self.interner));
-        self.ready.extend(items);
+        self.ready.extend(items.into_iter().map(initial));
         if let Step::Listed(version) = &step {
             let version = Some(Arc::from(version.as_str()));
             self.ready.push_back(SourceEvent::InitDone { version });
@@ -165,7 +165,7 @@ impl<W: Wire> ListWatch<W> {
         let status = response.status();
         if is_list && matches!(status, StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY) {
             tracing::debug!(resource = self.resource.plural, %status, "no streaming lists: pages instead");
-            self.streams = false;
+            self.lists = Lists::Paged;
             self.step = Step::Page(None);
             return Ok(());
         }
@@ -193,17 +193,22 @@ impl<W: Wire> ListWatch<W> {
             Happened::Proven => return self.ready.push_back(SourceEvent::Healthy),
             Happened::Ended if is_list => {
                 self.failed(other("list: it ended before it was complete".to_owned()));
+                // Who serves no streaming list may serve this as any watch: no bookmark ends what there is.
+                self.lists = Lists::Paged;
             }
             Happened::Ended => {}
-            Happened::Failed(error) => self.failed(error),
+            Happened::Failed(error) => {
+                self.failed(error);
+                if is_list {
+                    self.lists = Lists::PagedOnce;
+                }
+            }
         }
         self.step = if is_list {
             Step::Begin
         } else {
             Step::Listed(version)
         };
-        // Who serves no streaming list may serve this as any watch: no bookmark ends what there is.
-        self.streams &= !is_list;
     }
 
     fn read_events(&mut self) {
@@ -211,7 +216,7 @@ impl<W: Wire> ListWatch<W> {
             return;
         };
         while let Some(event) = watch.frames.next::<W>() {
-            let told = watch.told(event, &self.interner);
+            let told = watch.told(event);
             self.ready.extend(told.event);
             if let Some(step) = told.step {
                 self.step = step;

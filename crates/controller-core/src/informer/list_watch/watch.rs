@@ -11,7 +11,6 @@ use super::failure::{is_end, other, refused};
 use crate::clock::Clock;
 use crate::config::Encoding;
 use crate::error::Chain;
-use crate::informer::Interner;
 use crate::informer::encoding::{Frames, WatchEvent};
 use crate::informer::guard::{Guarded, Presence};
 use crate::informer::source::{ErrorKind, SourceError, SourceEvent};
@@ -127,11 +126,7 @@ impl Watch {
         }
     }
 
-    pub(super) fn told<W: Wire>(
-        &mut self,
-        event: Result<WatchEvent<W>, String>,
-        interner: &Interner,
-    ) -> Told<W::View> {
+    pub(super) fn told<W: Wire>(&mut self, event: Result<WatchEvent<W>, String>) -> Told<W::View> {
         match event {
             Err(why) => Told::anew(&why),
             Ok(WatchEvent::Bookmark {
@@ -168,14 +163,14 @@ impl Watch {
             {
                 Told::anew("an object has no resourceVersion")
             }
-            Ok(WatchEvent::Applied(object)) if self.is_list => Told::event(initial(object, interner)),
+            Ok(WatchEvent::Applied(object)) if self.is_list => Told::event(initial(object)),
             Ok(WatchEvent::Applied(object)) => {
                 self.has_come_to(&object);
-                Told::event(applied(object, interner))
+                Told::event(applied(object))
             }
             Ok(WatchEvent::Deleted(object)) => {
                 self.has_come_to(&object);
-                let removed = object.removed(interner);
+                let removed = object.removed();
                 Told::event(removed.map_or_else(SourceEvent::Skipped, SourceEvent::Deleted))
             }
         }
@@ -187,15 +182,15 @@ impl Watch {
     }
 }
 
-pub(super) fn initial<W: Wire>(object: Guarded<W>, interner: &Interner) -> SourceEvent<W::View> {
-    match applied(object, interner) {
+pub(super) fn initial<W: Wire>(object: Guarded<W>) -> SourceEvent<W::View> {
+    match applied(object) {
         SourceEvent::Applied(observed) => SourceEvent::InitItem(observed),
         other => other,
     }
 }
 
-fn applied<W: Wire>(object: Guarded<W>, interner: &Interner) -> SourceEvent<W::View> {
-    match object.observed(interner) {
+fn applied<W: Wire>(object: Guarded<W>) -> SourceEvent<W::View> {
+    match object.observed() {
         Ok(Presence::Kept(observed)) => SourceEvent::Applied(observed),
         Ok(Presence::NotKept(removed)) => SourceEvent::Deleted(removed),
         Err(skipped) => SourceEvent::Skipped(skipped),

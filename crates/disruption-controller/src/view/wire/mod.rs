@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use controller_core::informer::protobuf::Message;
-use controller_core::informer::{DecodeError, Identity, Interner, OwnerWire, Wire, time};
+use controller_core::informer::{DecodeError, Identity, Interned, OwnerWire, Wire, share, time};
 use controller_core::meta::OwnerRef;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -51,7 +51,7 @@ pub struct WorkloadWire {
 #[serde(default, rename_all = "camelCase")]
 struct Metadata {
     generation: Option<i64>,
-    labels: Option<BTreeMap<String, String>>,
+    labels: Option<BTreeMap<Interned, Interned>>,
     owner_references: Option<Vec<OwnerWire>>,
     #[serde(deserialize_with = "time")]
     creation_timestamp: Option<Timestamp>,
@@ -62,7 +62,7 @@ struct Metadata {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 struct ManagerWire {
-    manager: Option<String>,
+    manager: Option<Interned>,
     subresource: Option<String>,
     #[serde(deserialize_with = "time")]
     time: Option<Timestamp>,
@@ -80,7 +80,7 @@ struct ConditionWire {
     #[serde(rename = "type")]
     kind: String,
     status: String,
-    reason: Option<String>,
+    reason: Option<Interned>,
     message: Option<String>,
     observed_generation: Option<i64>,
     #[serde(deserialize_with = "time")]
@@ -113,17 +113,17 @@ struct WorkloadSpecWire {
 }
 
 impl Metadata {
-    fn controller(&self, interner: &Interner) -> Option<Arc<OwnerRef>> {
-        let owners = self.owner_references.as_deref();
-        OwnerWire::controller(owners?, interner).map(|owner| interner.share(owner))
+    fn controller(&mut self) -> Option<Arc<OwnerRef>> {
+        let owners = self.owner_references.take();
+        OwnerWire::controller(owners?).map(share)
     }
 
-    fn status_writer(&self, interner: &Interner) -> Option<Arc<str>> {
-        let managers = self.managed_fields.iter().flatten();
+    fn status_writer(self) -> Option<Arc<str>> {
+        let managers = self.managed_fields.into_iter().flatten();
         let of_status = managers.filter(|entry| entry.subresource.as_deref() == Some("status"));
         let last = of_status.max_by_key(|entry| entry.time)?;
-        let manager = last.manager.as_deref().filter(|manager| !manager.is_empty());
-        manager.map(|manager| interner.intern(manager))
+        let manager = last.manager.filter(|manager| !manager.is_empty());
+        manager.map(Arc::from)
     }
 }
 
@@ -132,8 +132,8 @@ impl Wire for PodWire {
 
     const MESSAGE: Option<Message> = Some(POD);
 
-    fn into_view(self, pod: Identity, interner: &Interner) -> Result<PodView, DecodeError> {
-        let metadata = self.metadata;
+    fn into_view(self, pod: Identity) -> Result<PodView, DecodeError> {
+        let mut metadata = self.metadata;
         let conditions = self.status.conditions.unwrap_or_default();
         // The first of a type counts, as upstream has it.
         let true_one = |kind: &str| {
@@ -142,20 +142,17 @@ impl Wire for PodWire {
         };
         let target = true_one(DISRUPTION_TARGET).map(|condition| {
             Arc::new(DisruptionTarget {
-                reason: interner.intern(condition.reason.as_deref().unwrap_or_default()),
+                reason: condition.reason.clone().unwrap_or_default().into(),
                 since: condition.last_transition_time.unwrap_or(Timestamp::MIN),
                 version: pod.version.clone().unwrap_or_default(),
                 generation: metadata.generation.unwrap_or_default(),
             })
         });
-        let labels = metadata
-            .labels
-            .as_ref()
-            .map(|labels| Labels::new(labels, interner));
+        let labels = metadata.labels.take().map(Labels::new);
         Ok(PodView {
             created: metadata.creation_timestamp.map_or(i64::MIN, Timestamp::as_second),
-            controller: metadata.controller(interner),
-            labels: interner.share(labels.unwrap_or_default()),
+            controller: metadata.controller(),
+            labels: share(labels.unwrap_or_default()),
             ready: true_one("Ready").is_some(),
             deleting: metadata.deletion_timestamp.is_some(),
             over: matches!(self.status.phase.as_deref(), Some("Succeeded" | "Failed")),
@@ -171,17 +168,17 @@ impl Wire for PdbWire {
 
     const MESSAGE: Option<Message> = Some(PDB);
 
-    fn into_view(self, pdb: Identity, interner: &Interner) -> Result<PdbView, DecodeError> {
+    fn into_view(self, pdb: Identity) -> Result<PdbView, DecodeError> {
         Ok(PdbView {
             key: pdb.key,
             uid: pdb.uid,
             version: pdb.version.unwrap_or_default(),
             generation: self.metadata.generation.unwrap_or_default(),
-            selector: Selector::compile(self.spec.selector.as_ref(), interner),
+            selector: Selector::compile(self.spec.selector.as_ref()),
             min_available: self.spec.min_available,
             max_unavailable: self.spec.max_unavailable,
-            status: self.status.into_status(interner),
-            written_by: self.metadata.status_writer(interner),
+            status: self.status.into_status(),
+            written_by: self.metadata.status_writer(),
         })
     }
 }
@@ -191,9 +188,9 @@ impl Wire for WorkloadWire {
 
     const MESSAGE: Option<Message> = Some(WORKLOAD);
 
-    fn into_view(self, workload: Identity, interner: &Interner) -> Result<WorkloadView, DecodeError> {
+    fn into_view(mut self, workload: Identity) -> Result<WorkloadView, DecodeError> {
         Ok(WorkloadView {
-            controller: self.metadata.controller(interner),
+            controller: self.metadata.controller(),
             replicas: self.spec.replicas.unwrap_or(DEFAULT_REPLICAS),
             key: workload.key,
             uid: workload.uid,
@@ -211,7 +208,7 @@ impl From<Value> for Amount {
 }
 
 impl PdbStatusWire {
-    fn into_status(self, interner: &Interner) -> Status {
+    fn into_status(self) -> Status {
         let disrupted = self.disrupted_pods.into_iter().flatten();
         let mut conditions = self.conditions.into_iter().flatten();
         let ours = conditions.find(|condition| condition.kind == DISRUPTION_ALLOWED);
@@ -227,7 +224,7 @@ impl PdbStatusWire {
                 .collect(),
             condition: ours.map(|condition| Condition {
                 allowed: condition.status == "True",
-                reason: interner.intern(condition.reason.as_deref().unwrap_or_default()),
+                reason: condition.reason.unwrap_or_default().into(),
                 message: condition.message.unwrap_or_default().into(),
                 observed_generation: condition.observed_generation.unwrap_or_default(),
                 since: condition.last_transition_time,

@@ -84,15 +84,14 @@ fn the_version_of_a_pod_matters_only_while_somebody_wants_it_to_go() {
 
 #[test]
 fn equal_sets_of_labels_and_equal_controllers_are_one() {
-    let interner = Interner::new();
     let decoded = |name: &str| {
         let wire: PodWire = serde_json::from_value(json!({ "metadata": {
             "name": name, "labels": { "app": "web", "tier": "front" },
             "ownerReferences": [{ "apiVersion": "v1", "kind": "K", "name": "n", "uid": "u", "controller": true }],
         } }))
         .unwrap();
-        let identity = Identity::of(None, name, "", None, &interner);
-        wire.into_view(identity, &interner).unwrap()
+        let identity = Identity::of(None, name, "", None);
+        wire.into_view(identity).unwrap()
     };
     let (a, b) = (decoded("a"), decoded("b"));
     assert!(Arc::ptr_eq(&a.labels, &b.labels));

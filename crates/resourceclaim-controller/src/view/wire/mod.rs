@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use controller_core::informer::protobuf::Message;
-use controller_core::informer::{DecodeError, Identity, Interner, OwnerWire, Wire};
-use controller_core::meta::{OwnerRef, Uid};
+use controller_core::informer::{DecodeError, Identity, Interned, OwnerWire, Wire, share};
+use controller_core::meta::Uid;
 use jiff::Timestamp;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
@@ -13,8 +13,8 @@ use serde_json::value::RawValue;
 
 use super::messages::{CLAIM, POD};
 use super::{
-    ClaimSource, ClaimStatus, ClaimView, ClaimantKind, ClaimantView, Consumer, ConsumerKind,
-    ENTRY_ANNOTATION, EXTENDED_ANNOTATION, Entry, FINALIZER, Origin, SCHEDULING_GROUP, TemplateView,
+    ClaimSource, ClaimStatus, ClaimView, ClaimantKind, ClaimantView, Consumer, ConsumerKind, Entry,
+    FINALIZER, Origin, SCHEDULING_GROUP, TemplateView,
 };
 
 /// What is decoded of a pod.
@@ -49,17 +49,26 @@ pub struct TemplateWire {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Metadata {
-    annotations: Option<BTreeMap<String, String>>,
+    annotations: Option<Annotations>,
     finalizers: Option<Vec<String>>,
     owner_references: Option<Vec<OwnerWire>>,
     #[serde(deserialize_with = "deletion")]
     deletion_timestamp: Option<Timestamp>,
 }
 
+/// Those that are read; serde skips the rest.
+#[derive(Clone, Debug, Default, Deserialize)]
+struct Annotations {
+    #[serde(rename = "resource.kubernetes.io/pod-claim-name")]
+    entry: Option<Interned>,
+    #[serde(rename = "resource.kubernetes.io/extended-resource-claim")]
+    extended: Option<String>,
+}
+
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct PodSpec {
-    node_name: Option<String>,
+    node_name: Option<Interned>,
     resource_claims: Option<Vec<EntryWire>>,
     scheduling_group: Option<SchedulingGroup>,
 }
@@ -68,15 +77,15 @@ struct PodSpec {
 #[serde(rename_all = "camelCase")]
 struct EntryWire {
     #[serde(default)]
-    name: String,
-    resource_claim_name: Option<String>,
-    resource_claim_template_name: Option<String>,
+    name: Interned,
+    resource_claim_name: Option<Interned>,
+    resource_claim_template_name: Option<Interned>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct SchedulingGroup {
-    pod_group_name: Option<String>,
+    pod_group_name: Option<Interned>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -91,7 +100,7 @@ struct PodStatus {
 #[serde(rename_all = "camelCase")]
 struct EntryStatus {
     #[serde(default)]
-    name: String,
+    name: Interned,
     resource_claim_name: Option<String>,
 }
 
@@ -137,8 +146,8 @@ struct ClaimStatusWire {
 struct ConsumerWire {
     api_group: Option<String>,
     resource: String,
-    name: String,
-    uid: String,
+    name: Interned,
+    uid: Uid,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -161,44 +170,32 @@ fn deletion<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timesta
     Ok(text.map(|text| text.parse().unwrap_or(Timestamp::MAX)))
 }
 
-impl Metadata {
-    fn controller(&self, interner: &Interner) -> Option<Arc<OwnerRef>> {
-        let owners = self.owner_references.as_deref();
-        OwnerWire::controller(owners?, interner).map(Arc::new)
-    }
-
+impl Annotations {
     fn origin(&self) -> Origin {
-        if self.annotation(EXTENDED_ANNOTATION) == Some("true") {
+        if self.extended.as_deref() == Some("true") {
             Origin::Extended
-        } else if self
-            .annotation(ENTRY_ANNOTATION)
-            .is_some_and(|entry| !entry.is_empty())
-        {
+        } else if self.entry.as_ref().is_some_and(|entry| !entry.is_empty()) {
             Origin::Template
         } else {
             Origin::User
         }
     }
-
-    fn annotation(&self, name: &str) -> Option<&str> {
-        self.annotations.as_ref()?.get(name).map(String::as_str)
-    }
 }
 
 impl PodSpec {
-    fn entries(&mut self, interner: &Interner) -> Arc<Vec<Entry>> {
+    fn entries(&mut self) -> Arc<Vec<Entry>> {
         let entries = self.resource_claims.take().into_iter().flatten();
-        interner.share(entries.map(|entry| entry.into_entry(interner)).collect())
+        share(entries.map(EntryWire::into_entry).collect())
     }
 }
 
 impl EntryWire {
-    fn into_entry(self, interner: &Interner) -> Entry {
+    fn into_entry(self) -> Entry {
         Entry {
-            name: interner.intern(&self.name),
+            name: self.name.into(),
             source: match (self.resource_claim_name, self.resource_claim_template_name) {
-                (Some(claim), _) => ClaimSource::Claim(interner.intern(&claim)),
-                (None, Some(template)) => ClaimSource::Template(interner.intern(&template)),
+                (Some(claim), _) => ClaimSource::Claim(claim.into()),
+                (None, Some(template)) => ClaimSource::Template(template.into()),
                 (None, None) => ClaimSource::Unknown,
             },
         }
@@ -206,11 +203,11 @@ impl EntryWire {
 }
 
 impl PodStatus {
-    fn statuses(&mut self, interner: &Interner) -> Box<[ClaimStatus]> {
+    fn statuses(&mut self) -> Box<[ClaimStatus]> {
         let statuses = self.resource_claim_statuses.take().into_iter().flatten();
         statuses
             .map(|status| ClaimStatus {
-                entry: interner.intern(&status.name),
+                entry: status.name.into(),
                 claim: status.resource_claim_name.map(Arc::from),
             })
             .collect()
@@ -241,15 +238,15 @@ impl ClaimSpec {
 }
 
 impl ConsumerWire {
-    fn into_consumer(self, interner: &Interner) -> Consumer {
+    fn into_consumer(self) -> Consumer {
         Consumer {
             kind: match (self.api_group.as_deref().unwrap_or_default(), &*self.resource) {
                 ("", "pods") => ConsumerKind::Pod,
                 (SCHEDULING_GROUP, "podgroups") => ConsumerKind::PodGroup,
                 _ => ConsumerKind::Other,
             },
-            name: interner.intern(&self.name),
-            uid: Uid::from(self.uid.as_str()),
+            name: self.name.into(),
+            uid: self.uid,
         }
     }
 }
@@ -266,7 +263,7 @@ impl Wire for PodWire {
             || self.status.extended_resource_claim_status.is_some()
     }
 
-    fn into_view(mut self, pod: Identity, interner: &Interner) -> Result<ClaimantView, DecodeError> {
+    fn into_view(mut self, pod: Identity) -> Result<ClaimantView, DecodeError> {
         let node = self.spec.node_name.take().filter(|node| !node.is_empty());
         let group = self.spec.scheduling_group.take();
         let group = group.and_then(|group| group.pod_group_name);
@@ -275,11 +272,11 @@ impl Wire for PodWire {
             kind: ClaimantKind::Pod,
             key: pod.key,
             uid: pod.uid,
-            node: node.map(|node| interner.intern(&node)),
-            entries: self.spec.entries(interner),
-            statuses: self.status.statuses(interner),
+            node: node.map(Arc::from),
+            entries: self.spec.entries(),
+            statuses: self.status.statuses(),
             extended: extended.map(|status| status.resource_claim_name.into()),
-            group: group.map(|group| interner.intern(&group)),
+            group: group.map(Arc::from),
             over: matches!(self.status.phase.as_deref(), Some("Succeeded" | "Failed")),
             deleting: self.metadata.deletion_timestamp.is_some(),
         })
@@ -289,14 +286,14 @@ impl Wire for PodWire {
 impl Wire for PodGroupWire {
     type View = ClaimantView;
 
-    fn into_view(self, group: Identity, interner: &Interner) -> Result<ClaimantView, DecodeError> {
+    fn into_view(self, group: Identity) -> Result<ClaimantView, DecodeError> {
         Ok(ClaimantView {
             kind: ClaimantKind::PodGroup,
             node: None,
             extended: None,
             group: None,
             over: false,
-            ..self.0.into_view(group, interner)?
+            ..self.0.into_view(group)?
         })
     }
 }
@@ -306,26 +303,24 @@ impl Wire for ClaimWire {
 
     const MESSAGE: Option<Message> = Some(CLAIM);
 
-    fn into_view(self, claim: Identity, interner: &Interner) -> Result<ClaimView, DecodeError> {
-        let metadata = &self.metadata;
+    fn into_view(self, claim: Identity) -> Result<ClaimView, DecodeError> {
+        let metadata = self.metadata;
+        let annotations = metadata.annotations.unwrap_or_default();
+        let owner = metadata.owner_references.and_then(OwnerWire::controller);
         let consumers = self.status.reserved_for.into_iter().flatten();
-        let mut finalizers = metadata.finalizers.iter().flatten();
+        let mut finalizers = metadata.finalizers.into_iter().flatten();
         Ok(ClaimView {
             key: claim.key,
             uid: claim.uid,
             version: claim.version.unwrap_or_default(),
-            owner: metadata.controller(interner),
-            entry: metadata
-                .annotation(ENTRY_ANNOTATION)
-                .map(|entry| interner.intern(entry)),
-            reserved: consumers
-                .map(|consumer| consumer.into_consumer(interner))
-                .collect(),
+            owner: owner.map(Arc::new),
+            reserved: consumers.map(ConsumerWire::into_consumer).collect(),
             deleting: metadata.deletion_timestamp,
             finalizer: finalizers.any(|finalizer| finalizer == FINALIZER),
             allocated: self.status.allocation.is_some(),
             admin_access: self.spec.admin_access(),
-            origin: metadata.origin(),
+            origin: annotations.origin(),
+            entry: annotations.entry.map(Arc::from),
         })
     }
 }
@@ -333,7 +328,7 @@ impl Wire for ClaimWire {
 impl Wire for TemplateWire {
     type View = TemplateView;
 
-    fn into_view(self, template: Identity, _: &Interner) -> Result<TemplateView, DecodeError> {
+    fn into_view(self, template: Identity) -> Result<TemplateView, DecodeError> {
         let TemplateSpec { metadata, spec } = self.spec;
         let Some(spec) = spec else {
             return Err(DecodeError::Unrepresentable(

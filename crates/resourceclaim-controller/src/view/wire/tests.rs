@@ -3,21 +3,21 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn view<W: Wire>(object: &Value, interner: &Interner) -> W::View {
+fn view<W: Wire>(object: &Value) -> W::View {
     let wire: W = serde_json::from_value(object.clone()).unwrap();
     let metadata = &object["metadata"];
     let of = |field: &str| metadata[field].as_str();
     let (name, uid) = (of("name").unwrap_or_default(), of("uid").unwrap_or_default());
-    let identity = Identity::of(of("namespace"), name, uid, of("resourceVersion"), interner);
-    wire.into_view(identity, interner).unwrap()
+    let identity = Identity::of(of("namespace"), name, uid, of("resourceVersion"));
+    wire.into_view(identity).unwrap()
 }
 
 fn pod(pod: &Value) -> ClaimantView {
-    view::<PodWire>(pod, &Interner::new())
+    view::<PodWire>(pod)
 }
 
 fn claim(claim: &Value) -> ClaimView {
-    view::<ClaimWire>(claim, &Interner::new())
+    view::<ClaimWire>(claim)
 }
 
 #[rstest]
@@ -78,12 +78,11 @@ fn a_pod_shows_its_entries_and_what_is_recorded_of_them() {
 
 #[test]
 fn equal_lists_of_entries_are_one() {
-    let interner = Interner::new();
     let entries = |template: &str| {
         let pod = json!({ "spec": { "resourceClaims": [
             { "name": "a", "resourceClaimTemplateName": template },
         ] } });
-        view::<PodWire>(&pod, &interner).entries
+        view::<PodWire>(&pod).entries
     };
     assert!(Arc::ptr_eq(&entries("t"), &entries("t")));
     assert!(!Arc::ptr_eq(&entries("t"), &entries("u")));
@@ -143,9 +142,8 @@ fn a_template_keeps_its_spec_as_it_is() {
         "spec": {"devices": {"requests": [{"name":"r","firstAvailable":[{}]}]}, "notYetKnown": 1.50 }
     } }"#;
     let wire: TemplateWire = serde_json::from_str(json).unwrap();
-    let interner = Interner::new();
-    let identity = Identity::of(Some("ns"), "t", "", None, &interner);
-    let view = wire.into_view(identity, &interner).unwrap();
+    let identity = Identity::of(Some("ns"), "t", "", None);
+    let view = wire.into_view(identity).unwrap();
     assert_eq!(
         view.spec.get(),
         r#"{"devices": {"requests": [{"name":"r","firstAvailable":[{}]}]}, "notYetKnown": 1.50 }"#
