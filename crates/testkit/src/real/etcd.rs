@@ -27,10 +27,13 @@ impl ControlPlane {
     /// Writes `objects` as they are; each needs apiVersion, kind, name, uid and all that admission and defaults
     /// would have given it. `resource` is its folder in the registry: `pods`, `jobs`, `minions` for nodes.
     ///
-    /// The API server's watches tell of them as of any write; many share a resourceVersion.
+    /// The API server's watches tell of them as of any write; many share a resourceVersion. The last one has its own: an
+    /// API server that has come so far has them all, and a list that it answers is whole.
     pub async fn store(&self, resource: &str, objects: &[Value]) -> Result<(), Error> {
         let mut etcd = Etcd::connect(&self.etcd_socket()).await?;
-        Self::put(&mut etcd, resource, objects, AT_ONCE).await
+        let (to_be_last, others) = objects.split_at(objects.len().min(1));
+        Self::put(&mut etcd, resource, others, AT_ONCE).await?;
+        Self::put(&mut etcd, resource, to_be_last, AT_ONCE).await
     }
 
     /// The same with a resourceVersion of its own for each, as the API server writes: a watch that breaks among objects that

@@ -68,7 +68,7 @@ impl Results {
         let runs = self.ours.len();
         println!("\n{title}, {runs} alternating runs, medians\n");
         println!(
-            "| | time (all runs) | half done | × floor | RSS | peak | CPU | API server's CPU | peak | requests | bytes |\n\
+            "| | time (all runs) | half done | × floor | RSS | peak | CPU | API server's CPU (all runs) | peak | requests | bytes |\n\
              |---|---|---|---|---|---|---|---|---|---|---|"
         );
         for (name, runs) in [
@@ -86,10 +86,6 @@ impl Results {
 
     fn line(&self, name: &str, runs: &[Figures]) -> String {
         let took = median_time(runs);
-        let times: Vec<String> = runs
-            .iter()
-            .map(|run| format!("{:.1}", run.took.as_secs_f64()))
-            .collect();
         let half = median(runs, |run| run.half).unwrap_or_default();
         let ratio = median(&self.floor, |run| run.took).map_or_else(String::new, |floor| {
             format!("{:.2}", took.div_duration_f64(floor))
@@ -100,11 +96,12 @@ impl Results {
             .map_or_else(String::new, |cpu| format!("{:.1} s", cpu.as_secs_f64()));
         let server = |by: fn(&Load) -> u64| median(runs, |run| by(&run.server)).unwrap_or_default();
         format!(
-            "| {name} | {:.1} s ({}) | {:.1} s | {ratio} | {rss} | {peak} | {cpu} | {:.1} s | {} | {} | {} |",
+            "| {name} | {:.1} s ({}) | {:.1} s | {ratio} | {rss} | {peak} | {cpu} | {:.1} s ({}) | {} | {} | {} |",
             took.as_secs_f64(),
-            times.join(", "),
+            each(runs, |run| run.took),
             half.as_secs_f64(),
             server_cpu(runs).as_secs_f64(),
+            each(runs, |run| run.server.cpu),
             mebibytes(server(|load| load.peak_rss)),
             server(|load| load.requests),
             mebibytes(server(|load| load.bytes)),
@@ -178,6 +175,15 @@ pub(super) fn median_time(runs: &[Figures]) -> Duration {
     median(runs, |run| run.took).unwrap_or_default()
 }
 
+/// The seconds of all runs.
+fn each(runs: &[Figures], by: impl Fn(&Figures) -> Duration) -> String {
+    let seconds: Vec<String> = runs
+        .iter()
+        .map(|run| format!("{:.1}", by(run).as_secs_f64()))
+        .collect();
+    seconds.join(", ")
+}
+
 fn server_cpu(runs: &[Figures]) -> Duration {
     median(runs, |run| run.server.cpu).unwrap_or_default()
 }
@@ -216,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_has_medians_and_all_times() {
+    fn a_line_has_medians_and_the_times_of_all_runs() {
         let results = Results {
             floor: vec![run(2)],
             ours: vec![run(4), run(2), run(3)],
@@ -224,7 +230,7 @@ mod tests {
         };
         assert_eq!(
             results.line("ours", &results.ours),
-            "| ours | 3.0 s (4.0, 2.0, 3.0) | 1.0 s | 1.50 | 1.5 MiB | 2.0 MiB | 0.4 s | 1.5 s | 3.0 MiB | 7 | 2.5 MiB |"
+            "| ours | 3.0 s (4.0, 2.0, 3.0) | 1.0 s | 1.50 | 1.5 MiB | 2.0 MiB | 0.4 s | 1.5 s (1.5, 1.5, 1.5) | 3.0 MiB | 7 | 2.5 MiB |"
         );
     }
 
