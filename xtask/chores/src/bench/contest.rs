@@ -3,10 +3,9 @@
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
-use std::pin::pin;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
 use kube::Api;
 use kube::api::{ListParams, PartialObjectMeta, PostParams, WatchEvent, WatchParams};
@@ -38,6 +37,9 @@ pub(super) struct Sides {
     pub(super) theirs: &'static [&'static str],
     pub(super) their_flags: &'static [&'static str],
 }
+
+/// No work of a row takes so long.
+const GIVEN_UP_AFTER: Duration = Duration::from_mins(4);
 
 /// Whose turn it is, beside the floor.
 #[derive(Clone, Copy, Debug)]
@@ -202,14 +204,26 @@ where
 {
     let list = api.list_metadata(&ListParams::default().limit(1)).await?;
     let version = list.metadata.resource_version;
-    let version = version.context("the list has no resourceVersion")?;
+    let mut version = version.context("the list has no resourceVersion")?;
     let params = WatchParams::default().timeout(290);
-    let mut changes = pin!(api.watch_metadata(&params, &version).await?);
+    let mut changes = api.watch_metadata(&params, &version).await?.boxed();
     let began = now();
     let waiting = async {
         let (mut there, mut half) = (BTreeSet::new(), None);
         while there.len() < count {
-            let change = changes.try_next().await?.context("the watch ended")?;
+            let Some(change) = changes.try_next().await? else {
+                // The API server may end a watch at any time.
+                let (took, done) = (began.elapsed(), there.len());
+                ensure!(
+                    took < GIVEN_UP_AFTER,
+                    "{done} of {count} are done after {took:.0?}"
+                );
+                changes = api.watch_metadata(&params, &version).await?.boxed();
+                continue;
+            };
+            if let WatchEvent::Added(object) | WatchEvent::Modified(object) = &change {
+                version = object.metadata.resource_version.clone().unwrap_or(version);
+            }
             match &change {
                 WatchEvent::Error(status) => bail!("the watch failed: {}", status.message),
                 WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object)
