@@ -1,10 +1,20 @@
 //! [`ListWatch`] against the embedded API server, which serves streaming lists and both encodings: a thing is a node.
 
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
+use bytes::Bytes;
 use controller_core::config::Encoding;
 use controller_core::informer::protobuf::{Kind, METADATA, Message};
 use controller_core::informer::{DecodeError, Identity, ListWatch, Wire, intern};
+use futures::stream;
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
+use kube::Client;
+use kube::client::Body;
 use kube::discovery::ApiResource;
 use rstest::rstest;
 use serde::Deserialize;
@@ -59,9 +69,14 @@ struct World {
 }
 
 fn start(server: Server, encoding: Encoding) -> World {
+    let client = server.client();
+    start_by(client, server, encoding)
+}
+
+fn start_by(client: Client, server: Server, encoding: Encoding) -> World {
     let clock = clock();
     let nodes = ApiResource::erase::<k8s_openapi::api::core::v1::Node>(&());
-    let source = ListWatch::<NodeWire>::new(server.client(), nodes, encoding, clock.clone());
+    let source = ListWatch::<NodeWire>::new(client, nodes, encoding, clock.clone());
     World {
         server,
         running: Running::start(source, clock),
@@ -217,21 +232,44 @@ async fn after_a_stream_that_does_not_end_what_there_is_come_pages(#[case] fault
     assert_eq!(world.verbs(), [STREAM, PAGE, WATCH]);
 }
 
+/// A client of `server`, whose first stream breaks before it has told anything; the server does not see that one.
+fn breaking_once(server: &Server, kind: io::ErrorKind) -> Client {
+    let (client, whole) = (server.client(), Arc::new(AtomicBool::new(true)));
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        let (client, whole) = (client.clone(), Arc::clone(&whole));
+        async move {
+            let query = request.uri().query().unwrap_or_default();
+            if query.contains("sendInitialEvents=true") && whole.swap(false, SeqCst) {
+                let cut: io::Result<Frame<Bytes>> = Err(io::Error::new(kind, "the wire was cut"));
+                let body = StreamBody::new(stream::iter([cut]));
+                return Ok::<_, kube::Error>(http::Response::new(body.boxed_unsync()));
+            }
+            let response = client.send(request).await?;
+            Ok(response.map(|body| body.map_err(io::Error::other).boxed_unsync()))
+        }
+    });
+    Client::new(service, "default")
+}
+
 /// As where the API server is started anew meanwhile.
+#[rstest]
+#[case::cut_off(io::ErrorKind::UnexpectedEof)]
+#[case::reset(io::ErrorKind::ConnectionReset)]
+#[case::timed_out(io::ErrorKind::TimedOut)]
 #[tokio::test(start_paused = true)]
-async fn after_a_stream_that_broke_one_list_comes_in_pages_and_the_next_as_a_stream() {
+async fn after_a_stream_that_broke_one_list_comes_in_pages_and_the_next_as_a_stream(
+    #[case] kind: io::ErrorKind,
+) {
     let server = with_nodes(2);
-    let streams = |request: &Request| request.lists() && request.verb == Verb::Watch;
-    server.fail(Rule::new(Fault::CutAnswer).matching(streams).times(1));
-    let world = start(server, Encoding::Protobuf);
+    let world = start_by(breaking_once(&server, kind), server, Encoding::Protobuf);
     world.running.clock.sleep(Duration::from_mins(1)).await;
     assert_eq!(world.running.held(), ["n0=0", "n1=1"]);
-    assert_eq!(world.verbs(), [STREAM, PAGE, WATCH]);
+    assert_eq!(world.verbs(), [PAGE, WATCH]);
     world.server.down();
     taint(&world.server, "n0", 3);
     world.server.compact();
     world.server.up();
     world.running.clock.sleep(Duration::from_mins(1)).await;
     assert_eq!(world.running.held(), ["n0=3", "n1=1"]);
-    assert_eq!(world.verbs(), [STREAM, PAGE, WATCH, WATCH, STREAM, WATCH]);
+    assert_eq!(world.verbs(), [PAGE, WATCH, WATCH, STREAM, WATCH]);
 }

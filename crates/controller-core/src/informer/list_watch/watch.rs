@@ -119,7 +119,8 @@ impl Watch {
                 "watch: it broke within {HEALTHY_AFTER:?}: {}",
                 Chain(&error)
             ))),
-            Some(Err(error)) if !is_end(&error) => {
+            // A list has no other end than its bookmark.
+            Some(Err(error)) if self.is_list || !is_end(&error) => {
                 Happened::Failed(other(format!("watch: {}", Chain(&error))))
             }
             None | Some(Err(_)) => Happened::Ended,
