@@ -31,7 +31,7 @@ pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// An error answer larger than this is not one of the API server's.
 const MAX_ERROR_BODY: usize = 1 << 20;
 
-/// The client-side limit on requests; watches, Lease requests and events, which have limits of their own, do not count.
+/// The client-side limit on requests; watches, Lease requests and events do not count.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
     /// `--kube-api-qps`: requests a second in the long run; 0 for no limit.
