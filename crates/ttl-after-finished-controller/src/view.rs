@@ -8,6 +8,7 @@ use controller_core::informer::{DecodeError, Identity, View, Wire, time};
 use controller_core::meta::{ObjectKey, Uid};
 use jiff::Timestamp;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 /// What the store keeps of a Job.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +59,7 @@ pub struct JobWire {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Metadata {
-    deletion_timestamp: Option<Timestamp>,
+    deletion_timestamp: Option<IgnoredAny>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -193,6 +194,13 @@ mod tests {
     #[case::being_deleted(
         json!({
             "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z" },
+            "spec": { "ttlSecondsAfterFinished": 0 },
+        }),
+        false
+    )]
+    #[case::being_deleted_at_a_time_that_cannot_be_represented(
+        json!({
+            "metadata": { "deletionTimestamp": "99999-01-01T00:00:00Z" },
             "spec": { "ttlSecondsAfterFinished": 0 },
         }),
         false

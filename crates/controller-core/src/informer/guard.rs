@@ -4,7 +4,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use derive_where::derive_where;
-use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
@@ -58,24 +57,6 @@ struct Metadata<'a> {
     deletion_timestamp: Option<&'a RawValue>,
 }
 
-/// [`Metadata`] in protobuf, whose texts are texts.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Enveloped<'a> {
-    #[serde(borrow)]
-    metadata: EnvelopedMetadata<'a>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct EnvelopedMetadata<'a> {
-    name: Option<&'a str>,
-    namespace: Option<&'a str>,
-    uid: Option<&'a str>,
-    resource_version: Option<&'a str>,
-    deletion_timestamp: Option<IgnoredAny>,
-}
-
 impl<W: Wire> Guarded<W> {
     pub(super) fn read_json(json: &str) -> Self {
         Self {
@@ -86,19 +67,14 @@ impl<W: Wire> Guarded<W> {
 
     /// From a message without its envelope.
     pub(super) fn read_protobuf(bytes: &[u8]) -> Self {
-        let meta = protobuf::read::<Enveloped<'_>>(protobuf::IDENTITY, bytes)
-            .unwrap_or_default()
-            .metadata;
         let message = W::MESSAGE.unwrap_or(protobuf::METADATA_ONLY);
+        let (meta, object) = match protobuf::Object::find(message, bytes) {
+            Ok(object) => (Meta::of(&object), object.read()),
+            Err(error) => (Meta::default(), Err(error)),
+        };
         Self {
-            meta: Meta {
-                name: meta.name.map(Arc::from),
-                namespace: meta.namespace.map(intern),
-                uid: meta.uid.map(Uid::from),
-                resource_version: meta.resource_version.map(Arc::from),
-                is_deleting: meta.deletion_timestamp.is_some(),
-            },
-            object: protobuf::read(message, bytes).map_err(DecodeError::Protobuf),
+            meta,
+            object: object.map_err(DecodeError::Protobuf),
         }
     }
 
@@ -246,6 +222,16 @@ fn skipped(meta: &Meta, error: DecodeError) -> Skipped {
 }
 
 impl Meta {
+    fn of(object: &protobuf::Object<'_>) -> Self {
+        Self {
+            name: object.text("name").map(Arc::from),
+            namespace: object.text("namespace").map(intern),
+            uid: object.text("uid").map(Uid::from),
+            resource_version: object.text("resourceVersion").map(Arc::from),
+            is_deleting: object.has("deletionTimestamp"),
+        }
+    }
+
     /// Nothing when the object has no name.
     fn identity(&self) -> Option<Identity> {
         Some(Identity {
@@ -284,6 +270,7 @@ mod tests {
 
     use super::*;
     use crate::informer::View;
+    use crate::informer::protobuf::{Kind, METADATA, Message};
 
     #[derive(Clone, Deserialize)]
     struct Strict {
@@ -305,6 +292,8 @@ mod tests {
 
     impl Wire for Strict {
         type View = Kept;
+
+        const MESSAGE: Option<Message> = Some(&[METADATA, (2, "spec", Kind::Int)]);
 
         fn into_view(self, object: Identity) -> Result<Kept, DecodeError> {
             Ok(Kept(object.key, self.spec))
@@ -328,7 +317,7 @@ mod tests {
 
     const BAD: &str = r#"{"spec":256,"metadata":{"name":"n","namespace":7,"uid":"u","resourceVersion":"5"}}"#;
 
-    fn assert_skipped(object: Guarded<Strict>) {
+    fn assert_skipped(object: Guarded<Strict>, why: &str) {
         assert_eq!(object.version(), Some("5"));
         let Err(skipped) = object.observed() else {
             panic!("256 is no u8");
@@ -342,7 +331,7 @@ mod tests {
         assert_eq!(skipped.version.as_deref(), Some("5"));
         assert_eq!(
             Chain(&skipped.error).to_string(),
-            "decode the object: invalid value: integer `256`, expected u8 at line 1 column 11"
+            format!("decode the object: invalid value: integer `256`, expected u8{why}")
         );
     }
 
@@ -352,7 +341,14 @@ mod tests {
             format!(r#"{{"kind":"L","apiVersion":"v1","metadata":{{}},"items":[{BAD},null,{{"spec":1}}]}}"#);
         let list: ObjectList<Guarded<Strict>> = serde_json::from_str(&json).unwrap();
         assert_eq!(list.items.len(), 3);
-        assert_skipped(list.items.into_iter().next().unwrap());
+        let bad = list.items.into_iter().next().unwrap();
+        assert_skipped(bad, " at line 1 column 11");
+    }
+
+    #[test]
+    fn a_bad_object_in_protobuf_has_the_name_that_is_readable() {
+        let bad = b"\x10\x80\x02\x0a\x0c\x0a\x01n\x1a\x01\xff\x2a\x01u\x32\x015";
+        assert_skipped(Guarded::read_protobuf(bad), "");
     }
 
     #[test]

@@ -46,7 +46,8 @@ pub trait Wire: DeserializeOwned + Clone + Send + 'static {
     /// `PartialObjectMetadata` and leaves out the rest.
     const METADATA_ONLY: bool = false;
 
-    /// The fields that are read of the object in protobuf; `None` where it is only read in JSON.
+    /// The fields that are read of the object in protobuf, [`METADATA`](super::protobuf::METADATA) among them; `None` where
+    /// it is only read in JSON.
     const MESSAGE: Option<Message> = None;
 
     /// Whether any rule may ever act on the object as it is now. One that is not kept is to the store and its

@@ -20,11 +20,14 @@ const TOLERATION: Message = &[
     (5, "tolerationSeconds", Kind::Int),
 ];
 /// `v1.Node`.
-pub(super) const NODE: Message = &[(
-    2,
-    "spec",
-    Kind::Message(&[(5, "taints", Kind::List(&Kind::Message(TAINT)))]),
-)];
+pub(super) const NODE: Message = &[
+    METADATA,
+    (
+        2,
+        "spec",
+        Kind::Message(&[(5, "taints", Kind::List(&Kind::Message(TAINT)))]),
+    ),
+];
 const TAINT: Message = &[
     (1, "key", Kind::Text),
     (2, "value", Kind::Text),

@@ -29,18 +29,6 @@ pub const OBJECT_META: Message = &[
 pub const METADATA: (u32, &str, Kind) = (1, "metadata", Kind::Message(OBJECT_META));
 /// Of an object, nothing but its metadata.
 pub const METADATA_ONLY: Message = &[METADATA];
-/// Of an object, who it is.
-pub(in crate::informer) const IDENTITY: Message = &[(
-    1,
-    "metadata",
-    Kind::Message(&[
-        (1, "name", Kind::Text),
-        (3, "namespace", Kind::Text),
-        (5, "uid", Kind::Text),
-        (6, "resourceVersion", Kind::Text),
-        (9, "deletionTimestamp", Kind::Time),
-    ]),
-)];
 /// `metav1.LabelSelector`.
 pub const LABEL_SELECTOR: Message = &[
     (1, "matchLabels", TEXTS_BY_NAME),

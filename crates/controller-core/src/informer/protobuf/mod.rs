@@ -14,12 +14,12 @@ mod wire;
 use serde::Deserialize;
 use serde::de::Error as _;
 
-pub(super) use self::messages::IDENTITY;
 pub use self::messages::{
     CONDITION, CONDITIONS, LABEL_SELECTOR, METADATA, METADATA_ONLY, OBJECT_META, OWNER_REFERENCE,
     TEXTS_BY_NAME,
 };
 use self::messages::{LIST_META, STATUS};
+pub(super) use self::value::Object;
 use self::value::Value;
 use self::wire::{Wire, bytes_of, malformed, next_field};
 

@@ -1,7 +1,8 @@
 //! A message as serde's data model.
 
 use jiff::Timestamp;
-use serde::de::value::BorrowedStrDeserializer;
+use serde::Deserialize;
+use serde::de::value::{BorrowedStrDeserializer, MapAccessDeserializer};
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde::forward_to_deserialize_any;
 
@@ -11,6 +12,13 @@ use super::{Error, Kind, Message};
 /// No message has more fields that are read.
 const MOST_FIELDS: usize = 16;
 
+/// An object whose fields were found, and those of its metadata: who it is can be told before the rest is read.
+pub(in crate::informer) struct Object<'de> {
+    metadata: Option<Fields<'de>>,
+    /// All but the metadata.
+    fields: Fields<'de>,
+}
+
 /// A field that was found: the last of its number counts, but a list or a map has them all.
 #[derive(Clone, Copy)]
 pub(super) struct Value<'de> {
@@ -19,6 +27,35 @@ pub(super) struct Value<'de> {
     /// What follows the first of its number.
     rest: &'de [u8],
     number: u32,
+}
+
+impl<'de> Object<'de> {
+    /// `message` has [`METADATA`](super::METADATA).
+    pub(in crate::informer) fn find(message: Message, bytes: &'de [u8]) -> Result<Self, Error> {
+        let mut fields = Fields::find(message, bytes)?;
+        let metadata = fields.take("metadata");
+        Ok(Self {
+            metadata: metadata.map(Value::fields).transpose()?,
+            fields,
+        })
+    }
+
+    /// A text of its metadata, if it is there and one.
+    pub(in crate::informer) fn text(&self, name: &str) -> Option<&'de str> {
+        let value = self.metadata.as_ref()?.get(name)?;
+        value.text().ok().filter(|text| !text.is_empty())
+    }
+
+    /// Whether its metadata has this field.
+    pub(in crate::informer) fn has(&self, name: &str) -> bool {
+        let value = self.metadata.as_ref().and_then(|metadata| metadata.get(name));
+        value.is_some_and(|value| !value.is_absent())
+    }
+
+    /// Reads it.
+    pub(in crate::informer) fn read<T: Deserialize<'de>>(self) -> Result<T, Error> {
+        T::deserialize(MapAccessDeserializer::new(self))
+    }
 }
 
 impl<'de> Value<'de> {
@@ -35,6 +72,13 @@ impl<'de> Value<'de> {
         match self.wire {
             Wire::Bytes(bytes) => Ok(bytes),
             Wire::Varint(_) | Wire::Fixed => Err(malformed()),
+        }
+    }
+
+    fn fields(self) -> Result<Fields<'de>, Error> {
+        match self.kind {
+            Kind::Message(message) => Fields::find(message, self.bytes()?),
+            _ => Err(malformed()),
         }
     }
 
@@ -82,7 +126,7 @@ impl<'de> Deserializer<'de> for Value<'de> {
             Kind::Time if self.is_absent() => visitor.visit_unit(),
             Kind::Time => visitor.visit_string(time(self.bytes()?)?),
             Kind::IntOrString => int_or_string(self.bytes()?, visitor),
-            Kind::Message(message) => visitor.visit_map(Fields::new(message, self.bytes()?)?),
+            Kind::Message(_) => visitor.visit_map(self.fields()?),
             Kind::List(item) => visitor.visit_seq(Items(self.again(*item))),
             Kind::Map(value) => visitor.visit_map(Entries {
                 items: Items(self.again(*value)),
@@ -164,7 +208,7 @@ struct Fields<'de> {
 }
 
 impl<'de> Fields<'de> {
-    fn new(message: Message, bytes: &'de [u8]) -> Result<Self, Error> {
+    fn find(message: Message, bytes: &'de [u8]) -> Result<Self, Error> {
         debug_assert!(message.len() <= MOST_FIELDS);
         let mut found = [None::<Value<'de>>; MOST_FIELDS];
         let mut rest = bytes;
@@ -194,6 +238,56 @@ impl<'de> Fields<'de> {
             found,
             next: 0,
         })
+    }
+
+    fn position(&self, name: &str) -> Option<usize> {
+        self.message.iter().position(|(_, known, _)| *known == name)
+    }
+
+    fn get(&self, name: &str) -> Option<Value<'de>> {
+        self.found.get(self.position(name)?).copied().flatten()
+    }
+
+    fn take(&mut self, name: &str) -> Option<Value<'de>> {
+        let position = self.position(name)?;
+        self.found.get_mut(position)?.take()
+    }
+}
+
+impl<'de> MapAccess<'de> for Object<'de> {
+    type Error = Error;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
+        match &self.metadata {
+            Some(_) => seed
+                .deserialize(BorrowedStrDeserializer::new("metadata"))
+                .map(Some),
+            None => self.fields.next_key_seed(seed),
+        }
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
+        match self.metadata.take() {
+            Some(metadata) => seed.deserialize(metadata),
+            None => self.fields.next_value_seed(seed),
+        }
+    }
+}
+
+impl<'de> Deserializer<'de> for Fields<'de> {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_map(self)
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_some(self)
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct
+        newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
     }
 }
 
