@@ -1,5 +1,7 @@
 //! A question or a write as a request, and how it is sent.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -79,16 +81,16 @@ pub fn requests_to<K: Resource<DynamicType = ()>>(namespace: Option<&str>) -> ku
 pub struct Sender {
     client: kube::Client,
     pub(super) caller: Caller,
-    encoding: Encoding,
+    asks_for_protobuf: Arc<AtomicBool>,
 }
 
 impl Sender {
-    /// Sends by `client`, judged by `caller`; objects are asked for in `encoding`.
-    pub const fn new(client: kube::Client, caller: Caller, encoding: Encoding) -> Self {
+    /// Sends by `client`, judged by `caller`; objects are asked for in `encoding`, and in JSON since protobuf was refused.
+    pub fn new(client: kube::Client, caller: Caller, encoding: Encoding) -> Self {
         Self {
             client,
             caller,
-            encoding,
+            asks_for_protobuf: Arc::new(AtomicBool::new(encoding == Encoding::Protobuf)),
         }
     }
 
@@ -141,15 +143,20 @@ impl Sender {
             http.extensions_mut().insert(AnswerWithin(within));
         }
         let mut response = None;
-        if let (Encoding::Protobuf, Some(accept)) = (self.encoding, request.accept) {
+        let asks_for_protobuf = self.asks_for_protobuf.load(Ordering::Relaxed);
+        if let Some(accept) = request.accept.filter(|_| asks_for_protobuf) {
             let mut in_protobuf = http.clone().map(Body::from);
             let accept = HeaderValue::try_from(accept);
             let accept = accept.map_err(|error| kube::Error::HttpError(error.into()))?;
             in_protobuf.headers_mut().insert(ACCEPT, accept);
-            response = Some(self.client.send(in_protobuf).await?)
-                .filter(|response| !Encoding::is_refused(response.status()));
-            // Its wait has been counted.
-            http.extensions_mut().insert(Permitted { waited: None });
+            let answer = self.client.send(in_protobuf).await?;
+            if Encoding::is_refused(answer.status()) {
+                self.asks_for_protobuf.store(false, Ordering::Relaxed);
+                // Its wait has been counted.
+                http.extensions_mut().insert(Permitted { waited: None });
+            } else {
+                response = Some(answer);
+            }
         }
         let response = match response {
             Some(response) => response,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use testkit::embedded::{Fault, Verb};
+use testkit::embedded::{Fault, Request, Rule, Verb};
 
 use crate::world::{For, World};
 
@@ -53,25 +53,27 @@ async fn the_pods_of_a_burst_share_one_read_of_their_node() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_is_read_in_protobuf_and_in_json_where_that_is_refused() {
-    let world = World::with_nodes(["n"]);
+async fn a_node_is_read_in_protobuf_and_since_that_was_refused_in_json() {
+    let world = World::with_nodes(["n", "m"]);
     world.pod("p", "n", For::No);
+    world.pod("q", "m", For::No);
     let _controller = world.start();
     world.pass(10).await;
     let mark = world.server.mark();
-    world.server.fail_next(
-        1,
-        |request| request.verb == Verb::Get,
-        Fault::status(406, "NotAcceptable"),
-    );
-    world.taint("n");
-    world.pass(1).await;
+    let read_in_protobuf =
+        |request: &Request| request.verb == Verb::Get && request.accept.contains("protobuf");
+    let refused = Fault::status(406, "NotAcceptable");
+    world.server.fail(Rule::new(refused).matching(read_in_protobuf));
+    for node in ["n", "m"] {
+        world.taint(node);
+        world.pass(1).await;
+    }
     assert_eq!(world.alive(), 0);
     let reads = world.sent_since(mark).to("nodes");
     let reads = reads.only(|request| request.verb == Verb::Get);
     let asked: Vec<_> = reads.iter().map(|read| (&*read.accept, read.code)).collect();
     let both = "application/vnd.kubernetes.protobuf,application/json";
-    assert_eq!(asked, [(both, Some(406)), ("", Some(200))]);
+    assert_eq!(asked, [(both, Some(406)), ("", Some(200)), ("", Some(200))]);
 }
 
 #[tokio::test(start_paused = true)]
