@@ -17,8 +17,15 @@ WORKDIR /source
 ARG TARGETARCH
 RUN <<INSTALL
     case "$TARGETARCH" in
-        amd64) triple=x86_64-unknown-linux-gnu gcc=x86_64-linux-gnu-gcc packages="gcc-x86-64-linux-gnu libc6-dev-amd64-cross" ;;
-        arm64) triple=aarch64-unknown-linux-gnu gcc=aarch64-linux-gnu-gcc packages="gcc-aarch64-linux-gnu libc6-dev-arm64-cross" ;;
+        amd64)
+            triple=x86_64-unknown-linux-gnu gcc=x86_64-linux-gnu-gcc packages="gcc-x86-64-linux-gnu libc6-dev-amd64-cross"
+            # 0.4 MiB less to load and to keep; the linker for arm64 does not know how.
+            flags="-C link-arg=-Wl,-z,pack-relative-relocs"
+            ;;
+        arm64)
+            triple=aarch64-unknown-linux-gnu gcc=aarch64-linux-gnu-gcc packages="gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
+            flags=
+            ;;
         *) echo "nothing is shipped for $TARGETARCH" >&2; exit 1 ;;
     esac
     # The compiler for the machine itself is there under this name.
@@ -28,7 +35,7 @@ RUN <<INSTALL
         rm -r /var/lib/apt/lists
     fi
     rustup target add "$triple"
-    printf 'triple=%s\ngcc=%s\n' "$triple" "$gcc" >/platform
+    printf 'triple=%s\ngcc=%s\nflags="%s"\n' "$triple" "$gcc" "$flags" >/platform
 INSTALL
 
 COPY . .
@@ -39,7 +46,7 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry,sharing=locked \
     --mount=type=cache,target=/source/target,id=target-$TARGETARCH,sharing=locked <<BUILD
     . /platform
     BUILD_COMMIT="$REVISION" \
-    RUSTFLAGS="-C target-feature=+crt-static -C linker=$gcc --cfg getrandom_backend=\"linux_getrandom\"" \
+    RUSTFLAGS="-C target-feature=+crt-static -C linker=$gcc --cfg getrandom_backend=\"linux_getrandom\" $flags" \
         cargo build --release --locked --package "${BIN:?which controller? --build-arg BIN=ttl-controller}" --bin "$BIN" --target "$triple"
     mkdir -p /root-of-image/usr/local/bin
     cp "target/$triple/release/$BIN" "/root-of-image/usr/local/bin/$BIN"

@@ -29,7 +29,7 @@ impl Binary {
         let mut build = cargo(["build", "--release", "--locked", "--package", controller]);
         build.args(["--bin", controller, "--target", triple]);
         build.arg(key("linker", &format!("{compiler:?}")));
-        build.arg(key("rustflags", &format!("{:?}", flags()?)));
+        build.arg(key("rustflags", &format!("{:?}", flags(platform)?)));
         // They would replace the flags above.
         build
             .env_remove("RUSTFLAGS")
@@ -66,7 +66,10 @@ fn libc_release(archive: &[u8]) -> Option<String> {
 
 /// Static; with the same paths in the messages of panics wherever it is built; and with random numbers from the kernel
 /// alone: a static program cannot look the C library's function up, and an empty root has no `/dev/urandom`.
-fn flags() -> Result<[String; 6]> {
+///
+/// What is added to addresses at the start is packed: 0.4 MiB less to load and to keep. Debian 12's linker for arm64 does
+/// not know how.
+fn flags(platform: Platform) -> Result<Vec<String>> {
     let home = match std::env::var_os("CARGO_HOME") {
         Some(home) => PathBuf::from(home),
         None => std::env::home_dir()
@@ -74,14 +77,16 @@ fn flags() -> Result<[String; 6]> {
             .join(".cargo"),
     };
     let remap = |from: &Path, to| format!("--remap-path-prefix={}={to}", from.display());
-    Ok([
-        "-C".to_owned(),
-        "target-feature=+crt-static".to_owned(),
-        "--cfg".to_owned(),
-        "getrandom_backend=\"linux_getrandom\"".to_owned(),
+    let mut flags = vec![
+        "-Ctarget-feature=+crt-static".to_owned(),
+        "--cfg=getrandom_backend=\"linux_getrandom\"".to_owned(),
         remap(&home, "/cargo"),
         remap(root(), "/source"),
-    ])
+    ];
+    if platform == Platform::Amd64 {
+        flags.push("-Clink-arg=-Wl,-z,pack-relative-relocs".to_owned());
+    }
+    Ok(flags)
 }
 
 /// The C compiler for `platform`, once it and Rust's library are known to be there.
@@ -117,6 +122,17 @@ pub(super) fn compiler(platform: Platform) -> Result<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_dockerfile_gives_the_same_flags() {
+        let dockerfile = fs::read_to_string(root().join("Dockerfile")).unwrap();
+        for flag in flags(Platform::Amd64).unwrap() {
+            let flag = flag.trim_start_matches("-C").trim_start_matches("--cfg=");
+            // Docker builds in the same folder everywhere.
+            let of_paths = flag.starts_with("--remap-path-prefix");
+            assert!(of_paths || dockerfile.replace('\\', "").contains(flag), "{flag}");
+        }
+    }
 
     #[test]
     fn the_release_of_the_c_library_is_found_in_its_archive() {
