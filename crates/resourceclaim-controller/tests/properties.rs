@@ -60,6 +60,7 @@ enum Action {
     MakeLateTemplate,
     MakeUsersClaims,
     Squat(usize, u32),
+    Forge(usize, usize),
     DeleteClaim(usize),
     Allocate(usize),
     Schedule(usize),
@@ -78,6 +79,7 @@ fn any_action() -> impl Strategy<Value = Action> {
         1 => Just(Action::MakeLateTemplate),
         1 => Just(Action::MakeUsersClaims),
         1 => (pod.clone(), 0..2_u32).prop_map(|(pod, n)| Action::Squat(pod, n)),
+        1 => (pod.clone(), pod.clone()).prop_map(|(victim, owner)| Action::Forge(victim, owner)),
         2 => claim.clone().prop_map(Action::DeleteClaim),
         2 => claim.prop_map(Action::Allocate),
         3 => pod.prop_map(Action::Schedule),
@@ -193,6 +195,7 @@ impl Model for Cluster {
             Action::MakeLateTemplate => server.make_template("late"),
             Action::MakeUsersClaims => server.make_users_claims(),
             Action::Squat(number, n) => server.squat(&pod(number), n),
+            Action::Forge(victim, owner) => server.forge(&pod(victim), &pod(owner)),
             Action::DeleteClaim(number) => {
                 if let Some(claim) = numbered(server, number) {
                     server.delete_claim_by_hand(&claim.key);

@@ -182,9 +182,14 @@ fn make(
     // The claims before the one that is recorded are gone, whatever a cache that lags behind shows.
     let number = recorded.and_then(|recorded| number_of(claimant, entry, recorded));
     let is_of_before = |name: &str| (0..number.unwrap_or(0)).any(|n| name_of(claimant, entry, n) == name);
-    let made_for = |uid: &Uid| {
-        let claims = known.controlled_by(uid);
-        let is_ours = |claim: &&Arc<ClaimView>| claim.entry.as_ref() == Some(&entry.name);
+    let made_for = |owner: &ClaimantView| {
+        let claims = known.controlled_by(&owner.uid);
+        // An owner reference may go with the uid of an object of another kind or namespace.
+        let is_ours = |claim: &&Arc<ClaimView>| {
+            claim.entry.as_ref() == Some(&entry.name)
+                && claim.is_made_for(owner.kind)
+                && claim.key.namespace == owner.key.namespace
+        };
         let others = claims.iter().filter(is_ours);
         let others = others.filter(|claim| Some(&claim.key.name) != recorded);
         let mut ours: Vec<_> = others.filter(|claim| !is_of_before(&claim.key.name)).collect();
@@ -195,11 +200,11 @@ fn make(
     match claimant.group {
         Group::Missing(group) => return Answer::Failed(Failure::GroupMissing(Arc::clone(group))),
         Group::Known(group) if shares(group, entry) => {
-            return made_for(&group.uid).map_or(Answer::OfGroup, Answer::Adopt);
+            return made_for(group).map_or(Answer::OfGroup, Answer::Adopt);
         }
         Group::Known(_) | Group::None => {}
     }
-    if let Some(name) = made_for(&claimant.view.uid) {
+    if let Some(name) = made_for(claimant.view) {
         return Answer::Adopt(name);
     }
     let Some(template) = known.template(&beside(&claimant.view.key, name)) else {

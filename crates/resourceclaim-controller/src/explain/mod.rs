@@ -12,7 +12,7 @@ use controller_core::meta::{ObjectKey, Uid};
 use controller_core::runtime::Failure;
 
 use crate::ResourceClaimController;
-use crate::decide::{Gates, Known, Sight, claimant_kind};
+use crate::decide::{Gates, Identity, Known, Sight};
 use crate::gates::{self, Answers};
 use crate::requests::{Answer, Question};
 use crate::view::{ClaimView, ClaimantKind, ClaimantView, Consumer, TemplateView, beside};
@@ -87,9 +87,9 @@ impl<'a> Found<'a> {
 
     /// Whether the consumer of a claim is there; none where that does not count.
     fn question(&self, claim: &ObjectKey, consumer: &Consumer) -> Option<Question> {
-        let kind = claimant_kind(consumer.kind, self.gates)?;
-        let key = beside(claim, &consumer.name);
-        Some(Question::Being(kind, key, consumer.uid.clone()))
+        Some(Question::Being(Identity::of_consumer(
+            claim, consumer, self.gates,
+        )?))
     }
 
     /// Who has the name of the consumer of a claim.

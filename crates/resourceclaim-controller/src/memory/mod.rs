@@ -15,7 +15,8 @@ use controller_core::meta::{ObjectKey, Uid};
 use controller_core::rival::Contests;
 
 use crate::decide::{
-    Claimant, Departed, Gates, Quiet, RESERVED_FOR_MAX_SIZE, Reserve, group_of, needs_work, wants_claims,
+    Claimant, Departed, Gates, Identity, Quiet, RESERVED_FOR_MAX_SIZE, Reserve, group_of, needs_work,
+    wants_claims,
 };
 use crate::next::Key;
 use crate::requests::Write;
@@ -154,9 +155,10 @@ impl Memory {
         self.quiet.len() + self.rivals.held() + told
     }
 
-    /// The pod or the group of this uid was deleted (RC-14).
-    fn departed(&mut self, uid: &Uid, claims: &Store<ClaimView>) {
-        self.departed.deleted(uid, |uid| !claims.by_index(uid).is_empty());
+    /// The pod or the group was deleted (RC-14).
+    fn departed(&mut self, gone: Identity, claims: &Store<ClaimView>) {
+        self.departed
+            .deleted(gone, |uid| !claims.by_index(uid).is_empty());
     }
 
     /// The claim is gone, and its reservations with it.
@@ -196,7 +198,7 @@ impl Watches<ClaimantView> for ResourceClaimController {
             &change;
         let is_gone = matches!(change, Change::Deleted(_));
         if is_gone && route::is_deleted(claimant) {
-            cx.memory.departed(&claimant.uid, &cx.stores.claims);
+            cx.memory.departed(Identity::of(claimant), &cx.stores.claims);
         }
         if is_gone {
             cx.memory.forget_recorded(claimant);
@@ -287,12 +289,12 @@ pub(crate) fn observe(cx: &mut Cx<'_>, observed: Observed<'_, ResourceClaimContr
     }
 }
 
-/// The API server has no object of this uid any more. The cache may show it still, or only now.
-pub(crate) fn observe_gone(cx: &mut Cx<'_>, key: &ObjectKey, uid: &Uid) {
-    cx.memory.departed(uid, &cx.stores.claims);
+/// The API server has it no more, or never had it. The cache may show it still, or only now.
+pub(crate) fn observe_gone(cx: &mut Cx<'_>, gone: Identity) {
     if cx.leading {
-        wake_claims(cx, key, uid, &[]);
+        wake_claims(cx, &gone.key, &gone.uid, &[]);
     }
+    cx.memory.departed(gone, &cx.stores.claims);
 }
 
 /// A term begins, or has gone on for an hour.

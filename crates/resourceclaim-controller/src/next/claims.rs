@@ -9,12 +9,12 @@ use controller_core::meta::{ObjectKey, Uid};
 
 use super::{Key, Next, SIDE_BY_SIDE, Turn};
 use crate::decide::{
-    Being, Evidence, Next as GiveBack, Ownership, Sight, Standing, Step as Giving, claimant_kind, next_step,
+    Being, Evidence, Identity, Next as GiveBack, Ownership, Sight, Standing, Step as Giving, next_step,
     owner, standing,
 };
 use crate::memory::WriteKey;
 use crate::requests::{Answer, Question, Write};
-use crate::view::{ClaimView, ClaimantKind, Consumer, beside};
+use crate::view::{ClaimView, Consumer};
 
 impl Turn<'_> {
     pub(super) fn of_claim(self, key: &ObjectKey) -> Result<Next, Next> {
@@ -82,44 +82,42 @@ impl Turn<'_> {
     }
 
     fn standing(self, claim: &ClaimView, consumer: &Consumer) -> Result<Standing, Next> {
-        let Some(kind) = claimant_kind(consumer.kind, self.gates) else {
+        let Some(of) = Identity::of_consumer(&claim.key, consumer, self.gates) else {
             return Ok(Standing::Holds);
         };
-        let key = beside(&claim.key, &consumer.name);
-        let departed = self.has_departed(&consumer.uid);
-        let judged = standing(consumer, departed, &self.cached(kind, &key), self.gates);
+        let departed = self.has_departed(&of);
+        let judged = standing(consumer, departed, &self.cached(&of), self.gates);
         if judged != Standing::Unsure {
             return Ok(judged);
         }
-        let live = self.live(kind, key, &consumer.uid)?;
+        let live = self.live(of)?;
         Ok(standing(consumer, departed, &live, self.gates))
     }
 
     /// How it stands with the pod that controls the claim (RC-13).
     fn owner(self, claim: &ClaimView) -> Result<Ownership, Next> {
-        let Some(pod) = claim.owning_pod() else {
+        let Some(of) = Identity::of_owner(claim) else {
             return Ok(Ownership::Leave);
         };
-        let key = beside(&claim.key, &pod.name);
-        let departed = self.has_departed(&pod.uid);
-        match owner(claim, departed, &self.cached(ClaimantKind::Pod, &key)) {
+        let departed = self.has_departed(&of);
+        match owner(claim, departed, &self.cached(&of)) {
             Ownership::Unsure => {
-                let live = self.live(ClaimantKind::Pod, key, &pod.uid)?;
+                let live = self.live(of)?;
                 Ok(owner(claim, departed, &live))
             }
             judged => Ok(judged),
         }
     }
 
-    fn cached(self, kind: ClaimantKind, key: &ObjectKey) -> Sight {
-        let cached = self.look.stores.claimant(kind, key);
+    fn cached(self, of: &Identity) -> Sight {
+        let cached = self.look.stores.claimant(of.kind, &of.key);
         Sight::Cached(cached.map(|claimant| Being::of(&claimant)))
     }
 
     /// What the API server has under the name that the object of this uid had. Where it does not say, everything stays,
     /// and the queue tries again.
-    fn live(self, kind: ClaimantKind, key: ObjectKey, uid: &Uid) -> Result<Sight, Next> {
-        let question = Question::Being(kind, key, uid.clone());
+    fn live(self, of: Identity) -> Result<Sight, Next> {
+        let question = Question::Being(of);
         match self.look.pass.answer(&question).map(|reply| &reply.value) {
             None => Err(Step::Read(vec![question])),
             Some(Ok(Answer::Being(being))) => Ok(Sight::Live(Some(being.clone()))),

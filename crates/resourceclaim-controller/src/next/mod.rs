@@ -39,7 +39,7 @@ use controller_core::meta::{ObjectKey, Uid};
 use controller_core::rival::Pace;
 use prometheus::Registry;
 
-use crate::decide::{Gates, PENDING_TTL};
+use crate::decide::{Gates, Identity, PENDING_TTL};
 use crate::events::Event;
 use crate::memory::{self, Contested, Failing, Memory, WriteKey};
 use crate::requests::{Answer, Question, Write};
@@ -167,13 +167,13 @@ impl Controller for ResourceClaimController {
                     cx.memory.pending.remove(claim);
                 }
             }
-            Learnt::Answer(Question::Being(_, key, uid), reply) => {
+            Learnt::Answer(Question::Being(being), reply) => {
                 let is_gone = match &reply.value {
-                    Ok(answer) => matches!(answer, Answer::Being(being) if being.uid != *uid),
+                    Ok(answer) => matches!(answer, Answer::Being(found) if found.uid != being.uid),
                     Err(failed) => failed.is_gone(),
                 };
                 if is_gone {
-                    memory::observe_gone(cx, key, uid);
+                    memory::observe_gone(cx, being.clone());
                 }
             }
             Learnt::Answer(..) | Learnt::Sent(_) => {}
@@ -306,9 +306,9 @@ fn is_there(stores: &Stores, write: &Write) -> bool {
 }
 
 impl Turn<'_> {
-    /// Whether the pod or the group of this uid is known to be gone, whatever the cache shows (RC-14).
-    fn has_departed(&self, uid: &Uid) -> bool {
-        self.look.memory.departed.contains(uid)
+    /// Whether the pod or the group is known to be gone, whatever the cache shows (RC-14).
+    fn has_departed(&self, identity: &Identity) -> bool {
+        self.look.memory.departed.contains(identity)
     }
 
     /// How long another writer keeps us from writing this to the object again; an error is to note that it was undone, or

@@ -241,6 +241,14 @@ impl ClaimView {
         self.owner.as_ref().is_some_and(|owner| owner.uid == *uid)
     }
 
+    /// Whether an object of this kind controls it.
+    pub fn is_made_for(&self, kind: ClaimantKind) -> bool {
+        match kind {
+            ClaimantKind::Pod => self.owning_pod().is_some(),
+            ClaimantKind::PodGroup => self.owning_group().is_some(),
+        }
+    }
+
     /// The pod that controls it.
     pub fn owning_pod(&self) -> Option<&OwnerRef> {
         let owner = self.owner.as_deref()?;

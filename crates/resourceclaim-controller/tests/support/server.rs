@@ -11,7 +11,9 @@ use controller_core::meta::{ObjectKey, Uid};
 use harness::sim;
 use jiff::Timestamp;
 use resourceclaim_controller::ResourceClaimController;
-use resourceclaim_controller::decide::{Being, Create, RESERVED_FOR_MAX_SIZE, Reserve, Step, claim_name};
+use resourceclaim_controller::decide::{
+    Being, Create, Identity, RESERVED_FOR_MAX_SIZE, Reserve, Step, claim_name,
+};
 use resourceclaim_controller::requests::{Answer, Question, Record, Write};
 use resourceclaim_controller::view::{
     ClaimSource, ClaimView, ClaimantKind, ClaimantView, Consumer, ConsumerKind, Entry, Origin, TemplateView,
@@ -214,7 +216,7 @@ impl Server {
         Some(match question {
             Question::Claim(key) => Answer::Claim(observed_claim(self.claims.get(key)?)),
             Question::Claimant(ClaimantKind::Pod, key) => Answer::Claimant(self.observed_pod(key)?),
-            Question::Being(ClaimantKind::Pod, key, _) => Answer::Being(Being::of(self.pods.get(key)?)),
+            Question::Being(Identity { key, .. }) => Answer::Being(Being::of(self.pods.get(key)?)),
             Question::Rival(_) => Answer::Manager(None),
             other => panic!("{other:?}"),
         })
@@ -384,6 +386,21 @@ impl Server {
             return;
         }
         self.put_claim(claim(&name));
+    }
+
+    /// A claim whose owner reference has the name of one pod and the uid of another.
+    pub(crate) fn forge(&mut self, victim: &ObjectKey, owner: &ObjectKey) {
+        let Some(victim) = self.pods.get(victim) else {
+            return;
+        };
+        let forged = format!("forged-{}", victim.uid);
+        if !self.claims.contains_key(&key(&forged)) {
+            let owner = owner_ref("v1", "Pod", &owner.name, victim.uid.clone());
+            self.put_claim(ClaimView {
+                owner: Some(Arc::new(owner)),
+                ..claim(&forged)
+            });
+        }
     }
 
     pub(crate) fn make_pod(&mut self, name: &ObjectKey, shape: usize) {

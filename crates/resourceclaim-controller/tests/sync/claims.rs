@@ -6,7 +6,7 @@ use harness::objects::text;
 use serde_json::{Value, json};
 use testkit::embedded::{Fault, Request, Verb};
 
-use crate::world::{FINALIZER, World, made, own, request};
+use crate::world::{FINALIZER, World, claim, made, own, request};
 
 #[tokio::test(start_paused = true)]
 async fn the_requests_of_one_pods_life() {
@@ -397,4 +397,25 @@ async fn what_was_wrongly_said_to_be_gone_is_deleted_within_the_hour() {
     world.finish("p");
     world.pass(3700).await;
     assert_eq!(world.claims(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_of_another_namespace_is_not_adopted() {
+    let world = World::new();
+    let uid = world.pod("p");
+    let _controller = world.start_and_settle().await;
+    for name in ["forged-0", "forged-1"] {
+        world.insert(claim(&json!({
+            "name": name, "namespace": "tenant", "finalizers": ["tenant.example.com/keep"],
+            "annotations": { "resource.kubernetes.io/pod-claim-name": "gpu" },
+            "ownerReferences": [{ "apiVersion": "v1", "kind": "Pod", "name": "p", "uid": uid, "controller": true }],
+        })));
+    }
+    world.template("t");
+    world.pass(60).await;
+    assert!(
+        world.claim_of("p").starts_with("p-gpu-"),
+        "{}",
+        world.claim_of("p")
+    );
 }

@@ -4,7 +4,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use testkit::embedded::{Fault, Verb};
 
-use crate::world::{FINALIZER, World, made, own};
+use crate::world::{FINALIZER, World, claim, made, own};
 
 /// A world with the user's claim `shared`, pods that use it, and our loop.
 fn sharing(pods: &[&str]) -> World {
@@ -442,4 +442,29 @@ async fn a_write_that_races_the_scheduler_is_judged_again() {
             "patch resourceclaims/status 200",
         ]
     );
+}
+
+#[rstest]
+#[case::of_another_pod("Pod", "v1", "mine")]
+#[case::of_a_group("PodGroup", "scheduling.k8s.io/v1alpha2", "p")]
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_claims_the_uid_of_a_pod_takes_nothing_from_it(
+    #[case] kind: &str,
+    #[case] api_version: &str,
+    #[case] owner: &str,
+) {
+    let world = sharing(&["p"]);
+    world.pod_of("mine", &[own("gpu", "none")]);
+    world.allocate("shared", &["p"]);
+    world.bind("p");
+    let _controller = world.start_and_settle().await;
+    world.insert(claim(&json!({
+        "name": "forged",
+        "ownerReferences": [{
+            "apiVersion": api_version, "kind": kind, "name": owner, "uid": world.uid("p"), "controller": true,
+        }],
+    })));
+    world.pass(600).await;
+    assert_eq!(world.reserved("shared"), ["p"]);
+    assert!(world.is_allocated("shared"));
 }
