@@ -12,7 +12,8 @@ use controller_core::informer::protobuf::{Kind, METADATA, Message};
 use controller_core::informer::{DecodeError, Identity, ListWatch, Wire, intern};
 use futures::stream;
 use http_body::Frame;
-use http_body_util::{BodyExt, StreamBody};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
 use kube::Client;
 use kube::client::Body;
 use kube::discovery::ApiResource;
@@ -232,23 +233,67 @@ async fn after_a_stream_that_does_not_end_what_there_is_come_pages(#[case] fault
     assert_eq!(world.verbs(), [STREAM, PAGE, WATCH]);
 }
 
-/// A client of `server`, whose first stream breaks before it has told anything; the server does not see that one.
-fn breaking_once(server: &Server, kind: io::ErrorKind) -> Client {
-    let (client, whole) = (server.client(), Arc::new(AtomicBool::new(true)));
+type Answer = http::Response<UnsyncBoxBody<Bytes, io::Error>>;
+
+/// A client of `server` whose streams `answer` answers, unless it leaves that to the server.
+fn over(server: &Server, answer: impl Fn() -> Option<Answer> + Send + Sync + 'static) -> Client {
+    let (client, answer) = (server.client(), Arc::new(answer));
     let service = tower::service_fn(move |request: http::Request<Body>| {
-        let (client, whole) = (client.clone(), Arc::clone(&whole));
+        let (client, answer) = (client.clone(), Arc::clone(&answer));
         async move {
             let query = request.uri().query().unwrap_or_default();
-            if query.contains("sendInitialEvents=true") && whole.swap(false, SeqCst) {
-                let cut: io::Result<Frame<Bytes>> = Err(io::Error::new(kind, "the wire was cut"));
-                let body = StreamBody::new(stream::iter([cut]));
-                return Ok::<_, kube::Error>(http::Response::new(body.boxed_unsync()));
+            let is_stream = query.contains("sendInitialEvents=true");
+            if let Some(answer) = is_stream.then(&*answer).flatten() {
+                return Ok::<_, kube::Error>(answer);
             }
             let response = client.send(request).await?;
             Ok(response.map(|body| body.map_err(io::Error::other).boxed_unsync()))
         }
     });
     Client::new(service, "default")
+}
+
+/// A client of `server`, whose first stream breaks before it has told anything; the server does not see that one.
+fn breaking_once(server: &Server, kind: io::ErrorKind) -> Client {
+    let whole = AtomicBool::new(true);
+    over(server, move || {
+        let cut = || Err::<Frame<Bytes>, _>(io::Error::new(kind, "the wire was cut"));
+        let breaks = whole.swap(false, SeqCst);
+        breaks.then(|| http::Response::new(StreamBody::new(stream::iter([cut()])).boxed_unsync()))
+    })
+}
+
+/// As kube-apiserver does with an etcd that tells no progress: it serves pages and watches.
+#[rstest]
+#[case::each_ends_with_an_error(200, json!({ "type": "ERROR", "object": failure(500) }))]
+#[case::each_is_too_late(200, json!({ "type": "ERROR", "object": failure(504) }))]
+#[case::each_is_refused(500, failure(500))]
+#[case::each_is_garbage(200, json!("what is that?"))]
+#[tokio::test(start_paused = true)]
+async fn where_every_stream_fails_lists_come_in_pages(#[case] code: u16, #[case] body: Value) {
+    let server = with_nodes(2);
+    let client = over(&server, move || {
+        let body = Full::from(format!("{body}\n")).map_err(|never| match never {});
+        let answer = http::Response::builder()
+            .status(code)
+            .header("content-type", "application/json");
+        Some(answer.body(body.boxed_unsync()).unwrap())
+    });
+    let world = start_by(client, server, Encoding::Protobuf);
+    world.running.clock.sleep(Duration::from_mins(1)).await;
+    assert_eq!(world.running.held(), ["n0=0", "n1=1"]);
+    assert_eq!(world.verbs(), [PAGE, WATCH]);
+    world.server.down();
+    taint(&world.server, "n0", 3);
+    world.server.compact();
+    world.server.up();
+    world.running.clock.sleep(Duration::from_mins(1)).await;
+    assert_eq!(world.running.held(), ["n0=3", "n1=1"]);
+    assert_eq!(world.verbs(), [PAGE, WATCH, WATCH, PAGE, WATCH]);
+}
+
+fn failure(code: u16) -> Value {
+    json!({ "apiVersion": "v1", "kind": "Status", "status": "Failure", "code": code, "message": "not now" })
 }
 
 /// As where the API server is started anew meanwhile.

@@ -47,7 +47,7 @@ pub struct ListWatch<W: Wire> {
 enum Lists {
     /// As a stream, as far as we know.
     Streamed,
-    /// In pages, since a stream broke; the one after it as a stream again.
+    /// In pages, since a stream failed; the one after it as a stream again.
     PagedOnce,
     /// In pages, since no stream is served.
     Paged,
@@ -94,12 +94,10 @@ impl<W: Wire> ListWatch<W> {
                 };
                 return;
             }
-            Step::Stream => self.open(None).await.inspect_err(|_| self.step = Step::Begin),
+            Step::Stream => self.open(None).await,
             Step::Page(token) => {
                 let token = token.clone();
-                self.read_page(token)
-                    .await
-                    .inspect_err(|_| self.step = Step::Begin)
+                self.read_page(token).await
             }
             Step::Listed(version) => {
                 let version = version.clone();
@@ -197,12 +195,7 @@ impl<W: Wire> ListWatch<W> {
                 self.lists = Lists::Paged;
             }
             Happened::Ended => {}
-            Happened::Failed(error) => {
-                self.failed(error);
-                if is_list {
-                    self.lists = Lists::PagedOnce;
-                }
-            }
+            Happened::Failed(error) => self.failed(error),
         }
         self.step = if is_list {
             Step::Begin
@@ -219,6 +212,9 @@ impl<W: Wire> ListWatch<W> {
             let told = watch.told(event);
             self.ready.extend(told.event);
             if let Some(step) = told.step {
+                if watch.is_list && matches!(step, Step::Begin) {
+                    self.lists = Lists::PagedOnce;
+                }
                 self.step = step;
                 return;
             }
@@ -226,7 +222,17 @@ impl<W: Wire> ListWatch<W> {
     }
 
     fn failed(&mut self, error: SourceError) {
-        if error.kind == ErrorKind::Expired {
+        let is_stream = match &self.step {
+            Step::Stream => true,
+            Step::Watch(watch) => watch.is_list,
+            _ => false,
+        };
+        // Whatever is wrong with it may last: kube-apiserver with an old etcd fails each stream, and serves pages. client-go
+        // falls back to them as well.
+        if is_stream && !matches!(error.kind, ErrorKind::Unreachable | ErrorKind::Throttled) {
+            self.lists = Lists::PagedOnce;
+        }
+        if is_stream || matches!(self.step, Step::Page(_)) || error.kind == ErrorKind::Expired {
             self.step = Step::Begin;
         }
         self.ready.push_back(SourceEvent::Failed(error));
