@@ -3,7 +3,7 @@
 //! A bug stands between the controller and what is around it, so that all of the controller is what runs otherwise:
 //! [`edited`] and [`refused`] change what it asks for and what it is answered, [`hoarding`] and [`retold`] what its
 //! informers are told. Those that every controller can have are whole: [`forgets_to_retry`], [`leads_always`],
-//! [`hoarding`].
+//! [`asks_again`], [`hoarding`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,14 +15,16 @@ use controller_core::informer::{BoxSource, Observed, Source, SourceEvent, View, 
 use controller_core::leader::Leadership;
 use controller_core::meta::ObjectKey;
 use controller_core::runtime::Env;
+use http::header::ACCEPT;
 use http::request::Parts;
-use http::{Method, Request, Response, StatusCode};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
 use testkit::history::{Failure, Shrink, Suite, first_failure};
 use tower::BoxError;
 
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf, application/json";
 /// Within so many seeds each bug must show.
 const SEEDS: u64 = 200;
 /// What shows it is simple: shrunk, it has no more troubles.
@@ -145,6 +147,17 @@ pub fn forgets_the_version(env: Env) -> Env {
             metadata.remove("resourceVersion");
         }
     })
+}
+
+/// Every list and watch asks for protobuf, whatever was said to the one before.
+pub fn asks_again(mut env: Env) -> Env {
+    env.client = between(env.client, |client, mut head, body| async move {
+        if head.method == Method::GET && head.uri.query().is_some() {
+            head.headers.insert(ACCEPT, HeaderValue::from_static(PROTOBUF));
+        }
+        send(&client, head, body).await
+    });
+    env
 }
 
 /// Requests that `which` names are refused, for example as 404 `NotFound`.

@@ -8,7 +8,7 @@
 //! ```text
 //! seeds ── draw ── timeline        seed → steps and troubles, each at its time
 //!    │        └─── trouble         what can go wrong
-//!    ├── run ── fence              one history from beginning to end
+//!    ├── run ── fence, refusals    one history from beginning to end
 //!    └── shrink ── failure         the fewest steps and troubles; the message
 //! ```
 //!
@@ -20,6 +20,7 @@
 mod draw;
 mod failure;
 mod fence;
+mod refusals;
 mod run;
 mod seeds;
 mod shrink;

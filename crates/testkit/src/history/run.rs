@@ -12,6 +12,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::sleep;
 
 use super::fence;
+use super::refusals;
 use super::trouble::{Moment, Trouble, Which};
 use super::{History, Life, State, Suite};
 use crate::embedded::{Fault, LEASES, Requests, Server};
@@ -179,7 +180,8 @@ impl<'a, S: Suite> Stage<'a, S> {
         self.end_troubles();
         self.settle().await?;
         let end = self.suite.afterwards(&self.server, self.history);
-        end.map_err(|what| self.violation(what))?;
+        end.and_then(|()| refusals::are_remembered(&self.server.requests()))
+            .map_err(|what| self.violation(what))?;
         Ok(self.suite.state(&self.server))
     }
 
@@ -224,7 +226,7 @@ impl<'a, S: Suite> Stage<'a, S> {
             } => {
                 self.server
                     .fail_next(count, move |request| which.matches(request), fault.clone());
-                if matches!(which, Which::Watches(_)) {
+                if which.ends_watches() {
                     self.server.close_watches();
                 }
             }

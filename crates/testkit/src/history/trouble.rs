@@ -6,6 +6,9 @@ use std::time::Duration;
 use super::draw::Draw;
 use crate::embedded::{Fault, Request, Resource, Verb};
 
+/// More requests than a history has.
+const MANY: usize = 1_000_000;
+
 /// One thing that goes wrong.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -64,6 +67,8 @@ pub enum Which {
     Lists(&'static Resource),
     /// Watches of this resource; those that are open end, so that new ones come.
     Watches(&'static Resource),
+    /// Reads that ask for protobuf; watches that are open end, so that new ones come.
+    InProtobuf,
     /// Reads and writes of the Lease.
     Lease,
 }
@@ -102,6 +107,15 @@ impl Trouble {
             }
             9..11 => Self::Outage(draw.time(seconds(1, 60))),
             11..14 => Self::Restart(draw.time(seconds(1, 60))),
+            // As behind a new proxy, so it lasts.
+            14 if draw.chance(50) => Self::Requests {
+                which: Which::InProtobuf,
+                count: MANY,
+                fault: draw.pick(&[
+                    Fault::status(406, "NotAcceptable"),
+                    Fault::status(415, "UnsupportedMediaType"),
+                ]),
+            },
             14 => Self::WatchesEnd,
             15 => Self::Compaction,
             16..19 => Self::Crash {
@@ -143,6 +157,11 @@ impl Which {
         }
     }
 
+    /// Whether the watches that are open end, so that new ones meet the fault.
+    pub(super) fn ends_watches(self) -> bool {
+        matches!(self, Self::Watches(_) | Self::InProtobuf)
+    }
+
     pub(super) fn matches(self, request: &Request) -> bool {
         let is_of =
             |resource: &Resource| request.resource == resource.plural && request.group == resource.group;
@@ -150,6 +169,7 @@ impl Which {
             Self::Writes(resource) => request.verb.is_write() && is_of(resource),
             Self::Lists(resource) => request.lists() && is_of(resource),
             Self::Watches(resource) => request.verb == Verb::Watch && !request.lists() && is_of(resource),
+            Self::InProtobuf => request.accept.contains("protobuf"),
             Self::Lease => request.verb != Verb::Watch && request.resource == "leases",
         }
     }
@@ -167,6 +187,7 @@ impl fmt::Display for Which {
             Self::Writes(resource) => write!(f, "writes to {}", resource.plural),
             Self::Lists(resource) => write!(f, "lists of {}", resource.plural),
             Self::Watches(resource) => write!(f, "watches of {}", resource.plural),
+            Self::InProtobuf => f.write_str("reads in protobuf"),
             Self::Lease => f.write_str("requests about the lease"),
         }
     }
@@ -175,11 +196,9 @@ impl fmt::Display for Which {
 impl fmt::Display for Trouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Requests {
-                which: which @ Which::Watches(_),
-                count,
-                fault,
-            } => write!(f, "all watches end, and the next {count} {which} {fault}"),
+            Self::Requests { which, count, fault } if which.ends_watches() => {
+                write!(f, "all watches end, and the next {count} {which} {fault}")
+            }
             Self::Requests { which, count, fault } => write!(f, "the next {count} {which} {fault}"),
             Self::Outage(lasts) => write!(f, "the server is out of reach for {lasts:?}"),
             Self::Restart(lasts) => write!(f, "the server is restarted, which takes {lasts:?}"),

@@ -1,7 +1,7 @@
 //! Bugs put in on purpose: the histories must find them, and shrink them to what matters.
 
 use disruption_controller::view::PodWire;
-use harness::sabotage::{edited, forgets_the_version, forgets_to_retry, hoarding, leads_always};
+use harness::sabotage::{asks_again, edited, forgets_the_version, forgets_to_retry, hoarding, leads_always};
 use serde_json::Value;
 
 use super::suite::Budgets;
@@ -26,5 +26,6 @@ harness::sabotages! { Budgets;
         }
     }), 6, "was approved to go");
     a_write_without_the_lease_is_found: found(leads_always, 0, "writes while the lease is held by");
+    a_refusal_of_protobuf_that_is_forgotten_is_found: found_in_trouble(asks_again, 0, "asks again for protobuf");
     a_delete_that_is_missed_in_a_relist_is_found: found_in_trouble(hoarding::<PodWire>, 37, "");
 }
