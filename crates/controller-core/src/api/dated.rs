@@ -27,12 +27,15 @@ pub(crate) async fn body_of(response: Response<Body>) -> kube::Result<bytes::Byt
     Err(kube::Error::Api(Box::new(status)))
 }
 
-/// The `Status` that is the answer to a failure, in either encoding.
+/// The `Status` that is the answer to a failure, in either encoding. Any other JSON, as proxies answer it, reads as one
+/// without a code.
 pub(crate) fn status_of(body: &[u8]) -> Option<Status> {
-    if protobuf::is_enveloped(body) {
-        return protobuf::read_status(body).ok();
-    }
-    serde_json::from_slice(body).ok()
+    let status: Option<Status> = if protobuf::is_enveloped(body) {
+        protobuf::read_status(body).ok()
+    } else {
+        serde_json::from_slice(body).ok()
+    };
+    status.filter(|status| status.code != 0)
 }
 
 pub(crate) fn date_of(headers: &HeaderMap) -> Option<Timestamp> {
@@ -57,6 +60,25 @@ mod tests {
         headers.insert(DATE, HeaderValue::from_static(header));
         let expected = expected.map(|text| text.parse::<Timestamp>().unwrap());
         assert_eq!(date_of(&headers), expected);
+    }
+
+    #[rstest]
+    #[case::of_the_api_server(r#"{"kind":"Status","code":409,"message":"m","reason":"Conflict"}"#, 409, "m")]
+    #[case::json_of_a_proxy(r#"{"error":"upstream"}"#, 504, r#"{"error":"upstream"}"#)]
+    #[case::text_of_a_proxy("no upstream", 504, "no upstream")]
+    #[case::nothing("", 504, "")]
+    #[tokio::test]
+    async fn a_failure_has_the_code_of_its_status_or_else_of_the_answer(
+        #[case] body: &str,
+        #[case] code: u16,
+        #[case] message: &str,
+    ) {
+        let mut answer = Response::new(Body::from(body.as_bytes().to_vec()));
+        *answer.status_mut() = http::StatusCode::GATEWAY_TIMEOUT;
+        let Err(kube::Error::Api(status)) = body_of(answer).await else {
+            panic!("it failed");
+        };
+        assert_eq!((status.code, &*status.message), (code, message));
     }
 
     #[test]
