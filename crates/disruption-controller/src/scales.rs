@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | DIS-5 | `Sources::reading` | `tests/sync/scales.rs::a_scale_that_is_taken_away_is_missed`, `tests/sync/failures.rs::a_reference_to_nothing_that_can_be_asked_for_is_not_asked_for` |
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +20,8 @@ use crate::view::WorkloadView;
 
 /// So many questions of one budget are out at the same time.
 const QUESTIONS_AT_ONCE: usize = 8;
+/// A budget over pods of more controllers than this, whose scales must be read, fails: whoever makes pods makes up owners.
+pub const MOST_READS: usize = 500;
 
 /// What is known of workloads and scales.
 pub struct Sources<'a> {
@@ -44,7 +47,14 @@ impl Sources<'_> {
             let (namespace, name) = (pdb.key.namespace.clone(), name.into());
             (self.held)(kind, &ObjectKey { namespace, name })
         };
-        let read = |owner: &OwnerRef| self.reading(&namespace, owner);
+        let reads = Cell::new(0);
+        let read = |owner: &OwnerRef| {
+            reads.update(|count| count + 1);
+            if reads.get() > MOST_READS {
+                return Ok(Reading::Failed(Failure::permanent(Cause::TooManyControllers)));
+            }
+            self.reading(&namespace, owner)
+        };
         for controller in counts.controllers.keys() {
             let scale = match scale_of(controller, held, read) {
                 Ok(scale) => scale,

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::scales::MOST_READS;
+
 /// Why a budget cannot be computed. Prints as its cause.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 #[error("{cause}")]
@@ -36,6 +38,9 @@ pub enum Cause {
     /// The scale, or what there is to read it, could not be read: what was asked, and the answer.
     #[error("{0}")]
     Unreadable(String),
+    /// Too many controllers have scales that must be read.
+    #[error("the scales of more than {most} controllers must be read", most = MOST_READS)]
+    TooManyControllers,
     /// Nobody has asked for the scale.
     #[error("the scale of a controller is not known yet")]
     NoScaleKnown,

@@ -398,3 +398,21 @@ async fn a_tenth_of_a_request_a_second_is_slow_and_never_stuck() {
     }
     assert_eq!(controller.metric("controller_sync_failures_total"), 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_budget_of_more_controllers_than_are_read_allows_nothing() {
+    let world = World::new();
+    world.define_widgets(true);
+    for number in 0..501 {
+        let widget = world.workload("Widget", &format!("w-{number}"), 1);
+        world.pod_of("web", &format!("p-{number}"), Some(&widget));
+    }
+    world.pdb("web", "maxUnavailable", &json!(1));
+    let _controller = world.start_and_pass(60).await;
+    assert_eq!(world.allowed("web"), 0);
+    let failure = "the scales of more than 500 controllers must be read";
+    assert_eq!(world.failure("web"), failure);
+    world.delete("p-0");
+    world.pass(60).await;
+    assert_eq!(world.allowed("web"), 1);
+}
