@@ -196,27 +196,27 @@ impl Frames {
     pub(super) fn next<W: Wire>(&mut self) -> Option<Result<WatchEvent<W>, String>> {
         let frame = match self.encoding {
             Encoding::Json => self.line()?,
-            Encoding::Protobuf => match self.frame()? {
-                Ok(frame) => frame,
-                Err(length) => return Some(Err(format!("an event of {length} bytes"))),
-            },
+            Encoding::Protobuf => self.frame()?,
         };
-        Some(self.encoding.event(&frame))
+        Some(match frame {
+            Ok(frame) => self.encoding.event(&frame),
+            Err(length) => Err(format!("an event of {length} bytes")),
+        })
     }
 
     /// Ends with a newline; empty ones say nothing.
-    fn line(&mut self) -> Option<BytesMut> {
+    fn line(&mut self) -> Option<Result<BytesMut, usize>> {
         loop {
             let unsearched = self.buffer.get(self.searched..).unwrap_or_default();
             let Some(end) = unsearched.iter().position(|byte| *byte == b'\n') else {
                 self.searched = self.buffer.len();
-                return None;
+                return (self.searched > LARGEST_EVENT).then_some(Err(self.searched));
             };
             let line = self.buffer.split_to(self.searched + end);
             self.buffer.advance(1);
             self.searched = 0;
             if !line.trim_ascii().is_empty() {
-                return Some(line);
+                return Some(Ok(line));
             }
         }
     }

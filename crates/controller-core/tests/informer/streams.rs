@@ -10,7 +10,7 @@ use bytes::Bytes;
 use controller_core::config::Encoding;
 use controller_core::informer::protobuf::{Kind, METADATA, Message};
 use controller_core::informer::{DecodeError, Identity, ListWatch, Wire, intern};
-use futures::stream;
+use futures::{StreamExt, stream};
 use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
@@ -290,6 +290,22 @@ async fn where_every_stream_fails_lists_come_in_pages(#[case] code: u16, #[case]
     world.running.clock.sleep(Duration::from_mins(1)).await;
     assert_eq!(world.running.held(), ["n0=3", "n1=1"]);
     assert_eq!(world.verbs(), [PAGE, WATCH, WATCH, PAGE, WATCH]);
+}
+
+/// Without the end of a line it grows in memory for as long as it comes.
+#[tokio::test(start_paused = true)]
+async fn an_event_in_json_has_an_end_too() {
+    let server = with_nodes(1);
+    let client = over(&server, || {
+        let data = Bytes::from(vec![b'x'; 1 << 20]);
+        let endless = stream::repeat_with(move || Ok(Frame::data(data.clone()))).take(65);
+        let body = StreamBody::new(endless.chain(stream::pending())).boxed_unsync();
+        let answer = http::Response::builder().header("content-type", "application/json");
+        Some(answer.body(body).unwrap())
+    });
+    let world = start_by(client, server, Encoding::Protobuf);
+    world.running.clock.sleep(Duration::from_secs(10)).await;
+    assert_eq!(world.running.held(), ["n0=0"]);
 }
 
 fn failure(code: u16) -> Value {
