@@ -90,12 +90,11 @@ impl Liveness {
         Self::default()
     }
 
-    /// Adds a queue. `longest_running` answers for how long the item has been processed that is being
-    /// processed for the longest time; zero when none is. It is called for every report and must not call back
-    /// into this `Liveness`.
-    pub fn queue(&self, name: &str, longest_running: impl Fn() -> Duration + Send + 'static) {
+    /// Adds a queue. `longest_stuck` answers for how long the work on an item has not gone on, at most; zero when there
+    /// is none. It is called for every report and must not call back into this `Liveness`.
+    pub fn queue(&self, name: &str, longest_stuck: impl Fn() -> Duration + Send + 'static) {
         self.0
-            .check(format!("queue-{name}"), move || match longest_running() {
+            .check(format!("queue-{name}"), move || match longest_stuck() {
                 running if running <= STUCK_AFTER => Ok(()),
                 running => Err(format!(
                     "a worker is busy with one item for {} s",

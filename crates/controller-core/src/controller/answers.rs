@@ -74,7 +74,7 @@ impl<C: Controller> Loop<C> {
                 pass.fail(failed);
             }
             if std::mem::replace(&mut pass.parked, false) {
-                self.queue(key).park(false);
+                self.queue(key).goes_on(key, -1);
             }
             self.runnable.push_back(key.clone());
         }

@@ -114,10 +114,9 @@ impl<C: Controller> Loop<C> {
     /// The pass goes on later; one that only waits for an answer, or to ask, may give its worker up.
     fn keep(&mut self, key: C::Key, mut pass: Pass<C>, is_full: bool) {
         let parked = pass.sending.is_empty() && (!pass.asking.is_empty() || is_full);
-        if pass.parked != parked {
-            pass.parked = parked;
-            self.queue(&key).park(parked);
-        }
+        let more = isize::from(parked) - isize::from(pass.parked);
+        pass.parked = parked;
+        self.queue(&key).goes_on(&key, more);
         self.passes.insert(key, pass);
     }
 
@@ -309,9 +308,7 @@ impl<C: Controller> Loop<C> {
 
     pub(super) fn end(&mut self, key: &C::Key, pass: &Pass<C>) -> &mut KeyQueue<C::Key> {
         let queue = self.queue(key);
-        if pass.parked {
-            queue.park(false);
-        }
+        queue.goes_on(key, -isize::from(pass.parked));
         queue.done(key);
         queue
     }

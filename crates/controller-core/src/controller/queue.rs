@@ -332,14 +332,13 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
         self.num_requeues(key) > self.queue.retry.at_once()
     }
 
-    /// A pass begins or ends to do nothing but wait for an answer.
-    pub(super) fn park(&mut self, parked: bool) {
+    /// The pass of the key has been looked at; so many more passes do nothing but wait for an answer.
+    pub(super) fn goes_on(&mut self, key: &K, parked: isize) {
         if !self.queue.reads_hold_workers {
-            self.parked = if parked {
-                self.parked + 1
-            } else {
-                self.parked.saturating_sub(1)
-            };
+            self.parked = self.parked.saturating_add_signed(parked);
+        }
+        if let (Some(run), Some(metrics)) = (self.processing.get(key), &self.metrics) {
+            metrics.goes_on(*run);
         }
     }
 

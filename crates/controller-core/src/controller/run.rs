@@ -316,6 +316,6 @@ impl<C: Controller> Driver<C> {
 fn queue_metrics(env: &Env, name: &'static str) -> prometheus::Result<QueueMetrics> {
     let metrics = QueueMetrics::register(&env.registry, env.clock.clone(), name)?;
     let watched = metrics.clone();
-    env.liveness.queue(name, move || watched.longest_running());
+    env.liveness.queue(name, move || watched.longest_stuck());
     Ok(metrics)
 }

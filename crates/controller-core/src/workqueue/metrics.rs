@@ -24,11 +24,18 @@ pub struct QueueMetrics {
     running: Arc<Mutex<Running>>,
 }
 
-/// When each run of a key began, by a number that grows: the first is the longest running.
+/// The runs of keys, by a number that grows: the first is the longest running.
 #[derive(Debug, Default)]
 struct Running {
     last: u64,
-    since: BTreeMap<u64, Instant>,
+    runs: BTreeMap<u64, Run>,
+}
+
+#[derive(Debug)]
+struct Run {
+    began: Instant,
+    /// When it last went on.
+    went_on: Instant,
 }
 
 impl QueueMetrics {
@@ -84,9 +91,12 @@ impl QueueMetrics {
         })
     }
 
-    /// For how long the longest run has been going on; zero when there is none.
-    pub fn longest_running(&self) -> Duration {
-        self.running.lock().longest(self.clock.instant())
+    /// For how long a run has not gone on, at most; zero when there is none. One that takes its time is not stuck.
+    pub fn longest_stuck(&self) -> Duration {
+        let first = self.running.lock().runs.values().map(|run| run.went_on).min();
+        first.map_or(Duration::ZERO, |first| {
+            self.clock.instant().saturating_duration_since(first)
+        })
     }
 
     /// A key waits to be processed.
@@ -108,31 +118,36 @@ impl QueueMetrics {
         let mut running = self.running.lock();
         running.last += 1;
         let run = running.last;
-        running.since.insert(run, self.clock.instant());
+        let now = self.clock.instant();
+        let (began, went_on) = (now, now);
+        running.runs.insert(run, Run { began, went_on });
         run
     }
 
+    /// A run has been looked at: it waits for something, or does it.
+    pub(crate) fn goes_on(&self, run: u64) {
+        if let Some(run) = self.running.lock().runs.get_mut(&run) {
+            run.went_on = self.clock.instant();
+        }
+    }
+
     pub(crate) fn finished(&self, run: u64) {
-        let began = self.running.lock().since.remove(&run);
-        if let Some(began) = began {
+        let ended = self.running.lock().runs.remove(&run);
+        if let Some(ended) = ended {
             self.work_duration
-                .observe((self.clock.instant() - began).as_secs_f64());
+                .observe((self.clock.instant() - ended.began).as_secs_f64());
         }
     }
 }
 
 impl Running {
     fn longest(&self, now: Instant) -> Duration {
-        self.since
-            .values()
-            .next()
-            .map_or(Duration::ZERO, |began| now.saturating_duration_since(*began))
+        let first = self.runs.values().next();
+        first.map_or(Duration::ZERO, |run| now.saturating_duration_since(run.began))
     }
 
     fn unfinished(&self, now: Instant) -> Duration {
-        self.since
-            .values()
-            .map(|began| now.saturating_duration_since(*began))
-            .sum()
+        let runs = self.runs.values();
+        runs.map(|run| now.saturating_duration_since(run.began)).sum()
     }
 }

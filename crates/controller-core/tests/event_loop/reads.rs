@@ -3,7 +3,11 @@
 use std::time::Duration;
 
 use controller_core::api::Outcome;
+use controller_core::clock::Clock;
 use controller_core::controller::{Asking, Step};
+use controller_core::workqueue::QueueMetrics;
+use harness::sim::START;
+use prometheus::Registry;
 
 use crate::rig::{MS, NOTHING, Rig, SECOND, Setup};
 use crate::scripted::{Q, Scripted, Seen, Text, reads, writes};
@@ -78,16 +82,49 @@ fn several_questions_go_side_by_side_and_all_answers_are_waited_for() {
 }
 
 /// Two reads of `/scale` at a time, as many others as are wanted.
-fn two_scales(next: impl Fn(&Seen<'_>) -> Step<Scripted> + Send + Sync + 'static) -> Rig {
-    let setup = Setup {
+fn of_two_scales() -> Setup {
+    Setup {
         asking: |kind| Asking {
             kind: kind.into(),
             at_most: if kind == "scale" { 2 } else { usize::MAX },
             ..Asking::default()
         },
         ..Setup::workers(9)
+    }
+}
+
+fn two_scales(next: impl Fn(&Seen<'_>) -> Step<Scripted> + Send + Sync + 'static) -> Rig {
+    of_two_scales().rig(next)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pass_that_waits_for_long_to_ask_is_slow_and_one_whose_answer_never_comes_is_stuck() {
+    const KEYS: [Text; 8] = [
+        "scale:a", "scale:b", "scale:c", "scale:d", "scale:e", "scale:f", "scale:g", "scale:h",
+    ];
+    let clock = Clock::starting_at(START);
+    let metrics = QueueMetrics::register(&Registry::new(), clock.clone(), "q").unwrap();
+    let setup = Setup {
+        metrics: vec![Some(metrics.clone()), None],
+        ..of_two_scales()
     };
-    setup.rig(next)
+    let mut rig = setup.rig(|seen| match seen.answer(seen.key) {
+        None => reads([seen.key]),
+        Some(_) => Step::Done(vec![]),
+    });
+    rig.wake_all(KEYS);
+    rig.turn();
+    for key in KEYS {
+        clock.sleep(100 * SECOND).await;
+        rig.after(100 * SECOND);
+        assert!(metrics.longest_stuck() <= 200 * SECOND, "{key}");
+        rig.answered(key, "x");
+    }
+    assert_eq!(metrics.longest_stuck(), Duration::ZERO);
+    rig.woken("scale:a");
+    clock.sleep(500 * SECOND).await;
+    rig.after(500 * SECOND);
+    assert_eq!(metrics.longest_stuck(), 500 * SECOND);
 }
 
 #[test]
