@@ -118,6 +118,19 @@ const PAGE: (Verb, bool) = (Verb::List, true);
 const WATCH: (Verb, bool) = (Verb::Watch, false);
 
 impl World {
+    /// Two nodes come in pages; then the watch cannot go on from where it was.
+    async fn is_listed_in_pages_and_then_anew(&self) {
+        self.running.clock.sleep(Duration::from_mins(1)).await;
+        assert_eq!(self.running.held(), ["n0=0", "n1=1"]);
+        assert_eq!(self.verbs(), [PAGE, WATCH]);
+        self.server.down();
+        taint(&self.server, "n0", 3);
+        self.server.compact();
+        self.server.up();
+        self.running.clock.sleep(Duration::from_mins(1)).await;
+        assert_eq!(self.running.held(), ["n0=3", "n1=1"]);
+    }
+
     fn verbs(&self) -> Vec<(Verb, bool)> {
         let asked = self.asked().into_iter();
         asked.map(|(verb, lists, _)| (verb, lists)).collect()
@@ -280,15 +293,7 @@ async fn where_every_stream_fails_lists_come_in_pages(#[case] code: u16, #[case]
         Some(answer.body(body.boxed_unsync()).unwrap())
     });
     let world = start_by(client, server, Encoding::Protobuf);
-    world.running.clock.sleep(Duration::from_mins(1)).await;
-    assert_eq!(world.running.held(), ["n0=0", "n1=1"]);
-    assert_eq!(world.verbs(), [PAGE, WATCH]);
-    world.server.down();
-    taint(&world.server, "n0", 3);
-    world.server.compact();
-    world.server.up();
-    world.running.clock.sleep(Duration::from_mins(1)).await;
-    assert_eq!(world.running.held(), ["n0=3", "n1=1"]);
+    world.is_listed_in_pages_and_then_anew().await;
     assert_eq!(world.verbs(), [PAGE, WATCH, WATCH, PAGE, WATCH]);
 }
 
@@ -323,14 +328,6 @@ async fn after_a_stream_that_broke_one_list_comes_in_pages_and_the_next_as_a_str
 ) {
     let server = with_nodes(2);
     let world = start_by(breaking_once(&server, kind), server, Encoding::Protobuf);
-    world.running.clock.sleep(Duration::from_mins(1)).await;
-    assert_eq!(world.running.held(), ["n0=0", "n1=1"]);
-    assert_eq!(world.verbs(), [PAGE, WATCH]);
-    world.server.down();
-    taint(&world.server, "n0", 3);
-    world.server.compact();
-    world.server.up();
-    world.running.clock.sleep(Duration::from_mins(1)).await;
-    assert_eq!(world.running.held(), ["n0=3", "n1=1"]);
+    world.is_listed_in_pages_and_then_anew().await;
     assert_eq!(world.verbs(), [PAGE, WATCH, WATCH, STREAM, WATCH]);
 }

@@ -9,7 +9,7 @@ use crate::view::{ClaimView, ClaimantKind, ClaimantView, Consumer, beside};
 
 /// Which pod or group it is. Its uid alone would not do: the owner reference of a claim may go with the uid of any object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Identity {
+pub struct ClaimantId {
     /// Whether it is a pod or a group.
     pub kind: ClaimantKind,
     /// Namespace and name.
@@ -24,13 +24,13 @@ pub struct Identity {
 /// Forgetting costs a live read, or a reservation that is taken back.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Departed {
-    held: BTreeSet<Identity>,
+    held: BTreeSet<ClaimantId>,
     /// In the order of their deletions.
-    order: VecDeque<Identity>,
+    order: VecDeque<ClaimantId>,
     sweep_at: usize,
 }
 
-impl Identity {
+impl ClaimantId {
     /// That of this pod or group.
     pub fn of(claimant: &ClaimantView) -> Self {
         Self {
@@ -63,7 +63,7 @@ impl Identity {
 impl Departed {
     /// It was deleted. Whether a claim refers to an uid is asked now and then only: what nobody
     /// refers to is dropped when the memory has doubled.
-    pub fn deleted(&mut self, gone: Identity, is_referred_to: impl Fn(&Uid) -> bool) {
+    pub fn deleted(&mut self, gone: ClaimantId, is_referred_to: impl Fn(&Uid) -> bool) {
         if !self.held.insert(gone.clone()) {
             return;
         }
@@ -86,7 +86,7 @@ impl Departed {
     }
 
     /// Whether it is known to be deleted.
-    pub fn contains(&self, identity: &Identity) -> bool {
+    pub fn contains(&self, identity: &ClaimantId) -> bool {
         self.held.contains(identity)
     }
 

@@ -37,7 +37,7 @@ use controller_core::meta::{ObjectKey, Uid};
 pub use self::claim::{
     Being, Evidence, Next, Ownership, Sight, Standing, Step, claimant_kind, next_step, owner, standing,
 };
-pub use self::departed::{Departed, Identity};
+pub use self::departed::{ClaimantId, Departed};
 pub use self::entries::{
     Answer, Create, Failure, Recorded, Seen, answer, is_for, needs_work, recorded, statuses, wants_claims,
 };

@@ -12,7 +12,7 @@ use controller_core::meta::{ObjectKey, Uid};
 use controller_core::runtime::Failure;
 
 use crate::ResourceClaimController;
-use crate::decide::{Gates, Identity, Known, Sight};
+use crate::decide::{ClaimantId, Gates, Known, Sight};
 use crate::gates::{self, Answers};
 use crate::requests::{Answer, Question};
 use crate::view::{ClaimView, ClaimantKind, ClaimantView, Consumer, TemplateView, beside};
@@ -87,7 +87,7 @@ impl<'a> Found<'a> {
 
     /// Whether the consumer of a claim is there; none where that does not count.
     fn question(&self, claim: &ObjectKey, consumer: &Consumer) -> Option<Question> {
-        Some(Question::Being(Identity::of_consumer(
+        Some(Question::Being(ClaimantId::of_consumer(
             claim, consumer, self.gates,
         )?))
     }

@@ -15,7 +15,7 @@ use controller_core::meta::{ObjectKey, Uid};
 use controller_core::rival::Contests;
 
 use crate::decide::{
-    Claimant, Departed, Gates, Identity, Quiet, RESERVED_FOR_MAX_SIZE, Reserve, group_of, needs_work,
+    Claimant, ClaimantId, Departed, Gates, Quiet, RESERVED_FOR_MAX_SIZE, Reserve, group_of, needs_work,
     wants_claims,
 };
 use crate::next::Key;
@@ -156,7 +156,7 @@ impl Memory {
     }
 
     /// The pod or the group was deleted (RC-14).
-    fn departed(&mut self, gone: Identity, claims: &Store<ClaimView>) {
+    fn departed(&mut self, gone: ClaimantId, claims: &Store<ClaimView>) {
         self.departed
             .deleted(gone, |uid| !claims.by_index(uid).is_empty());
     }
@@ -198,7 +198,7 @@ impl Watches<ClaimantView> for ResourceClaimController {
             &change;
         let is_gone = matches!(change, Change::Deleted(_));
         if is_gone && route::is_deleted(claimant) {
-            cx.memory.departed(Identity::of(claimant), &cx.stores.claims);
+            cx.memory.departed(ClaimantId::of(claimant), &cx.stores.claims);
         }
         if is_gone {
             cx.memory.forget_recorded(claimant);
@@ -290,7 +290,7 @@ pub(crate) fn observe(cx: &mut Cx<'_>, observed: Observed<'_, ResourceClaimContr
 }
 
 /// The API server has it no more, or never had it. The cache may show it still, or only now.
-pub(crate) fn observe_gone(cx: &mut Cx<'_>, gone: Identity) {
+pub(crate) fn observe_gone(cx: &mut Cx<'_>, gone: ClaimantId) {
     if cx.leading {
         wake_claims(cx, &gone.key, &gone.uid, &[]);
     }

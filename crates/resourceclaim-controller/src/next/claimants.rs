@@ -11,7 +11,7 @@ use controller_core::meta::ObjectKey;
 
 use super::{Key, Next, Note, SIDE_BY_SIDE, Turn};
 use crate::decide::{
-    Answer as Entitled, Claimant, Create, Group, Identity, Reservation, Reserve, Seen, answer, group_of,
+    Answer as Entitled, Claimant, ClaimantId, Create, Group, Reservation, Reserve, Seen, answer, group_of,
     reservation, statuses, wants_claims,
 };
 use crate::error::{self, EntryError};
@@ -78,7 +78,7 @@ impl<'a> Turn<'a> {
     /// The pod or the group of this name, if it wants claims.
     fn wanting(self, kind: ClaimantKind, key: &ObjectKey) -> Option<Arc<ClaimantView>> {
         let claimant = self.look.stores.claimant(kind, key)?;
-        (wants_claims(&claimant) && !self.has_departed(&Identity::of(&claimant))).then_some(claimant)
+        (wants_claims(&claimant) && !self.has_departed(&ClaimantId::of(&claimant))).then_some(claimant)
     }
 
     /// Every entry gets its claim, or a reason why not (RC-6).
@@ -303,7 +303,7 @@ impl<'a> Turn<'a> {
                 pod: (pod.key.clone(), pod.uid.clone()),
             })),
             Reservation::Write(reserve) => {
-                let of = Identity::of_consumer(&claim.key, &reserve.consumer, self.gates);
+                let of = ClaimantId::of_consumer(&claim.key, &reserve.consumer, self.gates);
                 let has_departed = of.is_some_and(|of| self.has_departed(&of));
                 Ok((!has_departed).then_some(reserve))
             }

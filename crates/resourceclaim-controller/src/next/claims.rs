@@ -9,7 +9,7 @@ use controller_core::meta::{ObjectKey, Uid};
 
 use super::{Key, Next, SIDE_BY_SIDE, Turn};
 use crate::decide::{
-    Being, Evidence, Identity, Next as GiveBack, Ownership, Sight, Standing, Step as Giving, next_step,
+    Being, ClaimantId, Evidence, Next as GiveBack, Ownership, Sight, Standing, Step as Giving, next_step,
     owner, standing,
 };
 use crate::memory::WriteKey;
@@ -82,7 +82,7 @@ impl Turn<'_> {
     }
 
     fn standing(self, claim: &ClaimView, consumer: &Consumer) -> Result<Standing, Next> {
-        let Some(of) = Identity::of_consumer(&claim.key, consumer, self.gates) else {
+        let Some(of) = ClaimantId::of_consumer(&claim.key, consumer, self.gates) else {
             return Ok(Standing::Holds);
         };
         let departed = self.has_departed(&of);
@@ -96,7 +96,7 @@ impl Turn<'_> {
 
     /// How it stands with the pod that controls the claim (RC-13).
     fn owner(self, claim: &ClaimView) -> Result<Ownership, Next> {
-        let Some(of) = Identity::of_owner(claim) else {
+        let Some(of) = ClaimantId::of_owner(claim) else {
             return Ok(Ownership::Leave);
         };
         let departed = self.has_departed(&of);
@@ -109,14 +109,14 @@ impl Turn<'_> {
         }
     }
 
-    fn cached(self, of: &Identity) -> Sight {
+    fn cached(self, of: &ClaimantId) -> Sight {
         let cached = self.look.stores.claimant(of.kind, &of.key);
         Sight::Cached(cached.map(|claimant| Being::of(&claimant)))
     }
 
     /// What the API server has under the name that the object of this uid had. Where it does not say, everything stays,
     /// and the queue tries again.
-    fn live(self, of: Identity) -> Result<Sight, Next> {
+    fn live(self, of: ClaimantId) -> Result<Sight, Next> {
         let question = Question::Being(of);
         match self.look.pass.answer(&question).map(|reply| &reply.value) {
             None => Err(Step::Read(vec![question])),

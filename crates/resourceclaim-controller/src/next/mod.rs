@@ -39,7 +39,7 @@ use controller_core::meta::{ObjectKey, Uid};
 use controller_core::rival::Pace;
 use prometheus::Registry;
 
-use crate::decide::{Gates, Identity, PENDING_TTL};
+use crate::decide::{ClaimantId, Gates, PENDING_TTL};
 use crate::events::Event;
 use crate::memory::{self, Contested, Failing, Memory, WriteKey};
 use crate::requests::{Answer, Question, Write};
@@ -307,7 +307,7 @@ fn is_there(stores: &Stores, write: &Write) -> bool {
 
 impl Turn<'_> {
     /// Whether the pod or the group is known to be gone, whatever the cache shows (RC-14).
-    fn has_departed(&self, identity: &Identity) -> bool {
+    fn has_departed(&self, identity: &ClaimantId) -> bool {
         self.look.memory.departed.contains(identity)
     }
 

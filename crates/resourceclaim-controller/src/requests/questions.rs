@@ -20,7 +20,7 @@ use serde_json::{from_slice, json};
 
 use super::{CLAIMS, TEMPLATES, claimants, claims_in};
 use crate::NAME;
-use crate::decide::{Being, Identity};
+use crate::decide::{Being, ClaimantId};
 use crate::memory::{Contested, WriteKey};
 use crate::view::{
     ClaimView, ClaimWire, ClaimantKind, ClaimantView, PodGroupWire, PodWire, TemplateView, TemplateWire,
@@ -38,7 +38,7 @@ pub enum Question {
     Claimant(ClaimantKind, ObjectKey),
     /// Is the pod or the group of this uid there, and who has its name? The uid is part of the question: an answer that
     /// was asked for another one may be older than this one.
-    Being(Identity),
+    Being(ClaimantId),
     /// Who undoes this write of ours?
     Rival(Contested),
     /// Which version has the API server?
@@ -87,7 +87,7 @@ impl controller::Question for Question {
         let claim = |key: &ObjectKey| get((claims_in(key.namespace.as_deref()), CLAIMS), key);
         match self {
             Self::Claim(key) => claim(key).read_as::<ClaimWire>(),
-            Self::Claimant(kind, key) | Self::Being(Identity { kind, key, .. }) => {
+            Self::Claimant(kind, key) | Self::Being(ClaimantId { kind, key, .. }) => {
                 let request = get(claimants(*kind, key), key);
                 match kind {
                     ClaimantKind::Pod => request.read_as::<PodWire>(),
@@ -122,7 +122,7 @@ impl controller::Question for Question {
         Ok(match self {
             Self::Claim(_) => Answer::Claim(Observed::read_any::<ClaimWire>(body)?),
             Self::Claimant(kind, _) => Answer::Claimant(claimant(kind)?),
-            Self::Being(Identity { kind, .. }) => Answer::Being(Being::of(&claimant(kind)?.view)),
+            Self::Being(ClaimantId { kind, .. }) => Answer::Being(Being::of(&claimant(kind)?.view)),
             Self::Rival(contested) => {
                 let written: PartialObjectMeta = from_slice(body)?;
                 let written = written.metadata.managed_fields.unwrap_or_default();

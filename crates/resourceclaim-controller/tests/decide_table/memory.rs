@@ -1,14 +1,14 @@
 //! What is remembered, and for how long (RC-14).
 
 use controller_core::meta::Uid;
-use resourceclaim_controller::decide::{Departed, Identity};
+use resourceclaim_controller::decide::{ClaimantId, Departed};
 use resourceclaim_controller::view::ClaimantKind;
 
 use crate::support::key;
 
 #[test]
 fn deleted_pods_are_remembered_while_a_claim_refers_to_them() {
-    let pod = |number: usize| Identity {
+    let pod = |number: usize| ClaimantId {
         kind: ClaimantKind::Pod,
         key: key("pod"),
         uid: Uid::from(format!("uid-{number}").as_str()),

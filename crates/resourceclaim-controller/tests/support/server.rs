@@ -12,7 +12,7 @@ use harness::sim;
 use jiff::Timestamp;
 use resourceclaim_controller::ResourceClaimController;
 use resourceclaim_controller::decide::{
-    Being, Create, Identity, RESERVED_FOR_MAX_SIZE, Reserve, Step, claim_name,
+    Being, ClaimantId, Create, RESERVED_FOR_MAX_SIZE, Reserve, Step, claim_name,
 };
 use resourceclaim_controller::requests::{Answer, Question, Record, Write};
 use resourceclaim_controller::view::{
@@ -216,7 +216,7 @@ impl Server {
         Some(match question {
             Question::Claim(key) => Answer::Claim(observed_claim(self.claims.get(key)?)),
             Question::Claimant(ClaimantKind::Pod, key) => Answer::Claimant(self.observed_pod(key)?),
-            Question::Being(Identity { key, .. }) => Answer::Being(Being::of(self.pods.get(key)?)),
+            Question::Being(ClaimantId { key, .. }) => Answer::Being(Being::of(self.pods.get(key)?)),
             Question::Rival(_) => Answer::Manager(None),
             other => panic!("{other:?}"),
         })
