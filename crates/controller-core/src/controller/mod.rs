@@ -60,7 +60,7 @@ pub use self::mutation::{Mutation, Reading};
 pub use self::pass::{
     Accepted, Ask, Asking, Description, Failed, Learnt, Now, Object, Outcome, Pass, Reply, Step, Wake,
 };
-pub use self::queue::{Order, Queue};
+pub use self::queue::{Order, Priority, Queue};
 pub use self::request::{Request, Sender, requests_to};
 pub use self::retry::{Retry, RetryLimit, RetryShare};
 pub use self::run::{Driver, ask_and_run, run};
@@ -104,6 +104,20 @@ pub trait Controller: Sized + Debug + Send + Sync + 'static {
     fn queue_of(&self, key: &Self::Key) -> usize {
         let _ = key;
         0
+    }
+
+    /// The namespace that `key` is for. Namespaces take turns, so that the keys of one delay those of another by at most
+    /// one turn. All keys are of one, unless said otherwise.
+    fn namespace_of<'a>(&self, key: &'a Self::Key) -> Option<&'a str> {
+        let _ = key;
+        None
+    }
+
+    /// How urgent `key` is among the keys of its queue, as far as the memory and the caches tell; all alike, unless said
+    /// otherwise. Asked whenever the key is woken.
+    fn priority(&self, memory: &Self::Memory, stores: &Self::Stores, key: &Self::Key) -> Priority {
+        let _ = (memory, stores, key);
+        Priority::default()
     }
 
     /// Something has happened besides a change of an object.

@@ -67,6 +67,18 @@ pub enum Order {
     EarliestFirst,
 }
 
+/// How urgent a key is among those of its queue: one of a higher priority goes first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Priority {
+    /// After all others.
+    Low,
+    /// In its turn.
+    #[default]
+    Normal,
+    /// Before all others.
+    High,
+}
+
 /// The keys of one queue.
 #[derive(Clone, Debug)]
 pub(super) struct KeyQueue<K> {
