@@ -74,11 +74,11 @@ impl Controller for Idle {
 struct Unlimited;
 
 impl Limit for Unlimited {
-    fn take(&self) -> Duration {
+    fn wait(&self) -> Duration {
         Duration::ZERO
     }
 
-    fn give_back(&self) {}
+    fn take(&self) {}
 }
 
 struct Bench {

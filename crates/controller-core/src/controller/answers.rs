@@ -6,14 +6,12 @@ use std::time::Duration;
 use derive_where::derive_where;
 use jiff::Timestamp;
 
-use super::mutation::Phase;
+use super::mutation::{Phase, ReadPhase};
+use super::requests::SlotOf;
 use super::{
     AnswerOf, Ask, Controller, Learnt, Loop, Now, Observed, Outcome, Pass, Question, Reply, Step, Told, Write,
 };
 use crate::api::CallFailed;
-
-/// Below this many accepted writes a look for those that the watch has shown is not worth its time.
-const SMALLEST_SWEEP: usize = 128;
 
 /// Answers that serve other keys, too, each until its time.
 #[derive_where(Default)]
@@ -49,61 +47,84 @@ impl<C: Controller> Answers<C> {
 }
 
 impl<C: Controller> Loop<C> {
+    /// The question of this number is answered. An answer that one of our writes has overtaken says nothing of now: whoever
+    /// wants to know asks again.
     pub(super) fn answered(
         &mut self,
+        id: u64,
         asker: &C::Key,
         question: C::Question,
         reply: Reply<AnswerOf<C>>,
+        steps: &[u64],
         now: Now,
     ) {
-        self.line.unblock();
-        self.reading(&question, &reply.value, now);
-        self.learn(asker, Learnt::Answer(&question, &reply), now);
-        let askers = self.askers.remove(&question).unwrap_or_default();
+        if let Some((slot, _)) = SlotOf::question(&question) {
+            self.free_slot(&slot);
+        }
+        let mut is_overtaken = false;
+        let phase = ReadPhase::Answered {
+            answer: &reply.value,
+            steps: steps.iter(),
+            is_overtaken: &mut is_overtaken,
+        };
+        self.reading(&question, phase, now);
+        let keys = self.requests.answered(id, &question);
         let failed = reply.value.as_ref().err();
         let ask = Ask::Question(question.clone());
         let failed = failed.filter(|failed| self.controller.is_failure(&ask, failed));
-        for key in &askers {
-            let pass = self.passes.get_mut(key);
+        if !is_overtaken {
+            self.learn(asker, Learnt::Answer(&question, &reply), now);
+        }
+        for key in keys {
+            let pass = self.passes.get_mut(&key);
             let Some(pass) = pass.filter(|pass| pass.asking.contains(&question)) else {
                 continue;
             };
-            pass.asking.retain(|asked| *asked != question);
-            pass.answers.push((question.clone(), reply.clone()));
+            if is_overtaken {
+                pass.asking.retain(|asked| *asked != question);
+                pass.has_a_sign_of_life();
+            } else {
+                pass.answered(question.clone(), reply.clone());
+            }
             if let Some(failed) = failed {
                 pass.fail(failed);
             }
-            if std::mem::replace(&mut pass.parked, false) {
-                self.queue(key).goes_on(key, -1);
+            if !std::mem::replace(&mut pass.is_runnable, true) {
+                self.runnable.push_back(key);
             }
-            self.runnable.push_back(key.clone());
         }
         if let Some(failed) = failed {
             self.told.push(Told::Failed(asker.clone(), failed.clone()));
         }
-        self.answers.keep(question, reply);
+        if !is_overtaken {
+            self.answers.keep(question, reply);
+        }
     }
 
-    pub(super) fn wrote(&mut self, key: &C::Key, pass: u64, write: C::Write, outcome: Outcome, now: Now) {
-        self.busy.remove(&write.object());
-        self.line.unblock();
+    pub(super) fn wrote(
+        &mut self,
+        id: u64,
+        key: &C::Key,
+        pass: u64,
+        write: C::Write,
+        outcome: Outcome,
+        now: Now,
+    ) {
+        self.free_slot(&SlotOf::Object(write.object()));
         let phase = match &outcome {
             Outcome::Accepted(accepted) => Phase::Accepted(accepted),
             Outcome::Failed(failed) if failed.fate_unknown() => Phase::Unknown,
             Outcome::Failed(_) | Outcome::Planned => Phase::Refused,
         };
-        let is_pending = self.mutate(&write, phase, now);
+        let is_pending = self.mutate(id, &write, phase, now);
         self.learn(key, Learnt::Outcome(&write, &outcome), now);
         if let Outcome::Accepted(accepted) = &outcome {
             let description = write.describe();
             self.told
                 .push(Told::Wrote(key.clone(), write.object(), description));
-            if let (true, Some(version)) = (is_pending, accepted.version) {
-                self.forget_shown(now);
-                self.last_id += 1;
-                let shown_within = self.controller.shown_within(&write);
-                let by = (now.uptime.saturating_add(shown_within), self.last_id);
-                self.overdue.insert(by, (write.clone(), version));
+            if is_pending && accepted.version.is_some() {
+                let by = now.uptime.saturating_add(self.controller.shown_within(&write));
+                self.requests.awaited.push(id, by, write.clone());
             }
         }
         // The pass may have ended with its term.
@@ -116,34 +137,19 @@ impl<C: Controller> Loop<C> {
             pass.fail(failed);
             self.told.push(Told::Failed(key.clone(), failed.clone()));
         }
-        pass.sending.retain(|sent| *sent != write);
-        pass.outcomes.push((write, outcome));
-        self.runnable.push_back(key.clone());
+        pass.ended(write, outcome);
+        if !std::mem::replace(&mut pass.is_runnable, true) {
+            self.runnable.push_back(key.clone());
+        }
     }
 
     /// The watch has not shown these writes in time: nobody knows whether they stand.
     pub(super) fn find_overdue(&mut self, now: Now) {
-        while let Some(entry) = self.overdue.first_entry() {
-            if entry.key().0 > now.uptime {
-                return;
-            }
-            let (write, version) = entry.remove();
-            if self.mutate(&write, Phase::Overdue(version), now) {
+        while let Some((id, write)) = self.requests.awaited.pop_overdue(now.uptime) {
+            if self.mutate(id, &write, Phase::Overdue, now) {
                 self.observe(Observed::Overdue(&write), now);
             }
         }
-    }
-
-    /// Drops the writes that the watch has shown, whenever there are twice as many as after the last time: each holds
-    /// what it was decided on.
-    fn forget_shown(&mut self, now: Now) {
-        if self.overdue.len() < self.overdue_sweep_at.max(SMALLEST_SWEEP) {
-            return;
-        }
-        let mut overdue = std::mem::take(&mut self.overdue);
-        overdue.retain(|_, (write, version)| self.mutate(write, Phase::Awaited(*version), now));
-        self.overdue_sweep_at = overdue.len().saturating_mul(2);
-        self.overdue = overdue;
     }
 
     /// What `next` would say of `key` in a new pass whose questions `answer` answers at once; for tests.
@@ -157,7 +163,7 @@ impl<C: Controller> Loop<C> {
         loop {
             let step = self.next(key, &pass, now);
             let Step::Read(questions) = &step else { return step };
-            let asked = pass.answers.len();
+            let asked = pass.requests;
             for question in questions {
                 if !pass.is_answered(question) {
                     let (value, date) = answer(question);
@@ -167,10 +173,10 @@ impl<C: Controller> Loop<C> {
                         answered: now,
                         date,
                     };
-                    pass.answers.push((question.clone(), reply));
+                    pass.answered(question.clone(), reply);
                 }
             }
-            if pass.answers.len() == asked {
+            if pass.requests == asked {
                 return step;
             }
         }

@@ -2,23 +2,25 @@
 
 mod inspect;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::answers::Answers;
 use super::effect::{Completed, Effect, Polled, Told};
+use super::key_queue::KeyQueue;
+use super::lanes::Seats;
 use super::line::{Limit, Line};
-use super::mutation::{Mutation, Phase, Reading};
+use super::mutation::{Mutation, Phase, ReadPhase, Reading};
 use super::plans::Plans;
-use super::queue::KeyQueue;
+use super::requests::{InFlight, Requests};
 use super::retry::RetryShare;
+use super::timers::Timers;
 use super::{
-    AnswerOf, Ask, Context, Controller, Learnt, Look, Now, Object, Observed, Outcome, Output, Pass, Reply,
+    AnswerOf, Ask, Context, Controller, Learnt, Look, Now, Observed, Outcome, Output, Pass, Priority, Reply,
     Step, Wake, Watches,
 };
-use crate::api::CallFailed;
-use crate::informer::{Change, View};
+use crate::informer::{Applied, Change, View};
 use crate::workqueue::QueueMetrics;
 
 /// The wall clock is looked at again after so long, so that one that is set delays nothing for longer.
@@ -32,21 +34,14 @@ pub struct Loop<C: Controller> {
     queues: Vec<KeyQueue<C::Key>>,
     pub(super) retry_share: RetryShare,
     pub(super) passes: BTreeMap<C::Key, Pass<C>>,
-    /// Passes to be asked about at once: an answer of theirs has come.
+    /// Passes to be asked about at once: something that they wait for has come.
     pub(super) runnable: VecDeque<C::Key>,
-    /// Passes that wait for a permit, or for their object.
+    /// Passes that wait for a permit.
     pub(super) line: Line<C::Key>,
-    pub(super) in_flight: BTreeMap<u64, InFlight<C>>,
-    pub(super) last_id: u64,
-    /// Who waits for the answer to a question that is out.
-    pub(super) askers: BTreeMap<C::Question, Vec<C::Key>>,
+    /// When a pass gives up its worker, or its place in the line.
+    pub(super) deadlines: Timers<C::Key, Duration>,
+    pub(super) requests: Requests<C>,
     pub(super) answers: Answers<C>,
-    /// Objects that a write of ours is on its way to.
-    pub(super) busy: BTreeSet<Object>,
-    /// Accepted writes, with their versions, that the watch should have shown by then.
-    pub(super) overdue: BTreeMap<(Duration, u64), (C::Write, u64)>,
-    /// How many of these make a look for those that it has shown worth its time.
-    pub(super) overdue_sweep_at: usize,
     /// Of a dry run.
     pub(super) plans: Plans<C::Key, C::Write>,
     last_pass: u64,
@@ -68,12 +63,21 @@ enum Stage {
     Draining,
 }
 
-pub(super) struct InFlight<C: Controller> {
-    pub(super) key: C::Key,
-    /// The number of the pass.
-    pub(super) pass: u64,
-    pub(super) ask: Ask<C>,
-    pub(super) sent: Now,
+/// What the controller says of its keys now.
+pub(super) struct Seating<'a, C: Controller> {
+    controller: &'a C,
+    memory: &'a C::Memory,
+    stores: &'a C::Stores,
+}
+
+impl<C: Controller> Seats<C::Key> for Seating<'_, C> {
+    fn priority(&self, key: &C::Key) -> Priority {
+        self.controller.priority(self.memory, self.stores, key)
+    }
+
+    fn namespace<'a>(&self, key: &'a C::Key) -> Option<&'a str> {
+        self.controller.namespace_of(key)
+    }
 }
 
 impl<C: Controller> Loop<C> {
@@ -96,13 +100,9 @@ impl<C: Controller> Loop<C> {
             passes: BTreeMap::new(),
             runnable: VecDeque::new(),
             line: Line::default(),
-            in_flight: BTreeMap::new(),
-            last_id: 0,
-            askers: BTreeMap::new(),
+            deadlines: Timers::default(),
+            requests: Requests::default(),
             answers: Answers::default(),
-            busy: BTreeSet::new(),
-            overdue: BTreeMap::new(),
-            overdue_sweep_at: 0,
             plans: Plans::default(),
             last_pass: 0,
             stage: Stage::Starting,
@@ -151,6 +151,19 @@ impl<C: Controller> Loop<C> {
         self.with(now, |controller, cx| controller.changed(cx, change));
     }
 
+    /// A store has just taken what its watch told. Nothing looks at it before the loop has heard of that.
+    pub fn applied<V: View>(&mut self, applied: &Applied<V>, now: Now)
+    where
+        C: Watches<V>,
+    {
+        for change in applied.changes() {
+            self.changed(change, now);
+        }
+        for write in &applied.shown {
+            self.requests.awaited.remove(*write);
+        }
+    }
+
     /// Something else has happened.
     pub fn observe(&mut self, observed: Observed<'_, C>, now: Now) {
         match observed {
@@ -167,28 +180,45 @@ impl<C: Controller> Loop<C> {
         if leading {
             return;
         }
-        for key in self.passes.keys().cloned().collect::<Vec<_>>() {
-            if self.queue(&key).queue.needs_term
-                && let Some(pass) = self.passes.remove(&key)
-            {
+        let needs_term = |key: &C::Key| self.queues[self.controller.queue_of(key)].queue.needs_term;
+        let over: Vec<_> = self
+            .passes
+            .keys()
+            .filter(|key| needs_term(key))
+            .cloned()
+            .collect();
+        for key in over {
+            if let Some(pass) = self.passes.remove(&key) {
+                self.end(&key, pass);
                 // The next term goes on with it.
-                self.end(&key, &pass).wake(key, Wake::Now, now);
+                self.wake_key(key, Wake::Now, now);
             }
         }
+        self.forget_the_ended();
+    }
+
+    fn forget_the_ended(&mut self) {
         let passes = &self.passes;
-        self.line.retain(|key| passes.contains_key(key));
         self.runnable.retain(|key| passes.contains_key(key));
-        for askers in self.askers.values_mut() {
-            askers.retain(|key| passes.contains_key(key));
-        }
+        self.requests.forget_askers(|key| passes.contains_key(key));
     }
 
     /// Takes no new keys; passes that have sent something run to their end.
     pub fn drain(&mut self) {
         self.stage = Stage::Draining;
-        self.passes.retain(|_, pass| pass.is_out() || pass.has_begun());
-        let passes = &self.passes;
-        self.line.retain(|key| passes.contains_key(key));
+        let is_idle = |(_, pass): &(&C::Key, &Pass<C>)| !pass.is_out() && pass.writes() == 0;
+        let idle: Vec<_> = self
+            .passes
+            .iter()
+            .filter(is_idle)
+            .map(|(key, _)| key.clone())
+            .collect();
+        for key in idle {
+            if let Some(pass) = self.passes.remove(&key) {
+                self.end(&key, pass);
+            }
+        }
+        self.forget_the_ended();
     }
 
     /// Whether nothing is left to finish.
@@ -210,11 +240,10 @@ impl<C: Controller> Loop<C> {
                 self.wake(vec![(key, Wake::Now)], now);
             }
             self.answers.forget_before(now.uptime);
+            self.expire(now);
             self.resume(now, limit);
             self.begin(now, limit);
-            self.give_up_waiting(now);
-            self.line.give_back(limit);
-            again = self.next_time(now);
+            again = self.next_time(now, limit);
         }
         Polled {
             effects: std::mem::take(&mut self.effects),
@@ -223,17 +252,22 @@ impl<C: Controller> Loop<C> {
         }
     }
 
-    fn next_time(&self, now: Now) -> Option<Duration> {
+    fn next_time(&self, now: Now, limit: &dyn Limit) -> Option<Duration> {
         let queues = self.queues.iter();
         let open = queues.filter(|queue| self.stage == Stage::Working && queue.is_open(self.leading));
-        let overdue = self.overdue.keys().next().map(|(at, _)| *at);
-        let looks = overdue.into_iter().chain(self.plans.next_review());
-        let looks = looks.map(|at| at.saturating_sub(now.uptime));
+        let queued = open.filter_map(|queue| queue.next_time(now, &self.retry_share));
+        let looks = [
+            self.requests.awaited.first(),
+            self.plans.next_review(),
+            self.deadlines.first(),
+        ];
+        let looks = looks
+            .into_iter()
+            .flatten()
+            .map(|at| at.saturating_sub(now.uptime));
         let runnable = (!self.runnable.is_empty()).then_some(Duration::ZERO);
-        let times = open
-            .filter_map(|queue| queue.next_time(now, &self.retry_share))
-            .chain(looks);
-        let times = times.chain(runnable).chain(self.line.wait(now.uptime));
+        let permitted = (self.line.len() > 0).then(|| limit.wait());
+        let times = queued.chain(looks).chain(runnable).chain(permitted);
         times.min().map(|wait| wait.min(LOOK_AGAIN))
     }
 
@@ -249,9 +283,16 @@ impl<C: Controller> Loop<C> {
 
     /// The request of this number has ended.
     pub fn completed(&mut self, id: u64, completed: Completed<AnswerOf<C>>, now: Now) {
-        let Some(InFlight { key, pass, ask, sent }) = self.in_flight.remove(&id) else {
+        let Some(ended) = self.requests.ended(id) else {
             return;
         };
+        let InFlight {
+            key,
+            pass,
+            ask,
+            sent,
+            steps,
+        } = ended;
         match (ask, completed) {
             (Ask::Question(question), Completed::Read(value, date)) => {
                 let reply = Reply {
@@ -260,11 +301,11 @@ impl<C: Controller> Loop<C> {
                     answered: now,
                     date,
                 };
-                self.answered(&key, question, reply, now);
+                self.answered(id, &key, question, reply, &steps, now);
             }
             (Ask::Write(write), Completed::Wrote(answer)) => {
                 let outcome = answer.map_or_else(Outcome::Failed, Outcome::Accepted);
-                self.wrote(&key, pass, write, outcome, now);
+                self.wrote(id, &key, pass, write, outcome, now);
             }
             // Not what was asked for.
             _ => {}
@@ -273,41 +314,67 @@ impl<C: Controller> Loop<C> {
 
     /// Begins the pass of the first key of the queues that may.
     pub(super) fn begin_pass(&mut self, now: Now) -> Option<C::Key> {
-        let leading = self.leading;
-        let queues = self.queues.iter_mut().filter(|_| self.stage == Stage::Working);
-        let mut open = queues.filter(|queue| queue.is_open(leading));
-        let share = &mut self.retry_share;
-        let key = open.find_map(|queue| queue.begin(now, share))?;
-        self.last_pass += 1;
-        let pass = Pass {
-            number: self.last_pass,
-            ..Pass::default()
+        if self.stage != Stage::Working {
+            return None;
+        }
+        let seats = Seating {
+            controller: &*self.controller,
+            memory: &self.memory,
+            stores: &self.stores,
         };
-        self.passes.insert(key.clone(), pass);
+        let mut open = self.queues.iter_mut().filter(|queue| queue.is_open(self.leading));
+        let share = &mut self.retry_share;
+        let key = open.find_map(|queue| queue.begin(now, share, &seats))?;
+        self.last_pass += 1;
+        self.passes.insert(key.clone(), Pass::new(self.last_pass));
         Some(key)
     }
 
     pub(super) fn queue(&mut self, key: &C::Key) -> &mut KeyQueue<C::Key> {
+        self.seated(key).0
+    }
+
+    /// The queue of a key, and what it asks of keys.
+    pub(super) fn seated<'a>(&'a mut self, key: &C::Key) -> (&'a mut KeyQueue<C::Key>, Seating<'a, C>) {
         let index = self.controller.queue_of(key).min(self.queues.len() - 1);
-        &mut self.queues[index]
+        let seats = Seating {
+            controller: &*self.controller,
+            memory: &self.memory,
+            stores: &self.stores,
+        };
+        (&mut self.queues[index], seats)
     }
 
     pub(super) fn wake(&mut self, wakes: Vec<(C::Key, Wake)>, now: Now) {
         for (key, wake) in wakes {
-            self.woken |= wake != Wake::Never;
-            self.queue(&key).wake(key, wake, now);
+            self.wake_key(key, wake, now);
         }
+    }
+
+    pub(super) fn wake_key(&mut self, key: C::Key, wake: Wake, now: Now) {
+        self.woken |= wake != Wake::Never;
+        if matches!(wake, Wake::Now | Wake::Afresh)
+            && let Some(pass) = self.passes.get_mut(&key)
+            && pass.only_reads()
+            && !std::mem::replace(&mut pass.is_runnable, true)
+        {
+            // What it wants to know may not matter any more.
+            self.runnable.push_back(key.clone());
+        }
+        let (queue, seats) = self.seated(&key);
+        queue.wake(key, wake, now, &seats);
     }
 
     pub(super) fn learn(&mut self, key: &C::Key, learnt: Learnt<'_, C>, now: Now) {
         self.with(now, |controller, cx| controller.learn(cx, key, learnt));
     }
 
-    /// Brings the store to where the write is; whether the watch has still to show it.
-    pub(super) fn mutate(&mut self, write: &C::Write, phase: Phase<'_>, now: Now) -> bool {
+    /// Brings the store to where the write of this number is; whether the watch has still to show it.
+    pub(super) fn mutate(&mut self, id: u64, write: &C::Write, phase: Phase<'_>, now: Now) -> bool {
         self.with(now, |controller, cx| {
             let stores = cx.stores;
             let mut mutation = Mutation {
+                id,
                 phase,
                 controller,
                 cx,
@@ -318,20 +385,15 @@ impl<C: Controller> Loop<C> {
         })
     }
 
-    /// Brings the store to what a question tells of it; no answer yet where it is only being asked.
-    pub(super) fn reading(
-        &mut self,
-        question: &C::Question,
-        answer: &Result<AnswerOf<C>, CallFailed>,
-        now: Now,
-    ) {
+    /// The question is being sent, or is answered.
+    pub(super) fn reading(&mut self, question: &C::Question, phase: ReadPhase<'_, C>, now: Now) {
         self.with(now, |controller, cx| {
             let stores = cx.stores;
             controller.reads(
                 stores,
                 question,
                 &mut Reading {
-                    answer,
+                    phase,
                     controller,
                     cx,
                 },

@@ -46,7 +46,7 @@ pub async fn explain<C: Controller, T>(
                 answered: now(),
                 date,
             };
-            pass.answers.push((question, reply));
+            pass.answered(question, reply);
         }
     }
 }

@@ -1,134 +1,115 @@
-//! Passes that wait for a permit, and the permits that are on their way to them.
+//! Passes that wait for a permit.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use derive_where::derive_where;
 
+use super::turns::{Place, Turns};
+
 /// The client-side limit on requests.
 pub trait Limit {
-    /// Takes a permit, and tells in how long it is there.
-    fn take(&self) -> Duration;
+    /// How long until there is a permit; zero where one is there.
+    fn wait(&self) -> Duration;
 
-    /// Gives back a permit that was taken and is not needed.
-    fn give_back(&self);
+    /// Takes the permit that is there.
+    fn take(&self);
 }
 
-/// Whose turn it is: that of a pass in the line, or of one that comes to it.
+/// Whose turn it is: that of a pass of the line, or of one that comes to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     First,
     Last,
 }
 
-/// So often a read goes before writes.
+/// How often what begins with a read goes before what begins with a write.
 const ONE_READ_IN: u32 = 4;
 
-/// Which passes go first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// How far a pass has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rank {
-    /// It has sent a write: what it sends next goes before what others begin.
+    /// It has sent one write: the second one of a pair goes first.
+    FollowUp,
+    /// It has sent several.
     Begun,
     /// It is to begin with a write.
     Writes,
-    /// It is to begin with a read: what one needs to know keeps nobody from what is known to be done.
+    /// It is to begin with a read.
     Reads,
 }
 
-/// The line. It holds no more permits than passes, so that no permit is lost and none is owed without end.
+/// A place in the line.
+#[derive(Clone, Debug)]
+pub(super) struct Spot {
+    rank: Rank,
+    place: Place,
+}
+
+/// The line. Passes with many writes and those that have not begun take turns, and so do namespaces in each rank: a pass with
+/// thousands of writes delays nobody's first one, and is not put off by new ones either.
 #[derive_where(Default)]
 pub(super) struct Line<K> {
     /// By [`Rank`].
-    waiting: [VecDeque<K>; 3],
-    /// How many have left the line.
-    popped: u32,
-    /// Passes that no permit helps before a request has ended.
-    blocked: Vec<(K, Rank)>,
-    /// When each permit is there that was taken for the line, the first one first.
-    permits: VecDeque<Duration>,
+    waiting: [Turns<K>; 4],
+    /// Whether the last one that left, follow-ups aside, had begun.
+    begun_left: bool,
+    /// How many have left that had not.
+    fresh_left: u32,
 }
 
-impl<K: PartialEq> Line<K> {
-    /// How many passes wait for a permit.
+impl<K> Line<K> {
+    /// How many passes wait.
     pub(super) fn len(&self) -> usize {
-        self.waiting.iter().map(VecDeque::len).sum()
+        self.waiting.iter().map(Turns::len).sum()
     }
 
-    /// A permit for a request of now; if there is none, one is taken for the line.
-    pub(super) fn permit(&mut self, turn: Turn, now: Duration, limit: &dyn Limit) -> bool {
-        match self.permits.front() {
-            Some(at) if turn == Turn::First => {
-                let is_there = *at <= now;
-                if is_there {
-                    self.permits.pop_front();
-                }
-                is_there
-            }
-            first => {
-                let is_empty = first.is_none();
-                let wait = limit.take();
-                if is_empty && wait.is_zero() {
-                    return true;
-                }
-                self.permits.push_back(now.saturating_add(wait));
-                false
-            }
+    /// Takes a permit for a request of now, if there is one and nobody has waited longer for it.
+    pub(super) fn permit(&self, turn: Turn, limit: &dyn Limit) -> bool {
+        let is_there = (turn == Turn::First || self.len() == 0) && limit.wait().is_zero();
+        if is_there {
+            limit.take();
+        }
+        is_there
+    }
+
+    /// A pass comes to the line, or stays where it is.
+    pub(super) fn push(&mut self, key: K, namespace: Option<&str>, rank: Rank, spot: &mut Option<Spot>) {
+        if spot.as_ref().is_some_and(|spot| spot.rank == rank) {
+            return;
+        }
+        self.leave(spot);
+        let place = self.waiting[rank as usize].push(namespace, key);
+        *spot = Some(Spot { rank, place });
+    }
+
+    /// A pass waits no more.
+    pub(super) fn leave(&mut self, spot: &mut Option<Spot>) {
+        if let Some(Spot { rank, place }) = spot.take() {
+            self.waiting[rank as usize].remove(&place);
         }
     }
 
-    /// In how long the first permit is there; `None` where none is on its way.
-    pub(super) fn wait(&self, now: Duration) -> Option<Duration> {
-        self.permits.front().map(|at| at.saturating_sub(now))
-    }
-
-    pub(super) fn push(&mut self, key: K, rank: Rank, turn: Turn) {
-        let waiting = &mut self.waiting[rank as usize];
-        match turn {
-            Turn::First => waiting.push_front(key),
-            Turn::Last => waiting.push_back(key),
-        }
-    }
-
-    pub(super) fn block(&mut self, key: K, rank: Rank) {
-        self.blocked.push((key, rank));
-    }
-
-    /// A request has ended.
-    pub(super) fn unblock(&mut self) {
-        for (key, rank) in std::mem::take(&mut self.blocked) {
-            self.push(key, rank, Turn::Last);
-        }
-    }
-
-    /// One in four is a read, if one waits: writes without end keep nobody from what it has to know.
     pub(super) fn pop(&mut self) -> Option<K> {
-        self.popped = self.popped.wrapping_add(1);
-        let [begun, writes, reads] = &mut self.waiting;
-        let order = match self.popped % ONE_READ_IN {
-            0 => [reads, begun, writes],
-            _ => [begun, writes, reads],
+        let [follow_ups, begun, writes, reads] = &mut self.waiting;
+        if let Some(key) = follow_ups.pop() {
+            return Some(key);
+        }
+        if !self.begun_left
+            && let Some(key) = begun.pop()
+        {
+            self.begun_left = true;
+            return Some(key);
+        }
+        let turn = self.fresh_left.wrapping_add(1);
+        let order = if turn.is_multiple_of(ONE_READ_IN) {
+            [reads, writes]
+        } else {
+            [writes, reads]
         };
-        order.into_iter().find_map(VecDeque::pop_front)
-    }
-
-    /// Of those that have not begun, whoever has waited longest in each rank.
-    pub(super) fn first_fresh(&self) -> impl Iterator<Item = &K> {
-        let [_, writes, reads] = &self.waiting;
-        writes.front().into_iter().chain(reads.front())
-    }
-
-    pub(super) fn retain(&mut self, keep: impl Fn(&K) -> bool) {
-        for waiting in &mut self.waiting {
-            waiting.retain(&keep);
+        if let Some(key) = order.into_iter().find_map(Turns::pop) {
+            (self.begun_left, self.fresh_left) = (false, turn);
+            return Some(key);
         }
-        self.blocked.retain(|(key, _)| keep(key));
-    }
-
-    /// Gives back the permits that nobody waits for.
-    pub(super) fn give_back(&mut self, limit: &dyn Limit) {
-        while self.permits.len() > self.len() {
-            self.permits.pop_back();
-            limit.give_back();
-        }
+        begun.pop()
     }
 }

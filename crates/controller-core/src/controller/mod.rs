@@ -8,11 +8,12 @@
 //! | file | answers |
 //! |---|---|
 //! | `pass` | what is a controller asked with, and what does it answer? |
-//! | `queue`, `timers` | which key is next? |
+//! | `queue`, `key_queue`, `lanes`, `turns`, `timers` | which key is next? |
 //! | `retry` | when does a key come back whose pass failed? |
 //! | `event_loop`, `effect` | what has happened, what is in flight, what is to be performed? |
 //! | `passes`, `answers` | what becomes of a step, and of an answer? |
 //! | `line` | who waits for a permit? |
+//! | `requests` | what is out, and who waits for it? |
 //! | `plans` | what would a dry run write? |
 //! | `mutation` | what does an accepted write show, and what does a read? |
 //! | `request` | how does a question or a write become a request? |
@@ -31,6 +32,8 @@ mod answers;
 mod effect;
 mod event_loop;
 mod explain;
+mod key_queue;
+mod lanes;
 mod line;
 mod mutation;
 mod pass;
@@ -38,9 +41,11 @@ mod passes;
 mod plans;
 mod queue;
 mod request;
+mod requests;
 mod retry;
 mod run;
 mod timers;
+mod turns;
 mod watching;
 
 use std::convert::Infallible;

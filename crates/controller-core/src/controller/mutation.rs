@@ -10,6 +10,8 @@ use crate::meta::{ObjectKey, Uid};
 
 /// How far a write has come. [`Controller::shows`] declares its effect; this brings the store to it.
 pub struct Mutation<'a, 'b, C: Controller> {
+    /// The number of its request.
+    pub(super) id: u64,
     pub(super) phase: Phase<'a>,
     pub(super) controller: &'a C,
     pub(super) cx: &'a mut Context<'b, C>,
@@ -17,9 +19,10 @@ pub struct Mutation<'a, 'b, C: Controller> {
     pub(super) is_pending: bool,
 }
 
-/// A question that is answered. [`Controller::reads`] declares of which objects; this brings the store to it.
+/// A question that is sent, or answered. [`Controller::reads`] declares of which objects it tells; this brings the store to
+/// it.
 pub struct Reading<'a, 'b, C: Controller> {
-    pub(super) answer: &'a Result<AnswerOf<C>, CallFailed>,
+    pub(super) phase: ReadPhase<'a, C>,
     pub(super) controller: &'a C,
     pub(super) cx: &'a mut Context<'b, C>,
 }
@@ -31,9 +34,18 @@ pub(super) enum Phase<'a> {
     Accepted(&'a Accepted),
     Refused,
     Unknown,
-    /// Accepted: has the watch still to show it?
-    Awaited(u64),
-    Overdue(u64),
+    /// Accepted: the watch should have shown it by now.
+    Overdue,
+}
+
+/// Those of a question. Of each store that it tells of the step is remembered at which it was sent.
+pub(super) enum ReadPhase<'a, C: Controller> {
+    Sent(&'a mut Vec<u64>),
+    Answered {
+        answer: &'a Result<AnswerOf<C>, CallFailed>,
+        steps: std::slice::Iter<'a, u64>,
+        is_overtaken: &'a mut bool,
+    },
 }
 
 impl<C: Controller> Mutation<'_, '_, C> {
@@ -93,7 +105,7 @@ impl<C: Controller> Mutation<'_, '_, C> {
                 // It may take as long as its finalizers and its grace period do.
                 self.is_pending = false;
             }
-            Phase::Awaited(_) | Phase::Overdue(_) => {}
+            Phase::Overdue => {}
             Phase::Begins | Phase::Refused | Phase::Unknown => self.bring(store, key, || Effect::Deleted),
         }
     }
@@ -105,8 +117,7 @@ impl<C: Controller> Mutation<'_, '_, C> {
         match self.phase {
             Phase::Begins => store.begin_write(key),
             Phase::Refused => store.refused(key),
-            Phase::Awaited(version) => self.is_pending = store.awaits(key, version),
-            Phase::Overdue(version) => self.is_pending = store.overdue(key, version),
+            Phase::Overdue => self.is_pending = store.overdue(key, self.id),
             Phase::Accepted(Accepted {
                 uid: Some(uid),
                 version,
@@ -129,13 +140,13 @@ impl<C: Controller> Mutation<'_, '_, C> {
     ) where
         C: Watches<V>,
     {
-        let delta = store.accepted(key, uid, version, effect);
+        let delta = store.accepted(key, uid, version, self.id, effect);
         tell(self.controller, self.cx, delta.as_ref());
         self.is_pending = store.freshness(key) == Freshness::Pending;
     }
 }
 
-impl<C: Controller> Reading<'_, '_, C> {
+impl<'a, C: Controller> Reading<'a, '_, C> {
     /// The question is about this one object. `found` takes it from the answer; `None` where there is none.
     pub fn object<V: View + Clone>(
         &mut self,
@@ -145,10 +156,16 @@ impl<C: Controller> Reading<'_, '_, C> {
     ) where
         C: Watches<V>,
     {
-        match self.answer {
-            Ok(answer) => self.found(store, key, found(answer)),
-            Err(failed) if failed.is_gone() => self.found(store, key, None),
-            Err(_) => {}
+        let Some((answer, sent)) = self.answered(store) else {
+            return;
+        };
+        let overtaken = match answer {
+            Ok(answer) => self.found(store, key, found(answer), sent),
+            Err(failed) if failed.is_gone() => self.found(store, key, None, sent),
+            Err(_) => false,
+        };
+        if let ReadPhase::Answered { is_overtaken, .. } = &mut self.phase {
+            **is_overtaken |= overtaken;
         }
     }
 
@@ -157,26 +174,48 @@ impl<C: Controller> Reading<'_, '_, C> {
     where
         C: Watches<V>,
     {
-        if let Ok(answer) = self.answer {
+        if let Some((Ok(answer), sent)) = self.answered(store) {
             for found in &page(answer).items {
-                self.found(store, found.view.key(), Some(found));
+                self.found(store, found.view.key(), Some(found), sent);
             }
         }
     }
 
-    fn found<V: View + Clone>(&mut self, store: &Store<V>, key: &ObjectKey, found: Option<&Observed<V>>)
+    /// The answer, if there is one, and the step of the store at which the question was sent.
+    fn answered<V: View>(&mut self, store: &Store<V>) -> Option<(&'a Result<AnswerOf<C>, CallFailed>, u64)> {
+        match &mut self.phase {
+            ReadPhase::Sent(steps) => {
+                steps.push(store.step());
+                None
+            }
+            ReadPhase::Answered { answer, steps, .. } => Some((answer, *steps.next()?)),
+        }
+    }
+
+    /// Brings the store to what was found, unless one of our writes has overtaken it; whether one has.
+    fn found<V: View + Clone>(
+        &mut self,
+        store: &Store<V>,
+        key: &ObjectKey,
+        found: Option<&Observed<V>>,
+        sent: u64,
+    ) -> bool
     where
         C: Watches<V>,
     {
+        if store.has_written_since(key, sent) {
+            return true;
+        }
         let held = store.uid(key);
         if let (Some(found), Some(held)) = (found, held)
             && found.uid != held
         {
             // Of the object that the cache has it says nothing.
-            return;
+            return false;
         }
         let found = found.map(|found| (found.view.clone(), found.uid.clone(), found.number()));
         tell(self.controller, self.cx, store.read(key, found).as_ref());
+        false
     }
 }
 

@@ -1,12 +1,16 @@
 //! What a controller is asked with, and what it answers.
 
 use std::borrow::Cow;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use derive_where::derive_where;
 use jiff::{SignedDuration, Timestamp};
 
-use super::{AnswerOf, Controller};
+use super::line::Spot;
+use super::requests::PassSlots;
+use super::{AnswerOf, Controller, Write as _};
 use crate::api::{CallFailed, Outcome as Classified};
 use crate::meta::{ObjectKey, Uid};
 
@@ -167,20 +171,45 @@ impl Default for Asking {
 pub struct Pass<C: Controller> {
     /// Tells it from other passes of the key.
     pub(super) number: u64,
-    pub(super) answers: Vec<(C::Question, Reply<AnswerOf<C>>)>,
-    pub(super) outcomes: Vec<(C::Write, Outcome)>,
+    answers: BTreeMap<C::Question, Answers<AnswerOf<C>>>,
+    outcomes: Vec<(C::Write, Outcome)>,
+    /// Where the outcomes of writes to an object are.
+    by_object: HashMap<Object, Vec<usize>>,
     /// Questions whose answers it waits for.
     pub(super) asking: Vec<C::Question>,
     /// Writes that are on their way.
     pub(super) sending: Vec<C::Write>,
+    /// How many effects it has had since its last accepted write.
     pub(super) effects: u32,
+    /// How many of its requests have ended.
+    pub(super) requests: usize,
     /// Whether its queue is to retry the key, and how.
     pub(super) failed: Option<PassFailed>,
-    /// Since when it waits for a permit, or for its object.
-    pub(super) waits_since: Option<Duration>,
+    /// Whether a request of it has failed, be it because the object is gone.
+    pub(super) has_failure: bool,
+    /// Whether a dry run has planned a write in it.
+    pub(super) is_planned: bool,
     /// Since when a permit is all that it waits for.
     pub(super) lacks_since: Option<Duration>,
-    pub(super) parked: bool,
+    /// Where it waits for a permit.
+    pub(super) spot: Option<Spot>,
+    pub(super) slots: PassSlots,
+    /// Whether it waits for a slot to ask.
+    pub(super) waits_to_ask: bool,
+    /// Since when no request of it has ended.
+    pub(super) quiet_since: Option<Duration>,
+    /// Whether that is too long.
+    pub(super) is_slow: bool,
+    /// Whether it is to be asked about at once.
+    pub(super) is_runnable: bool,
+}
+
+/// The answers to a question in one pass.
+#[derive(Clone, Debug)]
+struct Answers<A> {
+    latest: Reply<A>,
+    times: usize,
+    has_failed: bool,
 }
 
 /// How a pass has failed.
@@ -223,12 +252,16 @@ impl<A> Reply<A> {
 }
 
 impl<C: Controller> Pass<C> {
+    pub(super) fn new(number: u64) -> Self {
+        Self {
+            number,
+            ..Self::default()
+        }
+    }
+
     /// The last answer to `question` in this pass.
     pub fn answer(&self, question: &C::Question) -> Option<&Reply<AnswerOf<C>>> {
-        let mut latest = self.answers.iter().rev();
-        latest
-            .find(|(asked, _)| asked == question)
-            .map(|(_, reply)| reply)
+        self.answers.get(question).map(|answers| &answers.latest)
     }
 
     /// The writes that have ended in this pass, the first one first.
@@ -238,23 +271,81 @@ impl<C: Controller> Pass<C> {
 
     /// How `write` ended in this pass.
     pub fn outcome(&self, write: &C::Write) -> Option<&Outcome> {
-        let mut latest = self.outcomes.iter().rev();
+        let places = self.by_object.get(&write.object())?;
+        let mut latest = places.iter().rev().filter_map(|place| self.outcomes.get(*place));
         latest.find(|(sent, _)| sent == write).map(|(_, outcome)| outcome)
     }
 
-    /// Whether a write has been sent in this pass: then what follows it goes before what has not begun.
-    pub(super) fn has_begun(&self) -> bool {
-        !self.sending.is_empty() || !self.outcomes.is_empty()
+    /// The question is answered so.
+    pub(super) fn answered(&mut self, question: C::Question, reply: Reply<AnswerOf<C>>) {
+        self.has_a_sign_of_life();
+        let has_failed = reply.value.is_err();
+        self.has_failure |= has_failed;
+        self.asking.retain(|asked| *asked != question);
+        match self.answers.entry(question) {
+            Entry::Vacant(entry) => {
+                entry.insert(Answers {
+                    latest: reply,
+                    times: 1,
+                    has_failed,
+                });
+            }
+            Entry::Occupied(mut entry) => {
+                let answers = entry.get_mut();
+                answers.latest = reply;
+                answers.times += 1;
+                answers.has_failed |= has_failed;
+            }
+        }
+    }
+
+    /// The write has ended so.
+    pub(super) fn ended(&mut self, write: C::Write, outcome: Outcome) {
+        self.has_a_sign_of_life();
+        match outcome {
+            Outcome::Accepted(_) => self.effects = 0,
+            Outcome::Planned => self.is_planned = true,
+            Outcome::Failed(_) => self.has_failure = true,
+        }
+        self.sending.retain(|sent| *sent != write);
+        let places = self.by_object.entry(write.object()).or_default();
+        places.push(self.outcomes.len());
+        self.outcomes.push((write, outcome));
+    }
+
+    /// A request of it has ended.
+    pub(super) const fn has_a_sign_of_life(&mut self) {
+        self.requests += 1;
+        (self.quiet_since, self.is_slow) = (None, false);
+    }
+
+    /// The writes of a dry run.
+    pub(super) fn take_planned(&mut self) -> Vec<C::Write> {
+        let outcomes = std::mem::take(&mut self.outcomes).into_iter();
+        outcomes
+            .filter(|_| self.is_planned)
+            .map(|(write, _)| write)
+            .collect()
+    }
+
+    /// How many writes have been sent in this pass.
+    pub(super) fn writes(&self) -> usize {
+        self.sending.len() + self.outcomes.len()
     }
 
     pub(super) fn is_out(&self) -> bool {
         !self.asking.is_empty() || !self.sending.is_empty()
     }
 
+    /// Whether answers are all that it waits for.
+    pub(super) fn only_reads(&self) -> bool {
+        !self.asking.is_empty() && self.sending.is_empty()
+    }
+
     /// Whether `question` is not asked again in this pass: it failed, or has been answered often enough.
     pub(super) fn is_answered(&self, question: &C::Question) -> bool {
-        let answers = self.answers.iter().filter(|(asked, _)| asked == question);
-        answers.clone().any(|(_, reply)| reply.value.is_err()) || answers.count() >= MOST_ANSWERS
+        let answers = self.answers.get(question);
+        answers.is_some_and(|answers| answers.has_failed || answers.times >= MOST_ANSWERS)
     }
 
     pub(super) fn fail(&mut self, failed: &CallFailed) {
@@ -264,26 +355,5 @@ impl<C: Controller> Pass<C> {
             known.wait = known.wait.max(wait);
         }
         known.refused |= matches!(outcome, Classified::Forbidden(_) | Classified::Invalid);
-    }
-
-    /// How many requests of it have ended.
-    pub(super) fn requests(&self) -> usize {
-        self.answers.len() + self.outcomes.len()
-    }
-
-    /// Whether a request of it has failed, be it because the object is gone.
-    pub(super) fn has_failure(&self) -> bool {
-        let writes = self
-            .outcomes
-            .iter()
-            .any(|(_, outcome)| matches!(outcome, Outcome::Failed(_)));
-        writes || self.answers.iter().any(|(_, reply)| reply.value.is_err())
-    }
-
-    /// Whether a dry run has planned a write in it.
-    pub(super) fn is_planned(&self) -> bool {
-        self.outcomes
-            .iter()
-            .any(|(_, outcome)| *outcome == Outcome::Planned)
     }
 }

@@ -2,22 +2,23 @@
 
 use std::time::Duration;
 
-use super::event_loop::InFlight;
 use super::line::{Limit, Rank, Turn};
-use super::mutation::Phase;
+use super::mutation::{Phase, ReadPhase};
 use super::pass::PassFailed;
-use super::queue::KeyQueue;
+use super::requests::{InFlight, SlotOf};
 use super::{
-    Ask, Asking, Controller, Effect, Failed, Learnt, Loop, Now, Outcome, Pass, Question, Retry, Step, Told,
-    Wake, Write,
+    Ask, Controller, Effect, Failed, Learnt, Loop, Now, Outcome, Pass, Retry, Step, Told, Wake, Write,
 };
 
-/// A pass with more effects makes no progress.
+/// A pass with more effects since its last accepted write makes no progress.
 const MOST_EFFECTS: u32 = 1_000;
 /// So many passes begin in one turn; then others get one.
 const PASSES_A_TURN: usize = 1_024;
-/// A pass that waits longer for a permit goes back to its queue, so that no worker looks stuck.
-const LONGEST_WAIT: Duration = Duration::from_mins(1);
+/// So often it is told of a pass that waits for its turn that it is not stuck.
+const SIGN_OF_LIFE: Duration = Duration::from_mins(1);
+
+/// A request that takes longer holds no worker any more: others get it.
+const SLOW: Duration = Duration::from_secs(1);
 
 /// How far a step has come.
 enum Progress {
@@ -27,26 +28,28 @@ enum Progress {
     Waits,
     /// It lacks a permit.
     Lacks,
-    /// Its object is busy.
-    Blocked,
-    /// As many questions of its kind are out as may be.
-    Full,
+    /// It waits for a slot: its object is busy, or as many questions of its kind are out as may be.
+    Blocked { reads: bool },
     /// All of it has been tried in this pass.
     Nothing,
 }
 
 impl<C: Controller> Loop<C> {
-    /// Passes that have an answer, then those in the line.
+    /// Passes for which something has come, then those in the line.
     pub(super) fn resume(&mut self, now: Now, limit: &dyn Limit) {
-        while let Some(key) = self.runnable.pop_front() {
-            self.advance(key, Turn::Last, now, limit);
-        }
-        for _ in 0..self.line.len() {
-            let is_there = self.line.wait(now.uptime).is_none_or(|wait| wait.is_zero());
-            let Some(key) = is_there.then(|| self.line.pop()).flatten() else {
+        loop {
+            while let Some(key) = self.runnable.pop_front() {
+                self.advance(key, Turn::Last, now, limit);
+            }
+            if self.line.len() == 0 || !limit.wait().is_zero() {
                 return;
-            };
-            self.advance(key, Turn::First, now, limit);
+            }
+            if let Some(key) = self.line.pop() {
+                if let Some(pass) = self.passes.get_mut(&key) {
+                    pass.spot = None;
+                }
+                self.advance(key, Turn::First, now, limit);
+            }
         }
     }
 
@@ -63,23 +66,23 @@ impl<C: Controller> Loop<C> {
         let Some(mut pass) = self.passes.remove(&key) else {
             return;
         };
-        if turn == Turn::Last && pass.waits_since.is_some() {
-            self.line.retain(|waiting| *waiting != key);
-        }
+        pass.is_runnable = false;
+        self.requests.slots.leave(&mut pass.slots);
         loop {
             let step = self.next(&key, &pass, now);
-            let rank = match &step {
-                _ if pass.has_begun() => Rank::Begun,
-                Step::Read(_) => Rank::Reads,
-                _ => Rank::Writes,
+            let rank = match (pass.writes(), &step) {
+                (0, Step::Read(_)) => Rank::Reads,
+                (0, _) => Rank::Writes,
+                (1, _) => Rank::FollowUp,
+                _ => Rank::Begun,
             };
             let progress = match step {
                 // What is on its way is waited for.
                 Step::Done(_) | Step::Fail(_) if pass.is_out() => Progress::Waits,
-                Step::Done(wakes) => return self.finish(&key, &pass, wakes, now),
+                Step::Done(wakes) => return self.finish(&key, pass, wakes, now),
                 Step::Fail(failed) => return self.fail(&key, pass, failed, now),
                 _ if pass.effects >= MOST_EFFECTS && pass.is_out() => Progress::Waits,
-                _ if pass.effects >= MOST_EFFECTS => return self.get_nowhere(&key, &pass, now),
+                _ if pass.effects >= MOST_EFFECTS => return self.get_nowhere(&key, pass, now),
                 Step::Note(note) => {
                     pass.effects += 1;
                     self.learn(&key, Learnt::Noted(note), now);
@@ -89,35 +92,71 @@ impl<C: Controller> Loop<C> {
                 Step::Write(writes) => self.write(&key, &mut pass, writes, turn, now, limit),
             };
             match progress {
-                Progress::Went => {}
-                Progress::Nothing if !pass.is_out() => return self.stop(&key, &pass, now),
-                Progress::Waits | Progress::Nothing => {
-                    (pass.waits_since, pass.lacks_since) = (None, None);
-                    return self.keep(key, pass, false);
-                }
+                Progress::Went => continue,
+                Progress::Nothing if !pass.is_out() => return self.stop(&key, pass, now),
                 Progress::Lacks => {
-                    pass.waits_since.get_or_insert(now.uptime);
                     pass.lacks_since.get_or_insert(now.uptime);
-                    self.line.push(key.clone(), rank, turn);
-                    return self.keep(key, pass, false);
+                    let namespace = self.controller.namespace_of(&key);
+                    self.line.push(key.clone(), namespace, rank, &mut pass.spot);
                 }
-                Progress::Blocked | Progress::Full => {
-                    pass.waits_since.get_or_insert(now.uptime);
+                Progress::Waits | Progress::Nothing | Progress::Blocked { .. } => {
                     pass.lacks_since = None;
-                    self.line.block(key.clone(), rank);
-                    return self.keep(key, pass, matches!(progress, Progress::Full));
+                    self.line.leave(&mut pass.spot);
+                    self.give_up_slot(&mut pass);
                 }
+            }
+            pass.waits_to_ask = matches!(progress, Progress::Blocked { reads: true });
+            return self.keep(key, pass, now);
+        }
+    }
+
+    /// The pass goes on later. One that only waits for an answer, or to ask, may give its worker up; and so does one whose
+    /// requests take long.
+    fn keep(&mut self, key: C::Key, mut pass: Pass<C>, now: Now) {
+        let queue = self.queue(&key);
+        let only_reads = pass.sending.is_empty() && (pass.is_out() || pass.waits_to_ask);
+        let is_parked = pass.is_slow || (only_reads && !queue.queue.reads_hold_workers);
+        queue.park(&key, is_parked);
+        queue.goes_on(&key);
+        let after = if pass.is_out() { SLOW } else { SIGN_OF_LIFE };
+        let since = *pass.quiet_since.get_or_insert(now.uptime);
+        self.deadlines.set(key.clone(), since.saturating_add(after));
+        self.passes.insert(key, pass);
+    }
+
+    /// Passes whose requests take long give their workers up. Those that wait for their turn are not stuck.
+    pub(super) fn expire(&mut self, now: Now) {
+        while let Some(key) = self.deadlines.pop_due(now.uptime) {
+            let Some(pass) = self.passes.get_mut(&key) else {
+                continue;
+            };
+            if pass.is_out() {
+                pass.is_slow = true;
+                self.queue(&key).park(&key, true);
+            } else {
+                self.queue(&key).goes_on(&key);
+                self.deadlines.set(key, now.uptime.saturating_add(SIGN_OF_LIFE));
             }
         }
     }
 
-    /// The pass goes on later; one that only waits for an answer, or to ask, may give its worker up.
-    fn keep(&mut self, key: C::Key, mut pass: Pass<C>, is_full: bool) {
-        let parked = pass.sending.is_empty() && (!pass.asking.is_empty() || is_full);
-        let more = isize::from(parked) - isize::from(pass.parked);
-        pass.parked = parked;
-        self.queue(&key).goes_on(&key, more);
-        self.passes.insert(key, pass);
+    /// The slot that is kept for the pass goes to the next.
+    fn give_up_slot(&mut self, pass: &mut Pass<C>) {
+        if let Some(slot) = pass.slots.give_up() {
+            self.free_slot(&slot);
+        }
+    }
+
+    pub(super) fn free_slot(&mut self, slot: &SlotOf) {
+        while let Some(key) = self.requests.slots.free(slot) {
+            if let Some(pass) = self.passes.get_mut(&key) {
+                pass.slots.keep(slot.clone());
+                if !std::mem::replace(&mut pass.is_runnable, true) {
+                    self.runnable.push_back(key);
+                }
+                return;
+            }
+        }
     }
 
     fn read(
@@ -138,30 +177,40 @@ impl<C: Controller> Loop<C> {
             if pass.is_answered(&question) {
                 continue;
             }
-            if let Some(askers) = self.askers.get_mut(&question) {
-                askers.push(key.clone());
-            } else {
-                if self.is_full(&question) {
+            if !self.requests.join(&question, key) {
+                let slot = SlotOf::question(&question);
+                if let Some((slot, at_most)) = &slot
+                    && !self.requests.slots.is_free(slot, *at_most, &pass.slots)
+                {
+                    self.wait_for(slot.clone(), key, pass);
                     is_full = true;
                     continue;
                 }
-                if !self.line.permit(turn, now.uptime, limit) {
+                if !self.line.permit(turn, limit) {
                     return Progress::Lacks;
                 }
-                self.askers.insert(question.clone(), vec![key.clone()]);
-                self.send(key, pass, Ask::Question(question.clone()), now);
+                if let Some((slot, _)) = slot {
+                    self.requests.slots.take(slot, &mut pass.slots);
+                }
+                let mut steps = Vec::new();
+                self.reading(&question, ReadPhase::Sent(&mut steps), now);
+                self.send(key, pass, Ask::Question(question.clone()), steps, now);
             }
             pass.effects += 1;
             pass.asking.push(question);
             progress = Progress::Waits;
         }
-        if is_full { Progress::Full } else { progress }
+        if is_full {
+            Progress::Blocked { reads: true }
+        } else {
+            progress
+        }
     }
 
-    fn is_full(&self, question: &C::Question) -> bool {
-        let Asking { kind, at_most, .. } = question.asking();
-        let of_the_kind = |out: &&C::Question| out.asking().kind == kind;
-        at_most != usize::MAX && self.askers.keys().filter(of_the_kind).count() >= at_most
+    fn wait_for(&mut self, slot: SlotOf, key: &C::Key, pass: &mut Pass<C>) {
+        let namespace = self.controller.namespace_of(key);
+        let slots = &mut self.requests.slots;
+        slots.wait(slot, key.clone(), namespace, &mut pass.slots);
     }
 
     fn write(
@@ -186,22 +235,27 @@ impl<C: Controller> Loop<C> {
                 self.plan(key, pass, write, now);
                 return Progress::Went;
             }
-            let object = write.object();
-            if self.busy.contains(&object) {
+            let slot = SlotOf::Object(write.object());
+            if !self.requests.slots.is_free(&slot, 1, &pass.slots) {
+                self.wait_for(slot, key, pass);
                 is_blocked = true;
                 continue;
             }
-            if !self.line.permit(turn, now.uptime, limit) {
+            if !self.line.permit(turn, limit) {
                 return Progress::Lacks;
             }
-            self.busy.insert(object);
-            self.mutate(&write, Phase::Begins, now);
-            self.send(key, pass, Ask::Write(write.clone()), now);
+            self.requests.slots.take(slot, &mut pass.slots);
+            self.mutate(0, &write, Phase::Begins, now);
+            self.send(key, pass, Ask::Write(write.clone()), Vec::new(), now);
             pass.effects += 1;
             pass.sending.push(write);
             progress = Progress::Waits;
         }
-        if is_blocked { Progress::Blocked } else { progress }
+        if is_blocked {
+            Progress::Blocked { reads: false }
+        } else {
+            progress
+        }
     }
 
     /// A dry run goes on as if the write had been sent. Told once, until a pass that succeeds does not plan it any more.
@@ -211,26 +265,24 @@ impl<C: Controller> Loop<C> {
             self.told.push(planned);
         }
         self.learn(key, Learnt::Outcome(&write, &Outcome::Planned), now);
-        pass.outcomes.push((write, Outcome::Planned));
+        pass.ended(write, Outcome::Planned);
         pass.effects += 1;
     }
 
-    fn send(&mut self, key: &C::Key, pass: &Pass<C>, ask: Ask<C>, now: Now) {
+    fn send(&mut self, key: &C::Key, pass: &Pass<C>, ask: Ask<C>, steps: Vec<u64>, now: Now) {
         self.learn(key, Learnt::Sent(&ask), now);
-        self.last_id += 1;
-        let (id, key) = (self.last_id, key.clone());
-        let attempt = self.queue(&key).num_requeues(&key);
-        let in_flight = InFlight {
+        let attempt = self.queue(key).num_requeues(key);
+        let waited = pass.lacks_since.map(|since| now.uptime.saturating_sub(since));
+        let id = self.requests.send(InFlight {
             key: key.clone(),
             pass: pass.number,
             ask: ask.clone(),
             sent: now,
-        };
-        let waited = pass.lacks_since.map(|since| now.uptime.saturating_sub(since));
-        self.in_flight.insert(id, in_flight);
+            steps,
+        });
         self.effects.push(Effect {
             id,
-            key,
+            key: key.clone(),
             attempt,
             waited: waited.unwrap_or_default(),
             ask,
@@ -239,7 +291,7 @@ impl<C: Controller> Loop<C> {
 
     /// The pass has come to its end. One that failed is retried by its queue, if that is its policy: what it names for
     /// the key itself does not count then.
-    fn finish(&mut self, key: &C::Key, pass: &Pass<C>, mut wakes: Vec<(C::Key, Wake)>, now: Now) {
+    fn finish(&mut self, key: &C::Key, pass: Pass<C>, mut wakes: Vec<(C::Key, Wake)>, now: Now) {
         if pass.failed.is_some() && matches!(self.queue(key).queue.retry, Retry::RateLimited(_)) {
             self.stop(key, pass, now);
             wakes.retain(|(woken, _)| woken != key);
@@ -260,77 +312,60 @@ impl<C: Controller> Loop<C> {
         let failed = pass.failed.get_or_insert_default();
         failed.wait = failed.wait.max(not_before);
         self.told.push(Told::PassFailed(key.clone(), reason, text));
-        self.finish(key, &pass, wakes, now);
+        self.finish(key, pass, wakes, now);
     }
 
     /// Everything that the controller would do has been tried in this pass.
-    fn stop(&mut self, key: &C::Key, pass: &Pass<C>, now: Now) {
+    fn stop(&mut self, key: &C::Key, pass: Pass<C>, now: Now) {
         if let Some(failed) = pass.failed {
             self.retry(key, pass, failed, now);
-        } else if pass.is_planned() || pass.has_failure() {
+        } else if pass.is_planned || pass.has_failure {
             self.succeed(key, pass, now);
         } else {
             self.get_nowhere(key, pass, now);
         }
     }
 
-    fn get_nowhere(&mut self, key: &C::Key, pass: &Pass<C>, now: Now) {
+    fn get_nowhere(&mut self, key: &C::Key, pass: Pass<C>, now: Now) {
         self.told.push(Told::NoProgress(key.clone()));
         self.retry(key, pass, PassFailed::default(), now);
     }
 
     /// A key that fails again pays for each request of its pass.
-    fn retry(&mut self, key: &C::Key, pass: &Pass<C>, failed: PassFailed, now: Now) {
-        let queue = self.end(key, pass);
+    fn retry(&mut self, key: &C::Key, pass: Pass<C>, failed: PassFailed, now: Now) {
+        let requests = pass.requests;
+        self.end(key, pass);
+        let queue = self.queue(key);
         let fails_again = queue.is_failing(key);
         queue.retry(key.clone(), failed, now);
         if fails_again {
-            self.retry_share
-                .owe(pass.requests().saturating_sub(1), now.uptime);
+            self.retry_share.owe(requests.saturating_sub(1), now.uptime);
         }
     }
 
-    fn succeed(&mut self, key: &C::Key, pass: &Pass<C>, now: Now) {
-        let planned = pass.outcomes.iter().filter(|_| pass.is_planned());
-        let planned = planned.map(|(write, _)| write.clone()).collect();
+    fn succeed(&mut self, key: &C::Key, mut pass: Pass<C>, now: Now) {
+        let (failed, planned) = (pass.failed, pass.take_planned());
         self.plans.set(key, planned, now.uptime);
-        let queue = self.end(key, pass);
-        let has_failed = queue.is_failing(key);
-        if pass.failed.is_some() {
+        self.end(key, pass);
+        let (queue, seats) = self.seated(key);
+        let has_recovered = queue.is_failing(key) && failed.is_none();
+        if failed.is_some() {
             queue.fail(key, now);
         } else {
-            queue.forget(key);
-            if has_failed {
-                self.retry_share.give_back();
-            }
+            queue.forget(key, &seats);
+        }
+        if has_recovered {
+            self.retry_share.give_back();
         }
     }
 
-    pub(super) fn end(&mut self, key: &C::Key, pass: &Pass<C>) -> &mut KeyQueue<C::Key> {
-        let queue = self.queue(key);
-        queue.goes_on(key, -isize::from(pass.parked));
-        queue.done(key);
-        queue
-    }
-
-    fn first_late(&self, now: Now) -> Option<C::Key> {
-        let is_late = |pass: &Pass<C>| {
-            let since = pass.waits_since.filter(|_| !pass.is_out());
-            since.is_some_and(|since| now.uptime.saturating_sub(since) >= LONGEST_WAIT)
-        };
-        let mut first = self.line.first_fresh();
-        first
-            .find(|key| self.passes.get(*key).is_some_and(is_late))
-            .cloned()
-    }
-
-    /// A pass that has waited so long, and has sent nothing, gives its place up.
-    pub(super) fn give_up_waiting(&mut self, now: Now) {
-        while let Some(key) = self.first_late(now)
-            && let Some(pass) = self.passes.remove(&key)
-        {
-            self.line.retain(|waiting| *waiting != key);
-            self.end(&key, &pass).wake(key, Wake::Now, now);
-        }
+    /// The pass is over, and gives back what it holds.
+    pub(super) fn end(&mut self, key: &C::Key, mut pass: Pass<C>) {
+        self.deadlines.remove(key);
+        self.line.leave(&mut pass.spot);
+        self.requests.slots.leave(&mut pass.slots);
+        self.give_up_slot(&mut pass);
+        let (queue, seats) = self.seated(key);
+        queue.done(key, &seats);
     }
 }

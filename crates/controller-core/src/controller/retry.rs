@@ -105,9 +105,7 @@ impl RetryShare {
 
     /// How long until there is a token.
     pub(super) fn wait(&self, now: Duration) -> Duration {
-        self.0
-            .clone()
-            .map_or(Duration::ZERO, |mut bucket| bucket.take(now))
+        self.0.as_ref().map_or(Duration::ZERO, |bucket| bucket.wait(now))
     }
 }
 

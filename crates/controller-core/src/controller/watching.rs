@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use super::{Controller, Driver, Observed, Watches};
 use crate::informer::{
-    Change, Handler, Informer, InformerMetrics, InformerState, ListWatch, Source, Store, View, Wire,
+    Applied, Handler, Informer, InformerMetrics, InformerState, ListWatch, Source, Store, View, Wire,
 };
 use crate::runtime::Env;
 use crate::tasks::TaskSet;
@@ -132,23 +132,9 @@ async fn tell_health<C: Controller>(
     }
 }
 
+/// The store takes an event, and the loop hears of it, under the lock of the loop: whoever looks sees both or neither.
 impl<C: Watches<V>, V: View> Handler<V> for Arc<Driver<C>> {
-    /// A write of ours may have been accepted between the change of the store and its telling: what the store holds now
-    /// is told, so that the memory is never set back.
-    fn on_change(&self, change: Change<'_, V>, store: &Store<V>) {
-        let held = |view: &Arc<V>| store.get(view.key());
-        self.act(|event_loop, now| match change {
-            Change::Deleted(_) => event_loop.changed(change, now),
-            Change::Added(new) => {
-                if let Some(new) = &held(new) {
-                    event_loop.changed(Change::Added(new), now);
-                }
-            }
-            Change::Updated { old, new } => {
-                if let Some(new) = &held(new) {
-                    event_loop.changed(Change::Updated { old, new }, now);
-                }
-            }
-        });
+    fn handle(&self, _: &Store<V>, apply: &mut dyn FnMut() -> Applied<V>) {
+        self.act(|event_loop, now| event_loop.applied(&apply(), now));
     }
 }

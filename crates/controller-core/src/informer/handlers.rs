@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::store::Store;
+use derive_where::derive_where;
+
+use super::store::{Content, Store};
 use super::view::View;
 use crate::meta::ObjectKey;
 
@@ -54,16 +56,40 @@ impl<V> Delta<V> {
     }
 }
 
-/// Is told of every change of a store, in order, one at a time, after the store holds the change.
+/// What a store has just taken.
+#[derive(Debug)]
+#[derive_where(Default)]
+#[must_use = "handlers are to be told"]
+pub struct Applied<V> {
+    /// In the order in which handlers are told.
+    pub deltas: Vec<Delta<V>>,
+    /// The numbers of our writes that the watch has shown, or that do not matter any more.
+    pub(crate) shown: Vec<u64>,
+}
+
+impl<V> Applied<V> {
+    pub(super) fn new(deltas: Vec<Delta<V>>, content: &mut Content<V>) -> Self
+    where
+        V: View,
+    {
+        let shown = content.take_shown();
+        Self { deltas, shown }
+    }
+
+    /// What handlers are told, in order.
+    pub fn changes(&self) -> impl Iterator<Item = Change<'_, V>> {
+        self.deltas.iter().flat_map(Delta::changes)
+    }
+}
+
+/// Who looks at a store, and is told of every change of it, in order.
 ///
 /// An object deleted and made again under its name is `Deleted`, then `Added`, also when the two were
 /// seen as one. A relist reports deletions first, then the rest, each ordered by key; the store then
 /// holds all of it already.
-///
-/// Called on the informer's task: enqueue and return.
 pub trait Handler<V: View>: Send + Sync {
-    /// One change.
-    fn on_change(&self, change: Change<'_, V>, store: &Store<V>);
+    /// Has the store take an event by `apply`, and hears what that changes, before anybody looks at the store again.
+    fn handle(&self, store: &Store<V>, apply: &mut dyn FnMut() -> Applied<V>);
 
     /// Every object of the first list has been told. Called once, before [`Store::synced`] completes.
     fn on_synced(&self, store: &Store<V>) {

@@ -7,7 +7,7 @@ use derive_where::derive_where;
 
 use super::handlers::Delta;
 use super::source::{Observed, Skipped};
-use super::store::{ByKey, Content, Held, Revision, Store};
+use super::store::{ByKey, Content, Held, Revision};
 use super::view::View;
 use crate::meta::ObjectKey;
 
@@ -69,25 +69,16 @@ impl<V: View> Listing<V> {
     }
 
     /// The list is complete: brings the store there; what that changes, in the order handlers are told.
-    pub(super) fn finish(mut self, store: &Store<V>) -> Vec<Delta<V>> {
+    pub(super) fn finish(self, content: &mut Content<V>) -> Vec<Delta<V>> {
         let (began, told) = (self.began, self.told);
-        let missing: Vec<_> = {
-            let content = store.content();
-            let missing = content.keys().filter(|key| !self.names(key)).cloned().collect();
-            // Readers of the store need not wait while nothing changes.
-            self.objects.retain(|item, at| !content.shows(&item.0, at));
-            missing
-        };
+        content.told = told;
+        let missing: Vec<_> = content.keys().filter(|key| !self.names(key)).cloned().collect();
         let mut deltas = Vec::new();
-        {
-            let mut content = store.content_mut();
-            content.told = told;
-            for key in missing {
-                deltas.extend(content.mutate(&key, |mutation, held, _| mutation.unlisted(held, began, told)));
-            }
-            for (ByKey(view), at) in self.objects {
-                deltas.extend(content.applied(Held { view, at }, began));
-            }
+        for key in missing {
+            deltas.extend(content.mutate(&key, |mutation, held, _| mutation.unlisted(held, began, told)));
+        }
+        for (ByKey(view), at) in self.objects {
+            deltas.extend(content.applied(Held { view, at }, began));
         }
         deltas.sort_unstable_by(|a, b| a.order().cmp(&b.order()));
         deltas

@@ -24,7 +24,7 @@ pub mod writer;
 
 pub use guard::Page;
 pub(crate) use guard::read_meta;
-pub use handlers::{Change, Delta, Handler};
+pub use handlers::{Applied, Change, Delta, Handler};
 pub use interner::{Interned, intern, share};
 pub use list_watch::ListWatch;
 pub use metrics::{InformerMetrics, ResourceMetrics};

@@ -67,8 +67,7 @@ pub enum Effect<V> {
 /// Changes a view, but not its key. It is called under the store's lock, so it must be quick and must not use the store.
 pub type Patch<V> = Arc<dyn Fn(&V) -> V + Send + Sync>;
 
-/// Our own writes: see [`mutation`](self). The caller tells the handlers each [`Delta`] that it gets, and before the next
-/// one: two threads that change one object would have to agree on who tells first.
+/// Our own writes: see [`mutation`](self). The caller tells each [`Delta`] that it gets, and before the next one.
 impl<V: View> Store<V> {
     /// Whether the store shows our own writes to the object.
     pub fn freshness(&self, key: &ObjectKey) -> Freshness {
@@ -92,12 +91,13 @@ impl<V: View> Store<V> {
     /// A request that may change the object is being sent. [`accepted`](Self::accepted), [`refused`](Self::refused) or
     /// [`unknown`](Self::unknown) ends it.
     pub fn begin_write(&self, key: &ObjectKey) {
-        self.record(key, |mutation, held, _| mutation.begin_write(held));
+        let told = self.content().told;
+        self.record(key, |mutation, held, step| mutation.begin_write(held, step, told));
     }
 
     /// The request had no effect, for certain.
     pub fn refused(&self, key: &ObjectKey) {
-        self.record(key, |mutation, _, _| mutation.end_write());
+        self.record(key, |mutation, _, step| mutation.end_write(step));
     }
 
     /// Nobody knows whether the request had an effect: no answer came, or the term was lost.
@@ -106,7 +106,7 @@ impl<V: View> Store<V> {
     /// or a list shows that the object of that time is gone.
     pub fn unknown(&self, key: &ObjectKey) {
         self.record(key, |mutation, _, step| {
-            mutation.end_write();
+            mutation.end_write(step);
             mutation.unknown = Some(step);
         });
     }
@@ -116,17 +116,24 @@ impl<V: View> Store<V> {
     /// Nothing changes if the watch has shown that version, if the object is known to be gone, or if the store holds
     /// another. Without a version the object is [`Freshness::Unknown`], unless the effect is [`Effect::Deleted`] or
     /// [`Effect::Nothing`].
+    ///
+    /// `id` is the number of the request: the store says by it when the watch has shown the write. A version that proves that
+    /// the API server has been set back to an earlier state makes the informer list again.
     pub fn accepted(
         &self,
         key: &ObjectKey,
         uid: &Uid,
         version: Option<u64>,
+        id: u64,
         effect: Effect<V>,
     ) -> Option<Delta<V>> {
         let mut content = self.content_mut();
         let told = content.told;
-        content.mutate(key, |mutation, held, step| {
-            mutation.end_write();
+        let mut is_set_back = false;
+        let delta = content.mutate(key, |mutation, held, step| {
+            let makes_object = matches!(effect, Effect::Object(_));
+            is_set_back = version.is_some_and(|version| mutation.is_set_back(uid, version, makes_object));
+            mutation.end_write(step);
             let done = match effect {
                 Effect::Nothing => return held,
                 Effect::Deleted => Done::Deleted,
@@ -137,12 +144,17 @@ impl<V: View> Store<V> {
                 Effect::Object(view) => Done::Object(Arc::new(view)),
                 Effect::Patch(patch) => Done::Patch(patch),
             };
-            mutation.accepted(held, uid, Write::new(version, done, step), told)
-        })
+            mutation.accepted(held, uid, Write::new(version, done, step, id), told)
+        });
+        drop(content);
+        if is_set_back {
+            self.list_again();
+        }
+        delta
     }
 
     /// A read past the cache, without `resourceVersion`, has found this object with its uid and version, or none. It was
-    /// asked after our last write was answered, or given up. Returns what that changes.
+    /// sent after our last write began or ended ([`has_written_since`](Self::has_written_since)). Returns what that changes.
     ///
     /// The object is not [`Freshness::Unknown`] any more. If the watch has not shown this version, it counts like an
     /// accepted [`Effect::Object`]. If there is none, an object that the watch has never shown is gone; the end of any
@@ -154,26 +166,34 @@ impl<V: View> Store<V> {
             let Some((view, uid, version)) = found else {
                 return mutation.read_none(held, step);
             };
-            let found = Write::new(Some(version), Done::Object(Arc::new(view)), step);
+            // The watch has still to show what was read, as it had to show the write before.
+            let id = mutation.awaited().unwrap_or_default();
+            let found = Write::new(Some(version), Done::Object(Arc::new(view)), step, id);
             mutation.read(held, &uid, found, told)
         })
     }
 
-    /// Whether the write, or the read, of this version is the last one that the watch has still to show.
-    pub fn awaits(&self, key: &ObjectKey, version: u64) -> bool {
+    /// Whether a write to the object has begun or ended since this step: a read that was sent before tells of the object as it
+    /// was before.
+    pub fn has_written_since(&self, key: &ObjectKey, step: u64) -> bool {
         let content = self.content();
         let mutation = content.mutations.get(key);
-        mutation.is_some_and(|mutation| mutation.awaits(version))
+        mutation.is_some_and(|mutation| mutation.wrote_at > step)
     }
 
-    /// The watch should have shown the write, or the read, of this version by now (0: a deletion without a version).
+    /// The step to which the store has come.
+    pub fn step(&self) -> u64 {
+        self.content().steps()
+    }
+
+    /// The watch should have shown the write of this number by now.
     ///
     /// If that is the last one and still [`Freshness::Pending`], the object is [`Freshness::Unknown`] until it is read,
     /// written, or shown. Returns whether it is so. The store never goes back to what the watch shows.
-    pub fn overdue(&self, key: &ObjectKey, version: u64) -> bool {
+    pub fn overdue(&self, key: &ObjectKey, id: u64) -> bool {
         let mut content = self.content_mut();
         let mutation = content.mutations.get_mut(key);
-        mutation.is_some_and(|mutation| mutation.overdue(version))
+        mutation.is_some_and(|mutation| mutation.overdue(id))
     }
 
     /// Changes what is recorded, and nothing that is held.

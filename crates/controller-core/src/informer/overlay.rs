@@ -15,8 +15,12 @@ use crate::meta::Uid;
 pub(super) struct Mutation<V> {
     /// How many requests are in flight that may change the object.
     pub(super) writes: usize,
+    /// The step at which the last write began or ended.
+    pub(super) wrote_at: u64,
     /// The object that was held when the last write began.
-    about: Option<Uid>,
+    about: Option<Revision>,
+    /// How far the watch had come then.
+    told_before: u64,
     /// The step since which the fate of a write is unknown.
     pub(super) unknown: Option<u64>,
     /// Objects that are gone. A late answer brings none of them back; nor does a late watch, next to an overlay.
@@ -50,6 +54,8 @@ pub(super) struct Write<V> {
     done: Done<V>,
     /// The step of the answer.
     answered: u64,
+    /// The number of the request, or of the one before what was read; 0 where there was none.
+    id: u64,
 }
 
 /// What it has done to the view.
@@ -83,24 +89,44 @@ impl<V: View> Mutation<V> {
         self.overlay.as_ref().is_some_and(|overlay| overlay.uid == *uid)
     }
 
-    pub(super) fn begin_write(&mut self, held: Option<&Held<V>>) {
+    pub(super) fn begin_write(&mut self, held: Option<&Held<V>>, step: u64, told: u64) {
         self.writes += 1;
-        self.about = held.map(|held| held.at.uid.clone());
+        self.wrote_at = step;
+        self.about = held.map(|held| held.at.clone());
+        self.told_before = told;
     }
 
-    pub(super) fn end_write(&mut self) {
+    pub(super) fn end_write(&mut self, step: u64) {
         self.writes = self.writes.saturating_sub(1);
+        self.wrote_at = step;
     }
 
-    /// Whether the write of this version is the last one that the watch has still to show.
-    pub(super) fn awaits(&self, version: u64) -> bool {
-        let overlay = self.overlay.as_ref();
-        overlay.is_some_and(|overlay| overlay.last() == Some(version))
+    /// Whether the API server has gone back: a write has made a version that is older than what was known before it was sent.
+    /// A write that changes nothing keeps the version that the object has.
+    pub(super) fn is_set_back(&self, uid: &Uid, version: u64, makes_object: bool) -> bool {
+        let known = match &self.about {
+            Some(about) if about.uid == *uid => about.version,
+            None if makes_object => self.told_before.saturating_add(1),
+            _ => 0,
+        };
+        version != 0 && version < known
     }
 
-    /// The write of this version is overdue; whether it is the last one, and was pending.
-    pub(super) fn overdue(&mut self, version: u64) -> bool {
-        let is_overdue = self.freshness() == Freshness::Pending && self.awaits(version);
+    /// The number of the last write that the watch has still to show.
+    pub(super) fn awaited(&self) -> Option<u64> {
+        let ours = |write: &&Write<V>| write.id != 0;
+        self.overlay
+            .as_ref()?
+            .writes
+            .iter()
+            .rev()
+            .find(ours)
+            .map(|write| write.id)
+    }
+
+    /// The write of this number is overdue; whether it is the last one, and was pending.
+    pub(super) fn overdue(&mut self, id: u64) -> bool {
+        let is_overdue = self.freshness() == Freshness::Pending && self.awaited() == Some(id);
         if let Some(overlay) = self.overlay.as_mut().filter(|_| is_overdue) {
             overlay.overdue = true;
         }
@@ -111,7 +137,8 @@ impl<V: View> Mutation<V> {
     pub(super) fn settle(&mut self, held: Option<&Uid>) {
         let is_aside = self.overlay.as_ref().is_some_and(|overlay| overlay.aside);
         let may_be_there = |uid: &Uid| is_aside && self.is_ours(uid);
-        if self.about.as_ref() != held && !self.about.as_ref().is_some_and(may_be_there) {
+        let about = self.about.as_ref().map(|about| &about.uid);
+        if about != held && !about.is_some_and(may_be_there) {
             self.unknown = None;
         }
     }
@@ -170,6 +197,7 @@ impl<V: View> Mutation<V> {
     /// A read that was asked after our last write has found nothing.
     pub(super) fn read_none(&mut self, held: Option<Held<V>>, step: u64) -> Option<Held<V>> {
         self.unknown = None;
+        let id = self.awaited().unwrap_or_default();
         let Some(mut overlay) = self.overlay.take() else {
             return held;
         };
@@ -177,7 +205,7 @@ impl<V: View> Mutation<V> {
         if overlay.shown.is_none() {
             overlay.writes = vec![Write {
                 version: overlay.last().unwrap_or_default(),
-                ..Write::new(None, Done::Deleted, step)
+                ..Write::new(None, Done::Deleted, step, id)
             }];
             if overdue {
                 // The object came and went between two lists: the watch will never show it.
@@ -304,8 +332,8 @@ impl<V: View> Overlay<V> {
 }
 
 impl<V> Write<V> {
-    /// A write whose answer had this version, and came at step `answered`.
-    pub(super) fn new(version: Option<u64>, done: Done<V>, answered: u64) -> Self {
+    /// A write of this number, whose answer had this version, and came at step `answered`.
+    pub(super) fn new(version: Option<u64>, done: Done<V>, answered: u64, id: u64) -> Self {
         let shown_at = match (&done, version) {
             (Done::Deleted, None) => u64::MAX,
             (Done::Deleted, Some(version)) => version.saturating_add(1),
@@ -316,6 +344,7 @@ impl<V> Write<V> {
             shown_at,
             done,
             answered,
+            id,
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use super::backoff::Backoff;
-use super::handlers::{Delta, Handler};
+use super::handlers::Handler;
 use super::metrics::ResourceMetrics;
 use super::source::{ErrorKind, Observed, Removed, Skipped, Source, SourceError, SourceEvent};
 use super::store::Store;
@@ -17,15 +17,12 @@ use crate::clock::Clock;
 use crate::error::Chain;
 use crate::meta::ObjectKey;
 
-/// After so many changes told in a row, other tasks get a turn.
-const CHANGES_A_TURN: usize = 1024;
-
-/// Keeps a [`Store`] equal to what a [`Source`] tells, and handlers informed.
+/// Keeps a [`Store`] equal to what a [`Source`] tells, and its handler informed.
 pub struct Informer<S: Source> {
     source: S,
     clock: Clock,
     metrics: ResourceMetrics,
-    handlers: Vec<Box<dyn Handler<S::View>>>,
+    handler: Option<Box<dyn Handler<S::View>>>,
     writer: Writer<S::View>,
     store: Store<S::View>,
     state: watch::Sender<InformerState>,
@@ -87,7 +84,7 @@ impl InformerState {
 }
 
 impl<S: Source> Informer<S> {
-    /// An informer with an empty store and no handlers. Nothing happens before [`Informer::run`].
+    /// An informer with an empty store and no handler. Nothing happens before [`Informer::run`].
     pub fn new(source: S, clock: Clock, metrics: ResourceMetrics) -> Self {
         let writer = Writer::default();
         // Processes do not start at the same nanosecond; a test's clock always starts at the same.
@@ -98,7 +95,7 @@ impl<S: Source> Informer<S> {
             backoff: Backoff::seeded(seed),
             clock,
             metrics,
-            handlers: Vec::new(),
+            handler: None,
             store: writer.store(),
             writer,
             state: watch::Sender::default(),
@@ -107,10 +104,10 @@ impl<S: Source> Informer<S> {
         }
     }
 
-    /// Adds a handler; handlers are told in the order in which they were added.
+    /// Whom it tells.
     #[must_use]
     pub fn handler(mut self, handler: impl Handler<S::View> + 'static) -> Self {
-        self.handlers.push(Box::new(handler));
+        self.handler = Some(Box::new(handler));
         self
     }
 
@@ -127,25 +124,45 @@ impl<S: Source> Informer<S> {
     /// Runs for ever: give it to a [`TaskSet`](crate::tasks::TaskSet).
     pub async fn run(mut self) {
         loop {
-            let event = match self.source.next().await {
-                SourceEvent::InitDone { version } => {
-                    self.finish_list(version).await;
+            let event = tokio::select! {
+                biased;
+                () = self.store.set_back() => {
+                    tracing::warn!(
+                        resource = self.metrics.resource,
+                        "the API server has been set back to an earlier state: listing again"
+                    );
+                    self.source.list_again();
                     continue;
                 }
-                SourceEvent::Failed(error) => {
-                    self.back_off(error).await;
-                    continue;
-                }
-                event => event,
+                event = self.source.next() => event,
             };
-            self.note(&event);
-            let deltas = self.writer.apply(event);
-            // What the watch shows of our own deletes is no delta: they have left the store already.
-            self.count_objects();
-            for delta in &deltas {
-                self.tell(delta);
+            match event {
+                SourceEvent::InitDone { version } => self.finish_list(version),
+                SourceEvent::Failed(error) => self.back_off(error).await,
+                event => {
+                    self.note(&event);
+                    self.apply(event);
+                }
             }
         }
+    }
+
+    /// Has the store take the event; how many changes that makes.
+    fn apply(&mut self, event: SourceEvent<S::View>) -> usize {
+        let (writer, mut event, mut changes) = (&mut self.writer, Some(event), 0);
+        let mut apply = || {
+            let applied = event.take().map(|event| writer.apply(event)).unwrap_or_default();
+            changes += applied.deltas.len();
+            applied
+        };
+        match &self.handler {
+            Some(handler) => handler.handle(&self.store, &mut apply),
+            None => drop(apply()),
+        }
+        // What the watch shows of our own deletes is no delta: they have left the store already.
+        let objects = i64::try_from(self.store.len()).unwrap_or(i64::MAX);
+        self.metrics.objects.set(objects);
+        changes
     }
 
     /// Counts and logs an event before the store takes it.
@@ -203,51 +220,31 @@ impl<S: Source> Informer<S> {
         }
     }
 
-    async fn finish_list(&mut self, version: Option<Arc<str>>) {
+    fn finish_list(&mut self, version: Option<Arc<str>>) {
         if !self.writer.is_listing() {
             return;
         }
         self.skipped = std::mem::take(&mut self.skipped_by_list);
-        let deltas = self.writer.apply(SourceEvent::InitDone {
+        let changes = self.apply(SourceEvent::InitDone {
             version: version.clone(),
         });
-        self.count_objects();
         tracing::debug!(
             resource = self.metrics.resource,
             version = version.as_deref(),
             objects = self.store.len(),
-            changes = deltas.len(),
+            changes,
             "list complete"
         );
-        for turn in deltas.chunks(CHANGES_A_TURN) {
-            for delta in turn {
-                self.tell(delta);
-            }
-            tokio::task::yield_now().await;
-        }
         if self.store.is_synced() {
             self.metrics.relists.inc();
             return;
         }
-        for handler in &self.handlers {
+        if let Some(handler) = &self.handler {
             handler.on_synced(&self.store);
         }
         self.writer.set_synced();
         self.state.send_modify(|state| state.synced = true);
         self.count_watching();
-    }
-
-    fn tell(&self, delta: &Delta<S::View>) {
-        for handler in &self.handlers {
-            for change in delta.changes() {
-                handler.on_change(change, &self.store);
-            }
-        }
-    }
-
-    fn count_objects(&self) {
-        let objects = i64::try_from(self.store.len()).unwrap_or(i64::MAX);
-        self.metrics.objects.set(objects);
     }
 
     fn count_watching(&self) {

@@ -19,6 +19,9 @@ pub trait Source: Send + 'static {
     /// The next event. After [`SourceEvent::Failed`] it is called again once the informer has waited;
     /// the source does not wait on its own. Cancel safe.
     fn next(&mut self) -> impl Future<Output = SourceEvent<Self::View>> + Send;
+
+    /// What it has told may never have been: it lists again, if it can.
+    fn list_again(&mut self) {}
 }
 
 /// A source of any kind.

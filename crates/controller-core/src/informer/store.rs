@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use derive_where::derive_where;
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use super::handlers::Delta;
 use super::overlay::Mutation;
@@ -31,6 +31,7 @@ pub struct Store<V: View>(Arc<Shared<V>>);
 struct Shared<V: View> {
     content: RwLock<Content<V>>,
     synced: watch::Sender<bool>,
+    set_back: Notify,
 }
 
 /// Objects and indexes, which always agree.
@@ -44,6 +45,8 @@ pub(super) struct Content<V: View> {
     pub(super) told: u64,
     /// Counts lists that began and requests of ours: which was first?
     steps: u64,
+    /// The numbers of our writes that the watch has shown since the last look.
+    shown: Vec<u64>,
 }
 
 /// Which object, and which version of it.
@@ -128,6 +131,16 @@ impl<V: View> Store<V> {
         }
     }
 
+    /// The API server has been set back to an earlier state: what is held may never have been.
+    pub(super) fn list_again(&self) {
+        self.0.set_back.notify_one();
+    }
+
+    /// Completes when all is to be listed again.
+    pub(super) async fn set_back(&self) {
+        self.0.set_back.notified().await;
+    }
+
     pub(super) fn set_synced(&self) {
         self.0.synced.send_replace(true);
     }
@@ -156,13 +169,6 @@ impl<V: View> Content<V> {
         self.objects.get(key).map(|at| &at.uid)
     }
 
-    /// Whether this very view is held at this version, and no write of ours is on top of it.
-    pub(super) fn shows(&self, view: &Arc<V>, at: &Revision) -> bool {
-        let held = self.objects.get_key_value(view.key());
-        held.is_some_and(|(held, held_at)| held_at == at && Arc::ptr_eq(&held.0, view))
-            && !self.mutations.contains_key(view.key())
-    }
-
     /// The keys of what is held, and of what there are mutations of.
     pub(super) fn keys(&self) -> impl Iterator<Item = &ObjectKey> {
         let mutated = self
@@ -172,17 +178,19 @@ impl<V: View> Content<V> {
         self.objects.keys().map(|held| held.0.key()).chain(mutated)
     }
 
-    /// The watch tells of the change that made this version, which follows under the same lock: who reads between the two
-    /// would take what is about to be held for gone.
-    pub(super) fn telling(&mut self, version: u64) -> &mut Self {
-        self.told = self.told.max(version);
-        self
-    }
-
     /// One step on; its number.
-    pub(super) fn step(&mut self) -> u64 {
+    pub(super) const fn step(&mut self) -> u64 {
         self.steps += 1;
         self.steps
+    }
+
+    pub(super) const fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// The numbers of our writes that the watch has shown since the last call.
+    pub(super) fn take_shown(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.shown)
     }
 
     /// Changes what is recorded of our own requests, and holds what `change` makes of the object that is held.
@@ -193,9 +201,12 @@ impl<V: View> Content<V> {
     ) -> Option<Delta<V>> {
         let step = self.step();
         let mut mutation = self.mutations.remove(key).unwrap_or_default();
+        let awaited = mutation.awaited();
         let new = change(&mut mutation, self.held(key), step);
         let delta = self.set(key, new);
         mutation.settle(self.uid(key));
+        self.shown
+            .extend(awaited.filter(|id| mutation.awaited() != Some(*id)));
         if !mutation.is_idle() {
             self.mutations.insert(key.clone(), mutation);
         } else if self.mutations.is_empty() {

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use derive_where::derive_where;
 
-use super::handlers::Delta;
+use super::handlers::{Applied, Delta};
 use super::listing::Listing;
 use super::overlay::Mutation;
 use super::source::{Removed, Skipped, SourceEvent};
 use super::store::{Content, Held, Store, number};
 use super::view::View;
+use crate::meta::ObjectKey;
 
 /// When the list began, for an object that the watch shows: before any answer.
 const NO_LIST: u64 = 0;
@@ -40,43 +41,48 @@ impl<V: View> Writer<V> {
     ///
     /// A list counts once it is complete. An object that cannot be decoded neither changes nor disappears, unless its
     /// uid says that it is not the one that we knew.
-    pub fn apply(&mut self, event: SourceEvent<V>) -> Vec<Delta<V>> {
-        let store = &self.store;
+    pub fn apply(&mut self, event: SourceEvent<V>) -> Applied<V> {
         let version = number(event.version());
-        if let Some(listing) = &mut self.listing {
-            listing.tells(version);
-        }
-        let delta = match (event, &mut self.listing) {
-            (SourceEvent::Init, listing) => {
-                *listing = Some(Listing::new(store.content_mut().step()));
-                None
-            }
-            (SourceEvent::InitDone { .. }, listing) => {
+        let mut content = self.store.content_mut();
+        let Some(listing) = &mut self.listing else {
+            let delta = match event {
+                SourceEvent::Init => {
+                    self.listing = Some(Listing::new(content.step()));
+                    None
+                }
+                SourceEvent::InitItem(observed) | SourceEvent::Applied(observed) => {
+                    content.told = content.told.max(version);
+                    let held = Held::new(Arc::new(observed.view), observed.uid, observed.version.as_deref());
+                    content.applied(held, NO_LIST)
+                }
+                SourceEvent::Deleted(removed) => {
+                    content.told = content.told.max(version);
+                    content.removed(removed)
+                }
+                SourceEvent::Skipped(skipped) => {
+                    content.told = content.told.max(version);
+                    content.skipped(skipped)
+                }
                 // Without its beginning a list cannot say what is missing from it.
-                let listing = listing.take();
-                return listing.map_or_else(Vec::new, |listing| listing.finish(store));
-            }
-            (SourceEvent::InitItem(observed) | SourceEvent::Applied(observed), Some(listing)) => {
-                listing.add(observed, &store.content());
-                None
-            }
-            (SourceEvent::Deleted(removed), Some(listing)) => {
-                listing.remove(&removed.key);
-                None
-            }
-            (SourceEvent::Skipped(skipped), Some(listing)) => {
-                listing.keep(&skipped, &store.content());
-                None
-            }
-            (SourceEvent::InitItem(observed) | SourceEvent::Applied(observed), None) => {
-                let held = Held::new(Arc::new(observed.view), observed.uid, observed.version.as_deref());
-                store.content_mut().telling(version).applied(held, NO_LIST)
-            }
-            (SourceEvent::Deleted(removed), None) => store.content_mut().telling(version).removed(removed),
-            (SourceEvent::Skipped(skipped), None) => store.content_mut().telling(version).skipped(skipped),
-            (SourceEvent::Healthy | SourceEvent::Failed(_), _) => None,
+                SourceEvent::InitDone { .. } | SourceEvent::Healthy | SourceEvent::Failed(_) => None,
+            };
+            return Applied::new(delta.into_iter().collect(), &mut content);
         };
-        delta.into_iter().collect()
+        listing.tells(version);
+        match event {
+            SourceEvent::Init => *listing = Listing::new(content.step()),
+            SourceEvent::InitDone { .. } => {
+                let deltas = self.listing.take().map(|listing| listing.finish(&mut content));
+                return Applied::new(deltas.unwrap_or_default(), &mut content);
+            }
+            SourceEvent::InitItem(observed) | SourceEvent::Applied(observed) => {
+                listing.add(observed, &content)
+            }
+            SourceEvent::Deleted(removed) => listing.remove(&removed.key),
+            SourceEvent::Skipped(skipped) => listing.keep(&skipped, &content),
+            SourceEvent::Healthy | SourceEvent::Failed(_) => {}
+        }
+        Applied::default()
     }
 
     /// The first list is complete and the handlers have seen it, so [`Store::synced`] completes.
@@ -103,6 +109,9 @@ impl<V: View> Content<V> {
 
     fn removed(&mut self, removed: Removed<V>) -> Option<Delta<V>> {
         let Removed { key, uid, view, .. } = removed;
+        if !self.knows(&key) {
+            return None;
+        }
         // The final state of another object of this name says nothing about the one that we knew.
         let last = view.filter(|_| self.uid(&key) == Some(&uid)).map(Arc::new);
         let told = self.told;
@@ -117,7 +126,15 @@ impl<V: View> Content<V> {
         if self.uid(&key) == Some(&uid) || self.mutations.get(&key).is_some_and(is_ours) {
             return None;
         }
+        if !self.knows(&key) {
+            return None;
+        }
         let told = self.told;
         self.mutate(&key, |mutation, held, _| mutation.removed(held, &uid, told))
+    }
+
+    /// Whether anything is held or recorded under this name: what is not kept costs nothing when it goes.
+    fn knows(&self, key: &ObjectKey) -> bool {
+        self.uid(key).is_some() || self.mutations.contains_key(key)
     }
 }

@@ -30,6 +30,11 @@ impl TokenBucket {
         self.debt(now)
     }
 
+    /// How long to wait until there is a token.
+    pub fn wait(&self, now: Duration) -> Duration {
+        self.clone().take(now)
+    }
+
     /// Gives back a token that was taken and is not needed.
     pub fn give_back(&mut self) {
         self.full_at = self.full_at.saturating_sub(self.interval);

@@ -1,7 +1,5 @@
 //! `workqueue_*`: the metrics follow a key through the queue.
 
-use std::time::Duration;
-
 use controller_core::api::Outcome;
 use controller_core::clock::Clock;
 use controller_core::controller::{Order, Queue, Step, Wake};
@@ -118,10 +116,10 @@ fn a_pass_that_ends_with_its_term_has_ended() {
 fn keys_that_come_back_while_all_workers_are_busy_are_in_the_queue() {
     let (mut rig, registry) = counted(Queue::FIFO, ask_once);
     rig.woken("busy");
-    rig.wake_at("a", Wake::Within(SECOND));
-    rig.after(2 * SECOND);
+    rig.wake_at("a", Wake::Within(100 * MS));
+    rig.after(200 * MS);
     rig.wake("b");
     assert_counts(&registry, 3, 2, 1, 0, 0);
-    rig.after(Duration::from_secs(1));
+    rig.after(100 * MS);
     assert_eq!(rig.answered("busy", "x"), ["a asks a"], "its time came first");
 }

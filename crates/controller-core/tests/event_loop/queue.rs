@@ -22,7 +22,7 @@ use std::time::Duration;
 use controller_core::controller::{Observed, Queue, Step, Wake};
 
 use crate::rig::{NOTHING, Rig, Setup};
-use crate::scripted::{Scripted, Seen, reads};
+use crate::scripted::{Scripted, Seen, Text, reads};
 
 /// A pass that lasts until the question of its key is answered.
 pub(crate) fn ask_once(seen: &Seen<'_>) -> Step<Scripted> {
@@ -140,4 +140,55 @@ fn a_long_queue_is_worked_off_in_several_turns() {
     assert_eq!(polled.again, Some(Duration::ZERO));
     rig.turn();
     assert_eq!(rig.asked(), keys[1_024..]);
+}
+
+#[test]
+fn namespaces_take_turns() {
+    let mut rig = Setup::default().rig(done);
+    rig.wake_all(["a/1", "a/2", "a/3", "a/4", "b/1", "c/1", "b/2"]);
+    rig.turn();
+    assert_eq!(rig.asked(), ["a/1", "b/1", "c/1", "a/2", "b/2", "a/3", "a/4"]);
+}
+
+#[test]
+fn a_thousand_keys_of_one_namespace_delay_the_key_of_another_by_one_turn() {
+    let mut rig = Setup::default().rig(ask_once);
+    let keys: Vec<&'static str> = (0..1_000).map(|key| &*format!("a/{key}").leak()).collect();
+    rig.wake_all(keys.iter().copied());
+    rig.turn();
+    rig.wake("b/1");
+    assert_eq!(rig.answered("a/0", "x"), ["a/1 asks a/1"]);
+    assert_eq!(rig.answered("a/1", "x"), ["b/1 asks b/1"]);
+}
+
+#[test]
+fn urgent_keys_go_first_and_idle_ones_last_and_none_waits_for_ever() {
+    let mut rig = Setup::default().rig(done);
+    let keys = |kind: Text| (0..40).map(move |key| &*format!("{key} {kind}").leak());
+    for kind in ["idle", "usual", "urgent"] {
+        rig.wake_all(keys(kind));
+    }
+    rig.turn();
+    let asked = rig.asked();
+    let firsts: Vec<_> = asked[..16]
+        .iter()
+        .map(|key| key.split(' ').next_back().unwrap())
+        .collect();
+    let four = ["urgent", "urgent", "urgent", "usual"];
+    assert_eq!(firsts[..12], [four, four, four].concat());
+    assert_eq!(firsts[12..], ["urgent", "urgent", "urgent", "idle"]);
+    let last = |kind: &str| asked.iter().rposition(|key| key.ends_with(kind)).unwrap();
+    assert!(last("urgent") < last("usual") && last("usual") < last("idle"));
+}
+
+#[test]
+fn a_key_that_waits_and_gets_urgent_goes_first() {
+    let mut rig = Setup::default().rig(|seen| match seen.key {
+        "tells" if !seen.knows("b urgent") => Step::Note("b urgent"),
+        "tells" => Step::Done(vec![("b", Wake::Now)]),
+        _ => Step::Done(vec![]),
+    });
+    rig.wake_all(["tells", "a", "b"]);
+    rig.turn();
+    assert_eq!(rig.asked(), ["tells", "tells", "b", "a"]);
 }

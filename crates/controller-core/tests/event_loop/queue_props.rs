@@ -48,6 +48,8 @@ struct Model {
     ready: VecDeque<Text>,
     dirty: BTreeSet<Text>,
     passes: Vec<Text>,
+    /// Passes that have begun in this second: those hold workers.
+    busy: BTreeSet<Text>,
     delays: BTreeMap<Text, u64>,
     times: BTreeMap<Text, u64>,
     /// Times that were named during the pass of their key.
@@ -107,12 +109,16 @@ impl Model {
             }
             Op::End(place) => {
                 let key = self.passes.remove(place);
+                self.busy.remove(key);
                 self.times.extend(self.after.remove_entry(key));
                 if self.dirty.contains(key) {
                     self.ready.push_back(key);
                 }
             }
-            Op::Pass(_) => self.now += 1,
+            Op::Pass(_) => {
+                self.now += 1;
+                self.busy.clear();
+            }
         }
     }
 
@@ -120,10 +126,11 @@ impl Model {
     fn turn(&mut self) -> Vec<String> {
         let mut begun = Vec::new();
         self.add_due();
-        while self.passes.len() < WORKERS
+        while self.busy.len() < WORKERS
             && let Some(key) = self.ready.pop_front()
         {
             self.dirty.remove(key);
+            self.busy.insert(key);
             self.passes.push(key);
             begun.push(format!("{key} writes {key}"));
         }

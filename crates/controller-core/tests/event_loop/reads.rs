@@ -227,6 +227,63 @@ fn an_answer_serves_other_keys_for_as_long_as_is_said() {
 }
 
 #[test]
+fn an_answer_frees_one_pass_of_those_that_wait_to_ask_a_question_of_its_kind() {
+    let keys: Vec<Text> = (0..1_000).map(|key| &*format!("scale:{key}").leak()).collect();
+    let setup = Setup {
+        asking: of_two_scales().asking,
+        ..Setup::workers(2_000)
+    };
+    let mut rig = setup.rig(|seen| match seen.answer(seen.key) {
+        None => reads([seen.key]),
+        Some(_) => Step::Done(vec![]),
+    });
+    rig.wake_all(keys.iter().copied());
+    rig.turn();
+    for at in 0..998 {
+        rig.asked();
+        assert_eq!(rig.answered(keys[at], "x").len(), 1);
+        assert_eq!(
+            rig.asked(),
+            [keys[at + 2], keys[at]],
+            "who asks, and who is answered"
+        );
+    }
+    rig.answered(keys[998], "x");
+    rig.answered(keys[999], "x");
+    assert_eq!(rig.event_loop.held(), 0);
+}
+
+#[test]
+fn a_place_to_ask_that_a_pass_does_not_need_any_more_serves_the_next() {
+    let mut rig = two_scales(|seen| match seen.answer(seen.key) {
+        _ if seen.key == "scale:c" && seen.knows("gone") => Step::Done(vec![]),
+        _ if seen.key == "tells" && !seen.knows("gone") => Step::Note("gone"),
+        None if seen.key != "tells" => reads([seen.key]),
+        _ => Step::Done(vec![]),
+    });
+    rig.wake_all(["scale:a", "scale:b", "scale:c", "scale:d"]);
+    assert_eq!(rig.turn(), ["scale:a asks scale:a", "scale:b asks scale:b"]);
+    assert_eq!(rig.woken("tells"), NOTHING);
+    assert_eq!(rig.answered("scale:a", "x"), ["scale:d asks scale:d"]);
+}
+
+#[test]
+fn a_key_that_is_woken_while_it_waits_for_an_answer_is_asked_about_at_once() {
+    let mut rig = Setup::default().rig(|seen| match seen.answer("q") {
+        _ if seen.knows("changed") => writes(["x=1"]),
+        None => reads(["q"]),
+        Some(_) => Step::Done(vec![]),
+    });
+    assert_eq!(rig.woken("a"), ["a asks q"]);
+    rig.asked();
+    assert_eq!(rig.woken("a"), NOTHING);
+    assert_eq!(rig.asked(), ["a"]);
+    rig.lead(true);
+    rig.turn();
+    assert_eq!(rig.asked(), NOTHING, "not without a wake");
+}
+
+#[test]
 fn a_newer_answer_serves_from_when_it_came() {
     let setup = Setup {
         asking: |_| Asking {

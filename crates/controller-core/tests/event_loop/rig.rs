@@ -38,7 +38,7 @@ pub(crate) struct Setup {
 pub(crate) struct Permits {
     bucket: Option<RefCell<TokenBucket>>,
     now: Cell<Duration>,
-    /// How many were taken and not given back.
+    /// How many were taken.
     pub(crate) taken: Cell<usize>,
 }
 
@@ -132,16 +132,15 @@ impl Permits {
 }
 
 impl Limit for Permits {
-    fn take(&self) -> Duration {
-        self.taken.set(self.taken.get() + 1);
+    fn wait(&self) -> Duration {
         let bucket = self.bucket.as_ref();
-        bucket.map_or(Duration::ZERO, |bucket| bucket.borrow_mut().take(self.now.get()))
+        bucket.map_or(Duration::ZERO, |bucket| bucket.borrow().wait(self.now.get()))
     }
 
-    fn give_back(&self) {
-        self.taken.set(self.taken.get() - 1);
+    fn take(&self) {
+        self.taken.set(self.taken.get() + 1);
         if let Some(bucket) = &self.bucket {
-            bucket.borrow_mut().give_back();
+            bucket.borrow_mut().take(self.now.get());
         }
     }
 }

@@ -6,7 +6,7 @@ use std::cell::Cell;
 
 use controller_core::controller::{
     self, Ask, Asking, Context, Controller, Description, Learnt, Look, Now, Object, Observed, Outcome, Pass,
-    Queue, Reply, Request, Step, Wake,
+    Priority, Queue, Reply, Request, Step, Wake,
 };
 use controller_core::events::Recorder;
 use controller_core::meta::ObjectKey;
@@ -159,6 +159,21 @@ impl Controller for Scripted {
     /// The second queue holds the keys that begin with `low`.
     fn queue_of(&self, key: &Text) -> usize {
         usize::from(key.starts_with("low"))
+    }
+
+    /// What stands before the slash.
+    fn namespace_of<'a>(&self, key: &'a Text) -> Option<&'a str> {
+        key.split_once('/').map(|(namespace, _)| namespace)
+    }
+
+    fn priority(&self, memory: &Vec<String>, (): &(), key: &Text) -> Priority {
+        let is =
+            |word: &str| key.ends_with(word) || memory.iter().any(|known| *known == format!("{key} {word}"));
+        match () {
+            () if is("urgent") => Priority::High,
+            () if is("idle") => Priority::Low,
+            () => Priority::Normal,
+        }
     }
 
     fn observe(&self, cx: &mut Context<'_, Self>, observed: Observed<'_, Self>) {

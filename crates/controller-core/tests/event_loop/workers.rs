@@ -1,10 +1,11 @@
 //! How many passes there are at once.
 
+use controller_core::api::Outcome;
 use controller_core::controller::{Queue, Step};
 
 use crate::queue::ask_once;
-use crate::rig::{NOTHING, Rig, Setup};
-use crate::scripted::{Scripted, Seen, reads, writes};
+use crate::rig::{MS, NOTHING, Rig, SECOND, Setup};
+use crate::scripted::{Scripted, Seen, Text, reads, writes};
 
 /// Reads, then writes.
 fn read_then_write(seen: &Seen<'_>) -> Step<Scripted> {
@@ -33,8 +34,65 @@ fn as_many_keys_are_in_a_pass_as_there_are_workers() {
     let mut rig = Setup::workers(2).rig(ask_once);
     rig.wake_all(["a", "b", "c", "d"]);
     assert_eq!(rig.turn(), ["a asks a", "b asks b"]);
-    assert_eq!(rig.again, None, "nothing happens before an answer comes");
     assert_eq!(rig.answered("b", "x"), ["c asks c"]);
+}
+
+/// Which keys have a request out.
+fn out(sent: &mut Vec<String>, ended: &str) -> usize {
+    sent.retain(|text| !text.ends_with(ended));
+    sent.len()
+}
+
+#[test]
+fn keys_that_fail_again_and_again_hold_a_quarter_of_the_workers() {
+    let failing: Vec<Text> = (0..12).map(|key| &*format!("f{key}=1").leak()).collect();
+    for (workers, at_most) in [(1, 1), (3, 1), (5, 1), (8, 2)] {
+        let mut rig = Setup::workers(workers).rig(|seen| match seen.outcome(seen.key) {
+            None => writes([seen.key]),
+            Some(_) => Step::Done(vec![]),
+        });
+        for key in &failing {
+            rig.fail_once(key, key, Outcome::Invalid);
+        }
+        // Each takes half a second, and fails.
+        let mut sent = rig.after(SECOND);
+        for round in 0..40 {
+            assert!(sent.len() <= at_most, "{sent:?}");
+            rig.now.uptime += 500 * MS;
+            let fails = sent[0].split(' ').next().unwrap().to_owned();
+            rig.fail(
+                failing.iter().find(|key| **key == fails).unwrap(),
+                Outcome::Invalid,
+            );
+            out(&mut sent, &fails);
+            let fresh: Text = format!("fresh {round}=1").leak();
+            let begun = rig.woken(fresh);
+            assert!(begun.contains(&format!("{fresh} writes {fresh}")), "{begun:?}");
+            let now = rig.accepted(fresh);
+            sent.extend(begun.into_iter().chain(now));
+            out(&mut sent, fresh);
+            if sent.is_empty() {
+                sent = rig.after(300 * SECOND);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_request_that_takes_longer_than_a_second_holds_no_worker() {
+    let mut rig = one_worker(true);
+    rig.woken("a");
+    rig.answered("a", "x");
+    for key in ["b", "c"] {
+        assert_eq!(rig.woken(key), NOTHING);
+    }
+    assert_eq!(rig.after(999 * MS), NOTHING);
+    assert_eq!(rig.after(MS), ["b asks b"]);
+    assert_eq!(rig.after(SECOND), ["c asks c"]);
+    // One that goes on does it at once.
+    assert_eq!(rig.answered("b", "x"), ["b writes b=1"]);
+    rig.accept("a=1");
+    assert_eq!(rig.accepted("b=1"), NOTHING);
 }
 
 #[test]
@@ -70,7 +128,7 @@ fn a_term_that_ends_gives_parked_and_busy_workers_back() {
     assert_eq!(rig.answered("b", "x"), ["b writes b=1"]);
     rig.lead(false);
     rig.lead(true);
-    assert_eq!(rig.woken("c"), ["b asks b", "c asks c"]);
+    assert_eq!(rig.woken("c"), ["a asks a", "b asks b", "c asks c"]);
     assert_eq!(rig.answered("c", "x"), ["c writes c=1"]);
     assert_eq!(rig.woken("b"), NOTHING, "the one worker is busy");
 }

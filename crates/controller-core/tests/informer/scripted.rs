@@ -1,19 +1,82 @@
 //! Store, handlers, sync and backoff, event by event.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use controller_core::informer::{
-    DecodeError, ErrorKind, Observed, Removed, Skipped, SourceError, SourceEvent,
+    DecodeError, Effect, ErrorKind, Observed, Removed, Skipped, Source, SourceError, SourceEvent,
 };
 use controller_core::meta::Uid;
-use harness::scripted::{Script, scripted};
+use harness::scripted::{Script, ScriptedSource, scripted};
+use rstest::rstest;
 
 use crate::thing::{By, Running, Thing, clock, key, on_node, thing};
 
 fn start() -> (Script<Thing>, Running) {
     let (script, source) = scripted();
     (script, Running::start(source, clock()))
+}
+
+/// Tells what is scripted, and counts how often it is to list again.
+struct Counted(ScriptedSource<Thing>, Arc<AtomicUsize>);
+
+impl Source for Counted {
+    type View = Thing;
+
+    async fn next(&mut self) -> SourceEvent<Thing> {
+        self.0.next().await
+    }
+
+    fn list_again(&mut self) {
+        self.1.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn observed(name: &str, version: &str) -> Observed<Thing> {
+    Observed {
+        view: thing(name, 1),
+        uid: Uid::from(name),
+        version: Some(version.into()),
+    }
+}
+
+/// A write that makes a version older than what was known when it was sent proves that etcd was set back.
+#[rstest]
+#[case::a_change_that_is_new("a", 9, "", 0)]
+#[case::a_change_that_changes_nothing("a", 5, "", 0)]
+#[case::a_change_that_is_older_than_the_object("a", 4, "", 1)]
+#[case::a_new_object_that_is_new("new", 9, "new", 0)]
+#[case::a_new_object_that_is_as_old_as_what_was_told("new", 8, "new", 1)]
+#[case::an_answer_without_a_version("a", 0, "", 0)]
+#[tokio::test(start_paused = true)]
+async fn an_etcd_that_was_set_back_is_listed_again(
+    #[case] name: &str,
+    #[case] version: u64,
+    #[case] makes: &str,
+    #[case] lists: usize,
+) {
+    let (script, source) = scripted();
+    let count = Arc::new(AtomicUsize::new(0));
+    let running = Running::start(Counted(source, Arc::clone(&count)), clock());
+    script.list([]);
+    script.send(SourceEvent::Applied(observed("a", "5")));
+    script.send(SourceEvent::Applied(observed("b", "8")));
+    running.settle().await;
+    running.store.begin_write(&key(name));
+    let effect = if makes.is_empty() {
+        Effect::Patch(Arc::new(Thing::clone))
+    } else {
+        Effect::Object(thing(makes, 1))
+    };
+    let version = Some(version).filter(|version| *version != 0);
+    drop(
+        running
+            .store
+            .accepted(&key(name), &Uid::from(name), version, 1, effect),
+    );
+    running.settle().await;
+    assert_eq!(count.load(Ordering::Relaxed), lists);
 }
 
 /// An informer that holds `a` = 1 (uid `A`) and `b` = 2 (uid `B`).

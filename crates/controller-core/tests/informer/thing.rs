@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use controller_core::clock::Clock;
 use controller_core::informer::{
-    Change, DecodeError, Handler, Identity, Informer, InformerMetrics, InformerState, Source, Store, View,
-    Wire, intern,
+    Applied, Change, DecodeError, Handler, Identity, Informer, InformerMetrics, InformerState, Source, Store,
+    View, Wire, intern,
 };
 use controller_core::meta::ObjectKey;
 use controller_core::tasks::TaskSet;
@@ -103,7 +103,21 @@ impl Told {
 }
 
 impl Handler<Thing> for Told {
-    fn on_change(&self, change: Change<'_, Thing>, store: &Store<Thing>) {
+    fn handle(&self, store: &Store<Thing>, apply: &mut dyn FnMut() -> Applied<Thing>) {
+        for change in apply().changes() {
+            self.tell(change, store);
+        }
+    }
+
+    fn on_synced(&self, store: &Store<Thing>) {
+        // Work could start before the handlers have seen all.
+        assert!(!store.is_synced());
+        self.0.lock().push("synced".to_owned());
+    }
+}
+
+impl Told {
+    fn tell(&self, change: Change<'_, Thing>, store: &Store<Thing>) {
         let held = |thing: &Thing| store.get(&thing.key);
         let line = match change {
             Change::Added(new) => {
@@ -122,12 +136,6 @@ impl Handler<Thing> for Told {
             }
         };
         self.0.lock().push(line);
-    }
-
-    fn on_synced(&self, store: &Store<Thing>) {
-        // Work could start before the handlers have seen all.
-        assert!(!store.is_synced());
-        self.0.lock().push("synced".to_owned());
     }
 }
 

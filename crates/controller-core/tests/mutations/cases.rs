@@ -54,6 +54,11 @@ fn adds(letter: String) -> Effect<Word> {
 }
 
 /// `+a=x`, `~a=x>y`, `-a=x`, one after the other.
+/// The number of the request that was answered with this version.
+fn id_of(version: &str) -> u64 {
+    version.parse().ok().filter(|id| *id != 0).unwrap_or(999)
+}
+
 fn told<'a>(deltas: impl IntoIterator<Item = &'a Delta<Word>>) -> String {
     let changes = deltas.into_iter().flat_map(Delta::changes);
     let lines = changes.map(|change| match change {
@@ -135,7 +140,7 @@ impl Cache {
                     _ if effect == "gone" => Effect::Deleted,
                     _ => Effect::Nothing,
                 };
-                told(&store.accepted(&a, &uid(of), version.parse().ok(), effect))
+                told(&store.accepted(&a, &uid(of), version.parse().ok(), id_of(version), effect))
             }
             ["writes", of, version, effect] => {
                 store.begin_write(&a);
@@ -153,7 +158,7 @@ impl Cache {
             ["reads", of, version, text] => {
                 told(&store.read(&a, Some((word("a", text), uid(of), version.parse().unwrap()))))
             }
-            ["overdue", version] if store.overdue(&a, version.parse().unwrap()) => "yes".to_owned(),
+            ["overdue", version] if store.overdue(&a, id_of(version)) => "yes".to_owned(),
             ["overdue", _] => "no".to_owned(),
             _ => self.watched(words),
         }
@@ -194,7 +199,7 @@ impl Cache {
     }
 
     fn apply(&mut self, event: SourceEvent<Word>) -> String {
-        told(&self.writer.apply(event))
+        told(&self.writer.apply(event).deltas)
     }
 
     /// What the store holds, and how sure it is: for example `xp Pending`.
@@ -746,7 +751,7 @@ fn a_list_tells_the_differences_to_what_was_held_deletions_first() {
         cache.store.begin_write(&key(name));
         cache
             .store
-            .accepted(&key(name), &Uid::from(name), Some(version), effect);
+            .accepted(&key(name), &Uid::from(name), Some(version), version, effect);
     }
     cache.apply(SourceEvent::Init);
     cache.apply(SourceEvent::InitItem(observed("a", "a", "10", "x")));
@@ -810,7 +815,7 @@ fn an_accepted_write_is_held_whether_its_answer_or_the_watch_is_first() {
                 std::hint::spin_loop();
             }
             let effect = Effect::Object(word(&name, "x"));
-            drop(store.accepted(&key(&name), &Uid::from(&*name), Some(version), effect));
+            drop(store.accepted(&key(&name), &Uid::from(&*name), Some(version), version, effect));
             assert!(store.get(&key(&name)).is_some(), "{name} is not held");
         }
     });

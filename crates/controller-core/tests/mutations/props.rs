@@ -354,7 +354,7 @@ impl World {
     }
 
     fn apply(&mut self, event: SourceEvent<Thing>) {
-        let deltas = self.writer.apply(event);
+        let deltas = self.writer.apply(event).deltas;
         self.replay(deltas);
     }
 
@@ -437,7 +437,13 @@ impl World {
                 self.created(name, object.uid, version);
             }
         }
-        let delta = self.store.accepted(&key(name), &uid(object.uid), version, effect);
+        let delta = self.store.accepted(
+            &key(name),
+            &uid(object.uid),
+            version,
+            version.unwrap_or(u64::MAX),
+            effect,
+        );
         self.replay(delta);
     }
 

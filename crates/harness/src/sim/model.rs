@@ -27,19 +27,19 @@ pub struct Unlimited;
 pub struct NoPermits;
 
 impl Limit for Unlimited {
-    fn take(&self) -> Duration {
+    fn wait(&self) -> Duration {
         Duration::ZERO
     }
 
-    fn give_back(&self) {}
+    fn take(&self) {}
 }
 
 impl Limit for NoPermits {
-    fn take(&self) -> Duration {
+    fn wait(&self) -> Duration {
         Duration::MAX
     }
 
-    fn give_back(&self) {}
+    fn take(&self) {}
 }
 
 /// So many steps has a run at most.

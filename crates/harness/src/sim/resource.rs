@@ -179,11 +179,7 @@ impl<C: Watches<V>, V: View + Clone> Watch<C> for Resource<V> {
         };
         let heard = !events.is_empty();
         for event in events {
-            for delta in self.writer.apply(event) {
-                for change in delta.changes() {
-                    event_loop.changed(change, now);
-                }
-            }
+            event_loop.applied(&self.writer.apply(event), now);
         }
         heard
     }

@@ -75,14 +75,12 @@ struct Trickle<'a> {
 }
 
 impl Limit for Trickle<'_> {
-    fn take(&self) -> Duration {
-        let at = self.permit.get().max(self.now);
-        self.permit.set(at + self.every);
-        at.saturating_sub(self.now)
+    fn wait(&self) -> Duration {
+        self.permit.get().saturating_sub(self.now)
     }
 
-    fn give_back(&self) {
-        self.permit.set(self.permit.get().saturating_sub(self.every));
+    fn take(&self) {
+        self.permit.set(self.permit.get().max(self.now) + self.every);
     }
 }
 

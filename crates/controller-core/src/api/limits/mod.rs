@@ -87,6 +87,13 @@ impl Permits {
         }))
     }
 
+    /// Takes a permit, and tells in how long it is there.
+    fn reserve(&self) -> Duration {
+        self.0
+            .as_ref()
+            .map_or(Duration::ZERO, |bucket| bucket.tokens.lock().take(bucket.now()))
+    }
+
     const fn is_limited(&self) -> bool {
         self.0.is_some()
     }
@@ -100,18 +107,21 @@ impl Permits {
     }
 }
 
+impl Bucket {
+    fn now(&self) -> Duration {
+        self.clock.instant() - self.origin
+    }
+}
+
 impl Limit for Permits {
-    fn take(&self) -> Duration {
-        self.0.as_ref().map_or(Duration::ZERO, |bucket| {
-            let now = bucket.clock.instant() - bucket.origin;
-            bucket.tokens.lock().take(now)
-        })
+    fn wait(&self) -> Duration {
+        self.0
+            .as_ref()
+            .map_or(Duration::ZERO, |bucket| bucket.tokens.lock().wait(bucket.now()))
     }
 
-    fn give_back(&self) {
-        if let Some(bucket) = &self.0 {
-            bucket.tokens.lock().give_back();
-        }
+    fn take(&self) {
+        self.reserve();
     }
 }
 
@@ -160,7 +170,7 @@ impl Gate {
             _ if is_free => None,
             Some(permitted) => permitted.waited,
             None => {
-                let wait = self.permits.take();
+                let wait = self.permits.reserve();
                 self.clock.sleep(wait).await;
                 Some(wait)
             }

@@ -23,11 +23,7 @@ impl<C: Controller> Loop<C> {
 
     /// The keys that wait for their pass, in its order; for tests.
     pub fn waiting_keys(&self) -> Vec<C::Key> {
-        self.queues
-            .iter()
-            .flat_map(KeyQueue::ready_keys)
-            .cloned()
-            .collect()
+        self.queues.iter().flat_map(KeyQueue::ready_keys).collect()
     }
 
     /// Whether `key` comes back by itself after a wait; for tests.
@@ -53,7 +49,7 @@ impl<C: Controller> Loop<C> {
     /// How much it holds of keys, passes and requests: 0 when everything is settled; for tests.
     pub fn held(&self) -> usize {
         let queues: usize = self.queues.iter().map(KeyQueue::held).sum();
-        let requests = self.in_flight.len() + self.askers.len() + self.busy.len() + self.overdue.len();
-        queues + self.passes.len() + self.runnable.len() + self.line.len() + requests + self.plans.len()
+        let passes = self.passes.len() + self.runnable.len() + self.line.len() + self.deadlines.len();
+        queues + passes + self.requests.held() + self.plans.len()
     }
 }

@@ -281,4 +281,9 @@ impl<W: Wire> Source for ListWatch<W> {
             self.advance().await;
         }
     }
+
+    fn list_again(&mut self) {
+        self.ready.clear();
+        self.step = Step::Begin;
+    }
 }

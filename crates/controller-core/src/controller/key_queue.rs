@@ -1,0 +1,392 @@
+//! The keys of one declared queue: who is next, who waits for a time, who has failed how often.
+//!
+//! A value: whoever calls says what time it is. The contract is client-go's (CORE-1): a key is processed once at a
+//! time, duplicates collapse, and a key that is added while it is processed is queued again when that ends.
+//!
+//! Keys wait in lanes: those that fail again and again in one of their own, the others by their [`Priority`]. In each lane
+//! namespaces take turns. The [`RetryShare`] says how often the failing lane is served, and at most a quarter of the workers
+//! (at least one) works for it, so that failures that take long keep no other key waiting.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::lanes::{Lane, Lanes, Seat, Seats};
+use super::pass::PassFailed;
+use super::queue::{Order, Queue};
+use super::retry::{Failures, Retry, RetryLimit, RetryShare};
+use super::timers::Timers;
+use super::{Now, Wake};
+use crate::workqueue::QueueMetrics;
+
+/// The part of the workers that keys may have that fail again and again.
+const FAILING_WORKERS: usize = 4;
+
+/// The keys of one queue.
+#[derive(Clone, Debug)]
+pub(super) struct KeyQueue<K> {
+    pub(super) queue: Queue,
+    metrics: Option<QueueMetrics>,
+    /// Keys to be handed out. Not those that are processed.
+    lanes: Lanes<K>,
+    /// Keys to be processed, also those that are processed now and come back after that.
+    dirty: HashMap<K, Dirty>,
+    processing: BTreeMap<K, Processing>,
+    /// How many workers they hold.
+    busy: usize,
+    /// How many of these work for keys that fail again and again.
+    busy_failing: usize,
+    /// Whether the last key that was handed out was one of those.
+    was_failing: bool,
+    timers: Timers<K, Timestamp>,
+    delays: Timers<K, Duration>,
+    /// Of keys that are processed: what was scheduled meanwhile.
+    after: HashMap<K, Timestamp>,
+    failures: HashMap<K, Failures>,
+    next_begin: Duration,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Dirty {
+    /// For the metrics.
+    since: Option<Duration>,
+    /// Nowhere while the key is processed.
+    seat: Option<Seat>,
+}
+
+/// A key in a pass.
+#[derive(Clone, Copy, Debug)]
+struct Processing {
+    /// The number of its run in the metrics.
+    run: u64,
+    is_failing: bool,
+    /// It holds no worker.
+    is_parked: bool,
+}
+
+impl<K: Clone + Ord + Hash> KeyQueue<K> {
+    pub(super) fn new(queue: Queue, metrics: Option<QueueMetrics>) -> Self {
+        Self {
+            queue,
+            metrics,
+            lanes: Lanes::default(),
+            dirty: HashMap::new(),
+            processing: BTreeMap::new(),
+            busy: 0,
+            busy_failing: 0,
+            was_failing: false,
+            timers: Timers::default(),
+            delays: Timers::default(),
+            after: HashMap::new(),
+            failures: HashMap::new(),
+            next_begin: Duration::ZERO,
+        }
+    }
+
+    pub(super) fn wake(&mut self, key: K, wake: Wake, now: Now, seats: &impl Seats<K>) {
+        match wake {
+            Wake::Now => {
+                self.add_due(now, seats);
+                self.wake_now(key, now, seats);
+            }
+            Wake::Afresh => {
+                self.delays.remove(&key);
+                self.forget(&key, seats);
+                self.wake(key, Wake::Now, now, seats);
+            }
+            Wake::Within(wait) => self.delay(key, wait, now),
+            Wake::At(at) => self.schedule(key, at),
+            Wake::Never => {
+                self.leave_lane(&key);
+                self.timers.remove(&key);
+                self.delays.remove(&key);
+                self.after.remove(&key);
+                self.forget(&key, seats);
+            }
+        }
+    }
+
+    fn wake_now(&mut self, key: K, now: Now, seats: &impl Seats<K>) {
+        if self.queue.order == Order::Fifo || self.dirty.contains_key(&key) {
+            return self.add(key, now, seats);
+        }
+        // One that is late already keeps its place.
+        let known = self.after.get(&key).copied().or_else(|| self.timers.get(&key));
+        let at = known.map_or(now.wall, |known| now.wall.min(known));
+        self.schedule(key, at);
+    }
+
+    /// Keys whose time has come stand before those that are woken from now on.
+    fn add_due(&mut self, now: Now, seats: &impl Seats<K>) {
+        while let Some(key) = self.delays.pop_due(now.uptime) {
+            self.wake_now(key, now, seats);
+        }
+        while self.queue.order == Order::Fifo
+            && let Some(key) = self.timers.pop_due(now.wall)
+        {
+            self.add(key, now, seats);
+        }
+    }
+
+    fn add(&mut self, key: K, now: Now, seats: &impl Seats<K>) {
+        if !self.dirty.contains_key(&key) {
+            self.dirty.insert(key.clone(), Dirty::default());
+            if self.queue.order == Order::Fifo {
+                self.count(&key, now);
+            }
+        }
+        if !self.processing.contains_key(&key) {
+            self.line_up(key, seats);
+        }
+    }
+
+    /// The key takes its place, or a better one than it has.
+    fn line_up(&mut self, key: K, seats: &impl Seats<K>) {
+        let lane = if self.is_failing(&key) {
+            Lane::Failing
+        } else {
+            seats.priority(&key).into()
+        };
+        let Some(dirty) = self.dirty.get_mut(&key) else {
+            return;
+        };
+        if let Some(seat) = &dirty.seat {
+            let is_worse = lane < seat.lane && seat.lane != Lane::Failing;
+            if lane == seat.lane || is_worse {
+                return;
+            }
+            self.lanes.remove(seat);
+        }
+        dirty.seat = Some(self.lanes.push(lane, seats.namespace(&key), key.clone()));
+    }
+
+    /// A key whose time has come, and that waits for its turn because it has failed, gets another time.
+    fn leave_lane(&mut self, key: &K) {
+        if self.queue.order == Order::EarliestFirst
+            && let Some(Dirty { seat: Some(seat), .. }) = self.dirty.remove(key)
+        {
+            self.lanes.remove(&seat);
+        }
+    }
+
+    fn count(&mut self, key: &K, now: Now) {
+        if let (Some(metrics), Some(dirty)) = (&self.metrics, self.dirty.get_mut(key)) {
+            metrics.added();
+            dirty.since = Some(now.uptime);
+        }
+    }
+
+    fn schedule(&mut self, key: K, at: Timestamp) {
+        self.leave_lane(&key);
+        if self.processing.contains_key(&key) {
+            self.timers.remove(&key);
+            self.after.insert(key, at);
+        } else {
+            self.timers.set(key, at);
+        }
+    }
+
+    /// The earliest time counts.
+    fn delay(&mut self, key: K, wait: Duration, now: Now) {
+        // Too far to be represented is never.
+        let Some(at) = now.uptime.checked_add(wait) else {
+            return;
+        };
+        if self.delays.get(&key).is_none_or(|known| at < known) {
+            self.delays.set(key, at);
+        }
+    }
+
+    /// Takes the next key that may begin a pass now. After one that fails again and again comes another one, if any waits.
+    pub(super) fn begin(&mut self, now: Now, share: &mut RetryShare, seats: &impl Seats<K>) -> Option<K> {
+        self.add_due(now, seats);
+        if now.uptime < self.next_begin || self.busy >= self.queue.workers {
+            return None;
+        }
+        let failing = if self.was_failing {
+            None
+        } else {
+            self.next_failing(now, share)
+        };
+        let key = failing
+            .or_else(|| self.next_ready(now, seats))
+            .or_else(|| self.next_failing(now, share))?;
+        if self.queue.order == Order::EarliestFirst {
+            self.count(&key, now);
+        }
+        let dirty = self.dirty.remove(&key).unwrap_or_default();
+        let waited = dirty.since.map(|at| now.uptime.saturating_sub(at));
+        let processing = Processing {
+            run: self.metrics.as_ref().map_or(0, |metrics| metrics.started(waited)),
+            is_failing: self.is_failing(&key),
+            is_parked: false,
+        };
+        self.was_failing = processing.is_failing;
+        self.hold(processing, 1);
+        self.processing.insert(key.clone(), processing);
+        self.next_begin = now.uptime.saturating_add(self.queue.interval);
+        Some(key)
+    }
+
+    fn hold(&mut self, processing: Processing, workers: isize) {
+        self.busy = self.busy.saturating_add_signed(workers);
+        if processing.is_failing {
+            self.busy_failing = self.busy_failing.saturating_add_signed(workers);
+        }
+    }
+
+    fn may_fail(&self) -> bool {
+        self.lanes.has_failing() && self.busy_failing < (self.queue.workers / FAILING_WORKERS).max(1)
+    }
+
+    fn next_failing(&mut self, now: Now, share: &mut RetryShare) -> Option<K> {
+        (self.may_fail() && share.take(now.uptime)).then(|| self.lanes.pop_failing())?
+    }
+
+    fn next_ready(&mut self, now: Now, seats: &impl Seats<K>) -> Option<K> {
+        while self.queue.order == Order::EarliestFirst
+            && !self.lanes.has_ready()
+            && let Some(key) = self.timers.pop_due(now.wall)
+        {
+            self.add(key, now, seats);
+        }
+        self.lanes.pop_ready()
+    }
+
+    /// The pass of `key` is over.
+    pub(super) fn done(&mut self, key: &K, seats: &impl Seats<K>) {
+        if let Some(processing) = self.processing.remove(key) {
+            self.hold(processing, isize::from(processing.is_parked) - 1);
+            if let Some(metrics) = &self.metrics {
+                metrics.finished(processing.run);
+            }
+        }
+        if let Some(at) = self.after.remove(key) {
+            self.timers.set(key.clone(), at);
+        }
+        if self.dirty.contains_key(key) {
+            self.line_up(key.clone(), seats);
+        }
+    }
+
+    /// The pass of `key` succeeded.
+    pub(super) fn forget(&mut self, key: &K, seats: &impl Seats<K>) {
+        let was_failing = self.is_failing(key);
+        self.failures.remove(key);
+        if was_failing && self.dirty.get(key).is_some_and(|dirty| dirty.seat.is_some()) {
+            self.line_up(key.clone(), seats);
+        }
+    }
+
+    /// The pass of `key` failed, and the controller says when it comes back. Since when it fails.
+    pub(super) fn fail(&mut self, key: &K, now: Now) -> Duration {
+        let (times, since) = (0, now.uptime);
+        let failures = self.failures.entry(key.clone());
+        let failures = failures.or_insert(Failures { times, since });
+        failures.times = failures.times.saturating_add(1);
+        failures.since
+    }
+
+    /// The pass of `key` failed: it comes back after the delay of its queue, no sooner than after `failed.wait`.
+    pub(super) fn retry(&mut self, key: K, failed: PassFailed, now: Now) {
+        let limit = match self.queue.retry {
+            Retry::RateLimited(limit) => limit,
+            Retry::ByController => RetryLimit::DEFAULT,
+        };
+        if let Some(metrics) = &self.metrics {
+            metrics.retried();
+        }
+        let since = self.fail(&key, now);
+        let refused_for = failed.refused.then(|| now.uptime.saturating_sub(since));
+        let delay = limit.delay(self.num_requeues(&key), refused_for);
+        self.delay(key, delay.max(failed.wait), now);
+    }
+
+    /// How many keys come back at a time that is named.
+    pub(super) fn scheduled(&self) -> usize {
+        let lined_up = match self.queue.order {
+            Order::Fifo => 0,
+            Order::EarliestFirst => self.dirty.len(),
+        };
+        self.timers.len() + self.after.len() + lined_up
+    }
+
+    /// How often the passes of `key` have failed in a row.
+    pub(super) fn num_requeues(&self, key: &K) -> u32 {
+        self.failures.get(key).map_or(0, |failures| failures.times)
+    }
+
+    /// Whether `key` fails again and again, and so stands in the line of those that do.
+    pub(super) fn is_failing(&self, key: &K) -> bool {
+        self.num_requeues(key) > self.queue.retry.at_once()
+    }
+
+    /// While the pass of the key is parked it holds no worker.
+    pub(super) fn park(&mut self, key: &K, is_parked: bool) {
+        let Some(processing) = self.processing.get_mut(key) else {
+            return;
+        };
+        let was_parked = std::mem::replace(&mut processing.is_parked, is_parked);
+        let processing = *processing;
+        self.hold(processing, isize::from(was_parked) - isize::from(is_parked));
+    }
+
+    /// The pass of the key has been looked at, or waits for its turn: it is not stuck.
+    pub(super) fn goes_on(&self, key: &K) {
+        if let (Some(processing), Some(metrics)) = (self.processing.get(key), &self.metrics) {
+            metrics.goes_on(processing.run);
+        }
+    }
+
+    /// Whether it hands out keys.
+    pub(super) const fn is_open(&self, leading: bool) -> bool {
+        leading || !self.queue.needs_term
+    }
+
+    /// When [`begin`](Self::begin) is worth asking again; `None`: not before something happens.
+    pub(super) fn next_time(&self, now: Now, share: &RetryShare) -> Option<Duration> {
+        if self.busy >= self.queue.workers {
+            return None;
+        }
+        let until = |at: Timestamp| Duration::try_from(at.duration_since(now.wall)).unwrap_or_default();
+        let ready = self.lanes.has_ready().then_some(Duration::ZERO);
+        let failing = self.may_fail().then(|| share.wait(now.uptime));
+        let timed = self.timers.first().map(until);
+        let delayed = self.delays.first().map(|at| at.saturating_sub(now.uptime));
+        let first = [ready, failing, timed, delayed].into_iter().flatten().min()?;
+        Some(first.max(self.next_begin.saturating_sub(now.uptime)))
+    }
+
+    /// How many keys it holds in all its maps, for tests: 0 when everything is settled.
+    pub(super) fn held(&self) -> usize {
+        self.lanes.len()
+            + self.dirty.len()
+            + self.processing.len()
+            + self.timers.len()
+            + self.delays.len()
+            + self.after.len()
+            + self.failures.len()
+    }
+
+    /// Whether `key` is handed out without further ado.
+    pub(super) fn is_woken(&self, key: &K, now: Now) -> bool {
+        let due = self.timers.get(key).is_some_and(|at| at <= now.wall);
+        due || self.dirty.contains_key(key)
+    }
+
+    pub(super) fn ready_keys(&self) -> impl Iterator<Item = K> {
+        self.lanes.ready_keys()
+    }
+
+    /// Whether `key` comes back after a wait.
+    pub(super) fn is_waiting(&self, key: &K) -> bool {
+        self.delays.get(key).is_some()
+    }
+
+    /// When `key` comes back by itself, by wall time; for tests of what a pass promised.
+    pub(super) fn scheduled_at(&self, key: &K) -> Option<Timestamp> {
+        self.timers.get(key)
+    }
+}
