@@ -22,7 +22,7 @@
 //! | CORE-5 | `classify`, `Freshness` | `src/api/outcome.rs::another_uid_means_gone_in_every_form_the_server_has_for_it`, `tests/mutations/props.rs::the_store_is_never_older_than_what_it_was_told` |
 //! | CORE-6 | `elector`, `Term` | `src/leader/tests/simulation.rs::never_two_valid_terms_at_once_and_a_leader_when_the_trouble_is_over`, `src/leader/tests/whole_loop/mod.rs::a_released_lease_is_taken_at_once` |
 //! | CORE-7 | `Recorder`, `EventSender` | `src/events/tests/sending.rs::events_for_which_there_is_no_room_are_dropped_and_counted` |
-//! | CORE-8 | `AdminServer`, `Authorizer`, `Readiness`, `Liveness` | `tests/admin.rs::a_request_that_never_ends_is_cut`, `tests/admin.rs::metrics_and_config_are_for_those_whom_the_api_server_allows_it`, `tests/event_loop/permits.rs::a_pass_that_has_waited_a_minute_goes_back_to_its_queue` |
+//! | CORE-8 | `AdminServer`, `Authorizer`, `Readiness`, `Liveness` | `tests/admin.rs::a_request_that_never_ends_is_cut`, `tests/admin.rs::metrics_and_config_are_for_those_whom_the_api_server_allows_it`, `tests/event_loop/reads.rs::a_pass_that_waits_for_long_to_ask_is_slow_and_one_whose_answer_never_comes_is_stuck` |
 //! | CORE-9 | `Metrics`, `QueueMetrics`, `RequestMetrics` | `tests/metrics.rs::promtool_has_nothing_to_say_about_the_metrics` |
 //! | CORE-10 | `init` | `tests/telemetry.rs::a_panic_is_one_line_of_the_log_and_is_counted` |
 //! | CORE-11 | `Shutdown`, `TaskSet` | `src/shutdown.rs::the_first_signal_drains_and_the_second_aborts`, `tests/event_loop/ends.rs::a_drain_takes_no_new_keys_and_lets_passes_run_to_their_end` |

@@ -11,7 +11,8 @@ pub struct Queue {
     pub name: Option<&'static str>,
     /// Which key is handed out first.
     pub order: Order,
-    /// How many of its keys are in a pass at the same time, at most.
+    /// How many of its keys are in a pass at the same time, at most; one whose request takes longer than a second does not
+    /// count. A quarter of them, at least one, may be keys that fail again and again.
     pub workers: usize,
     /// The time between the beginnings of two passes, at least.
     pub interval: Duration,

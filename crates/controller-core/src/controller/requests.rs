@@ -1,12 +1,13 @@
 //! Requests: which are out, who waits for what is out, and which accepted writes the watch has still to show.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 use std::time::Duration;
 
 use derive_where::derive_where;
 
+use super::timers::Timers;
 use super::turns::{Place, Turns};
 use super::{Ask, Controller, Now, Object, Question};
 
@@ -179,37 +180,34 @@ impl PassSlots {
     }
 }
 
-/// Accepted writes that the watch has still to show.
+/// Accepted writes that the watch has still to show, by their numbers.
 #[derive_where(Default)]
 pub(super) struct Awaited<W> {
-    writes: BTreeMap<u64, (Duration, W)>,
-    by_time: BTreeSet<(Duration, u64)>,
+    writes: HashMap<u64, W>,
+    by: Timers<u64, Duration>,
 }
 
 impl<W> Awaited<W> {
-    /// The write of this number should be shown by then.
+    /// The write should be shown by then.
     pub(super) fn push(&mut self, id: u64, by: Duration, write: W) {
-        self.writes.insert(id, (by, write));
-        self.by_time.insert((by, id));
+        self.writes.insert(id, write);
+        self.by.set(id, by);
     }
 
-    /// The write of this number is shown, or does not matter any more.
+    /// The write is shown, or does not matter any more.
     pub(super) fn remove(&mut self, id: u64) {
-        if let Some((by, _)) = self.writes.remove(&id) {
-            self.by_time.remove(&(by, id));
-        }
+        self.writes.remove(&id);
+        self.by.remove(&id);
     }
 
     /// A write that should have been shown by now.
     pub(super) fn pop_overdue(&mut self, now: Duration) -> Option<(u64, W)> {
-        self.first().filter(|at| *at <= now)?;
-        let (_, id) = self.by_time.pop_first()?;
-        let (_, write) = self.writes.remove(&id)?;
-        Some((id, write))
+        let id = self.by.pop_due(now)?;
+        Some((id, self.writes.remove(&id)?))
     }
 
     /// By when the first of them should be shown.
     pub(super) fn first(&self) -> Option<Duration> {
-        self.by_time.first().map(|(at, _)| *at)
+        self.by.first()
     }
 }
