@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use controller_core::api::CallFailed;
 use controller_core::controller::{
-    Ask, Context, Controller, Driver, Failed, Learnt, Look, Mutation, Observed, Outcome, Queue, Reply, Retry,
-    RetryLimit, Step, Wake,
+    Ask, Context, Controller, Driver, Failed, Learnt, Look, Mutation, Observed, Outcome, Priority, Queue,
+    Reply, Retry, RetryLimit, Step, Wake,
 };
 use controller_core::events::Recorder;
 use controller_core::meta::{ObjectKey, OwnerRef};
@@ -98,6 +98,18 @@ impl Controller for DisruptionController {
             Key::Budget(_) => 0,
             Key::Recheck(_) => 1,
             Key::StalePod(_) => 2,
+        }
+    }
+
+    fn namespace_of<'a>(&self, key: &'a Key) -> Option<&'a str> {
+        let (Key::Budget(object) | Key::Recheck(object) | Key::StalePod(object)) = key;
+        object.namespace.as_deref()
+    }
+
+    fn priority(&self, memory: &Memory, _: &Stores, key: &Key) -> Priority {
+        match key {
+            Key::Budget(pdb) => memory.budget(pdb).map_or(Priority::Normal, Budget::priority),
+            Key::Recheck(_) | Key::StalePod(_) => Priority::Normal,
         }
     }
 

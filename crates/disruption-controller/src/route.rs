@@ -13,6 +13,9 @@ use crate::view::{PdbView, PodView, Status};
 /// How long changes are collected that do not lower what is allowed.
 pub const COALESCE: Duration = Duration::from_millis(100);
 
+/// The same of changes that do, so that a burst is one write. The API server takes longer to show each.
+pub const COALESCE_URGENT: Duration = Duration::from_millis(10);
+
 /// Whether two states of a pod are the same to every budget.
 pub fn counts_alike(old: &PodView, new: &PodView) -> bool {
     old.uid == new.uid

@@ -1,6 +1,6 @@
 //! What `/metrics` answers.
 
-/// The sum of a metric of whole numbers over the series whose labels hold `labels`, by what `/metrics` answers.
+/// The sum of the whole parts of a metric over the series whose labels hold `labels`, by what `/metrics` answers.
 pub(crate) fn sum_of(metrics: &str, name: &str, labels: &str) -> u64 {
     let is_series = |line: &&str| {
         let rest = line.strip_prefix(name);
@@ -8,6 +8,9 @@ pub(crate) fn sum_of(metrics: &str, name: &str, labels: &str) -> u64 {
     };
     let series = metrics.lines().filter(is_series);
     series
-        .map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap())
+        .map(|line| {
+            let value = line.rsplit(' ').next().unwrap();
+            value.split('.').next().unwrap().parse::<u64>().unwrap()
+        })
         .sum()
 }

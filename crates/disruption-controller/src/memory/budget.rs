@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::controller::Outcome;
+use controller_core::controller::{Outcome, Priority};
 use controller_core::meta::Uid;
 use jiff::Timestamp;
 
@@ -18,6 +18,8 @@ use crate::view::{PdbView, PodView, Status};
 pub(crate) struct Budget {
     pub(crate) pdb: Arc<PdbView>,
     pub(super) counts: Counts,
+    /// How many of its pods no other budget matches. The API server evicts no pod that several match.
+    pub(super) sole: i64,
     /// The pods of its `disruptedPods`: when each was approved to go, and which uid had its name when that was first
     /// seen (DIS-6).
     entries: BTreeMap<Arc<str>, (Timestamp, Option<Uid>)>,
@@ -75,6 +77,7 @@ impl Budget {
         Self {
             pdb: Arc::clone(pdb),
             counts: Counts::default(),
+            sole: 0,
             entries: BTreeMap::new(),
             sending: None,
             in_doubt: 0,
@@ -128,7 +131,21 @@ impl Budget {
             // Their scales are not known.
             self.basis = self.basis.filter(|basis| !basis.by_scale);
         }
+        self.promises_too_much()
+    }
+
+    /// The same, as far as is known.
+    pub(super) fn promises_too_much(&self) -> bool {
         self.basis.is_none() || route::urgency(self.estimate(), self.promised())
+    }
+
+    /// How urgent it is to compute (DIS-14). One whose pods have other budgets, too, lets nobody evict them.
+    pub(crate) fn priority(&self) -> Priority {
+        match () {
+            () if self.sole == 0 && self.counts.matched > 0 => Priority::Low,
+            () if self.promises_too_much() => Priority::High,
+            () => Priority::Normal,
+        }
     }
 
     /// What is allowed now for certain: nothing, when what it was computed with last does not hold any more.

@@ -32,7 +32,7 @@ use crate::decide::{Builtin, Counts, SYNC_FAILED, Situation, stale};
 use crate::discovery::Kind;
 use crate::events::Event;
 use crate::next::Key;
-use crate::route::COALESCE;
+use crate::route::{COALESCE, COALESCE_URGENT};
 use crate::view::{PdbView, PodView, WorkloadView};
 use crate::{DisruptionController, Stores};
 
@@ -54,7 +54,7 @@ pub struct Memory {
 pub struct Woken {
     /// Which.
     pub pdb: ObjectKey,
-    /// Whether less may be allowed than what was written last: then there is nothing to wait for (DIS-14).
+    /// Whether less may be allowed than what was written last: then there is little to wait for (DIS-14).
     pub urgent: bool,
 }
 
@@ -114,8 +114,8 @@ fn tell(cx: &mut Context<'_, DisruptionController>, changed: Changed) {
         cx.out.record(Event::Overlap(pod, pdbs));
     }
     for Woken { pdb, urgent } in changed.woken {
-        let wake = if urgent { Wake::Now } else { Wake::Within(COALESCE) };
-        cx.out.wake_at(Key::Budget(pdb), wake);
+        let collect = if urgent { COALESCE_URGENT } else { COALESCE };
+        cx.out.wake_at(Key::Budget(pdb), Wake::Within(collect));
     }
 }
 

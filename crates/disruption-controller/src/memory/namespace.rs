@@ -19,6 +19,8 @@ const CHECKED_PODS: usize = 200;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Namespace {
     pub(super) pods: BTreeMap<Arc<str>, Arc<PodView>>,
+    /// How many budgets match each pod, where any does.
+    matched: BTreeMap<Arc<str>, usize>,
     pub(super) budgets: BTreeMap<Arc<str>, Budget>,
     /// Budgets by the pairs of which their pods have one.
     by_pair: BTreeMap<Pair, Selectors>,
@@ -91,6 +93,12 @@ impl Namespace {
                 urgent,
             });
         }
+        self.count_sole(&before, -1);
+        self.count_sole(&after, 1);
+        match after.len() {
+            0 => drop(self.matched.remove(&key.name)),
+            count => drop(self.matched.insert(Arc::clone(&key.name), count)),
+        }
         let is_new = after.len() > 1 && before.len() <= 1;
         Changed {
             woken,
@@ -105,8 +113,12 @@ impl Namespace {
         look_for_overlaps: bool,
     ) -> Changed {
         let Some(new) = new else {
-            self.remove_pdb(&key.name);
-            return Changed::default();
+            let known = self.remove_pdb(&key.name);
+            let woken = known.map(|known| self.left_alone(&known)).unwrap_or_default();
+            return Changed {
+                woken,
+                overlapping: None,
+            };
         };
         let woken = || {
             vec![Woken {
@@ -125,21 +137,75 @@ impl Namespace {
             };
         }
         let known = self.remove_pdb(&key.name);
+        let mut others = known
+            .as_ref()
+            .map(|known| self.left_alone(known))
+            .unwrap_or_default();
         let known = known.filter(|known| known.pdb.uid == new.uid);
         let mut budget = Budget::new(new, known.and_then(|known| known.seen));
         budget.renew(new, &self.pods);
+        let mut shared = Vec::new();
         for pod in self.pods.values() {
             if new.selector.matches(&pod.labels) {
                 budget.replace_pod(None, Some(pod), &mut self.owners);
+                let matched = self.matched.entry(Arc::clone(&pod.key.name)).or_default();
+                *matched += 1;
+                match *matched {
+                    1 => budget.sole += 1,
+                    2 => shared.push(Arc::clone(pod)),
+                    _ => {}
+                }
             }
+        }
+        for pod in shared {
+            let only = self.matching(&pod.labels);
+            self.count_sole(&only, -1);
         }
         self.index(new);
         self.budgets.insert(Arc::clone(&new.key.name), budget);
         let overlapping = look_for_overlaps.then(|| self.overlapping(&new.selector));
+        others.extend(woken());
         Changed {
-            woken: woken(),
+            woken: others,
             overlapping: overlapping.flatten(),
         }
+    }
+
+    /// Of a pod that these budgets match, one alone counts it as its own.
+    fn count_sole(&mut self, matching: &[Arc<str>], difference: i64) {
+        if let [only] = matching
+            && let Some(budget) = self.budgets.get_mut(only)
+        {
+            budget.sole += difference;
+        }
+    }
+
+    /// A budget is gone: those that are left alone with one of its pods may matter now.
+    fn left_alone(&mut self, gone: &Budget) -> Vec<Woken> {
+        let mut alone = Vec::new();
+        for pod in self.pods.values() {
+            if gone.pdb.selector.matches(&pod.labels)
+                && let Some(matched) = self.matched.get_mut(&pod.key.name)
+            {
+                *matched -= 1;
+                match *matched {
+                    0 => drop(self.matched.remove(&pod.key.name)),
+                    1 => alone.push(Arc::clone(pod)),
+                    _ => {}
+                }
+            }
+        }
+        let mut woken = BTreeMap::new();
+        for pod in alone {
+            let only = self.matching(&pod.labels);
+            self.count_sole(&only, 1);
+            for budget in only.iter().filter_map(|name| self.budgets.get(name)) {
+                let urgent = budget.promises_too_much();
+                woken.insert(budget.pdb.key.clone(), urgent);
+            }
+        }
+        let woken = woken.into_iter();
+        woken.map(|(pdb, urgent)| Woken { pdb, urgent }).collect()
     }
 
     /// The first pod, by name, that the selector and another budget match.
@@ -209,11 +275,19 @@ impl Namespace {
         counts
     }
 
+    /// How many pods the budget alone matches, from scratch.
+    fn recount_sole(&self, budget: &Budget) -> i64 {
+        let pods = self.pods.values();
+        let sole = pods.filter(|pod| self.matching(&pod.labels) == [Arc::clone(&budget.pdb.key.name)]);
+        i64::try_from(sole.count()).unwrap_or(i64::MAX)
+    }
+
     /// The differences must have come to what a count from scratch comes to.
     pub(super) fn check(&self) {
         if cfg!(debug_assertions) && self.pods.len() <= CHECKED_PODS {
             for budget in self.budgets.values() {
                 debug_assert_eq!(budget.counts, self.recount(budget), "{}", budget.pdb.key);
+                debug_assert_eq!(budget.sole, self.recount_sole(budget), "{}", budget.pdb.key);
             }
         }
     }

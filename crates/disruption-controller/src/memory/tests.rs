@@ -1,7 +1,7 @@
 use std::cell::RefCell;
 
 use controller_core::api::{Call, CallFailed, Outcome as Answered, Verb};
-use controller_core::controller::{Accepted, Outcome};
+use controller_core::controller::{Accepted, Outcome, Priority};
 use controller_core::informer::Wire;
 use jiff::Timestamp;
 use rstest::rstest;
@@ -79,9 +79,9 @@ impl Bench {
         self.0.borrow_mut().pdb_changed(&pdb.key, Some(pdb), true)
     }
 
-    fn remove_pdb(&self, name: &str) {
+    fn remove_pdb(&self, name: &str) -> Changed {
         let key = ObjectKey::namespaced("ns", name);
-        self.0.borrow_mut().pdb_changed(&key, None, true);
+        self.0.borrow_mut().pdb_changed(&key, None, true)
     }
 
     fn snapshot(&self) -> Situation {
@@ -373,4 +373,51 @@ fn a_kind_is_remembered_while_its_version_has_a_scale() {
         memory.discovered(&version, said.as_ref());
         assert_eq!(memory.kinds.contains_key(&version), remembered);
     }
+}
+
+fn priority(bench: &Bench, name: &str) -> Priority {
+    let key = ObjectKey::namespaced("ns", name);
+    bench.0.borrow().budget(&key).unwrap().priority()
+}
+
+#[test]
+fn a_budget_goes_first_while_less_is_allowed_than_is_believed() {
+    let bench = three_of_two();
+    assert_eq!(priority(&bench, "web"), Priority::Normal);
+    drop(bench.put(&pod("a", &json!({ "app": "web" }), false)));
+    assert_eq!(priority(&bench, "web"), Priority::High);
+}
+
+#[test]
+fn a_budget_goes_last_while_each_of_its_pods_has_another_and_is_woken_when_one_has_not() {
+    let bench = three_of_two();
+    for name in ["other", "third"] {
+        drop(bench.put_pdb(&pdb(name, 1, &web(), 1)));
+    }
+    for name in ["web", "other", "third"] {
+        assert_eq!(priority(&bench, name), Priority::Low, "{name}");
+    }
+    // One pod of its own is enough.
+    drop(bench.put_pdb(&pdb("third", 2, &json!({}), 1)));
+    drop(bench.put(&pod("own", &json!({}), true)));
+    assert_eq!(priority(&bench, "third"), Priority::High);
+    drop(bench.put(&pod("a", &json!({ "app": "web" }), false)));
+    assert_eq!(priority(&bench, "web"), Priority::Low);
+    let woken = bench.remove_pdb("third");
+    assert_eq!(woken, Changed::default(), "two are left");
+    let woken = bench.remove_pdb("other").woken;
+    let expected = Woken {
+        pdb: web_key(),
+        urgent: true,
+    };
+    assert_eq!(woken, [expected]);
+    assert_eq!(priority(&bench, "web"), Priority::High);
+}
+
+#[test]
+fn a_budget_without_pods_is_one_of_many() {
+    let bench = Bench::default();
+    drop(bench.put_pdb(&pdb("web", 1, &web(), 0)));
+    bench.compute(false);
+    assert_eq!(priority(&bench, "web"), Priority::Normal);
 }
