@@ -19,9 +19,11 @@ impl<K: Ord, T: Copy + Ord + Add<Duration, Output = T>> Said<K, T> {
         K: Borrow<Q>,
         Q: Ord + ToOwned<Owned = K> + ?Sized,
     {
-        self.0.retain(|_, at| now < *at + every);
-        let is_due = !self.0.contains_key(what);
+        let is_old = |at: &T| now >= *at + every;
+        let is_due = self.0.get(what).is_none_or(is_old);
         if is_due {
+            // Not each time: who asks a thousand times about a thousand pays for a thousand.
+            self.0.retain(|_, at| !is_old(at));
             self.0.insert(what.to_owned(), now);
         }
         is_due

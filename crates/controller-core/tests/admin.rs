@@ -28,7 +28,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::TlsConnector;
 
 /// Long enough for any step on a busy machine; only a test that fails waits for so long.
@@ -533,6 +533,15 @@ async fn a_flood_of_made_up_tokens_is_turned_away() {
         asked.lock().len()
     );
     assert!(codes.contains(&"429".to_owned()), "{codes:?}");
+
+    // A scraper whose token nobody has seen yet is let in, for it comes from another address.
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind(SocketAddr::from(([127, 0, 0, 2], 0))).unwrap();
+    let elsewhere = within_deadline(socket.connect(bench.addr)).await.unwrap();
+    let (head, _) = exchange(elsewhere, &with_token("reader", "/metrics"))
+        .await
+        .unwrap();
+    assert_eq!(status_line(&head), "HTTP/1.1 200 OK");
 }
 
 #[tokio::test]

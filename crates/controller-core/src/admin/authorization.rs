@@ -2,11 +2,13 @@
 //! is (`TokenReview`) and what they may (`SubjectAccessReview`), as controller-runtime's
 //! `filters.WithAuthenticationAndAuthorization` asks it.
 //!
-//! Anybody can send tokens. So what was decided is remembered for a while and in bounds, and few tokens a second are
-//! asked about. Who was let in lately is asked about beside them: a flood of others keeps no scraper out.
+//! Anybody can send tokens. So what was decided is remembered for a while and in bounds, and few unknown tokens a second
+//! are asked about, counted by the address that they come from: a flood from elsewhere keeps no scraper out, not even one
+//! whose token has just been rotated.
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,8 +36,12 @@ const ALLOWED_FOR: Duration = Duration::from_mins(1);
 const REFUSED_FOR: Duration = Duration::from_secs(30);
 /// So many decisions are remembered.
 const MOST_DECISIONS: usize = 128;
-/// So many unknown tokens a second are asked about, and so many at once.
+/// So many unknown tokens of one address are asked about in a second, and so many at once.
 const REVIEWS: (f64, u32) = (1.0, 10);
+/// So many addresses are told apart.
+const MOST_PEERS: usize = 32;
+/// An address that was quiet for so long may ask about as many tokens as one that never asked.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(10);
 /// Two reviews fit into the time that a connection has.
 const REVIEW_WITHIN: Duration = Duration::from_secs(2);
 /// How often the log says that the API server cannot be asked.
@@ -53,10 +59,19 @@ struct Shared {
 }
 
 /// What was decided lately. A value: whoever calls says what time it is.
+#[derive(Default)]
 struct Decisions {
     by_request: BTreeMap<Key, Decision>,
-    reviews: TokenBucket,
+    by_peer: BTreeMap<IpAddr, Peer>,
     named: Said<()>,
+}
+
+/// An address from which unknown tokens came.
+struct Peer {
+    reviews: TokenBucket,
+    last: Duration,
+    /// Whether one of its tokens was let in.
+    is_known: bool,
 }
 
 /// Of a token, a verb and a path. No token is kept.
@@ -82,7 +97,7 @@ enum Known {
     Decided(Verdict),
     /// The API server is to be asked.
     Nothing,
-    /// It is not to be asked: too many unknown tokens come.
+    /// It is not to be asked: too many unknown tokens come from there.
     TooMany,
 }
 
@@ -93,7 +108,7 @@ pub(super) enum Refusal {
     Unauthenticated,
     /// The user may not.
     Forbidden(Arc<str>),
-    /// Too many unknown tokens come.
+    /// Too many unknown tokens come from there.
     TooMany,
     /// The API server did not say.
     Unanswered,
@@ -111,11 +126,18 @@ impl Authorizer {
         }))
     }
 
-    /// Whether the holder of `token` may read `path`; `verb` is the HTTP method in small letters.
-    pub(super) async fn authorize(&self, token: Option<&str>, verb: &str, path: &str) -> Result<(), Refusal> {
+    /// Whether the holder of `token`, who asks from the address `peer`, may read `path`; `verb` is the HTTP method in small
+    /// letters.
+    pub(super) async fn authorize(
+        &self,
+        peer: IpAddr,
+        token: Option<&str>,
+        verb: &str,
+        path: &str,
+    ) -> Result<(), Refusal> {
         let token = token.ok_or(Refusal::Unauthenticated)?;
         let request = key(token, verb, path);
-        let known = self.0.decisions.lock().look(&request, self.now());
+        let known = self.0.decisions.lock().look(peer, &request, self.now());
         let verdict = match known {
             Known::Decided(verdict) => verdict,
             Known::TooMany => return Err(Refusal::TooMany),
@@ -124,7 +146,7 @@ impl Authorizer {
                 let mut decisions = self.0.decisions.lock();
                 match reviewed {
                     Ok(verdict) => {
-                        decisions.learn(request, verdict.clone(), self.now());
+                        decisions.learn(peer, request, verdict.clone(), self.now());
                         verdict
                     }
                     Err(failed) => {
@@ -191,19 +213,8 @@ fn key(token: &str, verb: &str, path: &str) -> Key {
 
 // === impl Decisions ===
 
-impl Default for Decisions {
-    fn default() -> Self {
-        let (qps, burst) = REVIEWS;
-        Self {
-            by_request: BTreeMap::new(),
-            reviews: TokenBucket::new(qps, burst),
-            named: Said::default(),
-        }
-    }
-}
-
 impl Decisions {
-    fn look(&mut self, request: &Key, now: Duration) -> Known {
+    fn look(&mut self, peer: IpAddr, request: &Key, now: Duration) -> Known {
         match self.by_request.get(request) {
             Some(Decision { verdict, until }) if now < *until => return Known::Decided(verdict.clone()),
             Some(Decision {
@@ -212,15 +223,43 @@ impl Decisions {
             }) => return Known::Nothing,
             _ => {}
         }
-        if self.reviews.take(now).is_zero() {
+        let Some(peer) = self.peer(peer, now) else {
+            return Known::TooMany;
+        };
+        peer.last = now;
+        if peer.reviews.take(now).is_zero() {
             return Known::Nothing;
         }
-        self.reviews.give_back();
+        peer.reviews.give_back();
         Known::TooMany
     }
 
+    /// What is known of an address. A new one takes the place of the one that was quiet for the longest time, and long
+    /// enough; who was let in keeps its own as long as there are others.
+    fn peer(&mut self, addr: IpAddr, now: Duration) -> Option<&mut Peer> {
+        if self.by_peer.len() >= MOST_PEERS && !self.by_peer.contains_key(&addr) {
+            let order = |peer: &Peer| (peer.is_known, peer.last);
+            let (&quiet, peer) = self.by_peer.iter().min_by_key(|(_, peer)| order(peer))?;
+            if now < peer.last.saturating_add(FORGOTTEN_AFTER) {
+                return None;
+            }
+            self.by_peer.remove(&quiet);
+        }
+        let (qps, burst) = REVIEWS;
+        Some(self.by_peer.entry(addr).or_insert_with(|| Peer {
+            reviews: TokenBucket::new(qps, burst),
+            last: now,
+            is_known: false,
+        }))
+    }
+
     /// Remembers `verdict`, in the place of the one that is over first where there is no room; who was let in stays longest.
-    fn learn(&mut self, request: Key, verdict: Verdict, now: Duration) {
+    fn learn(&mut self, peer: IpAddr, request: Key, verdict: Verdict, now: Duration) {
+        if let Some(peer) = self.by_peer.get_mut(&peer)
+            && verdict == Verdict::Allowed
+        {
+            peer.is_known = true;
+        }
         self.by_request.remove(&request);
         if self.by_request.len() >= MOST_DECISIONS {
             let order = |decision: &Decision| (decision.verdict == Verdict::Allowed, decision.until);
@@ -260,7 +299,12 @@ impl IntoResponse for Refusal {
                 .into_response(),
             Self::TooMany => {
                 let when = [(RETRY_AFTER, "1")];
-                (StatusCode::TOO_MANY_REQUESTS, when, "too many unknown tokens\n").into_response()
+                (
+                    StatusCode::TOO_MANY_REQUESTS,
+                    when,
+                    "too many unknown tokens from your address\n",
+                )
+                    .into_response()
             }
             Self::Unanswered => {
                 let why = "the API server did not say who may read this path\n";

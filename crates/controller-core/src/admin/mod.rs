@@ -10,7 +10,7 @@ mod tls;
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -187,7 +187,7 @@ impl AdminServer {
                         tracing::debug!(%peer, "cut the oldest connection: there are too many");
                         oldest.abort();
                     }
-                    let connection = answer(stream, tls.clone(), router.clone());
+                    let connection = answer(stream, peer.ip().to_canonical(), tls.clone(), router.clone());
                     let clock = clock.clone();
                     by_age.push_back(connections.spawn(async move {
                         match clock.timeout(limits.request, connection).await {
@@ -242,19 +242,27 @@ fn bind(addr: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-async fn answer(stream: TcpStream, tls: Option<Arc<Tls>>, router: Router) -> Result<(), BoxError> {
+async fn answer(
+    stream: TcpStream,
+    peer: IpAddr,
+    tls: Option<Arc<Tls>>,
+    router: Router,
+) -> Result<(), BoxError> {
     match tls {
-        Some(tls) => http(tls.accept(stream).await?, router).await?,
-        None => http(stream, router).await?,
+        Some(tls) => http(tls.accept(stream).await?, peer, router).await?,
+        None => http(stream, peer, router).await?,
     }
     Ok(())
 }
 
-async fn http<S>(stream: S, router: Router) -> Result<(), hyper::Error>
+async fn http<S>(stream: S, peer: IpAddr, router: Router) -> Result<(), hyper::Error>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let service = service_fn(move |request: Request<Incoming>| router.clone().oneshot(request));
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(peer);
+        router.clone().oneshot(request)
+    });
     http1::Builder::new()
         // Probes and scrapes come further apart than a connection lasts.
         .keep_alive(false)

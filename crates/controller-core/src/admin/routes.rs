@@ -1,5 +1,6 @@
 //! What is answered to which request.
 
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -58,7 +59,9 @@ async fn authorized(Shared(state): Shared<Arc<State>>, request: Request<Body>, n
         let token = bearer(request.headers()).map(str::to_owned);
         let verb = request.method().as_str().to_ascii_lowercase();
         let path = request.uri().path().to_owned();
-        if let Err(refusal) = authorizer.authorize(token.as_deref(), &verb, &path).await {
+        let peer = request.extensions().get::<IpAddr>().copied();
+        let peer = peer.unwrap_or(Ipv6Addr::UNSPECIFIED.into());
+        if let Err(refusal) = authorizer.authorize(peer, token.as_deref(), &verb, &path).await {
             return refusal.into_response();
         }
     }

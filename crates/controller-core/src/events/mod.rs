@@ -111,6 +111,7 @@ pub struct EventMetrics {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Dropped {
     QueueFull,
+    TooManyOfObject,
     TooManySeries,
     Refused,
     Stopping,
@@ -209,10 +210,11 @@ impl EventMetrics {
 }
 
 impl Dropped {
-    const ALL: [Self; 4] = [
+    const ALL: [Self; 5] = [
         Self::QueueFull,
         Self::Refused,
         Self::Stopping,
+        Self::TooManyOfObject,
         Self::TooManySeries,
     ];
 
@@ -221,6 +223,7 @@ impl Dropped {
             Self::QueueFull => "queue_full",
             Self::Refused => "refused",
             Self::Stopping => "stopping",
+            Self::TooManyOfObject => "too_many_of_object",
             Self::TooManySeries => "too_many_series",
         }
     }

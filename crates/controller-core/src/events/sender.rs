@@ -65,10 +65,10 @@ impl EventSender {
         Self {
             reporter: Reporter { controller, instance },
             permits: limits.bucket(),
+            ledger: Ledger::new(metrics, clock.instant()),
             origin: clock.instant(),
             clock,
             occurrences,
-            ledger: Ledger::new(metrics),
         }
     }
 

@@ -1,4 +1,5 @@
-//! Which occurrences become a new Event object, which a longer series of one, and when that is written.
+//! Which occurrences become a new Event object, which a longer series of one, and when that is written. One object gets
+//! only so many requests, as with client-go's `EventSourceObjectSpamFilter`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,7 +8,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::{Dropped, Event, EventMetrics, Occurrence};
+use super::{Dropped, Event, EventMetrics, Occurrence, Reference};
+use crate::workqueue::TokenBucket;
 
 /// An event that was not repeated for so long has ended its series. Source: client-go `tools/events`, `finishTime`.
 pub(super) const FINISH_TIME: Duration = Duration::from_mins(6);
@@ -16,11 +18,18 @@ pub(super) const FINISH_TIME: Duration = Duration::from_mins(6);
 pub(super) const WRITE_INTERVAL: Duration = Duration::from_mins(1);
 /// Series that are remembered, about a kilobyte each.
 pub(super) const SERIES_LIMIT: usize = 1024;
+/// Requests about one object: one in five minutes, after a burst. Source: client-go `tools/record/events_cache.go`,
+/// `defaultSpamQPS` and `defaultSpamBurst`.
+const REQUESTS_PER_OBJECT: (f64, u32) = (1.0 / 300.0, 25);
+/// Objects whose requests are counted. Source: the same, `maxLruCacheEntries`.
+pub(super) const OBJECT_LIMIT: usize = 4096;
 
 /// The events of the last minutes.
 #[derive(Debug)]
 pub(super) struct Ledger {
     series: HashMap<Arc<Event>, Series>,
+    pub(super) objects: HashMap<Reference, Requests>,
+    origin: Instant,
     metrics: EventMetrics,
     /// Keeps the names of Event objects apart that are made in the same nanosecond.
     last_stamp: i128,
@@ -42,6 +51,13 @@ struct Series {
     due: Option<Instant>,
 }
 
+/// The requests about one object.
+#[derive(Debug)]
+pub(super) struct Requests {
+    tokens: TokenBucket,
+    last: Instant,
+}
+
 /// A request to be made. Its outcome must be reported to the [`Ledger`].
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Write {
@@ -55,9 +71,11 @@ pub(super) struct Write {
 }
 
 impl Ledger {
-    pub(super) fn new(metrics: EventMetrics) -> Self {
+    pub(super) fn new(metrics: EventMetrics, origin: Instant) -> Self {
         Self {
             series: HashMap::new(),
+            objects: HashMap::new(),
+            origin,
             metrics,
             last_stamp: 0,
         }
@@ -67,13 +85,22 @@ impl Ledger {
     pub(super) fn observe(&mut self, occurrence: Occurrence, now: Instant) -> Option<Write> {
         let Occurrence { event, at } = occurrence;
         let Some(series) = self.series.get_mut(&event).filter(|series| series.goes_on(now)) else {
-            return Some(self.begin(Arc::new(event), at, now));
+            if self.take_token(&event.regarding, now).is_zero() {
+                return Some(self.begin(Arc::new(event), at, now));
+            }
+            self.metrics
+                .drop(&event, Dropped::TooManyOfObject, "its object has had too many");
+            return None;
         };
         series.count = series.count.saturating_add(1);
         series.last = at;
         series.last_seen = now;
         let due = *series.due.get_or_insert(series.next_write);
-        if due > now { None } else { self.write(&event, now) }
+        if due > now {
+            None
+        } else {
+            self.write_in_turn(&event, now)
+        }
     }
 
     /// A write that has become due.
@@ -83,7 +110,7 @@ impl Ledger {
             .iter()
             .find(|(_, series)| series.due.is_some_and(|due| due <= now))?;
         let event = Arc::clone(event);
-        self.write(&event, now)
+        self.write_in_turn(&event, now)
     }
 
     /// A write that would become due later.
@@ -150,6 +177,39 @@ impl Ledger {
         let write = series.to_write(Arc::clone(&event));
         self.series.insert(event, series);
         write
+    }
+
+    /// Writes what is due of `event`, unless its object has had too many requests: then it is due later.
+    fn write_in_turn(&mut self, event: &Event, now: Instant) -> Option<Write> {
+        let wait = self.take_token(&event.regarding, now);
+        if wait.is_zero() {
+            return self.write(event, now);
+        }
+        self.series.get_mut(event)?.due = Some(now + wait);
+        None
+    }
+
+    /// Takes a token for a request about `object`, if there is one; else returns how long until there is.
+    fn take_token(&mut self, object: &Reference, now: Instant) -> Duration {
+        if self.objects.len() >= OBJECT_LIMIT && !self.objects.contains_key(object) {
+            let oldest = self.objects.iter().min_by_key(|(_, requests)| requests.last);
+            if let Some(oldest) = oldest.map(|(object, _)| object.clone()) {
+                self.objects.remove(&oldest);
+            }
+        }
+        let requests = self.objects.entry(object.clone()).or_insert_with(|| {
+            let (qps, burst) = REQUESTS_PER_OBJECT;
+            Requests {
+                tokens: TokenBucket::new(qps, burst),
+                last: now,
+            }
+        });
+        requests.last = now;
+        let wait = requests.tokens.take(now - self.origin);
+        if !wait.is_zero() {
+            requests.tokens.give_back();
+        }
+        wait
     }
 
     fn write(&mut self, event: &Event, now: Instant) -> Option<Write> {

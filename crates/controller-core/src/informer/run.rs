@@ -1,10 +1,11 @@
 //! The informer itself: source → writer → store → handlers.
 
-use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::backoff::Backoff;
 use super::handlers::Handler;
@@ -15,7 +16,10 @@ use super::view::View;
 use super::writer::Writer;
 use crate::clock::Clock;
 use crate::error::Chain;
-use crate::meta::ObjectKey;
+use crate::said::Said;
+
+/// How often an undecodable object of one namespace is named in the log: a tenant's thousand are not a thousand lines.
+const SKIPPED_NAMED_EVERY: Duration = Duration::from_mins(10);
 
 /// Keeps a [`Store`] equal to what a [`Source`] tells, and its handler informed.
 pub struct Informer<S: Source> {
@@ -27,13 +31,9 @@ pub struct Informer<S: Source> {
     store: Store<S::View>,
     state: watch::Sender<InformerState>,
     backoff: Backoff,
-    skipped: SkippedVersions,
-    /// Those of the list under way.
-    skipped_by_list: SkippedVersions,
+    /// Namespaces of which an undecodable object was named.
+    skipped: Said<Option<Arc<str>>, Instant>,
 }
-
-/// The version of each object that could not be decoded, so that each is logged once.
-type SkippedVersions = HashMap<Option<ObjectKey>, Option<Arc<str>>>;
 
 /// How an informer is doing, for `/readyz`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -99,8 +99,7 @@ impl<S: Source> Informer<S> {
             store: writer.store(),
             writer,
             state: watch::Sender::default(),
-            skipped: SkippedVersions::new(),
-            skipped_by_list: SkippedVersions::new(),
+            skipped: Said::default(),
         }
     }
 
@@ -181,42 +180,34 @@ impl<S: Source> Informer<S> {
         }
         let resource = &self.metrics.resource;
         match event {
-            SourceEvent::Init => self.skipped_by_list.clear(),
             SourceEvent::InitItem(Observed { view, version, .. })
             | SourceEvent::Applied(Observed { view, version, .. }) => {
                 tracing::trace!(resource, key = %view.key(), version = version.as_deref(), "object observed");
-                if !self.skipped.is_empty() {
-                    self.skipped.remove(&Some(view.key().clone()));
-                }
             }
             SourceEvent::Deleted(Removed { key, version, .. }) => {
                 tracing::trace!(resource, %key, version = version.as_deref(), "object deleted");
-                self.skipped.remove(&Some(key.clone()));
             }
             SourceEvent::Skipped(skipped) => {
                 self.metrics.decode_errors.inc();
-                self.log_once(skipped);
+                self.log_skipped(skipped);
             }
             _ => {}
         }
     }
 
-    fn log_once(&mut self, skipped: &Skipped) {
+    fn log_skipped(&mut self, skipped: &Skipped) {
         let Skipped {
             key, version, error, ..
         } = skipped;
-        if self.skipped.get(key) != Some(version) {
-            tracing::warn!(
-                resource = self.metrics.resource,
-                key = key.as_ref().map(tracing::field::display),
-                version = version.as_deref(),
-                error = %Chain(error),
-                "object skipped: it cannot be decoded"
-            );
-            self.skipped.insert(key.clone(), version.clone());
-        }
-        if self.writer.is_listing() {
-            self.skipped_by_list.insert(key.clone(), version.clone());
+        let resource = &self.metrics.resource;
+        let (version, error) = (version.as_deref(), Chain(error));
+        let namespace = key.as_ref().and_then(|key| key.namespace.clone());
+        let key = key.as_ref().map(tracing::field::display);
+        let now = self.clock.instant();
+        if self.skipped.is_due(&namespace, SKIPPED_NAMED_EVERY, now) {
+            tracing::warn!(resource, key, version, %error, "object skipped: it cannot be decoded");
+        } else {
+            tracing::debug!(resource, key, version, %error, "another object skipped: it cannot be decoded");
         }
     }
 
@@ -224,7 +215,6 @@ impl<S: Source> Informer<S> {
         if !self.writer.is_listing() {
             return;
         }
-        self.skipped = std::mem::take(&mut self.skipped_by_list);
         let changes = self.apply(SourceEvent::InitDone {
             version: version.clone(),
         });

@@ -1,4 +1,5 @@
 mod sending;
+mod spam;
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -152,6 +153,13 @@ fn on_job(note: &str) -> Event {
         action: "Delete",
         note: note.to_owned(),
     }
+}
+
+/// An event of an object of its own.
+fn on_job_number(number: usize) -> Event {
+    let mut event = on_job("note");
+    event.regarding.key.name = format!("job-{number}").into();
+    event
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,7 +6,7 @@ use super::*;
 async fn a_hundred_events_go_out_at_once_and_ten_a_second_after_them() {
     let bench = Bench::new();
     for n in 0..150 {
-        bench.recorder.publish(on_job(&n.to_string()));
+        bench.recorder.publish(on_job_number(n));
     }
     let seen = bench.after(60).await;
     assert_eq!(seen.len(), 150);
@@ -24,7 +24,7 @@ async fn a_hundred_events_go_out_at_once_and_ten_a_second_after_them() {
 async fn events_for_which_there_is_no_room_are_dropped_and_counted() {
     let bench = Bench::new();
     for n in 0..QUEUE_LENGTH + 200 {
-        bench.recorder.publish(on_job(&n.to_string()));
+        bench.recorder.publish(on_job_number(n));
     }
     assert_eq!(bench.dropped(), 200);
     let queue_full = bench.dropped.dropped.with_label_values(&["queue_full"]);
@@ -35,7 +35,7 @@ async fn events_for_which_there_is_no_room_are_dropped_and_counted() {
 async fn no_event_of_a_mass_eviction_is_lost_however_slow_they_are_sent() {
     let bench = Bench::new();
     for n in 0..2_000 {
-        bench.recorder.publish(on_job(&n.to_string()));
+        bench.recorder.publish(on_job_number(n));
     }
     assert_eq!(bench.after(191).await.len(), 2_000);
     assert_eq!(bench.dropped(), 0);
@@ -121,11 +121,11 @@ async fn an_event_that_exists_already_came_through_the_first_time() {
 async fn only_the_latest_thousand_series_are_remembered() {
     let bench = Bench::new();
     for n in 0..1025 {
-        bench.recorder.publish(on_job(&n.to_string()));
+        bench.recorder.publish(on_job_number(n));
         bench.clock.sleep(Duration::from_millis(100)).await;
     }
-    bench.recorder.publish(on_job("1"));
-    bench.recorder.publish(on_job("0"));
+    bench.recorder.publish(on_job_number(1));
+    bench.recorder.publish(on_job_number(0));
     assert_eq!(
         bench
             .after(1)
@@ -141,12 +141,12 @@ async fn only_the_latest_thousand_series_are_remembered() {
 #[tokio::test(start_paused = true)]
 async fn a_process_that_stops_sends_what_it_may_and_gives_up_the_rest() {
     let mut bench = Bench::new();
-    bench.recorder.publish(on_job("0"));
-    bench.recorder.publish(on_job("0"));
+    bench.recorder.publish(on_job_number(0));
+    bench.recorder.publish(on_job_number(0));
     bench.after(1).await;
-    bench.recorder.publish(on_job("0"));
+    bench.recorder.publish(on_job_number(0));
     for n in 1..200 {
-        bench.recorder.publish(on_job(&n.to_string()));
+        bench.recorder.publish(on_job_number(n));
     }
     bench.stop().await;
     let sent = bench.seen.lock().len();
