@@ -253,6 +253,7 @@ mod flags {
     #[case("concurrent-syncs", "N", json!(4))]
     #[case("leader-elect", "BOOL", json!(false))]
     #[case("leader-elect-resource-namespace", "NAME", json!("ns"))]
+    #[case("leader-elect-resource-name", "NAME", json!("second"))]
     #[case("leader-elect-identity", "NAME", json!("uid"))]
     #[case("leader-elect-lease-duration", "DURATION", json!("1m0s"))]
     #[case("leader-elect-renew-deadline", "DURATION", json!("11s"))]
@@ -410,6 +411,7 @@ duration without unit | leaderElectRetryPeriod: '2'               | :1: leaderEl
 port alone            | httpBindAddress: 8080                     | :1: httpBindAddress: invalid value 8080: expected an address such as 127.0.0.1:8080
 host name             | httpBindAddress: localhost:8080           | :1: httpBindAddress: invalid value "localhost:8080": invalid socket address syntax
 namespace             | leaderElectResourceNamespace: Kube_System | :1: leaderElectResourceNamespace: invalid value "Kube_System": a namespace has at most 63 characters of a-z, 0-9 and -, and neither starts nor ends with -
+lease                 | leaderElectResourceName: a..b             | :1: leaderElectResourceName: invalid value "a..b": a Lease's name has at most 253 characters of a-z, 0-9, - and ., and each part between dots neither starts nor ends with -
 no reviewer           | metricsAuthorization: rbac                | :1: metricsAuthorization: invalid value "rbac": expected none or kubernetes
 own rule              | shelfSize: 13                             | :1: shelfSize: invalid value 13: brings bad luck
 certificate alone     | tlsCertFile: /c                           | :1: tlsCertFile: is set without tlsPrivateKeyFile
@@ -907,6 +909,7 @@ fn the_effective_config_shows_every_setting_and_no_password() {
             "eventQps": 50.0,
             "eventBurst": 100,
             "leaderElect": true,
+            "leaderElectResourceName": null,
             "leaderElectResourceNamespace": null,
             "leaderElectIdentity": null,
             "leaderElectLeaseDuration": "15s",
@@ -926,7 +929,7 @@ fn the_effective_config_shows_every_setting_and_no_password() {
     );
 }
 
-const FLAGS: [&str; 24] = [
+const FLAGS: [&str; 25] = [
     "config",
     "kubeconfig",
     "context",
@@ -938,6 +941,7 @@ const FLAGS: [&str; 24] = [
     "concurrent-syncs",
     "leader-elect",
     "leader-elect-resource-namespace",
+    "leader-elect-resource-name",
     "leader-elect-identity",
     "leader-elect-lease-duration",
     "leader-elect-renew-deadline",
@@ -959,7 +963,7 @@ fn valid_config() -> impl Strategy<Value = ToyConfig> {
     let path = || name().prop_map(|path| path.map(PathBuf::from));
     let election = (
         any::<bool>(),
-        prop::option::of("[a-z0-9]{1,63}"),
+        prop::option::of(("[a-z0-9]{1,63}", "[a-z0-9]{1,63}([.][a-z0-9]{1,63}){0,2}")),
         name(),
         4_u64..,
         0_u64..1_000_000_000,
@@ -982,7 +986,8 @@ fn valid_config() -> impl Strategy<Value = ToyConfig> {
     );
     (api, election, tls, log, own).prop_map(|(api, election, tls, log, own)| {
         let (kubeconfig, context, kube_api_qps, kube_api_burst, http_bind_address) = api;
-        let (leader_elect, leader_elect_resource_namespace, leader_elect_identity, seconds, nanos) = election;
+        let (leader_elect, lease, leader_elect_identity, seconds, nanos) = election;
+        let (leader_elect_resource_namespace, leader_elect_resource_name) = lease.unzip();
         let renew =
             Duration::from_secs(seconds % 1_000_000) + Duration::from_nanos(nanos) + Duration::from_secs(2);
         let (log_format, log_level, dry_run) = log;
@@ -1002,6 +1007,7 @@ fn valid_config() -> impl Strategy<Value = ToyConfig> {
                 event_burst: kube_api_burst,
                 leader_elect,
                 leader_elect_resource_namespace,
+                leader_elect_resource_name,
                 leader_elect_identity,
                 leader_elect_lease_duration: (renew * 2).into(),
                 leader_elect_renew_deadline: renew.into(),

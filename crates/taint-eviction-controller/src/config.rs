@@ -16,9 +16,10 @@ pub struct Config {
     /// What every controller has.
     #[serde(flatten)]
     pub common: CommonConfig,
-    /// Nodes that are judged at the same time.
+    /// Has no effect, and a warning says so when it is set: judging sends no request, so one loop judges all nodes. It is
+    /// there for command lines that set it for every controller.
     #[schemars(range(min = 1, max = 1000))]
-    pub concurrent_syncs: u32,
+    pub concurrent_syncs: Option<u32>,
     /// Pods that are evicted at the same time.
     #[schemars(range(min = 1, max = 1000))]
     pub max_concurrent_evictions: u32,
@@ -39,7 +40,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             common: CommonConfig::default(),
-            concurrent_syncs: 8,
+            concurrent_syncs: None,
             max_concurrent_evictions: 64,
             eviction_qps: 0.0,
             catch_up_grace: GoDuration::from_secs(30),
@@ -64,6 +65,12 @@ impl ControllerConfig for Config {
 }
 
 impl Config {
+    /// What to warn of at the start.
+    pub fn warning(&self) -> Option<&'static str> {
+        self.concurrent_syncs
+            .map(|_| "--concurrent-syncs (concurrentSyncs) has no effect: one loop judges all nodes")
+    }
+
     /// What the rules need to know of the flags.
     pub fn rules(&self) -> Rules {
         Rules {
@@ -132,6 +139,19 @@ mod tests {
                  TaintTolerationComparisonOperators=false"
             )]
         );
+    }
+
+    /// Whatever its value, and wherever it is set.
+    #[rstest]
+    #[case::no_flag(&[], false)]
+    #[case::what_was_the_default(&["--concurrent-syncs=8"], true)]
+    #[case::another_number(&["--concurrent-syncs", "64"], true)]
+    #[case::a_flag_that_has_an_effect(&["--max-concurrent-evictions=8"], false)]
+    fn concurrent_syncs_are_warned_of(#[case] flags: &[&str], #[case] warned: bool) {
+        let args = ["taint-eviction-controller"].iter().chain(flags);
+        let args = args.map(OsString::from);
+        let parsed = parse::<Config>(TaintEvictionController::ABOUT, vec![], args, &|_| None).unwrap();
+        assert_eq!(parsed.config.warning().is_some(), warned);
     }
 
     #[test]

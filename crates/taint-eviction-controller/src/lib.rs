@@ -32,7 +32,6 @@ pub const NAME: &str = "taint-eviction-controller";
 #[derive(Debug)]
 pub struct TaintEvictionController {
     rules: Rules,
-    concurrent_syncs: usize,
     max_concurrent_evictions: usize,
     /// Between the beginnings of two evictions; zero for no limit.
     eviction_interval: Duration,
@@ -54,7 +53,6 @@ impl TaintEvictionController {
         let interval = Duration::try_from_secs_f64(config.eviction_qps.recip());
         Ok(Self {
             rules: config.rules(),
-            concurrent_syncs: config.concurrent_syncs as usize,
             max_concurrent_evictions: config.max_concurrent_evictions as usize,
             eviction_interval: interval.unwrap_or(Duration::ZERO),
             evictions: Evictions::register(registry)?,
@@ -77,6 +75,9 @@ impl App for TaintEvictionController {
     });
 
     fn run(config: Config, env: Env) -> impl Future<Output = Result<(), Failure>> + Send {
+        if let Some(warning) = config.warning() {
+            tracing::warn!("{warning}");
+        }
         let controller = Self::new(&config, &env.registry);
         controller::run(env, controller, |watching| Stores {
             pods: watching.of::<Pod, PodWire>(),

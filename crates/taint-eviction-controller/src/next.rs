@@ -84,7 +84,8 @@ impl Controller for TaintEvictionController {
     fn queues(&self) -> Vec<Queue> {
         let judging = |name| Queue {
             needs_term: false,
-            ..Queue::fifo(name, self.concurrent_syncs)
+            // Judging sends nothing, so more of them would do no more.
+            ..Queue::fifo(name, 1)
         };
         let evicting = Queue {
             name: None,

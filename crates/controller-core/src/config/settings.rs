@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::duration::GoDuration;
 use super::log_filter::{BadLogFilter, log_filter};
+use crate::meta::is_dns_subdomain;
 
 /// All settings of one controller.
 ///
@@ -67,12 +68,15 @@ pub struct CommonConfig {
     /// Events that may be sent to the API server at once; 0 is no limit.
     #[schemars(extend("x-heading" = API_SERVER))]
     pub event_burst: u32,
-    /// Work only while holding the Lease that is named after the controller.
+    /// Work only while holding the Lease.
     #[schemars(extend("x-heading" = LEADER_ELECTION))]
     pub leader_elect: bool,
     /// Namespace of the Lease; without it the namespace of the pod, else kube-system.
     #[schemars(extend("x-heading" = LEADER_ELECTION))]
     pub leader_elect_resource_namespace: Option<String>,
+    /// Name of the Lease; without it the name of the controller. Two releases in one namespace need two Leases.
+    #[schemars(extend("x-heading" = LEADER_ELECTION))]
+    pub leader_elect_resource_name: Option<String>,
     /// Name under which this process holds the Lease, which no other process may use at the same time; without it a new
     /// one at every start. With the uid of its pod a container that was killed leads again at once.
     #[schemars(extend("x-heading" = LEADER_ELECTION))]
@@ -168,6 +172,7 @@ impl Default for CommonConfig {
             event_burst: 100,
             leader_elect: true,
             leader_elect_resource_namespace: None,
+            leader_elect_resource_name: None,
             leader_elect_identity: None,
             leader_elect_lease_duration: GoDuration::from_secs(15),
             leader_elect_renew_deadline: GoDuration::from_secs(10),
@@ -238,6 +243,15 @@ impl CommonConfig {
             );
             errors.push(FieldError::new("leaderElectResourceNamespace", problem));
         }
+        if let Some(name) = &self.leader_elect_resource_name
+            && !is_dns_subdomain(name)
+        {
+            let problem = format!(
+                "invalid value {name:?}: a Lease's name has at most 253 characters of a-z, 0-9, - and ., and each \
+                 part between dots neither starts nor ends with -"
+            );
+            errors.push(FieldError::new("leaderElectResourceName", problem));
+        }
         errors.extend(self.lease_times());
         let (cert, key) = ("tlsCertFile", "tlsPrivateKeyFile");
         match (&self.tls_cert_file, &self.tls_private_key_file) {
@@ -300,10 +314,5 @@ impl CommonConfig {
 
 /// Source: RFC 1123, as Kubernetes reads it for the names of namespaces.
 fn is_dns_label(name: &str) -> bool {
-    (1..=63).contains(&name.len())
-        && name
-            .bytes()
-            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
-        && !name.starts_with('-')
-        && !name.ends_with('-')
+    name.len() <= 63 && !name.contains('.') && is_dns_subdomain(name)
 }

@@ -17,6 +17,7 @@ use crate::api::limits::Limits;
 use crate::api::{Denial, Outcome as Classified, Verb, classify};
 use crate::clock::Clock;
 use crate::error::Chain;
+use crate::meta::is_dns_subdomain;
 use crate::shutdown::Shutdown;
 use crate::workqueue::TokenBucket;
 
@@ -250,15 +251,4 @@ fn object_name(event: &Event, reporter: &Reporter, stamp: i128) -> String {
     } else {
         format!("{}.{stamp:x}", reporter.controller)
     }
-}
-
-/// Source: RFC 1123, as Kubernetes reads it for the names of most objects.
-fn is_dns_subdomain(name: &str) -> bool {
-    let alphanumeric = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    name.len() <= 253
-        && name.split('.').all(|label| {
-            label.starts_with(alphanumeric)
-                && label.ends_with(alphanumeric)
-                && label.chars().all(|c| alphanumeric(c) || c == '-')
-        })
 }

@@ -159,7 +159,7 @@ async fn supervise(
 fn election(about: About, common: &CommonConfig, host: &str) -> ElectionConfig {
     ElectionConfig {
         namespace: lease_namespace(common.leader_elect_resource_namespace.as_deref()),
-        name: about.name.to_owned(),
+        name: (common.leader_elect_resource_name.clone()).unwrap_or_else(|| about.name.to_owned()),
         identity: lease_identity(common.leader_elect_identity.as_deref(), host),
         lease_duration: common.leader_elect_lease_duration.into(),
         renew_deadline: common.leader_elect_renew_deadline.into(),

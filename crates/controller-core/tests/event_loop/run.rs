@@ -255,6 +255,28 @@ async fn the_example_is_a_binary_and_leaves_what_is_no_lamp() {
     dimmer.stop().await;
 }
 
+/// Of each pass that waits in the line for permits.
+#[tokio::test(start_paused = true)]
+async fn the_metrics_tell_how_long_passes_waited_for_a_permit() {
+    let world = World::with_lamp(5);
+    let start = Start::of::<Dimmer>().limits(1.0, 2);
+    let dimmer = start.start(world.server.client(), &world.clock);
+    world.clock.sleep(10 * SECOND).await;
+    assert_eq!((world.shines().as_str(), world.patches()), ("5", 5));
+    // Two at once, then one a second, each of which asked for its permit once the one before had its answer.
+    let waits = |what: &str| {
+        let name =
+            format!("rest_client_rate_limiter_duration_seconds_{what}{{host=\"test\",verb=\"PATCH\"}} ");
+        let text = dimmer.scrape();
+        let line = text.lines().find_map(|line| line.strip_prefix(&name));
+        line.unwrap().to_owned()
+    };
+    assert_eq!(waits("count"), "5");
+    let seconds: f64 = waits("sum").parse().unwrap();
+    assert!((2.9..3.1).contains(&seconds), "{seconds}");
+    dimmer.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_controller_that_cannot_be_made_ends_it_as_a_failure() {
     let world = World::with_lamp(2);

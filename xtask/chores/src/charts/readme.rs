@@ -105,7 +105,7 @@ pub(super) fn text(
     writeln!(
         text,
         "\nIn the namespace of its Lease: `leases` `create`, and `get`, `update`, `list`, `watch` of the one called \
-         `{name}`.\n\n\
+         `{name}`, or as `config.leaderElectResourceName` says.\n\n\
          ## Alerts\n\n\
          With `prometheusRule.enabled`, or from [files/alerts.yaml]({}). They expect the label \
          `job=\"{name}\"`, which ServiceMonitor and PodMonitor set. Each goes by cluster (`clusterLabel`).\n\n\
