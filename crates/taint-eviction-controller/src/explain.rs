@@ -11,10 +11,10 @@ use jiff::{SignedDuration, Timestamp};
 use crate::TaintEvictionController;
 use crate::decide::{
     Because, Judgement, Moment, Now, PendingEviction, Rules, Seen, Sight, Verdict, bound, clock_ahead, judge,
-    seen, used_toleration,
+    seen, used_tolerations,
 };
 use crate::requests::{Answer, Question};
-use crate::view::{PodView, Taint};
+use crate::view::{PodView, Taint, Toleration};
 
 /// Explains the pod `key`, once it and its node are read.
 pub fn explain(
@@ -80,10 +80,14 @@ fn explanation(
     } else {
         format!("this machine's clock is {ahead:#} ahead of the API server's, whose time counts\n")
     };
-    let taints = taints.iter().map(|Seen { taint, since: at, .. }| {
-        let tolerated = toleration(pod, taint);
-        format!("taint {taint} {}: {tolerated}\n", since("there ", *at))
-    });
+    let used = used_tolerations(&pod.tolerations, &taints);
+    let taints = taints
+        .iter()
+        .zip(used)
+        .map(|(Seen { taint, since: at, .. }, used)| {
+            let tolerated = toleration(pod, used);
+            format!("taint {taint} {}: {tolerated}\n", since("there ", *at))
+        });
     let verdict = format!("would {}\n", outlook(&verdict, now));
     [head, clocks]
         .into_iter()
@@ -92,9 +96,9 @@ fn explanation(
         .collect()
 }
 
-/// Which of the pod's tolerations is used for `taint`, counted from 1.
-fn toleration(pod: &PodView, taint: &Taint) -> String {
-    let Some(used) = used_toleration(&pod.tolerations, taint) else {
+/// Which of the pod's tolerations is `used`, counted from 1.
+fn toleration(pod: &PodView, used: Option<&Toleration>) -> String {
+    let Some(used) = used else {
         return "not tolerated".to_owned();
     };
     let before = pod
@@ -141,7 +145,7 @@ mod tests {
     use controller_core::meta::{ObjectKey, Uid};
 
     use super::*;
-    use crate::view::{Operator, Toleration};
+    use crate::view::Operator;
 
     const RULES: Rules = Rules {
         comparison_operators: false,

@@ -12,7 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use taint_eviction_controller::decide::{
-    Because, Judgement, Now, Rules, Sight, TaintMemory, Tolerated, Verdict, bound, judge, used_toleration,
+    Because, Judgement, Now, Rules, Sight, TaintMemory, Tolerated, Verdict, bound, judge, used_tolerations,
 };
 use taint_eviction_controller::memory::Memory;
 use taint_eviction_controller::view::{Operator, PodView, Taint, Toleration};
@@ -157,13 +157,23 @@ impl World {
 
     /// Whether each taint has a toleration, and none of those that are used ends.
     fn tolerates_for_ever(&self) -> bool {
-        self.memory.of("n").iter().all(|seen| {
-            used_toleration(&self.pod.tolerations, &seen.taint).is_some_and(|used| used.seconds.is_none())
-        })
+        let used = used_tolerations(&self.pod.tolerations, &self.memory.of("n"));
+        used.iter()
+            .all(|used| used.is_some_and(|used| used.seconds.is_none()))
     }
 }
 
 proptest! {
+    #[test]
+    fn the_first_toleration_that_matches_is_used(tolerations in vec(toleration(), 0..8), taints in vec(taint(), 0..8)) {
+        let mut memory = TaintMemory::default();
+        memory.observe(&"n".into(), &taints, at(0));
+        let seen = memory.of("n");
+        let first = |taint: &Taint| tolerations.iter().find(|toleration| toleration.tolerates(taint));
+        let expected: Vec<_> = taints.iter().map(first).collect();
+        prop_assert_eq!(used_tolerations(&tolerations, &seen), expected);
+    }
+
     #[test]
     fn a_pod_that_tolerates_for_ever_is_never_to_be_evicted(history in history()) {
         let mut world = World::new();

@@ -34,6 +34,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use controller_core::clock::Clock;
 use controller_core::meta::{ObjectKey, Uid};
 use jiff::{SignedDuration, Timestamp};
 use rstest::rstest;
@@ -536,4 +537,52 @@ fn the_plan_is_of_the_pod_that_was_judged() {
     assert_eq!(eviction.uid, Uid::from("uid"));
     assert_eq!((eviction.generation, &*eviction.node), (1, "n"));
     assert_eq!((&*eviction.taint, eviction.deadline), (&taint("a"), at(0)));
+}
+
+/// What it takes to see, to read and to judge so many taints, and a pod with as many tolerations.
+fn cost(size: u32) -> Duration {
+    let taints: Vec<_> = (0..size).map(|number| taint(&format!("k{number}"))).collect();
+    let tolerations = (0..size).rev();
+    let tolerations: Vec<_> = tolerations
+        .map(|number| tolerates(&format!("k{number}"), 100))
+        .collect();
+    let pod = pod(tolerations);
+    let mut story = with_taints(&taints);
+    let mut once = || {
+        let clock = Clock::system();
+        let start = clock.instant();
+        story.taints(1, &taints);
+        story.memory.read(&"n".into(), &taints[1..], at(2));
+        story.memory.read(&"n".into(), &taints, at(3));
+        assert_eq!(story.deadline(&pod, 4), Some(100));
+        assert_eq!(story.remembered.len(), taints.len());
+        clock.instant() - start
+    };
+    (0..5).map(|_| once()).min().unwrap()
+}
+
+/// A tenant writes the tolerations. The product of the two would be 64 times as much.
+#[test]
+fn eight_times_the_taints_and_tolerations_cost_about_eight_times_as_much() {
+    let (few, many) = (cost(1_000), cost(8_000));
+    assert!(many < 30 * few, "{few:?}, then {many:?}");
+}
+
+/// It matches what all before it left, so nothing after it matters.
+#[test]
+fn tolerations_without_a_key_cost_no_more_than_one() {
+    let taints: Vec<_> = (0..8_000).map(|number| taint(&format!("k{number}"))).collect();
+    let mut story = with_taints(&taints);
+    let mut cost = |tolerations| {
+        let pod = pod(vec![tolerates("", 100); tolerations]);
+        let mut once = || {
+            let clock = Clock::system();
+            let start = clock.instant();
+            assert_eq!(story.deadline(&pod, 4), Some(100));
+            clock.instant() - start
+        };
+        (0..5).map(|_| once()).min().unwrap()
+    };
+    let (one, many) = (cost(1), cost(8_000));
+    assert!(many < 8 * one, "{one:?}, then {many:?}");
 }

@@ -1,11 +1,16 @@
-//! What is remembered of the taints of nodes: since when each counts, and for how long it has stayed (TE-4, TE-5).
+//! What is remembered of the taints of nodes: since when each counts, and for how long it has stayed.
+//!
+//! | rule | function | test |
+//! |---|---|---|
+//! | TE-5 | `seen`, `TaintMemory::read` | `tests/decide_table.rs::each_taint_keeps_its_own_deadline`, `tests/decide_table.rs::the_two_taints_of_a_failed_node_are_one`, `src/decide/taints.rs::a_taint_that_the_api_server_lacked_has_another_stay_when_it_is_back` |
+//! | TE-17 | `TaintMemory::forget` | `tests/decide_table.rs::a_node_that_is_gone_has_no_taints` |
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::moment::{Moment, since};
+use super::deadlines::{Moment, since};
 use crate::view::Taint;
 
 /// The two taints by which the node-lifecycle controller tells a node that does not answer; it swaps them.
@@ -43,11 +48,16 @@ pub fn seen(
     mut new_stay: impl FnMut() -> u64,
 ) -> Vec<Seen> {
     let mut all: Vec<Seen> = Vec::with_capacity(taints.len());
+    let by_name: BTreeMap<_, _> = known
+        .iter()
+        .rev()
+        .map(|known| (name(&known.taint), known))
+        .collect();
     for taint in taints {
-        let same = known.iter().find(|known| is_same(&known.taint, taint));
+        let same = by_name.get(&name(taint)).copied();
         let kin = same.or_else(|| {
-            let mut others = known.iter().chain(&all);
-            others.find(|other| is_swapped(&other.taint, taint))
+            let mut others = known.iter().chain(&all).filter(|_| tells_a_failed_node(taint));
+            others.find(|other| tells_a_failed_node(&other.taint))
         });
         let stay = kin.map(|kin| kin.stay);
         let fresh = since(taint, now);
@@ -62,13 +72,13 @@ pub fn seen(
     all
 }
 
-fn is_same(a: &Taint, b: &Taint) -> bool {
-    a.key == b.key && a.value == b.value
+/// A taint with another value is another taint.
+fn name(taint: &Taint) -> (&str, &str) {
+    (&taint.key, &taint.value)
 }
 
-fn is_swapped(a: &Taint, b: &Taint) -> bool {
-    let tells_a_failed_node = |taint: &Taint| TAINTS_OF_A_FAILED_NODE.contains(&&*taint.key);
-    tells_a_failed_node(a) && tells_a_failed_node(b)
+fn tells_a_failed_node(taint: &Taint) -> bool {
+    TAINTS_OF_A_FAILED_NODE.contains(&&*taint.key)
 }
 
 impl TaintMemory {
@@ -91,9 +101,10 @@ impl TaintMemory {
     /// its stay, and begins another one once the API server has it again (TE-5).
     pub fn read(&mut self, node: &Arc<str>, taints: &[Taint], now: Timestamp) {
         let known = self.of(node);
-        let is_there = |known: &Seen| {
-            let mut there = taints.iter();
-            there.any(|taint| is_same(&known.taint, taint) || is_swapped(&known.taint, taint))
+        let there: BTreeMap<_, _> = taints.iter().rev().map(|taint| (name(taint), taint)).collect();
+        let has_failed = taints.iter().any(tells_a_failed_node);
+        let is_there = |Seen { taint, .. }: &Seen| {
+            there.contains_key(&name(taint)) || has_failed && tells_a_failed_node(taint)
         };
         if known.iter().all(|known| is_there(known) != known.is_missing) {
             return;
@@ -103,7 +114,7 @@ impl TaintMemory {
             .map(|known| match (is_there(known), known.is_missing) {
                 (true, true) => {
                     self.last_stay += 1;
-                    let taint = taints.iter().find(|taint| is_same(&known.taint, taint));
+                    let taint = there.get(&name(&known.taint)).copied();
                     Seen {
                         taint: Arc::clone(&known.taint),
                         since: since(taint.unwrap_or(&known.taint), now),

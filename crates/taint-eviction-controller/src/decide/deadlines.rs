@@ -1,0 +1,371 @@
+//! When a pod goes: since when each taint of its node counts, how long it is tolerated, and what becomes of deadlines
+//! that pass while we see nothing.
+//!
+//! | rule | function | test |
+//! |---|---|---|
+//! | TE-1 | `judge` | `tests/decide_table.rs::no_taint_never_evicts` |
+//! | TE-3 | `judge` | `tests/decide_table.rs::a_pod_on_a_tainted_node_is_judged_by_its_tolerations` |
+//! | TE-4 | `judge`, `since`, `bound`, `Sight` | `tests/decide_table.rs::a_toleration_runs_from_the_later_of_taint_and_binding` |
+//! | TE-5 | `Term::of_stay` | `tests/decide_table.rs::each_taint_keeps_its_own_deadline` |
+//! | TE-7 | `judge` | `tests/decide_table.rs::a_pod_that_is_being_deleted_is_left_alone` |
+//! | TE-8 | `clock_ahead`, `Moment` | `tests/decide_table.rs::a_fast_clock_evicts_nobody_early` |
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use controller_core::api::dated::CLOCK_TOLERANCE;
+use controller_core::clock::saturating_add;
+use controller_core::meta::{ObjectKey, Uid};
+use jiff::{SignedDuration, Timestamp};
+
+use super::taints::Seen;
+use super::tolerations::used_tolerations;
+use crate::view::{PodView, Taint, Toleration};
+
+/// What the flags say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// The gate `TaintTolerationComparisonOperators`: whether tolerations with `Lt` and `Gt` are expected.
+    pub comparison_operators: bool,
+    /// `--catch-up-grace`.
+    pub catch_up_grace: Duration,
+}
+
+/// The time of a judgement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Now {
+    /// Our clock.
+    pub ours: Timestamp,
+    /// How far it is ahead of the API server's, as far as we know; never negative.
+    pub ahead: SignedDuration,
+    /// Since when we see what happens.
+    pub sight: Sight,
+}
+
+/// What is remembered of a pod for one stay of a taint on its node: the toleration that ended first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Tolerated {
+    /// Of [`Seen::stay`].
+    pub stay: u64,
+    /// Of [`Seen::since`] when this toleration was used.
+    pub since: Moment,
+    /// Its `tolerationSeconds`, at least 0.
+    pub seconds: i64,
+}
+
+/// What becomes of a pod, and what is to be remembered for its next judgement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Judgement {
+    /// What becomes of it.
+    pub verdict: Verdict,
+    /// For each stay of a taint that it tolerates for a time, in the order of the stays.
+    pub remembered: Vec<Tolerated>,
+}
+
+/// What becomes of a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It stays.
+    Keep(Because),
+    /// It goes.
+    Evict(PendingEviction),
+}
+
+/// Why a pod stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Because {
+    /// It has a deletionTimestamp.
+    BeingDeleted,
+    /// Its node has no `NoExecute` taint, or is gone.
+    Untainted,
+    /// It tolerates every taint for ever.
+    ToleratesForEver,
+}
+
+/// Why and when a pod goes. Times are of our clock.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct PendingEviction {
+    /// The taint that it goes for.
+    pub taint: Arc<Taint>,
+    /// When its toleration ends; without a toleration, since when it does not tolerate.
+    pub deadline: Timestamp,
+    /// When to act: the deadline, or later if it passed while we saw nothing; `None` while we still see nothing.
+    pub at: Option<Timestamp>,
+}
+
+/// The plan: the two writes that evict one pod.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Eviction {
+    /// Which pod.
+    pub pod: ObjectKey,
+    /// Of which uid.
+    pub uid: Uid,
+    /// Its `metadata.generation`.
+    pub generation: i64,
+    /// From which node.
+    pub node: Arc<str>,
+    /// Why.
+    pub taint: Arc<Taint>,
+    /// When it was due, by our clock.
+    pub deadline: Timestamp,
+}
+
+/// A time, and by which clock: the two may differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Moment {
+    /// Read from an object: the cluster's clock.
+    Stamped(Timestamp),
+    /// When we saw something for the first time: our clock.
+    Observed(Timestamp),
+}
+
+/// Since when a taint that was seen first at `first_sight` counts: since its `timeAdded`, unless that is
+/// missing or lies ahead (TE-4).
+pub fn since(taint: &Taint, first_sight: Timestamp) -> Moment {
+    stamped_or_observed(taint.time_added, first_sight)
+}
+
+/// Since when a pod that was seen first at `first_sight` counts as bound (TE-4).
+pub fn bound(pod: &PodView, first_sight: Timestamp) -> Moment {
+    stamped_or_observed(pod.bound, first_sight)
+}
+
+/// Whether `bound` will have to be told when this pod, seen now, was seen first.
+pub fn first_sight_counts(pod: &PodView, now: Timestamp) -> bool {
+    pod.bound.is_none_or(|bound| bound > now)
+}
+
+fn stamped_or_observed(stamped: Option<Timestamp>, first_sight: Timestamp) -> Moment {
+    match stamped {
+        Some(stamped) if stamped <= first_sight => Moment::Stamped(stamped),
+        _ => Moment::Observed(first_sight),
+    }
+}
+
+impl Moment {
+    /// The same moment by our clock, which is `ahead` of the cluster's.
+    pub fn by_our_clock(self, ahead: SignedDuration) -> Timestamp {
+        match self {
+            Self::Stamped(at) => saturating_add(at, Duration::try_from(ahead).unwrap_or_default()),
+            Self::Observed(at) => at,
+        }
+    }
+
+    /// Without knowledge of how the clocks differ.
+    pub(super) fn earlier(self, other: Self) -> Self {
+        let by = |moment: Self| moment.by_our_clock(SignedDuration::ZERO);
+        if by(other) < by(self) { other } else { self }
+    }
+}
+
+/// How far our clock counts as ahead of the API server's when a read found it `ahead`: not at all where that is
+/// no more than [`CLOCK_TOLERANCE`] (TE-8).
+pub fn clock_ahead(ahead: SignedDuration) -> SignedDuration {
+    if ahead > CLOCK_TOLERANCE {
+        ahead
+    } else {
+        SignedDuration::ZERO
+    }
+}
+
+/// Since when we lead and the watch of the nodes is open, by our clock. While either is missing we see nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Sight {
+    /// When we last stopped seeing.
+    lost: Timestamp,
+    /// When we began to see again; `None` while we do not.
+    regained: Option<Timestamp>,
+}
+
+impl Default for Sight {
+    fn default() -> Self {
+        Self::none()
+    }
+}
+
+impl Sight {
+    /// Of a process that has just started, and has seen nothing yet.
+    pub const fn none() -> Self {
+        Self {
+            lost: Timestamp::MIN,
+            regained: None,
+        }
+    }
+
+    /// We see again from `now` on.
+    #[must_use]
+    pub fn regained(self, now: Timestamp) -> Self {
+        Self {
+            regained: self.regained.or(Some(now)),
+            ..self
+        }
+    }
+
+    /// We see nothing from `now` on. If the grace after the last gap is not over, this is the same gap: it began when that
+    /// one did.
+    #[must_use]
+    pub fn lost(self, now: Timestamp, rules: &Rules) -> Self {
+        match self.regained {
+            None => self,
+            Some(regained) if now < saturating_add(regained, rules.catch_up_grace) => Self {
+                regained: None,
+                ..self
+            },
+            Some(_) => Self {
+                lost: now,
+                regained: None,
+            },
+        }
+    }
+
+    /// Whether we see what happens.
+    pub const fn sees(&self) -> bool {
+        self.regained.is_some()
+    }
+
+    /// When to act on a deadline that has passed; `None` while we do not see what happened after it.
+    fn acts_at(&self, deadline: Timestamp, seconds: i64, rules: &Rules) -> Option<Timestamp> {
+        if deadline < self.lost {
+            return Some(deadline);
+        }
+        let regained = self.regained?;
+        if deadline >= regained {
+            return Some(deadline);
+        }
+        Some(saturating_add(
+            regained,
+            whole_seconds(seconds).min(rules.catch_up_grace),
+        ))
+    }
+}
+
+impl PendingEviction {
+    /// Whether both are for the same taint and deadline.
+    pub fn is_for_the_same(&self, other: &Self) -> bool {
+        self.taint == other.taint && self.deadline == other.deadline
+    }
+
+    /// Whether to act at `now`, by our clock.
+    pub fn is_due(&self, now: Timestamp) -> bool {
+        self.at.is_some_and(|at| at <= now)
+    }
+
+    /// The plan that evicts `pod`.
+    pub fn eviction(&self, pod: &PodView) -> Eviction {
+        Eviction {
+            pod: pod.key.clone(),
+            uid: pod.uid.clone(),
+            generation: pod.generation,
+            node: Arc::clone(&pod.node),
+            taint: Arc::clone(&self.taint),
+            deadline: self.deadline,
+        }
+    }
+}
+
+/// What becomes of `pod`, bound to its node since `bound`, on a node with `taints`. `remembered` is what its
+/// last judgement left, if that was of the same pod.
+pub fn judge(
+    pod: &PodView,
+    bound: Moment,
+    taints: &[Seen],
+    remembered: &[Tolerated],
+    now: &Now,
+    rules: &Rules,
+) -> Judgement {
+    let keep = |because| Judgement {
+        verdict: Verdict::Keep(because),
+        remembered: Vec::new(),
+    };
+    if pod.deleting {
+        return keep(Because::BeingDeleted);
+    }
+    if taints.is_empty() {
+        return keep(Because::Untainted);
+    }
+    let bound = bound.by_our_clock(now.ahead);
+    let used = used_tolerations(&pod.tolerations, taints);
+    let mut stays: Vec<_> = taints.iter().zip(used).collect();
+    let untolerated = stays.iter().find(|(_, used)| used.is_none());
+    // It waits for no catching up.
+    let at_once = untolerated.map(|(seen, _)| {
+        let start = seen.since.by_our_clock(now.ahead).max(bound).min(now.ours);
+        (&seen.taint, start, Some(start))
+    });
+    stays.sort_by_key(|(seen, _)| seen.stay);
+    let stays = stays.chunk_by(|(a, _), (b, _)| a.stay == b.stay);
+    let terms: Vec<_> = stays
+        .filter_map(|stay| Term::of_stay(stay, remembered, bound, now.ahead))
+        .collect();
+    let first_to_end = || {
+        let ends = terms.iter().map(|term| {
+            let at = now.sight.acts_at(term.deadline, term.kept.seconds, rules);
+            (term.taint, term.deadline, at)
+        });
+        // `None` sorts last.
+        ends.min_by_key(|(.., at)| (at.is_none(), *at))
+    };
+    let pending = at_once
+        .or_else(first_to_end)
+        .map(|(taint, deadline, at)| PendingEviction {
+            taint: Arc::clone(taint),
+            deadline,
+            at,
+        });
+    Judgement {
+        verdict: pending.map_or(Verdict::Keep(Because::ToleratesForEver), Verdict::Evict),
+        remembered: terms.iter().map(|term| term.kept).collect(),
+    }
+}
+
+/// How long one stay of a taint, or of the two that are one, is tolerated.
+struct Term<'a> {
+    kept: Tolerated,
+    deadline: Timestamp,
+    /// The taint that the pod goes for.
+    taint: &'a Arc<Taint>,
+}
+
+impl<'a> Term<'a> {
+    /// The toleration of the stay's taints that ends first, but no later than what is remembered of the stay (TE-5). None
+    /// where they are tolerated for ever, or not at all.
+    fn of_stay(
+        stay: &[(&'a Seen, Option<&Toleration>)],
+        remembered: &[Tolerated],
+        bound: Timestamp,
+        ahead: SignedDuration,
+    ) -> Option<Self> {
+        let ends = |kept: Tolerated, taint: &'a Arc<Taint>| Self {
+            deadline: saturating_add(
+                kept.since.by_our_clock(ahead).max(bound),
+                whole_seconds(kept.seconds),
+            ),
+            kept,
+            taint,
+        };
+        let own = stay.iter().filter_map(|(seen, used)| {
+            let kept = Tolerated {
+                stay: seen.stay,
+                since: seen.since,
+                seconds: (*used)?.seconds?.max(0),
+            };
+            Some(ends(kept, &seen.taint))
+        });
+        let own = own.min_by_key(|term| term.deadline)?;
+        // The pod has met the taint that is remembered: not if the other one of a failed node had taken its place before
+        // the pod was bound, which the cache had not shown yet when the pod was judged.
+        let was_met = |known: &Tolerated| {
+            let mut since = stay.iter().map(|(seen, _)| seen.since.by_our_clock(ahead));
+            since.any(|since| since <= known.since.by_our_clock(ahead) || bound < since)
+        };
+        let known = remembered.binary_search_by_key(&own.kept.stay, |known| known.stay);
+        let known = known.ok().and_then(|at| remembered.get(at));
+        let known = known.filter(|known| was_met(known));
+        let known = known.map(|known| ends(*known, own.taint));
+        Some(known.filter(|known| known.deadline < own.deadline).unwrap_or(own))
+    }
+}
+
+fn whole_seconds(seconds: i64) -> Duration {
+    Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
+}
