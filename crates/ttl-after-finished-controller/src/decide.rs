@@ -2,7 +2,6 @@
 //!
 //! | rule | function | test |
 //! |---|---|---|
-//! | TAF-1 | `judge` | `src/view.rs::a_job_is_finished_by_a_condition` |
 //! | TAF-2 | `judge` | `tests/decide_table.rs::a_job_is_judged_by_its_ttl_and_its_finish` |
 //! | TAF-3 | `judge` | `tests/decide_table.rs::a_job_is_judged_by_its_ttl_and_its_finish` |
 //! | TAF-4 | `plan` | `tests/sync/faults.rs::a_ttl_raised_before_the_delete_arrives_saves_the_job` |
@@ -10,7 +9,6 @@
 //! | TAF-6 | `judge` | `tests/sync/expiry.rs::the_pending_time_moves_with_the_ttl`, `tests/sync/faults.rs::a_ttl_raised_before_the_delete_arrives_saves_the_job` |
 //! | TAF-7 | `slower_clock` | `tests/decide_table.rs::the_slower_clock_counts_when_it_is_more_than_a_second_behind` |
 //! | TAF-8 | `judge` | `tests/decide_table.rs::a_job_is_judged_by_its_ttl_and_its_finish` |
-//! | TAF-11 | `is_kept` | `src/view.rs::only_jobs_that_may_be_deleted_are_kept` |
 //! | TAF-12 | `expiry` | `tests/decide_table.rs::extremes_saturate` |
 
 use std::sync::Arc;

@@ -1,4 +1,9 @@
 //! What is read of a Job: its ttl, when it finished, and whether it is being deleted.
+//!
+//! | rule | function | test |
+//! |---|---|---|
+//! | TAF-1 | `ends_the_job` | `src/view.rs::a_job_is_finished_by_a_condition` |
+//! | TAF-11 | `is_kept` | `src/view.rs::only_jobs_that_may_be_deleted_are_kept` |
 
 use std::convert::Infallible;
 use std::sync::Arc;

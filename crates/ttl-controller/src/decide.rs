@@ -4,12 +4,7 @@
 //! |---|---|---|
 //! | TTL-1 | `step` | `tests/decide_table.rs::the_step_follows_the_node_count_with_hysteresis` |
 //! | TTL-2 | `plan` | `tests/decide_table.rs::a_node_is_written_only_when_its_value_differs`, `tests/sync/boundary.rs::the_patch_holds_nothing_but_the_annotation` |
-//! | TTL-3 | `plan` | `tests/sync/boundary.rs::a_node_deleted_before_its_write_is_done`, `tests/sync/faults.rs::a_5xx_is_retried_and_nothing_is_forgotten` |
-//! | TTL-4 | `first_step` | `tests/sync/boundary.rs::nothing_is_written_before_the_whole_list_is_counted` |
-//! | TTL-5 | `step` | `tests/sync/boundary.rs::crossing_a_boundary_rewrites_every_node_at_once` |
 //! | TTL-6 | `first_step` | `tests/decide_table.rs::a_start_adopts_what_most_nodes_carry_if_it_fits_the_count`, `tests/sync/boundary.rs::a_restart_inside_the_overlap_writes_nothing` |
-//! | TTL-7 | `plan` | `tests/sync/boundary.rs::nodes_are_watched_as_metadata_only` |
-//! | TTL-8 | `plan` | `tests/sync/removal.rs::removal_takes_the_annotation_off_every_node_and_ends` |
 
 use std::ops::RangeInclusive;
 

@@ -1,4 +1,9 @@
 //! What is done next for one node, and what follows from it.
+//!
+//! | rule | function | test |
+//! |---|---|---|
+//! | TTL-3 | `learn_outcome` | `tests/sync/boundary.rs::a_node_deleted_before_its_write_is_done`, `tests/sync/faults.rs::a_5xx_is_retried_and_nothing_is_forgotten` |
+//! | TTL-8 | `next_of_removal` | `tests/sync/removal.rs::removal_takes_the_annotation_off_every_node_and_ends` |
 
 use std::fmt;
 use std::sync::Arc;

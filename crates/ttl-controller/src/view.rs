@@ -1,4 +1,8 @@
 //! What is read of a node: its name and its TTL annotation. All else stays on the wire.
+//!
+//! | rule | code | test |
+//! |---|---|---|
+//! | TTL-7 | `NodeWire` | `tests/sync/boundary.rs::nodes_are_watched_as_metadata_only` |
 
 use std::convert::Infallible;
 use std::fmt;

@@ -11,7 +11,10 @@
 //!
 //! *code* names functions or types of the same crate, *tests* functions by the file they are in, from the
 //! root of the crate. Rows of one rule may stand in several modules. What is named must be there, and every
-//! id of [`BOOKS`] must have a row, unless it is listed there as open; an open one must not.
+//! id of [`BOOKS`] must have a row, unless it is listed there as open; an open one must not. Each test of a row must reach
+//! code of the row, and each code be reached by a test, as far as names tell ([`reach`]).
+
+mod reach;
 
 use std::fmt::Write as _;
 use std::fs;
@@ -214,7 +217,9 @@ fn rows(book: &Book, sources: &[Source], defects: &mut Vec<String>) -> Vec<Row> 
         }
     }
     rows.sort();
+    let functions = reach::Functions::of(sources);
     for row in &rows {
+        let before = defects.len();
         let at = format!("{}/{}: {}-{}", book.package, row.module, book.prefix, row.number);
         for code in &row.code {
             if !sources.iter().any(|source| defines_code(&source.text, code)) {
@@ -225,6 +230,23 @@ fn rows(book: &Book, sources: &[Source], defects: &mut Vec<String>) -> Vec<Row> 
             let found = sources.iter().find(|source| source.path == *file);
             if !found.is_some_and(|source| defines(&source.text, "fn", test)) {
                 defects.push(format!("{at}: no test {test} in {file}"));
+            }
+        }
+        if defects.len() > before {
+            continue;
+        }
+        let tests = row.tests.iter();
+        let reached: Vec<_> = tests
+            .map(|(file, test)| functions.reached_by(file, test))
+            .collect();
+        for (reached, (_, test)) in reached.iter().zip(&row.tests) {
+            if !row.code.iter().any(|code| reached.has(code)) {
+                defects.push(format!("{at}: {test} does not reach {}", row.code.join(" or ")));
+            }
+        }
+        for code in &row.code {
+            if defects.len() == before && !reached.iter().any(|reached| reached.has(code)) {
+                defects.push(format!("{at}: none of its tests reaches {code}"));
             }
         }
     }

@@ -15,7 +15,10 @@ fn defects(book: &Book, table: &str) -> Vec<String> {
             "src/decide.rs",
             &format!("{table}\nfn step() {{}}\nstruct Step<'a>(&'a str);\n"),
         ),
-        source("tests/table.rs", "fn goes_up() {}\nfn stays_where_it_is() {}\n"),
+        source(
+            "tests/table.rs",
+            "fn goes_up() {\n    step(Step)\n}\n\nfn stays_where_it_is() { step() }\n",
+        ),
     ];
     let mut defects = Vec::new();
     rows(book, &sources, &mut defects);
@@ -42,6 +45,38 @@ fn what_is_named_must_be_there_by_its_whole_name() {
             "ttl-controller/src/decide.rs: TTL-1: nothing named ste in the crate",
             "ttl-controller/src/decide.rs: TTL-1: no test goes in tests/table.rs",
             "ttl-controller/src/decide.rs: TTL-2: no test goes_up in tests/other.rs",
+        ]
+    );
+}
+
+#[test]
+fn a_test_must_reach_code_of_its_row_and_all_code_be_reached() {
+    let sources = |tests: &str| {
+        let table = "//! | TTL-1 | `step`, `plan` | `tests/table.rs::goes_up` |\n\
+                     //! | TTL-2 | `step` | `tests/table.rs::goes_up` |";
+        [
+            source(
+                "src/decide.rs",
+                &format!("{table}\nfn step() {{}}\nfn plan() {{}}\n"),
+            ),
+            source("tests/table.rs", tests),
+        ]
+    };
+    let defects = |tests: &str| {
+        let mut defects = Vec::new();
+        rows(&BOOK, &sources(tests), &mut defects);
+        defects
+    };
+    assert_eq!(defects("fn goes_up() { plan(step()) }\n"), Vec::<String>::new());
+    assert_eq!(
+        defects("fn goes_up() { step() }\n"),
+        ["ttl-controller/src/decide.rs: TTL-1: none of its tests reaches plan"]
+    );
+    assert_eq!(
+        defects("fn goes_up() { plan() }\n"),
+        [
+            "ttl-controller/src/decide.rs: TTL-1: none of its tests reaches step",
+            "ttl-controller/src/decide.rs: TTL-2: goes_up does not reach step",
         ]
     );
 }
@@ -100,7 +135,7 @@ fn the_report_links_code_and_tests() {
             "//! | TTL-1 | `step` | `tests/table.rs::goes_up` |",
         ),
         source("src/step.rs", "fn step() {}"),
-        source("tests/table.rs", "fn goes_up() {}"),
+        source("tests/table.rs", "fn goes_up() { step() }"),
     ];
     let mut defects = Vec::new();
     let rows = rows(&book, &sources, &mut defects);

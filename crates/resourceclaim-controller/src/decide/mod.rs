@@ -16,7 +16,7 @@
 //! | RC-13 | `owner`, `next_step` | `tests/decide_table/giving_back.rs::the_claim_of_a_pod_that_is_done_is_deleted` |
 //! | RC-14 | `Departed` | `tests/decide_table/memory.rs::deleted_pods_are_remembered_while_a_claim_refers_to_them` |
 //! | RC-15 | `ClaimantView::claims`, `next_step` | `tests/decide_table/giving_back.rs::an_extended_resource_claim_is_given_back_like_any_other` |
-//! | RC-17 | `group_of`, `binds_to`, `answer` | `tests/decide_table/groups.rs::a_pod_shares_the_claims_of_its_group` |
+//! | RC-17 | `group_of`, `binds_to`, `answer` | `tests/decide_table/groups.rs::a_pod_shares_the_claims_of_its_group`, `tests/decide_table/groups.rs::groups_count_where_the_feature_is_on` |
 //!
 //! A sync asks [`answer`] for each entry, makes what is to be made, hands the names to [`statuses`], and asks
 //! [`reservation`] for each claim. For a claim it asks [`standing`] of each consumer and [`owner`] of its pod, then
