@@ -106,6 +106,14 @@ impl Controller for TaintEvictionController {
         }
     }
 
+    /// Evictions go by their deadlines alone (TE-14).
+    fn namespace_of<'a>(&self, key: &'a Key) -> Option<&'a str> {
+        match key {
+            Key::Pod(pod) => pod.namespace.as_deref(),
+            Key::Node(_) | Key::Evict(_) => None,
+        }
+    }
+
     fn observe(&self, cx: &mut Context<'_, Self>, observed: Observed<'_, Self>) {
         cx.memory.observe(observed, &self.rules, cx.now.wall, &mut cx.out);
     }

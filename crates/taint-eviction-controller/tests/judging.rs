@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use controller_core::controller::{Loop, Observed, Told};
+use controller_core::controller::{Controller, Loop, Observed, Told};
 use controller_core::meta::{ObjectKey, Uid};
 use harness::sim::{NOW, NoPermits, Resource, START, Watch};
 use prometheus::Registry;
@@ -71,6 +71,15 @@ fn the_first_toleration_that_compares_is_warned_of(#[case] gates: Option<&str>, 
         (told.iter().filter(is_such).count(), told.len()),
         (warned, warned)
     );
+}
+
+#[test]
+fn the_namespaces_of_pods_take_turns_at_being_judged_and_evictions_go_by_their_deadlines() {
+    let controller = TaintEvictionController::new(&Config::default(), &Registry::new()).unwrap();
+    let pod = || ObjectKey::namespaced("ns", "p");
+    assert_eq!(controller.namespace_of(&Key::Pod(pod())), Some("ns"));
+    assert_eq!(controller.namespace_of(&Key::Node("n".into())), None);
+    assert_eq!(controller.namespace_of(&Key::Evict(pod())), None);
 }
 
 /// TE-12: what a pod is judged on is what its node is judged on, and a standby judges too.

@@ -53,6 +53,10 @@ impl Controller for TtlAfterFinishedController {
         }]
     }
 
+    fn namespace_of<'a>(&self, job: &'a ObjectKey) -> Option<&'a str> {
+        job.namespace.as_deref()
+    }
+
     fn observe(&self, cx: &mut Context<'_, Self>, observed: Observed<'_, Self>) {
         memory::observe(cx, observed);
     }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use controller_core::controller::{Loop, Observed};
+use controller_core::controller::{Controller, Loop, Observed};
 use controller_core::meta::{ObjectKey, Uid};
 use harness::sim::{NOW, NoPermits, Resource, START, Watch};
 use prometheus::Registry;
@@ -102,4 +102,11 @@ fn a_standby_waits_for_no_job() {
     assert_eq!(world.woken(), (false, 0));
     world.event_loop.observe(Observed::Leading(true), NOW);
     assert_eq!(world.woken(), (true, 0));
+}
+
+#[test]
+fn the_namespaces_of_jobs_take_turns() {
+    let controller = TtlAfterFinishedController::new(&Config::default(), &Registry::new()).unwrap();
+    let job = ObjectKey::namespaced("team", "job");
+    assert_eq!(controller.namespace_of(&job), Some("team"));
 }
