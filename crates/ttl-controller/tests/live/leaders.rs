@@ -1,13 +1,19 @@
 //! Who leads, and what happens when it stops, is killed, or is somebody else's program.
 
+use std::collections::BTreeMap;
+use std::pin::pin;
 use std::time::Duration;
 
 use controller_core::clock::Clock;
+use futures::StreamExt;
 use harness::{long_or_short, soon};
+use kube::ResourceExt;
+use kube::api::{ListParams, WatchEvent, WatchParams};
+use parking_lot::Mutex;
 use rand::RngExt;
 use tokio::time::Instant;
 
-use crate::support::{Cluster, QUICK_LEASE, Replica, SOON};
+use crate::support::{Cluster, QUICK_LEASE, Replica, SOON, TTL, name};
 
 /// Starts a leader and a standby with `args`.
 async fn leader_and_standby(cluster: &Cluster, args: &[&str]) -> (Replica, Replica) {
@@ -122,11 +128,60 @@ async fn live_a_client_go_replica_and_ours_share_one_lease() {
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_kills_of_the_leader_lose_nothing_and_write_nothing_wrong() {
     let cluster = Cluster::with_nodes(0..101, None).await;
+    let values = Mutex::new(BTreeMap::new());
+    let kills = long_or_short(50, 10);
+    let kill = async {
+        across_the_boundary(&cluster, kills).await;
+        let are_told = |values: &BTreeMap<_, Vec<_>>| {
+            let mut nodes = (0..89).map(|number| values.get(&name(number)));
+            nodes.all(|values| values.is_some_and(|values| values.len() > kills))
+        };
+        let told = async || are_told(&values.lock()).then_some(());
+        soon("the watch tells the last change", told).await;
+    };
+    tokio::select! {
+        () = note_values(&cluster, &values) => {}
+        () = kill => {}
+    }
+    // A write of what was not wanted any more would have been one change too many, and its correction another.
+    let expected: Vec<_> = ["15", "0"].into_iter().cycle().take(kills + 1).collect();
+    for number in 0..89 {
+        assert_eq!(values.lock()[&name(number)], expected, "node {number}");
+    }
+}
+
+/// Notes each value that a node comes to carry.
+async fn note_values(cluster: &Cluster, values: &Mutex<BTreeMap<String, Vec<String>>>) {
+    let nodes = cluster.api("Node");
+    let list = nodes.list_metadata(&ListParams::default()).await.unwrap();
+    let mut version = list.metadata.resource_version.unwrap();
+    loop {
+        let events = nodes
+            .watch_metadata(&WatchParams::default().disable_bookmarks(), &version)
+            .await;
+        let mut events = pin!(events.unwrap());
+        while let Some(event) = events.next().await {
+            let (WatchEvent::Added(mut node)
+            | WatchEvent::Modified(mut node)
+            | WatchEvent::Deleted(mut node)) = event.unwrap()
+            else {
+                panic!("the watch of the nodes ended");
+            };
+            version = node.resource_version().unwrap();
+            let mut values = values.lock();
+            let known = values.entry(node.name_any()).or_default();
+            known.extend(node.annotations_mut().remove(TTL));
+            known.dedup();
+        }
+    }
+}
+
+/// Every kill falls into or near a roll-out.
+async fn across_the_boundary(cluster: &Cluster, kills: usize) {
     let mut replicas = vec![cluster.start(&QUICK_LEASE), cluster.start(&QUICK_LEASE)];
     cluster.until_all_carry(101, "15", SOON).await;
     let mut wanted = "15";
-    for kill in 0..long_or_short(50, 10) {
-        // Across the boundary and back, so that every kill falls into or near a roll-out.
+    for kill in 0..kills {
         wanted = if wanted == "15" { "0" } else { "15" };
         match wanted {
             "0" => cluster.remove(89..101).await,

@@ -42,9 +42,13 @@ async fn a_stolen_lease_stops_the_writes_of_a_roll_out() {
     let _controller = world.start_with(process().elected_as("us"));
     world.until_writes(150).await;
     world.steal_lease("thief");
+    // The next renewal notices, after 2.2 s at most. 50 writes a second would be 650 by then.
     world.pass(10).await;
     let written = world.writes().len();
-    assert!(written < 700, "{written} writes, although the lease was stolen");
+    assert!(
+        written < 150 + 150,
+        "{written} writes, although the lease was stolen"
+    );
     // The thief never renews: after its lease has expired we go on, and finish.
     assert_eq!(world.carried_after(120).await, [("30".to_owned(), 1000)].into());
 }
