@@ -7,6 +7,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use controller_core::controller::{
     Context, Controller, Driver, Explained, Learnt, Look, Mutation, Observed, Outcome, Queue, Reading, Step,
@@ -24,6 +25,9 @@ use crate::memory::{self, Memory};
 use crate::requests::{Answer, Question, listing};
 use crate::view::{Annotation, NodeView};
 use crate::{NAME, TtlController, metrics};
+
+/// When `--remove` looks again at nodes that the cache does not show as a list did.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// What is looked at.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -147,12 +151,19 @@ impl Controller for TtlController {
 }
 
 impl TtlController {
-    /// `--remove` is done when a fresh list shows no annotation (TTL-8). The last node that loses it wakes us.
+    /// `--remove` is done when a fresh list shows no annotation (TTL-8). The last node that loses it wakes us. The list may
+    /// show a node that the cache does not have yet, or not as it is.
     fn next_of_removal(&self, look: &Look<'_, Self>) -> Step<Self> {
         let is_done = self.remove && look.memory.left.is_empty() && look.memory.ended.is_none();
         match is_done.then(|| listing(look.pass)) {
             Some(Ok(Explained::Ask(questions))) => Step::Read(questions),
-            Some(Ok(Explained::Text(_))) => Step::Note(Note::Removed),
+            Some(Ok(Explained::Text(nodes))) => {
+                if nodes.iter().all(|node| node.annotation == Annotation::Missing) {
+                    Step::Note(Note::Removed)
+                } else {
+                    Step::Done(vec![(Key::Removal, Wake::Within(LOOK_AGAIN))])
+                }
+            }
             Some(Err(_)) | None => Step::Done(vec![]),
         }
     }

@@ -1,11 +1,13 @@
 //! The loop against a model of the API server: what is woken, what is promised, what it ends with.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
-use controller_core::controller::{Accepted, Ask, Completed, Loop, Now};
+use std::sync::Arc;
+
+use controller_core::controller::{Accepted, Ask, Completed, Loop, Now, Observed};
 use controller_core::informer::{Page, Store};
 use controller_core::meta::{ObjectKey, Uid};
 use harness::encodings::assert_the_same_views;
-use harness::sim::{self, Model, Op, Resource, Watch};
+use harness::sim::{self, Model, NOW, Op, Resource, Unlimited, Watch};
 use prometheus::Registry;
 use proptest::prelude::*;
 use ttl_controller::TtlController;
@@ -32,8 +34,8 @@ enum Action {
     Resize(usize),
     /// Somebody writes the annotation of a node.
     Annotate(usize, Annotation),
-    /// A node is deleted and comes back bare.
-    Recreate(usize),
+    /// A node is deleted and comes back so.
+    Recreate(usize, Annotation),
 }
 
 fn key(number: usize) -> ObjectKey {
@@ -52,7 +54,7 @@ fn any_action() -> impl Strategy<Value = Action> {
     prop_oneof![
         (86..MOST_NODES).prop_map(Action::Resize),
         ((0..3_usize), any_annotation()).prop_map(|(node, annotation)| Action::Annotate(node, annotation)),
-        (0..3_usize).prop_map(Action::Recreate),
+        ((0..3_usize), any_annotation()).prop_map(|(node, annotation)| Action::Recreate(node, annotation)),
     ]
 }
 
@@ -119,7 +121,7 @@ impl Model for Cluster {
             Action::Annotate(number, annotation) => {
                 self.annotate(&key(*number), annotation.clone());
             }
-            Action::Recreate(number) => self.add(*number, &Annotation::Missing),
+            Action::Recreate(number, annotation) => self.add(*number, annotation),
         }
     }
 
@@ -213,6 +215,26 @@ fn the_watch_may_be_later_than_the_answer_and_than_a_second_writer() {
         Op::Answer(0),
     ];
     sim::run(Cluster::of(90, &Annotation::Seconds(0), false), &ops);
+}
+
+#[test]
+fn removal_goes_on_while_a_fresh_list_shows_an_annotation_that_the_cache_does_not() {
+    for (annotation, is_done) in [(Annotation::Missing, true), (Annotation::Seconds(0), false)] {
+        let mut cluster = Cluster::of(1, &Annotation::Missing, true);
+        let stores = cluster.restart();
+        let mut event_loop = Loop::new(Arc::new(cluster.controller()), stores, [None], false);
+        cluster.nodes.deliver(&mut event_loop, NOW);
+        event_loop.observe(Observed::Synced, NOW);
+        event_loop.observe(Observed::Leading(true), NOW);
+        // The watch has still to tell.
+        cluster.add(0, &annotation);
+        for effect in event_loop.poll(NOW, &Unlimited).effects {
+            let answer = cluster.arrive(&effect.ask, NOW);
+            event_loop.completed(effect.id, answer, NOW);
+        }
+        event_loop.poll(NOW, &Unlimited);
+        assert_eq!(event_loop.finished().is_some(), is_done, "{annotation}");
+    }
 }
 
 /// A whole node shows no more than its metadata.

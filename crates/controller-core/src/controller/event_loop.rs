@@ -255,7 +255,7 @@ impl<C: Controller> Loop<C> {
     fn next_time(&self, now: Now, limit: &dyn Limit) -> Option<Duration> {
         let queues = self.queues.iter();
         let open = queues.filter(|queue| self.stage == Stage::Working && queue.is_open(self.leading));
-        let queued = open.filter_map(|queue| queue.next_time(now, &self.retry_share));
+        let keys = open.filter_map(|queue| queue.next_time(now, &self.retry_share));
         let looks = [
             self.requests.awaited.first(),
             self.plans.next_review(),
@@ -267,7 +267,7 @@ impl<C: Controller> Loop<C> {
             .map(|at| at.saturating_sub(now.uptime));
         let runnable = (!self.runnable.is_empty()).then_some(Duration::ZERO);
         let permitted = (self.line.len() > 0).then(|| limit.wait());
-        let times = queued.chain(looks).chain(runnable).chain(permitted);
+        let times = keys.chain(looks).chain(runnable).chain(permitted);
         times.min().map(|wait| wait.min(LOOK_AGAIN))
     }
 

@@ -110,7 +110,7 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
 
     fn wake_now(&mut self, key: K, now: Now, seats: &impl Seats<K>) {
         if self.queue.order == Order::Fifo || self.dirty.contains_key(&key) {
-            return self.add(key, now, seats);
+            return self.add(&key, now, seats);
         }
         // One that is late already keeps its place.
         let known = self.after.get(&key).copied().or_else(|| self.timers.get(&key));
@@ -126,30 +126,30 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
         while self.queue.order == Order::Fifo
             && let Some(key) = self.timers.pop_due(now.wall)
         {
-            self.add(key, now, seats);
+            self.add(&key, now, seats);
         }
     }
 
-    fn add(&mut self, key: K, now: Now, seats: &impl Seats<K>) {
-        if !self.dirty.contains_key(&key) {
+    fn add(&mut self, key: &K, now: Now, seats: &impl Seats<K>) {
+        if !self.dirty.contains_key(key) {
             self.dirty.insert(key.clone(), Dirty::default());
             if self.queue.order == Order::Fifo {
-                self.count(&key, now);
+                self.count(key, now);
             }
         }
-        if !self.processing.contains_key(&key) {
+        if !self.processing.contains_key(key) {
             self.line_up(key, seats);
         }
     }
 
     /// The key takes its place, or a better one than it has.
-    fn line_up(&mut self, key: K, seats: &impl Seats<K>) {
-        let lane = if self.is_failing(&key) {
+    fn line_up(&mut self, key: &K, seats: &impl Seats<K>) {
+        let lane = if self.is_failing(key) {
             Lane::Failing
         } else {
-            seats.priority(&key).into()
+            seats.priority(key).into()
         };
-        let Some(dirty) = self.dirty.get_mut(&key) else {
+        let Some(dirty) = self.dirty.get_mut(key) else {
             return;
         };
         if let Some(seat) = &dirty.seat {
@@ -159,7 +159,7 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
             }
             self.lanes.remove(seat);
         }
-        dirty.seat = Some(self.lanes.push(lane, seats.namespace(&key), key.clone()));
+        dirty.seat = Some(self.lanes.push(lane, seats.namespace(key), key.clone()));
     }
 
     /// A key whose time has come, and that waits for its turn because it has failed, gets another time.
@@ -250,7 +250,7 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
             && !self.lanes.has_ready()
             && let Some(key) = self.timers.pop_due(now.wall)
         {
-            self.add(key, now, seats);
+            self.add(&key, now, seats);
         }
         self.lanes.pop_ready()
     }
@@ -267,7 +267,7 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
             self.timers.set(key.clone(), at);
         }
         if self.dirty.contains_key(key) {
-            self.line_up(key.clone(), seats);
+            self.line_up(key, seats);
         }
     }
 
@@ -276,7 +276,7 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
         let was_failing = self.is_failing(key);
         self.failures.remove(key);
         if was_failing && self.dirty.get(key).is_some_and(|dirty| dirty.seat.is_some()) {
-            self.line_up(key.clone(), seats);
+            self.line_up(key, seats);
         }
     }
 

@@ -187,15 +187,11 @@ pub struct Pass<C: Controller> {
     pub(super) failed: Option<PassFailed>,
     /// Whether a request of it has failed, be it because the object is gone.
     pub(super) has_failure: bool,
-    /// Whether a dry run has planned a write in it.
-    pub(super) is_planned: bool,
     /// Since when a permit is all that it waits for.
     pub(super) lacks_since: Option<Duration>,
     /// Where it waits for a permit.
     pub(super) spot: Option<Spot>,
     pub(super) slots: PassSlots,
-    /// Whether it waits for a slot to ask.
-    pub(super) waits_to_ask: bool,
     /// Since when no request of it has ended.
     pub(super) quiet_since: Option<Duration>,
     /// Whether that is too long.
@@ -304,7 +300,7 @@ impl<C: Controller> Pass<C> {
         self.has_a_sign_of_life();
         match outcome {
             Outcome::Accepted(_) => self.effects = 0,
-            Outcome::Planned => self.is_planned = true,
+            Outcome::Planned => {}
             Outcome::Failed(_) => self.has_failure = true,
         }
         self.sending.retain(|sent| *sent != write);
@@ -319,13 +315,18 @@ impl<C: Controller> Pass<C> {
         (self.quiet_since, self.is_slow) = (None, false);
     }
 
+    /// Whether a dry run has planned a write in it.
+    pub(super) fn is_planned(&self) -> bool {
+        let mut outcomes = self.outcomes.iter();
+        outcomes.any(|(_, outcome)| *outcome == Outcome::Planned)
+    }
+
     /// The writes of a dry run.
-    pub(super) fn take_planned(&mut self) -> Vec<C::Write> {
-        let outcomes = std::mem::take(&mut self.outcomes).into_iter();
-        outcomes
-            .filter(|_| self.is_planned)
-            .map(|(write, _)| write)
-            .collect()
+    pub(super) fn planned(&self) -> Vec<C::Write> {
+        if !self.is_planned() {
+            return Vec::new();
+        }
+        self.outcomes.iter().map(|(write, _)| write.clone()).collect()
     }
 
     /// How many writes have been sent in this pass.

@@ -29,7 +29,7 @@ enum Progress {
     /// It lacks a permit.
     Lacks,
     /// It waits for a slot: its object is busy, or as many questions of its kind are out as may be.
-    Blocked { reads: bool },
+    Blocked,
     /// All of it has been tried in this pass.
     Nothing,
 }
@@ -99,13 +99,12 @@ impl<C: Controller> Loop<C> {
                     let namespace = self.controller.namespace_of(&key);
                     self.line.push(key.clone(), namespace, rank, &mut pass.spot);
                 }
-                Progress::Waits | Progress::Nothing | Progress::Blocked { .. } => {
+                Progress::Waits | Progress::Nothing | Progress::Blocked => {
                     pass.lacks_since = None;
                     self.line.leave(&mut pass.spot);
                     self.give_up_slot(&mut pass);
                 }
             }
-            pass.waits_to_ask = matches!(progress, Progress::Blocked { reads: true });
             return self.keep(key, pass, now);
         }
     }
@@ -114,7 +113,7 @@ impl<C: Controller> Loop<C> {
     /// requests take long.
     fn keep(&mut self, key: C::Key, mut pass: Pass<C>, now: Now) {
         let queue = self.queue(&key);
-        let only_reads = pass.sending.is_empty() && (pass.is_out() || pass.waits_to_ask);
+        let only_reads = pass.sending.is_empty() && (pass.is_out() || pass.slots.waits_to_ask());
         let is_parked = pass.is_slow || (only_reads && !queue.queue.reads_hold_workers);
         queue.park(&key, is_parked);
         queue.goes_on(&key);
@@ -200,11 +199,7 @@ impl<C: Controller> Loop<C> {
             pass.asking.push(question);
             progress = Progress::Waits;
         }
-        if is_full {
-            Progress::Blocked { reads: true }
-        } else {
-            progress
-        }
+        if is_full { Progress::Blocked } else { progress }
     }
 
     fn wait_for(&mut self, slot: SlotOf, key: &C::Key, pass: &mut Pass<C>) {
@@ -251,11 +246,7 @@ impl<C: Controller> Loop<C> {
             pass.sending.push(write);
             progress = Progress::Waits;
         }
-        if is_blocked {
-            Progress::Blocked { reads: false }
-        } else {
-            progress
-        }
+        if is_blocked { Progress::Blocked } else { progress }
     }
 
     /// A dry run goes on as if the write had been sent. Told once, until a pass that succeeds does not plan it any more.
@@ -319,7 +310,7 @@ impl<C: Controller> Loop<C> {
     fn stop(&mut self, key: &C::Key, pass: Pass<C>, now: Now) {
         if let Some(failed) = pass.failed {
             self.retry(key, pass, failed, now);
-        } else if pass.is_planned || pass.has_failure {
+        } else if pass.is_planned() || pass.has_failure {
             self.succeed(key, pass, now);
         } else {
             self.get_nowhere(key, pass, now);
@@ -343,8 +334,8 @@ impl<C: Controller> Loop<C> {
         }
     }
 
-    fn succeed(&mut self, key: &C::Key, mut pass: Pass<C>, now: Now) {
-        let (failed, planned) = (pass.failed, pass.take_planned());
+    fn succeed(&mut self, key: &C::Key, pass: Pass<C>, now: Now) {
+        let (failed, planned) = (pass.failed, pass.planned());
         self.plans.set(key, planned, now.uptime);
         self.end(key, pass);
         let (queue, seats) = self.seated(key);

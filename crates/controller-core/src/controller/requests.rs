@@ -174,6 +174,12 @@ impl PassSlots {
         self.kept = Some(slot);
     }
 
+    /// Whether it waits for a slot of a question.
+    pub(super) fn waits_to_ask(&self) -> bool {
+        let mut waits = self.waits.iter();
+        waits.any(|(slot, _)| matches!(slot, SlotOf::Kind(_)))
+    }
+
     /// The slot that it does not need.
     pub(super) const fn give_up(&mut self) -> Option<SlotOf> {
         self.kept.take()

@@ -136,7 +136,7 @@ impl<S: Source> Informer<S> {
                 event = self.source.next() => event,
             };
             match event {
-                SourceEvent::InitDone { version } => self.finish_list(version),
+                SourceEvent::InitDone { version } => self.finish_list(version.as_ref()),
                 SourceEvent::Failed(error) => self.back_off(error).await,
                 event => {
                     self.note(&event);
@@ -211,16 +211,16 @@ impl<S: Source> Informer<S> {
         }
     }
 
-    fn finish_list(&mut self, version: Option<Arc<str>>) {
+    fn finish_list(&mut self, version: Option<&Arc<str>>) {
         if !self.writer.is_listing() {
             return;
         }
         let changes = self.apply(SourceEvent::InitDone {
-            version: version.clone(),
+            version: version.cloned(),
         });
         tracing::debug!(
             resource = self.metrics.resource,
-            version = version.as_deref(),
+            version = version.map(|version| &**version),
             objects = self.store.len(),
             changes,
             "list complete"

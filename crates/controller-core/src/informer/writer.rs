@@ -76,7 +76,7 @@ impl<V: View> Writer<V> {
                 return Applied::new(deltas.unwrap_or_default(), &mut content);
             }
             SourceEvent::InitItem(observed) | SourceEvent::Applied(observed) => {
-                listing.add(observed, &content)
+                listing.add(observed, &content);
             }
             SourceEvent::Deleted(removed) => listing.remove(&removed.key),
             SourceEvent::Skipped(skipped) => listing.keep(&skipped, &content),

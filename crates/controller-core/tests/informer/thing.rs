@@ -105,7 +105,7 @@ impl Told {
 impl Handler<Thing> for Told {
     fn handle(&self, store: &Store<Thing>, apply: &mut dyn FnMut() -> Applied<Thing>) {
         for change in apply().changes() {
-            self.tell(change, store);
+            self.tell(&change, store);
         }
     }
 
@@ -117,7 +117,7 @@ impl Handler<Thing> for Told {
 }
 
 impl Told {
-    fn tell(&self, change: Change<'_, Thing>, store: &Store<Thing>) {
+    fn tell(&self, change: &Change<'_, Thing>, store: &Store<Thing>) {
         let held = |thing: &Thing| store.get(&thing.key);
         let line = match change {
             Change::Added(new) => {
