@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::answers::Answers;
 use super::effect::{Completed, Effect, Polled, Told};
 use super::key_queue::KeyQueue;
-use super::lanes::Seats;
+use super::levels::Seats;
 use super::line::{Limit, Line};
 use super::mutation::{Mutation, Phase, ReadPhase, Reading};
 use super::plans::Plans;

@@ -3,8 +3,8 @@
 //! A value: whoever calls says what time it is. The contract is client-go's (CORE-1): a key is processed once at a
 //! time, duplicates collapse, and a key that is added while it is processed is queued again when that ends.
 //!
-//! Keys wait in lanes: those that fail again and again in one of their own, the others by their [`Priority`]. In each lane
-//! namespaces take turns. The [`RetryShare`] says how often the failing lane is served, and at most a quarter of the workers
+//! Keys wait in levels: those that fail again and again in one of their own, the others by their [`Priority`]. In each level
+//! namespaces take turns. The [`RetryShare`] says how often the failing level is served, and at most a quarter of the workers
 //! (at least one) works for it, so that failures that take long keep no other key waiting.
 
 use std::collections::{BTreeMap, HashMap};
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::lanes::{Lane, Lanes, Seat, Seats};
+use super::levels::{Level, Levels, Seat, Seats};
 use super::pass::PassFailed;
 use super::queue::{Order, Queue};
 use super::retry::{Failures, Retry, RetryLimit, RetryShare};
@@ -30,7 +30,7 @@ pub(super) struct KeyQueue<K> {
     pub(super) queue: Queue,
     metrics: Option<QueueMetrics>,
     /// Keys to be handed out. Not those that are processed.
-    lanes: Lanes<K>,
+    levels: Levels<K>,
     /// Keys to be processed, also those that are processed now and come back after that.
     dirty: HashMap<K, Dirty>,
     processing: BTreeMap<K, Processing>,
@@ -71,7 +71,7 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
         Self {
             queue,
             metrics,
-            lanes: Lanes::default(),
+            levels: Levels::default(),
             dirty: HashMap::new(),
             processing: BTreeMap::new(),
             busy: 0,
@@ -99,7 +99,7 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
             Wake::Within(wait) => self.delay(key, wait, now),
             Wake::At(at) => self.schedule(key, at),
             Wake::Never => {
-                self.leave_lane(&key);
+                self.leave_level(&key);
                 self.timers.remove(&key);
                 self.delays.remove(&key);
                 self.after.remove(&key);
@@ -144,8 +144,8 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
 
     /// The key takes its place, or a better one than it has.
     fn line_up(&mut self, key: &K, seats: &impl Seats<K>) {
-        let lane = if self.is_failing(key) {
-            Lane::Failing
+        let level = if self.is_failing(key) {
+            Level::Failing
         } else {
             seats.priority(key).into()
         };
@@ -153,21 +153,21 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
             return;
         };
         if let Some(seat) = &dirty.seat {
-            let is_worse = lane < seat.lane && seat.lane != Lane::Failing;
-            if lane == seat.lane || is_worse {
+            let is_worse = level < seat.level && seat.level != Level::Failing;
+            if level == seat.level || is_worse {
                 return;
             }
-            self.lanes.remove(seat);
+            self.levels.remove(seat);
         }
-        dirty.seat = Some(self.lanes.push(lane, seats.namespace(key), key.clone()));
+        dirty.seat = Some(self.levels.push(level, seats.namespace(key), key.clone()));
     }
 
     /// A key whose time has come, and that waits for its turn because it has failed, gets another time.
-    fn leave_lane(&mut self, key: &K) {
+    fn leave_level(&mut self, key: &K) {
         if self.queue.order == Order::EarliestFirst
             && let Some(Dirty { seat: Some(seat), .. }) = self.dirty.remove(key)
         {
-            self.lanes.remove(&seat);
+            self.levels.remove(&seat);
         }
     }
 
@@ -179,7 +179,7 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
     }
 
     fn schedule(&mut self, key: K, at: Timestamp) {
-        self.leave_lane(&key);
+        self.leave_level(&key);
         if self.processing.contains_key(&key) {
             self.timers.remove(&key);
             self.after.insert(key, at);
@@ -238,21 +238,21 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
     }
 
     fn may_fail(&self) -> bool {
-        self.lanes.has_failing() && self.busy_failing < (self.queue.workers / FAILING_WORKERS).max(1)
+        self.levels.has_failing() && self.busy_failing < (self.queue.workers / FAILING_WORKERS).max(1)
     }
 
     fn next_failing(&mut self, now: Now, share: &mut RetryShare) -> Option<K> {
-        (self.may_fail() && share.take(now.uptime)).then(|| self.lanes.pop_failing())?
+        (self.may_fail() && share.take(now.uptime)).then(|| self.levels.pop_failing())?
     }
 
     fn next_ready(&mut self, now: Now, seats: &impl Seats<K>) -> Option<K> {
         while self.queue.order == Order::EarliestFirst
-            && !self.lanes.has_ready()
+            && !self.levels.has_ready()
             && let Some(key) = self.timers.pop_due(now.wall)
         {
             self.add(&key, now, seats);
         }
-        self.lanes.pop_ready()
+        self.levels.pop_ready()
     }
 
     /// The pass of `key` is over.
@@ -351,7 +351,7 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
             return None;
         }
         let until = |at: Timestamp| Duration::try_from(at.duration_since(now.wall)).unwrap_or_default();
-        let ready = self.lanes.has_ready().then_some(Duration::ZERO);
+        let ready = self.levels.has_ready().then_some(Duration::ZERO);
         let failing = self.may_fail().then(|| share.wait(now.uptime));
         let timed = self.timers.first().map(until);
         let delayed = self.delays.first().map(|at| at.saturating_sub(now.uptime));
@@ -361,7 +361,7 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
 
     /// How many keys it holds in all its maps, for tests: 0 when everything is settled.
     pub(super) fn held(&self) -> usize {
-        self.lanes.len()
+        self.levels.len()
             + self.dirty.len()
             + self.processing.len()
             + self.timers.len()
@@ -377,7 +377,7 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
     }
 
     pub(super) fn ready_keys(&self) -> impl Iterator<Item = K> {
-        self.lanes.ready_keys()
+        self.levels.ready_keys()
     }
 
     /// Whether `key` comes back after a wait.

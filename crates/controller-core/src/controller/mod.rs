@@ -8,7 +8,7 @@
 //! | file | answers |
 //! |---|---|
 //! | `pass` | what is a controller asked with, and what does it answer? |
-//! | `queue`, `key_queue`, `lanes`, `turns`, `timers` | which key is next? |
+//! | `queue`, `key_queue`, `levels`, `turns`, `timers` | which key is next? |
 //! | `retry` | when does a key come back whose pass failed? |
 //! | `event_loop`, `effect` | what has happened, what is in flight, what is to be performed? |
 //! | `passes`, `answers` | what becomes of a step, and of an answer? |
@@ -33,7 +33,7 @@ mod effect;
 mod event_loop;
 mod explain;
 mod key_queue;
-mod lanes;
+mod levels;
 mod line;
 mod mutation;
 mod pass;

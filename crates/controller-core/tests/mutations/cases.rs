@@ -820,3 +820,21 @@ fn an_accepted_write_is_held_whether_its_answer_or_the_watch_is_first() {
         }
     });
 }
+
+#[test]
+fn what_is_not_held_costs_nothing_when_it_goes() {
+    let mut cache = Cache::empty();
+    let before = cache.store.step();
+    for _ in 0..100 {
+        assert_eq!(
+            cache.apply(SourceEvent::Deleted(Removed {
+                key: key("other"),
+                uid: Uid::from("other"),
+                view: None,
+                version: Some("9".into()),
+            })),
+            ""
+        );
+    }
+    assert_eq!(cache.store.step(), before, "nothing was looked up to be changed");
+}

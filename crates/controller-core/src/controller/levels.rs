@@ -19,7 +19,7 @@ pub(super) trait Seats<K> {
 
 /// Where keys wait to be handed out, the least urgent first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Lane {
+pub(super) enum Level {
     Low,
     Normal,
     High,
@@ -30,20 +30,20 @@ pub(super) enum Lane {
 /// The place of a key.
 #[derive(Clone, Debug)]
 pub(super) struct Seat {
-    pub(super) lane: Lane,
+    pub(super) level: Level,
     place: Place,
 }
 
 #[derive(Clone, Debug)]
 #[derive_where(Default)]
-pub(super) struct Lanes<K> {
-    /// By [`Lane`].
-    lanes: [Turns<K>; 4],
+pub(super) struct Levels<K> {
+    /// By [`Level`].
+    levels: [Turns<K>; 4],
     /// How many keys have been handed out that do not fail.
     handed_out: u32,
 }
 
-impl From<Priority> for Lane {
+impl From<Priority> for Level {
     fn from(priority: Priority) -> Self {
         match priority {
             Priority::Low => Self::Low,
@@ -53,51 +53,51 @@ impl From<Priority> for Lane {
     }
 }
 
-impl<K: Clone> Lanes<K> {
-    pub(super) fn push(&mut self, lane: Lane, namespace: Option<&str>, key: K) -> Seat {
-        let place = self.lanes[lane as usize].push(namespace, key);
-        Seat { lane, place }
+impl<K: Clone> Levels<K> {
+    pub(super) fn push(&mut self, level: Level, namespace: Option<&str>, key: K) -> Seat {
+        let place = self.levels[level as usize].push(namespace, key);
+        Seat { level, place }
     }
 
     pub(super) fn remove(&mut self, seat: &Seat) {
-        self.lanes[seat.lane as usize].remove(&seat.place);
+        self.levels[seat.level as usize].remove(&seat.place);
     }
 
     pub(super) fn pop_failing(&mut self) -> Option<K> {
-        self.lanes[Lane::Failing as usize].pop()
+        self.levels[Level::Failing as usize].pop()
     }
 
     /// The next key that does not fail.
     pub(super) fn pop_ready(&mut self) -> Option<K> {
         let turn = self.handed_out.wrapping_add(1);
         let order = if turn.is_multiple_of(ONE_LOW_IN) {
-            [Lane::Low, Lane::High, Lane::Normal]
+            [Level::Low, Level::High, Level::Normal]
         } else if turn.is_multiple_of(ONE_NORMAL_IN) {
-            [Lane::Normal, Lane::High, Lane::Low]
+            [Level::Normal, Level::High, Level::Low]
         } else {
-            [Lane::High, Lane::Normal, Lane::Low]
+            [Level::High, Level::Normal, Level::Low]
         };
-        let mut lanes = order.into_iter();
-        let key = lanes.find_map(|lane| self.lanes[lane as usize].pop())?;
+        let mut levels = order.into_iter();
+        let key = levels.find_map(|level| self.levels[level as usize].pop())?;
         self.handed_out = turn;
         Some(key)
     }
 
     pub(super) fn has_failing(&self) -> bool {
-        !self.lanes[Lane::Failing as usize].is_empty()
+        !self.levels[Level::Failing as usize].is_empty()
     }
 
     pub(super) fn has_ready(&self) -> bool {
-        !self.lanes[..Lane::Failing as usize].iter().all(Turns::is_empty)
+        !self.levels[..Level::Failing as usize].iter().all(Turns::is_empty)
     }
 
     pub(super) fn len(&self) -> usize {
-        self.lanes.iter().map(Turns::len).sum()
+        self.levels.iter().map(Turns::len).sum()
     }
 
     /// The keys that do not fail, the most urgent first; for tests.
     pub(super) fn ready_keys(&self) -> impl Iterator<Item = K> {
-        let ready = self.lanes[..Lane::Failing as usize].iter().rev();
+        let ready = self.levels[..Level::Failing as usize].iter().rev();
         ready.flat_map(Turns::in_order)
     }
 }
