@@ -8,7 +8,7 @@ use controller_core::config::{CommonConfig, ControllerConfig, FieldError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::decide::Gates;
+use crate::decide::{Gates, Groups};
 
 /// The gates. Source: `pkg/features/kube_features.go`.
 const ADMIN_ACCESS: &str = "DRAAdminAccess";
@@ -71,7 +71,7 @@ impl Config {
             match name {
                 ADMIN_ACCESS => gates.admin_access = on,
                 PRIORITIZED_LIST => gates.prioritized_list = on,
-                WORKLOAD_CLAIMS => gates.workload_claims = on,
+                WORKLOAD_CLAIMS => gates.groups = if on { Groups::On } else { Groups::Off },
                 _ => return Err(refusal(mention)),
             }
         }
@@ -112,7 +112,11 @@ mod tests {
         assert_eq!(with_gates(text).validate(), []);
         let gates = with_gates(text).gates();
         assert_eq!(
-            [gates.admin_access, gates.prioritized_list, gates.workload_claims],
+            [
+                gates.admin_access,
+                gates.prioritized_list,
+                gates.groups == Groups::On
+            ],
             expected
         );
     }

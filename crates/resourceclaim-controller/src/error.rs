@@ -20,7 +20,7 @@ pub enum EntryError {
     Create(CallFailed),
     /// Others have the names that the claim might have had.
     #[error("cannot create its ResourceClaim: {0} names are taken")]
-    NamesTaken(usize),
+    NamesTaken(u32),
     /// The claim was not reserved.
     #[error("cannot reserve its ResourceClaim: {0}")]
     Reserve(CallFailed),
@@ -30,6 +30,11 @@ impl EntryError {
     /// Whether something else has to happen first, which will wake who waits.
     pub const fn waits(&self) -> bool {
         matches!(self, Self::Cannot(failure) if failure.waits())
+    }
+
+    /// Whether it is that `PodGroups` do not count.
+    pub const fn is_of_groups(&self) -> bool {
+        matches!(self, Self::Cannot(Failure::GroupsOff(_)))
     }
 
     /// Whether a request has failed.

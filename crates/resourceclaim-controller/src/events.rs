@@ -4,6 +4,7 @@
 //! | rule | function | test |
 //! |---|---|---|
 //! | RC-6 | `Event::record` | `tests/sync/claims.rs::a_missing_template_is_told_once_and_its_creation_helps_at_once` |
+//! | RC-6 | `Event::Large` | `tests/sync/numbers.rs::a_pod_of_abusive_size_is_told_of_now_and_then` |
 //! | RC-8 | `Event::record` | `tests/sync/reservations.rs::a_full_claim_is_told_once_and_waited_for` |
 
 use std::sync::Arc;
@@ -12,9 +13,10 @@ use controller_core::events::{Event as Published, Recorder, reference};
 use controller_core::meta::{ObjectKey, Uid};
 use prometheus::IntCounter;
 
-use crate::decide::RESERVED_FOR_MAX_SIZE;
+use crate::decide::{MANY_ENTRIES, RESERVED_FOR_MAX_SIZE};
 use crate::memory::{Contested, WriteKey};
 use crate::metrics::Creates;
+use crate::next::REQUESTS_A_PASS;
 use crate::view::ClaimantKind;
 
 /// What there is to tell.
@@ -37,6 +39,15 @@ pub enum Event {
         claim: (ObjectKey, Uid),
         /// The pod.
         pod: (ObjectKey, Uid),
+    },
+    /// A pod or a group has so many entries that its claims take long to make.
+    Large {
+        /// What kind of object it is.
+        kind: ClaimantKind,
+        /// Which one.
+        claimant: (ObjectKey, Uid),
+        /// How many it has.
+        entries: usize,
     },
     /// Another writer has undone a write of ours.
     Undone,
@@ -88,6 +99,21 @@ impl Event {
                     related: Some(reference("v1", "Pod", &pod, &pod_uid)),
                     ..Published::warning(claim, "ResourceClaimFull", "ReserveResourceClaim", note)
                 });
+            }
+            Self::Large {
+                kind,
+                claimant: (key, uid),
+                entries,
+            } => {
+                let (api_version, kind) = kind.type_meta();
+                let note = format!(
+                    "It has {entries} resourceClaims, more than {MANY_ENTRIES}: they are made {REQUESTS_A_PASS} at a time, \
+                     in turn with what others wait for"
+                );
+                tracing::warn!(%key, "{note}");
+                let claimant = reference(api_version, kind, &key, &uid);
+                let (reason, action) = ("ManyResourceClaims", "CreateResourceClaim");
+                recorder.publish(Published::warning(claimant, reason, action, note));
             }
             Self::Undone => rival_writes.inc(),
             Self::Rival { contested, manager } => record_rival(&contested, &manager, recorder),

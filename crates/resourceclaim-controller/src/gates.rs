@@ -1,22 +1,27 @@
-//! What the API server makes of the feature gates.
+//! What the API server makes of the feature gates. It is asked before the first term, and again in each term, before
+//! anything is done in it, and every hour: where it has become another since, the process ends, and the next one begins
+//! with the gates and the watches that are right.
 //!
 //! | rule | function | test |
 //! |---|---|---|
 //! | RC-7 | `learn` | `tests/sync/gates.rs::admin_access_cannot_be_switched_off_from_1_36_on`, `tests/sync/gates.rs::before_1_36_admin_access_can_be_switched_off` |
 //! | RC-17 | `learn` | `tests/sync/groups.rs::where_groups_are_not_served_the_rest_works` |
+//! | RC-17 | `Answers::gates` | `tests/sync/gates.rs::an_api_server_that_serves_groups_since_is_noticed_with_the_next_term` |
 
 use controller_core::api::CallFailed;
 use controller_core::controller::{Explained, Pass};
 use controller_core::runtime::Failure;
 
 use crate::ResourceClaimController;
-use crate::decide::Gates;
+use crate::decide::{Gates, Groups};
 use crate::requests::{Answer, Question};
 
 /// The first minor version of Kubernetes 1 whose API server no longer lets admin access be switched off.
 const ADMIN_ACCESS_LOCKED_SINCE: u32 = 36;
 /// The API server does not serve what was asked for.
 const NOT_FOUND: Option<u16> = Some(404);
+/// It does not tell.
+const FORBIDDEN: Option<u16> = Some(403);
 
 /// The answers so far.
 pub(crate) struct Answers<'a> {
@@ -54,12 +59,21 @@ impl<'a> Answers<'a> {
                 matches!(version, Some(Answer::Minor(Some(minor))) if *minor >= ADMIN_ACCESS_LOCKED_SINCE);
             gates.admin_access = is_locked;
         }
-        if asked.workload_claims {
-            let served = self.get(Question::Served)?;
-            gates.workload_claims = matches!(served, Some(Answer::Served(true)));
+        let served = match self.get(Question::Served) {
+            Err(failed) if is_answer(asked, &failed) => None,
+            served => served?,
+        };
+        if !matches!(served, Some(Answer::Served(true))) {
+            gates.groups = Groups::Unserved;
         }
         Ok(gates)
     }
+}
+
+/// Whether the failure says enough: that nothing is there; or that we may not know, where no groups are wanted.
+pub(crate) fn is_answer(asked: Gates, failed: &CallFailed) -> bool {
+    let code = failed.code();
+    code == NOT_FOUND || (asked.groups == Groups::Off && code == FORBIDDEN)
 }
 
 /// `asked` as far as the API server goes along. Says in the log where it does not.
@@ -82,7 +96,7 @@ pub(crate) fn warn(asked: Gates, gates: Gates) {
             "DRAAdminAccess=false is ignored: from Kubernetes 1.36 on admin access cannot be switched off"
         );
     }
-    if asked.workload_claims != gates.workload_claims {
+    if asked.groups == Groups::On && gates.groups != Groups::On {
         tracing::warn!(
             "DRAWorkloadResourceClaims=true is ignored: the API server does not serve \
              podgroups.scheduling.k8s.io/v1alpha2"

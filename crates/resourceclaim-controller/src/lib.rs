@@ -19,7 +19,7 @@ use std::sync::Arc;
 use controller_core::args::{About, about};
 use controller_core::controller::{self, Watching};
 use controller_core::informer::Store;
-use controller_core::meta::{ObjectKey, Uid};
+use controller_core::meta::ObjectKey;
 use controller_core::rival::undone_total;
 use controller_core::runtime::{App, Env, Explain, Explainer, Failure};
 use k8s_openapi::api::core::v1::Pod;
@@ -28,11 +28,11 @@ use k8s_openapi::api::scheduling::v1alpha2::PodGroup;
 use prometheus::{IntCounter, Registry};
 
 use crate::config::Config;
-use crate::decide::{Gates, Known};
+use crate::decide::{Gates, Groups, Known};
 use crate::metrics::Creates;
 use crate::view::{
-    ClaimView, ClaimWire, ClaimantKind, ClaimantView, PodGroupWire, PodWire, TemplateView, TemplateWire,
-    beside,
+    ClaimIndex, ClaimView, ClaimWire, ClaimantKind, ClaimantView, PodGroupWire, PodWire, TemplateView,
+    TemplateWire, beside,
 };
 
 /// Name of the binary, the Lease and the chart.
@@ -42,7 +42,9 @@ pub const NAME: &str = "resourceclaim-controller";
 #[derive(Debug)]
 pub struct ResourceClaimController {
     concurrent_syncs: usize,
-    /// As far as the API server goes along.
+    /// Those of the flags.
+    asked: Gates,
+    /// As far as the API server went along when the process began.
     gates: Gates,
     creates: Creates,
     rival_writes: IntCounter,
@@ -66,6 +68,7 @@ impl ResourceClaimController {
     pub fn new(config: &Config, gates: Gates, registry: &Registry) -> prometheus::Result<Self> {
         Ok(Self {
             concurrent_syncs: config.concurrent_syncs as usize,
+            asked: config.gates(),
             gates,
             creates: Creates::register(registry)?,
             rival_writes: undone_total(registry)?,
@@ -93,9 +96,7 @@ impl App for ResourceClaimController {
                 pods: watching.of::<Pod, PodWire>(),
                 claims: watching.of::<ResourceClaim, ClaimWire>(),
                 templates: watching.of::<ResourceClaimTemplate, TemplateWire>(),
-                groups: gates
-                    .workload_claims
-                    .then(|| watching.of::<PodGroup, PodGroupWire>()),
+                groups: (gates.groups == Groups::On).then(|| watching.of::<PodGroup, PodGroupWire>()),
             };
             (Self::new(&config, gates, &env.registry), watch)
         };
@@ -129,9 +130,9 @@ impl Known for Stores {
         self.claims.get(key)
     }
 
-    fn controlled_by(&self, uid: &Uid) -> Vec<Arc<ClaimView>> {
-        let mut claims = self.claims.by_index(uid);
-        claims.retain(|claim| claim.is_controlled_by(uid));
+    fn made_for(&self, owner: &ClaimantView, entry: &str) -> Vec<Arc<ClaimView>> {
+        let mut claims = self.claims.by_index(&ClaimIndex::entry(&owner.uid, entry));
+        claims.retain(|claim| claim.is_made_for(owner, entry));
         claims
     }
 

@@ -9,6 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use prometheus::{IntCounterVec, Opts, Registry};
 
 use crate::ResourceClaimController;
+use crate::decide::wants_claims;
 use crate::view::{ClaimView, Origin};
 
 /// A claim that is being deleted for longer is stuck.
@@ -66,12 +67,19 @@ pub fn register_claims(
         }
         by_state
     })?;
+    let waiting = (
+        "resourceclaim_controller_pods_waiting",
+        "Number of pods that wait for a ResourceClaim to be made from a template.",
+    );
     let driver = Arc::clone(driver);
-    at_scrape(registry, [stuck], move || {
+    at_scrape(registry, [stuck, waiting], move || {
         let now = driver.now().wall;
         let is_late = |since: Timestamp| now.duration_since(since) > STUCK_AFTER;
         let stuck = all_claims(&driver).filter(|claim| claim.deleting.is_some_and(is_late));
-        Some([i64::try_from(stuck.count()).unwrap_or(i64::MAX)])
+        let pods = driver.scrape(|_, stores| stores.pods.clone()).snapshot();
+        let waiting = { pods.iter() }.filter(|pod| wants_claims(pod) && pod.lacks_claims());
+        let count = |count| i64::try_from(count).unwrap_or(i64::MAX);
+        Some([count(stuck.count()), count(waiting.count())])
     })
 }
 

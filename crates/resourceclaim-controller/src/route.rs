@@ -9,7 +9,7 @@ use controller_core::informer::Change;
 use controller_core::meta::Uid;
 
 use crate::decide::RESERVED_FOR_MAX_SIZE;
-use crate::view::{ClaimView, ClaimantKind, ClaimantView};
+use crate::view::{ClaimView, ClaimantKind, ClaimantView, ConsumerKind};
 
 /// Whom a change of a pod or a group wakes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,12 +87,18 @@ pub fn users(change: &Change<'_, ClaimView>) -> Users {
         return Users::All;
     }
     let stays = |uid: &Uid| new.reserved.iter().any(|consumer| consumer.uid == *uid);
-    let lost = old.reserved.iter().map(|consumer| &consumer.uid);
-    let lost: Vec<_> = lost.filter(|uid| !stays(uid)).cloned().collect();
-    if lost.is_empty() {
+    let lost = old.reserved.iter().filter(|consumer| !stays(&consumer.uid));
+    let lost: Vec<_> = lost.collect();
+    if lost
+        .iter()
+        .any(|consumer| consumer.kind == ConsumerKind::PodGroup)
+    {
+        // It was reserved for each pod of the group.
+        Users::All
+    } else if lost.is_empty() {
         Users::None
     } else {
-        Users::Of(lost)
+        Users::Of(lost.into_iter().map(|consumer| consumer.uid.clone()).collect())
     }
 }
 

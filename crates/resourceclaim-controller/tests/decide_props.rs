@@ -148,7 +148,7 @@ proptest! {
             claim.owner = Some(Arc::new(owner_ref("v1", "Pod", "pod", "pod")));
         }
         let claimant = Claimant { view: &pod, group: Group::None };
-        let judged = reservation(&claimant, &pod.entries[0], &claim, Gates::default());
+        let judged = reservation(&claimant, &pod.entries[0], &claim);
         let wanted = ours && allocated && !deleting && pod.node.is_some() && !over && !pod_deleting
             && !(held && others > 0);
         prop_assert_eq!(judged != Reservation::Nothing, wanted);

@@ -22,16 +22,16 @@ use prometheus::Registry;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use resourceclaim_controller::config::Config;
-use resourceclaim_controller::decide::{Gates, wants_claims};
+use resourceclaim_controller::decide::{RESERVED_FOR_MAX_SIZE, wants_claims};
 use resourceclaim_controller::memory::Memory;
 use resourceclaim_controller::next::Key;
 use resourceclaim_controller::requests::{Answer, Write};
 use resourceclaim_controller::view::{
-    ClaimView, ClaimWire, ClaimantView, ConsumerKind, PodWire, TemplateView,
+    ClaimSource, ClaimView, ClaimWire, ClaimantView, ConsumerKind, Entry, PodWire, TemplateView,
 };
 use resourceclaim_controller::{ResourceClaimController, Stores};
 
-use self::server::{CROWDED, Event, FREE, Server, is_made};
+use self::server::{CROWDED, Event, FREE, GROUP, Server, is_group, is_made};
 use self::support::key;
 
 use serde_json::json;
@@ -45,6 +45,8 @@ struct Cluster {
     server: Rc<RefCell<Server>>,
     pods: Resource<ClaimantView>,
     pods_seen: usize,
+    groups: Resource<ClaimantView>,
+    groups_seen: usize,
     claims: Resource<ClaimView>,
     claims_seen: usize,
     templates: Resource<TemplateView>,
@@ -64,6 +66,9 @@ enum Action {
     DeleteClaim(usize),
     Allocate(usize),
     Schedule(usize),
+    Unreserve(usize),
+    MakeGroup,
+    RemoveGroup,
     CollectGarbage,
 }
 
@@ -71,7 +76,7 @@ fn any_action() -> impl Strategy<Value = Action> {
     let pod = 0..PODS;
     let claim = 0..8_usize;
     prop_oneof![
-        4 => (pod.clone(), 0..4_usize).prop_map(|(pod, shape)| Action::MakePod(pod, shape)),
+        4 => (pod.clone(), 0..8_usize).prop_map(|(pod, shape)| Action::MakePod(pod, shape)),
         1 => pod.clone().prop_map(Action::Bind),
         1 => pod.clone().prop_map(Action::Finish),
         1 => pod.clone().prop_map(Action::DeletePod),
@@ -81,7 +86,10 @@ fn any_action() -> impl Strategy<Value = Action> {
         1 => (pod.clone(), 0..2_u32).prop_map(|(pod, n)| Action::Squat(pod, n)),
         1 => (pod.clone(), pod.clone()).prop_map(|(victim, owner)| Action::Forge(victim, owner)),
         2 => claim.clone().prop_map(Action::DeleteClaim),
-        2 => claim.prop_map(Action::Allocate),
+        2 => claim.clone().prop_map(Action::Allocate),
+        1 => claim.prop_map(Action::Unreserve),
+        2 => Just(Action::MakeGroup),
+        1 => Just(Action::RemoveGroup),
         3 => pod.prop_map(Action::Schedule),
         1 => Just(Action::CollectGarbage),
     ]
@@ -95,9 +103,14 @@ fn key_of(owner: &OwnerRef) -> ObjectKey {
     key(&owner.name)
 }
 
-/// The watch hears of what the server has told since.
-fn follow<V: View + Clone>(resource: &mut Resource<V>, seen: &mut usize, events: &[Event<V>]) {
-    for event in &events[*seen..] {
+/// The watch hears of what the server has told since of these names.
+fn follow<V: View + Clone>(
+    resource: &mut Resource<V>,
+    seen: &mut usize,
+    events: &[Event<V>],
+    of: impl Fn(&ObjectKey) -> bool,
+) {
+    for event in events[*seen..].iter().filter(|event| of(&event.key)) {
         resource.skip_to(event.version);
         match &event.now {
             Some(now) => _ = resource.put(V::clone(now), event.uid.clone()),
@@ -113,6 +126,8 @@ impl Cluster {
             server: Rc::clone(server),
             pods: Resource::new(),
             pods_seen: 0,
+            groups: Resource::new(),
+            groups_seen: 0,
             claims: Resource::new(),
             claims_seen: 0,
             templates: Resource::new(),
@@ -123,8 +138,15 @@ impl Cluster {
 
     fn follow(&mut self) {
         let server = self.server.borrow();
-        follow(&mut self.pods, &mut self.pods_seen, &server.pod_events);
-        follow(&mut self.claims, &mut self.claims_seen, &server.claim_events);
+        let events = &server.pod_events;
+        follow(&mut self.pods, &mut self.pods_seen, events, |key| !is_group(key));
+        follow(&mut self.groups, &mut self.groups_seen, events, is_group);
+        follow(
+            &mut self.claims,
+            &mut self.claims_seen,
+            &server.claim_events,
+            |_| true,
+        );
         for (key, template) in &server.templates {
             if !self.templates.objects().contains_key(key) {
                 self.templates.put((**template).clone(), (&*key.name).into());
@@ -159,7 +181,11 @@ impl Model for Cluster {
     type Action = Action;
 
     fn controller(&self) -> ResourceClaimController {
-        ResourceClaimController::new(&Config::default(), Gates::default(), &Registry::new()).unwrap()
+        let config = Config {
+            feature_gates: Some("DRAWorkloadResourceClaims=true".to_owned()),
+            ..Config::default()
+        };
+        ResourceClaimController::new(&config, config.gates(), &Registry::new()).unwrap()
     }
 
     fn restart(&mut self) -> Stores {
@@ -168,7 +194,7 @@ impl Model for Cluster {
             pods: self.pods.restart(),
             claims: self.claims.restart(),
             templates: self.templates.restart(),
-            groups: None,
+            groups: Some(self.groups.restart()),
         }
     }
 
@@ -207,6 +233,13 @@ impl Model for Cluster {
                 }
             }
             Action::Schedule(number) => server.schedule(&pod(number)),
+            Action::Unreserve(number) => {
+                if let Some(claim) = numbered(server, number) {
+                    server.unreserve(&claim.key);
+                }
+            }
+            Action::MakeGroup => server.make_group(),
+            Action::RemoveGroup => server.remove_pod(&key(GROUP)),
             Action::CollectGarbage => server.collect_garbage(),
         }
     }
@@ -219,6 +252,7 @@ impl Model for Cluster {
         self.follow();
         vec![
             ("pods", &mut self.pods),
+            ("podgroups", &mut self.groups),
             ("resourceclaims", &mut self.claims),
             ("resourceclaimtemplates", &mut self.templates),
         ]
@@ -235,7 +269,7 @@ impl Model for Cluster {
         claims.sort();
         claims.dedup();
         let pods = (0..PODS).map(|number| Key::Pod(pod(number)));
-        pods.chain(claims).collect()
+        pods.chain([Key::PodGroup(key(GROUP))]).chain(claims).collect()
     }
 
     /// A claim whose pod was replaced: its deletion is the garbage collector's as much as ours. One that is gone, or another
@@ -287,15 +321,8 @@ impl Model for Cluster {
     fn check(&self, _: &Loop<ResourceClaimController>, _: Now) -> Result<(), String> {
         let server = self.server.borrow();
         for pod in server.pods.values().filter(|pod| wants_claims(pod)) {
-            for entry in pod.entries.iter().filter(|entry| is_made(entry)) {
-                let recorded = pod.statuses.iter().find(|status| status.entry == entry.name);
-                let recorded = recorded.and_then(|status| status.claim.as_ref());
-                let claims = server.made_for(&pod.uid, &entry.name);
-                // A create that outlives its process may have made another one.
-                let is_alone = claims.len() == 1 || !server.is_prompt;
-                if !is_alone || !claims.iter().any(|claim| Some(&claim.key.name) == recorded) {
-                    return Err(format!("{} of {}: {claims:?}", entry.name, pod.key));
-                }
+            for entry in pod.entries.iter() {
+                check_entry(&server, pod, entry)?;
             }
         }
         for claim in server.claims.values() {
@@ -308,6 +335,44 @@ impl Model for Cluster {
         }
         Ok(())
     }
+}
+
+/// Whether the entry has its claim, and that its reservation.
+fn check_entry(server: &Server, pod: &Arc<ClaimantView>, entry: &Entry) -> Result<(), String> {
+    // It waits for its group.
+    let Some(holder) = server.holder(pod, entry) else {
+        return Ok(());
+    };
+    let recorded = pod.status(&entry.name).and_then(|status| status.claim.as_ref());
+    let name = match &entry.source {
+        ClaimSource::Claim(name) => Some(name),
+        _ => recorded,
+    };
+    let claim = name.and_then(|name| server.claims.get(&key(name)));
+    let needs_it = |claim: &&Arc<ClaimView>| {
+        let ours = !is_made(entry) || claim.is_controlled_by(&holder.uid);
+        let has_room = claim.reserved.len() < RESERVED_FOR_MAX_SIZE;
+        pod.node.is_some() && ours && claim.allocated && claim.deleting.is_none() && has_room
+    };
+    if let Some(claim) = claim.filter(needs_it)
+        && !claim
+            .reserved
+            .iter()
+            .any(|consumer| [&pod.uid, &holder.uid].contains(&&consumer.uid))
+    {
+        return Err(format!("not reserved for {}: {claim:?}", holder.key));
+    }
+    // What the kubelet of a pod goes by stays.
+    if !is_made(entry) || (pod.node.is_some() && recorded.is_some()) {
+        return Ok(());
+    }
+    let claims = server.made_for(&holder.uid, &entry.name);
+    // A create that outlives its process may have made another one.
+    let is_alone = claims.len() == 1 || !server.is_prompt;
+    if !is_alone || !claims.iter().any(|claim| Some(&claim.key.name) == recorded) {
+        return Err(format!("{} of {}: {claims:?}", entry.name, pod.key));
+    }
+    Ok(())
 }
 
 #[test]

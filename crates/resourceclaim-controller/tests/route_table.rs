@@ -3,9 +3,15 @@
 
 use std::sync::Arc;
 
+use controller_core::controller::Controller;
 use controller_core::informer::Change;
 use controller_core::meta::{ObjectKey, OwnerRef, Uid};
 use jiff::Timestamp;
+use prometheus::Registry;
+use resourceclaim_controller::ResourceClaimController;
+use resourceclaim_controller::config::Config;
+use resourceclaim_controller::decide::Gates;
+use resourceclaim_controller::next::Key;
 use resourceclaim_controller::route::{ClaimantWakes, Users, claim_wakes, claimant_wakes, is_deleted, users};
 use resourceclaim_controller::view::{
     ClaimSource, ClaimStatus, ClaimView, ClaimantKind, ClaimantView, Consumer, ConsumerKind, Entry, Origin,
@@ -189,6 +195,24 @@ fn a_claim_that_has_room_again_wakes_all_its_users(
 }
 
 #[test]
+fn a_reservation_for_a_group_that_goes_wakes_the_pods_of_the_group() {
+    let of_group = Consumer {
+        kind: ConsumerKind::PodGroup,
+        ..consumer("g")
+    };
+    let old = Arc::new(ClaimView {
+        reserved: [consumer("a"), of_group].into(),
+        ..claim()
+    });
+    let new = Arc::new(ClaimView {
+        reserved: [consumer("a")].into(),
+        ..claim()
+    });
+    let change = Change::Updated { old: &old, new: &new };
+    assert_eq!(users(&change), Users::All);
+}
+
+#[test]
 fn an_allocation_that_goes_wakes_nobody() {
     let allocated = Arc::new(ClaimView {
         allocated: true,
@@ -200,4 +224,19 @@ fn an_allocation_that_goes_wakes_nobody() {
         new: &free,
     };
     assert_eq!(users(&change), Users::None);
+}
+
+#[test]
+fn keys_take_turns_by_their_namespace() {
+    let controller =
+        ResourceClaimController::new(&Config::default(), Gates::default(), &Registry::new()).unwrap();
+    let name = ObjectKey::namespaced("ns", "name");
+    for (key, namespace) in [
+        (Key::Pod(name.clone()), Some("ns")),
+        (Key::Claim(name.clone()), Some("ns")),
+        (Key::PodGroup(name), Some("ns")),
+        (Key::Gates, None),
+    ] {
+        assert_eq!(controller.namespace_of(&key), namespace, "{key}");
+    }
 }

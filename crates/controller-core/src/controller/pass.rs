@@ -261,8 +261,13 @@ impl<C: Controller> Pass<C> {
     }
 
     /// The writes that have ended in this pass, the first one first.
-    pub fn outcomes(&self) -> impl Iterator<Item = &(C::Write, Outcome)> {
+    pub fn outcomes(&self) -> impl DoubleEndedIterator<Item = &(C::Write, Outcome)> {
         self.outcomes.iter()
+    }
+
+    /// The writes that are on their way.
+    pub fn sending(&self) -> impl Iterator<Item = &C::Write> {
+        self.sending.iter()
     }
 
     /// How `write` ended in this pass.
@@ -356,5 +361,10 @@ impl<C: Controller> Pass<C> {
             known.wait = known.wait.max(wait);
         }
         known.refused |= matches!(outcome, Classified::Forbidden(_) | Classified::Invalid);
+    }
+
+    /// How many requests of it have ended.
+    pub const fn requests(&self) -> usize {
+        self.requests
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use controller_core::meta::Uid;
 
-use super::{Gates, IDLE_FINALIZER_AGE};
+use super::{Gates, Groups, IDLE_FINALIZER_AGE};
 use crate::view::{ClaimView, ClaimantKind, ClaimantView, Consumer, ConsumerKind};
 
 /// A pod or a group, as far as its claims are concerned.
@@ -106,7 +106,7 @@ impl Being {
 pub const fn claimant_kind(kind: ConsumerKind, gates: Gates) -> Option<ClaimantKind> {
     match kind {
         ConsumerKind::Pod => Some(ClaimantKind::Pod),
-        ConsumerKind::PodGroup if gates.workload_claims => Some(ClaimantKind::PodGroup),
+        ConsumerKind::PodGroup if matches!(gates.groups, Groups::On) => Some(ClaimantKind::PodGroup),
         ConsumerKind::PodGroup | ConsumerKind::Other => None,
     }
 }

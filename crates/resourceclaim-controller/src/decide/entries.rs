@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use controller_core::meta::{ObjectKey, Uid};
 
-use super::{Claimant, Gates, Group, Known, Reservation, base_name, claim_name, reservation, shares};
+use super::{
+    Claimant, Gates, Group, Groups, Known, Names, Reservation, base_name, claim_name, reservation, shares,
+};
 use crate::view::{
     ClaimSource, ClaimStatus, ClaimView, ClaimantKind, ClaimantView, Entry, TemplateView, beside,
 };
-
-/// How many names of an entry are tried to find the one that is recorded.
-const NAMES_TRIED: u32 = 10_000;
 
 /// What an entry says of its claim (RC-1).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,6 +82,12 @@ pub enum Failure {
     /// The pod's group is not there; its creation wakes the pod.
     #[error("PodGroup {0:?} not found")]
     GroupMissing(Arc<str>),
+    /// RC-17: whether the claim would be the pod's or its group's is not known.
+    #[error(
+        "nothing is made for a pod of PodGroup {0:?}: the API server serves PodGroups, and \
+         DRAWorkloadResourceClaims is off"
+    )]
+    GroupsOff(Arc<str>),
     /// RC-7.
     #[error("ResourceClaimTemplate {0:?} asks for admin access, but the feature is disabled")]
     AdminAccessDisabled(Arc<str>),
@@ -99,7 +104,10 @@ pub enum Failure {
 impl Failure {
     /// Whether something else has to happen first, which will wake who waits.
     pub const fn waits(&self) -> bool {
-        matches!(self, Self::TemplateMissing(_) | Self::GroupMissing(_))
+        matches!(
+            self,
+            Self::TemplateMissing(_) | Self::GroupMissing(_) | Self::GroupsOff(_)
+        )
     }
 }
 
@@ -108,16 +116,13 @@ pub fn recorded(claimant: &Claimant<'_>, entry: &Entry) -> Recorded {
     match &entry.source {
         ClaimSource::Claim(name) => Recorded::Users(Arc::clone(name)),
         ClaimSource::Unknown => Recorded::Unknown,
-        ClaimSource::Template(_) => {
-            let mut statuses = claimant.view.statuses.iter();
-            match statuses.find(|status| status.entry == entry.name) {
-                None => Recorded::NotYet,
-                Some(ClaimStatus { claim: None, .. }) => Recorded::NotNeeded,
-                Some(ClaimStatus {
-                    claim: Some(name), ..
-                }) => Recorded::Made(Arc::clone(name)),
-            }
-        }
+        ClaimSource::Template(_) => match claimant.view.status(&entry.name) {
+            None => Recorded::NotYet,
+            Some(ClaimStatus { claim: None, .. }) => Recorded::NotNeeded,
+            Some(ClaimStatus {
+                claim: Some(name), ..
+            }) => Recorded::Made(Arc::clone(name)),
+        },
     }
 }
 
@@ -126,7 +131,7 @@ pub fn is_for(claimant: &Claimant<'_>, claim: &ClaimView) -> bool {
     let group = match claimant.group {
         Group::None => None,
         Group::Known(group) => Some(&group.key.name),
-        Group::Missing(name) => Some(name),
+        Group::Missing(name) | Group::Off(name) => Some(name),
     };
     claim.is_controlled_by(&claimant.view.uid)
         || group.is_some_and(|group| claim.owning_group().is_some_and(|owner| owner.name == *group))
@@ -152,6 +157,10 @@ pub fn answer(
         Recorded::NotYet => return make(claimant, entry, None, known, gates),
         Recorded::Made(name) => name,
     };
+    // Its kubelet goes by what is recorded: another name would tell it of a claim that the pod does not run with.
+    if claimant.view.node.is_some() {
+        return Answer::Keep(name);
+    }
     let cached;
     let found = match seen {
         Seen::Found(found) => found,
@@ -176,43 +185,92 @@ fn make(
     known: &impl Known,
     gates: Gates,
 ) -> Answer {
-    let ClaimSource::Template(name) = &entry.source else {
+    let ClaimSource::Template(template) = &entry.source else {
         return Answer::Failed(Failure::UnknownSource);
     };
-    // The claims before the one that is recorded are gone, whatever a cache that lags behind shows.
-    let number = recorded.and_then(|recorded| number_of(claimant, entry, recorded));
-    let is_of_before = |name: &str| (0..number.unwrap_or(0)).any(|n| name_of(claimant, entry, n) == name);
-    let made_for = |owner: &ClaimantView| {
-        let claims = known.controlled_by(&owner.uid);
-        // An owner reference may go with the uid of an object of another kind or namespace.
-        let is_ours = |claim: &&Arc<ClaimView>| {
-            claim.entry.as_ref() == Some(&entry.name)
-                && claim.is_made_for(owner.kind)
-                && claim.key.namespace == owner.key.namespace
-        };
-        let others = claims.iter().filter(is_ours);
-        let others = others.filter(|claim| Some(&claim.key.name) != recorded);
-        let mut ours: Vec<_> = others.filter(|claim| !is_of_before(&claim.key.name)).collect();
-        // One that stays rather than one that goes.
-        ours.sort_by_key(|claim| claim.deleting.is_some());
-        ours.first().map(|claim| Arc::clone(&claim.key.name))
-    };
+    let view = claimant.view;
+    let number = recorded.and_then(|name| Names::of(&view.key.name, &view.uid, &entry.name).number(name));
+    let made_for = |owner| made_for(owner, claimant, entry, recorded, number, known);
     match claimant.group {
         Group::Missing(group) => return Answer::Failed(Failure::GroupMissing(Arc::clone(group))),
         Group::Known(group) if shares(group, entry) => {
             return made_for(group).map_or(Answer::OfGroup, Answer::Adopt);
         }
-        Group::Known(_) | Group::None => {}
+        Group::Known(_) | Group::Off(_) | Group::None => {}
     }
-    if let Some(name) = made_for(claimant.view) {
+    if let Some(name) = made_for(view) {
         return Answer::Adopt(name);
     }
-    let Some(template) = known.template(&beside(&claimant.view.key, name)) else {
-        return Answer::Failed(Failure::TemplateMissing(Arc::clone(name)));
-    };
-    if let Some(failure) = disabled(&template, name, gates) {
-        return Answer::Failed(failure);
+    if let Group::Off(group) = claimant.group {
+        return Answer::Failed(Failure::GroupsOff(Arc::clone(group)));
     }
+    match usable(template, claimant, known, gates) {
+        Ok(template) => create(claimant, entry, template, recorded.zip(number), known),
+        Err(failure) => Answer::Failed(failure),
+    }
+}
+
+/// The claim that was made for the entry of `owner`, and is neither the one that is recorded, the `number`th, nor one
+/// before it: those are gone, whatever a cache that lags behind shows. One that stays rather than one that goes.
+fn made_for(
+    owner: &ClaimantView,
+    claimant: &Claimant<'_>,
+    entry: &Entry,
+    recorded: Option<&Arc<str>>,
+    number: Option<u32>,
+    known: &impl Known,
+) -> Option<Arc<str>> {
+    let mut claims = known.made_for(owner, &entry.name);
+    claims.retain(|claim| Some(&claim.key.name) != recorded);
+    if let Some(number) = number.filter(|_| !claims.is_empty()) {
+        let view = claimant.view;
+        let before = Names::of(&view.key.name, &view.uid, &entry.name).first(number);
+        claims.retain(|claim| !before.contains(&claim.key.name));
+    }
+    let first = claims.iter().min_by_key(|claim| claim.deleting.is_some());
+    first.map(|claim| Arc::clone(&claim.key.name))
+}
+
+/// The last claim that was made for the entry after the one that is recorded, which was gone then. Only where what is
+/// recorded is known to be the last that was: the cache may show a claim that was recorded, and is gone, since.
+pub fn made_after(
+    claimant: &Claimant<'_>,
+    entry: &Entry,
+    recorded: &str,
+    known: &impl Known,
+) -> Option<Arc<str>> {
+    let view = claimant.view;
+    let names = Names::of(&view.key.name, &view.uid, &entry.name);
+    let claims = known.made_for(view, &entry.name);
+    let stays = claims.iter().filter(|claim| claim.deleting.is_none());
+    let after = stays.filter_map(|claim| Some((names.number(&claim.key.name)?, &claim.key.name)));
+    let (number, name) = after.max()?;
+    (number > names.number(recorded)?).then(|| Arc::clone(name))
+}
+
+/// The template of this name, if a claim may be made from it.
+fn usable(
+    name: &Arc<str>,
+    claimant: &Claimant<'_>,
+    known: &impl Known,
+    gates: Gates,
+) -> Result<Arc<TemplateView>, Failure> {
+    let template = known.template(&beside(&claimant.view.key, name));
+    let template = template.ok_or_else(|| Failure::TemplateMissing(Arc::clone(name)))?;
+    match disabled(&template, name, gates) {
+        Some(failure) => Err(failure),
+        None => Ok(template),
+    }
+}
+
+/// The first claim after the recorded one, which has this number, whose name is free; or the one that has it already.
+fn create(
+    claimant: &Claimant<'_>,
+    entry: &Entry,
+    template: Arc<TemplateView>,
+    recorded: Option<(&Arc<str>, u32)>,
+    known: &impl Known,
+) -> Answer {
     let mut create = Create {
         kind: claimant.view.kind,
         claimant: claimant.view.key.clone(),
@@ -221,15 +279,15 @@ fn make(
         template,
         n: 0,
     };
-    // Two numbers may have one name.
-    if let Some((recorded, number)) = recorded.zip(number) {
+    if let Some((recorded, number)) = recorded {
         create.n = number + 1;
-        while name_of(claimant, entry, create.n) == **recorded {
+        // Two numbers may have one name.
+        while create.claim().name == *recorded {
             create.n += 1;
         }
     }
     while let Some(claim) = known.claim(&create.claim()) {
-        // The watch has shown it since the look at all claims of the claimant.
+        // The watch has shown it since the look at the claims of the entry.
         if create.is_met_by(&claim) {
             return Answer::Adopt(Arc::clone(&claim.key.name));
         }
@@ -275,48 +333,53 @@ impl Create {
     }
 }
 
-fn name_of(claimant: &Claimant<'_>, entry: &Entry, n: u32) -> String {
-    claim_name(&claimant.view.key.name, &claimant.view.uid, &entry.name, n)
-}
-
-/// The how manieth claim of the entry has this name; none if it is none of our names.
-fn number_of(claimant: &Claimant<'_>, entry: &Entry, name: &str) -> Option<u32> {
-    let is_ours = name.starts_with(&base_name(&claimant.view.key.name, &entry.name));
-    let mut numbers = 0..if is_ours { NAMES_TRIED } else { 0 };
-    numbers.find(|n| name_of(claimant, entry, *n) == name)
-}
-
 /// The whole of `status.resourceClaimStatuses`, if it says something else of an entry: `names` are the claims of the
-/// entries that have one, and what is recorded of the others stays (RC-5).
+/// entries that have one, in the order of the entries, and what is recorded of the others stays (RC-5).
 pub fn statuses(claimant: &Claimant<'_>, names: &[(Arc<str>, Arc<str>)]) -> Option<Vec<ClaimStatus>> {
     let of_template = |entry: &&Entry| matches!(entry.source, ClaimSource::Template(_));
     let view = claimant.view;
+    let mut differs = false;
     let wanted = view.entries.iter().filter(of_template).filter_map(|entry| {
-        let held = view.statuses.iter().find(|status| status.entry == entry.name);
-        let made = names.iter().find(|(of, _)| *of == entry.name);
-        match made {
-            Some((_, name)) => Some(ClaimStatus {
-                entry: Arc::clone(&entry.name),
-                claim: Some(Arc::clone(name)),
-            }),
-            None => held.cloned(),
-        }
+        let held = view.status(&entry.name);
+        let made = names.binary_search_by(|(of, _)| of.cmp(&entry.name));
+        let Some((_, name)) = made.ok().and_then(|at| names.get(at)) else {
+            return held.cloned();
+        };
+        let wanted = ClaimStatus {
+            entry: Arc::clone(&entry.name),
+            claim: Some(Arc::clone(name)),
+        };
+        differs |= held != Some(&wanted);
+        Some(wanted)
     });
     let wanted: Vec<_> = wanted.collect();
-    let differs = wanted.iter().any(|status| !view.statuses.contains(status));
     differs.then_some(wanted)
 }
 
 /// Whether a sync of the pod (RC-16) or of the group (RC-17) would do or tell anything.
 pub fn needs_work(claimant: &Claimant<'_>, known: &impl Known, gates: Gates) -> bool {
+    any_needs_work(claimant, claimant.view.entries.iter(), known, gates)
+}
+
+/// Whether it would do or tell anything about this claim.
+pub fn needs_work_on(claimant: &Claimant<'_>, claim: &ClaimView, known: &impl Known, gates: Gates) -> bool {
+    any_needs_work(claimant, claimant.view.entries_of(claim), known, gates)
+}
+
+fn any_needs_work<'a>(
+    claimant: &Claimant<'_>,
+    mut entries: impl Iterator<Item = &'a Entry>,
+    known: &impl Known,
+    gates: Gates,
+) -> bool {
     let view = claimant.view;
     let needs = |entry: &Entry| match answer(claimant, entry, known, gates, Seen::Unasked) {
         Answer::NotNeeded | Answer::OfGroup => false,
         Answer::Adopt(_) | Answer::Ask(_) | Answer::Create(_) | Answer::Failed(_) => true,
         Answer::Users(name) | Answer::Keep(name) => known
             .claim(&beside(&view.key, &name))
-            .is_some_and(|claim| reservation(claimant, entry, &claim, gates) != Reservation::Nothing),
+            .is_some_and(|claim| reservation(claimant, entry, &claim) != Reservation::Nothing),
     };
-    let counts = gates.workload_claims || view.kind == ClaimantKind::Pod;
-    counts && wants_claims(view) && view.entries.iter().any(needs)
+    let counts = gates.groups == Groups::On || view.kind == ClaimantKind::Pod;
+    counts && wants_claims(view) && entries.any(needs)
 }

@@ -3,7 +3,7 @@
 //! | rule | function | test |
 //! |---|---|---|
 //! | RC-1 | `recorded` | `tests/decide_table/entries.rs::an_entry_names_its_claim` |
-//! | RC-2 | `answer`, `wants_claims` | `tests/decide_table/entries.rs::an_entry_is_adopted_else_made` |
+//! | RC-2 | `answer`, `made_for`, `wants_claims` | `tests/decide_table/entries.rs::an_entry_is_adopted_else_made` |
 //! | RC-3 | `base_name`, `claim_name`, `Create` | `tests/decide_table/entries.rs::a_claim_is_named_after_its_pod_and_entry`, `tests/decide_props.rs::a_claim_that_is_made_again_has_another_name` |
 //! | RC-5 | `statuses` | `tests/decide_table/entries.rs::all_claims_of_a_pod_are_recorded_at_once` |
 //! | RC-6 | `Failure` | `tests/decide_table/entries.rs::one_failing_entry_does_not_stop_the_others` |
@@ -32,16 +32,17 @@ mod reserve;
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::meta::{ObjectKey, Uid};
+use controller_core::meta::ObjectKey;
 
 pub use self::claim::{
     Being, Evidence, Next, Ownership, Sight, Standing, Step, claimant_kind, next_step, owner, standing,
 };
 pub use self::departed::{ClaimantId, Departed};
 pub use self::entries::{
-    Answer, Create, Failure, Recorded, Seen, answer, is_for, needs_work, recorded, statuses, wants_claims,
+    Answer, Create, Failure, Recorded, Seen, answer, is_for, made_after, needs_work, needs_work_on, recorded,
+    statuses, wants_claims,
 };
-pub use self::names::{base_name, claim_name};
+pub use self::names::{Names, base_name, claim_name};
 pub use self::quiet::Quiet;
 pub use self::reserve::{Reservation, Reserve, reservation};
 use crate::view::{
@@ -60,18 +61,32 @@ pub const RESERVED_FOR_MAX_SIZE: usize = 256;
 pub const IDLE_FINALIZER_AGE: Duration = Duration::from_mins(5);
 /// How long the watch may take to show what we wrote. Source: `controller.go`, `NewIntegerResourceVersionMutationCache`.
 pub const PENDING_TTL: Duration = Duration::from_hours(1);
+/// A pod with more entries is told of.
+pub const MANY_ENTRIES: usize = 128;
 /// How many uids of deleted pods are remembered at least. Source: `controller.go`, `maxUIDCacheEntries`.
 pub const MAX_UID_CACHE_ENTRIES: usize = 500;
 
 /// The feature gates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Gates {
     /// `DRAAdminAccess`.
     pub admin_access: bool,
     /// `DRAPrioritizedList`.
     pub prioritized_list: bool,
-    /// `DRAWorkloadResourceClaims`, and the API server serves `PodGroups`.
-    pub workload_claims: bool,
+    /// `DRAWorkloadResourceClaims`, and whether the API server serves `PodGroups`.
+    pub groups: Groups,
+}
+
+/// What `PodGroups` count for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Groups {
+    /// Nothing: the API server does not serve them.
+    Unserved,
+    /// `DRAWorkloadResourceClaims` is off: for a pod of a group nothing is made.
+    #[default]
+    Off,
+    /// They have claims, which their pods share.
+    On,
 }
 
 /// What is known of claims and templates.
@@ -79,8 +94,8 @@ pub trait Known {
     /// The claim of this name.
     fn claim(&self, key: &ObjectKey) -> Option<Arc<ClaimView>>;
 
-    /// The claims that the object of this uid controls, ordered by key.
-    fn controlled_by(&self, uid: &Uid) -> Vec<Arc<ClaimView>>;
+    /// The claims that were made for this entry of the pod or the group, ordered by key: see [`ClaimView::is_made_for`].
+    fn made_for(&self, owner: &ClaimantView, entry: &str) -> Vec<Arc<ClaimView>>;
 
     /// The template of this name.
     fn template(&self, key: &ObjectKey) -> Option<Arc<TemplateView>>;
@@ -104,6 +119,8 @@ pub enum Group<'a> {
     Known(&'a ClaimantView),
     /// One that is not there (yet).
     Missing(&'a Arc<str>),
+    /// One that does not count, although the API server serves it.
+    Off(&'a Arc<str>),
 }
 
 impl Default for Gates {
@@ -111,17 +128,18 @@ impl Default for Gates {
         Self {
             admin_access: true,
             prioritized_list: true,
-            workload_claims: false,
+            groups: Groups::default(),
         }
     }
 }
 
 /// The group of `pod`, where groups count; `found` is the group of its name, if there is one.
 pub fn group_of<'a>(pod: &'a ClaimantView, found: Option<&'a ClaimantView>, gates: Gates) -> Group<'a> {
-    match (&pod.group, found) {
-        (Some(_), Some(group)) if gates.workload_claims => Group::Known(group),
-        (Some(name), None) if gates.workload_claims => Group::Missing(name),
-        _ => Group::None,
+    match (&pod.group, gates.groups, found) {
+        (None, ..) | (_, Groups::Unserved, _) => Group::None,
+        (Some(name), Groups::Off, _) => Group::Off(name),
+        (Some(_), Groups::On, Some(group)) => Group::Known(group),
+        (Some(name), Groups::On, None) => Group::Missing(name),
     }
 }
 
@@ -131,7 +149,7 @@ pub fn binds_to(claimant: &Claimant<'_>, entry: &Entry) -> Option<Consumer> {
     let view = match claimant.group {
         Group::Missing(_) => return None,
         Group::Known(group) if shares(group, entry) => group,
-        Group::Known(_) | Group::None => claimant.view,
+        Group::Known(_) | Group::Off(_) | Group::None => claimant.view,
     };
     Some(Consumer {
         kind: match view.kind {
@@ -145,5 +163,5 @@ pub fn binds_to(claimant: &Claimant<'_>, entry: &Entry) -> Option<Consumer> {
 
 /// Whether the group has the same entry, by name and by source.
 fn shares(group: &ClaimantView, entry: &Entry) -> bool {
-    entry.source != ClaimSource::Unknown && group.entries.contains(entry)
+    entry.source != ClaimSource::Unknown && group.entry(&entry.name) == Some(entry)
 }

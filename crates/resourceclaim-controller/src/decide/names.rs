@@ -3,6 +3,8 @@
 //! Upstream's names end in five random characters. Ours end in a hash of what the claim is for, so that whoever makes
 //! the claim a second time, also another process or one that was killed in between, meets the first one.
 
+use std::collections::HashSet;
+
 use controller_core::meta::Uid;
 
 use super::MAX_BASE_LEN;
@@ -11,7 +13,10 @@ use super::MAX_BASE_LEN;
 /// `apimachinery/pkg/util/rand`, `alphanums`.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 /// How many characters of hash.
-const HASH_LEN: usize = 5;
+const HASH_LEN: u32 = 5;
+/// How many names of an entry are tried to find the one that is recorded.
+const NAMES_TRIED: u32 = 10_000;
+const OFFSET_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
 
 /// `<claimant>-<entry>-`, at most [`MAX_BASE_LEN`] bytes: what is too long is cut, both parts in proportion, and
 /// neither ends in `.` or `-`, which a name must not have before a dash.
@@ -27,33 +32,107 @@ pub fn base_name(claimant: &str, entry: &str) -> String {
     format!("{}-{}-", cut(claimant, of_claimant), cut(entry, of_entry))
 }
 
-/// The name of the `n`th claim for an entry of the object of this uid: base and hash.
+/// The names of the claims for one entry of one object: base and hash, for the first claim, and for each that is made
+/// after it.
 ///
 /// The hash is FNV-1a of 64 bit over `<uid>/<entry>/<n in decimal>`, finished with `MurmurHash3`'s `fmix64`, so that
 /// every bit counts; its remainder by 27⁵ is written in the characters of Kubernetes' generated names
 /// (`bcdfghjklmnpqrstvwxz2456789`), the lowest digit first. It must never change: another version of this program has to
 /// find the same name.
-pub fn claim_name(claimant: &str, uid: &Uid, entry: &str, n: u32) -> String {
-    let mut hash = fmix64(fnv_1a(format!("{uid}/{entry}/{n}").as_bytes()));
-    let mut name = base_name(claimant, entry);
-    for _ in 0..HASH_LEN {
-        let digit = usize::try_from(hash % 27).unwrap_or_default();
-        name.push(char::from(ALPHABET[digit]));
-        hash /= 27;
+#[derive(Debug)]
+pub struct Names {
+    base: String,
+    /// The hash up to the number.
+    stem: u64,
+}
+
+/// The names of the first claims for an entry.
+#[derive(Debug)]
+pub struct First {
+    names: Names,
+    digests: HashSet<u64>,
+}
+
+impl Names {
+    /// Those for this entry of the object of this name and uid.
+    pub fn of(claimant: &str, uid: &Uid, entry: &str) -> Self {
+        Self {
+            base: base_name(claimant, entry),
+            stem: fnv_1a(OFFSET_BASIS, format!("{uid}/{entry}/").as_bytes()),
+        }
     }
-    name
+
+    /// That of the `n`th claim.
+    pub fn name(&self, n: u32) -> String {
+        let mut digest = self.digest(n);
+        let mut name = self.base.clone();
+        for _ in 0..HASH_LEN {
+            name.push(char::from(ALPHABET[digit(digest % 27)]));
+            digest /= 27;
+        }
+        name
+    }
+
+    /// The how manieth claim has this name; none if it is none of the first [`NAMES_TRIED`].
+    pub fn number(&self, name: &str) -> Option<u32> {
+        let digest = self.digest_in(name)?;
+        (0..NAMES_TRIED).find(|n| self.digest(*n) == digest)
+    }
+
+    /// Those of the first `n` claims.
+    pub fn first(self, n: u32) -> First {
+        let digests = (0..n).map(|n| self.digest(n)).collect();
+        First { names: self, digests }
+    }
+
+    fn digest(&self, n: u32) -> u64 {
+        let mut digits = [0; 10];
+        let (mut rest, mut first) = (n, digits.len());
+        while rest > 0 || first == digits.len() {
+            first -= 1;
+            digits[first] = b'0' + u8::try_from(rest % 10).unwrap_or_default();
+            rest /= 10;
+        }
+        fmix64(fnv_1a(self.stem, &digits[first..])) % 27_u64.pow(HASH_LEN)
+    }
+
+    /// The digest that ends `name`, if it has the base and may be one of ours.
+    fn digest_in(&self, name: &str) -> Option<u64> {
+        let hash = name.strip_prefix(&self.base)?.as_bytes();
+        let mut digits = hash.iter().rev();
+        let place = |byte: &u8| ALPHABET.iter().position(|of| of == byte);
+        let digest = digits.try_fold(0, |digest, byte| Some(digest * 27 + place(byte)? as u64))?;
+        (hash.len() == HASH_LEN as usize).then_some(digest)
+    }
+}
+
+impl First {
+    /// Whether this is one of them.
+    pub fn contains(&self, name: &str) -> bool {
+        let digest = self.names.digest_in(name);
+        digest.is_some_and(|digest| self.digests.contains(&digest))
+    }
+}
+
+/// The name of the `n`th claim for an entry of the object of this uid: see [`Names`].
+pub fn claim_name(claimant: &str, uid: &Uid, entry: &str, n: u32) -> String {
+    Names::of(claimant, uid, entry).name(n)
+}
+
+fn digit(remainder: u64) -> usize {
+    usize::try_from(remainder).unwrap_or_default()
 }
 
 fn cut(text: &str, length: usize) -> &str {
     text[..text.floor_char_boundary(length)].trim_end_matches(['.', '-'])
 }
 
-fn fnv_1a(bytes: &[u8]) -> u64 {
-    const OFFSET_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+/// Goes on with `hash`, which is [`OFFSET_BASIS`] before the first byte.
+fn fnv_1a(hash: u64, bytes: &[u8]) -> u64 {
     const PRIME: u64 = 0x0100_0000_01b3;
-    bytes.iter().fold(OFFSET_BASIS, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(PRIME)
-    })
+    bytes
+        .iter()
+        .fold(hash, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(PRIME))
 }
 
 const fn fmix64(mut hash: u64) -> u64 {
@@ -75,7 +154,28 @@ mod tests {
     #[case::a("a", 0xaf63_dc4c_8601_ec8c)]
     #[case::foobar("foobar", 0x8594_4171_f739_67e8)]
     fn the_hash_is_the_fnv_1a_of_its_authors(#[case] text: &str, #[case] hash: u64) {
-        assert_eq!(fnv_1a(text.as_bytes()), hash);
+        assert_eq!(fnv_1a(OFFSET_BASIS, text.as_bytes()), hash);
+    }
+
+    #[test]
+    fn a_name_tells_its_number() {
+        let names = || Names::of("pod", &Uid::from("u"), "gpu");
+        for n in [0, 1, 9, 10, 99, 100, 9_999] {
+            let name = names().name(n);
+            assert_eq!(names().number(&name), Some(n), "{name}");
+            assert!(!names().first(n).contains(&name), "{name}");
+            assert!(names().first(n + 1).contains(&name), "{name}");
+        }
+        let none = [
+            &names().name(10_000),
+            "pod-gpu-",
+            "pod-gpu-aaaaa",
+            "pod-gpu-bbbbbb",
+            "other",
+        ];
+        for name in none {
+            assert_eq!(names().number(name), None, "{name}");
+        }
     }
 
     #[rstest]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use controller_core::meta::{ObjectKey, Uid};
 
-use super::{Claimant, Gates, RESERVED_FOR_MAX_SIZE, binds_to, is_for, wants_claims};
+use super::{Claimant, Group, RESERVED_FOR_MAX_SIZE, binds_to, is_for, wants_claims};
 use crate::view::{ClaimSource, ClaimView, ClaimantView, Consumer, ConsumerKind, Entry};
 
 /// What is to be done for one entry of a pod that is on a node.
@@ -33,10 +33,14 @@ pub struct Reserve {
 
 /// Whether `claim` is to be reserved for `entry` of the pod: only for one that is on a node and needs it, and not one
 /// that is being deleted, which the API server would refuse. A group is on no node.
-pub fn reservation(claimant: &Claimant<'_>, entry: &Entry, claim: &ClaimView, gates: Gates) -> Reservation {
+pub fn reservation(claimant: &Claimant<'_>, entry: &Entry, claim: &ClaimView) -> Reservation {
     let pod = claimant.view;
     let may_use = match entry.source {
         ClaimSource::Claim(_) => true,
+        // Whether that of a group is this pod's is not known where groups do not count.
+        ClaimSource::Template(_) if matches!(claimant.group, Group::Off(_)) => {
+            claim.is_controlled_by(&pod.uid)
+        }
         ClaimSource::Template(_) => is_for(claimant, claim),
         ClaimSource::Unknown => false,
     };
@@ -45,7 +49,7 @@ pub fn reservation(claimant: &Claimant<'_>, entry: &Entry, claim: &ClaimView, ga
         && may_use
         && claim.allocated
         && claim.deleting.is_none()
-        && !is_reserved_for(pod, claim, gates);
+        && !is_reserved_for(pod, claim);
     match binds_to(claimant, entry) {
         Some(_) if wanted && claim.reserved.len() >= RESERVED_FOR_MAX_SIZE => Reservation::Full,
         Some(consumer) if wanted => Reservation::Write(Reserve {
@@ -59,11 +63,9 @@ pub fn reservation(claimant: &Claimant<'_>, entry: &Entry, claim: &ClaimView, ga
 }
 
 /// Whether `claim` is reserved for the pod, or for its group, of which the pod knows the name alone.
-fn is_reserved_for(pod: &ClaimantView, claim: &ClaimView, gates: Gates) -> bool {
+fn is_reserved_for(pod: &ClaimantView, claim: &ClaimView) -> bool {
     claim.reserved.iter().any(|consumer| {
-        let of_group = gates.workload_claims
-            && consumer.kind == ConsumerKind::PodGroup
-            && pod.group.as_ref() == Some(&consumer.name);
+        let of_group = consumer.kind == ConsumerKind::PodGroup && pod.group.as_ref() == Some(&consumer.name);
         consumer.uid == pod.uid || of_group
     })
 }

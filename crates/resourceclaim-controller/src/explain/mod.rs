@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use controller_core::api::CallFailed;
 use controller_core::controller::{Explained, Pass};
-use controller_core::meta::{ObjectKey, Uid};
+use controller_core::meta::ObjectKey;
 use controller_core::runtime::Failure;
 
 use crate::ResourceClaimController;
-use crate::decide::{ClaimantId, Gates, Known, Sight};
+use crate::decide::{ClaimantId, Gates, Groups, Known, Sight};
 use crate::gates::{self, Answers};
 use crate::requests::{Answer, Question};
 use crate::view::{ClaimView, ClaimantKind, ClaimantView, Consumer, TemplateView, beside};
@@ -77,7 +77,7 @@ impl<'a> Found<'a> {
         if let Some(Answer::Templates(templates)) = answers.get(Question::Templates(namespace.clone()))? {
             self.templates = templates;
         }
-        if let (Some(group), true) = (&pod.group, self.gates.workload_claims) {
+        if let (Some(group), true) = (&pod.group, self.gates.groups == Groups::On) {
             let question = Question::Claimant(ClaimantKind::PodGroup, beside(&pod.key, group));
             let group = answers.get(question)?.and_then(Answer::claimant);
             self.group = group.map(|group| &group.view);
@@ -109,8 +109,9 @@ impl Known for Found<'_> {
         claims.find(|claim| claim.key == *key).cloned().map(Arc::new)
     }
 
-    fn controlled_by(&self, uid: &Uid) -> Vec<Arc<ClaimView>> {
-        let claims = self.claims.iter().filter(|claim| claim.is_controlled_by(uid));
+    fn made_for(&self, owner: &ClaimantView, entry: &str) -> Vec<Arc<ClaimView>> {
+        let claims = self.claims.iter();
+        let claims = claims.filter(|claim| claim.is_made_for(owner, entry));
         claims.cloned().map(Arc::new).collect()
     }
 

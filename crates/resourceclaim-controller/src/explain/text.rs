@@ -94,6 +94,12 @@ impl Pod<'_> {
             found.gates,
             Seen::Found(seen.as_deref()),
         );
+        if let (Some(name), Answer::Keep(_), None) = (&noted, &answer, &seen) {
+            return writeln!(
+                f,
+                "  {name} is gone, and stays recorded: the kubelet goes by its name"
+            );
+        }
         if let (Some(name), false) = (&noted, matches!(answer, Answer::Keep(_))) {
             let why = if seen.is_some() {
                 "belongs to another"
@@ -134,7 +140,7 @@ impl Pod<'_> {
             return writeln!(f, "  {name} is not there; its user has to make it");
         };
         writeln!(f, "  {name}: {}", State(&claim))?;
-        match reservation(claimant, entry, &claim, found.gates) {
+        match reservation(claimant, entry, &claim) {
             Reservation::Nothing => Ok(()),
             Reservation::Full => writeln!(
                 f,

@@ -3,7 +3,8 @@
 //! | rule | function | test |
 //! |---|---|---|
 //! | RC-14 | `Memory::departed`, `observe_gone` | `tests/sync/reservations.rs::a_deleted_pod_gives_its_claims_back_without_a_read`, `tests/sync/reservations.rs::a_pod_that_the_api_server_says_is_gone_gets_no_reservation_when_the_cache_shows_it` |
-//! | RC-16 | `wake`, `wake_users`, `wake_claims` | `tests/sync/claims.rs::what_no_rule_reads_wakes_nothing` |
+
+mod wakes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,20 +15,26 @@ use controller_core::informer::{Change, Store};
 use controller_core::meta::{ObjectKey, Uid};
 use controller_core::rival::Contests;
 
+use self::wakes::{wake, wake_all, wake_changed, wake_claims, wake_members, wake_users};
+use crate::ResourceClaimController;
 use crate::decide::{
-    Claimant, ClaimantId, Departed, Gates, Quiet, RESERVED_FOR_MAX_SIZE, Reserve, group_of, needs_work,
-    wants_claims,
+    ClaimantId, Departed, Gates, MANY_ENTRIES, Quiet, RESERVED_FOR_MAX_SIZE, Reserve, wants_claims,
 };
+use crate::events::Event;
 use crate::next::Key;
 use crate::requests::Write;
 use crate::route::{self, ClaimantWakes, Users};
-use crate::view::{ClaimStatus, ClaimView, ClaimantIndex, ClaimantKind, ClaimantView, TemplateView, beside};
-use crate::{ResourceClaimController, Stores};
+use crate::view::{
+    ClaimIndex, ClaimStatus, ClaimView, ClaimantIndex, ClaimantKind, ClaimantView, TemplateView,
+};
 
 /// Caches that were listed so shortly before a term have what was written in the one before.
 const JUST_LISTED: Duration = Duration::from_secs(10);
 /// How long in a term the caches may lack what was written in the one before.
 const LATE_FOR: Duration = Duration::from_mins(3);
+
+/// A pod of abusive size is told of so often at most: who makes one makes many.
+const TELL_OF_SIZE_EVERY: Duration = Duration::from_mins(1);
 
 /// The first uid of all: those that are UUIDs come before those that are not.
 const NIL: &str = "00000000-0000-0000-0000-000000000000";
@@ -53,6 +60,12 @@ pub struct Memory {
     synced: Option<Duration>,
     /// Until then they may lack what the leader before has written.
     late_until: Duration,
+    /// Whether the API server has said in this term that the gates are still what they were.
+    has_gates: bool,
+    /// What they would be now.
+    outdated_by: Option<Gates>,
+    /// Until then no pod is told of for its size.
+    told_of_size: Duration,
 }
 
 /// Why each of these entries has no claim.
@@ -149,6 +162,25 @@ impl Memory {
         now < self.late_until
     }
 
+    /// Whether it is time to tell of a pod of abusive size again.
+    fn may_tell_of_size(&mut self, now: Duration) -> bool {
+        let may = now >= self.told_of_size;
+        if may {
+            self.told_of_size = now.saturating_add(TELL_OF_SIZE_EVERY);
+        }
+        may
+    }
+
+    /// Whether the gates are known to be right in this term.
+    pub(crate) const fn has_gates(&self) -> bool {
+        self.has_gates
+    }
+
+    /// What the gates would be in a process that begins now, where that is something else.
+    pub(crate) const fn outdated_by(&self) -> Option<Gates> {
+        self.outdated_by
+    }
+
     /// How much of it is about objects: 0 once there are none; for tests. The last uids that departed stay on purpose.
     pub fn held(&self) -> usize {
         let told = self.unnamed.len() + self.failing.len() + self.full.len() + self.pending.len();
@@ -157,8 +189,9 @@ impl Memory {
 
     /// The pod or the group was deleted (RC-14).
     fn departed(&mut self, gone: ClaimantId, claims: &Store<ClaimView>) {
-        self.departed
-            .deleted(gone, |uid| !claims.by_index(uid).is_empty());
+        self.departed.deleted(gone, |uid| {
+            !claims.by_index(&ClaimIndex::Uid(uid.clone())).is_empty()
+        });
     }
 
     /// The claim is gone, and its reservations with it.
@@ -209,13 +242,24 @@ impl Watches<ClaimantView> for ResourceClaimController {
         if !cx.leading {
             return;
         }
+        let entries = claimant.entries.len();
+        if matches!(change, Change::Added(_))
+            && entries > MANY_ENTRIES
+            && cx.memory.may_tell_of_size(cx.now.uptime)
+        {
+            cx.out.record(Event::Large {
+                kind: claimant.kind,
+                claimant: (claimant.key.clone(), claimant.uid.clone()),
+                entries,
+            });
+        }
         match route::claimant_wakes(&change) {
-            ClaimantWakes::Claimant => wake_changed(cx, claimant, self.gates),
+            ClaimantWakes::Claimant => wake_changed(cx, claimant, None, self.gates),
             ClaimantWakes::Claims => wake_claims(cx, &claimant.key, &claimant.uid, &claimant.claims()),
             ClaimantWakes::Nobody => {}
         }
         if claimant.kind == ClaimantKind::PodGroup {
-            wake_members(cx, &claimant.key, self.gates);
+            wake_members(cx, &claimant.key, None, self.gates);
         }
     }
 }
@@ -259,7 +303,7 @@ impl Watches<TemplateView> for ResourceClaimController {
         let index = ClaimantIndex::Template(template.key.clone());
         for store in [&cx.stores.pods].into_iter().chain(&cx.stores.groups) {
             for claimant in store.by_index(&index) {
-                wake(cx, &claimant, self.gates, Wake::Afresh);
+                wake(cx, &claimant, None, self.gates, Wake::Afresh);
             }
         }
     }
@@ -269,11 +313,17 @@ impl Watches<TemplateView> for ResourceClaimController {
 pub(crate) fn observe(cx: &mut Cx<'_>, observed: Observed<'_, ResourceClaimController>, gates: Gates) {
     match observed {
         Observed::Synced => cx.memory.synced = Some(cx.now.uptime),
-        Observed::Leading(true) => {
-            cx.memory.begin_term(cx.now.uptime);
+        Observed::Leading(leads) => {
+            cx.memory.has_gates = false;
+            if leads {
+                cx.memory.begin_term(cx.now.uptime);
+                cx.out.wake(Key::Gates);
+            }
+        }
+        Observed::Resync => {
+            cx.out.wake(Key::Gates);
             wake_all(cx, gates);
         }
-        Observed::Resync => wake_all(cx, gates),
         Observed::Overdue(Write::Create(create)) => {
             let claim = create.claim();
             // One that we have deleted since is no longer waited for.
@@ -285,8 +335,18 @@ pub(crate) fn observe(cx: &mut Cx<'_>, observed: Observed<'_, ResourceClaimContr
             }
         }
         // Any other object is shown sooner or later, or its end is. What is written meanwhile insists on a version.
-        Observed::Overdue(_) | Observed::Leading(false) | Observed::Watching(..) => {}
+        Observed::Overdue(_) | Observed::Watching(..) => {}
     }
+}
+
+/// The API server says what the gates are; this process began with others, or goes on with these.
+pub(crate) fn observe_gates(cx: &mut Cx<'_>, now: Gates, begun_with: Gates) {
+    if now != begun_with {
+        cx.memory.outdated_by = Some(now);
+        return;
+    }
+    cx.memory.has_gates = true;
+    wake_all(cx, now);
 }
 
 /// The API server has it no more, or never had it. The cache may show it still, or only now.
@@ -295,96 +355,6 @@ pub(crate) fn observe_gone(cx: &mut Cx<'_>, gone: ClaimantId) {
         wake_claims(cx, &gone.key, &gone.uid, &[]);
     }
     cx.memory.departed(gone, &cx.stores.claims);
-}
-
-/// A term begins, or has gone on for an hour.
-fn wake_all(cx: &mut Cx<'_>, gates: Gates) {
-    let stores = cx.stores;
-    for claim in stores.claims.snapshot() {
-        cx.out.wake(Key::Claim(claim.key.clone()));
-    }
-    for claimant in stores
-        .groups
-        .iter()
-        .chain([&stores.pods])
-        .flat_map(Store::snapshot)
-    {
-        wake_changed(cx, &claimant, gates);
-    }
-}
-
-/// Wakes the pod or the group if it needs work.
-fn wake(cx: &mut Cx<'_>, view: &ClaimantView, gates: Gates, when: Wake) {
-    let group = cx.stores.group_of(view);
-    let group = group_of(view, group.as_deref(), gates);
-    if needs_work(&Claimant { view, group }, cx.stores, gates) {
-        let key = view.key.clone();
-        let key = match view.kind {
-            ClaimantKind::Pod => Key::Pod(key),
-            ClaimantKind::PodGroup => Key::PodGroup(key),
-        };
-        cx.out.wake_at(key, when);
-    }
-}
-
-/// Wakes the pod or the group if it needs work, for something about it has changed; what failed for a group before counts
-/// no more.
-fn wake_changed(cx: &mut Cx<'_>, claimant: &ClaimantView, gates: Gates) {
-    let when = match claimant.kind {
-        ClaimantKind::Pod => Wake::Now,
-        ClaimantKind::PodGroup => Wake::Afresh,
-    };
-    wake(cx, claimant, gates, when);
-}
-
-/// Wakes those of the pods and groups that use the claim that need work.
-fn wake_users(cx: &mut Cx<'_>, claim: &ClaimView, users: &Users, gates: Gates) {
-    let stores = cx.stores;
-    // The pod that controls the claim need not have recorded it.
-    if let Some(owner) = claim.owning_pod()
-        && let Some(pod) = stores.pods.get(&beside(&claim.key, &owner.name))
-        && pod.uid == owner.uid
-        && users.include(&pod.uid)
-    {
-        wake_changed(cx, &pod, gates);
-    }
-    let index = ClaimantIndex::Claim(claim.key.clone());
-    for pod in stores.pods.by_index(&index) {
-        if users.include(&pod.uid) {
-            wake_changed(cx, &pod, gates);
-        }
-    }
-    let (Some(groups), Users::All) = (&stores.groups, users) else {
-        return;
-    };
-    for group in groups.by_index(&index) {
-        wake_changed(cx, &group, gates);
-    }
-    if let Some(owner) = claim.owning_group() {
-        let key = beside(&claim.key, &owner.name);
-        if let Some(group) = groups.get(&key) {
-            wake_changed(cx, &group, gates);
-        }
-        wake_members(cx, &key, gates);
-    }
-}
-
-/// Wakes the claims that a pod or a group names, and those that are its own or reserved for it, recorded or not.
-fn wake_claims(cx: &mut Cx<'_>, claimant: &ObjectKey, uid: &Uid, named: &[Arc<str>]) {
-    let named = named.iter().map(|name| beside(claimant, name));
-    let claims = cx.stores.claims.by_index(uid).into_iter();
-    let refer = claims.map(|claim| claim.key.clone());
-    for key in named.chain(refer).collect::<BTreeSet<_>>() {
-        cx.out.wake(Key::Claim(key));
-    }
-}
-
-/// Wakes the pods of a group that need work.
-fn wake_members(cx: &mut Cx<'_>, group: &ObjectKey, gates: Gates) {
-    let stores: &Stores = cx.stores;
-    for pod in stores.pods.by_index(&ClaimantIndex::Group(group.clone())) {
-        wake_changed(cx, &pod, gates);
-    }
 }
 
 #[cfg(test)]

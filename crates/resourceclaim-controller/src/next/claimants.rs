@@ -2,35 +2,25 @@
 //! (RC-2 to RC-8, RC-17). An error is the step to take first.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use controller_core::api::Outcome as Answered;
-use controller_core::controller::{Failed, Outcome, Step, Wake};
+use controller_core::controller::{Outcome, Step};
 use controller_core::informer::Freshness;
 use controller_core::meta::ObjectKey;
 
-use super::{Key, Next, Note, SIDE_BY_SIDE, Turn};
+use super::settled::Settled;
+use super::{Key, Next, Note, REQUESTS_A_PASS, SIDE_BY_SIDE, Turn};
 use crate::decide::{
     Answer as Entitled, Claimant, ClaimantId, Create, Group, Reservation, Reserve, Seen, answer, group_of,
-    reservation, statuses, wants_claims,
+    made_after, reservation, statuses, wants_claims,
 };
-use crate::error::{self, EntryError};
+use crate::error::EntryError;
 use crate::memory::{Failing, WriteKey};
 use crate::requests::{Answer, Question, Record, Write};
 use crate::view::{ClaimSource, ClaimView, ClaimantKind, ClaimantView, Entry, beside};
 
 /// How many names of a claim are tried in one pass.
-const NAMES_A_PASS: usize = 8;
-
-/// What became of the entries of one object.
-#[derive(Debug, Default)]
-struct Settled {
-    /// The claims of the entries that have one made for them.
-    names: Vec<(Arc<str>, Arc<str>)>,
-    failures: Vec<(Arc<str>, EntryError)>,
-    /// How long to leave what another keeps undoing.
-    left: Option<Duration>,
-}
+const NAMES_A_PASS: u32 = 8;
 
 /// What becomes of one entry.
 enum Settling {
@@ -54,9 +44,11 @@ impl<'a> Turn<'a> {
             group: group_of(&pod, group.as_deref(), self.gates),
         };
         let mut settled = self.settle(&claimant)?;
-        self.record(&claimant, &mut settled)?;
         let told = settled.failures.len();
-        self.reserve_all(&claimant, &mut settled)?;
+        if !settled.breaks_off {
+            self.record(&claimant, &mut settled)?;
+            self.reserve_all(&claimant, &mut settled)?;
+        }
         self.tell(&claimant, &settled.failures[..told])?;
         Ok(settled.end(Key::Pod(key.clone())))
     }
@@ -71,7 +63,9 @@ impl<'a> Turn<'a> {
         };
         let mut settled = self.settle(&claimant)?;
         self.tell(&claimant, &settled.failures)?;
-        self.record(&claimant, &mut settled)?;
+        if !settled.breaks_off {
+            self.record(&claimant, &mut settled)?;
+        }
         Ok(settled.end(Key::PodGroup(key.clone())))
     }
 
@@ -82,23 +76,57 @@ impl<'a> Turn<'a> {
     }
 
     /// Every entry gets its claim, or a reason why not (RC-6).
+    ///
+    /// It is asked after every answer and every permit: while there is something to ask or to make, a look at all entries
+    /// each time would cost their square.
     fn settle(self, claimant: &Claimant<'_>) -> Result<Settled, Next> {
         self.check_recorded(claimant)?;
+        let from = self.first_open(claimant);
+        if from > 0 && !self.has_sent_enough() {
+            self.settle_from(claimant, from)?;
+        }
+        self.settle_from(claimant, 0)
+    }
+
+    /// The first entry that may be open still, as this pass goes: those before have their claims, or have failed. A guess:
+    /// where nothing is open from there on, all are looked at.
+    fn first_open(self, claimant: &Claimant<'_>) -> usize {
+        let position = |write: &Write| match write {
+            Write::Create(create) => claimant.view.position(&create.entry),
+            _ => None,
+        };
+        let pass = self.look.pass;
+        let ended = pass.outcomes().rev().take(SIDE_BY_SIDE).map(|(write, _)| write);
+        ended
+            .chain(pass.sending())
+            .filter_map(position)
+            .min()
+            .unwrap_or(0)
+    }
+
+    fn has_sent_enough(self) -> bool {
+        self.look.pass.requests() >= REQUESTS_A_PASS
+    }
+
+    /// What becomes of the entries from this one on; an error asks or makes the first that are open.
+    fn settle_from(self, claimant: &Claimant<'_>, from: usize) -> Result<Settled, Next> {
         let mut settled = Settled::default();
         let (mut questions, mut creates) = (Vec::new(), Vec::new());
-        for entry in &*claimant.view.entries {
+        for entry in claimant.view.entries.iter().skip(from) {
             let name = Arc::clone(&entry.name);
             match self.settle_entry(claimant, entry) {
                 Settling::None => {}
                 Settling::Has(claim) => settled.names.push((name, claim)),
+                Settling::Fails(error) => settled.fail(name, error),
+                Settling::Ask(_) | Settling::Create(_) if self.has_sent_enough() => settled.breaks_off = true,
                 Settling::Ask(question) => questions.push(question),
                 Settling::Create(create) => creates.push(Write::Create(create)),
-                Settling::Fails(error) => settled.failures.push((name, error)),
+            }
+            // The first of those that are not answered, be they on their way already: so many are at a time.
+            if questions.len() + creates.len() == SIDE_BY_SIDE {
+                break;
             }
         }
-        // The first of those that are not answered, be they on their way already: so many are at a time.
-        questions.truncate(SIDE_BY_SIDE);
-        creates.truncate(SIDE_BY_SIDE);
         if !questions.is_empty() {
             return Err(Step::Read(questions));
         }
@@ -125,7 +153,12 @@ impl<'a> Turn<'a> {
             let answered = answer(claimant, entry, self.look.stores, self.gates, Seen::Unasked);
             matches!(answered, Entitled::Ask(_))
         };
-        if claimant.view.entries.iter().any(seems_gone) {
+        let view = claimant.view;
+        let mut recorded = view
+            .statuses
+            .iter()
+            .filter_map(|status| view.entry(&status.entry));
+        if self.look.pass.answer(&question_about(claimant)).is_some() || recorded.any(seems_gone) {
             self.read_claimant(claimant)
         } else {
             Ok(())
@@ -153,6 +186,10 @@ impl<'a> Turn<'a> {
         let entitled = |seen| answer(claimant, entry, self.look.stores, self.gates, seen);
         let mut answered = entitled(Seen::Unasked);
         if let Entitled::Ask(name) = &answered {
+            // The pod was read: see `check_recorded`.
+            if let Some(after) = made_after(claimant, entry, name, self.look.stores) {
+                return Settling::Has(after);
+            }
             answered = match self.look_for(beside(&claimant.view.key, name)) {
                 Ok(found) => entitled(Seen::Found(found)),
                 Err(settling) => return settling,
@@ -169,13 +206,12 @@ impl<'a> Turn<'a> {
     /// Makes the claim, or finds the one that was made before: by another process, or by us when the answer was lost.
     /// Whoever else has the name, the store mostly shows by now.
     fn create(self, mut create: Create) -> Settling {
-        let of_entry = |write: &Write| matches!(write, Write::Create(tried) if tried.entry == create.entry);
-        let outcomes = self.look.pass.outcomes();
-        let tried = outcomes.filter(|(write, _)| of_entry(write)).count();
         loop {
             let failed = match self.look.pass.outcome(&Write::Create(create.clone())) {
-                None if tried < NAMES_A_PASS => return Settling::Create(create),
-                None => return Settling::Fails(EntryError::NamesTaken(NAMES_A_PASS)),
+                None if self.has_tried_enough(&create) => {
+                    return Settling::Fails(EntryError::NamesTaken(NAMES_A_PASS));
+                }
+                None => return Settling::Create(create),
                 Some(Outcome::Accepted(_) | Outcome::Planned) => return Settling::Has(create.claim().name),
                 Some(Outcome::Failed(failed)) => failed,
             };
@@ -188,6 +224,15 @@ impl<'a> Turn<'a> {
                 Err(settling) => return settling,
             }
         }
+    }
+
+    /// Whether the names before this one were all tried in this pass.
+    fn has_tried_enough(self, create: &Create) -> bool {
+        let mut before = (1..=NAMES_A_PASS).map(|back| create.n.checked_sub(back));
+        before.all(|n| {
+            let tried = n.map(|n| Write::Create(Create { n, ..create.clone() }));
+            tried.is_some_and(|tried| self.look.pass.outcome(&tried).is_some())
+        })
     }
 
     /// The claim that the API server has under this name.
@@ -209,7 +254,7 @@ impl<'a> Turn<'a> {
         };
         let ClaimantView { key, uid, .. } = claimant.view;
         let changed = statuses.iter();
-        let changed = changed.filter(|status| !claimant.view.statuses.contains(status));
+        let changed = changed.filter(|status| claimant.view.status(&status.entry) != Some(status));
         let write = Write::Record(Record {
             kind: claimant.view.kind,
             key: key.clone(),
@@ -261,18 +306,21 @@ impl<'a> Turn<'a> {
             };
             let write = Write::Reserve(reserve.clone());
             match self.look.pass.outcome(&write) {
+                None if self.has_sent_enough() => settled.breaks_off = true,
                 None => match self.contested(WriteKey::reserved(&reserve), &reserve.claim, &reserve.uid)? {
                     None => writes.push(write),
                     wait => settled.leave(wait),
                 },
                 Some(Outcome::Failed(failed)) if !failed.is_gone() => {
                     let error = EntryError::Reserve(failed.clone());
-                    settled.failures.push((Arc::clone(&entry.name), error));
+                    settled.fail(Arc::clone(&entry.name), error);
                 }
                 Some(_) => {}
             }
+            if writes.len() == SIDE_BY_SIDE {
+                break;
+            }
         }
-        writes.truncate(SIDE_BY_SIDE);
         if writes.is_empty() {
             Ok(())
         } else {
@@ -287,15 +335,14 @@ impl<'a> Turn<'a> {
         entry: &Entry,
         settled: &Settled,
     ) -> Result<Option<Reserve>, Next> {
-        let mut made = settled.names.iter().filter(|(of, _)| *of == entry.name);
         let name = match &entry.source {
             ClaimSource::Claim(name) => Some(name),
-            ClaimSource::Template(_) | ClaimSource::Unknown => made.next().map(|(_, name)| name),
+            ClaimSource::Template(_) | ClaimSource::Unknown => settled.name_of(entry),
         };
         let pod = claimant.view;
         let claim = name.and_then(|name| self.look.stores.claims.get(&beside(&pod.key, name)));
         let Some(claim) = claim else { return Ok(None) };
-        match reservation(claimant, entry, &claim, self.gates) {
+        match reservation(claimant, entry, &claim) {
             Reservation::Nothing => Ok(None),
             Reservation::Full if self.look.memory.full.contains(&claim.uid) => Ok(None),
             Reservation::Full => Err(Step::Note(Note::Full {
@@ -313,27 +360,4 @@ impl<'a> Turn<'a> {
 
 fn question_about(claimant: &Claimant<'_>) -> Question {
     Question::Claimant(claimant.view.kind, claimant.view.key.clone())
-}
-
-impl Settled {
-    fn leave(&mut self, wait: Option<Duration>) {
-        self.left = self.left.into_iter().chain(wait).min();
-    }
-
-    /// What only waits for something else is no failure. A request that failed has been told already.
-    fn end(self, key: Key) -> Next {
-        let wakes = self.left.map(|wait| (key, Wake::Within(wait)));
-        let wakes = wakes.into_iter().collect();
-        let failures = self.failures;
-        let is_told = failures.iter().any(|(_, error)| error.is_of_a_request());
-        if is_told || failures.iter().all(|(_, error)| error.waits()) {
-            return Step::Done(wakes);
-        }
-        Step::Fail(Failed {
-            reason: "EntryFailed",
-            text: error::told(&failures),
-            not_before: Duration::ZERO,
-            wakes,
-        })
-    }
 }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `claimants` | what is next for a pod or a `PodGroup`? |
 //! | `claims` | what is next for a claim? |
+//! | `settled` | what became of its entries? |
 //! | `shown` | what does a write make of its object? |
 //!
 //! | rule | function | test |
@@ -23,6 +24,7 @@
 
 mod claimants;
 mod claims;
+mod settled;
 mod shown;
 
 use std::fmt;
@@ -41,6 +43,7 @@ use prometheus::Registry;
 
 use crate::decide::{ClaimantId, Gates, PENDING_TTL};
 use crate::events::Event;
+use crate::gates::{self, Answers};
 use crate::memory::{self, Contested, Failing, Memory, WriteKey};
 use crate::requests::{Answer, Question, Write};
 use crate::view::{ClaimantKind, beside};
@@ -52,6 +55,8 @@ const QUEUE: &str = "resource_claim";
 const RETRY_LAST: Duration = Duration::from_mins(1);
 /// How many requests of one pass are on their way at a time.
 const SIDE_BY_SIDE: usize = 8;
+/// A pass with so many requests leaves the other entries to the next one: keys of others have their turn between the two.
+pub const REQUESTS_A_PASS: usize = 128;
 /// How soon a reservation that another took off is written again.
 const RESERVATIONS: Pace = Pace {
     first: Duration::from_secs(1),
@@ -67,6 +72,8 @@ pub enum Key {
     Claim(ObjectKey),
     /// A `PodGroup`, which may need claims.
     PodGroup(ObjectKey),
+    /// What the API server makes of the feature gates.
+    Gates,
 }
 
 /// A change of the memory.
@@ -83,6 +90,8 @@ pub enum Note {
         /// Which entries, and why.
         failing: Failing,
     },
+    /// The gates are these.
+    Gates(Gates),
     /// The claim has no room for the pod.
     Full {
         /// The claim.
@@ -108,6 +117,7 @@ impl fmt::Display for Key {
             Self::Pod(key) => write!(f, "pod:{key}"),
             Self::Claim(key) => write!(f, "claim:{key}"),
             Self::PodGroup(key) => write!(f, "podgroup:{key}"),
+            Self::Gates => f.write_str("gates"),
         }
     }
 }
@@ -130,6 +140,13 @@ impl Controller for ResourceClaimController {
         }]
     }
 
+    fn namespace_of<'a>(&self, key: &'a Key) -> Option<&'a str> {
+        match key {
+            Key::Pod(key) | Key::Claim(key) | Key::PodGroup(key) => key.namespace.as_deref(),
+            Key::Gates => None,
+        }
+    }
+
     fn observe(&self, cx: &mut Context<'_, Self>, observed: Observed<'_, Self>) {
         memory::observe(cx, observed, self.gates);
     }
@@ -138,6 +155,9 @@ impl Controller for ResourceClaimController {
         let gates = self.gates;
         let turn = Turn { gates, look };
         let decided = match key {
+            Key::Gates => Ok(self.check_gates(look)),
+            // What is right follows from them: they wake it.
+            _ if !look.memory.has_gates() => Ok(Step::Done(vec![])),
             Key::Pod(pod) => turn.of_pod(pod),
             Key::PodGroup(group) => turn.of_group(group),
             Key::Claim(claim) => turn.of_claim(claim),
@@ -147,6 +167,7 @@ impl Controller for ResourceClaimController {
 
     fn learn(&self, cx: &mut Context<'_, Self>, _: &Key, learnt: Learnt<'_, Self>) {
         match learnt {
+            Learnt::Noted(Note::Gates(gates)) => memory::observe_gates(cx, gates, self.gates),
             Learnt::Noted(note) => learn_note(cx, note),
             Learnt::Outcome(write, outcome) => learn_outcome(cx, write, outcome),
             Learnt::Answer(Question::Rival(contested), reply) => {
@@ -203,10 +224,20 @@ impl Controller for ResourceClaimController {
     fn is_failure(&self, ask: &Ask<Self>, failed: &CallFailed) -> bool {
         match ask {
             Ask::Question(Question::Rival(_)) => false,
+            Ask::Question(Question::Served | Question::Version) => !gates::is_answer(self.asked, failed),
             // It may be ours. Where the namespace is gone, the pod is not for long.
             Ask::Write(Write::Create(_)) => failed.outcome() != Answered::AlreadyExists,
             Ask::Question(_) | Ask::Write(_) => !failed.is_gone(),
         }
+    }
+
+    fn finished(&self, memory: &Memory) -> Option<Result<(), String>> {
+        let gates = memory.outdated_by()?;
+        let text = format!(
+            "the API server has become another: the gates would be {gates:?} now, and are {:?}",
+            self.gates
+        );
+        Some(Err(text))
     }
 
     fn record(&self, event: Event, recorder: &Recorder) {
@@ -215,6 +246,20 @@ impl Controller for ResourceClaimController {
 
     fn register(driver: &Arc<Driver<Self>>, registry: &Registry) -> prometheus::Result<()> {
         metrics::register_claims(driver, registry)
+    }
+}
+
+impl ResourceClaimController {
+    /// Whether the gates are still as they were when the process began. What cannot be asked is asked again by the queue.
+    fn check_gates(&self, look: &Look<'_, Self>) -> Next {
+        let mut answers = Answers::of(look.pass);
+        let is_known = look.memory.has_gates();
+        match answers.gates(self.asked) {
+            Ok(_) if !answers.open.is_empty() => Step::Read(answers.open),
+            Ok(_) if look.memory.outdated_by().is_some() => Step::Done(vec![]),
+            Ok(gates) if gates != self.gates || !is_known => Step::Note(Note::Gates(gates)),
+            Ok(_) | Err(_) => Step::Done(vec![]),
+        }
     }
 }
 
@@ -252,6 +297,8 @@ fn learn_note(cx: &mut Context<'_, ResourceClaimController>, note: Note) {
                 memory.failing.insert(claimant.1, failing);
             }
         }
+        // See `learn`.
+        Note::Gates(_) => {}
         Note::Full { claim, pod } => {
             memory.full.insert(claim.1.clone());
             cx.out.record(Event::Full { claim, pod });

@@ -10,6 +10,7 @@ mod wire;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use controller_core::informer::View;
@@ -40,9 +41,9 @@ pub struct ClaimantView {
     pub uid: Uid,
     /// `spec.nodeName` of a pod, when it is bound to a node.
     pub node: Option<Arc<str>>,
-    /// `spec.resourceClaims`; equal lists are one.
+    /// `spec.resourceClaims`, ordered by name; equal lists are one.
     pub entries: Arc<Vec<Entry>>,
-    /// `status.resourceClaimStatuses`.
+    /// `status.resourceClaimStatuses`, ordered by entry.
     pub statuses: Box<[ClaimStatus]>,
     /// `status.extendedResourceClaimStatus.resourceClaimName` of a pod.
     pub extended: Option<Arc<str>>,
@@ -169,6 +170,15 @@ pub struct TemplateView {
     pub prioritized_list: bool,
 }
 
+/// What claims are found by, beside their key.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum ClaimIndex {
+    /// The uid of its controller, or of one that it is reserved for.
+    Uid(Uid),
+    /// The uid of its controller and its entry, as a hash: there are many of them. What is found has to be looked at.
+    Entry(u64),
+}
+
 /// What pods and groups are found by, beside their key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ClaimantIndex {
@@ -195,6 +205,42 @@ impl ClaimantView {
     /// there.
     pub fn is_done(&self) -> bool {
         self.over || (self.kind == ClaimantKind::Pod && self.deleting && self.node.is_none())
+    }
+
+    /// Where the entry of this name is.
+    pub fn position(&self, entry: &str) -> Option<usize> {
+        let found = self.entries.binary_search_by(|held| (*held.name).cmp(entry));
+        found.ok()
+    }
+
+    /// The entry of this name.
+    pub fn entry(&self, name: &str) -> Option<&Entry> {
+        self.entries.get(self.position(name)?)
+    }
+
+    /// What the status says of the entry of this name.
+    pub fn status(&self, entry: &str) -> Option<&ClaimStatus> {
+        let found = self.statuses.binary_search_by(|held| (*held.entry).cmp(entry));
+        self.statuses.get(found.ok()?)
+    }
+
+    /// Whether an entry of it has no claim recorded that is made for it.
+    pub fn lacks_claims(&self) -> bool {
+        let mut made =
+            { self.entries.iter() }.filter(|entry| matches!(entry.source, ClaimSource::Template(_)));
+        made.any(|entry| self.status(&entry.name).is_none())
+    }
+
+    /// The entries whose claim this is, may be or was: by its name or by its annotation.
+    pub fn entries_of<'a>(&'a self, claim: &'a ClaimView) -> impl Iterator<Item = &'a Entry> {
+        let name = &claim.key.name;
+        let recorded = self.statuses.iter();
+        let recorded = recorded.filter(move |status| status.claim.as_ref() == Some(name));
+        let made = recorded.map(|status| &status.entry).chain(&claim.entry);
+        let named = self.entries.iter();
+        let named =
+            named.filter(move |entry| matches!(&entry.source, ClaimSource::Claim(own) if own == name));
+        made.filter_map(|entry| self.entry(entry)).chain(named)
     }
 
     /// The claims that its spec or its status name, each once.
@@ -241,12 +287,17 @@ impl ClaimView {
         self.owner.as_ref().is_some_and(|owner| owner.uid == *uid)
     }
 
-    /// Whether an object of this kind controls it.
-    pub fn is_made_for(&self, kind: ClaimantKind) -> bool {
-        match kind {
+    /// Whether it was made for this entry of the pod or the group. An owner reference may go with the uid of an object of
+    /// another kind or namespace.
+    pub fn is_made_for(&self, owner: &ClaimantView, entry: &str) -> bool {
+        let is_of_kind = match owner.kind {
             ClaimantKind::Pod => self.owning_pod().is_some(),
             ClaimantKind::PodGroup => self.owning_group().is_some(),
-        }
+        };
+        is_of_kind
+            && self.is_controlled_by(&owner.uid)
+            && self.entry.as_deref() == Some(entry)
+            && self.key.namespace == owner.key.namespace
     }
 
     /// The pod that controls it.
@@ -313,17 +364,28 @@ impl View for ClaimantView {
     }
 }
 
+impl ClaimIndex {
+    /// That of the claims that were made for this entry of the object of this uid.
+    pub fn entry(owner: &Uid, entry: &str) -> Self {
+        let mut hasher = DefaultHasher::new();
+        (owner, entry).hash(&mut hasher);
+        Self::Entry(hasher.finish())
+    }
+}
+
 impl View for ClaimView {
-    /// The uids of its controller and of those that it is reserved for.
-    type Index = Uid;
+    type Index = ClaimIndex;
 
     fn key(&self) -> &ObjectKey {
         &self.key
     }
 
-    fn index(&self, out: &mut Vec<Uid>) {
-        out.extend(self.owner.iter().map(|owner| owner.uid.clone()));
-        out.extend(self.reserved.iter().map(|consumer| consumer.uid.clone()));
+    fn index(&self, out: &mut Vec<ClaimIndex>) {
+        let owner = self.owner.iter().map(|owner| &owner.uid);
+        let uids = owner.chain(self.reserved.iter().map(|consumer| &consumer.uid));
+        out.extend(uids.cloned().map(ClaimIndex::Uid));
+        let made = self.owner.iter().zip(&self.entry);
+        out.extend(made.map(|(owner, entry)| ClaimIndex::entry(&owner.uid, entry)));
     }
 }
 

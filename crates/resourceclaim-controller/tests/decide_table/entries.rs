@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use controller_core::meta::{ObjectKey, Uid};
 use resourceclaim_controller::decide::{
-    Answer, Claimant, Failure, Gates, Group, Known, Recorded, Seen, answer, base_name, claim_name, recorded,
-    statuses, wants_claims,
+    Answer, Claimant, Failure, Gates, Group, Groups, Known, Recorded, Seen, answer, base_name, claim_name,
+    made_after, recorded, statuses, wants_claims,
 };
 use resourceclaim_controller::view::{ClaimView, ClaimantView, Entry, TemplateView};
 use rstest::rstest;
@@ -185,6 +185,40 @@ fn a_claim_is_named_after_its_pod_and_entry() {
     );
 }
 
+/// What is recorded of a pod that has a node stays, whatever is there.
+#[rstest]
+#[case::it_is_gone(World::of([]))]
+#[case::another_was_made(World::of([made(GPU[1], "gpu")]))]
+#[case::it_is_anothers(World::of([claim(GPU[0])]))]
+#[case::it_is_there(World::of([made(GPU[0], "gpu")]))]
+fn a_record_of_a_pod_on_a_node_is_kept(#[case] world: World) {
+    let pod = on_node(pod_recording(GPU[0]));
+    let kept = Answer::Keep(GPU[0].into());
+    assert_eq!(world.answer(&pod), kept);
+    assert_eq!(world.answer_seeing(&pod, None), kept);
+    assert!(!world.pod_needs_work(&pod));
+    // One without a record gets its claim.
+    let unrecorded = on_node(crate::support::pod());
+    assert!(!matches!(world.answer(&unrecorded), Answer::Keep(_)));
+}
+
+#[rstest]
+#[case::none(vec![], None)]
+#[case::the_recorded_one(vec![made(GPU[1], "gpu")], None)]
+#[case::one_before(vec![made(GPU[0], "gpu")], None)]
+#[case::the_next(vec![made(GPU[0], "gpu"), made(GPU[2], "gpu")], Some(GPU[2]))]
+#[case::one_that_goes(vec![terminating(made(GPU[2], "gpu"))], None)]
+#[case::of_another_name(vec![made("orphan", "gpu")], None)]
+#[case::of_another_entry(vec![made(GPU[2], "other")], None)]
+fn a_claim_that_was_made_after_the_recorded_one_needs_no_look(
+    #[case] claims: Vec<ClaimView>,
+    #[case] after: Option<&str>,
+) {
+    let pod = pod_recording(GPU[1]);
+    let found = made_after(&alone(&pod), &pod.entries[0], GPU[1], &World::of(claims));
+    assert_eq!(found.as_deref(), after);
+}
+
 /// Its claims come into the cache between a look at those of a pod and a look at one name.
 struct Late(World);
 
@@ -193,7 +227,7 @@ impl Known for Late {
         self.0.claim(key)
     }
 
-    fn controlled_by(&self, _: &Uid) -> Vec<Arc<ClaimView>> {
+    fn made_for(&self, _: &ClaimantView, _: &str) -> Vec<Arc<ClaimView>> {
         Vec::new()
     }
 
@@ -300,15 +334,14 @@ fn one_failing_entry_does_not_stop_the_others() {
     let pod = pod_with([templated("no", "missing"), templated("gpu", "t"), unknown("what")]);
     let world = World::of([]);
     let claimant = alone(&pod);
-    let answers = pod
-        .entries
-        .iter()
-        .map(|entry| answer(&claimant, entry, &world, world.gates, Seen::Unasked));
-    let answers: Vec<_> = answers.collect();
+    let answered = |entry: &str| {
+        let entry = pod.entry(entry).unwrap();
+        answer(&claimant, entry, &world, world.gates, Seen::Unasked)
+    };
     let missing = Failure::TemplateMissing("missing".into());
-    assert_eq!(answers[0], Answer::Failed(missing.clone()));
-    assert_eq!(creates(answers[1].clone()), "ns/pod-gpu-wbbp8");
-    assert_eq!(answers[2], Answer::Failed(Failure::UnknownSource));
+    assert_eq!(answered("no"), Answer::Failed(missing.clone()));
+    assert_eq!(creates(answered("gpu")), "ns/pod-gpu-wbbp8");
+    assert_eq!(answered("what"), Answer::Failed(Failure::UnknownSource));
     // It waits, and its template wakes it.
     assert!(missing.waits());
     assert_eq!(
@@ -374,7 +407,7 @@ fn a_template_that_asks_for_what_is_off_is_refused(
         assert_eq!(kept.answer(&pod_recording("x")), Answer::Keep("x".into()));
     };
     let on = Gates::default();
-    assert!(on.admin_access && on.prioritized_list && !on.workload_claims);
+    assert!(on.admin_access && on.prioritized_list && on.groups == Groups::Off);
     refused(
         Gates {
             admin_access: false,

@@ -1,7 +1,7 @@
 //! `PodGroups` (RC-17).
 
 use resourceclaim_controller::decide::{
-    Answer, Claimant, Failure, Gates, Group, Reservation, Seen, answer, binds_to, group_of, is_for,
+    Answer, Claimant, Failure, Gates, Group, Groups, Reservation, Seen, answer, binds_to, group_of, is_for,
     needs_work, reservation, statuses,
 };
 use resourceclaim_controller::view::{ClaimView, ClaimantView};
@@ -97,7 +97,7 @@ fn a_pod_shares_the_claims_of_its_group() {
     let entry = &on_node.entries[0];
     assert_eq!(binds_to(&claimant, entry), Some(a_group("group")));
     let claim = allocated(made_for_group("x", "gpu"));
-    let judged = |claim: &ClaimView| reservation(&claimant, entry, claim, shared.gates);
+    let judged = |claim: &ClaimView| reservation(&claimant, entry, claim);
     assert_eq!(judged(&claim), reserve_for(a_group("group"), "x"));
     let of_group = reserved(claim, [&a_group("group")]);
     assert_eq!(judged(&of_group), Reservation::Nothing);
@@ -140,12 +140,7 @@ fn a_pod_waits_for_its_group() {
         group: missing,
     };
     assert_eq!(binds_to(&claimant, &pod.entries[0]), None);
-    let judged = reservation(
-        &claimant,
-        &pod.entries[0],
-        &allocated(claim("shared")),
-        world.gates,
-    );
+    let judged = reservation(&claimant, &pod.entries[0], &allocated(claim("shared")));
     assert_eq!(judged, Reservation::Nothing);
 }
 
@@ -159,10 +154,16 @@ fn groups_count_where_the_feature_is_on() {
     let name: Arc<str> = "group".into();
     assert_eq!(group_of(&member, None, on), Group::Missing(&name));
     assert_eq!(group_of(&pod(), Some(&group), on), Group::None);
-    assert_eq!(group_of(&member, Some(&group), off), Group::None);
-    assert_eq!(group_of(&member, None, off), Group::None);
+    assert_eq!(group_of(&member, Some(&group), off), Group::Off(&name));
+    assert_eq!(group_of(&member, None, off), Group::Off(&name));
+    assert_eq!(group_of(&pod(), None, off), Group::None);
+    let unserved = Gates {
+        groups: Groups::Unserved,
+        ..off
+    };
+    assert_eq!(group_of(&member, None, unserved), Group::None);
 
-    // Off, the pod gets a claim of its own, reserved for itself.
+    // Where nobody knows of groups, the pod gets a claim of its own.
     let shared = made_for_group("of-group", "gpu");
     let world = World::of([shared.clone()]);
     assert_eq!(creates(world.answer(&member)), "ns/pod-gpu-wbbp8");
@@ -172,13 +173,54 @@ fn groups_count_where_the_feature_is_on() {
     };
     assert!(is_for(&of_group, &shared));
     assert!(!is_for(&alone(&member), &shared));
-    let own = on_node(in_group(pod_recording("x"), "group"));
-    let reserved_for_group = reserved(allocated(made("x", "gpu")), [&a_group("group")]);
-    assert_eq!(
-        world.reservation(&own, &reserved_for_group),
-        reserve_for(a_pod("pod"), "x")
-    );
     assert!(!needs_work(&alone(&group), &world, off));
+}
+
+#[test]
+fn for_a_pod_of_a_group_that_does_not_count_nothing_is_made() {
+    let name: Arc<str> = "group".into();
+    let off = Group::Off(&name);
+    let member = in_group(pod(), "group");
+    let refused = Answer::Failed(Failure::GroupsOff("group".into()));
+    assert_eq!(World::of([]).answer_in(&member, off), refused);
+    assert!(needs_work(
+        &Claimant {
+            view: &member,
+            group: off
+        },
+        &World::of([]),
+        Gates::default()
+    ));
+    assert_eq!(
+        World::of([made_for_group("of-group", "gpu")]).answer_in(&member, off),
+        refused,
+        "nor is the claim of the group recorded"
+    );
+    // What there is, stays.
+    let own = World::of([made("x", "gpu")]);
+    assert_eq!(own.answer_in(&member, off), Answer::Adopt("x".into()));
+    let recorded = in_group(pod_recording("x"), "group");
+    for claim in [made("x", "gpu"), made_for_group("x", "gpu")] {
+        let world = World::of([claim]);
+        assert_eq!(world.answer_in(&recorded, off), Answer::Keep("x".into()));
+    }
+    // Its own claims are reserved for it, unless they are for its group.
+    let bound = on_node(recorded);
+    let claimant = Claimant {
+        view: &bound,
+        group: off,
+    };
+    let judged = |claim: &ClaimView| reservation(&claimant, &bound.entries[0], claim);
+    let claim = allocated(made("x", "gpu"));
+    assert_eq!(judged(&claim), reserve_for(a_pod("pod"), "x"));
+    assert_eq!(
+        judged(&reserved(claim, [&a_group("group")])),
+        Reservation::Nothing
+    );
+    assert_eq!(
+        judged(&allocated(made_for_group("x", "gpu"))),
+        Reservation::Nothing
+    );
 }
 
 #[test]

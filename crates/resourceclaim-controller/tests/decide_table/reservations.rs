@@ -1,15 +1,15 @@
 //! For whom a claim is reserved, and until when (RC-8 to RC-10).
 
 use resourceclaim_controller::decide::{
-    Being, Gates, RESERVED_FOR_MAX_SIZE, Reservation, Sight, Standing, claimant_kind, standing,
+    Being, Gates, Groups, RESERVED_FOR_MAX_SIZE, Reservation, Sight, Standing, claimant_kind, standing,
 };
 use resourceclaim_controller::view::{ClaimView, ClaimantView, Consumer, ConsumerKind};
 use rstest::rstest;
 
 use crate::support::{
     World, a_group, a_pod, allocated, being, claim, deleting, group_with, made, made_for_group, on_node,
-    over, owned_by, pod, pod_recording, pod_with, recording, reserve_for, reserved, something_else, status,
-    terminating, unknown, users,
+    over, owned_by, pod, pod_recording, pod_with, recording, reservation_of, reserve_for, reserved,
+    something_else, status, terminating, unknown, users,
 };
 
 // ---- RC-8
@@ -26,12 +26,12 @@ use crate::support::{
 fn a_pod_on_a_node_gets_its_allocated_claims_reserved(#[case] pod: ClaimantView, #[case] claim: ClaimView) {
     let world = World::of([claim.clone()]);
     let write = reserve_for(a_pod("pod"), "x");
-    assert_eq!(world.reservation(&pod, &claim), write);
+    assert_eq!(reservation_of(&pod, &claim), write);
     let pod = recording(pod, [status("gpu", Some("x"))]);
     assert!(world.pod_needs_work(&pod));
     let nothing = |pod: &ClaimantView, claim: ClaimView| {
         let world = World::of([claim.clone()]);
-        assert_eq!(world.reservation(pod, &claim), Reservation::Nothing);
+        assert_eq!(reservation_of(pod, &claim), Reservation::Nothing);
         assert!(!world.pod_needs_work(pod));
     };
     // There is no node yet: the scheduler does it. Or no allocation.
@@ -60,17 +60,17 @@ fn a_pod_on_a_node_gets_its_allocated_claims_reserved(#[case] pod: ClaimantView,
     let another = |number: usize| a_pod(&format!("other-{number}"));
     let others: Vec<_> = (0..RESERVED_FOR_MAX_SIZE).map(another).collect();
     let almost_full = reserved(claim.clone(), &others[1..]);
-    assert_eq!(world.reservation(&pod, &almost_full), write);
+    assert_eq!(reservation_of(&pod, &almost_full), write);
     let full = reserved(claim.clone(), &others);
     assert_eq!(full.reserved.len(), 256);
-    assert_eq!(world.reservation(&pod, &full), Reservation::Full);
+    assert_eq!(reservation_of(&pod, &full), Reservation::Full);
     assert!(World::of([full.clone()]).pod_needs_work(&pod));
     // One of a pod of the same name is none of this pod.
     let before = Consumer {
         uid: "before".into(),
         ..a_pod("pod")
     };
-    assert_eq!(world.reservation(&pod, &reserved(claim, [&before])), write);
+    assert_eq!(reservation_of(&pod, &reserved(claim, [&before])), write);
 }
 
 #[test]
@@ -81,16 +81,10 @@ fn the_claim_of_another_is_never_reserved_for_a_template_entry() {
         owned_by(claim("x"), "v1", "Pod", "before", "gpu"),
         made_for_group("x", "gpu"),
     ] {
-        assert_eq!(
-            World::of([]).reservation(&pod, &allocated(other)),
-            Reservation::Nothing
-        );
+        assert_eq!(reservation_of(&pod, &allocated(other)), Reservation::Nothing);
     }
     let pod = on_node(pod_with([unknown("x")]));
-    assert_eq!(
-        World::of([]).reservation(&pod, &allocated(claim("x"))),
-        Reservation::Nothing
-    );
+    assert_eq!(reservation_of(&pod, &allocated(claim("x"))), Reservation::Nothing);
 }
 
 // ---- RC-9
@@ -134,7 +128,7 @@ fn a_reservation_goes_only_with_its_consumer(
 fn groups_keep_their_reservations_while_groups_do_not_count() {
     let off = Gates::default();
     let on = Gates {
-        workload_claims: true,
+        groups: Groups::On,
         ..off
     };
     let judged = |sight: &Sight, gates| standing(&a_group("group"), false, sight, gates);

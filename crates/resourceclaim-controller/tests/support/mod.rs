@@ -4,8 +4,8 @@
 use controller_core::meta::{ObjectKey, OwnerRef, Uid};
 use jiff::Timestamp;
 use resourceclaim_controller::decide::{
-    Answer, Being, Claimant, Create, Gates, Group, Known, Reservation, Reserve, Seen, answer, needs_work,
-    reservation,
+    Answer, Being, Claimant, Create, Gates, Group, Groups, Known, Reservation, Reserve, Seen, answer,
+    needs_work, reservation,
 };
 use resourceclaim_controller::view::{
     ClaimSource, ClaimStatus, ClaimView, ClaimantKind, ClaimantView, Consumer, ConsumerKind, Entry, Origin,
@@ -31,8 +31,9 @@ impl Known for World {
         found.cloned().map(Arc::new)
     }
 
-    fn controlled_by(&self, uid: &Uid) -> Vec<Arc<ClaimView>> {
-        let claims = self.claims.iter().filter(|claim| claim.is_controlled_by(uid));
+    fn made_for(&self, owner: &ClaimantView, entry: &str) -> Vec<Arc<ClaimView>> {
+        let claims = self.claims.iter();
+        let claims = claims.filter(|claim| claim.is_made_for(owner, entry));
         claims.cloned().map(Arc::new).collect()
     }
 
@@ -60,7 +61,7 @@ impl World {
     }
 
     pub(crate) fn with_groups(mut self) -> Self {
-        self.gates.workload_claims = true;
+        self.gates.groups = Groups::On;
         self
     }
 
@@ -88,11 +89,11 @@ impl World {
         let claimant = alone(pod);
         needs_work(&claimant, self, self.gates)
     }
+}
 
-    pub(crate) fn reservation(&self, pod: &ClaimantView, claim: &ClaimView) -> Reservation {
-        let claimant = alone(pod);
-        reservation(&claimant, &pod.entries[0], claim, self.gates)
-    }
+/// What is to be reserved for the first entry of `pod`, which is in no group.
+pub(crate) fn reservation_of(pod: &ClaimantView, claim: &ClaimView) -> Reservation {
+    reservation(&alone(pod), &pod.entries[0], claim)
 }
 
 pub(crate) fn key(name: &str) -> ObjectKey {
@@ -133,12 +134,14 @@ pub(crate) fn pod() -> ClaimantView {
 }
 
 pub(crate) fn pod_with(entries: impl IntoIterator<Item = Entry>) -> ClaimantView {
+    let mut entries: Vec<_> = entries.into_iter().collect();
+    entries.sort_by(|a, b| a.name.cmp(&b.name));
     ClaimantView {
         kind: ClaimantKind::Pod,
         key: key("pod"),
         uid: "pod".into(),
         node: None,
-        entries: Arc::new(entries.into_iter().collect()),
+        entries: Arc::new(entries),
         statuses: Box::default(),
         extended: None,
         group: None,
@@ -148,10 +151,9 @@ pub(crate) fn pod_with(entries: impl IntoIterator<Item = Entry>) -> ClaimantView
 }
 
 pub(crate) fn recording(pod: ClaimantView, statuses: impl IntoIterator<Item = ClaimStatus>) -> ClaimantView {
-    ClaimantView {
-        statuses: statuses.into_iter().collect(),
-        ..pod
-    }
+    let mut statuses: Box<[_]> = statuses.into_iter().collect();
+    statuses.sort();
+    ClaimantView { statuses, ..pod }
 }
 
 /// The pod `ns/pod` with this claim recorded for its entry.

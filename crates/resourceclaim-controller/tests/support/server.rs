@@ -37,6 +37,7 @@ pub(crate) struct Event<V> {
 
 #[derive(Default)]
 pub(crate) struct Server {
+    /// And the groups: see [`is_group`].
     pub pods: BTreeMap<ObjectKey, Arc<ClaimantView>>,
     pub claims: BTreeMap<ObjectKey, Arc<ClaimView>>,
     pub templates: BTreeMap<ObjectKey, Arc<TemplateView>>,
@@ -56,6 +57,11 @@ pub(crate) struct Server {
 /// Whether its claim is made for it.
 pub(crate) fn is_made(entry: &Entry) -> bool {
     matches!(entry.source, ClaimSource::Template(_))
+}
+
+/// Whether this is the name of a group, not of a pod.
+pub(crate) fn is_group(key: &ObjectKey) -> bool {
+    key.name.starts_with('g')
 }
 
 /// What comes of a write.
@@ -78,7 +84,11 @@ pub(crate) fn observed_claim(claim: &ClaimView) -> Observed<ClaimView> {
     }
 }
 
-/// The entries of a pod: one template that is always there, one that may come later, the user's claims.
+/// The group of all pods that are in one.
+pub(crate) const GROUP: &str = "g";
+
+/// The entries of a pod: one template that is always there, one that may come later, the user's claims. Those of the group
+/// are the first.
 fn entries(shape: usize) -> Vec<Entry> {
     let (early, late) = (|| templated("a", "early"), || templated("b", "late"));
     match shape % 4 {
@@ -105,7 +115,7 @@ impl Server {
         self.version
     }
 
-    fn put_pod(&mut self, pod: ClaimantView) {
+    pub(crate) fn put_pod(&mut self, pod: ClaimantView) {
         let version = self.next();
         self.versions.insert(pod.key.clone(), version);
         self.pod_events.push(Event {
@@ -215,9 +225,10 @@ impl Server {
     fn read(&self, question: &Question) -> Option<Answer> {
         Some(match question {
             Question::Claim(key) => Answer::Claim(observed_claim(self.claims.get(key)?)),
-            Question::Claimant(ClaimantKind::Pod, key) => Answer::Claimant(self.observed_pod(key)?),
+            Question::Claimant(_, key) => Answer::Claimant(self.observed_pod(key)?),
             Question::Being(ClaimantId { key, .. }) => Answer::Being(Being::of(self.pods.get(key)?)),
             Question::Rival(_) => Answer::Manager(None),
+            Question::Served => Answer::Served(true),
             other => panic!("{other:?}"),
         })
     }
@@ -237,8 +248,8 @@ impl Server {
         let claim = self.put_claim(ClaimView {
             uid: uid.as_str().into(),
             owner: Some(Arc::new(owner_ref(
-                "v1",
-                "Pod",
+                create.kind.type_meta().0,
+                create.kind.type_meta().1,
                 &create.claimant.name,
                 create.uid.clone(),
             ))),
@@ -309,9 +320,9 @@ impl Server {
                 let (goes, stays): (Vec<_>, Vec<_>) =
                     { claim.reserved.iter().cloned() }.partition(|consumer| gone.contains(&consumer.uid));
                 for consumer in goes {
-                    assert_eq!(consumer.kind, ConsumerKind::Pod, "{consumer:?}");
+                    assert_ne!(consumer.kind, ConsumerKind::Other, "{consumer:?}");
                     let live = self.is_live(&key(&consumer.name), &consumer.uid);
-                    assert!(!live, "the reservation of a live pod: {consumer:?}");
+                    assert!(!live, "the reservation of who is there: {consumer:?}");
                 }
                 assert_eq!(*all, stays.is_empty());
                 assert!(!deallocate || (stays.is_empty() && claim.finalizer), "{claim:?}");
@@ -396,13 +407,16 @@ impl Server {
         let forged = format!("forged-{}", victim.uid);
         if !self.claims.contains_key(&key(&forged)) {
             let owner = owner_ref("v1", "Pod", &owner.name, victim.uid.clone());
+            let uid = format!("forged-{}", self.version);
             self.put_claim(ClaimView {
+                uid: uid.as_str().into(),
                 owner: Some(Arc::new(owner)),
                 ..claim(&forged)
             });
         }
     }
 
+    /// From the fourth shape on, it is in the group.
     pub(crate) fn make_pod(&mut self, name: &ObjectKey, shape: usize) {
         if self.pods.contains_key(name) {
             return;
@@ -411,8 +425,48 @@ impl Server {
         self.put_pod(ClaimantView {
             key: name.clone(),
             uid: uid.as_str().into(),
+            group: (shape >= 4).then(|| GROUP.into()),
             ..pod_with(entries(shape))
         });
+    }
+
+    pub(crate) fn make_group(&mut self) {
+        if !self.pods.contains_key(&key(GROUP)) {
+            let uid = format!("{GROUP}-{}", self.version);
+            self.put_pod(ClaimantView {
+                kind: ClaimantKind::PodGroup,
+                key: key(GROUP),
+                uid: uid.as_str().into(),
+                ..pod_with(entries(0))
+            });
+        }
+    }
+
+    /// Who has the claim of the entry of the pod, and is it reserved for; none where the group is missing.
+    pub(crate) fn holder(&self, pod: &Arc<ClaimantView>, entry: &Entry) -> Option<Arc<ClaimantView>> {
+        let group = match &pod.group {
+            Some(group) => self.pods.get(&key(group))?,
+            None => pod,
+        };
+        let holder = if group.entries.contains(entry) { group } else { pod };
+        Some(Arc::clone(holder))
+    }
+
+    /// Somebody takes a reservation off the claim that is still needed.
+    pub(crate) fn unreserve(&mut self, name: &ObjectKey) {
+        let Some(claim) = self.claims.get(name).cloned() else {
+            return;
+        };
+        let holds = |consumer: &Consumer| self.is_live(&key(&consumer.name), &consumer.uid);
+        if let Some(last) = claim.reserved.iter().rposition(holds) {
+            let mut reserved = claim.reserved.to_vec();
+            reserved.remove(last);
+            self.put_claim(ClaimView {
+                reserved: reserved.into(),
+                ..(*claim).clone()
+            });
+            self.used.remove(&claim.uid);
+        }
     }
 
     pub(crate) fn change_pod(&mut self, name: &ObjectKey, change: impl FnOnce(&mut ClaimantView)) {
@@ -475,7 +529,7 @@ impl Server {
         let Some(pod) = self.pods.get(name).cloned() else {
             return;
         };
-        if pod.is_done() || pod.deleting || pod.node.is_some() {
+        if pod.is_done() || pod.deleting || pod.node.is_some() || is_group(name) {
             return;
         }
         let mut ready = true;
@@ -487,14 +541,19 @@ impl Server {
                     .and_then(|status| status.claim.as_ref()),
             };
             let claim = claim.and_then(|name| self.claims.get(&key(name)).cloned());
-            let Some(claim) = claim.filter(|claim| !is_made(entry) || claim.is_controlled_by(&pod.uid))
-            else {
+            let held = claim.zip(self.holder(&pod, entry));
+            let held = held.filter(|(claim, holder)| !is_made(entry) || claim.is_controlled_by(&holder.uid));
+            let Some((claim, holder)) = held else {
                 ready = false;
                 continue;
             };
             let consumer = Consumer {
-                uid: pod.uid.clone(),
-                ..a_pod(&pod.key.name)
+                kind: match holder.kind {
+                    ClaimantKind::Pod => ConsumerKind::Pod,
+                    ClaimantKind::PodGroup => ConsumerKind::PodGroup,
+                },
+                uid: holder.uid.clone(),
+                ..a_pod(&holder.key.name)
             };
             if claim.reserved.contains(&consumer) {
                 continue;
@@ -520,10 +579,13 @@ impl Server {
 
     pub(crate) fn collect_garbage(&mut self) {
         let is_orphan = |claim: &&Arc<ClaimView>| {
-            claim.owning_pod().is_some_and(|owner| {
-                let there = self.pods.get(&key(&owner.name));
-                there.is_none_or(|pod| pod.uid != owner.uid)
-            })
+            claim
+                .owning_pod()
+                .or_else(|| claim.owning_group())
+                .is_some_and(|owner| {
+                    let there = self.pods.get(&key(&owner.name));
+                    there.is_none_or(|pod| pod.uid != owner.uid)
+                })
         };
         let orphans = self.claims.values().filter(is_orphan).cloned();
         for claim in orphans.collect::<Vec<_>>() {

@@ -136,6 +136,47 @@ async fn a_claim_deleted_by_hand_comes_back_and_the_others_stay_recorded() {
     assert_eq!(world.claims().len(), 3);
 }
 
+/// Its kubelet goes by the name that is recorded.
+#[tokio::test(start_paused = true)]
+async fn what_is_recorded_of_a_pod_on_a_node_stays() {
+    let world = World::with_template();
+    let _controller = world.start();
+    world.pod_of("p", &[made("a", "t"), made("b", "t")]);
+    world.settle().await;
+    let before = world.claims_of("p");
+    world.bind("p");
+    world.delete_claim(&before["a"]);
+    let mark = world.server.mark();
+    world.pass(7200).await;
+    assert_eq!(world.requests_since(mark), Vec::<String>::new());
+    assert_eq!(world.claims_of("p"), before);
+}
+
+/// More than are looked for in one pass.
+#[tokio::test(start_paused = true)]
+async fn all_claims_of_a_large_pod_that_are_deleted_by_hand_come_back() {
+    let world = World::with_template();
+    let _controller = world.start();
+    let entries: Vec<_> = (0..300).map(|number| made(&format!("e{number}"), "t")).collect();
+    world.pod_of("p", &entries);
+    world.pass(60).await;
+    let before = world.claims_of("p");
+    assert_eq!(before.len(), 300);
+    for claim in before.values() {
+        world.delete_claim(claim);
+    }
+    let mark = world.server.mark();
+    world.pass(60).await;
+    let after = world.claims_of("p");
+    assert!(after.iter().all(|(entry, claim)| before[entry] != *claim));
+    assert_eq!(world.claims().len(), 300);
+    let calls = world.calls_since(mark);
+    let count = |verb| calls.iter().filter(|call| call.starts_with(verb)).count();
+    // A look for each, and one at the pod for each pass.
+    assert_eq!((count("create"), count("patch")), (300, 1));
+    assert!(count("get") < 340, "{}", count("get"));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_is_being_deleted_still_counts_until_it_is_gone() {
     let world = World::with_template();

@@ -59,26 +59,24 @@ async fn the_entries_of_a_pod() {
     let name = |entry, n| resourceclaim_controller::decide::claim_name("p", &uid, entry, n);
     let expected = format!(
         "Pod default/p, on node n\n\
+         free: a claim from ResourceClaimTemplate t\n  \
+           its status says that it needs none\n\
+         gone: a claim from ResourceClaimTemplate t\n  \
+           {} is gone, and stays recorded: the kubelet goes by its name\n\
+         kept: a claim from ResourceClaimTemplate t\n  \
+           {}: allocated, reserved for 1, protected by its finalizer\n\
+         missing: ResourceClaim none\n  \
+           none is not there; its user has to make it\n\
+         new: a claim from ResourceClaimTemplate t\n  \
+           to be made: {}\n\
          shared: ResourceClaim shared\n  \
            shared: allocated, reserved for nobody, protected by its finalizer\n  \
            to be reserved for pod p\n\
-         missing: ResourceClaim none\n  \
-           none is not there; its user has to make it\n\
-         kept: a claim from ResourceClaimTemplate t\n  \
-           {}: allocated, reserved for 1, protected by its finalizer\n\
-         new: a claim from ResourceClaimTemplate t\n  \
-           to be made: {}\n\
-         gone: a claim from ResourceClaimTemplate t\n  \
-           {}, which its status names, is gone\n  \
-           to be made: {}\n\
          waits: a claim from ResourceClaimTemplate none\n  \
-           no claim can be made: ResourceClaimTemplate \"none\" not found\n\
-         free: a claim from ResourceClaimTemplate t\n  \
-           its status says that it needs none\n",
+           no claim can be made: ResourceClaimTemplate \"none\" not found\n",
+        name("gone", 0),
         claims["kept"],
         name("new", 0),
-        name("gone", 0),
-        name("gone", 1),
     );
     assert_eq!(text, expected);
 }

@@ -1,9 +1,13 @@
 //! Feature gates, and what the API server makes of them.
 
+use harness::sabotage::{answered, found_as};
+use http::StatusCode;
+use http::request::Parts;
 use rstest::rstest;
 use serde_json::{Value, json};
+use testkit::embedded::POD_GROUPS;
 
-use crate::world::{World, gated, made, request};
+use crate::world::{World, gated, made, process, request};
 
 fn world() -> World {
     let world = World::new();
@@ -107,4 +111,60 @@ async fn the_api_server_is_asked_until_it_says_what_it_can_do() {
     let controller = world.start_with(gated("DRAAdminAccess=false"));
     world.pass(60).await;
     controller.stop().await;
+}
+
+/// Its watches are those that were right when it began.
+#[tokio::test(start_paused = true)]
+async fn an_api_server_that_serves_groups_since_is_noticed_with_the_next_term() {
+    let world = World::with_template();
+    let start = |identity| gated("DRAWorkloadResourceClaims=true").elected_as(identity);
+    let first = world.start_with(start("first"));
+    world.pass(10).await;
+    let mut second = world.start_with(start("second"));
+    world.pass(10).await;
+    world.server.serve(&POD_GROUPS);
+    first.stop().await;
+    world.pod_with(
+        "p",
+        &json!({ "resourceClaims": [made("gpu", "t")], "containers": [], "schedulingGroup": { "podGroupName": "g" } }),
+    );
+    let told = second.ended().await.unwrap_err();
+    assert!(told.contains("the API server has become another"), "{told}");
+    drop(second);
+    assert_eq!(world.claims(), Vec::<String>::new());
+    let _third = world.start_with(start("third"));
+    world.pass(60).await;
+    assert_eq!(
+        world.events(),
+        ["p Warning FailedResourceClaimCreation PodResourceClaim gpu: PodGroup \"g\" not found"]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_api_server_that_is_upgraded_in_a_term_is_noticed_within_an_hour() {
+    let world = World::with_template();
+    let mut controller = world.start_and_settle().await;
+    world.server.serve(&POD_GROUPS);
+    world.pass(3500).await;
+    world.pod("p");
+    world.settle().await;
+    assert_eq!(world.claims().len(), 1);
+    world.pass(200).await;
+    controller.ended().await.unwrap_err();
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_may_not_ask_what_is_served_and_wants_no_groups_has_none() {
+    let world = World::with_template();
+    let forbidden = || {
+        let mut refusal = found_as(&json!({ "kind": "Status", "reason": "Forbidden", "code": 403 }));
+        *refusal.status_mut() = StatusCode::FORBIDDEN;
+        refusal
+    };
+    let is_asked = |head: &Parts| head.uri.path() == "/apis/scheduling.k8s.io/v1alpha2";
+    let client = answered(world.client(), move |head| is_asked(head).then(forbidden));
+    let _controller = process().start(client, &world.clock);
+    world.pod("p");
+    world.pass(60).await;
+    assert_eq!(world.claims().len(), 1);
 }

@@ -199,14 +199,47 @@ async fn a_group_that_the_api_server_says_is_gone_gets_no_reservation_when_the_c
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_the_gate_off_groups_do_not_count() {
+async fn a_reservation_for_a_group_that_is_lost_comes_back() {
+    let world = World::with_groups();
+    world.claim("shared");
+    world.group("g", &[own("gpu", "shared")]);
+    for pod in ["a", "b"] {
+        world.member(pod, "g", &[own("gpu", "shared")]);
+    }
+    world.allocate("shared", &[]);
+    world.bind("a");
+    let _controller = world.start_with(gated(ON));
+    world.settle().await;
+    for _ in 0..2 {
+        assert_eq!(world.reserved("shared"), ["g"]);
+        world.edit_claim("shared", |claim| claim["status"]["reservedFor"] = Value::Null);
+        world.pass(10).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_groups_are_served_and_the_gate_is_off_nothing_is_made_for_a_pod_of_one() {
     let world = World::with_groups();
     world.template("t");
     world.group("g", &[made("gpu", "t")]);
-    world.member("p", "g", &[made("gpu", "t")]);
+    world.member("p", "g", &[made("gpu", "t"), made("nic", "t")]);
+    world.pod("alone");
+    let _controller = world.start();
+    world.pass(7200).await;
+    assert!(world.claim_of("alone").starts_with("alone-gpu-"));
+    assert_eq!(world.claims().len(), 1);
+    let told = "p Warning FailedResourceClaimCreation PodResourceClaim gpu: nothing is made for a pod of PodGroup \"g\": \
+                the API server serves PodGroups, and DRAWorkloadResourceClaims is off";
+    assert_eq!(world.events(), [told]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_the_gate_off_the_reservation_of_a_group_stays() {
+    let world = World::with_groups();
+    world.template("t");
+    world.pod("p");
     let _controller = world.start_and_settle().await;
     let claim = world.claim_of("p");
-    assert!(claim.starts_with("p-gpu-"), "{claim}");
     world.allocate(&claim, &["p"]);
     world.edit_claim(&claim, |claim| {
         let group =

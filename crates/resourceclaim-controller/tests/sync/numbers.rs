@@ -3,7 +3,7 @@
 use serde_json::json;
 use testkit::embedded::{Fault, Verb};
 
-use crate::world::{World, process};
+use crate::world::{World, made, own, process};
 
 #[tokio::test(start_paused = true)]
 async fn the_metrics() {
@@ -56,4 +56,47 @@ async fn objects_that_we_have_deleted_are_counted_no_more() {
     world.pass(10).await;
     assert_eq!(world.claims(), Vec::<String>::new());
     assert_eq!(controller.metric("informer_objects"), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_that_wait_for_claims_are_counted() {
+    let world = World::new();
+    let controller = world.start();
+    world.pod("p");
+    world.pod("q");
+    world.pod_of("users", &[own("a", "missing")]);
+    world.settle().await;
+    let waiting = || controller.metric("resourceclaim_controller_pods_waiting");
+    assert_eq!(waiting(), 2);
+    world.finish("q");
+    world.settle().await;
+    assert_eq!(waiting(), 1);
+    world.template("t");
+    world.settle().await;
+    assert_eq!(waiting(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_of_abusive_size_is_told_of_now_and_then() {
+    let world = World::with_template();
+    let _controller = world.start_and_settle().await;
+    let entries = |count: usize| -> Vec<_> { (0..count).map(|n| made(&format!("e{n}"), "t")).collect() };
+    world.pod_of("many", &entries(128));
+    world.settle().await;
+    assert_eq!(world.count_events("ManyResourceClaims"), 0);
+    for pod in ["a", "b"] {
+        world.pod_of(pod, &entries(129));
+    }
+    world.settle().await;
+    assert_eq!(
+        world.events(),
+        [
+            "a Warning ManyResourceClaims It has 129 resourceClaims, more than 128: they are made 128 at a time, in turn \
+          with what others wait for"
+        ]
+    );
+    world.pass(60).await;
+    world.pod_of("c", &entries(129));
+    world.settle().await;
+    assert_eq!(world.count_events("ManyResourceClaims"), 2);
 }

@@ -2,7 +2,6 @@
 
 use harness::chart::Chart;
 use harness::permissions;
-use serde_json::json;
 use testkit::embedded::RESOURCE_CLAIM_TEMPLATES;
 
 use crate::world::{World, made, own, process};
@@ -33,8 +32,6 @@ async fn the_permissions_of_the_chart_suffice_and_are_used() {
     // The same event twice, soon: a series.
     for _ in 0..2 {
         world.pod_of("q", &[made("gpu", "none")]);
-        world.pass(10).await;
-        world.edit("q", |pod| pod["spec"]["nodeName"] = json!("n"));
         world.pass(10).await;
         world.template("none");
         world.pass(10).await;

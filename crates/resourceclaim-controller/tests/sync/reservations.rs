@@ -377,8 +377,8 @@ async fn the_claim_of_a_pod_that_the_cache_does_not_show_stays() {
     drop(controller);
 }
 
-#[tokio::test(start_paused = true)]
-async fn an_extended_resource_claim_is_given_back_like_any_other() {
+/// A pod with extended resources alone, whose claim the scheduler has made, and not yet told of in the pod's status.
+fn with_extended_resources() -> World {
     let world = World::new();
     let uid = world.pod_with("p", &json!({ "containers": [] }));
     world.insert(json!({
@@ -390,6 +390,36 @@ async fn an_extended_resource_claim_is_given_back_like_any_other() {
         "spec": {},
     }));
     world.allocate("p-extended", &["p"]);
+    world
+}
+
+/// That such a pod ends we do not see: nothing of it is kept.
+#[tokio::test(start_paused = true)]
+async fn the_claim_of_a_pod_whose_status_never_named_it_is_freed_within_an_hour() {
+    let world = with_extended_resources();
+    let _controller = world.start_and_settle().await;
+    world.finish("p");
+    world.pass(60).await;
+    assert_eq!(world.reserved("p-extended"), ["p"]);
+    world.pass(3600).await;
+    // It goes with the pod.
+    assert!(!world.is_allocated("p-extended") && world.reserved("p-extended").is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_claim_of_a_pod_whose_status_never_named_it_is_freed_with_the_pod() {
+    let world = with_extended_resources();
+    let _controller = world.start_and_settle().await;
+    world.delete("p");
+    // As the garbage collector.
+    world.delete_claim("p-extended");
+    world.settle().await;
+    assert_eq!(world.claims(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_extended_resource_claim_is_given_back_like_any_other() {
+    let world = with_extended_resources();
     let mark = world.server.mark();
     let _controller = world.start_and_settle().await;
     // The scheduler has not told it in the pod yet, which is therefore none of ours.

@@ -185,7 +185,9 @@ impl Annotations {
 impl PodSpec {
     fn entries(&mut self) -> Arc<Vec<Entry>> {
         let entries = self.resource_claims.take().into_iter().flatten();
-        share(entries.map(EntryWire::into_entry).collect())
+        let mut entries: Vec<_> = entries.map(EntryWire::into_entry).collect();
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        share(entries)
     }
 }
 
@@ -205,12 +207,13 @@ impl EntryWire {
 impl PodStatus {
     fn statuses(&mut self) -> Box<[ClaimStatus]> {
         let statuses = self.resource_claim_statuses.take().into_iter().flatten();
+        let statuses = statuses.map(|status| ClaimStatus {
+            entry: status.name.into(),
+            claim: status.resource_claim_name.map(Arc::from),
+        });
+        let mut statuses: Box<[_]> = statuses.collect();
+        statuses.sort_by(|a, b| a.entry.cmp(&b.entry));
         statuses
-            .map(|status| ClaimStatus {
-                entry: status.name.into(),
-                claim: status.resource_claim_name.map(Arc::from),
-            })
-            .collect()
     }
 }
 

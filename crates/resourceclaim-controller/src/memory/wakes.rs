@@ -1,0 +1,141 @@
+//! Whom a change wakes.
+//!
+//! | rule | function | test |
+//! |---|---|---|
+//! | RC-16 | `wake`, `wake_users`, `wake_claims` | `tests/sync/claims.rs::what_no_rule_reads_wakes_nothing` |
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use controller_core::controller::Wake;
+use controller_core::informer::Store;
+use controller_core::meta::{ObjectKey, Uid};
+
+use super::Cx;
+use crate::Stores;
+use crate::decide::{Claimant, Gates, group_of, needs_work, needs_work_on};
+use crate::next::Key;
+use crate::route::Users;
+use crate::view::{ClaimIndex, ClaimView, ClaimantIndex, ClaimantKind, ClaimantView, beside};
+
+/// A term begins, or has gone on for an hour.
+pub(super) fn wake_all(cx: &mut Cx<'_>, gates: Gates) {
+    let stores = cx.stores;
+    for claim in stores.claims.snapshot() {
+        cx.out.wake(Key::Claim(claim.key.clone()));
+    }
+    for claimant in stores
+        .groups
+        .iter()
+        .chain([&stores.pods])
+        .flat_map(Store::snapshot)
+    {
+        wake_changed(cx, &claimant, None, gates);
+    }
+}
+
+/// Wakes the pod or the group if it needs work: about the entries that this claim is for, if it is a claim that has
+/// changed. Who has thousands of entries is not looked at as a whole for each of their claims.
+pub(super) fn wake(
+    cx: &mut Cx<'_>,
+    view: &ClaimantView,
+    claim: Option<&ClaimView>,
+    gates: Gates,
+    when: Wake,
+) {
+    let group = cx.stores.group_of(view);
+    let group = group_of(view, group.as_deref(), gates);
+    let claimant = Claimant { view, group };
+    let needs_work = match claim {
+        Some(claim) => needs_work_on(&claimant, claim, cx.stores, gates),
+        None => needs_work(&claimant, cx.stores, gates),
+    };
+    // What was told of it may be over.
+    let is_told = cx
+        .memory
+        .failing
+        .get(&view.uid)
+        .is_some_and(|failing| match claim {
+            Some(claim) => view
+                .entries_of(claim)
+                .any(|entry| failing.contains_key(&entry.name)),
+            None => true,
+        });
+    if needs_work || is_told {
+        let key = view.key.clone();
+        let key = match view.kind {
+            ClaimantKind::Pod => Key::Pod(key),
+            ClaimantKind::PodGroup => Key::PodGroup(key),
+        };
+        cx.out.wake_at(key, when);
+    }
+}
+
+/// Wakes the pod or the group if it needs work, for something about it has changed; what failed for a group before counts
+/// no more.
+pub(super) fn wake_changed(
+    cx: &mut Cx<'_>,
+    claimant: &ClaimantView,
+    claim: Option<&ClaimView>,
+    gates: Gates,
+) {
+    let when = match claimant.kind {
+        ClaimantKind::Pod => Wake::Now,
+        ClaimantKind::PodGroup => Wake::Afresh,
+    };
+    wake(cx, claimant, claim, gates, when);
+}
+
+/// Wakes those of the pods and groups that use the claim that need work.
+pub(super) fn wake_users(cx: &mut Cx<'_>, claim: &ClaimView, users: &Users, gates: Gates) {
+    let stores = cx.stores;
+    // The pod that controls the claim need not have recorded it.
+    if let Some(owner) = claim.owning_pod()
+        && let Some(pod) = stores.pods.get(&beside(&claim.key, &owner.name))
+        && pod.uid == owner.uid
+        && users.include(&pod.uid)
+    {
+        wake_changed(cx, &pod, Some(claim), gates);
+    }
+    let index = ClaimantIndex::Claim(claim.key.clone());
+    for pod in stores.pods.by_index(&index) {
+        if users.include(&pod.uid) {
+            wake_changed(cx, &pod, Some(claim), gates);
+        }
+    }
+    let (Some(groups), Users::All) = (&stores.groups, users) else {
+        return;
+    };
+    for group in groups.by_index(&index) {
+        wake_changed(cx, &group, Some(claim), gates);
+    }
+    if let Some(owner) = claim.owning_group() {
+        let key = beside(&claim.key, &owner.name);
+        if let Some(group) = groups.get(&key) {
+            wake_changed(cx, &group, Some(claim), gates);
+        }
+        wake_members(cx, &key, Some(claim), gates);
+    }
+}
+
+/// Wakes the claims that a pod or a group names, and those that are its own or reserved for it, recorded or not.
+pub(super) fn wake_claims(cx: &mut Cx<'_>, claimant: &ObjectKey, uid: &Uid, named: &[Arc<str>]) {
+    let named = named.iter().map(|name| beside(claimant, name));
+    let claims = cx
+        .stores
+        .claims
+        .by_index(&ClaimIndex::Uid(uid.clone()))
+        .into_iter();
+    let refer = claims.map(|claim| claim.key.clone());
+    for key in named.chain(refer).collect::<BTreeSet<_>>() {
+        cx.out.wake(Key::Claim(key));
+    }
+}
+
+/// Wakes the pods of a group that need work, about this claim if it is one that has changed.
+pub(super) fn wake_members(cx: &mut Cx<'_>, group: &ObjectKey, claim: Option<&ClaimView>, gates: Gates) {
+    let stores: &Stores = cx.stores;
+    for pod in stores.pods.by_index(&ClaimantIndex::Group(group.clone())) {
+        wake_changed(cx, &pod, claim, gates);
+    }
+}

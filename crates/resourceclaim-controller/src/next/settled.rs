@@ -1,0 +1,62 @@
+//! What became of the entries of one pod or group.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use controller_core::controller::{Failed, Step, Wake};
+
+use super::{Key, Next};
+use crate::error::{self, EntryError};
+use crate::view::Entry;
+
+/// What became of the entries of one object.
+#[derive(Debug, Default)]
+pub(super) struct Settled {
+    /// The claims of the entries that have one made for them.
+    pub(super) names: Vec<(Arc<str>, Arc<str>)>,
+    pub(super) failures: Vec<(Arc<str>, EntryError)>,
+    /// How long to leave what another keeps undoing.
+    left: Option<Duration>,
+    /// Whether it is left to the next pass to go on.
+    pub(super) breaks_off: bool,
+}
+
+impl Settled {
+    /// The claim that was made for the entry.
+    pub(super) fn name_of(&self, entry: &Entry) -> Option<&Arc<str>> {
+        let made = self.names.binary_search_by(|(of, _)| of.cmp(&entry.name));
+        self.names.get(made.ok()?).map(|(_, name)| name)
+    }
+
+    /// That groups do not count is the same for all entries: it is told of the first.
+    pub(super) fn fail(&mut self, entry: Arc<str>, error: EntryError) {
+        let is_told = |(_, told): &(Arc<str>, EntryError)| told.is_of_groups();
+        if !error.is_of_groups() || !self.failures.iter().any(is_told) {
+            self.failures.push((entry, error));
+        }
+    }
+
+    pub(super) fn leave(&mut self, wait: Option<Duration>) {
+        self.left = self.left.into_iter().chain(wait).min();
+    }
+
+    /// What only waits for something else is no failure. A request that failed has been told already.
+    pub(super) fn end(self, key: Key) -> Next {
+        let wake = match self.left {
+            _ if self.breaks_off => Some(Wake::Now),
+            left => left.map(Wake::Within),
+        };
+        let wakes = wake.map(|wake| (key, wake)).into_iter().collect();
+        let failures = self.failures;
+        let is_told = failures.iter().any(|(_, error)| error.is_of_a_request());
+        if is_told || failures.iter().all(|(_, error)| error.waits()) {
+            return Step::Done(wakes);
+        }
+        Step::Fail(Failed {
+            reason: "EntryFailed",
+            text: error::told(&failures),
+            not_before: Duration::ZERO,
+            wakes,
+        })
+    }
+}

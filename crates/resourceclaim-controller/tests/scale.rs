@@ -1,0 +1,197 @@
+//! What one pod of abusive size costs the loop, in which other tenants' keys wait for their turn.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
+
+#[allow(dead_code, reason = "it uses some of it")]
+#[path = "support/server.rs"]
+mod server;
+mod support;
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use controller_core::controller::{Completed, Effect, Limit, Loop, Now, Observed};
+use controller_core::informer::View;
+use harness::sim::{NOW, Resource, Watch};
+use prometheus::Registry;
+use resourceclaim_controller::config::Config;
+use resourceclaim_controller::decide::Gates;
+use resourceclaim_controller::requests::Answer;
+use resourceclaim_controller::view::{ClaimView, ClaimantView, Entry, TemplateView};
+use resourceclaim_controller::{ResourceClaimController, Stores};
+
+use self::server::{Event, Server};
+use self::support::{key, pod_with, templated};
+
+/// A permit in so long: at the default limits a write of a pod mostly waits for one.
+const PERMIT_EVERY: Duration = Duration::from_millis(1);
+
+/// A limit that has nothing left over.
+#[derive(Default)]
+struct OneByOne {
+    now: Cell<Duration>,
+    next: Cell<Duration>,
+}
+
+impl Limit for OneByOne {
+    fn take(&self) -> Duration {
+        let at = self.next.get().max(self.now.get()) + PERMIT_EVERY;
+        self.next.set(at);
+        at.saturating_sub(self.now.get())
+    }
+
+    fn give_back(&self) {
+        self.next.set(self.next.get().saturating_sub(PERMIT_EVERY));
+    }
+}
+
+/// A process, its watches and the API server.
+struct Rig {
+    server: Server,
+    pods: (Resource<ClaimantView>, usize),
+    claims: (Resource<ClaimView>, usize),
+    event_loop: Loop<ResourceClaimController>,
+    limit: OneByOne,
+    now: Now,
+    out: VecDeque<Effect<ResourceClaimController>>,
+    /// What the loop has taken of the processor.
+    taken: Duration,
+}
+
+/// How long this thread has run.
+fn on_cpu() -> Duration {
+    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    Duration::from_nanos(stat.split(' ').next().unwrap().parse().unwrap())
+}
+
+fn follow<V: View + Clone>((resource, seen): &mut (Resource<V>, usize), events: &[Event<V>]) {
+    for event in &events[*seen..] {
+        resource.skip_to(event.version);
+        match &event.now {
+            Some(now) => _ = resource.put(V::clone(now), event.uid.clone()),
+            None => resource.delete(&event.key),
+        }
+    }
+    *seen = events.len();
+}
+
+impl Rig {
+    fn new() -> Self {
+        let mut server = Server::new(false);
+        server.make_template("t");
+        let (mut pods, mut claims, mut templates) = (Resource::new(), Resource::new(), Resource::new());
+        for (key, template) in &server.templates {
+            templates.put(TemplateView::clone(template), (&*key.name).into());
+        }
+        let stores = Stores {
+            pods: pods.restart(),
+            claims: claims.restart(),
+            templates: templates.restart(),
+            groups: None,
+        };
+        let controller =
+            ResourceClaimController::new(&Config::default(), Gates::default(), &Registry::new()).unwrap();
+        let mut event_loop = Loop::new(Arc::new(controller), stores, [None], false);
+        let watches: [&mut dyn Watch<_>; 3] = [&mut pods, &mut claims, &mut templates];
+        for watch in watches {
+            watch.deliver(&mut event_loop, NOW);
+        }
+        event_loop.observe(Observed::Synced, NOW);
+        event_loop.observe(Observed::Leading(true), NOW);
+        Self {
+            server,
+            pods: (pods, 0),
+            claims: (claims, 0),
+            event_loop,
+            limit: OneByOne::default(),
+            now: NOW,
+            out: VecDeque::new(),
+            taken: Duration::ZERO,
+        }
+    }
+
+    fn measure<T>(&mut self, act: impl FnOnce(&mut Self) -> T) -> T {
+        let before = on_cpu();
+        let result = act(self);
+        self.taken += on_cpu().saturating_sub(before);
+        result
+    }
+
+    /// Takes turns until nothing is left to do; how many requests that has taken.
+    fn settle(&mut self) -> usize {
+        let mut requests = 0;
+        loop {
+            follow(&mut self.pods, &self.server.pod_events);
+            follow(&mut self.claims, &self.server.claim_events);
+            let again = self.measure(|rig| {
+                while rig.pods.0.deliver(&mut rig.event_loop, rig.now) {}
+                while rig.claims.0.deliver(&mut rig.event_loop, rig.now) {}
+                rig.limit.now.set(rig.now.uptime);
+                let polled = rig.event_loop.poll(rig.now, &rig.limit);
+                rig.out.extend(polled.effects);
+                polled.again
+            });
+            let wait = again.filter(|wait| *wait <= 2 * PERMIT_EVERY);
+            if let Some(Effect { id, ask, .. }) = self.out.pop_front() {
+                requests += 1;
+                let answer: Completed<Answer> = self.server.answer(&ask);
+                let now = self.now;
+                self.measure(|rig| rig.event_loop.completed(id, answer, now));
+            } else if let Some(wait) = wait {
+                self.now.uptime += wait;
+            } else {
+                return requests;
+            }
+        }
+    }
+
+    fn make_pod(&mut self, entries: Vec<Entry>) {
+        self.server.put_pod(pod_with(entries));
+    }
+}
+
+fn entries(count: usize) -> Vec<Entry> {
+    (0..count)
+        .map(|number| templated(&format!("entry-{number}"), "t"))
+        .collect()
+}
+
+/// So much of the processor at most, in a build that is not optimized.
+const BAR: Duration = Duration::from_secs(4);
+
+#[test]
+fn a_pod_of_4_000_entries_costs_little_more_than_its_requests() {
+    let mut rig = Rig::new();
+    rig.make_pod(entries(4_000));
+    let requests = rig.settle();
+    let pod = Arc::clone(&rig.server.pods[&key("pod")]);
+    assert_eq!(pod.statuses.len(), pod.entries.len());
+    // One asks what is served, one records.
+    assert_eq!(requests, pod.entries.len() + 2);
+    assert!(rig.taken < BAR, "its claims are made: {:?}", rig.taken);
+
+    rig.taken = Duration::ZERO;
+    rig.server.schedule(&pod.key);
+    assert_eq!(rig.settle(), 0);
+    assert!(rig.taken < BAR, "they are allocated: {:?}", rig.taken);
+}
+
+#[test]
+fn a_thousand_claims_of_a_pod_that_are_deleted_cost_little_more_than_their_requests() {
+    let mut rig = Rig::new();
+    rig.make_pod(entries(1_000));
+    rig.settle();
+    let pod = Arc::clone(&rig.server.pods[&key("pod")]);
+    // In the order in which most is looked at until one is found that is gone.
+    for status in pod.statuses.iter().rev() {
+        rig.server.remove_claim(&key(status.claim.as_ref().unwrap()));
+    }
+    rig.taken = Duration::ZERO;
+    let requests = rig.settle();
+    let made = { rig.server.claims.values() }.filter(|claim| claim.entry.is_some());
+    assert_eq!(made.count(), pod.entries.len());
+    // A look and a create each; a few looks are taken twice, for a pass ends between the two.
+    assert!(requests < 2_300, "{requests}");
+    assert!(rig.taken < BAR, "{:?}", rig.taken);
+}
