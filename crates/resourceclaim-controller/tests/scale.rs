@@ -35,14 +35,12 @@ struct OneByOne {
 }
 
 impl Limit for OneByOne {
-    fn take(&self) -> Duration {
-        let at = self.next.get().max(self.now.get()) + PERMIT_EVERY;
-        self.next.set(at);
-        at.saturating_sub(self.now.get())
+    fn wait(&self) -> Duration {
+        self.next.get().saturating_sub(self.now.get())
     }
 
-    fn give_back(&self) {
-        self.next.set(self.next.get().saturating_sub(PERMIT_EVERY));
+    fn take(&self) {
+        self.next.set(self.next.get().max(self.now.get()) + PERMIT_EVERY);
     }
 }
 
