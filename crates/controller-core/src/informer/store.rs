@@ -67,10 +67,10 @@ pub(super) struct Held<V> {
 /// A view that hashes and compares as its key, so that the key is stored once, in the view.
 pub(super) struct ByKey<V>(pub(super) Arc<V>);
 
-/// The objects under one index value. Most values of an owner index have one: no set for those.
+/// The objects under one index value. Most values of an owner index have one: no set for those, nor room for it.
 enum Posting<V> {
     One(Arc<V>),
-    Many(HashSet<ByKey<V>>),
+    Many(Box<HashSet<ByKey<V>>>),
 }
 
 impl<V: View> Store<V> {
@@ -273,7 +273,8 @@ impl<V: View> Posting<V> {
         match self {
             Self::One(only) if only.key() == view.key() => *only = Arc::clone(view),
             Self::One(only) => {
-                *self = Self::Many(HashSet::from([ByKey(Arc::clone(only)), ByKey(Arc::clone(view))]));
+                let both = HashSet::from([ByKey(Arc::clone(only)), ByKey(Arc::clone(view))]);
+                *self = Self::Many(Box::new(both));
             }
             Self::Many(views) => {
                 views.replace(ByKey(Arc::clone(view)));

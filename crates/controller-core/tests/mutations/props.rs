@@ -257,7 +257,7 @@ impl World {
                 let is_late = self.is_late(name);
                 let known = self.known.get_mut(name).unwrap();
                 for version in &known.accepted {
-                    let is_overdue = self.store.overdue(&key(name), *version);
+                    let is_overdue = self.store.overdue(&key(name), id_of(*version));
                     known.overdue_too_early |= is_late && is_overdue;
                 }
             }
@@ -441,7 +441,7 @@ impl World {
             &key(name),
             &uid(object.uid),
             version,
-            version.unwrap_or(u64::MAX),
+            id_of(version.unwrap_or_default()),
             effect,
         );
         self.replay(delta);
@@ -699,6 +699,11 @@ impl World {
             );
         }
     }
+}
+
+/// The number of the request that was answered with this version, 0 for none.
+const fn id_of(version: u64) -> u64 {
+    if version == 0 { u64::MAX } else { version }
 }
 
 fn ours() -> impl Strategy<Value = Verb> {
