@@ -187,6 +187,12 @@ impl Cluster {
         create(&self.control_plane, object).await
     }
 
+    /// Makes a namespace.
+    pub async fn namespace(&self, name: &str) {
+        let namespace = json!({"kind": "Namespace", "metadata": {"name": name}});
+        self.create(namespace).await;
+    }
+
     /// Makes many.
     pub async fn create_all(&self, objects: impl IntoIterator<Item = Value>) {
         let making = stream::iter(objects).map(|object| self.create(object));
@@ -301,6 +307,16 @@ pub fn binary(built: &str) -> PathBuf {
     let (_, name) = built.rsplit_once('/').unwrap();
     let variable = format!("{}_BINARY", name.to_uppercase().replace('-', "_"));
     std::env::var_os(variable).unwrap_or_else(|| built.into()).into()
+}
+
+/// What a test about time or memory asks of the binary that was `built`: `shipped` of another build of it that the
+/// variable of [`binary`] names, `debug` of itself.
+pub fn shipped_or_debug<T>(built: &str, shipped: T, debug: T) -> T {
+    if binary(built) == Path::new(built) {
+        debug
+    } else {
+        shipped
+    }
 }
 
 /// `kubectl`; none where there is none.

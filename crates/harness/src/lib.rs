@@ -10,7 +10,8 @@
 //! sabotage · history · world     histories and their bugs; tests beside the embedded API server
 //! sim · scripted · surface       the loop alone; an informer alone; the binary alone
 //! process                        a controller inside the test
-//! upgrades · rivals · admission  hand-overs of binaries; the built-in loop beside ours; what is refused
+//! upgrades · rivals              hand-overs of binaries; the built-in loop beside ours
+//! admission · silence            what is refused; what never gets an answer
 //! cluster · beside               binaries beside a real API server, and beside a large cluster
 //! chart                          what a chart gives
 //! permissions                    what is allowed, and used
@@ -44,13 +45,14 @@ mod rivals;
 pub mod sabotage;
 mod scrape;
 pub mod scripted;
+pub mod silence;
 pub mod sim;
 pub mod surface;
 pub mod upgrades;
 pub mod world;
 
 pub use process::{ConfigOf, Ran, Run, Running, Start, run_of};
-pub use replica::{QUICK_LEASE, Replica, SOON, soon};
+pub use replica::{Pulse, QUICK_LEASE, Replica, SOON, soon};
 
 /// Asks for `all` of [`long_or_short`].
 const LONG_TESTS: &str = "LONG_TESTS";

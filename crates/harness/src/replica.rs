@@ -1,12 +1,17 @@
 //! The binary of a controller as a process beside a real API server.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
+use controller_core::clock::Clock;
+use parking_lot::Mutex;
 use serde_json::Value;
 use testkit::real::{Process, eventually};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::scrape::sum_of;
 
@@ -18,6 +23,61 @@ pub const QUICK_LEASE: [&str; 3] = [
     "--leader-elect-renew-deadline=1s",
     "--leader-elect-retry-period=0.2s",
 ];
+
+/// How often a [`Pulse`] is felt.
+const BEAT: Duration = Duration::from_millis(50);
+
+/// How long a replica takes to say that it lives.
+pub struct Pulse {
+    state: Arc<Mutex<Beats>>,
+    /// Ends with it.
+    _asking: JoinSet<()>,
+}
+
+#[derive(Default)]
+struct Beats {
+    /// Since when there is no answer.
+    asked: Option<Instant>,
+    slowest: Duration,
+}
+
+impl Pulse {
+    fn of(address: String) -> Self {
+        let state = Arc::new(Mutex::new(Beats::default()));
+        let (told, clock) = (Arc::clone(&state), Clock::system());
+        let mut asking = JoinSet::new();
+        asking.spawn(async move {
+            loop {
+                told.lock().asked = Some(clock.instant());
+                let (code, body) = get(&address, "/livez").await;
+                assert_eq!(code, 200, "{body}");
+                told.lock().answered();
+                clock.sleep(BEAT).await;
+            }
+        });
+        Self {
+            state,
+            _asking: asking,
+        }
+    }
+
+    /// The longest wait for an answer so far, one that goes on included.
+    pub fn slowest(&self) -> Duration {
+        self.state.lock().slowest()
+    }
+}
+
+impl Beats {
+    fn answered(&mut self) {
+        self.slowest = self.slowest();
+        self.asked = None;
+    }
+
+    fn slowest(&self) -> Duration {
+        let waiting = self.asked.map_or(Duration::ZERO, |asked| asked.elapsed());
+        self.slowest.max(waiting)
+    }
+}
 
 /// A controller's binary, running.
 pub struct Replica {
@@ -71,16 +131,12 @@ impl Replica {
 
     /// The answer of its admin server.
     pub async fn get(&self, path: &str) -> (u16, String) {
-        let mut stream = TcpStream::connect(self.address().await).await.unwrap();
-        let request = format!("GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).await.unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        (
-            head.split_whitespace().nth(1).unwrap().parse().unwrap(),
-            body.to_owned(),
-        )
+        get(&self.address().await, path).await
+    }
+
+    /// Asks for `/livez` every so often from now on.
+    pub async fn pulse(&self) -> Pulse {
+        Pulse::of(self.address().await)
     }
 
     /// The sum of a metric of whole numbers over the series whose labels hold `labels`; 0 where there is none.
@@ -133,4 +189,17 @@ impl Replica {
         self.process.terminate().unwrap();
         self.process.wait_exit(SOON).await.unwrap().code()
     }
+}
+
+async fn get(address: &str, path: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (
+        head.split_whitespace().nth(1).unwrap().parse().unwrap(),
+        body.to_owned(),
+    )
 }

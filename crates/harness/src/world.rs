@@ -167,6 +167,12 @@ impl<C: ControllerConfig + Default + Send + 'static> World<C> {
         self.fail_those(count, is_such, fault);
     }
 
+    /// All writes of objects in this namespace meet this from now on.
+    pub fn fail_in(&self, namespace: &'static str, fault: &Fault) {
+        let is_such = move |request: &Request| request.verb.is_write() && request.namespace == namespace;
+        self.fail_those(usize::MAX, is_such, fault.clone());
+    }
+
     /// Makes an object.
     pub fn insert(&self, object: Value) -> Value {
         self.server.insert(object).unwrap()

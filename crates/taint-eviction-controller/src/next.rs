@@ -109,8 +109,9 @@ impl Controller for TaintEvictionController {
     /// Evictions go by their deadlines alone (TE-14).
     fn namespace_of<'a>(&self, key: &'a Key) -> Option<&'a str> {
         match key {
-            Key::Pod(pod) => pod.namespace.as_deref(),
-            Key::Node(_) | Key::Evict(_) => None,
+            // Evictions begin by their deadlines (TE-14); namespaces take turns for permits.
+            Key::Pod(pod) | Key::Evict(pod) => pod.namespace.as_deref(),
+            Key::Node(_) => None,
         }
     }
 

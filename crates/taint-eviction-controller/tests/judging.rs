@@ -74,12 +74,12 @@ fn the_first_toleration_that_compares_is_warned_of(#[case] gates: Option<&str>, 
 }
 
 #[test]
-fn the_namespaces_of_pods_take_turns_at_being_judged_and_evictions_go_by_their_deadlines() {
+fn the_namespaces_of_pods_take_turns_at_being_judged_and_for_permits() {
     let controller = TaintEvictionController::new(&Config::default(), &Registry::new()).unwrap();
     let pod = || ObjectKey::namespaced("ns", "p");
     assert_eq!(controller.namespace_of(&Key::Pod(pod())), Some("ns"));
     assert_eq!(controller.namespace_of(&Key::Node("n".into())), None);
-    assert_eq!(controller.namespace_of(&Key::Evict(pod())), None);
+    assert_eq!(controller.namespace_of(&Key::Evict(pod())), Some("ns"));
 }
 
 /// TE-12: what a pod is judged on is what its node is judged on, and a standby judges too.

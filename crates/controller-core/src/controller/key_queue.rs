@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -21,8 +22,9 @@ use super::timers::Timers;
 use super::{Now, Wake};
 use crate::workqueue::QueueMetrics;
 
-/// The part of the workers that keys may have that fail again and again.
-const FAILING_WORKERS: usize = 4;
+/// The part of the workers, at least one, that keys may have that fail again and again. As many passes of one namespace may be
+/// slow: each is a request that the API server works on.
+const PART: usize = 4;
 
 /// The keys of one queue.
 #[derive(Clone, Debug)]
@@ -40,6 +42,8 @@ pub(super) struct KeyQueue<K> {
     busy_failing: usize,
     /// Whether the last key that was handed out was one of those.
     was_failing: bool,
+    /// How many passes of each namespace are slow.
+    slow: HashMap<Arc<str>, usize>,
     timers: Timers<K, Timestamp>,
     delays: Timers<K, Duration>,
     /// Of keys that are processed: what was scheduled meanwhile.
@@ -64,6 +68,8 @@ struct Processing {
     is_failing: bool,
     /// It holds no worker.
     is_parked: bool,
+    /// Its requests take long.
+    is_slow: bool,
 }
 
 impl<K: Clone + Ord + Hash> KeyQueue<K> {
@@ -77,6 +83,7 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
             busy: 0,
             busy_failing: 0,
             was_failing: false,
+            slow: HashMap::new(),
             timers: Timers::default(),
             delays: Timers::default(),
             after: HashMap::new(),
@@ -222,6 +229,7 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
             run: self.metrics.as_ref().map_or(0, |metrics| metrics.started(waited)),
             is_failing: self.is_failing(&key),
             is_parked: false,
+            is_slow: false,
         };
         self.was_failing = processing.is_failing;
         self.hold(processing, 1);
@@ -237,17 +245,21 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
         }
     }
 
+    fn part_of_workers(&self) -> usize {
+        (self.queue.workers / PART).max(1)
+    }
+
     fn may_fail(&self) -> bool {
-        self.levels.has_failing() && self.busy_failing < (self.queue.workers / FAILING_WORKERS).max(1)
+        self.levels.has_failing() && self.busy_failing < self.part_of_workers()
     }
 
     fn next_failing(&mut self, now: Now, share: &mut RetryShare) -> Option<K> {
         (self.may_fail() && share.take(now.uptime)).then(|| self.levels.pop_failing())?
     }
 
+    /// Of keys by time those that are due take turns, too: within a namespace the earliest goes first.
     fn next_ready(&mut self, now: Now, seats: &impl Seats<K>) -> Option<K> {
         while self.queue.order == Order::EarliestFirst
-            && !self.levels.has_ready()
             && let Some(key) = self.timers.pop_due(now.wall)
         {
             self.add(&key, now, seats);
@@ -259,6 +271,9 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
     pub(super) fn done(&mut self, key: &K, seats: &impl Seats<K>) {
         if let Some(processing) = self.processing.remove(key) {
             self.hold(processing, isize::from(processing.is_parked) - 1);
+            if processing.is_slow {
+                self.count_slow(seats.namespace(key), false);
+            }
             if let Some(metrics) = &self.metrics {
                 metrics.finished(processing.run);
             }
@@ -323,14 +338,37 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
         self.num_requeues(key) > self.queue.retry.at_once()
     }
 
-    /// While the pass of the key is parked it holds no worker.
-    pub(super) fn park(&mut self, key: &K, is_parked: bool) {
+    /// While the pass of the key is parked it holds no worker, and while it is slow as well.
+    pub(super) fn park(&mut self, key: &K, is_parked: bool, is_slow: bool, seats: &impl Seats<K>) {
         let Some(processing) = self.processing.get_mut(key) else {
             return;
         };
+        let is_parked = is_parked || is_slow;
         let was_parked = std::mem::replace(&mut processing.is_parked, is_parked);
+        let was_slow = std::mem::replace(&mut processing.is_slow, is_slow);
         let processing = *processing;
         self.hold(processing, isize::from(was_parked) - isize::from(is_parked));
+        if was_slow != is_slow {
+            self.count_slow(seats.namespace(key), is_slow);
+        }
+    }
+
+    /// A namespace with too many slow passes begins no other.
+    fn count_slow(&mut self, namespace: Option<&str>, is_more: bool) {
+        let (Some(namespace), most) = (namespace, self.part_of_workers()) else {
+            return;
+        };
+        let slow = self.slow.entry(namespace.into()).or_default();
+        *slow = slow.saturating_add_signed(if is_more { 1 } else { -1 });
+        let (is_most, is_none) = (*slow == most, *slow == 0);
+        if is_more && is_most {
+            self.levels.suspend(namespace, true);
+        } else if !is_more && *slow + 1 == most {
+            self.levels.suspend(namespace, false);
+        }
+        if is_none {
+            self.slow.remove(namespace);
+        }
     }
 
     /// The pass of the key has been looked at, or waits for its turn: it is not stuck.

@@ -63,6 +63,13 @@ impl<K: Clone> Levels<K> {
         self.levels[seat.level as usize].remove(&seat.place);
     }
 
+    /// The keys of this namespace are not handed out, or are again.
+    pub(super) fn suspend(&mut self, namespace: &str, is_suspended: bool) {
+        for level in &mut self.levels {
+            level.suspend(namespace, is_suspended);
+        }
+    }
+
     pub(super) fn pop_failing(&mut self) -> Option<K> {
         self.levels[Level::Failing as usize].pop()
     }

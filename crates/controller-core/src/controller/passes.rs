@@ -112,10 +112,10 @@ impl<C: Controller> Loop<C> {
     /// The pass goes on later. One that only waits for an answer, or to ask, may give its worker up; and so does one whose
     /// requests take long.
     fn keep(&mut self, key: C::Key, mut pass: Pass<C>, now: Now) {
-        let queue = self.queue(&key);
+        let (queue, seats) = self.seated(&key);
         let only_reads = pass.sending.is_empty() && (pass.is_out() || pass.slots.waits_to_ask());
-        let is_parked = pass.is_slow || (only_reads && !queue.queue.reads_hold_workers);
-        queue.park(&key, is_parked);
+        let is_parked = only_reads && !queue.queue.reads_hold_workers;
+        queue.park(&key, is_parked, pass.is_slow, &seats);
         queue.goes_on(&key);
         let after = if pass.is_out() { SLOW } else { SIGN_OF_LIFE };
         let since = *pass.quiet_since.get_or_insert(now.uptime);
@@ -131,7 +131,8 @@ impl<C: Controller> Loop<C> {
             };
             if pass.is_out() {
                 pass.is_slow = true;
-                self.queue(&key).park(&key, true);
+                let (queue, seats) = self.seated(&key);
+                queue.park(&key, true, true, &seats);
             } else {
                 self.queue(&key).goes_on(&key);
                 self.deadlines.set(key, now.uptime.saturating_add(SIGN_OF_LIFE));

@@ -1,6 +1,6 @@
 //! Keys that wait: namespaces take turns, and within one whoever came first goes first.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use derive_where::derive_where;
@@ -12,6 +12,8 @@ pub(super) struct Turns<K> {
     lines: HashMap<Arc<str>, Line<K>>,
     /// Whose turn it is, the next one first.
     order: BTreeMap<u64, Arc<str>>,
+    /// Namespaces whose keys are not handed out.
+    suspended: HashSet<Arc<str>>,
     len: usize,
     last: u64,
 }
@@ -39,7 +41,9 @@ impl<K> Turns<K> {
         let known = self.lines.get_key_value(namespace);
         let namespace = known.map_or_else(|| Arc::from(namespace), |(known, _)| Arc::clone(known));
         let line = self.lines.entry(Arc::clone(&namespace)).or_insert_with(|| {
-            self.order.insert(number, Arc::clone(&namespace));
+            if !self.suspended.contains(&namespace) {
+                self.order.insert(number, Arc::clone(&namespace));
+            }
             Line {
                 turn: number,
                 keys: BTreeMap::new(),
@@ -77,12 +81,30 @@ impl<K> Turns<K> {
         Some(key)
     }
 
+    /// The keys of this namespace are not handed out, or are again.
+    pub(super) fn suspend(&mut self, namespace: &str, is_suspended: bool) {
+        if is_suspended {
+            self.suspended.insert(namespace.into());
+        } else {
+            self.suspended.remove(namespace);
+        }
+        if let Some(line) = self.lines.get_mut(namespace) {
+            self.order.remove(&line.turn);
+            if !is_suspended {
+                self.last += 1;
+                line.turn = self.last;
+                self.order.insert(self.last, namespace.into());
+            }
+        }
+    }
+
     pub(super) const fn len(&self) -> usize {
         self.len
     }
 
-    pub(super) const fn is_empty(&self) -> bool {
-        self.len == 0
+    /// Whether none is to be handed out.
+    pub(super) fn is_empty(&self) -> bool {
+        self.order.is_empty()
     }
 }
 
@@ -112,6 +134,22 @@ mod tests {
         assert_eq!(turns.pop(), Some("a/1"));
         turns.push(Some("d"), "d/1");
         assert_eq!(all(&turns), ["b/1", "c/1", "a/2", "d/1", "b/2", "a/3"]);
+    }
+
+    #[test]
+    fn the_keys_of_a_namespace_that_is_suspended_wait() {
+        let mut turns = Turns::default();
+        turns.push(Some("a"), "a/1");
+        turns.suspend("a", true);
+        turns.push(Some("a"), "a/2");
+        turns.suspend("b", true);
+        turns.push(Some("b"), "b/1");
+        assert!(turns.is_empty());
+        turns.push(Some("c"), "c/1");
+        assert_eq!(all(&turns), ["c/1"]);
+        turns.suspend("a", false);
+        turns.suspend("b", false);
+        assert_eq!(all(&turns), ["c/1", "a/1", "b/1", "a/2"]);
     }
 
     #[test]

@@ -67,7 +67,11 @@ pub(super) struct Held<V> {
 /// A view that hashes and compares as its key, so that the key is stored once, in the view.
 pub(super) struct ByKey<V>(pub(super) Arc<V>);
 
-/// The objects under one index value. Most values of an owner index have one: no set for those, nor room for it.
+/// The objects under one index value. Most values of an owner index have one: no set for those.
+#[allow(
+    clippy::box_collection,
+    reason = "most have one object: no room for a set in those"
+)]
 enum Posting<V> {
     One(Arc<V>),
     Many(Box<HashSet<ByKey<V>>>),

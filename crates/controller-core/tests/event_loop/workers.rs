@@ -132,3 +132,28 @@ fn a_term_that_ends_gives_parked_and_busy_workers_back() {
     assert_eq!(rig.answered("c", "x"), ["c writes c=1"]);
     assert_eq!(rig.woken("b"), NOTHING, "the one worker is busy");
 }
+
+#[test]
+fn a_namespace_whose_requests_take_long_has_no_more_of_them_than_workers_and_a_quarter() {
+    let many: Vec<Text> = (0..400).map(|key| &*format!("a/{key}=1").leak()).collect();
+    let mut rig = Setup::workers(8).rig(|seen| {
+        if seen.outcome(seen.key).is_some() {
+            Step::Done(vec![])
+        } else {
+            writes([seen.key])
+        }
+    });
+    rig.wake_all(many.iter().copied());
+    let mut out = rig.turn();
+    for _ in 0..9 {
+        out.extend(rig.after(SECOND));
+    }
+    assert_eq!(out.len(), 8, "all are slow, and no other begins");
+    assert_eq!(rig.woken("b/1=1"), ["b/1=1 writes b/1=1"]);
+    assert_eq!(rig.accepted("b/1=1"), NOTHING);
+    // Below a quarter that are slow the next ones begin.
+    for key in &many[..6] {
+        assert_eq!(rig.accepted(key), NOTHING);
+    }
+    assert_eq!(rig.accepted(many[6]).len(), 8);
+}

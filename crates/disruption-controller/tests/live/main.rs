@@ -3,6 +3,7 @@
 //!
 //! | file | shows |
 //! |---|---|
+//! | `crowds` | what one tenant makes in masses, or has hang, keeps no other one waiting |
 //! | `drains` | `kubectl drain`, one and two at once, beside kube-controller-manager's loop of `ReplicaSets` |
 //! | `kinds` | whose scale counts: built-in kinds, custom resources, owners that go |
 //! | `overlaps` | several budgets over one pod, pods that are relabelled |
@@ -19,6 +20,7 @@
 
 #[path = "../support/budget.rs"]
 mod budget;
+mod crowds;
 mod drains;
 mod kinds;
 mod overlaps;

@@ -101,7 +101,11 @@ impl Cluster {
 
     /// Has the API server serve a kind of `example.com/v1`.
     pub(crate) async fn define(&self, kind: &str, scales: bool) {
-        self.create(definition(kind, scales)).await;
+        self.define_as(definition(kind, scales), kind).await;
+    }
+
+    pub(crate) async fn define_as(&self, definition: Value, kind: &str) {
+        self.create(definition).await;
         let served = async || self.api(kind).list(&ListParams::default()).await.ok();
         soon("the kind is served", served).await;
     }

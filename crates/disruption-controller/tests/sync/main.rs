@@ -33,5 +33,6 @@ mod races;
 mod requests;
 mod scales;
 mod stale;
+mod tenants;
 mod terms;
 mod world;

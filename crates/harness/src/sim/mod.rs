@@ -11,13 +11,14 @@
 //!
 //! In the end everything that was on its way has come, and the model says whether its world is right.
 
+mod flying;
 mod model;
+mod permits;
 mod properties;
 mod resource;
 mod run;
 
-pub use self::model::{
-    AnswerOf, KeyOf, Model, NOW, NoPermits, Op, START, Unlimited, accepted, conflict, failed, gone, op, ops,
-};
+pub use self::model::{AnswerOf, KeyOf, Model, NOW, Op, START, accepted, conflict, failed, gone, op, ops};
+pub use self::permits::{NoPermits, Unlimited};
 pub use self::resource::{Object, Resource, Watch, decoded, observed};
 pub use self::run::{Sim, run, run_through};

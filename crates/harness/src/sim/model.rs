@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use controller_core::api::{Call, CallFailed, Outcome, Verb};
-use controller_core::controller::{self, Accepted, Ask, Completed, Controller, Limit, Loop, Now};
+use controller_core::controller::{self, Accepted, Ask, Completed, Controller, Loop, Now};
 use controller_core::meta::Uid;
 use jiff::Timestamp;
 use proptest::prelude::*;
@@ -19,28 +19,6 @@ pub const NOW: Now = Now {
     wall: START,
     uptime: Duration::ZERO,
 };
-
-/// As many permits as are wanted: what the limit is worth is tried on the loop alone.
-pub struct Unlimited;
-
-/// No permit ever: for what is to be done without a request.
-pub struct NoPermits;
-
-impl Limit for Unlimited {
-    fn wait(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    fn take(&self) {}
-}
-
-impl Limit for NoPermits {
-    fn wait(&self) -> Duration {
-        Duration::MAX
-    }
-
-    fn take(&self) {}
-}
 
 /// So many steps has a run at most.
 pub(super) const MOST_OPS: usize = 60;
@@ -149,6 +127,8 @@ pub enum Op<A> {
     Lose(usize),
     /// A request is refused.
     Refuse(usize),
+    /// A request fails, after ten seconds.
+    Hang(usize),
     /// Time passes.
     Pass(Duration),
     /// A term begins or ends.
@@ -180,6 +160,7 @@ pub fn op<A: Clone + Debug + 'static>(
         8 => (0..8_usize).prop_map(Op::Answer),
         1 => (0..8_usize).prop_map(Op::Lose),
         1 => (0..8_usize).prop_map(Op::Refuse),
+        1 => (0..8_usize).prop_map(Op::Hang),
         3 => millis.prop_map(Op::Pass),
         2 => seconds.prop_map(Op::Pass),
         1 => any::<bool>().prop_map(Op::Lead),

@@ -5,23 +5,23 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::api::{CallFailed, Outcome};
 use controller_core::clock::{Clock, saturating_add};
-use controller_core::controller::{
-    Ask, Completed, Controller, Effect, Limit, Loop, Now, Observed, Polled, Told,
-};
-use controller_core::leader::LeaseLost;
+use controller_core::controller::{Ask, Controller, Effect, Loop, Now, Observed, Polled, Told};
 use controller_core::workqueue::QueueMetrics;
 use prometheus::Registry;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 
-use super::model::{AnswerOf, MOST_OPS, Model, NOW, Op, call, failed, op};
+use super::flying::{Flying, arrive, failure, lost, pick};
+use super::model::{MOST_OPS, Model, NOW, Op, op};
+use super::permits::{Trickle, retries};
 
 /// So many passes may end without progress.
 const MOST_REPEATS: usize = 20;
 /// A run that takes more turns than this in one moment has no end.
 const MOST_TURNS: usize = 10_000;
+/// A request that hangs fails after this time, as behind a webhook.
+const HANGS: Duration = Duration::from_secs(10);
 
 /// Takes `ops`, then lets everything come to its end. Panics where a property does not hold.
 pub fn run<M: Model>(model: M, ops: &[Op<M::Action>]) {
@@ -65,30 +65,6 @@ pub struct Sim<M: Model> {
     no_progress: usize,
     /// When there is a permit again.
     permit: Cell<Duration>,
-}
-
-/// One permit after the other.
-struct Trickle<'a> {
-    every: Duration,
-    now: Duration,
-    permit: &'a Cell<Duration>,
-}
-
-impl Limit for Trickle<'_> {
-    fn wait(&self) -> Duration {
-        self.permit.get().saturating_sub(self.now)
-    }
-
-    fn take(&self) {
-        self.permit.set(self.permit.get().max(self.now) + self.every);
-    }
-}
-
-struct Flying<M: Model> {
-    /// Nothing where the process that sent it is gone.
-    id: Option<u64>,
-    ask: Ask<M::Controller>,
-    answer: Option<Completed<AnswerOf<M>>>,
 }
 
 impl<M: Model> Sim<M> {
@@ -198,6 +174,14 @@ impl<M: Model> Sim<M> {
             Op::Answer(which) => self.answer(*which),
             Op::Lose(which) => self.fail(*which, true),
             Op::Refuse(which) => self.fail(*which, false),
+            Op::Hang(which) => {
+                let at = self.now.uptime + HANGS;
+                if let Some(flying) =
+                    pick(&mut self.in_flight, *which).filter(|flying| flying.answer.is_none())
+                {
+                    flying.fails_at.get_or_insert(at);
+                }
+            }
             Op::Pass(time) => self.pass(*time),
             Op::Lead(leading) => self.lead(*leading),
             Op::Resync if self.leading => self.event_loop.observe(Observed::Resync, self.now),
@@ -217,8 +201,12 @@ impl<M: Model> Sim<M> {
                 "the same is asked for again and again"
             );
             for Effect { id, ask, .. } in polled.effects {
-                let (id, answer) = (Some(id), None);
-                self.in_flight.push(Flying { id, ask, answer });
+                self.in_flight.push(Flying {
+                    id: Some(id),
+                    ask,
+                    answer: None,
+                    fails_at: None,
+                });
             }
             if polled.again != Some(Duration::ZERO) {
                 return;
@@ -253,6 +241,10 @@ impl<M: Model> Sim<M> {
         let Some(flying) = pick(&mut self.in_flight, which) else {
             return;
         };
+        if flying.fails_at.is_some() {
+            let count = self.in_flight.len();
+            return self.end_hanging(which % count);
+        }
         arrive(&mut self.model, flying, self.now);
         let flying = self.in_flight.swap_remove(which % self.in_flight.len());
         if let (Some(id), Some(answer)) = (flying.id, flying.answer) {
@@ -274,11 +266,7 @@ impl<M: Model> Sim<M> {
         let Some(id) = flying.id.take_if(|_| fate_unknown || !arrived) else {
             return;
         };
-        let failed = failed(Outcome::Retry { fate_unknown }, None);
-        let completed = match &flying.ask {
-            Ask::Question(_) => Completed::Read(Err(failed), None),
-            Ask::Write(_) => Completed::Wrote(Err(failed)),
-        };
+        let completed = failure::<M>(&flying.ask, fate_unknown);
         if arrived || !fate_unknown {
             self.in_flight.swap_remove(which % count);
         }
@@ -288,6 +276,18 @@ impl<M: Model> Sim<M> {
     fn pass(&mut self, time: Duration) {
         self.now.uptime += time;
         self.now.wall = saturating_add(self.now.wall, time);
+        let now = self.now.uptime;
+        let is_over = |flying: &Flying<M>| flying.fails_at.is_some_and(|at| at <= now);
+        while let Some(which) = self.in_flight.iter().position(is_over) {
+            self.end_hanging(which);
+        }
+    }
+
+    fn end_hanging(&mut self, which: usize) {
+        let Flying { id, ask, .. } = self.in_flight.swap_remove(which);
+        if let Some(id) = id {
+            self.event_loop.completed(id, failure::<M>(&ask, false), self.now);
+        }
     }
 
     fn lead(&mut self, leading: bool) {
@@ -358,25 +358,6 @@ impl<M: Model> Sim<M> {
     }
 }
 
-fn pick<M: Model>(in_flight: &mut [Flying<M>], which: usize) -> Option<&mut Flying<M>> {
-    let count = in_flight.len();
-    (count > 0).then(|| &mut in_flight[which % count])
-}
-
-fn arrive<M: Model>(model: &mut M, flying: &mut Flying<M>, now: Now) {
-    if flying.answer.is_none() {
-        flying.answer = Some(model.arrive(&flying.ask, now));
-    }
-}
-
-/// A write that is dropped because its term is over.
-fn lost<M: Model>(flying: &mut Flying<M>) -> Option<(u64, Completed<AnswerOf<M>>)> {
-    let Ask::Write(_) = flying.ask else { return None };
-    let id = flying.id.take()?;
-    let (call, source) = (call(), LeaseLost);
-    Some((id, Completed::Wrote(Err(CallFailed::LeaseLost { call, source }))))
-}
-
 fn started<M: Model>(model: &mut M, now: Now) -> Loop<M::Controller> {
     let controller = Arc::new(model.controller());
     let (registry, clock) = (Registry::new(), Clock::starting_at(now.wall));
@@ -387,7 +368,7 @@ fn started<M: Model>(model: &mut M, now: Now) -> Loop<M::Controller> {
         queue.name.map(register)
     });
     let stores = model.restart();
-    let mut event_loop = Loop::new(controller, stores, metrics, false);
+    let mut event_loop = Loop::new(controller, stores, metrics, false).retrying_within(retries());
     for (resource, watch) in model.watches() {
         watch.deliver(&mut event_loop, now);
         event_loop.observe(Observed::Watching(resource, true), now);

@@ -12,6 +12,7 @@
 //! | `crashes` | one claim per entry, however often the process is killed |
 //! | `races` | claims taken back while the scheduler binds others |
 //! | `permissions` | the permissions are enough, none is unused, and what happens without one |
+//! | `crowds` | what one tenant makes in masses, or has hang, keeps no other one waiting |
 //! | `rivals` | the built-in loop running beside ours |
 //!
 //! With `RESOURCECLAIM_CONTROLLER_BUILT_IN` in the environment the scenarios that hold for any controller run on the
@@ -21,6 +22,7 @@
 
 mod asks;
 mod crashes;
+mod crowds;
 mod ends;
 mod groups;
 mod kubelet;

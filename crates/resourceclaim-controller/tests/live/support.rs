@@ -14,7 +14,7 @@ use crate::kubelet::Kubelet;
 pub(crate) use harness::{Replica, SOON};
 
 pub(crate) const NAME: &str = "resourceclaim-controller";
-const BUILT: &str = env!("CARGO_BIN_EXE_resourceclaim-controller");
+pub(crate) const BUILT: &str = env!("CARGO_BIN_EXE_resourceclaim-controller");
 pub(crate) const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 pub(crate) const CLAIM_OF: &str = "resource.kubernetes.io/pod-claim-name";
 /// The one class of devices, and what pods call them that ask for a number of them.

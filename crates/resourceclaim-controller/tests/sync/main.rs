@@ -27,5 +27,6 @@ mod permissions;
 mod races;
 mod reservations;
 mod rivals;
+mod tenants;
 mod terms;
 mod world;

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `away` | an outage that outlasts the tolerations |
 //! | `clocks` | a clock of ours that is an hour fast or slow |
+//! | `crowds` | what one tenant makes in masses, or has hang, keeps no other one waiting |
 //! | `denied` | deletes that are refused for a while |
 //! | `evictions` | who goes when, and who stays; conditions and events |
 //! | `limits` | a taint that goes while permits are scarce |
@@ -18,6 +19,7 @@
 
 mod away;
 mod clocks;
+mod crowds;
 mod denied;
 mod evictions;
 mod limits;

@@ -27,5 +27,6 @@ mod refused;
 mod replaced;
 mod requests;
 mod saved;
+mod tenants;
 mod terms;
 mod world;

@@ -42,7 +42,7 @@ pub use failure::Failure;
 pub use run::{Run, run};
 pub use seeds::{Report, Shrink, first_failure, report, seeds_to_run};
 pub use timeline::{At, History};
-pub use trouble::{Moment, Trouble, Which};
+pub use trouble::{Moment, Trouble, Which, refusals};
 
 /// What is compared at the end: for each object what the suite cares about, in words.
 pub type State = BTreeMap<String, String>;

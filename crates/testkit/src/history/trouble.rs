@@ -22,6 +22,15 @@ pub enum Trouble {
         /// What they meet.
         fault: Fault,
     },
+    /// All requests of a kind meet a fault for a time.
+    While {
+        /// Of which kind.
+        which: Which,
+        /// For how long.
+        lasts: Duration,
+        /// What they meet.
+        fault: Fault,
+    },
     /// The server cannot be reached for a time; connections break.
     Outage(Duration),
     /// The same, and afterwards watches cannot go on from where they were: the server was restarted.
@@ -89,7 +98,7 @@ impl Trouble {
     /// One that concerns `resources` or one of the replicas.
     pub(super) fn draw(draw: &mut Draw, resources: &[&'static Resource], replicas: usize) -> Self {
         let seconds = |from, to| Duration::from_secs(from)..Duration::from_secs(to);
-        match draw.number(0..24) {
+        match draw.number(0..26) {
             0..9 => {
                 let resource = draw.pick(resources);
                 let which = draw.pick(&[
@@ -129,6 +138,11 @@ impl Trouble {
             },
             20..22 => Self::LeaseStolen(draw.time(seconds(0, 60))),
             22 => Self::LeaseDeleted,
+            23..25 => Self::While {
+                which: Which::Writes(draw.pick(resources)),
+                lasts: draw.time(seconds(10, 120)),
+                fault: draw.pick(&refusals()),
+            },
             _ => Self::WrongClock {
                 seconds: i32::try_from(draw.number(0..240)).unwrap_or(0) - 120,
             },
@@ -200,6 +214,7 @@ impl fmt::Display for Trouble {
                 write!(f, "all watches end, and the next {count} {which} {fault}")
             }
             Self::Requests { which, count, fault } => write!(f, "the next {count} {which} {fault}"),
+            Self::While { which, lasts, fault } => write!(f, "all {which} {fault} for {lasts:?}"),
             Self::Outage(lasts) => write!(f, "the server is out of reach for {lasts:?}"),
             Self::Restart(lasts) => write!(f, "the server is restarted, which takes {lasts:?}"),
             Self::WrongClock { seconds } if *seconds < 0 => {
@@ -231,6 +246,26 @@ impl fmt::Display for Trouble {
             Self::LeaseDeleted => f.write_str("the lease is deleted"),
         }
     }
+}
+
+/// What can befall the writes of one tenant for minutes, because of a quota, a policy or a webhook of it: refusals, and
+/// failures that take their time.
+pub fn refusals() -> Vec<Fault> {
+    let throttled = Fault::Status {
+        code: 429,
+        reason: "TooManyRequests".to_owned(),
+        retry_after: Some(Duration::from_secs(1)),
+    };
+    let slow = Fault::Timeout {
+        after: Duration::from_secs(10),
+        takes_effect: false,
+    };
+    vec![
+        Fault::status(403, "Forbidden"),
+        Fault::status(422, "Invalid"),
+        throttled,
+        slow,
+    ]
 }
 
 /// Something that can befall lists alone: streams are not served, stall, or end too soon, or what a page shows is old.

@@ -3,6 +3,7 @@
 //! | file | shows |
 //! |---|---|
 //! | `clocks` | a clock of ours that is an hour fast or slow |
+//! | `crowds` | what one tenant makes in masses, or has hang, keeps no other one waiting |
 //! | `expiry` | which Jobs go, when, with which event; foreground deletion with finalizers and a garbage collector |
 //! | `leaders` | a restart and a hand-over keep the time |
 //! | `readout` | `explain` of each state, and a dry run |
@@ -11,6 +12,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod clocks;
+mod crowds;
 mod expiry;
 mod leaders;
 mod permissions;

@@ -32,28 +32,13 @@ harness::cluster!("ttl-after-finished-controller");
 impl Cluster {
     /// Makes an unfinished Job.
     pub(crate) async fn job(&self, name: &str, ttl: Option<i32>) -> Value {
-        let container = json!({"name": "main", "image": "registry.example/job"});
-        let template = json!({"spec": {"restartPolicy": "Never", "containers": [container]}});
-        self.create(json!({
-            "kind": "Job", "metadata": {"name": name},
-            "spec": {"ttlSecondsAfterFinished": ttl, "template": template},
-        }))
-        .await
+        self.create(job("default", name, ttl)).await
     }
 
     /// Finishes a Job as the Job controller does, `ago` seconds before now; when that was.
     pub(crate) async fn finish(&self, name: &str, how: Finish, ago: i64) -> Timestamp {
         let finish = whole(now()) - SignedDuration::from_secs(ago);
-        let conditions = match how {
-            Finish::Complete => ["SuccessCriteriaMet", "Complete"],
-            Finish::Failed => ["FailureTarget", "Failed"],
-        };
-        let condition = |kind: &str| json!({"type": kind, "status": "True", "lastTransitionTime": finish});
-        let mut status = json!({"startTime": finish, "conditions": conditions.map(condition)});
-        if let Finish::Complete = how {
-            status["completionTime"] = json!(finish);
-        }
-        self.merge_status("Job", name, status).await;
+        self.merge_status("Job", name, finished(how, finish)).await;
         finish
     }
 
@@ -125,4 +110,27 @@ impl Cluster {
         let what = format!("the event {reason} on {job}");
         soon(&what, found).await
     }
+}
+
+pub(crate) fn job(namespace: &str, name: &str, ttl: Option<i32>) -> Value {
+    let container = json!({"name": "main", "image": "registry.example/job"});
+    let template = json!({"spec": {"restartPolicy": "Never", "containers": [container]}});
+    json!({
+        "kind": "Job", "metadata": {"namespace": namespace, "name": name},
+        "spec": {"ttlSecondsAfterFinished": ttl, "template": template},
+    })
+}
+
+/// The status of a Job that has finished then.
+pub(crate) fn finished(how: Finish, finish: Timestamp) -> Value {
+    let conditions = match how {
+        Finish::Complete => ["SuccessCriteriaMet", "Complete"],
+        Finish::Failed => ["FailureTarget", "Failed"],
+    };
+    let condition = |kind: &str| json!({"type": kind, "status": "True", "lastTransitionTime": finish});
+    let mut status = json!({"startTime": finish, "conditions": conditions.map(condition)});
+    if let Finish::Complete = how {
+        status["completionTime"] = json!(finish);
+    }
+    status
 }

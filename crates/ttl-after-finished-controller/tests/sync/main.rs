@@ -6,5 +6,6 @@ mod expiry;
 mod faults;
 mod histories;
 mod numbers;
+mod tenants;
 mod terms;
 mod world;

@@ -1,0 +1,114 @@
+//! Webhooks that take every connection and never answer.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use controller_core::clock::Clock;
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use kube::Api;
+use kube::api::{ApiResource, PostParams};
+use serde_json::json;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+
+use crate::cluster::Cluster;
+use crate::real::{api, resource};
+use crate::replica::{SOON, soon};
+
+/// How long the API server waits for such a webhook that it asks about a request, in seconds.
+const WAITS: u32 = 10;
+
+/// A listener that holds its connections, and says nothing; until it is dropped.
+pub struct Silence {
+    port: u16,
+    accepted: Arc<AtomicUsize>,
+    /// Ends with it.
+    _holding: JoinSet<()>,
+}
+
+impl Silence {
+    /// On any port.
+    pub async fn listen() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let accepted = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&accepted);
+        let mut holding = JoinSet::new();
+        holding.spawn(async move {
+            let mut held = Vec::new();
+            while let Ok((connection, _)) = listener.accept().await {
+                held.push(connection);
+                count.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        Self {
+            port,
+            accepted,
+            _holding: holding,
+        }
+    }
+
+    /// The address of a webhook there.
+    pub fn url(&self) -> String {
+        format!("https://127.0.0.1:{}/", self.port)
+    }
+
+    /// How many connections there were.
+    pub fn connections(&self) -> usize {
+        self.accepted.load(Ordering::Relaxed)
+    }
+
+    /// Waits until there have been so many more.
+    pub async fn until_asked(&self, more: usize) {
+        let wanted = self.connections() + more;
+        let asked = async || (self.connections() >= wanted).then_some(());
+        soon("the webhook is asked", asked).await;
+    }
+}
+
+impl Cluster {
+    /// Has the API server ask such a webhook about each `operation` (`CREATE`, `DELETE`) on a kind in a namespace: it fails
+    /// after ten seconds. Waits until that counts.
+    pub async fn hang(&self, namespace: &str, kind: &str, operation: &str) -> Silence {
+        let silence = Silence::listen().await;
+        let rule = |kind: &str, operation: &str| {
+            let ApiResource {
+                group,
+                version,
+                plural,
+                ..
+            } = resource(kind);
+            json!({"apiGroups": [group], "apiVersions": [version], "resources": [plural], "operations": [operation]})
+        };
+        let configuration = json!({
+            "metadata": {"name": namespace},
+            "webhooks": [{
+                "name": "hangs.example.com", "clientConfig": {"url": silence.url()}, "timeoutSeconds": WAITS,
+                "admissionReviewVersions": ["v1"], "sideEffects": "None",
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+                // What nobody else makes shows that the API server knows of it.
+                "rules": [rule(kind, operation), rule("ConfigMap", "CREATE")],
+            }],
+        });
+        let configurations: Api<ValidatingWebhookConfiguration> = Api::all(self.control_plane.client());
+        let configuration = serde_json::from_value(configuration).unwrap();
+        let params = PostParams::default();
+        configurations.create(&params, &configuration).await.unwrap();
+        tokio::select! {
+            () = silence.until_asked(1) => {}
+            () = self.try_until_it_hangs(namespace) => {}
+        }
+        silence
+    }
+
+    async fn try_until_it_hangs(&self, namespace: &str) {
+        let config_maps = api(&self.control_plane, namespace, "ConfigMap");
+        let trial = PostParams {
+            dry_run: true,
+            ..PostParams::default()
+        };
+        let config_map = serde_json::from_value(json!({"metadata": {"name": "trial"}})).unwrap();
+        while config_maps.create(&trial, &config_map).await.is_ok() {}
+        Clock::system().sleep(SOON).await;
+    }
+}
