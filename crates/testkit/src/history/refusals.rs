@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use crate::embedded::{Requests, Verb};
+use crate::embedded::{Request, Requests, Verb};
 
 /// For so long after a refusal others may come: of what had been sent before.
 const UNDER_WAY: Duration = Duration::from_mins(1);
@@ -11,7 +11,8 @@ const UNDER_WAY: Duration = Duration::from_mins(1);
 /// Fails with the first request that does so.
 pub(super) fn are_remembered(requests: &Requests) -> Result<(), String> {
     protobuf_is(requests)?;
-    streams_are(requests)
+    streams_are(requests)?;
+    streams_are_not_given_up(requests)
 }
 
 /// Each process remembers for its lists and watches of a resource, and for all that it reads by name.
@@ -54,6 +55,48 @@ fn streams_are(requests: &Requests) -> Result<(), String> {
                 "{} asks again for a stream: {request}",
                 request.user_agent
             ));
+        }
+    }
+    Ok(())
+}
+
+/// What is known of the streams that a process asks for.
+#[derive(Default)]
+struct Streams {
+    /// The answer to the last list, if it was a stream.
+    last: Option<Option<u16>>,
+    /// So many in a row led to pages.
+    ended: u32,
+    are_refused: bool,
+}
+
+/// Lists come in pages, and no stream before them, only where a stream was refused or two in a row led to pages.
+fn streams_are_not_given_up(requests: &Requests) -> Result<(), String> {
+    let mut known: HashMap<_, Streams> = HashMap::new();
+    let is_first = |request: &&Request| {
+        let is_of_an_informer = request.namespace.is_empty()
+            && request.name.is_empty()
+            && !["Selector=", "continue="]
+                .iter()
+                .any(|part| request.query.contains(part));
+        request.lists() && is_of_an_informer && !matches!(request.code, Some(406 | 415))
+    };
+    for request in requests.iter().filter(is_first) {
+        let key = (&request.user_agent, &request.group, &request.resource);
+        let known = known.entry(key).or_default();
+        let is_stream = request.verb == Verb::Watch;
+        let before = std::mem::replace(&mut known.last, is_stream.then_some(request.code));
+        match (is_stream, before) {
+            (true, Some(Some(200))) => known.ended = 0,
+            (false, Some(Some(200))) => known.ended += 1,
+            (false, Some(Some(400 | 422))) => known.are_refused = true,
+            (false, None) if !known.are_refused && known.ended < 2 => {
+                let who = &request.user_agent;
+                return Err(format!(
+                    "{who} asks for pages although streams are served: {request}"
+                ));
+            }
+            _ => {}
         }
     }
     Ok(())

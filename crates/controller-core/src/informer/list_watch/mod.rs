@@ -36,11 +36,18 @@ pub struct ListWatch<W: Wire> {
     clock: Clock,
     encoding: Encoding,
     lists: Lists,
+    /// So many streams have ended in good order since the last one that was complete.
+    ends: u32,
     page_size: PageSize,
     step: Step,
     /// What is still to be told.
     ready: VecDeque<SourceEvent<W::View>>,
 }
+
+/// kube-apiserver ends a stream in good order when it shuts down, when the reader is slow, and when what it was told is
+/// void. So many in a row say that no bookmark ends what there is: the API server does not know streaming lists, and serves
+/// them as any watch.
+const ENDS_IN_A_ROW: u32 = 2;
 
 /// How the next list comes.
 #[derive(Clone, Copy)]
@@ -76,6 +83,7 @@ impl<W: Wire> ListWatch<W> {
             clock,
             encoding,
             lists: Lists::Streamed,
+            ends: 0,
             page_size: PageSize::default(),
             step: Step::Begin,
             ready: VecDeque::new(),
@@ -191,8 +199,10 @@ impl<W: Wire> ListWatch<W> {
             Happened::Proven => return self.ready.push_back(SourceEvent::Healthy),
             Happened::Ended if is_list => {
                 self.failed(other("list: it ended before it was complete".to_owned()));
-                // Who serves no streaming list may serve this as any watch: no bookmark ends what there is.
-                self.lists = Lists::Paged;
+                self.ends += 1;
+                if self.ends >= ENDS_IN_A_ROW {
+                    self.lists = Lists::Paged;
+                }
             }
             Happened::Ended => {}
             Happened::Failed(error) => self.failed(error),
@@ -212,8 +222,10 @@ impl<W: Wire> ListWatch<W> {
             let told = watch.told(event);
             self.ready.extend(told.event);
             if let Some(step) = told.step {
-                if watch.is_list && matches!(step, Step::Begin) {
-                    self.lists = Lists::PagedOnce;
+                match step {
+                    Step::Begin if watch.is_list => self.lists = Lists::PagedOnce,
+                    Step::Listed(_) if watch.is_list => self.ends = 0,
+                    _ => {}
                 }
                 self.step = step;
                 return;
