@@ -27,7 +27,7 @@
 //! | CORE-10 | `init` | `tests/telemetry.rs::a_panic_is_one_line_of_the_log_and_is_counted` |
 //! | CORE-11 | `Shutdown`, `TaskSet` | `src/shutdown.rs::the_first_signal_drains_and_the_second_aborts`, `tests/event_loop/ends.rs::a_drain_takes_no_new_keys_and_lets_passes_run_to_their_end` |
 //! | CORE-12 | `connect`, `Informer` | `tests/informer/http.rs::a_server_that_breaks_is_retried` |
-//! | CORE-13 | `connect`, `reloading_client`, `Reloading` | `tests/credentials.rs::live_a_rotated_token_is_used_without_a_restart`, `tests/credentials.rs::live_a_rotated_client_certificate_is_used_without_a_restart`, `tests/credentials.rs::a_half_written_pair_changes_nothing_until_its_other_half_is_there` |
+//! | CORE-13 | `connect`, `reloading`, `Reloading` | `tests/credentials.rs::live_a_rotated_token_is_used_without_a_restart`, `tests/credentials.rs::live_a_rotated_client_certificate_is_used_without_a_restart`, `tests/credentials.rs::a_half_written_pair_changes_nothing_until_its_other_half_is_there` |
 //! | CORE-14 | `PlannedWrites`, `Loop`, `Plans` | `tests/event_loop/ends.rs::a_planned_write_is_counted_once_until_the_plan_changes`, `tests/event_loop/ends.rs::a_plan_that_nobody_makes_for_five_minutes_is_undone`, `src/metrics/mod.rs::the_build_the_panics_and_the_planned_writes_are_shown` |
 //! | CORE-15 | `saturating_add` | `tests/informer/http.rs::hostile_objects_neither_panic_nor_stop_the_watch`, `src/clock.rs::additions_saturate_instead_of_overflowing` |
 //! | CORE-17 | `Contests` | `src/rival/tests.rs::the_wait_doubles_up_to_an_hour_and_the_rival_is_named_once` |

@@ -177,7 +177,7 @@ async fn client(kubeconfig: &Path) -> Result<kube::Client, String> {
     };
     let metrics = RequestMetrics::register(&Registry::new()).unwrap();
     match connect(&options, &Clock::system(), &metrics).await {
-        Ok(connection) => Ok(connection.client),
+        Ok(connection) => Ok(connection.http.client()),
         Err(error) => Err(Chain(&error).to_string()),
     }
 }

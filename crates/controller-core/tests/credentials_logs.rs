@@ -88,7 +88,7 @@ async fn a_pair_that_is_not_taken_is_named_once_for_each_reason_and_no_line_show
         tokio::time::advance(LOOK_EVERY).await;
         tokio::time::resume();
         let request = Request::get("/api/v1/nodes").body(Vec::new()).unwrap();
-        connection.client.request_text(request).await.unwrap_err();
+        connection.http.client().request_text(request).await.unwrap_err();
         log.take(dir.path())
     };
     assert_eq!(look().await, [""; 0]);

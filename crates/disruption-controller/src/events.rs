@@ -26,6 +26,8 @@ pub enum Event {
     CannotCompute(Arc<PdbView>, Cause),
     /// A pod of it, of this name and uid, was approved to go and stayed (DIS-6).
     NotDeleted(Arc<PdbView>, Arc<str>, Uid),
+    /// Its selector names so many values that each look at it is dear.
+    LargeSelector(Arc<PdbView>),
     /// Several budgets match a pod (DIS-13).
     Overlap(Arc<PodView>, Vec<Arc<str>>),
     /// Another writer has undone our status.
@@ -99,6 +101,14 @@ impl Event {
                 let namespace = pdb.key.namespace.clone();
                 let pod = reference("v1", "Pod", &ObjectKey { namespace, name }, &uid);
                 (pod, "NotDeleted", note)
+            }
+            Self::LargeSelector(pdb) => {
+                let note = format!(
+                    "Its selector names {} values: select by a label that its pods share instead",
+                    pdb.selector.values()
+                );
+                tracing::warn!(pdb = %pdb.key, "{note}");
+                (on_pdb(&pdb), "LargeSelector", note)
             }
             Self::Overlap(pod, pdbs) => {
                 let note = format!(

@@ -24,7 +24,7 @@ use controller_core::meta::{ObjectKey, OwnerRef};
 use prometheus::Registry;
 
 use crate::decide::{
-    self, Demand, Entry, Failure, Numbers, SCALE_REREAD, Sight, confirmed, decide, demand, overdue, stale,
+    self, Demand, Entry, Failure, Numbers, Sight, confirmed, decide, demand, overdue, stale,
 };
 use crate::events::{Event, Seen};
 use crate::learn;
@@ -266,14 +266,12 @@ fn sight_of(reply: Option<&Reply<Answer>>) -> Sight {
     }
 }
 
-/// The newest answer that serves: one of this pass until it would be read again anyhow, that of another key for a while.
+/// The newest answer that serves: one of this pass to its end, that of another key for a while.
 fn answer<'a>(look: &'a Look<'_, DisruptionController>, question: &Question) -> Option<&'a Reply<Answer>> {
     let age = |reply: &Reply<Answer>| look.now.uptime.saturating_sub(reply.answered.uptime);
-    let own = look.pass.answer(question);
-    // What failed is not asked again in the same pass.
-    let own = own.filter(|reply| reply.value.is_err() || age(reply) < SCALE_REREAD);
     let shared = look.shared(question);
     let shared = shared.filter(|reply| age(reply) < serves_for(question, &reply.value));
+    let own = look.pass.answer(question);
     own.into_iter().chain(shared).min_by_key(|reply| age(reply))
 }
 

@@ -47,9 +47,17 @@ impl Sources<'_> {
             let (namespace, name) = (pdb.key.namespace.clone(), name.into());
             (self.held)(kind, &ObjectKey { namespace, name })
         };
+        // Counted first: what is too much must not be noticed after so many reads.
         let reads = Cell::new(0);
-        let read = |owner: &OwnerRef| {
+        let count = |_: &OwnerRef| {
             reads.update(|count| count + 1);
+            Ok::<_, Question>(Reading::NotFound)
+        };
+        if counts.controllers.len() > MOST_READS {
+            let controllers = counts.controllers.keys();
+            controllers.for_each(|controller| drop(scale_of(controller, held, count)));
+        }
+        let read = |owner: &OwnerRef| {
             if reads.get() > MOST_READS {
                 return Ok(Reading::Failed(Failure::permanent(Cause::TooManyControllers)));
             }
@@ -168,7 +176,7 @@ fn unreadable(failed: &CallFailed) -> Failure {
     match failed.outcome() {
         // Permissions and policies change by somebody's hand.
         Outcome::Forbidden(_) => Failure::permanent(cause),
-        Outcome::Throttled(wait) => Failure {
+        Outcome::Throttled(wait) | Outcome::Retry { wait, .. } => Failure {
             wait,
             ..Failure::transient(cause)
         },

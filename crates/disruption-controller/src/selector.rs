@@ -5,6 +5,7 @@
 //! | DIS-1 | `Selector::compile`, `Selector::matches` | `src/selector.rs::a_selector_selects_by_all_its_requirements`, `src/selector.rs::what_the_api_server_refuses_is_invalid` |
 //! | DIS-14 | `Selector::pairs` | `src/selector.rs::a_selector_is_found_by_its_narrowest_requirement` |
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -16,6 +17,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 const LONGEST_NAME: usize = 63;
 /// The longest prefix of a label.
 const LONGEST_PREFIX: usize = 253;
+/// A requirement of more values is not found by them: an index entry for each would cost more than the requirement.
+const MOST_PAIRS: usize = 16;
 
 /// A key and a value.
 pub type Pair = (Arc<str>, Arc<str>);
@@ -44,10 +47,18 @@ pub struct Requirement {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Test {
-    In(Box<[Arc<str>]>),
-    NotIn(Box<[Arc<str>]>),
+    In(Values),
+    NotIn(Values),
     Exists,
     DoesNotExist,
+}
+
+/// Values in their order, one text for all: whoever writes a budget makes them up, in any number.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Values {
+    text: Box<str>,
+    /// Where each value ends in it.
+    ends: Box<[u32]>,
 }
 
 impl Labels {
@@ -97,18 +108,28 @@ impl Selector {
         }
     }
 
+    /// How many values its requirements name.
+    pub fn values(&self) -> usize {
+        let Self::Where(requirements) = self else { return 0 };
+        let values = requirements.iter().map(|required| match &required.test {
+            Test::In(values) | Test::NotIn(values) => values.ends.len(),
+            Test::Exists | Test::DoesNotExist => 0,
+        });
+        values.sum()
+    }
+
     /// The pairs of which whatever it selects has exactly one; nothing when there are none, because no requirement
-    /// names the values that it wants.
+    /// names the values that it wants, or only few of them.
     pub fn pairs(&self) -> Option<Vec<Pair>> {
         let Self::Where(requirements) = self else {
             return Some(Vec::new());
         };
         let wanted = requirements.iter().filter_map(|required| match &required.test {
-            Test::In(values) => Some((&required.key, values)),
+            Test::In(values) if values.ends.len() <= MOST_PAIRS => Some((&required.key, values)),
             _ => None,
         });
-        let (key, values) = wanted.min_by_key(|(_, values)| values.len())?;
-        let pairs = values.iter().map(|value| (Arc::clone(key), Arc::clone(value)));
+        let (key, values) = wanted.min_by_key(|(_, values)| values.ends.len())?;
+        let pairs = values.iter().map(|value| (Arc::clone(key), intern(value)));
         Some(pairs.collect())
     }
 }
@@ -121,12 +142,7 @@ impl Requirement {
         if let Some(value) = values.iter().find(|value| !is_label_value(value)) {
             return Err(format!("{value:?} is not the value of a label"));
         }
-        let wanted = || {
-            let mut wanted: Vec<Arc<str>> = values.iter().map(|value| intern(value)).collect();
-            wanted.sort_unstable();
-            wanted.dedup();
-            wanted.into_boxed_slice()
-        };
+        let wanted = || Values::new(values);
         let test = match (operator, values.is_empty()) {
             ("In", false) => Test::In(wanted()),
             ("NotIn", false) => Test::NotIn(wanted()),
@@ -155,6 +171,47 @@ impl Requirement {
     }
 }
 
+impl Values {
+    fn new(values: &[String]) -> Self {
+        let mut wanted: Vec<&str> = values.iter().map(String::as_str).collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        let mut end = 0;
+        let ends = wanted.iter().map(|value| {
+            // The API server takes no object of 4 GiB.
+            end += u32::try_from(value.len()).unwrap_or(u32::MAX);
+            end
+        });
+        Self {
+            ends: ends.collect(),
+            text: wanted.concat().into_boxed_str(),
+        }
+    }
+
+    fn get(&self, at: usize) -> Option<&str> {
+        let place = |end: &u32| usize::try_from(*end).unwrap_or(usize::MAX);
+        let begin = at.checked_sub(1).and_then(|before| self.ends.get(before));
+        self.text.get(begin.map_or(0, place)..place(self.ends.get(at)?))
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &str> {
+        (0..self.ends.len()).filter_map(|at| self.get(at))
+    }
+
+    fn contains(&self, value: &str) -> bool {
+        let (mut low, mut high) = (0, self.ends.len());
+        while low < high {
+            let middle = usize::midpoint(low, high);
+            match self.get(middle).map(|held| held.cmp(value)) {
+                Some(Ordering::Equal) => return true,
+                Some(Ordering::Less) => low = middle + 1,
+                Some(Ordering::Greater) | None => high = middle,
+            }
+        }
+        false
+    }
+}
+
 /// As `kubectl --selector` takes it; what selects nothing, or everything, in words.
 impl fmt::Display for Selector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -174,12 +231,21 @@ impl fmt::Display for Requirement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { key, test } = self;
         match test {
-            Test::In(values) if values.len() == 1 => write!(f, "{key}={}", values.join("")),
-            Test::In(values) => write!(f, "{key} in ({})", values.join(",")),
-            Test::NotIn(values) => write!(f, "{key} notin ({})", values.join(",")),
+            Test::In(values) if values.ends.len() == 1 => write!(f, "{key}={}", values.text),
+            Test::In(values) => write!(f, "{key} in ({values})"),
+            Test::NotIn(values) => write!(f, "{key} notin ({values})"),
             Test::Exists => f.write_str(key),
             Test::DoesNotExist => write!(f, "!{key}"),
         }
+    }
+}
+
+impl fmt::Display for Values {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, value) in self.iter().enumerate() {
+            write!(f, "{}{value}", if at == 0 { "" } else { "," })?;
+        }
+        Ok(())
     }
 }
 
@@ -294,6 +360,26 @@ mod tests {
     }
 
     #[test]
+    fn each_of_many_values_is_found_and_no_other() {
+        let values: Vec<String> = (0..1_000).map(|value| format!("v{}", value * 2)).collect();
+        let selector = compiled(expression("In", &json!(values)));
+        assert_eq!(selector.values(), 1_000);
+        for value in 0..2_000 {
+            let of = labels(&json!({ "app": format!("v{value}") }));
+            assert_eq!(selector.matches(&of), value % 2 == 0, "{value}");
+        }
+        assert!(!selector.matches(&labels(&json!({ "app": "" }))));
+    }
+
+    #[test]
+    fn a_selector_of_many_values_takes_no_more_than_three_times_its_size_on_the_wire() {
+        let values: Vec<String> = (0..150_000).map(|value| format!("v{value}")).collect();
+        let on_the_wire: usize = values.iter().map(|value| value.len() + 2).sum();
+        let Values { text, ends } = Values::new(&values);
+        assert!(text.len() + size_of_val(&*ends) <= 3 * on_the_wire);
+    }
+
+    #[test]
     fn keys_and_values_as_long_as_they_may_be_are_valid() {
         let longest = "a".repeat(LONGEST_NAME);
         assert!(is_label_key(&format!("kubernetes.io/{longest}")) && is_label_value(&longest));
@@ -312,6 +398,10 @@ mod tests {
     )]
     #[case::no_values(json!({ "matchExpressions": [{ "key": "app", "operator": "Exists" }] }), None)]
     #[case::only_unwanted_values(expression("NotIn", &json!(["web"])), None)]
+    #[case::more_values_than_are_worth_an_index(
+        expression("In", &json!((0..=MOST_PAIRS).map(|value| value.to_string()).collect::<Vec<_>>())),
+        None
+    )]
     #[case::everything(json!({}), None)]
     #[case::nothing(json!(null), Some(vec![]))]
     fn a_selector_is_found_by_its_narrowest_requirement(

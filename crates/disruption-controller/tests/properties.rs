@@ -195,7 +195,7 @@ impl Cluster {
         };
         let edited = self.edit_pdb(&key, |pdb| {
             pdb.generation += 1;
-            pdb.selector = selector(app);
+            pdb.selector = Arc::new(selector(app));
             (pdb.min_available, pdb.max_unavailable) = (min_available.clone(), max_unavailable.clone());
         });
         if edited.is_none() {
@@ -205,7 +205,7 @@ impl Cluster {
                 uid: uid.clone(),
                 version: self.pdbs.next_version().to_string().into(),
                 generation: 1,
-                selector: selector(app),
+                selector: selector(app).into(),
                 min_available,
                 max_unavailable,
                 status: Status::default(),

@@ -39,7 +39,7 @@ fn pdb() -> PdbView {
         uid: Uid::from("uid"),
         version: "18".into(),
         generation: 1,
-        selector: Selector::Where(Vec::new()),
+        selector: Selector::Where(Vec::new()).into(),
         min_available: Some(Amount::Int(1)),
         max_unavailable: None,
         status: Status::default(),
@@ -84,7 +84,7 @@ fn only_what_a_rule_reads_of_a_pod_wakes(#[case] change: fn(&mut PodView), #[cas
 #[case::another_writer(|pdb: &mut PdbView| pdb.written_by = Some("kubectl".into()), false)]
 #[case::another_uid(|pdb: &mut PdbView| pdb.uid = Uid::from("other"), true)]
 #[case::another_generation(|pdb: &mut PdbView| pdb.generation = 2, true)]
-#[case::another_selector(|pdb: &mut PdbView| pdb.selector = Selector::Nothing, true)]
+#[case::another_selector(|pdb: &mut PdbView| pdb.selector = Selector::Nothing.into(), true)]
 #[case::another_minimum(|pdb: &mut PdbView| pdb.min_available = Some(Amount::Int(2)), true)]
 #[case::a_maximum(|pdb: &mut PdbView| pdb.max_unavailable = Some(Amount::Int(2)), true)]
 #[case::an_eviction(|pdb: &mut PdbView| {

@@ -152,10 +152,10 @@ impl<C: ControllerConfig + Default + Send + 'static> Start<C> {
         let registry = metrics.registry().clone();
         let requests = RequestMetrics::register(&registry).unwrap();
         let permits = Permits::new(self.limits, clock);
-        let client = limited(client, permits.clone(), clock, &requests, "test".into());
+        let http = limited(client, permits.clone(), clock, &requests, "test".into());
         let (stop, shutdown) = shutdown::channel();
         let dry_run = self.config.common().dry_run;
-        let mut env = Env::new(client, permits, clock.clone(), &metrics, dry_run, shutdown);
+        let mut env = Env::new(http, permits, clock.clone(), &metrics, dry_run, shutdown);
         env.encoding = self
             .encoding
             .unwrap_or(self.config.common().kube_api_content_type);

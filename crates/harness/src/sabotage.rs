@@ -94,14 +94,15 @@ fn shrunk(suite: &impl Suite, seed: u64, what: &str, shrink: Shrink) -> Failure 
 /// A change that fails is not tried again: its object is gone, or the loop that knows its own writes would read it where
 /// the answer to a change does not fit it.
 pub fn forgets_to_retry(mut env: Env) -> Env {
-    env.client = between(env.client, |client, head, body| async move {
+    env.http = between(env.http.client(), |client, head, body| async move {
         let is_change = matches!(head.method, Method::PATCH | Method::DELETE);
         match send(&client, head, body).await {
             Ok(answer) if answer.status().is_success() => Ok(answer),
             _ if is_change => Ok(refusal(StatusCode::NOT_FOUND, "NotFound")),
             answer => answer,
         }
-    });
+    })
+    .into();
     env
 }
 
@@ -130,13 +131,14 @@ pub fn retold<W: Wire>(env: Env, retell: impl Fn() -> Retell<W::View> + Send + S
 
 /// Requests have their bodies changed before they are sent.
 pub fn edited(mut env: Env, edit: fn(&Parts, &mut Value)) -> Env {
-    env.client = between(env.client, move |client, head, mut body| async move {
+    env.http = between(env.http.client(), move |client, head, mut body| async move {
         if let Ok(mut value) = serde_json::from_slice(&body) {
             edit(&head, &mut value);
             body = value.to_string().into_bytes();
         }
         send(&client, head, body).await
-    });
+    })
+    .into();
     env
 }
 
@@ -151,18 +153,22 @@ pub fn forgets_the_version(env: Env) -> Env {
 
 /// Every list and watch asks for protobuf, whatever was said to the one before.
 pub fn asks_again(mut env: Env) -> Env {
-    env.client = between(env.client, |client, mut head, body| async move {
+    env.http = between(env.http.client(), |client, mut head, body| async move {
         if head.method == Method::GET && head.uri.query().is_some() {
             head.headers.insert(ACCEPT, HeaderValue::from_static(PROTOBUF));
         }
         send(&client, head, body).await
-    });
+    })
+    .into();
     env
 }
 
 /// Requests that `which` names are refused, for example as 404 `NotFound`.
 pub fn refused(mut env: Env, which: fn(&Parts) -> bool, code: StatusCode, reason: &'static str) -> Env {
-    env.client = answered(env.client, move |head| which(head).then(|| refusal(code, reason)));
+    env.http = answered(env.http.client(), move |head| {
+        which(head).then(|| refusal(code, reason))
+    })
+    .into();
     env
 }
 
@@ -171,7 +177,7 @@ pub fn sent<F>(mut env: Env, send: fn(Client, Parts, Vec<u8>) -> F) -> Env
 where
     F: Future<Output = Answer> + Send + 'static,
 {
-    env.client = between(env.client, send);
+    env.http = between(env.http.client(), send).into();
     env
 }
 

@@ -110,13 +110,19 @@ impl CallFailed {
     pub fn outcome(&self) -> Outcome {
         match self {
             Self::Answered { outcome, .. } => outcome.clone(),
-            Self::LeaseLost { .. } => Outcome::Retry { fate_unknown: true },
+            Self::LeaseLost { .. } => Outcome::retry(true),
         }
     }
 
     /// Whether the server may have carried the write out all the same.
     pub fn fate_unknown(&self) -> bool {
-        matches!(self.outcome(), Outcome::Retry { fate_unknown: true })
+        matches!(
+            self.outcome(),
+            Outcome::Retry {
+                fate_unknown: true,
+                ..
+            }
+        )
     }
 
     /// The closed set of reasons, for metric labels and events.
@@ -289,12 +295,12 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_broken_connection_is_told_by_its_cause() {
-        let broken = kube::Error::Service("connection refused".into());
+        let broken = kube::Error::Service("connection reset".into());
         let failed = caller()
             .read(patch_node(), async { Err::<(), _>(broken) })
             .await
             .unwrap_err();
-        assert_eq!(failed.to_string(), "patch nodes node-1: connection refused");
-        assert_eq!(failed.outcome(), Outcome::Retry { fate_unknown: true });
+        assert_eq!(failed.to_string(), "patch nodes node-1: connection reset");
+        assert_eq!(failed.outcome(), Outcome::retry(true));
     }
 }

@@ -1,4 +1,4 @@
-//! Which API server, with whose credentials (`--kubeconfig`, `--context`), as one [`kube::Client`].
+//! Which API server, with whose credentials (`--kubeconfig`, `--context`), as one [`Http`].
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,7 +9,8 @@ use hyper_util::client::proxy::matcher::Matcher;
 use kube::client::RustlsTlsError;
 use kube::config::{Cluster, InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 
-use super::credentials::{client_certificate_files, reloading_client};
+use super::credentials::{client_certificate_files, reloading};
+use super::http::Http;
 use super::limits::{Limits, Permits, limited};
 use super::metrics::{RequestMetrics, host_label};
 use super::transport;
@@ -91,7 +92,7 @@ pub struct ConnectOptions {
 /// The client and what the caller may want to know of it.
 pub struct Connection {
     /// Every request of it passes [`limited`].
-    pub client: kube::Client,
+    pub http: Http,
     /// The API server's URL, for logs.
     pub url: String,
     /// The permits of its limits.
@@ -111,15 +112,15 @@ pub async fn connect(
         config.headers.push((USER_AGENT, user_agent));
     }
     let host = host_label(&config.cluster_url);
-    let client = match client_certificate_files(&config.auth_info) {
-        Some(paths) => reloading_client(config, paths, clock)
+    let http = match client_certificate_files(&config.auth_info) {
+        Some(paths) => reloading(config, paths, clock)
             .await
             .map_err(Error::ClientCertificate)?,
-        None => transport::client(config).map_err(|error| setup_error(&url, error))?,
+        None => transport::http(&config).map_err(|error| setup_error(&url, error))?,
     };
     let permits = Permits::new(options.limits, clock);
     Ok(Connection {
-        client: limited(client, permits.clone(), clock, metrics, host),
+        http: limited(http, permits.clone(), clock, metrics, host),
         permits,
         url,
     })

@@ -14,7 +14,7 @@
 //!
 //! kube reads a client certificate once, and the API server checks it at every request, not only when the connection
 //! comes up: on a connection of before, requests fail as soon as the certificate of before expires. So a new pair
-//! makes a new client, with connections of its own. The old one closes its connections as soon as nothing is under
+//! makes a new [`Http`], with connections of its own. The old one closes its connections as soon as nothing is under
 //! way on them. A watch is checked when it begins, so it goes on over the old connection; kube ends it within five
 //! minutes, and the next one goes the new way.
 
@@ -24,10 +24,10 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use http::Request;
-use kube::client::Body;
+use futures::FutureExt;
 use kube::config::AuthInfo;
 
+use super::http::Http;
 use super::transport;
 use crate::clock::Clock;
 use crate::tls_files::{self, Pem, Reloading, TlsPaths};
@@ -47,22 +47,20 @@ pub(super) fn client_certificate_files(auth: &AuthInfo) -> Option<TlsPaths> {
     })
 }
 
-/// A client for `config` with the client certificate that is in `paths` at the time of each request.
-pub(super) async fn reloading_client(
+/// The way to the API server of `config` with the client certificate that is in `paths` at the time of each request.
+pub(super) async fn reloading(
     config: kube::Config,
     paths: TlsPaths,
     clock: &Clock,
-) -> Result<kube::Client, tls_files::Error> {
-    let namespace = config.default_namespace.clone();
-    let clients = Reloading::load("the client", paths, clock.clone(), LOOK_EVERY, move |pem, _| {
-        Ok(transport::client(with_identity(config.clone(), pem))?)
+) -> Result<Http, tls_files::Error> {
+    let ways = Reloading::load("the client", paths, clock.clone(), LOOK_EVERY, move |pem, _| {
+        Ok(transport::http(&with_identity(config.clone(), pem))?)
     });
-    let clients = Arc::new(clients.await?);
-    let service = tower::service_fn(move |request: Request<Body>| {
-        let clients = Arc::clone(&clients);
-        async move { clients.current().await.send(request).await }
-    });
-    Ok(kube::Client::new(service, namespace))
+    let ways = Arc::new(ways.await?);
+    Ok(Http::by(move |request| {
+        let ways = Arc::clone(&ways);
+        async move { ways.current().await.send(request).await }.boxed()
+    }))
 }
 
 /// The pair inline, so that kube takes the very bytes that were looked at, and not those of a moment later.

@@ -5,18 +5,18 @@ use http::{HeaderMap, Response};
 use http_body_util::BodyExt;
 use jiff::fmt::rfc2822::DateTimeParser;
 use jiff::{SignedDuration, Timestamp};
-use kube::client::Body;
 use kube::core::Status;
 
+use super::http::{AnswerBody, error_of};
 use crate::informer::protobuf;
 
 /// How far the API server's clock may be behind ours before it counts: its `Date` has whole seconds.
 pub const CLOCK_TOLERANCE: SignedDuration = SignedDuration::from_secs(1);
 
 /// The whole body of a success; the error that any other answer is.
-pub(crate) async fn body_of(response: Response<Body>) -> kube::Result<bytes::Bytes> {
+pub(crate) async fn body_of(response: Response<AnswerBody>) -> kube::Result<bytes::Bytes> {
     let code = response.status();
-    let body = response.into_body().collect().await?.to_bytes();
+    let body = response.into_body().collect().await.map_err(error_of)?.to_bytes();
     if code.is_success() {
         return Ok(body);
     }
@@ -49,6 +49,7 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
+    use crate::api::http::whole;
 
     #[rstest]
     #[case::a_wrong_weekday("Sun, 06 Nov 2026 08:49:37 GMT", None)]
@@ -73,7 +74,7 @@ mod tests {
         #[case] code: u16,
         #[case] message: &str,
     ) {
-        let mut answer = Response::new(Body::from(body.as_bytes().to_vec()));
+        let mut answer = Response::new(whole(body.as_bytes().to_vec()));
         *answer.status_mut() = http::StatusCode::GATEWAY_TIMEOUT;
         let Err(kube::Error::Api(status)) = body_of(answer).await else {
             panic!("it failed");

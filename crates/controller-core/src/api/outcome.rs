@@ -3,6 +3,7 @@
 //! Status codes and texts are those of kube-apiserver 1.36 (`apimachinery/pkg/api/errors`,
 //! `apiserver/pkg/registry/rest/delete.go`, `apiserver/pkg/storage`).
 
+use std::io;
 use std::time::Duration;
 
 use kube::core::Status;
@@ -10,6 +11,8 @@ use kube::core::response::StatusCause;
 
 /// How long a 429 without `Retry-After` asks for.
 const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(1);
+/// The longest wait that counts, whatever the server asks for: work that lies still for hours is work that is lost.
+const LONGEST_RETRY_AFTER: Duration = Duration::from_mins(5);
 
 /// What was asked of the API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -45,12 +48,14 @@ pub enum Outcome {
     Invalid,
     /// The request is not allowed.
     Forbidden(Denial),
-    /// The server asks to wait this long.
+    /// The server asks to wait this long, and has done nothing.
     Throttled(Duration),
     /// Try again with backoff; the request may or may not have taken effect.
     Retry {
         /// Whether the server may have carried out the write although no answer said so.
         fate_unknown: bool,
+        /// How long the server asks to wait; zero where it does not ask.
+        wait: Duration,
     },
 }
 
@@ -63,6 +68,14 @@ pub enum Denial {
     NamespaceTerminating,
     /// Quota, admission webhook or policy: this object only.
     ThisObject,
+}
+
+impl Outcome {
+    /// To be tried again, as soon as we like.
+    pub const fn retry(fate_unknown: bool) -> Self {
+        let wait = Duration::ZERO;
+        Self::Retry { fate_unknown, wait }
+    }
 }
 
 impl Verb {
@@ -88,12 +101,27 @@ impl Verb {
 pub fn classify(verb: Verb, error: &kube::Error) -> Outcome {
     match error {
         kube::Error::Api(status) => classify_status(verb, status),
-        // Nothing was sent: the request could not be built, signed or routed.
-        kube::Error::BuildRequest(_) | kube::Error::Auth(_) => Outcome::Retry { fate_unknown: false },
-        _ => Outcome::Retry {
-            fate_unknown: verb.writes(),
-        },
+        // Nothing was sent: the request could not be built or signed, or nobody took it.
+        kube::Error::BuildRequest(_) | kube::Error::Auth(_) => Outcome::retry(false),
+        error => Outcome::retry(verb.writes() && !never_connected(error)),
     }
+}
+
+/// Whether no connection came about, so that nothing was sent.
+pub(crate) fn never_connected(error: &kube::Error) -> bool {
+    causes_of(error).any(|cause| {
+        let http = cause.downcast_ref::<hyper_util::client::legacy::Error>();
+        let io = cause.downcast_ref::<io::Error>();
+        http.is_some_and(hyper_util::client::legacy::Error::is_connect)
+            || io.is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+    })
+}
+
+/// `error`, what caused it, what caused that.
+pub(crate) fn causes_of<'a>(
+    error: &'a (dyn std::error::Error + 'static),
+) -> impl Iterator<Item = &'a (dyn std::error::Error + 'static)> {
+    std::iter::successors(Some(error), |error| error.source())
 }
 
 fn classify_status(verb: Verb, status: &Status) -> Outcome {
@@ -107,24 +135,20 @@ fn classify_status(verb: Verb, status: &Status) -> Outcome {
         422 => Outcome::Invalid,
         403 => Outcome::Forbidden(denial(verb, status)),
         429 => Outcome::Throttled(retry_after(status).unwrap_or(DEFAULT_RETRY_AFTER)),
-        // Overload and shutdown answer 503 or 504 with the time to stay away.
-        503 | 504 => match retry_after(status) {
-            Some(wait) => Outcome::Throttled(wait),
-            None => Outcome::Retry {
-                fate_unknown: verb.writes(),
-            },
-        },
+        // Whether with the time to stay away or without: a 504 is also the answer to what is carried out a moment later.
         500.. => Outcome::Retry {
             fate_unknown: verb.writes(),
+            wait: retry_after(status).unwrap_or_default(),
         },
-        _ => Outcome::Retry { fate_unknown: false },
+        _ => Outcome::retry(false),
     }
 }
 
-/// The wait that the server asks for, if any.
+/// The wait that the server asks for, if any; at most 5 min.
 pub fn retry_after(status: &Status) -> Option<Duration> {
     let seconds = status.details.as_ref()?.retry_after_seconds;
-    (seconds > 0).then(|| Duration::from_secs(u64::from(seconds)))
+    let asked = Duration::from_secs(u64::from(seconds));
+    (seconds > 0).then_some(asked.min(LONGEST_RETRY_AFTER))
 }
 
 fn has_cause_on(status: &Status, field: &str) -> bool {
@@ -168,9 +192,9 @@ mod tests {
     use super::*;
 
     /// The write had no effect.
-    const REFUSED: Outcome = Outcome::Retry { fate_unknown: false };
+    const REFUSED: Outcome = Outcome::retry(false);
     /// It may have had one.
-    const UNKNOWN: Outcome = Outcome::Retry { fate_unknown: true };
+    const UNKNOWN: Outcome = Outcome::retry(true);
 
     fn answer(status: serde_json::Value) -> kube::Error {
         kube::Error::Api(Box::new(serde_json::from_value(status).unwrap()))
@@ -250,12 +274,43 @@ mod tests {
         let with_wait =
             answer(json!({"code": 429, "reason": "TooManyRequests", "details": {"retryAfterSeconds": 7}}));
         let without = answer(json!({"code": 429, "reason": "TooManyRequests"}));
-        let overloaded =
-            answer(json!({"code": 503, "reason": "ServiceUnavailable", "details": {"retryAfterSeconds": 3}}));
-        for (answer, seconds) in [(with_wait, 7), (without, 1), (overloaded, 3)] {
+        let for_a_day = answer(
+            json!({"code": 429, "reason": "TooManyRequests", "details": {"retryAfterSeconds": 86_400}}),
+        );
+        for (answer, seconds) in [(with_wait, 7), (without, 1), (for_a_day, 300)] {
             let wait = Duration::from_secs(seconds);
             assert_eq!(classify(Verb::Patch, &answer), Outcome::Throttled(wait));
         }
+    }
+
+    #[test]
+    fn a_5xx_may_ask_to_wait_and_leaves_the_fate_of_a_write_open_all_the_same() {
+        for code in [500, 503, 504] {
+            for (asked, seconds) in [(3, 3), (86_400, 300), (0, 0)] {
+                let failed = answer(json!({"code": code, "details": {"retryAfterSeconds": asked}}));
+                let wait = Duration::from_secs(seconds);
+                for (verb, fate_unknown) in [(Verb::Patch, true), (Verb::List, false)] {
+                    assert_eq!(
+                        classify(verb, &failed),
+                        Outcome::Retry { fate_unknown, wait },
+                        "{code}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_write_that_nobody_took_did_not_happen() {
+        let io = |kind| kube::Error::Service(io::Error::from(kind).into());
+        assert_eq!(
+            classify(Verb::Delete, &io(io::ErrorKind::ConnectionRefused)),
+            REFUSED
+        );
+        assert_eq!(
+            classify(Verb::Delete, &io(io::ErrorKind::ConnectionReset)),
+            UNKNOWN
+        );
     }
 
     #[test]

@@ -20,9 +20,11 @@ use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy::Client as HttpClient;
 use hyper_util::client::legacy::connect::{CaptureConnection, HttpConnector, capture_connection};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use kube::client::{Body, ClientBuilder, ConfigExt, RustlsTlsError};
-use kube::{Client, Config, Error};
+use kube::client::{Body, ConfigExt, RustlsTlsError};
+use kube::{Config, Error};
 use tower::{BoxError, ServiceBuilder};
+
+use super::http::{Aside, Http};
 
 /// A connection that was silent for so long is asked whether it lives. Source: client-go, `ReadIdleTimeout`.
 const PING_AFTER: Duration = Duration::from_secs(30);
@@ -34,16 +36,21 @@ const KERNEL_PROBES: u32 = 3;
 const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 4 * STREAM_WINDOW;
 
-type Http = HttpClient<TimeoutConnector<HttpsConnector<HttpConnector>>, Body>;
+type Connections = HttpClient<TimeoutConnector<HttpsConnector<HttpConnector>>, Body>;
 
-/// A client for `config`, which names no proxy; its `connect_timeout` is the only one that counts.
-pub(super) fn client(config: Config) -> Result<Client, Error> {
-    let [lists, others] = [Version::HTTP_11, Version::HTTP_2].map(|version| http(&config, version));
-    let (lists, others) = (lists?, others?);
+/// The way to the API server of `config`, which names no proxy; its `connect_timeout` is the only one that counts.
+pub(super) fn http(config: &Config) -> Result<Http, Error> {
+    let lists = connections(config, Version::HTTP_11)?;
+    let [aside, others] = [(); 2].map(|()| connections(config, Version::HTTP_2));
+    let (aside, others) = (aside?, others?);
     let send = move |mut request: Request<Body>| {
         let given_up = GivenUp(Some(capture_connection(&mut request)));
-        let http = if is_list(&request) { &lists } else { &others };
-        let answer = http.request(request);
+        let connections = match request.extensions().get::<Aside>() {
+            Some(Aside) => &aside,
+            None if is_list(&request) => &lists,
+            None => &others,
+        };
+        let answer = connections.request(request);
         async move {
             let answer = answer.await;
             given_up.answered();
@@ -56,7 +63,7 @@ pub(super) fn client(config: Config) -> Result<Client, Error> {
         .layer(config.extra_headers_layer()?)
         .map_err(BoxError::from)
         .service_fn(send);
-    Ok(ClientBuilder::new(service, config.default_namespace).build())
+    Ok(Http::new(service))
 }
 
 /// Whether the request is for a list, as a page or as a stream.
@@ -68,7 +75,7 @@ fn is_list(request: &Request<Body>) -> bool {
 }
 
 /// Sends over `version`, or over an older one where the API server speaks none other.
-fn http(config: &Config, version: Version) -> Result<Http, Error> {
+fn connections(config: &Config, version: Version) -> Result<Connections, Error> {
     let mut connector = TimeoutConnector::new(https(config, version)?);
     connector.set_connect_timeout(config.connect_timeout);
     Ok(HttpClient::builder(TokioExecutor::new())

@@ -59,7 +59,7 @@ pub(super) async fn ask_first<C: Controller, T>(
 ) -> Option<T> {
     let answered = async {
         loop {
-            let sender = Sender::new(env.client.clone(), env.caller.clone(), env.encoding);
+            let sender = Sender::new(env.http.clone(), env.caller.clone(), env.encoding);
             match explain(sender, |pass, _| ask(pass)).await {
                 Ok(learnt) => return learnt,
                 Err(failed) => {

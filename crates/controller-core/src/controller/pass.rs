@@ -357,7 +357,7 @@ impl<C: Controller> Pass<C> {
     pub(super) fn fail(&mut self, failed: &CallFailed) {
         let outcome = failed.outcome();
         let known = self.failed.get_or_insert_default();
-        if let Classified::Throttled(wait) = outcome {
+        if let Classified::Throttled(wait) | Classified::Retry { wait, .. } = outcome {
             known.wait = known.wait.max(wait);
         }
         known.refused |= matches!(outcome, Classified::Forbidden(_) | Classified::Invalid);

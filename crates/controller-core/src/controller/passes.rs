@@ -117,9 +117,17 @@ impl<C: Controller> Loop<C> {
         let is_parked = only_reads && !queue.queue.reads_hold_workers;
         queue.park(&key, is_parked, pass.is_slow, &seats);
         queue.goes_on(&key);
-        let after = if pass.is_out() { SLOW } else { SIGN_OF_LIFE };
         let since = *pass.quiet_since.get_or_insert(now.uptime);
-        self.deadlines.set(key.clone(), since.saturating_add(after));
+        let after = match (pass.is_out(), is_parked) {
+            (true, false) => Some(SLOW),
+            // It holds no worker, and its requests have limits of their own.
+            (true, true) => None,
+            (false, _) => Some(SIGN_OF_LIFE),
+        };
+        match after {
+            Some(after) => self.deadlines.set(key.clone(), since.saturating_add(after)),
+            None => self.deadlines.remove(&key),
+        }
         self.passes.insert(key, pass);
     }
 

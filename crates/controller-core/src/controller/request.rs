@@ -13,7 +13,7 @@ use kube::client::Body;
 use super::{Accepted, Question, Write};
 use crate::api::dated::{body_of, date_of};
 use crate::api::limits::{AnswerWithin, Permitted};
-use crate::api::{Call, CallFailed, Caller, Verb};
+use crate::api::{Call, CallFailed, Caller, Http, Verb};
 use crate::config::Encoding;
 use crate::informer::{Wire, read_meta};
 use crate::leader::{LeaseLost, Term};
@@ -79,16 +79,16 @@ pub fn requests_to<K: Resource<DynamicType = ()>>(namespace: Option<&str>) -> ku
 /// Who sends the requests of a controller.
 #[derive(Clone)]
 pub struct Sender {
-    client: kube::Client,
+    http: Http,
     pub(super) caller: Caller,
     asks_for_protobuf: Arc<AtomicBool>,
 }
 
 impl Sender {
-    /// Sends by `client`, judged by `caller`; objects are asked for in `encoding`, and in JSON since protobuf was refused.
-    pub fn new(client: kube::Client, caller: Caller, encoding: Encoding) -> Self {
+    /// Sends by `http`, judged by `caller`; objects are asked for in `encoding`, and in JSON since protobuf was refused.
+    pub fn new(http: impl Into<Http>, caller: Caller, encoding: Encoding) -> Self {
         Self {
-            client,
+            http: http.into(),
             caller,
             asks_for_protobuf: Arc::new(AtomicBool::new(encoding == Encoding::Protobuf)),
         }
@@ -149,7 +149,7 @@ impl Sender {
             let accept = HeaderValue::try_from(accept);
             let accept = accept.map_err(|error| kube::Error::HttpError(error.into()))?;
             in_protobuf.headers_mut().insert(ACCEPT, accept);
-            let answer = self.client.send(in_protobuf).await?;
+            let answer = self.http.send(in_protobuf).await?;
             if Encoding::is_refused(answer.status()) {
                 self.asks_for_protobuf.store(false, Ordering::Relaxed);
                 // Its wait has been counted.
@@ -160,7 +160,7 @@ impl Sender {
         }
         let response = match response {
             Some(response) => response,
-            None => self.client.send(http.map(Body::from)).await?,
+            None => self.http.send(http.map(Body::from)).await?,
         };
         let date = date_of(response.headers());
         Ok((body_of(response).await?, date))

@@ -66,7 +66,7 @@ pub async fn run<C: Controller>(
         let synced = watching.start(&driver, &mut tasks);
         (driver, synced)
     };
-    let sender = Sender::new(env.client.clone(), env.caller.clone(), env.encoding);
+    let sender = Sender::new(env.http.clone(), env.caller.clone(), env.encoding);
     let driving = async {
         tokio::select! {
             biased;

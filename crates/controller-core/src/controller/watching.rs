@@ -43,7 +43,7 @@ impl<C: Controller> Watching<C> {
         C: Watches<W::View>,
     {
         let source = ListWatch::new(
-            self.env.client.clone(),
+            self.env.http.clone(),
             ApiResource::erase::<K>(&()),
             self.env.encoding,
             self.env.clock.clone(),
@@ -67,7 +67,8 @@ impl<C: Controller> Watching<C> {
         let state = informer.state();
         let noted = state.clone();
         let readiness = &self.env.readiness;
-        readiness.check(name.clone(), move || state.borrow().ready());
+        let clock = self.env.clock.clone();
+        readiness.check(name.clone(), move || state.borrow().ready(clock.instant()));
         readiness.notes(name, move || noted.borrow().notes());
         let store = informer.store();
         let synced = store.clone();

@@ -11,6 +11,8 @@ use super::source::{ErrorKind, SourceError};
 pub const SHORTEST: Duration = Duration::from_millis(800);
 /// The longest wait, unless the server asks for more (client-go's reflector).
 pub const LONGEST: Duration = Duration::from_secs(30);
+/// The longest wait that the server may ask for: whoever watches nothing for longer is of no use.
+pub const LONGEST_ASKED: Duration = Duration::from_mins(1);
 /// How often a resource that is not served is looked for (CORE-18).
 pub const NOT_SERVED: Duration = Duration::from_secs(30);
 
@@ -50,7 +52,7 @@ impl Backoff {
             ErrorKind::Unreachable => self.from(SHORTEST),
             _ => self.next_wait(),
         };
-        own.max(error.retry_after.unwrap_or_default())
+        own.max(error.retry_after.unwrap_or_default().min(LONGEST_ASKED))
     }
 
     /// The source is healthy again: the next failure is the first.
@@ -141,12 +143,12 @@ mod tests {
     }
 
     #[test]
-    fn the_servers_wish_is_honoured_also_beyond_30_s_and_never_shortens_a_wait() {
+    fn the_servers_wish_is_honoured_up_to_a_minute_and_never_shortens_a_wait() {
         let mut backoff = Backoff::seeded(1);
-        assert_eq!(
-            backoff.after(&error(ErrorKind::Throttled, Some(120))),
-            Duration::from_mins(2)
-        );
+        for (asked, expected) in [(45, 45), (60, 60), (61, 60), (86_400, 60)] {
+            let wait = backoff.after(&error(ErrorKind::Throttled, Some(asked)));
+            assert_eq!(wait, Duration::from_secs(expected));
+        }
         assert!(backoff.after(&error(ErrorKind::Throttled, Some(0))) >= Duration::from_millis(1_600));
     }
 }

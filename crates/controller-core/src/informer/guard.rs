@@ -225,8 +225,8 @@ impl Meta {
     fn of(object: &protobuf::Object<'_>) -> Self {
         Self {
             name: object.text("name").map(Arc::from),
-            namespace: object.text("namespace").map(intern),
-            uid: object.text("uid").map(Uid::from),
+            namespace: object.text("namespace").as_deref().map(intern),
+            uid: object.text("uid").as_deref().map(Uid::from),
             resource_version: object.text("resourceVersion").map(Arc::from),
             is_deleting: object.has("deletionTimestamp"),
         }
@@ -266,11 +266,13 @@ pub(crate) fn read_meta(json: &str) -> Meta {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use kube::core::ObjectList;
 
     use super::*;
     use crate::informer::View;
-    use crate::informer::protobuf::{Kind, METADATA, Message};
+    use crate::informer::protobuf::{Kind, METADATA, Message, TEXTS_BY_NAME};
 
     #[derive(Clone, Deserialize)]
     struct Strict {
@@ -347,8 +349,45 @@ mod tests {
 
     #[test]
     fn a_bad_object_in_protobuf_has_the_name_that_is_readable() {
-        let bad = b"\x10\x80\x02\x0a\x0c\x0a\x01n\x1a\x01\xff\x2a\x01u\x32\x015";
+        let bad = b"\x10\x80\x02\x0a\x0b\x0a\x01n\x18\x07\x2a\x01u\x32\x015";
         assert_skipped(Guarded::read_protobuf(bad), "");
+    }
+
+    /// Texts of a map, a list and a pointer, with a byte that is no UTF-8.
+    #[derive(Clone, Deserialize)]
+    struct Texts {
+        metadata: BTreeMap<String, BTreeMap<String, String>>,
+        list: Vec<String>,
+        port: String,
+    }
+
+    impl Wire for Texts {
+        type View = Kept;
+
+        const MESSAGE: Option<Message> = Some(&[
+            (1, "metadata", Kind::Message(&[(11, "labels", TEXTS_BY_NAME)])),
+            (2, "list", Kind::List(&Kind::TextPointer)),
+            (3, "port", Kind::IntOrString),
+        ]);
+
+        fn into_view(self, _: Identity) -> Result<Kept, DecodeError> {
+            unreachable!("it has no name")
+        }
+    }
+
+    #[test]
+    fn what_is_no_utf_8_is_read_alike_in_both_encodings() {
+        let json = r#"{"metadata":{"labels":{"a\ufffd":"\ufffdb"}},"list":["c\ufffd"],"port":"\ufffd"}"#;
+        let protobuf = b"\x0a\x0a\x5a\x08\x0a\x02a\xff\x12\x02\xffb\x12\x02c\xff\x1a\x05\x08\x01\x1a\x01\xff";
+        for object in [
+            Guarded::<Texts>::read_json(json),
+            Guarded::read_protobuf(protobuf),
+        ] {
+            let Texts { metadata, list, port } =
+                object.object.map_err(|error| Chain(&error).to_string()).unwrap();
+            assert_eq!(metadata["labels"]["a\u{fffd}"], "\u{fffd}b");
+            assert_eq!((&*list[0], &*port), ("c\u{fffd}", "\u{fffd}"));
+        }
     }
 
     #[test]

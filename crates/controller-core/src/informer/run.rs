@@ -4,10 +4,11 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::backoff::Backoff;
+use super::backoff::{Backoff, LONGEST_ASKED};
 use super::handlers::Handler;
 use super::metrics::ResourceMetrics;
 use super::source::{ErrorKind, Observed, Removed, Skipped, Source, SourceError, SourceEvent};
@@ -42,14 +43,25 @@ pub struct InformerState {
     pub synced: bool,
     /// What failed last; `None` once the watch is healthy again.
     pub last_error: Option<SourceError>,
+    /// Since when it has failed.
+    pub failing_since: Option<Since>,
+}
+
+/// A moment, for people and for durations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Since {
+    wall: Timestamp,
+    instant: Instant,
 }
 
 impl InformerState {
     /// The check behind `/readyz`: synced, and allowed to go on. Another error after the first list does not
-    /// count: the cache is as good as the API server lets it be.
-    pub fn ready(&self) -> Result<(), String> {
+    /// count for a minute: the cache is as good as the API server lets it be.
+    pub fn ready(&self, now: Instant) -> Result<(), String> {
         if self.synced && !self.forbidden() && !self.not_served() {
-            return Ok(());
+            let failing = self.failing_since;
+            let is_long = failing.is_some_and(|since| now - since.instant > LONGEST_ASKED);
+            return self.notes().pop().filter(|_| is_long).map_or(Ok(()), Err);
         }
         let error = self.last_error.as_ref();
         Err(error.map_or_else(|| "not listed yet".to_owned(), |error| error.message.clone()))
@@ -62,9 +74,10 @@ impl InformerState {
 
     /// What `/readyz?verbose` notes: since a watch is away, changes are not seen.
     pub fn notes(&self) -> Vec<String> {
-        let error = self.last_error.iter().filter(|_| self.synced);
-        error
-            .map(|error| format!("changes are not seen: {error}"))
+        let failing = self.last_error.iter().zip(self.failing_since);
+        failing
+            .filter(|_| self.synced)
+            .map(|(error, since)| format!("changes are not seen since {:.0}: {error}", since.wall))
             .collect()
     }
 
@@ -243,9 +256,9 @@ impl<S: Source> Informer<S> {
 
     fn recovered(&mut self) {
         self.backoff.reset();
-        let had_failed = self
-            .state
-            .send_if_modified(|state| state.last_error.take().is_some());
+        let had_failed = self.state.send_if_modified(|state| {
+            state.failing_since.take().is_some() | state.last_error.take().is_some()
+        });
         if had_failed {
             self.count_watching();
             tracing::info!(resource = self.metrics.resource, "watch is healthy again");
@@ -260,7 +273,14 @@ impl<S: Source> Informer<S> {
             tracing::debug!(resource, %error, ?wait, "list or watch failed again");
         } else {
             tracing::warn!(resource, %error, ?wait, "list or watch failed");
-            self.state.send_modify(|state| state.last_error = Some(error));
+            let since = Since {
+                wall: self.clock.now(),
+                instant: self.clock.instant(),
+            };
+            self.state.send_modify(|state| {
+                state.last_error = Some(error);
+                state.failing_since.get_or_insert(since);
+            });
             self.count_watching();
         }
         self.clock.sleep(wait).await;

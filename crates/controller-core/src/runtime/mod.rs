@@ -23,8 +23,8 @@ use prometheus::Registry;
 pub use self::explain::{Explain, ExplainAll, ExplainOne, Explainer, Explanation};
 pub use self::services::Services;
 pub use self::version::ServerVersion;
-use crate::api::Caller;
 use crate::api::limits::Permits;
+use crate::api::{Caller, Http};
 use crate::args::{self, About, Command, Invocation};
 use crate::clock::Clock;
 use crate::config::{ControllerConfig, Encoding, config_schema};
@@ -40,8 +40,9 @@ use crate::telemetry;
 
 /// How long the writes under way may take to finish after the first signal.
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
-/// A decoding thread beside the one that talks: more gain nothing and cost memory (CORE-16).
-const THREADS: usize = 2;
+/// For the loop, its client and its informers, which wake each other: more gain nothing and cost memory (CORE-16). What must
+/// not wait behind a long list, such as the Lease and the probes, is on the main thread.
+const WORKERS: usize = 1;
 
 /// Why a run failed; printed once, with its chain.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -64,7 +65,9 @@ pub trait App: Controller {
 /// What a controller runs in.
 #[derive(Clone)]
 pub struct Env {
-    /// The API server.
+    /// The API server, for the controller.
+    pub http: Http,
+    /// The same for [`Services`], over connections of its own.
     pub client: kube::Client,
     /// Time.
     pub clock: Clock,
@@ -130,7 +133,7 @@ fn run<A: App>(
     };
     let Invocation { command, config, .. } = invocation;
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(THREADS)
+        .worker_threads(WORKERS)
         .enable_all()
         .thread_name(A::ABOUT.name)
         .build()?;
@@ -152,11 +155,16 @@ fn run<A: App>(
         say(&mut std::io::stdout(), &printed);
         return Ok(ExitCode::SUCCESS);
     }
-    // On a worker, among those who wake it: each change would wake the main thread, which is dearer than the change.
-    let served = runtime.spawn(process::serve::<A>(config, clock, metrics));
-    let code = runtime
-        .block_on(served)
-        .unwrap_or_else(|panicked| Err(panicked.into()));
+    let services = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let code = services.block_on(process::serve::<A>(
+        runtime.handle().clone(),
+        config,
+        clock,
+        metrics,
+    ));
+    services.shutdown_background();
     // A blocking DNS look-up must not hold the exit up.
     runtime.shutdown_timeout(Duration::from_millis(100));
     code

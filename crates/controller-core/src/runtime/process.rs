@@ -1,13 +1,14 @@
 //! One process: its tasks in the order they start and stop.
 
 use std::future::{Future, pending};
-use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::process::ExitCode;
 
 use clap::ArgMatches;
 use futures::FutureExt;
+use tokio::runtime::Handle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::JoinSet;
 
 use super::identity::{host_name, lease_identity, lease_namespace};
 use super::{App, DRAIN_TIMEOUT, Env, Explain, Failure, Services};
@@ -34,6 +35,11 @@ struct Panicked;
 #[derive(Debug, thiserror::Error)]
 #[error("stopped by a second signal before the work was done")]
 struct Aborted;
+
+/// The writes under way were not finished in time.
+#[derive(Debug, thiserror::Error)]
+#[error("stopped before the work was done, after {} s", DRAIN_TIMEOUT.as_secs())]
+struct NotDone;
 
 /// Connects with the settings of the command line.
 async fn connection(
@@ -63,26 +69,28 @@ pub(super) async fn explain<A: App>(
     let metrics = RequestMetrics::register(&prometheus::Registry::new())?;
     let connection = connection(A::ABOUT, config.common(), &clock, &metrics).await?;
     let sender = Sender::new(
-        connection.client,
+        connection.http,
         Caller::new(clock),
         config.common().kube_api_content_type,
     );
     explain.text(matches, config, sender).await
 }
 
-/// Runs the controller until a signal, or until it ends by itself.
+/// Runs the controller on the runtime `worker` until a signal, or until it ends by itself. The services are on the runtime
+/// of who calls.
 pub(super) async fn serve<A: App>(
+    worker: Handle,
     config: A::Config,
     clock: Clock,
     metrics: Metrics,
 ) -> Result<ExitCode, Failure> {
     let (about, common) = (A::ABOUT, config.common().clone());
     let requests = RequestMetrics::register(metrics.registry())?;
-    let Connection { client, url, permits } = connection(about, &common, &clock, &requests).await?;
+    let Connection { http, url, permits } = connection(about, &common, &clock, &requests).await?;
     // Before anybody can see that the process is up: who sees it may end it.
-    let signals = Signals::listen()?;
+    let mut signals = Signals::listen()?;
     let (stop, shutdown) = shutdown::channel();
-    let mut env = Env::new(client, permits, clock.clone(), &metrics, common.dry_run, shutdown);
+    let mut env = Env::new(http, permits, clock.clone(), &metrics, common.dry_run, shutdown);
     env.encoding = common.kube_api_content_type;
     let mut services = Services::new();
     let state = admin::State {
@@ -115,27 +123,30 @@ pub(super) async fn serve<A: App>(
         dry_run = common.dry_run,
         "starting"
     );
-    supervise(A::run(config, env), signals, stop, services, &clock).await?;
+    let signal = async || signals.next().await;
+    supervise(&worker, A::run(config, env), signal, stop, services, &clock).await?;
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
 }
 
 /// Waits for the end of `app`, then ends the services. The first signal asks `app` to finish, the second does
-/// not wait for it.
+/// not wait for it. One that does not finish in time is dropped before the Lease is given back.
 async fn supervise(
-    app: impl Future<Output = Result<(), Failure>>,
-    mut signals: Signals,
+    worker: &Handle,
+    app: impl Future<Output = Result<(), Failure>> + Send + 'static,
+    mut signal: impl AsyncFnMut() -> &'static str,
     stop: Trigger,
     mut services: Services,
     clock: &Clock,
 ) -> Result<(), Failure> {
-    let mut app = pin!(AssertUnwindSafe(app).catch_unwind());
+    let mut apps = JoinSet::new();
+    apps.spawn_on(app, worker);
     let mut deadline = pin!(pending().left_future());
     let result = loop {
         tokio::select! {
-            ended = &mut app => break ended.unwrap_or_else(|_| Err(Panicked.into())),
+            Some(ended) = apps.join_next() => break ended.unwrap_or_else(|_| Err(Panicked.into())),
             failed = services.tasks.first_failure() => break Err(failed.into()),
-            name = signals.next() => {
+            name = signal() => {
                 if stop.advance() == Stage::Aborting {
                     return Err(Aborted.into());
                 }
@@ -144,14 +155,19 @@ async fn supervise(
             }
             () = &mut deadline => {
                 tracing::warn!("not done after {} s, stopping all the same", DRAIN_TIMEOUT.as_secs());
-                break Ok(());
+                break Err(NotDone.into());
             }
         }
     };
-    services.stop.advance();
+    let ended = async {
+        // What would go on without the Lease has an end first.
+        apps.shutdown().await;
+        services.stop.advance();
+        services.tasks.drain(clock, DRAIN_TIMEOUT).await
+    };
     tokio::select! {
-        drained = services.tasks.drain(clock, DRAIN_TIMEOUT) => drained?,
-        _ = signals.next() => return Err(Aborted.into()),
+        drained = ended => drained?,
+        _ = signal() => return Err(Aborted.into()),
     }
     result
 }
@@ -186,5 +202,92 @@ impl Signals {
             _ = self.terminate.recv() => "SIGTERM",
             _ = self.interrupt.recv() => "SIGINT",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use parking_lot::Mutex;
+
+    use super::*;
+
+    /// What has happened, in order.
+    #[derive(Clone, Default)]
+    struct Order(Arc<Mutex<Vec<&'static str>>>);
+
+    /// Tells when it is dropped.
+    struct Guard(Order, &'static str);
+
+    impl Drop for Guard {
+        fn drop(&mut self) {
+            self.0.0.lock().push(self.1);
+        }
+    }
+
+    fn clock() -> Clock {
+        Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap())
+    }
+
+    /// What happens after a signal, and how it ends, where the application runs so.
+    async fn stopped(
+        app: impl Future<Output = Result<(), Failure>> + Send + 'static,
+        order: &Order,
+        clock: &Clock,
+    ) -> Result<(), String> {
+        let mut services = Services::new();
+        let (given_up, lease) = (
+            services.shutdown.clone(),
+            Guard(order.clone(), "the Lease is given back"),
+        );
+        services.tasks.spawn("leader election", async move {
+            given_up.draining().await;
+            drop(lease);
+        });
+        let app = {
+            let guard = Guard(order.clone(), "the application is gone");
+            async move {
+                let _guard = guard;
+                app.await
+            }
+        };
+        let (stop, _) = shutdown::channel();
+        let mut signals = vec!["SIGTERM"];
+        let signal = async || match signals.pop() {
+            Some(signal) => signal,
+            None => pending().await,
+        };
+        let ended = supervise(&Handle::current(), app, signal, stop, services, clock).await;
+        ended.map_err(|error| error.to_string())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_application_that_does_not_finish_is_dropped_before_the_lease_is_given_back() {
+        let (order, clock) = (Order::default(), clock());
+        let start = clock.instant();
+        let ended = stopped(pending(), &order, &clock).await;
+        assert_eq!(clock.instant() - start, DRAIN_TIMEOUT);
+        assert_eq!(
+            *order.0.lock(),
+            ["the application is gone", "the Lease is given back"]
+        );
+        assert_eq!(ended.unwrap_err(), "stopped before the work was done, after 10 s");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_application_that_finishes_in_time_is_a_success() {
+        let (order, clock) = (Order::default(), clock());
+        let work = clock.clone();
+        let app = async move {
+            work.sleep(Duration::from_secs(9)).await;
+            Ok(())
+        };
+        assert_eq!(stopped(app, &order, &clock).await, Ok(()));
+        assert_eq!(
+            *order.0.lock(),
+            ["the application is gone", "the Lease is given back"]
+        );
     }
 }

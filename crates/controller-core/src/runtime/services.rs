@@ -9,9 +9,9 @@ use futures::FutureExt;
 use super::version::warn_if_untested;
 use super::{Env, Failure, SourceOf};
 use crate::admin::{self, AdminServer, Certificate, TlsPaths};
-use crate::api::Caller;
 use crate::api::limits::Limits;
 use crate::api::limits::Permits;
+use crate::api::{Caller, Http};
 use crate::clock::Clock;
 use crate::config::{CommonConfig, Encoding, MetricsAuthorization};
 use crate::controller::Sender;
@@ -30,25 +30,26 @@ pub struct Services {
     pub tasks: TaskSet,
     /// Ends them; the Lease is released.
     pub stop: Trigger,
-    shutdown: Shutdown,
+    pub(super) shutdown: Shutdown,
 }
 
 impl Env {
     /// What a controller runs in: without an election and without events, until [`Services::start`].
     pub fn new(
-        client: kube::Client,
+        http: impl Into<Http>,
         permits: Permits,
         clock: Clock,
         metrics: &Metrics,
         dry_run: bool,
         shutdown: Shutdown,
     ) -> Self {
-        let caller = Caller::new(clock.clone());
+        let (http, caller) = (http.into(), Caller::new(clock.clone()));
         let readiness = Readiness::new();
         let asked = caller.clone();
         readiness.notes("missing right", move || asked.missing_permissions());
         Self {
-            client,
+            client: http.aside().client(),
+            http,
             permits,
             clock,
             caller,

@@ -53,7 +53,7 @@ pub(super) async fn untested(sender: &Sender, clock: &Clock) -> Option<String> {
         };
         let wait = match failed.outcome() {
             Outcome::Throttled(wait) => wait,
-            Outcome::Retry { .. } => ASK_AGAIN,
+            Outcome::Retry { wait, .. } => wait.max(ASK_AGAIN),
             _ => return None,
         };
         clock.sleep(wait).await;

@@ -248,7 +248,7 @@ fn planned_once(rig: &mut Rig) {
 fn a_plan_that_could_not_be_made_has_not_changed() {
     let mut rig = dry(read_then_plan);
     planned_once(&mut rig);
-    rig.fail("q", Outcome::Retry { fate_unknown: false });
+    rig.fail("q", Outcome::retry(false));
     rig.turn();
     assert_eq!(rig.after(5 * MS), ["a asks q"]);
     rig.answered("q", "x");

@@ -61,7 +61,7 @@ fn the_metrics_follow_a_key_through_the_queue() {
     assert_counts(&registry, 3, 2, 1, 0, 0);
     rig.answered("a", "x");
     assert_counts(&registry, 3, 1, 2, 1, 0);
-    rig.fail("b", Outcome::Retry { fate_unknown: false });
+    rig.fail("b", Outcome::retry(false));
     rig.turn();
     assert_counts(&registry, 3, 0, 3, 2, 1);
     rig.answered("a", "x");

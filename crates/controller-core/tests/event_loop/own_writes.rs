@@ -16,7 +16,7 @@ use harness::sim::{NOW, Resource, Watch, observed};
 use crate::dimmer::{Dimmer, Lamp};
 use crate::rig::{MS, Permits, SECOND, failed};
 
-const NO_ANSWER: Outcome = Outcome::Retry { fate_unknown: true };
+const NO_ANSWER: Outcome = Outcome::retry(true);
 const NOTHING: [u8; 0] = [];
 
 struct World {

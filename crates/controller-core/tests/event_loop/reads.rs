@@ -12,7 +12,7 @@ use prometheus::Registry;
 use crate::rig::{MS, NOTHING, Rig, SECOND, Setup};
 use crate::scripted::{Q, Scripted, Seen, Text, reads, writes};
 
-const NO_ANSWER: Outcome = Outcome::Retry { fate_unknown: false };
+const NO_ANSWER: Outcome = Outcome::retry(false);
 
 /// Asks `question`, then writes what it was told.
 fn ask_then_write(question: Text) -> impl Fn(&Seen<'_>) -> Step<Scripted> {

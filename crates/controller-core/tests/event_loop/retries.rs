@@ -77,10 +77,13 @@ fn a_key_that_is_given_up_leaves_nothing_behind() {
 
 #[test]
 fn a_key_is_not_retried_sooner_than_the_server_asks() {
-    let mut rig = Setup::default().rig(write);
-    rig.fail_once("a=1", "a=1", Outcome::Throttled(7 * SECOND));
-    assert_eq!(rig.after(6_999 * MS), NOTHING);
-    assert_eq!(rig.after(MS), ["a=1 writes a=1"]);
+    let (fate_unknown, wait) = (false, 7 * SECOND);
+    for outcome in [Outcome::Throttled(wait), Outcome::Retry { fate_unknown, wait }] {
+        let mut rig = Setup::default().rig(write);
+        rig.fail_once("a=1", "a=1", outcome);
+        assert_eq!(rig.after(6_999 * MS), NOTHING);
+        assert_eq!(rig.after(MS), ["a=1 writes a=1"]);
+    }
 }
 
 #[test]
@@ -120,7 +123,7 @@ fn a_failed_read_is_retried_too() {
         None => reads(["q"]),
         Some(_) => Step::Done(vec![]),
     });
-    rig.fail_once("a", "q", Outcome::Retry { fate_unknown: false });
+    rig.fail_once("a", "q", Outcome::retry(false));
     assert_eq!(rig.after(5 * MS), ["a asks q"]);
     assert_eq!(rig.told().last().unwrap(), "a failed: Failed");
 }
@@ -213,7 +216,7 @@ fn a_key_that_is_refused_for_long_waits_an_eighth_of_that_and_at_most_five_minut
 fn a_key_whose_server_is_away_for_long_waits_no_longer_than_the_queue_says() {
     let mut rig = up_to_8_s(1, write);
     rig.wake("a=1");
-    let away = |_: &Ask<Scripted>| Completed::Wrote(Err(failed(Outcome::Retry { fate_unknown: false })));
+    let away = |_: &Ask<Scripted>| Completed::Wrote(Err(failed(Outcome::retry(false))));
     let timeline = times(&rig.timeline(Duration::from_mins(30), away));
     let waits = timeline.windows(2).map(|pair| pair[1] - pair[0]);
     assert_eq!(waits.max(), Some(8_000));

@@ -8,7 +8,7 @@ use crate::queue::ask_once;
 use crate::rig::{MS, NOTHING, Permits, Rig, SECOND, Setup, call};
 use crate::scripted::{Q, Scripted, Seen, reads, writes};
 
-const NO_ANSWER: Outcome = Outcome::Retry { fate_unknown: true };
+const NO_ANSWER: Outcome = Outcome::retry(true);
 
 /// Keys are writes.
 fn write(seen: &Seen<'_>) -> Step<Scripted> {

@@ -387,18 +387,18 @@ async fn a_410_between_pages_starts_the_list_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_429_is_asked_again_after_the_time_it_names() {
+async fn a_429_is_asked_again_after_the_time_it_names_or_a_minute() {
     let throttled = |seconds| {
         Answer::Json(
             429,
             status(429, "TooManyRequests", &json!({"retryAfterSeconds": seconds})),
         )
     };
-    let (server, running) = start([throttled(77), page("9", "", &[]), throttled(45), watch([])]);
+    let (server, running) = start([throttled(86_400), page("9", "", &[]), throttled(45), watch([])]);
     running.settle().await;
     assert!(running.last_error().unwrap().starts_with("Throttled: "));
     running.clock.sleep(Duration::from_secs(200)).await;
-    assert_eq!(server.gaps()[0].as_secs(), 77, "the list");
+    assert_eq!(server.gaps()[0].as_secs(), 60, "the list, and no day");
     assert_eq!(server.gaps()[2].as_secs(), 45, "the watch");
     assert_eq!(server.asked(), [LIST, LIST, WATCH_9, WATCH_9]);
 }
@@ -766,7 +766,7 @@ async fn failure_at(address: SocketAddr) -> ErrorKind {
     };
     let clock = Clock::system();
     let metrics = RequestMetrics::register(&Registry::new()).unwrap();
-    let client = connect(&options, &clock, &metrics).await.unwrap().client;
+    let client = connect(&options, &clock, &metrics).await.unwrap().http;
     let mut source = ListWatch::<ThingWire>::new(client, things(), Encoding::Json, clock);
     loop {
         if let SourceEvent::Failed(error) = source.next().await {

@@ -409,6 +409,29 @@ async fn a_list_that_keeps_failing_on_a_later_page_is_asked_for_later_and_later(
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_informer_that_has_failed_for_longer_than_a_minute_is_not_ready_and_says_since_when() {
+    let (script, running) = synced().await;
+    let why = format!(
+        "changes are not seen since {:.0}: failed again",
+        running.clock.now()
+    );
+    script.failed(ErrorKind::Other, "failed");
+    // A list between two failures shows no change.
+    script.list([(thing("a", 1), "A")]);
+    script.failed(ErrorKind::Other, "failed again");
+    for (passes, expected) in [(59, Ok(())), (2, Err(why.clone()))] {
+        running.clock.sleep(Duration::from_secs(passes)).await;
+        let state = running.state.borrow().clone();
+        assert_eq!(state.ready(running.clock.instant()), expected);
+        assert_eq!(state.notes(), std::slice::from_ref(&why), "noted at once");
+    }
+    script.send(SourceEvent::Healthy);
+    running.clock.sleep(Duration::from_mins(1)).await;
+    assert_eq!(running.state.borrow().ready(running.clock.instant()), Ok(()));
+    assert_eq!(running.state.borrow().notes(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_state_says_what_failed_until_the_watch_is_healthy() {
     let (script, running) = synced().await;
     script.failed(ErrorKind::Forbidden, "pods is forbidden");

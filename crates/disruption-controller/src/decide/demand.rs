@@ -26,7 +26,7 @@ pub enum Demand {
 
 /// What `pdb` asks for, if the API server would accept it.
 pub fn demand(pdb: &PdbView) -> Result<Demand, Cause> {
-    if let Selector::Invalid(problem) = &pdb.selector {
+    if let Selector::Invalid(problem) = &*pdb.selector {
         return Err(Cause::Selector(problem.to_string()));
     }
     match (&pdb.min_available, &pdb.max_unavailable) {

@@ -15,7 +15,7 @@ impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (pdb, selected) = (&self.situation.pdb, self.situation.counts.matched);
         writeln!(f, "PodDisruptionBudget {}: {}", pdb.key, Asked(pdb))?;
-        match &pdb.selector {
+        match &*pdb.selector {
             Selector::Nothing => writeln!(f, "selects no pods: it has no selector")?,
             Selector::Invalid(_) => writeln!(f, "selects no pods: its selector is invalid")?,
             selector @ Selector::Where(_) => writeln!(f, "selects {} by {selector}", pods(selected))?,

@@ -36,6 +36,9 @@ use crate::route::{COALESCE, COALESCE_URGENT};
 use crate::view::{PdbView, PodView, WorkloadView};
 use crate::{DisruptionController, Stores};
 
+/// A selector of more values is warned of.
+const LARGE_SELECTOR: usize = 1_000;
+
 /// What is remembered between steps.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Memory {
@@ -81,6 +84,9 @@ impl Watches<PodView> for DisruptionController {
 impl Watches<PdbView> for DisruptionController {
     fn changed(&self, cx: &mut Context<'_, Self>, change: Change<'_, PdbView>) {
         let (key, new) = is_now(&change);
+        if let Some(pdb) = is_now_large(&change) {
+            cx.out.record(Event::LargeSelector(Arc::clone(pdb)));
+        }
         let changed = cx.memory.pdb_changed(key, new, cx.leading);
         if new.is_none() {
             cx.out.wake_at(Key::Recheck(key.clone()), Wake::Never);
@@ -129,6 +135,9 @@ pub(crate) fn observe(
         Observed::Watching(resource, stands) => cx.memory.watching(resource, *stands),
         Observed::Leading(true) => {
             cx.memory.late_from(cx.now.uptime);
+            let large = cx.memory.budgets().filter(|budget| is_large(&budget.pdb));
+            let large = large.map(|budget| Event::LargeSelector(Arc::clone(&budget.pdb)));
+            large.for_each(|event| cx.out.record(event));
             false
         }
         _ => false,
@@ -146,6 +155,21 @@ fn is_now<'a, V: View>(change: &Change<'a, V>) -> (&'a ObjectKey, Option<&'a Arc
         Change::Added(new) | Change::Updated { new, .. } => (new.key(), Some(new)),
         Change::Deleted(last) => (last.key(), None),
     }
+}
+
+/// The budget, where its selector has got large.
+fn is_now_large<'a>(change: &Change<'a, PdbView>) -> Option<&'a Arc<PdbView>> {
+    let (old, new) = match change {
+        Change::Added(new) => (None, new),
+        Change::Updated { old, new } => (Some(old), new),
+        Change::Deleted(_) => return None,
+    };
+    let is_new = old.is_none_or(|old| old.selector != new.selector);
+    (is_new && is_large(new)).then_some(new)
+}
+
+fn is_large(pdb: &PdbView) -> bool {
+    pdb.selector.values() > LARGE_SELECTOR
 }
 
 /// The controllers of pods that follow this workload: itself, and the `ReplicaSets` that it controls.

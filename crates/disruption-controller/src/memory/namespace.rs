@@ -231,7 +231,7 @@ impl Namespace {
     }
 
     fn index(&mut self, pdb: &PdbView) {
-        let (name, selector) = (&pdb.key.name, Arc::new(pdb.selector.clone()));
+        let (name, selector) = (&pdb.key.name, Arc::clone(&pdb.selector));
         match selector.pairs() {
             None => drop(self.unpaired.insert(Arc::clone(name), selector)),
             Some(pairs) => {

@@ -200,7 +200,7 @@ fn a_value_below_the_last_written_one_is_urgent(
 
 #[rstest]
 #[case::refused(Answered::Conflict, false)]
-#[case::of_unknown_fate(Answered::Retry { fate_unknown: true }, true)]
+#[case::of_unknown_fate(Answered::retry(true), true)]
 fn a_value_below_the_one_on_its_way_is_urgent(#[case] end: Answered, #[case] urgent_after: bool) {
     let bench = three_of_two();
     for name in ["d", "e"] {
@@ -242,7 +242,7 @@ fn our_own_write_wakes_nothing_and_an_eviction_does() {
     let decision = bench.compute(false);
     bench.change(|budget| budget.sent(write(&decision)));
     let made = write(&decision).applied_to(&bench.snapshot().pdb, Some(4));
-    bench.change(|budget| budget.ended(&failed(Answered::Retry { fate_unknown: true })));
+    bench.change(|budget| budget.ended(&failed(Answered::retry(true))));
     assert_eq!(bench.put_pdb(&Arc::new(made)).woken.len(), 1);
 }
 

@@ -70,7 +70,7 @@ pub struct PdbView {
     /// `metadata.generation`.
     pub generation: i64,
     /// `spec.selector`.
-    pub selector: Selector,
+    pub selector: Arc<Selector>,
     /// `spec.minAvailable`.
     pub min_available: Option<Amount>,
     /// `spec.maxUnavailable`.

@@ -89,6 +89,23 @@ async fn a_pod_that_several_budgets_match_is_told_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_selector_of_more_than_a_thousand_values_is_told_once() {
+    let world = World::new();
+    let selector = |count: usize| {
+        let values: Vec<_> = (0..count).map(|value| value.to_string()).collect();
+        json!({ "matchExpressions": [{ "key": "app", "operator": "In", "values": values }] })
+    };
+    world.pdb_of("usual", "minAvailable", &json!(1), &selector(1_000));
+    world.pdb_of("large", "minAvailable", &json!(1), &selector(1_001));
+    let _controller = world.start_and_pass(10).await;
+    let note = "Its selector names 1001 values: select by a label that its pods share instead";
+    let told = format!("large Warning LargeSelector {note}");
+    assert!(world.events().contains(&told), "{:?}", world.events());
+    world.pass(400).await;
+    assert_eq!(world.count_events("LargeSelector"), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn pods_without_a_controller_are_told_once() {
     let world = World::with_budget(2, "minAvailable", &json!("28%"));
     // To an integer it does not matter.

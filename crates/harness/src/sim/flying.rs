@@ -30,7 +30,7 @@ pub(super) fn arrive<M: Model>(model: &mut M, flying: &mut Flying<M>, now: Now) 
 
 /// The answer to a request that fails.
 pub(super) fn failure<M: Model>(ask: &Ask<M::Controller>, fate_unknown: bool) -> Completed<AnswerOf<M>> {
-    let failed = failed(Outcome::Retry { fate_unknown }, None);
+    let failed = failed(Outcome::retry(fate_unknown), None);
     match ask {
         Ask::Question(_) => Completed::Read(Err(failed), None),
         Ask::Write(_) => Completed::Wrote(Err(failed)),

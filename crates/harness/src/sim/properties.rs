@@ -67,9 +67,10 @@ impl<M: Model> Sim<M> {
             return covers.iter().any(comes_back)
                 || (!matches!(answered, Step::Read(_)) && self.is_kept(key, &answered, now));
         }
+        // One whose pass failed is retried after a wait, or waits for its turn among those that fail again and again.
+        let is_retried = self.event_loop.is_waiting(key) || self.event_loop.is_woken(key, now);
         let Step::Done(wakes) = step else {
-            // One whose pass failed is retried.
-            return self.event_loop.is_waiting(key);
+            return is_retried;
         };
         let own = wakes.iter().find(|(woken, _)| woken == key);
         match own {
@@ -78,7 +79,7 @@ impl<M: Model> Sim<M> {
                 .event_loop
                 .scheduled_at(key)
                 .is_some_and(|known| known <= *at),
-            Some((_, Wake::Now | Wake::Afresh | Wake::Within(_))) => self.event_loop.is_waiting(key),
+            Some((_, Wake::Now | Wake::Afresh | Wake::Within(_))) => is_retried,
         }
     }
 

@@ -73,7 +73,7 @@ impl Names {
         name
     }
 
-    /// The how manieth claim has this name; none if it is none of the first [`NAMES_TRIED`].
+    /// Which of the claims of the entry has this name, from 0; none if it is none of the first `NAMES_TRIED`.
     pub fn number(&self, name: &str) -> Option<u32> {
         let digest = self.digest_in(name)?;
         (0..NAMES_TRIED).find(|n| self.digest(*n) == digest)

@@ -52,8 +52,8 @@ impl Shared {
         let course = Course::of(self.faults.lock().take(&request));
         if !course.delay.is_zero() {
             sleep(course.delay).await;
+            self.still_reachable()?;
         }
-        self.reachable()?;
         let mut response = match course.before {
             Before::Break => return Err(connections::reset()),
             Before::Hang => return Err(self.cut().await),
@@ -73,7 +73,7 @@ impl Shared {
                 }
             }
         };
-        self.reachable()?;
+        self.still_reachable()?;
         if let Ok(date) = HeaderValue::from_str(&self.clock.date()) {
             response.headers_mut().insert(header::DATE, date);
         }
@@ -119,6 +119,11 @@ impl Shared {
             return Err(connections::refused());
         }
         Ok(())
+    }
+
+    /// The same for a request that was taken: it may have had its effect, which a refused connection denies.
+    fn still_reachable(&self) -> io::Result<()> {
+        self.reachable().map_err(|_| connections::reset())
     }
 
     async fn serve(

@@ -60,11 +60,21 @@ fn streams_are(requests: &Requests) -> Result<(), String> {
     Ok(())
 }
 
+/// How a list came.
+#[derive(Default)]
+enum Came {
+    #[default]
+    Never,
+    InPages,
+    /// As a stream, with this code.
+    Streamed(Option<u16>),
+}
+
 /// What is known of the streams that a process asks for.
 #[derive(Default)]
 struct Streams {
-    /// The answer to the last list, if it was a stream.
-    last: Option<Option<u16>>,
+    /// How the last list came.
+    last: Came,
     /// So many in a row led to pages.
     ended: u32,
     are_refused: bool,
@@ -73,24 +83,26 @@ struct Streams {
 /// Lists come in pages, and no stream before them, only where a stream was refused or two in a row led to pages.
 fn streams_are_not_given_up(requests: &Requests) -> Result<(), String> {
     let mut known: HashMap<_, Streams> = HashMap::new();
+    // What is read past the watch has other sizes than an informer's first page.
     let is_first = |request: &&Request| {
-        let is_of_an_informer = request.namespace.is_empty()
-            && request.name.is_empty()
-            && !["Selector=", "continue="]
-                .iter()
-                .any(|part| request.query.contains(part));
+        let is_page = request.query.contains("limit=20") && !request.query.contains("continue=");
+        let is_of_an_informer = is_page || request.verb == Verb::Watch;
         request.lists() && is_of_an_informer && !matches!(request.code, Some(406 | 415))
     };
     for request in requests.iter().filter(is_first) {
         let key = (&request.user_agent, &request.group, &request.resource);
         let known = known.entry(key).or_default();
         let is_stream = request.verb == Verb::Watch;
-        let before = std::mem::replace(&mut known.last, is_stream.then_some(request.code));
-        match (is_stream, before) {
-            (true, Some(Some(200))) => known.ended = 0,
-            (false, Some(Some(200))) => known.ended += 1,
-            (false, Some(Some(400 | 422))) => known.are_refused = true,
-            (false, None) if !known.are_refused && known.ended < 2 => {
+        let now = if is_stream {
+            Came::Streamed(request.code)
+        } else {
+            Came::InPages
+        };
+        match (is_stream, std::mem::replace(&mut known.last, now)) {
+            (true, Came::Streamed(Some(200))) => known.ended = 0,
+            (false, Came::Streamed(Some(200))) => known.ended += 1,
+            (false, Came::Streamed(Some(400 | 422))) => known.are_refused = true,
+            (false, Came::Never | Came::InPages) if !known.are_refused && known.ended < 2 => {
                 let who = &request.user_agent;
                 return Err(format!(
                     "{who} asks for pages although streams are served: {request}"

@@ -278,6 +278,15 @@ fn list_fault(by: Duration) -> Fault {
     }
 }
 
+/// What a server asks for; some proxies ask for hours, which nobody has to grant.
+fn wish(wait: Duration) -> Duration {
+    if wait.as_millis().is_multiple_of(5) {
+        wait + Duration::from_hours(24)
+    } else {
+        wait
+    }
+}
+
 /// Something that can befall every request.
 fn any_fault(draw: &mut Draw) -> Fault {
     let wait = Duration::from_secs(1)..Duration::from_secs(20);
@@ -290,14 +299,18 @@ fn any_fault(draw: &mut Draw) -> Fault {
         4 => Fault::Status {
             code: 429,
             reason: "TooManyRequests".to_owned(),
-            retry_after: Some(draw.time(wait)),
+            retry_after: Some(wish(draw.time(wait))),
         },
         5 => Fault::Throttled {
-            retry_after: draw.time(wait),
+            retry_after: wish(draw.time(wait)),
         },
         6 if takes_effect => Fault::NoSuchPage,
         6 => Fault::status(500, "InternalError"),
-        7 => Fault::status(503, "ServiceUnavailable"),
+        7 => Fault::Status {
+            code: 503,
+            reason: "ServiceUnavailable".to_owned(),
+            retry_after: takes_effect.then_some(wish(Duration::ZERO)),
+        },
         8 => Fault::Timeout {
             after: draw.time(wait),
             takes_effect,

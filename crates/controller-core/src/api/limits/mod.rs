@@ -7,6 +7,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::{FutureExt, TryFutureExt};
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body::Frame;
@@ -15,10 +17,11 @@ use kube::client::Body;
 use kube::core::Status;
 use kube::core::response::StatusDetails;
 use parking_lot::Mutex;
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep, sleep_until};
 use tower::BoxError;
 
 use super::dated::status_of;
+use super::http::{AnswerBody, Http, error_of, whole};
 use super::metrics::RequestMetrics;
 use super::outcome::namespace_terminates;
 use crate::clock::Clock;
@@ -131,38 +134,36 @@ impl Limit for Permits {
 pub struct TimedOut(Duration);
 
 struct Gate {
-    inner: kube::Client,
+    inner: Http,
     permits: Permits,
     clock: Clock,
     metrics: RequestMetrics,
     host: String,
 }
 
-/// A client whose every request waits for one of `permits` and then goes through `inner`.
+/// Every request waits for one of `permits` and then goes through `inner`.
 pub fn limited(
-    inner: kube::Client,
+    inner: impl Into<Http>,
     permits: Permits,
     clock: &Clock,
     metrics: &RequestMetrics,
     host: String,
-) -> kube::Client {
-    let namespace = inner.default_namespace().to_owned();
+) -> Http {
     let gate = Arc::new(Gate {
-        inner,
+        inner: inner.into(),
         permits,
         clock: clock.clone(),
         metrics: metrics.clone(),
         host,
     });
-    let service = tower::service_fn(move |request| {
+    Http::by(move |request| {
         let gate = Arc::clone(&gate);
-        async move { gate.send(request).await }
-    });
-    kube::Client::new(service, namespace)
+        async move { gate.send(request).await.map_err(error_of) }.boxed()
+    })
 }
 
 impl Gate {
-    async fn send(&self, request: Request<Body>) -> Result<Response<DeadlineBody>, BoxError> {
+    async fn send(&self, request: Request<Body>) -> Result<Response<AnswerBody>, BoxError> {
         let watch = is_watch(&request);
         let method = request.method().clone();
         let is_free = watch || has_its_own_pace(&request) || !self.permits.is_limited();
@@ -181,22 +182,30 @@ impl Gate {
         let start = self.clock.instant();
         let within = request.extensions().get::<AnswerWithin>();
         let within = within.map_or(REQUEST_TIMEOUT, |within| within.0);
-        let deadline = start + within;
-        let answered = tokio::time::timeout_at(deadline, self.exchange(request)).await;
+        let mut deadline = Box::pin(sleep_until(start + within));
+        let result = tokio::select! {
+            biased;
+            result = self.exchange(request) => result,
+            () = &mut deadline => Err(TimedOut(within).into()),
+        };
         let took = self.clock.instant() - start;
-        let result = answered.unwrap_or_else(|_| Err(TimedOut(within).into()));
         let code = result.as_ref().ok().map(|response| response.status().as_u16());
         self.metrics.observe(&method, &self.host, code, took);
         // An event of a watch may come hours later: only its headers have a deadline.
-        let rest = (!watch).then(|| Box::pin(tokio::time::sleep_until(deadline)));
-        Ok(result?.map(|body| DeadlineBody {
-            inner: body,
-            deadline: rest,
-            within,
+        Ok(result?.map(|inner| {
+            if watch {
+                return inner;
+            }
+            let body = DeadlineBody {
+                inner,
+                deadline,
+                within,
+            };
+            body.boxed_unsync()
         }))
     }
 
-    async fn exchange(&self, request: Request<Body>) -> Result<Response<Body>, BoxError> {
+    async fn exchange(&self, request: Request<Body>) -> Result<Response<AnswerBody>, BoxError> {
         let method = request.method().clone();
         let response = self.inner.send(request).await?;
         let response = match retry_after_header(&response) {
@@ -213,12 +222,13 @@ impl Gate {
         if !status_of(&text).is_some_and(|status| namespace_terminates(&status)) {
             self.metrics.answered(&method, code);
         }
-        Ok(Response::from_parts(parts, text.into()))
+        Ok(Response::from_parts(parts, whole(text)))
     }
 }
 
-async fn error_body(body: Body) -> Result<Bytes, BoxError> {
-    Ok(Limited::new(body, MAX_ERROR_BODY).collect().await?.to_bytes())
+fn error_body(body: AnswerBody) -> BoxFuture<'static, Result<Bytes, BoxError>> {
+    let collected = Limited::new(body, MAX_ERROR_BODY).collect();
+    collected.map_ok(http_body_util::Collected::to_bytes).boxed()
 }
 
 /// Whether the request follows changes: its answer has no end.
@@ -236,7 +246,7 @@ fn has_its_own_pace(request: &Request<Body>) -> bool {
     groups.iter().any(|group| path.contains(group))
 }
 
-fn retry_after_header(response: &Response<Body>) -> Option<u32> {
+fn retry_after_header(response: &Response<AnswerBody>) -> Option<u32> {
     if !(response.status().is_client_error() || response.status().is_server_error()) {
         return None;
     }
@@ -252,7 +262,10 @@ fn retry_after_header(response: &Response<Body>) -> Option<u32> {
 
 /// Writes the header's wait into the `Status`, which is all that kube's errors keep of an answer.
 /// Priority and fairness answers in plain text, so there may be no `Status` yet.
-async fn with_retry_after(response: Response<Body>, seconds: u32) -> Result<Response<Body>, BoxError> {
+async fn with_retry_after(
+    response: Response<AnswerBody>,
+    seconds: u32,
+) -> Result<Response<AnswerBody>, BoxError> {
     let (mut parts, body) = response.into_parts();
     let text = error_body(body).await?;
     let mut status = status_of(&text).unwrap_or_else(|| {
@@ -275,16 +288,13 @@ async fn with_retry_after(response: Response<Body>, seconds: u32) -> Result<Resp
     parts
         .headers
         .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    Ok(Response::from_parts(
-        parts,
-        Body::from(serde_json::to_vec(&status)?),
-    ))
+    Ok(Response::from_parts(parts, whole(serde_json::to_vec(&status)?)))
 }
 
 /// A body that fails when the request's deadline passes before its end.
-pub struct DeadlineBody {
-    inner: Body,
-    deadline: Option<Pin<Box<tokio::time::Sleep>>>,
+struct DeadlineBody {
+    inner: AnswerBody,
+    deadline: Pin<Box<Sleep>>,
     within: Duration,
 }
 
@@ -297,17 +307,10 @@ impl http_body::Body for DeadlineBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         if let Poll::Ready(frame) = Pin::new(&mut self.inner).poll_frame(cx) {
-            return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
+            return Poll::Ready(frame);
         }
-        let passed = self
-            .deadline
-            .as_mut()
-            .is_some_and(|deadline| deadline.as_mut().poll(cx).is_ready());
-        if passed {
-            Poll::Ready(Some(Err(TimedOut(self.within).into())))
-        } else {
-            Poll::Pending
-        }
+        let passed = self.deadline.as_mut().poll(cx);
+        passed.map(|()| Some(Err(TimedOut(self.within).into())))
     }
 
     fn size_hint(&self) -> http_body::SizeHint {

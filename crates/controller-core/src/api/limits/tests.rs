@@ -30,12 +30,13 @@ where
     });
     let metrics = RequestMetrics::register(registry).unwrap();
     limited(
-        kube::Client::new(service, "default"),
+        Http::new(service),
         Permits::new(limits, &clock()),
         &clock(),
         &metrics,
         "test".into(),
     )
+    .client()
 }
 
 const UNLIMITED: Limits = Limits { qps: 0.0, burst: 0 };
@@ -70,7 +71,11 @@ async fn a_retry_after_header_reaches_the_queue_with_and_without_a_status_body()
     );
     let status = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","message":"m","reason":"TooManyRequests","details":{"retryAfterSeconds":1},"code":429}"#;
     assert_eq!(wait_asked_for(429, status).await, seven);
-    assert_eq!(wait_asked_for(503, "apiserver is shutting down").await, seven);
+    let (fate_unknown, wait) = (true, Duration::from_secs(7));
+    assert_eq!(
+        wait_asked_for(503, "apiserver is shutting down").await,
+        Outcome::Retry { fate_unknown, wait }
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -182,10 +187,7 @@ async fn a_server_that_never_answers_is_given_up_after_30_seconds() {
     let start = clock().instant();
     let error = client.request_text(get("/api/v1/nodes")).await.unwrap_err();
     assert_eq!(clock().instant() - start, Duration::from_secs(30));
-    assert_eq!(
-        classify(Verb::Patch, &error),
-        Outcome::Retry { fate_unknown: true }
-    );
+    assert_eq!(classify(Verb::Patch, &error), Outcome::retry(true));
 }
 
 #[tokio::test(start_paused = true)]
@@ -226,12 +228,13 @@ fn stalling(first: &'static str) -> kube::Client {
     });
     let metrics = RequestMetrics::register(&Registry::new()).unwrap();
     limited(
-        kube::Client::new(service, "default"),
+        Http::new(service),
         Permits::new(UNLIMITED, &clock()),
         &clock(),
         &metrics,
         "test".into(),
     )
+    .client()
 }
 
 #[tokio::test(start_paused = true)]
@@ -268,12 +271,13 @@ async fn requests_are_counted_by_code_method_and_host() {
             .unwrap())
     });
     let client = limited(
-        kube::Client::new(service, "default"),
+        Http::new(service),
         Permits::new(UNLIMITED, &clock()),
         &clock(),
         &metrics,
         "10.0.0.1:6443".into(),
-    );
+    )
+    .client();
     client.request_text(get("/api/v1/nodes/a")).await.unwrap_err();
     client.request_text(get("/down")).await.unwrap_err();
     let text = prometheus::TextEncoder::new()
@@ -310,12 +314,13 @@ async fn what_is_refused_is_counted_but_for_namespaces_that_are_being_deleted() 
         Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap())
     });
     let client = limited(
-        kube::Client::new(service, "default"),
+        Http::new(service),
         Permits::new(UNLIMITED, &clock()),
         &clock(),
         &metrics,
         "test".into(),
-    );
+    )
+    .client();
     let refused = |code: &str, method: &str| {
         let text = prometheus::TextEncoder::new()
             .encode_to_string(&registry.gather())

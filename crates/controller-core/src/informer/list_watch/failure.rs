@@ -1,32 +1,20 @@
 //! What a list or a watch failed with.
 
+use std::error::Error;
 use std::io;
 
 use kube::core::Status;
 
-use crate::api::outcome::retry_after;
+use crate::api::outcome::{causes_of, never_connected, retry_after};
 use crate::error::Chain;
 use crate::informer::source::{ErrorKind, SourceError};
 
 /// Whether a watch may end so: after some minutes, behind a proxy.
-pub(super) fn is_end(error: &kube::Error) -> bool {
-    causes(error).any(|cause| {
+pub(super) fn is_end(error: &(dyn Error + 'static)) -> bool {
+    causes_of(error).any(|cause| {
         let kind = cause.downcast_ref::<io::Error>().map(io::Error::kind);
         matches!(kind, Some(io::ErrorKind::UnexpectedEof | io::ErrorKind::TimedOut))
     })
-}
-
-fn never_connected(error: &kube::Error) -> bool {
-    causes(error).any(|cause| {
-        let error = cause.downcast_ref::<hyper_util::client::legacy::Error>();
-        error.is_some_and(hyper_util::client::legacy::Error::is_connect)
-    })
-}
-
-/// `error`, what caused it, what caused that.
-fn causes(error: &kube::Error) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
-    let error: &(dyn std::error::Error + 'static) = error;
-    std::iter::successors(Some(error), |error| error.source())
 }
 
 pub(super) fn source_error(action: &str, error: &kube::Error) -> SourceError {

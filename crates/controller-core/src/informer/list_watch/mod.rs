@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use http::header::{ACCEPT, HeaderValue};
 use http::{Request, Response, StatusCode};
-use kube::Client;
 use kube::api::{DynamicObject, ListParams, WatchParams};
 use kube::client::Body;
 use kube::core::Resource;
@@ -21,6 +20,7 @@ use super::page_size::PageSize;
 use super::source::{ErrorKind, Source, SourceError, SourceEvent};
 use super::view::Wire;
 use crate::api::dated::body_of;
+use crate::api::http::{AnswerBody, Http};
 use crate::api::limits::Permitted;
 use crate::clock::Clock;
 use crate::config::Encoding;
@@ -31,7 +31,7 @@ use crate::config::Encoding;
 /// that, it comes in pages. A 410 leads to a new list, whenever it comes. A watch that ends is followed by the next one,
 /// which goes on from there.
 pub struct ListWatch<W: Wire> {
-    client: Client,
+    http: Http,
     resource: ApiResource,
     clock: Clock,
     encoding: Encoding,
@@ -75,10 +75,10 @@ enum Step {
 impl<W: Wire> ListWatch<W> {
     /// Every object of `resource`, in every namespace, asked for in `encoding`.
     ///
-    /// `client` must not retry on its own: the informer is the only retrier.
-    pub fn new(client: Client, resource: ApiResource, encoding: Encoding, clock: Clock) -> Self {
+    /// `http` must not retry on its own: the informer is the only retrier.
+    pub fn new(http: impl Into<Http>, resource: ApiResource, encoding: Encoding, clock: Clock) -> Self {
         Self {
-            client,
+            http: http.into(),
             resource,
             clock,
             encoding,
@@ -259,7 +259,7 @@ impl<W: Wire> ListWatch<W> {
         &mut self,
         request: Result<Request<Vec<u8>>, kube::core::request::Error>,
         is_list: bool,
-    ) -> kube::Result<Response<Body>> {
+    ) -> kube::Result<Response<AnswerBody>> {
         let request = request.map_err(kube::Error::BuildRequest)?;
         loop {
             let mut request = request.clone().map(Body::from);
@@ -269,7 +269,7 @@ impl<W: Wire> ListWatch<W> {
             // One page or one watch at a time needs no limit. It does not wait behind the writes of a mass event either:
             // the continue token of a list expires.
             request.extensions_mut().insert(Permitted { waited: None });
-            let response = self.client.send(request).await?;
+            let response = self.http.send(request).await?;
             if !Encoding::is_refused(response.status()) || self.encoding == Encoding::Json {
                 return Ok(response);
             }

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use http_body_util::BodyExt;
-use kube::client::Body;
 use tokio::time::Instant;
 
 use super::Step;
 use super::failure::{is_end, other, refused};
+use crate::api::http::AnswerBody;
 use crate::clock::Clock;
 use crate::config::Encoding;
 use crate::error::Chain;
@@ -31,7 +31,7 @@ pub(super) struct Watch {
     pub(super) version: String,
     /// Whether it still tells what there is.
     pub(super) is_list: bool,
-    body: Body,
+    body: AnswerBody,
     pub(super) frames: Frames,
     since: Instant,
     heard: Instant,
@@ -73,7 +73,13 @@ impl<V> Told<V> {
 }
 
 impl Watch {
-    pub(super) fn new(version: String, is_list: bool, body: Body, encoding: Encoding, now: Instant) -> Self {
+    pub(super) fn new(
+        version: String,
+        is_list: bool,
+        body: AnswerBody,
+        encoding: Encoding,
+        now: Instant,
+    ) -> Self {
         Self {
             version,
             is_list,
@@ -117,11 +123,11 @@ impl Watch {
             ))),
             Some(Err(error)) if is_early => Happened::Failed(other(format!(
                 "watch: it broke within {HEALTHY_AFTER:?}: {}",
-                Chain(&error)
+                Chain(error.as_ref())
             ))),
             // A list has no other end than its bookmark.
-            Some(Err(error)) if self.is_list || !is_end(&error) => {
-                Happened::Failed(other(format!("watch: {}", Chain(&error))))
+            Some(Err(error)) if self.is_list || !is_end(error.as_ref()) => {
+                Happened::Failed(other(format!("watch: {}", Chain(error.as_ref()))))
             }
             None | Some(Err(_)) => Happened::Ended,
         }

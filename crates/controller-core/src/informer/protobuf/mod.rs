@@ -5,7 +5,8 @@
 //! k8s.io/apimachinery.
 //!
 //! Go writes a field that is no pointer also when it is empty. JSON leaves it out then, and so does this: an empty text
-//! and a time that was never set are not there.
+//! and a time that was never set are not there. What is no UTF-8 in a text, which Go writes as it is, is U+FFFD, as Go makes
+//! it in JSON: whoever can write one such label hides no object from those who ask for protobuf.
 
 mod messages;
 mod value;
@@ -160,7 +161,6 @@ mod tests {
             b"\x0a",
             b"\x08\x01",
             b"\x12\x01a",
-            b"\x0a\x01\xff",
             b"\x0d\0\0\0\0",
             b"\x0b",
         ] {

@@ -1,8 +1,10 @@
 //! A message as serde's data model.
 
+use std::borrow::Cow;
+
 use jiff::Timestamp;
 use serde::Deserialize;
-use serde::de::value::{BorrowedStrDeserializer, MapAccessDeserializer};
+use serde::de::value::{BorrowedStrDeserializer, CowStrDeserializer, MapAccessDeserializer};
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde::forward_to_deserialize_any;
 
@@ -41,7 +43,7 @@ impl<'de> Object<'de> {
     }
 
     /// A text of its metadata, if it is there and one.
-    pub(in crate::informer) fn text(&self, name: &str) -> Option<&'de str> {
+    pub(in crate::informer) fn text(&self, name: &str) -> Option<Cow<'de, str>> {
         let value = self.metadata.as_ref()?.get(name)?;
         value.text().ok().filter(|text| !text.is_empty())
     }
@@ -82,8 +84,8 @@ impl<'de> Value<'de> {
         }
     }
 
-    fn text(self) -> Result<&'de str, Error> {
-        std::str::from_utf8(self.bytes()?).map_err(Error::custom)
+    fn text(self) -> Result<Cow<'de, str>, Error> {
+        self.bytes().map(String::from_utf8_lossy)
     }
 
     /// Negative numbers are their two's complement in 64 bits.
@@ -120,7 +122,7 @@ impl<'de> Deserializer<'de> for Value<'de> {
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match self.kind {
-            Kind::Text | Kind::TextPointer => visitor.visit_borrowed_str(self.text()?),
+            Kind::Text | Kind::TextPointer => visit_text(self.text()?, visitor),
             Kind::Int => visitor.visit_i64(self.int()?),
             Kind::Bool => visitor.visit_bool(self.int()? != 0),
             Kind::Time if self.is_absent() => visitor.visit_unit(),
@@ -158,7 +160,7 @@ impl<'de> Deserializer<'de> for Value<'de> {
         _: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
-        visitor.visit_enum(BorrowedStrDeserializer::new(self.text()?))
+        visitor.visit_enum(CowStrDeserializer::new(self.text()?))
     }
 
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -183,6 +185,14 @@ impl<'de> Value<'de> {
     }
 }
 
+/// Borrowed, unless it had to be made.
+fn visit_text<'de, V: Visitor<'de>>(text: Cow<'de, str>, visitor: V) -> Result<V::Value, Error> {
+    match text {
+        Cow::Borrowed(text) => visitor.visit_borrowed_str(text),
+        Cow::Owned(text) => visitor.visit_string(text),
+    }
+}
+
 /// 1 is which, 2 the number, 3 the text.
 fn int_or_string<'de, V: Visitor<'de>>(bytes: &'de [u8], visitor: V) -> Result<V::Value, Error> {
     let (mut is_text, mut int, mut text, mut rest) = (false, 0, None, bytes);
@@ -197,7 +207,7 @@ fn int_or_string<'de, V: Visitor<'de>>(bytes: &'de [u8], visitor: V) -> Result<V
     if !is_text {
         return visitor.visit_i64(int);
     }
-    visitor.visit_borrowed_str(std::str::from_utf8(text.unwrap_or_default()).map_err(Error::custom)?)
+    visit_text(String::from_utf8_lossy(text.unwrap_or_default()), visitor)
 }
 
 /// A message as a map.
@@ -367,8 +377,8 @@ impl<'de> MapAccess<'de> for Entries<'de> {
         };
         let entry = entry.bytes()?;
         self.entry = Some(entry);
-        let key = std::str::from_utf8(bytes_of(entry, 1)?).map_err(Error::custom)?;
-        seed.deserialize(BorrowedStrDeserializer::new(key)).map(Some)
+        let key = String::from_utf8_lossy(bytes_of(entry, 1)?);
+        seed.deserialize(CowStrDeserializer::new(key)).map(Some)
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {

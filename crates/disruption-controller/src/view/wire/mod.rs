@@ -174,7 +174,7 @@ impl Wire for PdbWire {
             uid: pdb.uid,
             version: pdb.version.unwrap_or_default(),
             generation: self.metadata.generation.unwrap_or_default(),
-            selector: Selector::compile(self.spec.selector.as_ref()),
+            selector: Arc::new(Selector::compile(self.spec.selector.as_ref())),
             min_available: self.spec.min_available,
             max_unavailable: self.spec.max_unavailable,
             status: self.status.into_status(),

@@ -128,7 +128,7 @@ fn renaming(mut env: Env) -> Env {
     let clock = env.clock.clone();
     // Its names have no lengths in front.
     env.encoding = Encoding::Json;
-    env.client = between(env.client, move |client, mut head, body| {
+    env.http = between(env.http.client(), move |client, mut head, body| {
         let (names, clock) = (Arc::clone(&names), clock.clone());
         async move {
             if head.method == Method::POST && head.uri.path().ends_with("/resourceclaims") {
@@ -152,6 +152,7 @@ fn renaming(mut env: Env) -> Env {
             });
             Ok(Response::from_parts(head, body))
         }
-    });
+    })
+    .into();
     env
 }
