@@ -3,7 +3,7 @@
 //! A value: whoever calls says what time it is. The contract is client-go's (CORE-1): a key is processed once at a
 //! time, duplicates collapse, and a key that is added while it is processed is queued again when that ends.
 //!
-//! Keys wait in levels: those that fail again and again in one of their own, the others by their [`Priority`]. In each level
+//! Keys wait in levels: those that fail again and again in one of their own, the others by their [`Priority`](super::Priority). In each level
 //! namespaces take turns. The [`RetryShare`] says how often the failing level is served, and at most a quarter of the workers
 //! (at least one) works for it, so that failures that take long keep no other key waiting.
 

@@ -51,7 +51,7 @@ impl Queue {
 pub enum Order {
     /// The one that was added first.
     Fifo,
-    /// The one with the earliest [`Wake::At`].
+    /// The one with the earliest [`Wake::At`](super::Wake::At).
     EarliestFirst,
 }
 
