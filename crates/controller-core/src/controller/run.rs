@@ -248,7 +248,7 @@ impl<C: Controller> Driver<C> {
             waited,
             ask,
         } = effect;
-        let span = tracing::info_span!("sync", controller = C::NAME, %key, attempt);
+        let span = tracing::debug_span!("sync", controller = C::NAME, %key, attempt);
         let performed = async {
             let completed = match ask {
                 Ask::Question(question) => {
