@@ -9,16 +9,16 @@ use std::time::Duration;
 use super::answers::Answers;
 use super::effect::{Completed, Effect, Polled, Told};
 use super::key_queue::KeyQueue;
-use super::levels::Seats;
 use super::line::{Limit, Line};
 use super::mutation::{Mutation, Phase, ReadPhase, Reading};
 use super::plans::Plans;
 use super::requests::{InFlight, Requests};
 use super::retry::RetryShare;
+use super::seating::Seating;
 use super::timers::Timers;
 use super::{
-    AnswerOf, Ask, Context, Controller, Learnt, Look, Now, Observed, Outcome, Output, Pass, Priority, Reply,
-    Step, Wake, Watches,
+    AnswerOf, Ask, Context, Controller, Learnt, Look, Now, Observed, Outcome, Output, Pass, Reply, Step,
+    Wake, Watches,
 };
 use crate::informer::{Applied, Change, View};
 use crate::workqueue::QueueMetrics;
@@ -61,23 +61,6 @@ enum Stage {
     Working,
     /// Passes that have begun run to their end.
     Draining,
-}
-
-/// What the controller says of its keys now.
-pub(super) struct Seating<'a, C: Controller> {
-    controller: &'a C,
-    memory: &'a C::Memory,
-    stores: &'a C::Stores,
-}
-
-impl<C: Controller> Seats<C::Key> for Seating<'_, C> {
-    fn priority(&self, key: &C::Key) -> Priority {
-        self.controller.priority(self.memory, self.stores, key)
-    }
-
-    fn namespace<'a>(&self, key: &'a C::Key) -> Option<&'a str> {
-        self.controller.namespace_of(key)
-    }
 }
 
 impl<C: Controller> Loop<C> {

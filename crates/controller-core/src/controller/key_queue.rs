@@ -7,9 +7,8 @@
 //! namespaces take turns. The [`RetryShare`] says how often the failing level is served, and at most a quarter of the workers
 //! (at least one) works for it, so that failures that take long keep no other key waiting.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -19,12 +18,9 @@ use super::pass::PassFailed;
 use super::queue::{Order, Queue};
 use super::retry::{Failures, Retry, RetryLimit, RetryShare};
 use super::timers::Timers;
+use super::workers::{Suspend, Workers};
 use super::{Now, Wake};
 use crate::workqueue::QueueMetrics;
-
-/// The part of the workers, at least one, that keys may have that fail again and again. As many passes of one namespace may be
-/// slow: each is a request that the API server works on.
-const PART: usize = 4;
 
 /// The keys of one queue.
 #[derive(Clone, Debug)]
@@ -35,15 +31,9 @@ pub(super) struct KeyQueue<K> {
     levels: Levels<K>,
     /// Keys to be processed, also those that are processed now and come back after that.
     dirty: HashMap<K, Dirty>,
-    processing: BTreeMap<K, Processing>,
-    /// How many workers they hold.
-    busy: usize,
-    /// How many of these work for keys that fail again and again.
-    busy_failing: usize,
-    /// Whether the last key that was handed out was one of those.
+    workers: Workers<K>,
+    /// Whether the last key that was handed out fails again and again.
     was_failing: bool,
-    /// How many passes of each namespace are slow.
-    slow: HashMap<Arc<str>, usize>,
     timers: Timers<K, Timestamp>,
     delays: Timers<K, Duration>,
     /// Of keys that are processed: what was scheduled meanwhile.
@@ -60,18 +50,6 @@ struct Dirty {
     seat: Option<Seat>,
 }
 
-/// A key in a pass.
-#[derive(Clone, Copy, Debug)]
-struct Processing {
-    /// The number of its run in the metrics.
-    run: u64,
-    is_failing: bool,
-    /// It holds no worker.
-    is_parked: bool,
-    /// Its requests take long.
-    is_slow: bool,
-}
-
 impl<K: Clone + Ord + Hash> KeyQueue<K> {
     pub(super) fn new(queue: Queue, metrics: Option<QueueMetrics>) -> Self {
         Self {
@@ -79,11 +57,8 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
             metrics,
             levels: Levels::default(),
             dirty: HashMap::new(),
-            processing: BTreeMap::new(),
-            busy: 0,
-            busy_failing: 0,
+            workers: Workers::default(),
             was_failing: false,
-            slow: HashMap::new(),
             timers: Timers::default(),
             delays: Timers::default(),
             after: HashMap::new(),
@@ -144,7 +119,7 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
                 self.count(key, now);
             }
         }
-        if !self.processing.contains_key(key) {
+        if !self.workers.has(key) {
             self.line_up(key, seats);
         }
     }
@@ -187,7 +162,7 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
 
     fn schedule(&mut self, key: K, at: Timestamp) {
         self.leave_level(&key);
-        if self.processing.contains_key(&key) {
+        if self.workers.has(&key) {
             self.timers.remove(&key);
             self.after.insert(key, at);
         } else {
@@ -209,7 +184,7 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
     /// Takes the next key that may begin a pass now. After one that fails again and again comes another one, if any waits.
     pub(super) fn begin(&mut self, now: Now, share: &mut RetryShare, seats: &impl Seats<K>) -> Option<K> {
         self.add_due(now, seats);
-        if now.uptime < self.next_begin || self.busy >= self.queue.workers {
+        if now.uptime < self.next_begin || !self.workers.are_free(self.queue.workers) {
             return None;
         }
         let failing = if self.was_failing {
@@ -225,32 +200,15 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
         }
         let dirty = self.dirty.remove(&key).unwrap_or_default();
         let waited = dirty.since.map(|at| now.uptime.saturating_sub(at));
-        let processing = Processing {
-            run: self.metrics.as_ref().map_or(0, |metrics| metrics.started(waited)),
-            is_failing: self.is_failing(&key),
-            is_parked: false,
-            is_slow: false,
-        };
-        self.was_failing = processing.is_failing;
-        self.hold(processing, 1);
-        self.processing.insert(key.clone(), processing);
+        let run = self.metrics.as_ref().map_or(0, |metrics| metrics.started(waited));
+        self.was_failing = self.is_failing(&key);
+        self.workers.begin(&key, run, self.was_failing);
         self.next_begin = now.uptime.saturating_add(self.queue.interval);
         Some(key)
     }
 
-    fn hold(&mut self, processing: Processing, workers: isize) {
-        self.busy = self.busy.saturating_add_signed(workers);
-        if processing.is_failing {
-            self.busy_failing = self.busy_failing.saturating_add_signed(workers);
-        }
-    }
-
-    fn part_of_workers(&self) -> usize {
-        (self.queue.workers / PART).max(1)
-    }
-
     fn may_fail(&self) -> bool {
-        self.levels.has_failing() && self.busy_failing < self.part_of_workers()
+        self.levels.has_failing() && self.workers.may_fail(self.queue.workers)
     }
 
     fn next_failing(&mut self, now: Now, share: &mut RetryShare) -> Option<K> {
@@ -269,14 +227,9 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
 
     /// The pass of `key` is over.
     pub(super) fn done(&mut self, key: &K, seats: &impl Seats<K>) {
-        if let Some(processing) = self.processing.remove(key) {
-            self.hold(processing, isize::from(processing.is_parked) - 1);
-            if processing.is_slow {
-                self.count_slow(seats.namespace(key), false);
-            }
-            if let Some(metrics) = &self.metrics {
-                metrics.finished(processing.run);
-            }
+        self.park(key, false, false, seats);
+        if let (Some(run), Some(metrics)) = (self.workers.end(key), &self.metrics) {
+            metrics.finished(run);
         }
         if let Some(at) = self.after.remove(key) {
             self.timers.set(key.clone(), at);
@@ -338,43 +291,20 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
         self.num_requeues(key) > self.queue.retry.at_once()
     }
 
-    /// While the pass of the key is parked it holds no worker, and while it is slow as well.
+    /// While the pass of the key is parked it holds no worker, and while it is slow as well: a namespace with too many of those
+    /// begins no other.
     pub(super) fn park(&mut self, key: &K, is_parked: bool, is_slow: bool, seats: &impl Seats<K>) {
-        let Some(processing) = self.processing.get_mut(key) else {
-            return;
-        };
-        let is_parked = is_parked || is_slow;
-        let was_parked = std::mem::replace(&mut processing.is_parked, is_parked);
-        let was_slow = std::mem::replace(&mut processing.is_slow, is_slow);
-        let processing = *processing;
-        self.hold(processing, isize::from(was_parked) - isize::from(is_parked));
-        if was_slow != is_slow {
-            self.count_slow(seats.namespace(key), is_slow);
-        }
-    }
-
-    /// A namespace with too many slow passes begins no other.
-    fn count_slow(&mut self, namespace: Option<&str>, is_more: bool) {
-        let (Some(namespace), most) = (namespace, self.part_of_workers()) else {
-            return;
-        };
-        let slow = self.slow.entry(namespace.into()).or_default();
-        *slow = slow.saturating_add_signed(if is_more { 1 } else { -1 });
-        let (is_most, is_none) = (*slow == most, *slow == 0);
-        if is_more && is_most {
-            self.levels.suspend(namespace, true);
-        } else if !is_more && *slow + 1 == most {
-            self.levels.suspend(namespace, false);
-        }
-        if is_none {
-            self.slow.remove(namespace);
+        let (namespace, workers) = (seats.namespace(key), self.queue.workers);
+        let suspend = self.workers.park(key, is_parked, is_slow, namespace, workers);
+        if let (Some(suspend), Some(namespace)) = (suspend, namespace) {
+            self.levels.suspend(namespace, matches!(suspend, Suspend::Yes));
         }
     }
 
     /// The pass of the key has been looked at, or waits for its turn: it is not stuck.
     pub(super) fn goes_on(&self, key: &K) {
-        if let (Some(processing), Some(metrics)) = (self.processing.get(key), &self.metrics) {
-            metrics.goes_on(processing.run);
+        if let (Some(run), Some(metrics)) = (self.workers.run(key), &self.metrics) {
+            metrics.goes_on(run);
         }
     }
 
@@ -385,7 +315,7 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
 
     /// When [`begin`](Self::begin) is worth asking again; `None`: not before something happens.
     pub(super) fn next_time(&self, now: Now, share: &RetryShare) -> Option<Duration> {
-        if self.busy >= self.queue.workers {
+        if !self.workers.are_free(self.queue.workers) {
             return None;
         }
         let until = |at: Timestamp| Duration::try_from(at.duration_since(now.wall)).unwrap_or_default();
@@ -401,7 +331,7 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
     pub(super) fn held(&self) -> usize {
         self.levels.len()
             + self.dirty.len()
-            + self.processing.len()
+            + self.workers.len()
             + self.timers.len()
             + self.delays.len()
             + self.after.len()

@@ -8,7 +8,7 @@
 //! | file | answers |
 //! |---|---|
 //! | `pass` | what is a controller asked with, and what does it answer? |
-//! | `queue`, `key_queue`, `levels`, `turns`, `timers` | which key is next? |
+//! | `queue`, `key_queue`, `levels`, `turns`, `timers`, `workers` | which key is next? |
 //! | `retry` | when does a key come back whose pass failed? |
 //! | `event_loop`, `effect` | what has happened, what is in flight, what is to be performed? |
 //! | `passes`, `answers` | what becomes of a step, and of an answer? |
@@ -44,9 +44,11 @@ mod request;
 mod requests;
 mod retry;
 mod run;
+mod seating;
 mod timers;
 mod turns;
 mod watching;
+mod workers;
 
 use std::convert::Infallible;
 use std::fmt::{Debug, Display};

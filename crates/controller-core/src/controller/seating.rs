@@ -1,0 +1,21 @@
+//! What the controller says of its keys, for the queues that hold them.
+
+use super::levels::Seats;
+use super::{Controller, Priority};
+
+/// What the controller says of its keys now.
+pub(super) struct Seating<'a, C: Controller> {
+    pub(super) controller: &'a C,
+    pub(super) memory: &'a C::Memory,
+    pub(super) stores: &'a C::Stores,
+}
+
+impl<C: Controller> Seats<C::Key> for Seating<'_, C> {
+    fn priority(&self, key: &C::Key) -> Priority {
+        self.controller.priority(self.memory, self.stores, key)
+    }
+
+    fn namespace<'a>(&self, key: &'a C::Key) -> Option<&'a str> {
+        self.controller.namespace_of(key)
+    }
+}

@@ -1,0 +1,127 @@
+//! The passes of one queue, and the workers that they hold.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use derive_where::derive_where;
+
+/// The part of the workers, at least one, that keys may have that fail again and again. As many passes of one namespace may be
+/// slow: each is a request that the API server works on.
+const PART: usize = 4;
+
+#[derive(Clone, Debug)]
+#[derive_where(Default)]
+pub(super) struct Workers<K> {
+    passes: BTreeMap<K, Pass>,
+    /// How many are held.
+    busy: usize,
+    /// How many of these work for keys that fail again and again.
+    busy_failing: usize,
+    /// How many passes of each namespace are slow.
+    slow: HashMap<Arc<str>, usize>,
+}
+
+/// A pass.
+#[derive(Clone, Copy, Debug)]
+struct Pass {
+    /// The number of its run in the metrics.
+    run: u64,
+    is_failing: bool,
+    /// It holds no worker.
+    is_parked: bool,
+    /// Its requests take long.
+    is_slow: bool,
+}
+
+/// Whether a namespace is to begin no other pass, or may again.
+pub(super) enum Suspend {
+    Yes,
+    No,
+}
+
+impl<K: Clone + Ord> Workers<K> {
+    pub(super) fn has(&self, key: &K) -> bool {
+        self.passes.contains_key(key)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.passes.len()
+    }
+
+    /// Whether one of so many workers is free.
+    pub(super) const fn are_free(&self, workers: usize) -> bool {
+        self.busy < workers
+    }
+
+    /// Whether one of them may work for a key that fails again and again.
+    pub(super) fn may_fail(&self, workers: usize) -> bool {
+        self.busy_failing < part(workers)
+    }
+
+    pub(super) fn begin(&mut self, key: &K, run: u64, is_failing: bool) {
+        let pass = Pass {
+            run,
+            is_failing,
+            is_parked: false,
+            is_slow: false,
+        };
+        self.hold(pass, 1);
+        self.passes.insert(key.clone(), pass);
+    }
+
+    /// The pass of the key is over; its run.
+    pub(super) fn end(&mut self, key: &K) -> Option<u64> {
+        let pass = self.passes.remove(key)?;
+        self.hold(pass, isize::from(pass.is_parked) - 1);
+        Some(pass.run)
+    }
+
+    /// The run of the pass of the key.
+    pub(super) fn run(&self, key: &K) -> Option<u64> {
+        self.passes.get(key).map(|pass| pass.run)
+    }
+
+    /// While the pass of the key is parked it holds no worker, and while it is slow as well.
+    pub(super) fn park(
+        &mut self,
+        key: &K,
+        is_parked: bool,
+        is_slow: bool,
+        namespace: Option<&str>,
+        workers: usize,
+    ) -> Option<Suspend> {
+        let pass = self.passes.get_mut(key)?;
+        let is_parked = is_parked || is_slow;
+        let was_parked = std::mem::replace(&mut pass.is_parked, is_parked);
+        let was_slow = std::mem::replace(&mut pass.is_slow, is_slow);
+        let pass = *pass;
+        self.hold(pass, isize::from(was_parked) - isize::from(is_parked));
+        (was_slow != is_slow).then(|| self.count_slow(namespace?, is_slow, part(workers)))?
+    }
+
+    /// A namespace with `most` slow passes begins no other.
+    fn count_slow(&mut self, namespace: &str, is_more: bool, most: usize) -> Option<Suspend> {
+        let slow = self.slow.entry(namespace.into()).or_default();
+        *slow = slow.saturating_add_signed(if is_more { 1 } else { -1 });
+        let slow = *slow;
+        if slow == 0 {
+            self.slow.remove(namespace);
+        }
+        match is_more {
+            true if slow == most => Some(Suspend::Yes),
+            false if slow + 1 == most => Some(Suspend::No),
+            _ => None,
+        }
+    }
+
+    fn hold(&mut self, pass: Pass, workers: isize) {
+        self.busy = self.busy.saturating_add_signed(workers);
+        if pass.is_failing {
+            self.busy_failing = self.busy_failing.saturating_add_signed(workers);
+        }
+    }
+}
+
+fn part(workers: usize) -> usize {
+    (workers / PART).max(1)
+}
