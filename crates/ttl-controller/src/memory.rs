@@ -32,6 +32,8 @@ pub struct Memory {
     pub(crate) unnamed: BTreeSet<ObjectKey>,
     /// Of `--remove`: nodes that carry the annotation (TTL-8).
     pub(crate) left: BTreeSet<ObjectKey>,
+    /// Of `--remove`: this is a dry run, after which nodes carry what they did.
+    pub(crate) planned: bool,
     /// How `--remove` ended.
     pub(crate) ended: Option<Result<(), String>>,
 }

@@ -158,7 +158,8 @@ impl TtlController {
         match is_done.then(|| listing(look.pass)) {
             Some(Ok(Explained::Ask(questions))) => Step::Read(questions),
             Some(Ok(Explained::Text(nodes))) => {
-                if nodes.iter().all(|node| node.annotation == Annotation::Missing) {
+                let mut nodes = nodes.iter();
+                if look.memory.planned || nodes.all(|node| node.annotation == Annotation::Missing) {
                     Step::Note(Note::Removed)
                 } else {
                     Step::Done(vec![(Key::Removal, Wake::Within(LOOK_AGAIN))])
@@ -173,6 +174,7 @@ impl TtlController {
         match outcome {
             Outcome::Failed(failed) if failed.is_gone() => cx.memory.forget(node),
             Outcome::Planned if self.remove => {
+                cx.memory.planned = true;
                 cx.memory.written.insert(node.clone(), plan.ttl_seconds);
                 cx.memory.removing(node, false, &mut cx.out);
             }

@@ -15,7 +15,7 @@ use super::fence;
 use super::refusals;
 use super::trouble::{Moment, Trouble, Which};
 use super::{History, Life, State, Suite};
-use crate::embedded::{Fault, LEASES, Request, Requests, Server};
+use crate::embedded::{Fault, LEASES, Requests, Server};
 
 /// The wall clock at the start: 2026-01-01T00:00:00Z.
 const START: Timestamp = Timestamp::constant(1_767_225_600, 0);
@@ -230,15 +230,6 @@ impl<'a, S: Suite> Stage<'a, S> {
                     self.server.close_watches();
                 }
             }
-            Trouble::While {
-                which,
-                lasts,
-                ref fault,
-            } => {
-                let end = self.server.elapsed() + lasts;
-                let is_such = move |request: &Request| request.arrived < end && which.matches(request);
-                self.server.fail_next(usize::MAX, is_such, fault.clone());
-            }
             Trouble::Outage(lasts) => {
                 self.server.down();
                 self.up_in(lasts);
@@ -324,7 +315,7 @@ impl<'a, S: Suite> Stage<'a, S> {
             self.die(&identity);
         } else {
             let death = self.deaths.0.clone();
-            let is_write = move |request: &Request| {
+            let is_write = move |request: &crate::embedded::Request| {
                 let found = S::RESOURCES
                     .iter()
                     .any(|resource| Which::Writes(resource).matches(request))

@@ -22,15 +22,6 @@ pub enum Trouble {
         /// What they meet.
         fault: Fault,
     },
-    /// All requests of a kind meet a fault for a time.
-    While {
-        /// Of which kind.
-        which: Which,
-        /// For how long.
-        lasts: Duration,
-        /// What they meet.
-        fault: Fault,
-    },
     /// The server cannot be reached for a time; connections break.
     Outage(Duration),
     /// The same, and afterwards watches cannot go on from where they were: the server was restarted.
@@ -98,7 +89,7 @@ impl Trouble {
     /// One that concerns `resources` or one of the replicas.
     pub(super) fn draw(draw: &mut Draw, resources: &[&'static Resource], replicas: usize) -> Self {
         let seconds = |from, to| Duration::from_secs(from)..Duration::from_secs(to);
-        match draw.number(0..26) {
+        match draw.number(0..24) {
             0..9 => {
                 let resource = draw.pick(resources);
                 let which = draw.pick(&[
@@ -138,11 +129,6 @@ impl Trouble {
             },
             20..22 => Self::LeaseStolen(draw.time(seconds(0, 60))),
             22 => Self::LeaseDeleted,
-            23..25 => Self::While {
-                which: Which::Writes(draw.pick(resources)),
-                lasts: draw.time(seconds(10, 120)),
-                fault: draw.pick(&refusals()),
-            },
             _ => Self::WrongClock {
                 seconds: i32::try_from(draw.number(0..240)).unwrap_or(0) - 120,
             },
@@ -214,7 +200,6 @@ impl fmt::Display for Trouble {
                 write!(f, "all watches end, and the next {count} {which} {fault}")
             }
             Self::Requests { which, count, fault } => write!(f, "the next {count} {which} {fault}"),
-            Self::While { which, lasts, fault } => write!(f, "all {which} {fault} for {lasts:?}"),
             Self::Outage(lasts) => write!(f, "the server is out of reach for {lasts:?}"),
             Self::Restart(lasts) => write!(f, "the server is restarted, which takes {lasts:?}"),
             Self::WrongClock { seconds } if *seconds < 0 => {

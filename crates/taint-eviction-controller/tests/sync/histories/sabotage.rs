@@ -14,7 +14,7 @@ harness::sabotages! { Ledger;
             head.method == Method::GET && head.uri.path().starts_with("/api/v1/nodes/")
         };
         hoarding::<NodeWire>(refused(env, is_read, StatusCode::FORBIDDEN, "Forbidden"))
-    }, 20, "is gone");
+    }, 236, "is gone");
     // Whoever has the name is deleted.
     a_delete_without_the_uid_is_found: found(|env| edited(env, |head, body| {
         if head.method == Method::DELETE {
