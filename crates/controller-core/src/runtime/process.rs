@@ -124,6 +124,8 @@ pub(super) async fn serve<A: App>(
         "starting"
     );
     let signal = async || signals.next().await;
+    // A service whose last user is gone ends before it is asked to, and that is a failure.
+    let _used = env.clone();
     supervise(&worker, A::run(config, env), signal, stop, services, &clock).await?;
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
