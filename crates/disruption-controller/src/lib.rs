@@ -6,6 +6,7 @@ pub mod decide;
 pub mod discovery;
 pub mod events;
 pub mod explain;
+pub mod labels;
 mod learn;
 pub mod memory;
 pub mod metrics;

@@ -1,17 +1,17 @@
-//! Label selectors, compiled once, and the labels that they select.
+//! Label selectors, compiled once.
 //!
 //! | rule | code | test |
 //! |---|---|---|
 //! | DIS-1 | `Selector::compile`, `Selector::matches` | `src/selector.rs::a_selector_selects_by_all_its_requirements`, `src/selector.rs::what_the_api_server_refuses_is_invalid` |
 //! | DIS-14 | `Selector::pairs` | `src/selector.rs::a_selector_is_found_by_its_narrowest_requirement` |
 
-use std::cmp::Ordering;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use controller_core::informer::intern;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use serde::Deserialize;
+
+use crate::labels::{Labels, Texts};
 
 /// The longest name of a label, without its prefix, and the longest value. Source: `apimachinery/pkg/util/validation`.
 const LONGEST_NAME: usize = 63;
@@ -23,17 +23,29 @@ const MOST_PAIRS: usize = 16;
 /// A key and a value.
 pub type Pair = (Arc<str>, Arc<str>);
 
-/// The labels of an object, ordered by key. Equal sets of pods are one, behind an `Arc`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Labels(Box<[Pair]>);
+/// A `LabelSelector` as it is decoded.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct SelectorWire {
+    match_labels: Option<Labels>,
+    match_expressions: Option<Vec<RequirementWire>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct RequirementWire {
+    key: String,
+    operator: String,
+    values: Option<Texts>,
+}
 
 /// Which pods a budget is about.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Selector {
     /// No selector: none.
     Nothing,
-    /// All that meet every requirement; without requirements, all.
-    Where(Vec<Requirement>),
+    /// All that have these labels and meet every requirement; without any of both, all.
+    Where(Labels, Box<[Requirement]>),
     /// One that cannot be compiled, and why.
     Invalid(Arc<str>),
 }
@@ -41,61 +53,39 @@ pub enum Selector {
 /// One condition on one label.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Requirement {
-    key: Arc<str>,
     test: Test,
+    /// Its key, then its values in their order: one text, for whoever writes a budget makes them up, in any number.
+    texts: Texts,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Test {
-    In(Values),
-    NotIn(Values),
+    In,
+    NotIn,
     Exists,
     DoesNotExist,
 }
 
-/// Values in their order, one text for all: whoever writes a budget makes them up, in any number.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Values {
-    text: Box<str>,
-    /// Where each value ends in it.
-    ends: Box<[u32]>,
-}
-
-impl Labels {
-    /// Those of `labels`.
-    pub fn new(labels: BTreeMap<impl Into<Arc<str>>, impl Into<Arc<str>>>) -> Self {
-        let pairs = labels.into_iter().map(|(key, value)| (key.into(), value.into()));
-        Self(pairs.collect())
-    }
-
-    /// The value of `key`.
-    pub fn get(&self, key: &str) -> Option<&Arc<str>> {
-        let at = self.0.binary_search_by(|(held, _)| (**held).cmp(key)).ok()?;
-        self.0.get(at).map(|(_, value)| value)
-    }
-
-    /// All of them, ordered by key.
-    pub fn pairs(&self) -> &[Pair] {
-        &self.0
-    }
-}
-
 impl Selector {
+    /// All: what an empty selector selects.
+    pub fn all() -> Self {
+        Self::Where(Labels::default(), Box::default())
+    }
+
     /// Compiles `selector`; no selector at all selects nothing, an empty one everything.
-    pub fn compile(selector: Option<&LabelSelector>) -> Self {
-        let Some(selector) = selector else {
+    pub fn compile(selector: Option<SelectorWire>) -> Self {
+        let Some(SelectorWire {
+            match_labels,
+            match_expressions,
+        }) = selector
+        else {
             return Self::Nothing;
         };
-        let equal = selector.match_labels.iter().flatten().map(|(key, value)| {
-            let values = std::slice::from_ref(value);
-            Requirement::new(key, "In", values)
-        });
-        let expressions = selector.match_expressions.iter().flatten().map(|expression| {
-            let values = expression.values.as_deref().unwrap_or_default();
-            Requirement::new(&expression.key, &expression.operator, values)
-        });
-        match equal.chain(expressions).collect() {
-            Ok(requirements) => Self::Where(requirements),
+        let labels = match_labels.unwrap_or_default();
+        let expressions = match_expressions.into_iter().flatten();
+        let requirements = expressions.map(Requirement::new).collect();
+        match checked(&labels).and(requirements) {
+            Ok(requirements) => Self::Where(labels, requirements),
             Err(problem) => Self::Invalid(problem.into()),
         }
     }
@@ -104,48 +94,70 @@ impl Selector {
     pub fn matches(&self, labels: &Labels) -> bool {
         match self {
             Self::Nothing | Self::Invalid(_) => false,
-            Self::Where(requirements) => requirements.iter().all(|required| required.met_by(labels)),
+            Self::Where(wanted, requirements) => {
+                { wanted.iter() }.all(|(key, value)| labels.get(key) == Some(value))
+                    && requirements.iter().all(|required| required.met_by(labels))
+            }
         }
     }
 
-    /// How many values its requirements name.
+    /// How many values it names.
     pub fn values(&self) -> usize {
-        let Self::Where(requirements) = self else { return 0 };
-        let values = requirements.iter().map(|required| match &required.test {
-            Test::In(values) | Test::NotIn(values) => values.ends.len(),
-            Test::Exists | Test::DoesNotExist => 0,
-        });
-        values.sum()
+        let Self::Where(labels, requirements) = self else {
+            return 0;
+        };
+        let values = requirements.iter().map(|required| required.values().len());
+        values.sum::<usize>() + labels.iter().count()
     }
 
     /// The pairs of which whatever it selects has exactly one; nothing when there are none, because no requirement
     /// names the values that it wants, or only few of them.
     pub fn pairs(&self) -> Option<Vec<Pair>> {
-        let Self::Where(requirements) = self else {
+        let Self::Where(labels, requirements) = self else {
             return Some(Vec::new());
         };
-        let wanted = requirements.iter().filter_map(|required| match &required.test {
-            Test::In(values) if values.ends.len() <= MOST_PAIRS => Some((&required.key, values)),
-            _ => None,
-        });
-        let (key, values) = wanted.min_by_key(|(_, values)| values.ends.len())?;
-        let pairs = values.iter().map(|value| (Arc::clone(key), intern(value)));
+        if let Some((key, value)) = labels.iter().next() {
+            return Some(vec![(intern(key), intern(value))]);
+        }
+        let few =
+            |required: &&Requirement| required.test == Test::In && required.values().len() <= MOST_PAIRS;
+        let narrowest = requirements.iter().filter(few);
+        let narrowest = narrowest.min_by_key(|required| required.values().len())?;
+        let pairs = narrowest
+            .values()
+            .map(|value| (intern(narrowest.key()), intern(value)));
         Some(pairs.collect())
     }
 }
 
+/// What the API server would refuse.
+fn checked(labels: &Labels) -> Result<(), String> {
+    { labels.iter() }.try_for_each(|(key, value)| checked_key(key).and(checked_value(value)))
+}
+
+fn checked_key(key: &str) -> Result<(), String> {
+    let problem = || format!("{key:?} is not the key of a label");
+    is_label_key(key).then_some(()).ok_or_else(problem)
+}
+
+fn checked_value(value: &str) -> Result<(), String> {
+    let problem = || format!("{value:?} is not the value of a label");
+    is_label_value(value).then_some(()).ok_or_else(problem)
+}
+
 impl Requirement {
-    fn new(key: &str, operator: &str, values: &[String]) -> Result<Self, String> {
-        if !is_label_key(key) {
-            return Err(format!("{key:?} is not the key of a label"));
-        }
-        if let Some(value) = values.iter().find(|value| !is_label_value(value)) {
-            return Err(format!("{value:?} is not the value of a label"));
-        }
-        let wanted = || Values::new(values);
-        let test = match (operator, values.is_empty()) {
-            ("In", false) => Test::In(wanted()),
-            ("NotIn", false) => Test::NotIn(wanted()),
+    fn new(wire: RequirementWire) -> Result<Self, String> {
+        let RequirementWire {
+            key,
+            operator,
+            values,
+        } = wire;
+        let values = values.unwrap_or_default();
+        checked_key(&key)?;
+        { values.iter() }.try_for_each(checked_value)?;
+        let test = match (&*operator, values.is_empty()) {
+            ("In", false) => Test::In,
+            ("NotIn", false) => Test::NotIn,
             ("Exists", true) => Test::Exists,
             ("DoesNotExist", true) => Test::DoesNotExist,
             ("In" | "NotIn", true) => return Err(format!("{operator} of {key:?} needs values")),
@@ -154,61 +166,30 @@ impl Requirement {
             }
             _ => return Err(format!("{operator:?} is not an operator of a label selector")),
         };
-        Ok(Self {
-            key: intern(key),
-            test,
-        })
+        let mut values: Vec<&str> = values.iter().collect();
+        values.sort_unstable();
+        values.dedup();
+        let texts = Texts::new([&*key].into_iter().chain(values));
+        Ok(Self { test, texts })
+    }
+
+    fn key(&self) -> &str {
+        self.texts.get(0).unwrap_or_default()
+    }
+
+    fn values(&self) -> impl ExactSizeIterator<Item = &str> {
+        (1..self.texts.len()).map(|at| self.texts.get(at).unwrap_or_default())
     }
 
     fn met_by(&self, labels: &Labels) -> bool {
-        let value = labels.get(&self.key);
-        match &self.test {
-            Test::In(wanted) => value.is_some_and(|value| wanted.contains(value)),
-            Test::NotIn(unwanted) => value.is_none_or(|value| !unwanted.contains(value)),
+        let value = labels.get(self.key());
+        let named = |value| self.texts.find(1, 1, value).is_some();
+        match self.test {
+            Test::In => value.is_some_and(named),
+            Test::NotIn => !value.is_some_and(named),
             Test::Exists => value.is_some(),
             Test::DoesNotExist => value.is_none(),
         }
-    }
-}
-
-impl Values {
-    fn new(values: &[String]) -> Self {
-        let mut wanted: Vec<&str> = values.iter().map(String::as_str).collect();
-        wanted.sort_unstable();
-        wanted.dedup();
-        let mut end = 0;
-        let ends = wanted.iter().map(|value| {
-            // The API server takes no object of 4 GiB.
-            end += u32::try_from(value.len()).unwrap_or(u32::MAX);
-            end
-        });
-        Self {
-            ends: ends.collect(),
-            text: wanted.concat().into_boxed_str(),
-        }
-    }
-
-    fn get(&self, at: usize) -> Option<&str> {
-        let place = |end: &u32| usize::try_from(*end).unwrap_or(usize::MAX);
-        let begin = at.checked_sub(1).and_then(|before| self.ends.get(before));
-        self.text.get(begin.map_or(0, place)..place(self.ends.get(at)?))
-    }
-
-    fn iter(&self) -> impl Iterator<Item = &str> {
-        (0..self.ends.len()).filter_map(|at| self.get(at))
-    }
-
-    fn contains(&self, value: &str) -> bool {
-        let (mut low, mut high) = (0, self.ends.len());
-        while low < high {
-            let middle = usize::midpoint(low, high);
-            match self.get(middle).map(|held| held.cmp(value)) {
-                Some(Ordering::Equal) => return true,
-                Some(Ordering::Less) => low = middle + 1,
-                Some(Ordering::Greater) | None => high = middle,
-            }
-        }
-        false
     }
 }
 
@@ -218,10 +199,11 @@ impl fmt::Display for Selector {
         match self {
             Self::Nothing => f.write_str("no selector"),
             Self::Invalid(problem) => write!(f, "an invalid selector: {problem}"),
-            Self::Where(requirements) if requirements.is_empty() => f.write_str("an empty selector"),
-            Self::Where(requirements) => {
-                let requirements: Vec<_> = requirements.iter().map(ToString::to_string).collect();
-                f.write_str(&requirements.join(","))
+            Self::Where(..) if *self == Self::all() => f.write_str("an empty selector"),
+            Self::Where(labels, requirements) => {
+                let labels = labels.iter().map(|(key, value)| format!("{key}={value}"));
+                let requirements = requirements.iter().map(ToString::to_string);
+                f.write_str(&labels.chain(requirements).collect::<Vec<_>>().join(","))
             }
         }
     }
@@ -229,23 +211,15 @@ impl fmt::Display for Selector {
 
 impl fmt::Display for Requirement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { key, test } = self;
-        match test {
-            Test::In(values) if values.ends.len() == 1 => write!(f, "{key}={}", values.text),
-            Test::In(values) => write!(f, "{key} in ({values})"),
-            Test::NotIn(values) => write!(f, "{key} notin ({values})"),
+        let key = self.key();
+        let values = || self.values().collect::<Vec<_>>().join(",");
+        match self.test {
+            Test::In if self.values().len() == 1 => write!(f, "{key}={}", values()),
+            Test::In => write!(f, "{key} in ({})", values()),
+            Test::NotIn => write!(f, "{key} notin ({})", values()),
             Test::Exists => f.write_str(key),
             Test::DoesNotExist => write!(f, "!{key}"),
         }
-    }
-}
-
-impl fmt::Display for Values {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, value) in self.iter().enumerate() {
-            write!(f, "{}{value}", if at == 0 { "" } else { "," })?;
-        }
-        Ok(())
     }
 }
 
@@ -284,12 +258,11 @@ mod tests {
     use super::*;
 
     fn compiled(selector: Value) -> Selector {
-        let wire: Option<LabelSelector> = serde_json::from_value(selector).unwrap();
-        Selector::compile(wire.as_ref())
+        Selector::compile(serde_json::from_value(selector).unwrap())
     }
 
     fn labels(labels: &Value) -> Labels {
-        Labels::new(serde_json::from_value::<BTreeMap<String, String>>(labels.clone()).unwrap())
+        serde_json::from_value(labels.clone()).unwrap()
     }
 
     fn expression(operator: &str, values: &Value) -> Value {
@@ -369,14 +342,6 @@ mod tests {
             assert_eq!(selector.matches(&of), value % 2 == 0, "{value}");
         }
         assert!(!selector.matches(&labels(&json!({ "app": "" }))));
-    }
-
-    #[test]
-    fn a_selector_of_many_values_takes_no_more_than_three_times_its_size_on_the_wire() {
-        let values: Vec<String> = (0..150_000).map(|value| format!("v{value}")).collect();
-        let on_the_wire: usize = values.iter().map(|value| value.len() + 2).sum();
-        let Values { text, ends } = Values::new(&values);
-        assert!(text.len() + size_of_val(&*ends) <= 3 * on_the_wire);
     }
 
     #[test]

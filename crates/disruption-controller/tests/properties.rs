@@ -12,10 +12,11 @@ use controller_core::meta::{ObjectKey, OwnerRef, Uid};
 use disruption_controller::config::Config;
 use disruption_controller::decide::Builtin;
 use disruption_controller::discovery::Kind;
+use disruption_controller::labels::Labels;
 use disruption_controller::memory::Memory;
 use disruption_controller::next::Key;
 use disruption_controller::requests::{Answer, Question, Reset, StatusWrite, Write};
-use disruption_controller::selector::{Labels, Selector};
+use disruption_controller::selector::Selector;
 use disruption_controller::view::{
     Amount, DisruptionTarget, PdbView, PdbWire, PodView, PodWire, Status, WorkloadView, WorkloadWire,
 };
@@ -107,7 +108,7 @@ fn selector(app: Option<usize>) -> Selector {
         json!({}),
         |app| json!({ "matchLabels": { "app": app.to_string() } }),
     );
-    Selector::compile(Some(&serde_json::from_value(wire).unwrap()))
+    Selector::compile(Some(serde_json::from_value(wire).unwrap()))
 }
 
 fn any_action() -> impl Strategy<Value = Action> {

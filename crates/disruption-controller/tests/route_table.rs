@@ -1,13 +1,13 @@
 //! Which changes wake whom, and how soon.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use controller_core::meta::{ObjectKey, OwnerRef, Uid};
 use disruption_controller::decide::{Numbers, Write};
+use disruption_controller::labels::Labels;
 use disruption_controller::route::{counts_alike, pdb_wakes, repeats, undoes, urgency};
-use disruption_controller::selector::{Labels, Selector};
+use disruption_controller::selector::Selector;
 use disruption_controller::view::{Amount, Condition, DisruptionTarget, PdbView, PodView, Status};
 use jiff::Timestamp;
 use rstest::rstest;
@@ -30,7 +30,7 @@ fn pod() -> PodView {
 }
 
 fn labels(value: &str) -> Arc<Labels> {
-    Arc::new(Labels::new(BTreeMap::from([("foo", value)])))
+    Arc::new(Labels::new([("foo", value)]))
 }
 
 fn pdb() -> PdbView {
@@ -39,7 +39,7 @@ fn pdb() -> PdbView {
         uid: Uid::from("uid"),
         version: "18".into(),
         generation: 1,
-        selector: Selector::Where(Vec::new()).into(),
+        selector: Selector::all().into(),
         min_available: Some(Amount::Int(1)),
         max_unavailable: None,
         status: Status::default(),

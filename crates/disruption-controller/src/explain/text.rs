@@ -18,7 +18,7 @@ impl fmt::Display for Explanation {
         match &*pdb.selector {
             Selector::Nothing => writeln!(f, "selects no pods: it has no selector")?,
             Selector::Invalid(_) => writeln!(f, "selects no pods: its selector is invalid")?,
-            selector @ Selector::Where(_) => writeln!(f, "selects {} by {selector}", pods(selected))?,
+            selector @ Selector::Where(..) => writeln!(f, "selects {} by {selector}", pods(selected))?,
         }
         self.write_shared(f)?;
         for workload in self.workloads() {

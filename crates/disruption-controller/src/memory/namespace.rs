@@ -9,8 +9,9 @@ use controller_core::meta::{ObjectKey, Uid};
 use super::budget::Budget;
 use super::{Changed, Woken};
 use crate::decide::{Counts, Entry};
+use crate::labels::Labels;
 use crate::route;
-use crate::selector::{Labels, Pair, Selector};
+use crate::selector::Selector;
 use crate::view::{PdbView, PodView};
 
 /// In builds with debug assertions the counts are checked after every change in namespaces of at most so many pods.
@@ -22,8 +23,8 @@ pub(super) struct Namespace {
     /// How many budgets match each pod, where any does.
     matched: BTreeMap<Arc<str>, usize>,
     pub(super) budgets: BTreeMap<Arc<str>, Budget>,
-    /// Budgets by the pairs of which their pods have one.
-    by_pair: BTreeMap<Pair, Selectors>,
+    /// Budgets by key and value of the pairs of which their pods have one.
+    by_pair: BTreeMap<Arc<str>, BTreeMap<Arc<str>, Selectors>>,
     /// Those whose selector names no pair.
     unpaired: Selectors,
     /// The budgets that have pods of the controller of this uid.
@@ -222,7 +223,7 @@ impl Namespace {
 
     /// The names of the budgets that match these labels, in order.
     fn matching(&self, labels: &Labels) -> Vec<Arc<str>> {
-        let paired = labels.pairs().iter().filter_map(|pair| self.by_pair.get(pair));
+        let paired = { labels.iter() }.filter_map(|(key, value)| self.by_pair.get(key)?.get(value));
         let candidates = paired.flatten().chain(&self.unpaired);
         let matching = candidates.filter(|(_, selector)| selector.matches(labels));
         let mut names: Vec<_> = matching.map(|(name, _)| Arc::clone(name)).collect();
@@ -235,8 +236,8 @@ impl Namespace {
         match selector.pairs() {
             None => drop(self.unpaired.insert(Arc::clone(name), selector)),
             Some(pairs) => {
-                for pair in pairs {
-                    let selectors = self.by_pair.entry(pair).or_default();
+                for (key, value) in pairs {
+                    let selectors = self.by_pair.entry(key).or_default().entry(value).or_default();
                     selectors.insert(Arc::clone(name), Arc::clone(&selector));
                 }
             }
@@ -251,13 +252,10 @@ impl Namespace {
         match budget.pdb.selector.pairs() {
             None => drop(self.unpaired.remove(name)),
             Some(pairs) => {
-                for pair in pairs {
-                    if let Some(selectors) = self.by_pair.get_mut(&pair) {
-                        selectors.remove(name);
-                        if selectors.is_empty() {
-                            self.by_pair.remove(&pair);
-                        }
-                    }
+                for (key, value) in pairs {
+                    remove(&mut self.by_pair, &key, |by_value| {
+                        remove(by_value, &value, |selectors| _ = selectors.remove(name));
+                    });
                 }
             }
         }
@@ -330,10 +328,15 @@ impl Budget {
 }
 
 fn disown(owners: &mut Owners, controller: &Uid, pdb: &ObjectKey) {
-    if let Some(budgets) = owners.get_mut(controller) {
-        budgets.remove(pdb);
-        if budgets.is_empty() {
-            owners.remove(controller);
+    remove(owners, controller, |budgets| _ = budgets.remove(pdb));
+}
+
+/// Takes something out of what is held under `key`, which goes when nothing is left of it.
+fn remove<K: Ord, V: Default + PartialEq>(held: &mut BTreeMap<K, V>, key: &K, take: impl FnOnce(&mut V)) {
+    if let Some(under) = held.get_mut(key) {
+        take(under);
+        if *under == V::default() {
+            held.remove(key);
         }
     }
 }

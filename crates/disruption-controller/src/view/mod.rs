@@ -14,7 +14,8 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 pub use self::wire::{PdbWire, PodWire, WorkloadWire};
-use crate::selector::{Labels, Selector};
+use crate::labels::Labels;
+use crate::selector::Selector;
 
 /// The condition of a budget that is ours.
 pub const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";

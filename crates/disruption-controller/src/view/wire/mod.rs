@@ -7,7 +7,6 @@ use controller_core::informer::protobuf::Message;
 use controller_core::informer::{DecodeError, Identity, Interned, OwnerWire, Wire, share, time};
 use controller_core::meta::OwnerRef;
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
@@ -17,7 +16,8 @@ use super::{
     Amount, Condition, DISRUPTION_ALLOWED, DISRUPTION_TARGET, DisruptionTarget, PdbView, PodView, Status,
     WorkloadView,
 };
-use crate::selector::{Labels, Selector};
+use crate::labels::Labels;
+use crate::selector::{Selector, SelectorWire};
 
 /// What the API server fills in for `spec.replicas`.
 const DEFAULT_REPLICAS: i64 = 1;
@@ -51,7 +51,7 @@ pub struct WorkloadWire {
 #[serde(default, rename_all = "camelCase")]
 struct Metadata {
     generation: Option<i64>,
-    labels: Option<BTreeMap<Interned, Interned>>,
+    labels: Option<Labels>,
     owner_references: Option<Vec<OwnerWire>>,
     #[serde(deserialize_with = "time")]
     creation_timestamp: Option<Timestamp>,
@@ -90,7 +90,7 @@ struct ConditionWire {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct PdbSpecWire {
-    selector: Option<LabelSelector>,
+    selector: Option<SelectorWire>,
     min_available: Option<Amount>,
     max_unavailable: Option<Amount>,
 }
@@ -148,7 +148,7 @@ impl Wire for PodWire {
                 generation: metadata.generation.unwrap_or_default(),
             })
         });
-        let labels = metadata.labels.take().map(Labels::new);
+        let labels = metadata.labels.take();
         Ok(PodView {
             created: metadata.creation_timestamp.map_or(i64::MIN, Timestamp::as_second),
             controller: metadata.controller(),
@@ -174,7 +174,7 @@ impl Wire for PdbWire {
             uid: pdb.uid,
             version: pdb.version.unwrap_or_default(),
             generation: self.metadata.generation.unwrap_or_default(),
-            selector: Arc::new(Selector::compile(self.spec.selector.as_ref())),
+            selector: Arc::new(Selector::compile(self.spec.selector)),
             min_available: self.spec.min_available,
             max_unavailable: self.spec.max_unavailable,
             status: self.status.into_status(),
