@@ -319,6 +319,7 @@ fn status(write: &Status) -> Value {
     let mut status = json!({
         "observedGeneration": condition.observed_generation,
         "disruptionsAllowed": write.allowed(),
+        "currentHealthy": write.current,
         "conditions": [{
             "type": DISRUPTION_ALLOWED,
             "status": if condition.allowed { "True" } else { "False" },
@@ -329,7 +330,6 @@ fn status(write: &Status) -> Value {
         }],
     });
     if let Some(numbers) = write.numbers {
-        status["currentHealthy"] = json!(numbers.current);
         status["desiredHealthy"] = json!(numbers.desired);
         status["expectedPods"] = json!(numbers.expected);
     }

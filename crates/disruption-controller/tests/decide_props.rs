@@ -311,8 +311,8 @@ impl World {
         view.version = self.next().to_string().into();
         view.status.observed_generation = write.condition.observed_generation;
         view.status.disruptions_allowed = write.allowed();
+        view.status.current_healthy = write.current.into();
         if let Some(numbers) = write.numbers {
-            view.status.current_healthy = numbers.current.into();
             view.status.desired_healthy = numbers.desired.into();
             view.status.expected_pods = numbers.expected.into();
         }

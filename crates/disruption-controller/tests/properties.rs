@@ -310,8 +310,8 @@ impl Cluster {
         held.map(|held| held.view.replicas)
     }
 
-    /// Allowed, current, desired and expected, counted by hand; nothing where a controller is gone.
-    fn by_hand(&self, pdb: &PdbView) -> Option<[i64; 4]> {
+    /// Allowed, current, desired and expected, counted by hand; nothing but the second where a controller is gone.
+    fn by_hand(&self, pdb: &PdbView) -> Result<[i64; 4], i64> {
         let pods = self.pods.objects().values().map(|pod| &pod.view);
         let pods: Vec<_> = pods.filter(|pod| pdb.selector.matches(&pod.labels)).collect();
         let count = |count: usize| i64::try_from(count).unwrap();
@@ -333,7 +333,7 @@ impl Cluster {
                     match self.wants(owner) {
                         Some(replicas) => expected += replicas,
                         None if all_go => {}
-                        None => return None,
+                        None => return Err(current),
                     }
                 }
                 (expected, (expected - most).max(0))
@@ -345,7 +345,7 @@ impl Cluster {
         } else {
             0
         };
-        Some([allowed, current, desired, expected])
+        Ok([allowed, current, desired, expected])
     }
 
     fn check_pdb(&self, pdb: &PdbView) -> Result<(), String> {
@@ -357,16 +357,19 @@ impl Cluster {
             status.expected_pods,
         ];
         match self.by_hand(pdb) {
-            Some(expected) if found != expected => {
+            Ok(expected) if found != expected => {
                 return Err(format!("{} says {found:?}, and not {expected:?}", pdb.key));
             }
-            Some(_) if !status.disrupted_pods.is_empty() => {
+            Ok(_) if !status.disrupted_pods.is_empty() => {
                 return Err(format!("{} still has {:?}", pdb.key, status.disrupted_pods));
             }
-            None if status.disruptions_allowed != 0 => {
-                return Err(format!("{} allows disruptions and cannot be computed", pdb.key));
+            Err(current) if (status.disruptions_allowed, status.current_healthy) != (0, current) => {
+                return Err(format!(
+                    "{} cannot be computed and says {found:?}, not 0 and {current}",
+                    pdb.key
+                ));
             }
-            _ => {}
+            Ok(_) | Err(_) => {}
         }
         if status.observed_generation == pdb.generation {
             Ok(())

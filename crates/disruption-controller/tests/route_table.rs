@@ -172,6 +172,7 @@ fn an_eviction_undoes_nothing(#[case] change: fn(&mut Status), #[case] undone: b
 fn write(numbers: Option<Numbers>) -> Write {
     Write {
         pdb: Arc::new(pdb()),
+        current: numbers.map_or(0, |numbers| numbers.current),
         numbers,
         dropped: Vec::new(),
         overdue: Vec::new(),

@@ -77,7 +77,9 @@ pub struct Decision {
 pub struct Write {
     /// The budget that was judged: the patch names its uid and resourceVersion.
     pub pdb: Arc<PdbView>,
-    /// The numbers; none when they could not be computed: nothing is allowed then, the others stay.
+    /// `currentHealthy`, which needs no scale: the Eviction API judges unready pods by it.
+    pub current: i32,
+    /// The numbers; none when they could not be computed: nothing is allowed then, what is expected and desired stays.
     pub numbers: Option<Numbers>,
     /// The entries of disruptedPods that go.
     pub dropped: Vec<Arc<str>>,
@@ -114,18 +116,20 @@ pub fn decide(
         let pods = expected_pods(demand, counts, scales, smallest_pod)?;
         Ok((demand, pods))
     });
+    let disrupted = disrupted(entries, now);
+    let current = counts.healthy - disrupted.healthy;
     let (demand, expected) = match expected {
         Ok(expected) => expected,
-        Err(failure) => return fail_safe(pdb, failure, now),
+        Err(failure) => return fail_safe(pdb, failure, current, disrupted.look_again, now),
     };
-    let disrupted = disrupted(entries, now);
-    let numbers = Numbers::of(demand, expected, counts.healthy - disrupted.healthy);
+    let numbers = Numbers::of(demand, expected, current);
     let (allowed, reason) = match numbers.allowed {
         1.. => (true, SUFFICIENT_PODS),
         _ => (false, INSUFFICIENT_PODS),
     };
     let write = Write {
         pdb: Arc::clone(pdb),
+        current: numbers.current,
         numbers: Some(numbers),
         dropped: disrupted.dropped,
         overdue: disrupted.overdue,
@@ -142,21 +146,29 @@ pub fn decide(
     }
 }
 
-/// Allows nothing, and says why (DIS-9).
-fn fail_safe(pdb: &Arc<PdbView>, failure: Failure, now: Timestamp) -> Decision {
+/// Allows nothing, and says why (DIS-9). Entries of disruptedPods stay; the next of them ends at `entry_ends`.
+fn fail_safe(
+    pdb: &Arc<PdbView>,
+    failure: Failure,
+    current: i64,
+    entry_ends: Option<Timestamp>,
+    now: Timestamp,
+) -> Decision {
     let message = failure.to_string();
     let message = &message[..message.floor_char_boundary(MESSAGE_LENGTH)];
     let write = Write {
         pdb: Arc::clone(pdb),
+        current: int32(current),
         numbers: None,
         dropped: Vec::new(),
         overdue: Vec::new(),
         condition: judged(pdb, false, SYNC_FAILED, message),
     };
+    // What is transient goes through the queue's backoff.
+    let retry = (!failure.transient).then(|| saturating_add(now, PERMANENT_RETRY));
     Decision {
         plan: write.unless_said(now),
-        // What is transient goes through the queue's backoff.
-        look_again: (!failure.transient).then(|| saturating_add(now, PERMANENT_RETRY)),
+        look_again: [entry_ends, retry].into_iter().flatten().min(),
         result: Err(failure),
         going: 0,
     }
@@ -229,8 +241,8 @@ impl Write {
         let status = &mut made.status;
         status.observed_generation = self.condition.observed_generation;
         status.disruptions_allowed = self.allowed();
+        status.current_healthy = self.current.into();
         if let Some(numbers) = self.numbers {
-            status.current_healthy = numbers.current.into();
             status.desired_healthy = numbers.desired.into();
             status.expected_pods = numbers.expected.into();
         }

@@ -184,8 +184,8 @@ impl World {
         let status = &mut pdb.status;
         status.observed_generation = write.condition.observed_generation;
         status.disruptions_allowed = write.allowed();
+        status.current_healthy = write.current.into();
         if let Some(numbers) = write.numbers {
-            status.current_healthy = numbers.current.into();
             status.desired_healthy = numbers.desired.into();
             status.expected_pods = numbers.expected.into();
         }

@@ -46,6 +46,30 @@ async fn a_scale_that_cannot_be_read_allows_nothing_until_it_can(#[case] fault: 
     assert_eq!(world.condition("web"), "False InsufficientPods");
 }
 
+/// The Eviction API judges a pod that is not ready by `currentHealthy`.
+#[tokio::test(start_paused = true)]
+async fn a_budget_that_cannot_be_computed_says_how_many_pods_are_healthy() {
+    let world = with_widget();
+    let _controller = world.start_and_settle().await;
+    assert_eq!(world.numbers("web"), numbers(1, 3, 2, 3));
+    world.fail_those(usize::MAX, reads_a_scale, Fault::status(500, "InternalError"));
+    world.pass(3).await;
+    for pod in ["web-0", "web-1"] {
+        world.ready(pod, false);
+    }
+    world.settle().await;
+    assert_eq!(world.numbers("web"), numbers(0, 1, 2, 3));
+    assert!(world.condition("web").starts_with("False SyncFailed"));
+    assert_eq!(world.evict("web-0").await, 429);
+    // An eviction that was approved before, and that does not come, ends all the same.
+    let entries = json!({ "web-2": world.seconds(0) });
+    world.edit_pdb("web", |pdb| pdb["status"]["disruptedPods"] = entries);
+    world.settle().await;
+    assert_eq!(world.numbers("web"), numbers(0, 0, 2, 3));
+    world.pass(122).await;
+    assert_eq!(world.numbers("web"), numbers(0, 1, 2, 3));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_cannot_be_discovered_allows_nothing_until_it_can() {
     let world = with_widget();
