@@ -8,13 +8,14 @@
 //! | DIS-9 | `left` | `tests/sync/failures.rs::a_scale_that_cannot_be_read_allows_nothing_until_it_can`, `tests/sync/failures.rs::a_status_that_cannot_be_written_is_written_when_it_can` |
 //! | DIS-12 | `next_of_budget` | `tests/sync/scales.rs::the_scale_of_a_custom_resource_is_read_again_every_30_seconds` |
 //! | DIS-14 | `next_of_write` | `tests/passes.rs::what_allows_more_waits_for_the_next_pass`, `tests/passes.rs::what_allows_less_is_written_in_the_same_pass`, `tests/sync/races.rs::a_write_that_waits_for_its_turn_does_not_allow_what_the_pods_do_not_allow_any_more` |
-//! | DIS-15 | `next_of_pod` | `tests/sync/stale.rs::a_stale_condition_is_reset_after_two_minutes` |
+//! | DIS-15 | `next_of_pod` | `tests/sync/stale.rs::a_stale_condition_is_reset_after_two_minutes`, `tests/sync/stale.rs::a_condition_is_stale_after_two_minutes_by_the_clock_of_the_api_server` |
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use controller_core::api::CallFailed;
+use controller_core::clock::saturating_add;
 use controller_core::controller::{
     Ask, Context, Controller, Driver, Failed, Learnt, Look, Mutation, Observed, Outcome, Priority, Queue,
     Reply, Retry, RetryLimit, Step, Wake,
@@ -352,6 +353,13 @@ fn next_of_pod(look: &Look<'_, DisruptionController>, key: &ObjectKey) -> Step<D
     let now = look.now.wall;
     if now < at {
         return again(Wake::At(at));
+    }
+    let question = Question::Pod(key.clone());
+    let Some(reply) = answer(look, &question) else {
+        return Step::Read(vec![question]);
+    };
+    if let Some(wait) = sight_of(Some(reply)).read_again(&pod.uid, at) {
+        return again(Wake::At(saturating_add(now, wait)));
     }
     let reset = Write::Reset(Reset {
         pod: key.clone(),

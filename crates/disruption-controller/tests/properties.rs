@@ -23,7 +23,7 @@ use disruption_controller::view::{
 use disruption_controller::{DisruptionController, Stores};
 use harness::encodings::assert_the_same_views;
 use harness::sim::{self, Model, Object, Resource, Watch};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use prometheus::Registry;
 use proptest::prelude::*;
 use serde_json::json;
@@ -41,6 +41,10 @@ struct Cluster {
     replica_sets: Resource<WorkloadView>,
     /// How many pods the widget wants, while it is there.
     widget: Option<i64>,
+    /// By how many seconds our clock is ahead of the API server's.
+    ahead: i64,
+    /// What was written before its time by the API server's clock.
+    early: Option<String>,
     last: u64,
 }
 
@@ -78,6 +82,8 @@ enum Action {
         pod: usize,
         deletes: bool,
     },
+    /// Somebody wants a pod to go, whatever its budgets allow, and dies before.
+    Preempt(usize),
     /// Somebody writes over a status.
     Overwrite(usize, i64),
 }
@@ -137,11 +143,26 @@ fn any_action() -> impl Strategy<Value = Action> {
         2 => (0..WORKLOADS, number()).prop_map(|(workload, replicas)| Action::Scale(workload, replicas)),
         1 => (0..WORKLOADS).prop_map(Action::DeleteWorkload),
         3 => (pods(), any::<bool>()).prop_map(|(pod, deletes)| Action::Evict { pod, deletes }),
+        1 => pods().prop_map(Action::Preempt),
         1 => (0..BUDGETS, number()).prop_map(|(budget, allowed)| Action::Overwrite(budget, allowed)),
     ]
 }
 
 impl Cluster {
+    /// The API server's clock.
+    fn clock(&self, now: Now) -> Timestamp {
+        now.wall
+            .checked_sub(SignedDuration::from_secs(self.ahead))
+            .unwrap()
+    }
+
+    /// Two minutes must have passed since `since`.
+    fn check_time(&mut self, what: &ObjectKey, since: Timestamp, now: Now) {
+        if self.clock(now).duration_since(since) < SignedDuration::from_mins(2) {
+            self.early = Some(format!("{what} was given up too early"));
+        }
+    }
+
     fn next(&mut self) -> u64 {
         self.last += 1;
         self.last
@@ -164,7 +185,7 @@ impl Cluster {
         let view = PodView {
             key: pod(number),
             uid: uid.clone(),
-            created: now.wall.as_second(),
+            created: self.clock(now).as_second(),
             labels: labels(app),
             controller: owner.map(|owner| {
                 let (api_version, kind) = if owner == WIDGET {
@@ -230,16 +251,21 @@ impl Cluster {
         if status.disruptions_allowed <= 0 || status.observed_generation != only.view.generation {
             return;
         }
-        let since = Timestamp::from_second(now.wall.as_second()).unwrap();
+        let since = Timestamp::from_second(self.clock(now).as_second()).unwrap();
         self.edit_pdb(&key, |pdb| {
             pdb.status.disruptions_allowed -= 1;
             pdb.status.disrupted_pods.insert(view.key.name.clone(), since);
         });
+        self.pods.edit(&view.key, |pod| pod.deleting = deletes);
+        self.want_gone(number, now);
+    }
+
+    fn want_gone(&mut self, number: usize, now: Now) {
+        let since = Timestamp::from_second(self.clock(now).as_second()).unwrap();
         let version = self.pods.next_version().to_string().into();
-        self.pods.edit(&view.key, |pod| {
-            pod.deleting = deletes;
+        self.edit_pod(number, |pod| {
             pod.target = Some(Arc::new(DisruptionTarget {
-                reason: "EvictionByEvictionAPI".into(),
+                reason: "PreemptionByScheduler".into(),
                 since,
                 version,
                 generation: 1,
@@ -247,24 +273,32 @@ impl Cluster {
         });
     }
 
-    fn write_status(&mut self, StatusWrite { status, .. }: &StatusWrite) -> Result<Accepted, CallFailed> {
+    fn write_status(
+        &mut self,
+        StatusWrite { status, .. }: &StatusWrite,
+        now: Now,
+    ) -> Result<Accepted, CallFailed> {
         let held = self.pdbs.objects().get(&status.pdb.key);
         let held = held.filter(|held| held.uid == status.pdb.uid);
         let held = held.ok_or_else(sim::gone)?;
         if held.view.version != status.pdb.version {
             return Err(sim::conflict());
         }
+        for (pod, _) in &status.overdue {
+            self.check_time(&status.pdb.key, status.pdb.status.disrupted_pods[pod], now);
+        }
         let accepted = self.edit_pdb(&status.pdb.key, |pdb| *pdb = status.applied_to(pdb, None));
         accepted.ok_or_else(sim::gone)
     }
 
-    fn write_reset(&mut self, reset: &Reset) -> Result<Accepted, CallFailed> {
+    fn write_reset(&mut self, reset: &Reset, now: Now) -> Result<Accepted, CallFailed> {
         let held = self.pods.objects().get(&reset.pod);
         let held = held.filter(|held| held.uid == reset.uid);
         let held = held.ok_or_else(sim::gone)?;
         if held.view.target.as_ref() != Some(&reset.target) {
             return Err(sim::conflict());
         }
+        self.check_time(&reset.pod, reset.target.since, now);
         let accepted = self.pods.edit(&reset.pod, |pod| pod.target = None);
         accepted.ok_or_else(sim::gone)
     }
@@ -426,6 +460,7 @@ impl Model for Cluster {
             Action::DeleteWorkload(WIDGET) => self.widget = None,
             Action::DeleteWorkload(number) => self.replica_sets.delete(&workload(number)),
             Action::Evict { pod, deletes } => self.evict(pod, deletes, now),
+            Action::Preempt(number) => self.want_gone(number, now),
             Action::Overwrite(number, allowed) => {
                 self.edit_pdb(&pdb(number), |pdb| {
                     pdb.status.disruptions_allowed = allowed;
@@ -435,11 +470,11 @@ impl Model for Cluster {
         }
     }
 
-    fn arrive(&mut self, ask: &Ask<DisruptionController>, _: Now) -> Completed<Answer> {
+    fn arrive(&mut self, ask: &Ask<DisruptionController>, now: Now) -> Completed<Answer> {
         match ask {
-            Ask::Question(question) => Completed::Read(self.read(question), None),
-            Ask::Write(Write::Status(write)) => Completed::Wrote(self.write_status(write)),
-            Ask::Write(Write::Reset(reset)) => Completed::Wrote(self.write_reset(reset)),
+            Ask::Question(question) => Completed::Read(self.read(question), Some(self.clock(now))),
+            Ask::Write(Write::Status(write)) => Completed::Wrote(self.write_status(write, now)),
+            Ask::Write(Write::Reset(reset)) => Completed::Wrote(self.write_reset(reset, now)),
         }
     }
 
@@ -475,6 +510,9 @@ impl Model for Cluster {
     }
 
     fn check(&self, _: &Loop<DisruptionController>, _: Now) -> Result<(), String> {
+        if let Some(early) = &self.early {
+            return Err(early.clone());
+        }
         for Object { view, .. } in self.pdbs.objects().values() {
             self.check_pdb(view)?;
         }
@@ -496,8 +534,11 @@ proptest! {
     #![proptest_config(ProptestConfig { max_shrink_iters: 2_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_run_ends_with_statuses_that_say_what_the_pods_are(ops in sim::ops(any_action())) {
-        sim::run(Cluster::default(), &ops);
+    fn every_run_ends_with_statuses_that_say_what_the_pods_are(
+        ops in sim::ops(any_action()),
+        ahead in prop::sample::select(vec![0, 3_600, -300]),
+    ) {
+        sim::run(Cluster { ahead, ..Cluster::default() }, &ops);
     }
 }
 

@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use crate::decide::DELETION_TIMEOUT;
 use crate::view::PodView;
 
-/// How soon an overdue entry is looked at again that the API server did not confirm.
+/// How soon a pod is read again where the API server did not say that the pod is still there.
 const CONFIRM_AGAIN: Duration = Duration::from_secs(10);
 
 /// An entry of a budget's `disruptedPods`.
@@ -55,7 +55,7 @@ pub enum Fate {
     },
 }
 
-/// What the API server says of the pod of an entry whose time is over by our clock.
+/// What the API server says of a pod whose time is over by our clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sight {
     /// It was not asked, or did not answer.
@@ -112,17 +112,25 @@ pub fn confirmed(entry: &Entry, sight: &Sight, now: Timestamp) -> Fate {
         return entry.fate.clone();
     };
     let ends = saturating_add(entry.since, DELETION_TIMEOUT);
-    let wait = match sight {
-        Sight::Here(read, date) if read == uid && *date >= ends => return entry.fate.clone(),
-        Sight::Here(read, date) if read == uid => {
-            Duration::try_from(ends.duration_since(*date)).unwrap_or_default()
+    match sight.read_again(uid, ends) {
+        None => entry.fate.clone(),
+        Some(wait) => Fate::Unconfirmed {
+            healthy: *healthy,
+            again: saturating_add(now, wait),
+        },
+    }
+}
+
+impl Sight {
+    /// In how long the pod is read again; nothing where the API server has the pod of `uid` at `ends` of its clock or later.
+    pub fn read_again(&self, uid: &Uid, ends: Timestamp) -> Option<Duration> {
+        match self {
+            Self::Here(read, date) if read == uid => {
+                let left = Duration::try_from(ends.duration_since(*date)).unwrap_or_default();
+                Some(left).filter(|left| !left.is_zero())
+            }
+            Self::Unread | Self::Going | Self::Here(..) => Some(CONFIRM_AGAIN),
         }
-        Sight::Unread | Sight::Going | Sight::Here(..) => CONFIRM_AGAIN,
-    };
-    let again = saturating_add(now, wait);
-    Fate::Unconfirmed {
-        healthy: *healthy,
-        again,
     }
 }
 

@@ -49,9 +49,10 @@ async fn a_stale_condition_is_reset_after_two_minutes() {
             "type": "DisruptionTarget",
         }] },
     });
+    assert_eq!(world.sent_since(mark).writes().len(), 1);
     assert_eq!(
-        world.requests_since(mark),
-        [format!("patch default/pods/p/status {patch}")]
+        world.requests_since(mark).last(),
+        Some(&format!("patch default/pods/p/status {patch}"))
     );
     assert_eq!(
         condition(&world, "p"),
@@ -133,5 +134,53 @@ async fn a_pod_that_changes_while_it_is_reset_is_looked_at_again() {
     world.pass(100).await;
     assert_eq!(condition(&world, "p")["status"], "True");
     world.pass(30).await;
+    assert_eq!(condition(&world, "p")["status"], "False");
+}
+
+/// Two clocks that are an hour apart: ours is ahead, or behind.
+#[rstest]
+#[case::ahead(3_600, 122)]
+#[case::behind(-3_600, 3_722)]
+#[tokio::test(start_paused = true)]
+async fn a_condition_is_stale_after_two_minutes_by_the_clock_of_the_api_server(
+    #[case] ahead: i64,
+    #[case] reset_after: u64,
+) {
+    let world = World::new();
+    world.pod("p", None);
+    let _controller = world.start_with_clock_ahead(ahead);
+    world.settle().await;
+    target(&world, "p", 0, "EvictionByEvictionAPI");
+    let mark = world.server.mark();
+    world.pass(119).await;
+    assert_eq!(condition(&world, "p")["status"], "True");
+    world.pass(reset_after - 119).await;
+    assert_eq!(condition(&world, "p")["status"], "False");
+    let reads = world.sent_since(mark).to("pods");
+    let reads = reads.only(|request| request.verb == Verb::List).len();
+    assert!(reads <= 2, "{reads} reads");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_condition_whose_pod_cannot_be_read_stays_until_it_can() {
+    let world = World::new();
+    world.pod("p", None);
+    let _controller = world.start_and_settle().await;
+    target(&world, "p", 0, "EvictionByEvictionAPI");
+    world.fail_next(
+        usize::MAX,
+        Verb::List,
+        "pods",
+        Fault::status(500, "InternalError"),
+    );
+    let mark = world.server.mark();
+    world.pass(299).await;
+    assert_eq!(condition(&world, "p")["status"], "True");
+    assert!(
+        world.server.requests_since(mark).to("pods").len() <= 19,
+        "one read in ten seconds"
+    );
+    world.server.clear_faults();
+    world.pass(11).await;
     assert_eq!(condition(&world, "p")["status"], "False");
 }
