@@ -5,12 +5,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use controller_core::controller::{Context, Controller, Learnt, Now, Output, Priority};
 use controller_core::meta::{ObjectKey, OwnerRef, Uid};
-use disruption_controller::decide::{Builtin, Decision, Demand, Scale, Scales, decide, demand, scale_of};
-use disruption_controller::memory::Memory;
+use disruption_controller::config::Config;
+use disruption_controller::decide::{
+    Builtin, Cause, Decision, Demand, Owned, Scale, Scales, decide, demand, scale_of,
+};
+use disruption_controller::memory::{Basis, Memory};
+use disruption_controller::next::{Key, Note};
+use disruption_controller::scales::{MOST_READS, Sources};
 use disruption_controller::view::{PdbView, PdbWire, PodView, PodWire, WorkloadView};
-use harness::sim::decoded;
+use disruption_controller::{DisruptionController, Stores};
+use harness::sim::{Resource, decoded};
 use jiff::{SignedDuration, Timestamp};
+use prometheus::Registry;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -56,6 +64,8 @@ enum Selects {
     All,
     Web,
     WebOrDb,
+    /// Web, by more values than an index has.
+    WebOrMany,
     NotDb,
 }
 
@@ -80,7 +90,7 @@ fn pod() -> impl Strategy<Value = Pod> {
 fn pdb() -> impl Strategy<Value = Pdb> {
     let selector = prop_oneof![
         1 => Just(Selects::Nothing), 2 => Just(Selects::All), 4 => Just(Selects::Web),
-        2 => Just(Selects::WebOrDb), 2 => Just(Selects::NotDb),
+        2 => Just(Selects::WebOrDb), 2 => Just(Selects::WebOrMany), 2 => Just(Selects::NotDb),
     ];
     let amount = prop_oneof![
         (0..6_i64).prop_map(Amount::Pods),
@@ -117,6 +127,11 @@ impl Selects {
             Self::WebOrDb => {
                 json!({ "matchExpressions": [{ "key": "app", "operator": "In", "values": ["db", "web"] }] })
             }
+            Self::WebOrMany => {
+                let many = (0..20).map(|number| format!("zz-{number}"));
+                let values: Vec<_> = many.chain(["web".to_owned()]).collect();
+                json!({ "matchExpressions": [{ "key": "app", "operator": "In", "values": values }] })
+            }
             Self::NotDb => {
                 json!({ "matchExpressions": [{ "key": "app", "operator": "NotIn", "values": ["db"] }] })
             }
@@ -127,7 +142,7 @@ impl Selects {
         match self {
             Self::Nothing => false,
             Self::All => true,
-            Self::Web => app == Some("web"),
+            Self::Web | Self::WebOrMany => app == Some("web"),
             Self::WebOrDb => app.is_some(),
             Self::NotDb => app != Some("db"),
         }
@@ -249,7 +264,15 @@ impl World {
                 self.memory.pdb_changed(&pdb_key(*name), None, false);
             }
             Step::Evict(name, pod) => self.evict(*name, *pod),
-            Step::Scale(workload, replicas) => self.replicas[*workload] = *replicas,
+            Step::Scale(workload, replicas) => {
+                self.replicas[*workload] = *replicas;
+                // The two ReplicaSets of the Deployment follow it.
+                let sets: &[usize] = [&[0][..], &[1], &[2, 3]][*workload];
+                for set in sets {
+                    let uid = Uid::from(&*format!("rs{set}"));
+                    self.memory.scale_changed(Some(&"ns".into()), &uid);
+                }
+            }
             Step::Pass(seconds) => {
                 self.now = self.now.checked_add(SignedDuration::from_secs(*seconds)).unwrap();
             }
@@ -303,6 +326,8 @@ impl World {
 
     fn compute(&mut self, name: usize) {
         let Some(decision) = self.decide(name) else { return };
+        let by_scale = demand(&self.pdbs[&name].view).is_ok_and(Demand::needs_scales);
+        self.note(&Note::Basis(pdb_key(name), Basis::of(&decision, by_scale)));
         let Some(write) = &decision.plan else {
             return;
         };
@@ -323,6 +348,23 @@ impl World {
         }
         view.status.condition = Some(write.condition.clone());
         self.put_pdb(name, held.spec, view, entries);
+    }
+
+    fn note(&mut self, note: &Note) {
+        let now = Now {
+            wall: self.now,
+            uptime: Duration::ZERO,
+        };
+        let (memory, stores) = (&mut self.memory, &stores());
+        let mut cx = Context {
+            memory,
+            stores,
+            leading: true,
+            now,
+            out: Output::default(),
+        };
+        let key = Key::Budget(pdb_key(0));
+        controller().learn(&mut cx, &key, Learnt::Noted(note.clone()));
     }
 
     fn scale(&self, owner: &Arc<OwnerRef>) -> Scale {
@@ -371,6 +413,28 @@ impl World {
 
     fn decide(&self, name: usize) -> Option<Decision> {
         self.decide_at(name, self.now)
+    }
+
+    /// How urgent the budget is, and how urgent it must be: last only where the API server refuses the eviction of each
+    /// of its pods anyway, first where it believes that more is allowed than is.
+    fn priorities(&self, name: usize) -> (Priority, Priority) {
+        let found = controller().priority(&self.memory, &stores(), &Key::Budget(pdb_key(name)));
+        let selected_by = |pdb: &Held, pod: &Pod| pdb.spec.selector.selects(pod.app);
+        let held = &self.pdbs[&name];
+        let mut pods = self
+            .pods
+            .values()
+            .filter(|(pod, _)| selected_by(held, pod))
+            .peekable();
+        let has_others =
+            |(pod, _): &(Pod, u64)| self.pdbs.values().filter(|pdb| selected_by(pdb, pod)).count() > 1;
+        let believed = held.view.status.disruptions_allowed;
+        let least = match self.by_hand(name) {
+            _ if pods.peek().is_some() && pods.all(has_others) => Priority::Low,
+            numbers if numbers.map_or(0, |[allowed, ..]| allowed) < believed => Priority::High,
+            _ => Priority::Normal,
+        };
+        (found, least)
     }
 
     /// What the objects say, counted by hand: allowed, current, desired, expected; nothing where a controller is gone.
@@ -429,6 +493,18 @@ impl World {
     }
 }
 
+fn controller() -> DisruptionController {
+    DisruptionController::new(&Config::default(), &Registry::new()).unwrap()
+}
+
+fn stores() -> Stores {
+    Stores {
+        pods: Resource::new().restart(),
+        pdbs: Resource::new().restart(),
+        workloads: BTreeMap::new(),
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 1000 } else { 10_000 }))]
 
@@ -448,6 +524,61 @@ proptest! {
                     [numbers.allowed, numbers.current, numbers.desired, numbers.expected].map(i64::from)
                 });
                 prop_assert_eq!(found, world.by_hand(*name), "b{} after {:?}", name, step);
+            }
+        }
+    }
+
+    /// A number that lets an eviction through which must not be is mended before all others; one that lets none through
+    /// keeps nobody waiting.
+    #[test]
+    fn what_believes_in_too_much_goes_first_unless_it_cannot_matter(steps in vec(step(), 1..80)) {
+        let mut world = World::new();
+        for step in &steps {
+            world.take(step);
+            for name in world.pdbs.keys() {
+                let (found, least) = world.priorities(*name);
+                let is_low = [found, least].map(|priority| priority == Priority::Low);
+                prop_assert!(found >= least && is_low[0] == is_low[1], "b{} is {:?} after {:?}", name, found, step);
+            }
+        }
+    }
+
+    /// What is too much is known before anything is read.
+    #[test]
+    fn controllers_are_counted_before_they_are_read(
+        held in 0..4_usize,
+        unread in MOST_READS - 3..MOST_READS + 4,
+    ) {
+        let mut world = World::new();
+        world.take(&Step::PutPdb(0, Pdb { selector: Selects::All, field: "maxUnavailable", amount: Amount::Pods(1) }));
+        let mut situation = world.memory.snapshot(&pdb_key(0)).unwrap();
+        let owner = |kind: &str, number| Arc::new(OwnerRef {
+            api_version: if kind == "Widget" { "example.com/v1" } else { "apps/v1" }.into(),
+            kind: kind.into(),
+            name: format!("o{number}").into(),
+            uid: Uid::from(&*format!("o{number}")),
+            controller: true,
+        });
+        let sets = (0..held).map(|number| owner("ReplicaSet", number));
+        let widgets = (held..held + unread).map(|number| owner("Widget", number));
+        let owned = Owned { pods: 1, terminating: 0 };
+        situation.counts.controllers = sets.chain(widgets).map(|owner| (owner, owned)).collect();
+        let set = |_: Builtin, key: &ObjectKey| Some(Arc::new(WorkloadView {
+            key: key.clone(),
+            uid: Uid::from(&*key.name),
+            replicas: 1,
+            controller: None,
+        }));
+        let sources = Sources { held: &set, kinds: &BTreeMap::new(), answer: &|_| None };
+        match sources.scales(&situation) {
+            Err(questions) => prop_assert!(unread <= MOST_READS && !questions.is_empty()),
+            Ok(scales) => {
+                prop_assert!(unread > MOST_READS);
+                let causes = scales.values().filter_map(|scale| match scale {
+                    Scale::Unknown(failure) => Some(&failure.cause),
+                    _ => None,
+                });
+                prop_assert_eq!(causes.collect::<Vec<_>>(), [&Cause::TooManyControllers]);
             }
         }
     }

@@ -33,7 +33,7 @@ impl Counts {
     /// Counts a pod once more (`by` is 1), or once less (-1); whether its controller came or went with it.
     pub fn count(&mut self, pod: &PodView, by: i64) -> bool {
         self.matched += by;
-        self.healthy += by * i64::from(pod.ready && !pod.deleting);
+        self.healthy += by * i64::from(pod.is_healthy());
         let Some(controller) = &pod.controller else {
             self.unmanaged += by;
             return false;

@@ -55,10 +55,15 @@ pub struct Basis {
 
 impl Basis {
     /// That of a decision; `by_scale` says whether scales were needed.
-    pub(crate) fn of(decision: &Decision, by_scale: bool) -> Self {
+    pub fn of(decision: &Decision, by_scale: bool) -> Self {
         match decision.result {
+            // Where no pods are expected nothing is allowed.
             Ok(numbers) => Self {
-                desired: numbers.desired.into(),
+                desired: if numbers.expected > 0 {
+                    numbers.desired.into()
+                } else {
+                    i64::MAX
+                },
                 going: decision.going,
                 by_scale,
             },
@@ -98,23 +103,40 @@ impl Budget {
             // A write of an older version has been carried out by now, or is a conflict.
             self.in_doubt = 0;
         }
+        if pdb.generation != self.pdb.generation {
+            // It may ask for something else.
+            self.basis = None;
+        }
         self.pdb = Arc::clone(pdb);
-        let entries = &self.pdb.status.disrupted_pods;
+        let entries = &pdb.status.disrupted_pods;
         self.entries
             .retain(|name, (since, _)| entries.get(name) == Some(&*since));
         for (name, since) in entries {
-            let uid = || pods.get(name).map(|pod| pod.uid.clone());
-            self.entries
-                .entry(Arc::clone(name))
-                .or_insert_with(|| (*since, uid()));
+            if !self.entries.contains_key(name) {
+                let uid = pods.get(name).map(|pod| pod.uid.clone());
+                self.entries.insert(Arc::clone(name), (*since, uid));
+                self.one_more_goes();
+            }
         }
         wakes
     }
 
-    /// The pod of a name that an entry is about has come after the entry: it may be the one that is to go.
-    pub(super) fn note_pod(&mut self, pod: &PodView) {
-        if let Some((_, seen @ None)) = self.entries.get_mut(&pod.key.name) {
-            *seen = Some(pod.uid.clone());
+    /// The pod of a name that an entry may be about has come or changed after the entry: it may be the one that is to go,
+    /// and then counts as little as before.
+    pub(super) fn note_pod(&mut self, old: Option<&PodView>, pod: &PodView) {
+        let Some((_, seen)) = self.entries.get_mut(&pod.key.name) else {
+            return;
+        };
+        seen.get_or_insert_with(|| pod.uid.clone());
+        if pod.is_healthy() && !old.is_some_and(PodView::is_healthy) {
+            self.one_more_goes();
+        }
+    }
+
+    /// Of the healthy pods one more may be on its way than when it was computed last.
+    const fn one_more_goes(&mut self) {
+        if let Some(basis) = &mut self.basis {
+            basis.going += 1;
         }
     }
 
@@ -124,10 +146,10 @@ impl Budget {
         fate(pod.map(|pod| &**pod), seen, since)
     }
 
-    /// Whether less may be allowed now than the API server believes. `other_controllers` says that a controller
-    /// came or went.
-    pub(super) fn is_urgent(&mut self, other_controllers: bool) -> bool {
-        if other_controllers {
+    /// Whether less may be allowed now than the API server believes. `other_scales` says that a controller came, went or
+    /// wants another number of pods.
+    pub(super) fn is_urgent(&mut self, other_scales: bool) -> bool {
+        if other_scales {
             // Their scales are not known.
             self.basis = self.basis.filter(|basis| !basis.by_scale);
         }

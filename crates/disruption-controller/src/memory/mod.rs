@@ -6,7 +6,7 @@
 //!
 //! | rule | function | test |
 //! |---|---|---|
-//! | DIS-12 | `Memory::owned_by`, `below` | `tests/sync/scales.rs::a_change_of_the_replicas_changes_the_budget_at_once` |
+//! | DIS-12 | `Memory::scale_changed`, `below` | `tests/sync/scales.rs::a_change_of_the_replicas_changes_the_budget_at_once` |
 //! | DIS-13 | `Memory::pod_changed` | `src/memory/tests.rs::a_pod_wakes_every_budget_that_matches_it`, `tests/sync/pods.rs::a_pod_that_several_budgets_match_counts_for_all` |
 //! | DIS-14 | `Memory::pod_changed`, `Namespace::matching`, `Budget::is_urgent` | `src/memory/tests.rs::a_value_below_the_last_written_one_is_urgent`, `tests/decide_props.rs::incremental_counts_equal_a_count_from_scratch` |
 //! | DIS-16 | `Memory::pdb_changed` | `tests/sync/budgets.rs::a_deleted_budget_leaves_nothing_behind` |
@@ -100,13 +100,11 @@ impl Watches<WorkloadView> for DisruptionController {
     fn changed(&self, cx: &mut Context<'_, Self>, change: Change<'_, WorkloadView>) {
         let (Change::Added(workload) | Change::Updated { new: workload, .. } | Change::Deleted(workload)) =
             change;
-        if !cx.leading {
-            return;
-        }
+        let namespace = workload.key.namespace.as_ref();
         for uid in below(cx.stores, &workload.uid) {
-            for pdb in cx.memory.owned_by(workload.key.namespace.as_ref(), &uid) {
-                cx.out.wake(Key::Budget(pdb));
-            }
+            let woken = cx.memory.scale_changed(namespace, &uid);
+            let overlapping = None;
+            tell(cx, Changed { woken, overlapping });
         }
     }
 }
@@ -234,11 +232,11 @@ impl Memory {
         first.map(|pod| Arc::clone(&pod.key.name))
     }
 
-    /// Those in `namespace` that have pods of the controller of this uid (DIS-12).
-    fn owned_by(&self, namespace: Option<&Arc<str>>, controller: &Uid) -> Vec<ObjectKey> {
-        let namespace = namespace.and_then(|name| self.namespaces.get(name));
-        let budgets = namespace.and_then(|namespace| namespace.owners.get(controller));
-        budgets.into_iter().flatten().cloned().collect()
+    /// How many pods the controller of this uid wants has changed: that is not known of the budgets that have pods of it
+    /// (DIS-12).
+    pub fn scale_changed(&mut self, namespace: Option<&Arc<str>>, controller: &Uid) -> Vec<Woken> {
+        let namespace = namespace.and_then(|name| self.namespaces.get_mut(name));
+        namespace.map_or_else(Vec::new, |namespace| namespace.change_scale(controller))
     }
 
     /// What discovery says of the kinds of `api_version`, if it says anything.

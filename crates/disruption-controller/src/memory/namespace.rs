@@ -172,6 +172,16 @@ impl Namespace {
         }
     }
 
+    pub(super) fn change_scale(&mut self, controller: &Uid) -> Vec<Woken> {
+        let budgets = self.owners.get(controller).into_iter().flatten();
+        let woken = budgets.filter_map(|pdb| {
+            let urgent = self.budgets.get_mut(&pdb.name)?.is_urgent(true);
+            let pdb = pdb.clone();
+            Some(Woken { pdb, urgent })
+        });
+        woken.collect()
+    }
+
     /// Of a pod that these budgets match, one alone counts it as its own.
     fn count_sole(&mut self, matching: &[Arc<str>], difference: i64) {
         if let [only] = matching
@@ -303,7 +313,7 @@ impl Budget {
         let mut other_controllers = false;
         // Added first: a controller with one pod does not come and go when that pod changes.
         if let Some(new) = new {
-            self.note_pod(new);
+            self.note_pod(old, new);
             if self.counts.count(new, 1) {
                 other_controllers = true;
                 if let Some(controller) = &new.controller {

@@ -141,6 +141,13 @@ pub struct WorkloadView {
     pub controller: Option<Arc<OwnerRef>>,
 }
 
+impl PodView {
+    /// Whether it is ready and not being deleted.
+    pub const fn is_healthy(&self) -> bool {
+        self.ready && !self.deleting
+    }
+}
+
 impl View for PodView {
     type Index = Infallible;
 
