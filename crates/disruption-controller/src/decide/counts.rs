@@ -30,7 +30,9 @@ pub struct Owned {
 }
 
 impl Counts {
-    /// Counts a pod once more (`by` is 1), or once less (-1); whether its controller came or went with it.
+    /// Counts a pod once more (`by` is 1), or once less (-1). Returns whether what its controller wants may matter now and
+    /// did not before, or the other way round: the controller came or went with the pod, or it is the first pod that is not
+    /// being deleted (DIS-11).
     pub fn count(&mut self, pod: &PodView, by: i64) -> bool {
         self.matched += by;
         self.healthy += by * i64::from(pod.is_healthy());
@@ -40,12 +42,13 @@ impl Counts {
         };
         let owned = self.controllers.entry(Arc::clone(controller)).or_default();
         let came = owned.pods == 0;
+        let is_first_to_stay = owned.pods == owned.terminating && by > 0 && !pod.deleting;
         owned.pods += by;
         owned.terminating += by * i64::from(pod.deleting);
         let went = owned.pods == 0;
         if went {
             self.controllers.remove(controller);
         }
-        came || went
+        came || went || is_first_to_stay
     }
 }
