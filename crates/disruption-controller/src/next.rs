@@ -32,7 +32,7 @@ use crate::learn;
 use crate::memory::{self, Basis, Budget, Memory};
 use crate::requests::{Answer, Question, Reset, StatusWrite, Write, serves_for};
 use crate::route::{self, COALESCE};
-use crate::scales::Sources;
+use crate::scales::{Sources, unreadable};
 use crate::view::PodView;
 use crate::{DisruptionController, NAME, Stores, metrics};
 
@@ -355,11 +355,21 @@ fn next_of_pod(look: &Look<'_, DisruptionController>, key: &ObjectKey) -> Step<D
         return again(Wake::At(at));
     }
     let question = Question::Pod(key.clone());
-    let Some(reply) = answer(look, &question) else {
+    let Some(reply) = look.pass.answer(&question) else {
         return Step::Read(vec![question]);
     };
+    if let Err(failed) = &reply.value {
+        let Failure { cause, wait, .. } = unreadable(failed);
+        return Step::Fail(Failed {
+            reason: "SyncFailed",
+            text: format!("cannot tell whether the pod's condition is stale: {cause}"),
+            not_before: wait,
+            wakes: vec![],
+        });
+    }
     if let Some(wait) = sight_of(Some(reply)).read_again(&pod.uid, at) {
-        return again(Wake::At(saturating_add(now, wait)));
+        // Since the answer was given time has passed.
+        return again(Wake::At(saturating_add(reply.asked.wall, wait)));
     }
     let reset = Write::Reset(Reset {
         pod: key.clone(),

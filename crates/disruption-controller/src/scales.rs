@@ -171,7 +171,8 @@ fn unknown_kind(owner: &OwnerRef) -> Failure {
     Failure::transient(Cause::UnknownKind(kind, api_version))
 }
 
-fn unreadable(failed: &CallFailed) -> Failure {
+/// Why a budget cannot be computed, or a pod not be judged, when a read has failed.
+pub(crate) fn unreadable(failed: &CallFailed) -> Failure {
     let cause = Cause::Unreadable(failed.to_string());
     match failed.outcome() {
         // Permissions and policies change by somebody's hand.

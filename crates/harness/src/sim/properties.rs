@@ -75,10 +75,10 @@ impl<M: Model> Sim<M> {
         let own = wakes.iter().find(|(woken, _)| woken == key);
         match own {
             None | Some((_, Wake::Never)) => true,
-            Some((_, Wake::At(at))) => self
-                .event_loop
-                .scheduled_at(key)
-                .is_some_and(|known| known <= *at),
+            Some((_, Wake::At(at))) => {
+                let known = self.event_loop.scheduled_at(key);
+                is_retried || known.is_some_and(|known| known <= *at)
+            }
             Some((_, Wake::Now | Wake::Afresh | Wake::Within(_))) => is_retried,
         }
     }
