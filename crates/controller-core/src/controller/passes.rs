@@ -158,6 +158,8 @@ impl<C: Controller> Loop<C> {
     pub(super) fn free_slot(&mut self, slot: &SlotOf) {
         while let Some(key) = self.requests.slots.free(slot) {
             if let Some(pass) = self.passes.get_mut(&key) {
+                // One is kept at a time: another one that gets free goes to the next.
+                self.requests.slots.leave(&mut pass.slots);
                 pass.slots.keep(slot.clone());
                 if !std::mem::replace(&mut pass.is_runnable, true) {
                     self.runnable.push_back(key);

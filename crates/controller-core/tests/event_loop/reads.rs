@@ -254,6 +254,34 @@ fn an_answer_frees_one_pass_of_those_that_wait_to_ask_a_question_of_its_kind() {
 }
 
 #[test]
+fn a_pass_that_waits_to_ask_of_two_kinds_loses_neither_place() {
+    let setup = Setup {
+        asking: |kind| Asking {
+            kind: kind.into(),
+            at_most: 1,
+            ..Asking::default()
+        },
+        ..Setup::workers(9)
+    };
+    let mut rig = setup.rig(|seen| match seen.key {
+        "both" => ask_all(&["pod:2", "node:2"])(seen),
+        key if seen.reply(key).is_none() => reads([key]),
+        _ => Step::Done(vec![]),
+    });
+    rig.wake_all(["pod:1", "node:1", "both"]);
+    assert_eq!(rig.turn(), ["pod:1 asks pod:1", "node:1 asks node:1"]);
+    // Both places get free before the pass goes on.
+    rig.answer("pod:1", "x");
+    rig.answer("node:1", "x");
+    assert_eq!(rig.turn(), ["both asks pod:2", "both asks node:2"]);
+    rig.answered("pod:2", "x");
+    rig.answered("node:2", "x");
+    assert_eq!(rig.event_loop.held(), 0);
+    rig.wake_all(["pod:1", "node:1"]);
+    assert_eq!(rig.turn(), ["pod:1 asks pod:1", "node:1 asks node:1"]);
+}
+
+#[test]
 fn a_place_to_ask_that_a_pass_does_not_need_any_more_serves_the_next() {
     let mut rig = two_scales(|seen| match seen.answer(seen.key) {
         _ if seen.key == "scale:c" && seen.knows("gone") => Step::Done(vec![]),
