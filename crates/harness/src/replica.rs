@@ -184,10 +184,14 @@ impl Replica {
         soon("the replica leads", async || self.leads().await.then_some(())).await;
     }
 
-    /// Ends it with SIGTERM and returns its exit code.
+    /// Ends it with SIGTERM and returns its exit code. The log of one that fails is printed.
     pub async fn stop(mut self) -> Option<i32> {
         self.process.terminate().unwrap();
-        self.process.wait_exit(SOON).await.unwrap().code()
+        let exit = self.process.wait_exit(SOON).await.unwrap();
+        if !exit.success() {
+            println!("{exit}:\n{}", self.process.log());
+        }
+        exit.code()
     }
 }
 
