@@ -94,7 +94,7 @@ impl Bench {
             wall: Timestamp::UNIX_EPOCH,
             uptime: Duration::ZERO,
         };
-        let mut event_loop = Loop::new(Arc::clone(&idle), (), [None], false);
+        let mut event_loop = Loop::new(Arc::clone(&idle), [None], false);
         event_loop.observe(Observed::Synced, now);
         event_loop.observe(Observed::Leading(true), now);
         Self {

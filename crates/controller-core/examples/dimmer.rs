@@ -186,16 +186,17 @@ impl Controller for Dimmer {
         }
     }
 
-    fn shows(&self, lamps: &Store<Lamp>, dim: &Dim, mutation: &mut Mutation<'_, '_, Self>) {
+    fn shows(&self, dim: &Dim, mutation: &mut Mutation<'_, Self>) {
         let shines = dim.shines;
-        mutation.patch(lamps, &dim.lamp, move |lamp| Lamp {
+        let dimmed = move |lamp: &Lamp| Lamp {
             shines,
             ..lamp.clone()
-        });
+        };
+        mutation.patch(|lamps| lamps, &dim.lamp, dimmed);
     }
 
-    fn reads(&self, lamps: &Store<Lamp>, Question(lamp): &Question, reading: &mut Reading<'_, '_, Self>) {
-        reading.object(lamps, lamp, Option::as_ref);
+    fn reads(&self, Question(lamp): &Question, reading: &mut Reading<'_, Self>) {
+        reading.object(|lamps| lamps, lamp, Option::as_ref);
     }
 
     fn record(&self, event: String, _: &Recorder) {
@@ -204,8 +205,8 @@ impl Controller for Dimmer {
 }
 
 /// Lists and watches the lamps.
-pub fn lamps(watching: &mut Watching<Dimmer>) -> Store<Lamp> {
-    watching.of::<ConfigMap, LampWire>()
+pub fn lamps(watching: &mut Watching<Dimmer>) {
+    watching.fill::<ConfigMap, LampWire>(|lamps| lamps);
 }
 
 impl App for Dimmer {

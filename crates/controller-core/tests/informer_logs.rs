@@ -11,14 +11,30 @@ use std::time::Duration;
 
 use controller_core::clock::Clock;
 use controller_core::informer::{
-    DecodeError, ErrorKind, Informer, InformerMetrics, Skipped, SourceEvent, View,
+    DecodeError, ErrorKind, Handler, Informer, InformerMetrics, Skipped, SourceEvent, Store, Taken, View,
 };
 use controller_core::meta::ObjectKey;
 use controller_core::tasks::TaskSet;
 use harness::scripted::{Script, scripted};
 use parking_lot::Mutex;
 use prometheus::Registry;
+use tokio::sync::Notify;
 use tracing::subscriber::DefaultGuard;
+
+/// A store that nobody looks at.
+#[derive(Default)]
+struct Filled(Mutex<Store<Thing>>);
+
+impl Handler<Thing> for Filled {
+    fn handle(&self, event: SourceEvent<Thing>) -> Taken {
+        let changes = self.0.lock().apply(event).deltas.len();
+        Taken { changes, objects: 0 }
+    }
+
+    fn list_again(&self) -> Arc<Notify> {
+        self.0.lock().list_again()
+    }
+}
 
 #[derive(PartialEq)]
 struct Thing(ObjectKey, u8);
@@ -75,7 +91,12 @@ fn listen() -> Listening {
     let metrics = InformerMetrics::register(&Registry::new()).unwrap();
     let (script, source) = scripted();
     let mut tasks = TaskSet::new();
-    let informer = Informer::new(source, clock.clone(), metrics.for_resource("things"));
+    let informer = Informer::new(
+        source,
+        clock.clone(),
+        metrics.for_resource("things"),
+        Filled::default(),
+    );
     tasks.spawn("informer-things", informer.run());
     Listening {
         log,

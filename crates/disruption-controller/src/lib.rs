@@ -45,7 +45,7 @@ pub struct DisruptionController {
 }
 
 /// What it watches.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Stores {
     /// All pods.
     pub pods: Store<PodView>,
@@ -53,6 +53,13 @@ pub struct Stores {
     pub pdbs: Store<PdbView>,
     /// What makes pods.
     pub workloads: BTreeMap<Builtin, Store<WorkloadView>>,
+}
+
+impl Stores {
+    /// Those of this kind.
+    pub fn workloads_of(&mut self, kind: Builtin) -> &mut Store<WorkloadView> {
+        self.workloads.entry(kind).or_default()
+    }
 }
 
 impl DisruptionController {
@@ -79,18 +86,15 @@ impl App for DisruptionController {
 
     fn run(config: Config, env: Env) -> impl Future<Output = Result<(), Failure>> + Send {
         let controller = Self::new(&config, &env.registry);
-        controller::run(env, controller, |watching| Stores {
-            pods: watching.of::<Pod, PodWire>(),
-            pdbs: watching.of::<PodDisruptionBudget, PdbWire>(),
-            workloads: BTreeMap::from([
-                (
-                    Builtin::ReplicationController,
-                    watching.of::<ReplicationController, WorkloadWire>(),
-                ),
-                (Builtin::ReplicaSet, watching.of::<ReplicaSet, WorkloadWire>()),
-                (Builtin::Deployment, watching.of::<Deployment, WorkloadWire>()),
-                (Builtin::StatefulSet, watching.of::<StatefulSet, WorkloadWire>()),
-            ]),
+        controller::run(env, controller, |watching| {
+            watching.fill::<Pod, PodWire>(|stores| &mut stores.pods);
+            watching.fill::<PodDisruptionBudget, PdbWire>(|stores| &mut stores.pdbs);
+            watching.fill::<ReplicationController, WorkloadWire>(|stores| {
+                stores.workloads_of(Builtin::ReplicationController)
+            });
+            watching.fill::<ReplicaSet, WorkloadWire>(|stores| stores.workloads_of(Builtin::ReplicaSet));
+            watching.fill::<Deployment, WorkloadWire>(|stores| stores.workloads_of(Builtin::Deployment));
+            watching.fill::<StatefulSet, WorkloadWire>(|stores| stores.workloads_of(Builtin::StatefulSet));
         })
     }
 }

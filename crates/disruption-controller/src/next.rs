@@ -155,22 +155,28 @@ impl Controller for DisruptionController {
         }
     }
 
-    fn shows(&self, stores: &Stores, write: &Write, mutation: &mut Mutation<'_, '_, Self>) {
+    fn shows(&self, write: &Write, mutation: &mut Mutation<'_, Self>) {
         let mutation = mutation.guarded();
         match write {
             Write::Status(write) => {
                 let version = mutation.accepted().and_then(|accepted| accepted.version);
                 let (key, write) = (&write.status.pdb.key, Arc::clone(write));
-                mutation.patch(&stores.pdbs, key, move |pdb| {
-                    write.status.applied_to(pdb, version)
-                });
+                mutation.patch(
+                    |stores| &mut stores.pdbs,
+                    key,
+                    move |pdb| write.status.applied_to(pdb, version),
+                );
             }
             Write::Reset(reset) => {
                 let target = Arc::clone(&reset.target);
-                mutation.patch(&stores.pods, &reset.pod, move |pod: &PodView| PodView {
-                    target: pod.target.clone().filter(|held| *held != target),
-                    ..pod.clone()
-                });
+                mutation.patch(
+                    |stores| &mut stores.pods,
+                    &reset.pod,
+                    move |pod: &PodView| PodView {
+                        target: pod.target.clone().filter(|held| *held != target),
+                        ..pod.clone()
+                    },
+                );
             }
         }
     }

@@ -1,7 +1,6 @@
 //! What is sent in which pass, step by step: the test is the API server and the clock.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +10,6 @@ use controller_core::controller::{Accepted, Ask, Completed, Effect, Loop, Now, O
 use controller_core::informer::{self, Freshness, Page};
 use controller_core::meta::{ObjectKey, Uid};
 use disruption_controller::config::Config;
-use disruption_controller::decide::Builtin;
 use disruption_controller::discovery::Kind;
 use disruption_controller::requests::{Answer, Question, Write};
 use disruption_controller::view::{Amount, PdbView, PdbWire, PodView, PodWire};
@@ -25,8 +23,8 @@ const SECOND: Duration = Duration::from_secs(1);
 const NOTHING: [String; 0] = [];
 
 struct Rig {
-    pods: Resource<PodView>,
-    pdbs: Resource<PdbView>,
+    pods: Resource<DisruptionController, PodView>,
+    pdbs: Resource<DisruptionController, PdbView>,
     event_loop: Loop<DisruptionController>,
     now: Now,
     in_flight: Vec<Effect<DisruptionController>>,
@@ -53,7 +51,8 @@ impl Rig {
     /// A budget of all pods, and these pods.
     fn new(spec: &Value, pods: impl IntoIterator<Item = PodView>) -> Self {
         let now = NOW;
-        let (mut all, mut pdbs) = (Resource::new(), Resource::new());
+        let mut all = Resource::new(|stores: &mut Stores| &mut stores.pods);
+        let mut pdbs = Resource::new(|stores: &mut Stores| &mut stores.pdbs);
         for pod in pods {
             let uid = pod.uid.clone();
             all.put(pod, uid);
@@ -66,13 +65,10 @@ impl Rig {
             object["spec"][field] = value.clone();
         }
         pdbs.put(decoded::<PdbWire>(&object), Uid::from("all"));
-        let stores = Stores {
-            pods: all.restart(),
-            pdbs: pdbs.restart(),
-            workloads: BTreeMap::from([(Builtin::ReplicaSet, Resource::new().restart())]),
-        };
         let controller = DisruptionController::new(&Config::default(), &Registry::new()).unwrap();
-        let mut event_loop = Loop::new(Arc::new(controller), stores, [None, None, None], false);
+        let mut event_loop = Loop::new(Arc::new(controller), [None, None, None], false);
+        all.restart();
+        pdbs.restart();
         all.deliver(&mut event_loop, now);
         pdbs.deliver(&mut event_loop, now);
         event_loop.observe(Observed::Synced, now);

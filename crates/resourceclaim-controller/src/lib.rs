@@ -17,7 +17,7 @@ pub mod view;
 use std::sync::Arc;
 
 use controller_core::args::{About, about};
-use controller_core::controller::{self, Watching};
+use controller_core::controller::{self, Place, Watching};
 use controller_core::informer::Store;
 use controller_core::meta::ObjectKey;
 use controller_core::rival::undone_total;
@@ -51,7 +51,7 @@ pub struct ResourceClaimController {
 }
 
 /// What it watches.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Stores {
     /// The pods that use claims.
     pub pods: Store<ClaimantView>,
@@ -59,8 +59,8 @@ pub struct Stores {
     pub claims: Store<ClaimView>,
     /// The templates.
     pub templates: Store<TemplateView>,
-    /// The groups, where they count.
-    pub groups: Option<Store<ClaimantView>>,
+    /// The groups, where they count; else none.
+    pub groups: Store<ClaimantView>,
 }
 
 impl ResourceClaimController {
@@ -92,11 +92,13 @@ impl App for ResourceClaimController {
     fn run(config: Config, env: Env) -> impl Future<Output = Result<(), Failure>> + Send {
         let asked = config.gates();
         let begin = move |gates: Gates, env: &Env| {
-            let watch = move |watching: &mut Watching<Self>| Stores {
-                pods: watching.of::<Pod, PodWire>(),
-                claims: watching.of::<ResourceClaim, ClaimWire>(),
-                templates: watching.of::<ResourceClaimTemplate, TemplateWire>(),
-                groups: (gates.groups == Groups::On).then(|| watching.of::<PodGroup, PodGroupWire>()),
+            let watch = move |watching: &mut Watching<Self>| {
+                watching.fill::<Pod, PodWire>(|stores| &mut stores.pods);
+                watching.fill::<ResourceClaim, ClaimWire>(|stores| &mut stores.claims);
+                watching.fill::<ResourceClaimTemplate, TemplateWire>(|stores| &mut stores.templates);
+                if gates.groups == Groups::On {
+                    watching.fill::<PodGroup, PodGroupWire>(|stores| &mut stores.groups);
+                }
             };
             (Self::new(&config, gates, &env.registry), watch)
         };
@@ -105,17 +107,24 @@ impl App for ResourceClaimController {
 }
 
 impl Stores {
-    /// The pods, or the groups where they count.
-    pub(crate) const fn of(&self, kind: ClaimantKind) -> Option<&Store<ClaimantView>> {
+    /// The pods, or the groups.
+    pub(crate) const fn of(&self, kind: ClaimantKind) -> &Store<ClaimantView> {
         match kind {
-            ClaimantKind::Pod => Some(&self.pods),
-            ClaimantKind::PodGroup => self.groups.as_ref(),
+            ClaimantKind::Pod => &self.pods,
+            ClaimantKind::PodGroup => &self.groups,
+        }
+    }
+
+    pub(crate) fn place_of(kind: ClaimantKind) -> Place<ResourceClaimController, ClaimantView> {
+        match kind {
+            ClaimantKind::Pod => |stores| &mut stores.pods,
+            ClaimantKind::PodGroup => |stores| &mut stores.groups,
         }
     }
 
     /// The pod of this name, or the group, where groups count.
     pub(crate) fn claimant(&self, kind: ClaimantKind, key: &ObjectKey) -> Option<Arc<ClaimantView>> {
-        self.of(kind)?.get(key)
+        self.of(kind).get(key)
     }
 
     /// The group of the pod, where groups count.

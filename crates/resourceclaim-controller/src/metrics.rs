@@ -10,7 +10,7 @@ use prometheus::{IntCounterVec, Opts, Registry};
 
 use crate::ResourceClaimController;
 use crate::decide::wants_claims;
-use crate::view::{ClaimView, Origin};
+use crate::view::{ClaimView, ClaimantView, Origin};
 
 /// A claim that is being deleted for longer is stuck.
 const STUCK_AFTER: SignedDuration = SignedDuration::from_mins(5);
@@ -55,17 +55,19 @@ pub fn register_claims(
     let labels = ["allocated", "admin_access", "source"];
     let counted = Arc::clone(driver);
     by_label_at_scrape(registry, by_state, labels, move || {
-        let mut by_state = BTreeMap::new();
-        for claim in all_claims(&counted) {
-            let source = match claim.origin {
-                Origin::User => "",
-                Origin::Template => "resource_claim_template",
-                Origin::Extended => "extended_resource",
-            };
-            let state = [truth(claim.allocated), truth(claim.admin_access), source];
-            *by_state.entry(state).or_default() += 1;
-        }
-        by_state
+        counted.scrape(|_, stores| {
+            let mut by_state = BTreeMap::new();
+            for claim in stores.claims.iter() {
+                let source = match claim.origin {
+                    Origin::User => "",
+                    Origin::Template => "resource_claim_template",
+                    Origin::Extended => "extended_resource",
+                };
+                let state = [truth(claim.allocated), truth(claim.admin_access), source];
+                *by_state.entry(state).or_default() += 1;
+            }
+            by_state
+        })
     })?;
     let waiting = (
         "resourceclaim_controller_pods_waiting",
@@ -75,17 +77,15 @@ pub fn register_claims(
     at_scrape(registry, [stuck, waiting], move || {
         let now = driver.now().wall;
         let is_late = |since: Timestamp| now.duration_since(since) > STUCK_AFTER;
-        let stuck = all_claims(&driver).filter(|claim| claim.deleting.is_some_and(is_late));
-        let pods = driver.scrape(|_, stores| stores.pods.clone()).snapshot();
-        let waiting = { pods.iter() }.filter(|pod| wants_claims(pod) && pod.lacks_claims());
+        let is_stuck = |claim: &&Arc<ClaimView>| claim.deleting.is_some_and(is_late);
+        let waits = |pod: &&Arc<ClaimantView>| wants_claims(pod) && pod.lacks_claims();
         let count = |count| i64::try_from(count).unwrap_or(i64::MAX);
-        Some([count(stuck.count()), count(waiting.count())])
+        Some(driver.scrape(|_, stores| {
+            let stuck = stores.claims.iter().filter(is_stuck);
+            let waiting = stores.pods.iter().filter(waits);
+            [count(stuck.count()), count(waiting.count())]
+        }))
     })
-}
-
-fn all_claims(driver: &Driver<ResourceClaimController>) -> impl Iterator<Item = Arc<ClaimView>> + use<> {
-    let claims = driver.scrape(|_, stores| stores.claims.clone());
-    claims.snapshot().into_iter()
 }
 
 const fn truth(value: bool) -> &'static str {

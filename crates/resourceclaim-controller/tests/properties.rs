@@ -43,13 +43,13 @@ const LATELY: usize = 60;
 /// The API server, as one process sees it.
 struct Cluster {
     server: Rc<RefCell<Server>>,
-    pods: Resource<ClaimantView>,
+    pods: Resource<ResourceClaimController, ClaimantView>,
     pods_seen: usize,
-    groups: Resource<ClaimantView>,
+    groups: Resource<ResourceClaimController, ClaimantView>,
     groups_seen: usize,
-    claims: Resource<ClaimView>,
+    claims: Resource<ResourceClaimController, ClaimView>,
     claims_seen: usize,
-    templates: Resource<TemplateView>,
+    templates: Resource<ResourceClaimController, TemplateView>,
 }
 
 #[derive(Clone, Debug)]
@@ -105,7 +105,7 @@ fn key_of(owner: &OwnerRef) -> ObjectKey {
 
 /// The watch hears of what the server has told since of these names.
 fn follow<V: View + Clone>(
-    resource: &mut Resource<V>,
+    resource: &mut Resource<ResourceClaimController, V>,
     seen: &mut usize,
     events: &[Event<V>],
     of: impl Fn(&ObjectKey) -> bool,
@@ -124,13 +124,13 @@ impl Cluster {
     fn of(server: &Rc<RefCell<Server>>) -> Self {
         let mut cluster = Self {
             server: Rc::clone(server),
-            pods: Resource::new(),
+            pods: Resource::new(|stores: &mut Stores| &mut stores.pods),
             pods_seen: 0,
-            groups: Resource::new(),
+            groups: Resource::new(|stores: &mut Stores| &mut stores.groups),
             groups_seen: 0,
-            claims: Resource::new(),
+            claims: Resource::new(|stores: &mut Stores| &mut stores.claims),
             claims_seen: 0,
-            templates: Resource::new(),
+            templates: Resource::new(|stores: &mut Stores| &mut stores.templates),
         };
         cluster.follow();
         cluster
@@ -186,16 +186,6 @@ impl Model for Cluster {
             ..Config::default()
         };
         ResourceClaimController::new(&config, config.gates(), &Registry::new()).unwrap()
-    }
-
-    fn restart(&mut self) -> Stores {
-        self.follow();
-        Stores {
-            pods: self.pods.restart(),
-            claims: self.claims.restart(),
-            templates: self.templates.restart(),
-            groups: Some(self.groups.restart()),
-        }
     }
 
     fn permit_every(&self) -> Duration {
@@ -274,10 +264,10 @@ impl Model for Cluster {
 
     /// A claim whose pod was replaced: its deletion is the garbage collector's as much as ours. One that is gone, or another
     /// by now: its watch tells.
-    fn is_left(&self, key: &Key) -> bool {
+    fn is_left(&self, key: &Key, stores: &Stores) -> bool {
         let Key::Claim(claim) = key else { return false };
         let server = self.server.borrow();
-        let judged = self.claims.cached(claim).map(|claim| claim.uid.clone());
+        let judged = stores.claims.get(claim).map(|claim| claim.uid.clone());
         let claim = server.claims.get(claim);
         let claim = claim.filter(|claim| judged.is_none_or(|judged| judged == claim.uid));
         let owner = claim.map(|claim| claim.owning_pod());

@@ -47,8 +47,8 @@ impl Limit for OneByOne {
 /// A process, its watches and the API server.
 struct Rig {
     server: Server,
-    pods: (Resource<ClaimantView>, usize),
-    claims: (Resource<ClaimView>, usize),
+    pods: (Resource<ResourceClaimController, ClaimantView>, usize),
+    claims: (Resource<ResourceClaimController, ClaimView>, usize),
     event_loop: Loop<ResourceClaimController>,
     limit: OneByOne,
     now: Now,
@@ -63,7 +63,10 @@ fn on_cpu() -> Duration {
     Duration::from_nanos(stat.split(' ').next().unwrap().parse().unwrap())
 }
 
-fn follow<V: View + Clone>((resource, seen): &mut (Resource<V>, usize), events: &[Event<V>]) {
+fn follow<V: View + Clone>(
+    (resource, seen): &mut (Resource<ResourceClaimController, V>, usize),
+    events: &[Event<V>],
+) {
     for event in &events[*seen..] {
         resource.skip_to(event.version);
         match &event.now {
@@ -78,21 +81,18 @@ impl Rig {
     fn new() -> Self {
         let mut server = Server::new(false);
         server.make_template("t");
-        let (mut pods, mut claims, mut templates) = (Resource::new(), Resource::new(), Resource::new());
+        let mut pods = Resource::new(|stores: &mut Stores| &mut stores.pods);
+        let mut claims = Resource::new(|stores: &mut Stores| &mut stores.claims);
+        let mut templates = Resource::new(|stores: &mut Stores| &mut stores.templates);
         for (key, template) in &server.templates {
             templates.put(TemplateView::clone(template), (&*key.name).into());
         }
-        let stores = Stores {
-            pods: pods.restart(),
-            claims: claims.restart(),
-            templates: templates.restart(),
-            groups: None,
-        };
         let controller =
             ResourceClaimController::new(&Config::default(), Gates::default(), &Registry::new()).unwrap();
-        let mut event_loop = Loop::new(Arc::new(controller), stores, [None], false);
+        let mut event_loop = Loop::new(Arc::new(controller), [None], false);
         let watches: [&mut dyn Watch<_>; 3] = [&mut pods, &mut claims, &mut templates];
         for watch in watches {
+            watch.restart();
             watch.deliver(&mut event_loop, NOW);
         }
         event_loop.observe(Observed::Synced, NOW);

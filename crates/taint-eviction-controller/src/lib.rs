@@ -39,7 +39,7 @@ pub struct TaintEvictionController {
 }
 
 /// What it watches.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Stores {
     /// The pods that are bound to a node.
     pub pods: Store<PodView>,
@@ -79,9 +79,9 @@ impl App for TaintEvictionController {
             tracing::warn!("{warning}");
         }
         let controller = Self::new(&config, &env.registry);
-        controller::run(env, controller, |watching| Stores {
-            pods: watching.of::<Pod, PodWire>(),
-            nodes: watching.of::<Node, NodeWire>(),
+        controller::run(env, controller, |watching| {
+            watching.fill::<Pod, PodWire>(|stores| &mut stores.pods);
+            watching.fill::<Node, NodeWire>(|stores| &mut stores.nodes);
         })
     }
 }

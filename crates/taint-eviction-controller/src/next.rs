@@ -153,9 +153,9 @@ impl Controller for TaintEvictionController {
         }
     }
 
-    fn shows(&self, stores: &Stores, write: &Write, mutation: &mut Mutation<'_, '_, Self>) {
+    fn shows(&self, write: &Write, mutation: &mut Mutation<'_, Self>) {
         if let Write::Delete(eviction) = write {
-            mutation.delete(&stores.pods, &eviction.pod, &eviction.uid);
+            mutation.delete(|stores| &mut stores.pods, &eviction.pod, &eviction.uid);
         }
     }
 

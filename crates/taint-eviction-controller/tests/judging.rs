@@ -26,22 +26,29 @@ fn pod(name: &str) -> PodView {
     }
 }
 
+type Watched<V> = Resource<TaintEvictionController, V>;
+
+fn resources() -> (Watched<PodView>, Watched<NodeView>) {
+    (
+        Resource::new(|stores: &mut Stores| &mut stores.pods),
+        Resource::new(|stores: &mut Stores| &mut stores.nodes),
+    )
+}
+
 /// TE-2: the leader warns of it, once, where our gate does not expect it.
 #[rstest]
 #[case::off(None, 1)]
 #[case::on(Some("TaintTolerationComparisonOperators=true"), 0)]
 fn the_first_toleration_that_compares_is_warned_of(#[case] gates: Option<&str>, #[case] warned: usize) {
-    let (mut pods, mut nodes) = (Resource::new(), Resource::new());
+    let (mut pods, mut nodes) = resources();
     let config = Config {
         feature_gates: gates.map(Into::into),
         ..Config::default()
     };
     let controller = TaintEvictionController::new(&config, &Registry::new()).unwrap();
-    let stores = Stores {
-        pods: pods.restart(),
-        nodes: nodes.restart(),
-    };
-    let mut event_loop = Loop::new(Arc::new(controller), stores, [None, None, None], false);
+    let mut event_loop = Loop::new(Arc::new(controller), [None, None, None], false);
+    pods.restart();
+    nodes.restart();
     let greater = Toleration {
         key: "k".into(),
         operator: Operator::Gt,
@@ -85,7 +92,7 @@ fn the_namespaces_of_pods_take_turns_at_being_judged_and_for_permits() {
 /// TE-12: what a pod is judged on is what its node is judged on, and a standby judges too.
 #[test]
 fn nodes_are_judged_before_pods() {
-    let (mut pods, mut nodes) = (Resource::new(), Resource::new());
+    let (mut pods, mut nodes) = resources();
     let taint = |key: &str| Taint {
         key: key.into(),
         value: "".into(),
@@ -97,11 +104,9 @@ fn nodes_are_judged_before_pods() {
     };
     nodes.put(tainted(vec![taint("a")]), Uid::default());
     let controller = TaintEvictionController::new(&Config::default(), &Registry::new()).unwrap();
-    let stores = Stores {
-        pods: pods.restart(),
-        nodes: nodes.restart(),
-    };
-    let mut event_loop = Loop::new(Arc::new(controller), stores, [None, None, None], false);
+    let mut event_loop = Loop::new(Arc::new(controller), [None, None, None], false);
+    pods.restart();
+    nodes.restart();
     nodes.deliver(&mut event_loop, NOW);
     event_loop.observe(Observed::Synced, NOW);
     // Judging sends nothing.

@@ -11,7 +11,7 @@ pub mod requests;
 pub mod view;
 
 use controller_core::args::{About, about};
-use controller_core::controller::{self, Watching};
+use controller_core::controller;
 use controller_core::runtime::{App, Env, Explain, Explainer, Failure};
 use k8s_openapi::api::batch::v1::Job;
 use prometheus::{Histogram, Registry};
@@ -54,6 +54,8 @@ impl App for TtlAfterFinishedController {
 
     fn run(config: Config, env: Env) -> impl Future<Output = Result<(), Failure>> + Send {
         let controller = Self::new(&config, &env.registry);
-        controller::run(env, controller, Watching::of::<Job, JobWire>)
+        controller::run(env, controller, |watching| {
+            watching.fill::<Job, JobWire>(|jobs| jobs);
+        })
     }
 }

@@ -101,8 +101,10 @@ impl Controller for TtlAfterFinishedController {
         }
     }
 
-    fn shows(&self, jobs: &Store<JobView>, deletion: &Deletion, mutation: &mut Mutation<'_, '_, Self>) {
-        mutation.guarded().delete(jobs, &deletion.job, &deletion.uid);
+    fn shows(&self, deletion: &Deletion, mutation: &mut Mutation<'_, Self>) {
+        mutation
+            .guarded()
+            .delete(|jobs| jobs, &deletion.job, &deletion.uid);
     }
 
     fn record(&self, event: Event, recorder: &Recorder) {

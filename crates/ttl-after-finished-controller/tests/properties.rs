@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use controller_core::api::CallFailed;
 use controller_core::controller::{Accepted, Ask, Completed, Loop, Now};
-use controller_core::informer::Store;
 use controller_core::meta::{ObjectKey, Uid};
 use harness::encodings::assert_the_same_views;
 use harness::sim::{self, Model, Op, Resource, Watch};
@@ -27,7 +26,7 @@ const JOBS: usize = 3;
 struct Cluster {
     jobs: BTreeMap<ObjectKey, Job>,
     /// Those that are watched: the ones that have a ttl and are not being deleted.
-    watched: Resource<JobView>,
+    watched: Resource<TtlAfterFinishedController, JobView>,
     /// The last version of all.
     version: u64,
     uids: u64,
@@ -74,7 +73,7 @@ impl Cluster {
     fn new() -> Self {
         let mut cluster = Self {
             jobs: BTreeMap::new(),
-            watched: Resource::new(),
+            watched: Resource::new(|jobs| jobs),
             version: 0,
             uids: 0,
         };
@@ -161,10 +160,6 @@ impl Model for Cluster {
 
     fn controller(&self) -> TtlAfterFinishedController {
         TtlAfterFinishedController::new(&Config::default(), &Registry::new()).unwrap()
-    }
-
-    fn restart(&mut self) -> Store<JobView> {
-        self.watched.restart()
     }
 
     fn act(&mut self, action: &Action, now: Now) {

@@ -13,15 +13,16 @@ use ttl_after_finished_controller::view::{Finish, JobView};
 
 /// A controller and the API server's Jobs.
 struct World {
-    jobs: Resource<JobView>,
+    jobs: Resource<TtlAfterFinishedController, JobView>,
     event_loop: Loop<TtlAfterFinishedController>,
 }
 
 impl World {
     fn leading() -> Self {
-        let mut jobs = Resource::new();
+        let mut jobs = Resource::new(|jobs| jobs);
         let controller = TtlAfterFinishedController::new(&Config::default(), &Registry::new()).unwrap();
-        let event_loop = Loop::new(Arc::new(controller), jobs.restart(), [None], false);
+        jobs.restart();
+        let event_loop = Loop::new(Arc::new(controller), [None], false);
         let mut world = Self { jobs, event_loop };
         world.jobs.deliver(&mut world.event_loop, NOW);
         world.event_loop.observe(Observed::Synced, NOW);

@@ -11,7 +11,7 @@ pub mod requests;
 pub mod view;
 
 use controller_core::args::{About, about};
-use controller_core::controller::{self, Watching};
+use controller_core::controller;
 use controller_core::rival::undone_total;
 use controller_core::runtime::{App, Env, Explain, Explainer, Failure};
 use k8s_openapi::api::core::v1::Node;
@@ -57,6 +57,8 @@ impl App for TtlController {
 
     fn run(config: Config, env: Env) -> impl Future<Output = Result<(), Failure>> + Send {
         let controller = Self::new(&config, &env.registry);
-        controller::run(env, controller, Watching::of::<Node, NodeWire>)
+        controller::run(env, controller, |watching| {
+            watching.fill::<Node, NodeWire>(|nodes| nodes);
+        })
     }
 }

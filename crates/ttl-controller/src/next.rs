@@ -122,18 +122,18 @@ impl Controller for TtlController {
         }
     }
 
-    fn shows(&self, nodes: &Store<NodeView>, plan: &Plan, mutation: &mut Mutation<'_, '_, Self>) {
+    fn shows(&self, plan: &Plan, mutation: &mut Mutation<'_, Self>) {
         let shown = NodeView {
             key: plan.node.clone(),
             annotation: Annotation::of(plan.ttl_seconds),
         };
-        mutation.patch(nodes, &plan.node, move |_| shown.clone());
+        mutation.patch(|nodes| nodes, &plan.node, move |_| shown.clone());
     }
 
-    fn reads(&self, nodes: &Store<NodeView>, question: &Question, reading: &mut Reading<'_, '_, Self>) {
+    fn reads(&self, question: &Question, reading: &mut Reading<'_, Self>) {
         match question {
-            Question::Node(node) => reading.object(nodes, node, |answer| answer.page.items.first()),
-            Question::Page(_) => reading.page(nodes, |answer| &answer.page),
+            Question::Node(node) => reading.object(|nodes| nodes, node, |answer| answer.page.items.first()),
+            Question::Page(_) => reading.page(|nodes| nodes, |answer| &answer.page),
         }
     }
 

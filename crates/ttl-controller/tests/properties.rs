@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use controller_core::controller::{Accepted, Ask, Completed, Loop, Now, Observed};
-use controller_core::informer::{Page, Store};
+use controller_core::informer::Page;
 use controller_core::meta::{ObjectKey, Uid};
 use harness::encodings::assert_the_same_views;
 use harness::sim::{self, Model, NOW, Op, Resource, Unlimited, Watch};
@@ -23,7 +23,7 @@ use serde_json::json;
 const MOST_NODES: usize = 104;
 
 struct Cluster {
-    nodes: Resource<NodeView>,
+    nodes: Resource<TtlController, NodeView>,
     remove: bool,
     uids: u64,
 }
@@ -61,7 +61,7 @@ fn any_action() -> impl Strategy<Value = Action> {
 impl Cluster {
     fn of(count: usize, annotation: &Annotation, remove: bool) -> Self {
         let mut cluster = Self {
-            nodes: Resource::new(),
+            nodes: Resource::new(|nodes| nodes),
             remove,
             uids: 0,
         };
@@ -101,10 +101,6 @@ impl Model for Cluster {
             ..Config::default()
         };
         TtlController::new(&config, &Registry::new()).unwrap()
-    }
-
-    fn restart(&mut self) -> Store<NodeView> {
-        self.nodes.restart()
     }
 
     fn act(&mut self, action: &Action, _: Now) {
@@ -221,8 +217,8 @@ fn the_watch_may_be_later_than_the_answer_and_than_a_second_writer() {
 fn removal_goes_on_while_a_fresh_list_shows_an_annotation_that_the_cache_does_not() {
     for (annotation, is_done) in [(Annotation::Missing, true), (Annotation::Seconds(0), false)] {
         let mut cluster = Cluster::of(1, &Annotation::Missing, true);
-        let stores = cluster.restart();
-        let mut event_loop = Loop::new(Arc::new(cluster.controller()), stores, [None], false);
+        let mut event_loop = Loop::new(Arc::new(cluster.controller()), [None], false);
+        cluster.nodes.restart();
         cluster.nodes.deliver(&mut event_loop, NOW);
         event_loop.observe(Observed::Synced, NOW);
         event_loop.observe(Observed::Leading(true), NOW);

@@ -23,7 +23,7 @@ fn node(number: usize, annotation: Annotation) -> NodeView {
 
 /// Whether the node 1 and whether the node 2 is woken when node 1 is `new` after it was `old`, among `others` nodes.
 fn woken(others: usize, old: Option<Annotation>, new: Option<Annotation>) -> (bool, bool) {
-    let mut nodes = Resource::new();
+    let mut nodes = Resource::new(|nodes| nodes);
     for number in 2..others + 2 {
         nodes.put(node(number, Annotation::Seconds(0)), Uid::default());
     }
@@ -31,7 +31,8 @@ fn woken(others: usize, old: Option<Annotation>, new: Option<Annotation>) -> (bo
         nodes.put(node(1, old), Uid::default());
     }
     let controller = TtlController::new(&Config::default(), &Registry::new()).unwrap();
-    let mut event_loop = Loop::new(Arc::new(controller), nodes.restart(), [None], false);
+    let mut event_loop = Loop::new(Arc::new(controller), [None], false);
+    nodes.restart();
     nodes.deliver(&mut event_loop, NOW);
     event_loop.observe(Observed::Synced, NOW);
     event_loop.observe(Observed::Leading(true), NOW);
@@ -67,12 +68,13 @@ fn a_change_wakes(
 #[test]
 fn a_node_that_went_is_counted() {
     // 90 nodes carry 15, which is step 1; 89 are step 0.
-    let mut nodes = Resource::new();
+    let mut nodes = Resource::new(|nodes| nodes);
     for number in 0..90 {
         nodes.put(node(number, Annotation::Seconds(15)), Uid::default());
     }
     let controller = TtlController::new(&Config::default(), &Registry::new()).unwrap();
-    let mut event_loop = Loop::new(Arc::new(controller), nodes.restart(), [None], false);
+    let mut event_loop = Loop::new(Arc::new(controller), [None], false);
+    nodes.restart();
     nodes.deliver(&mut event_loop, NOW);
     event_loop.observe(Observed::Synced, NOW);
     assert_eq!(event_loop.memory().step.unwrap().ttl_seconds(), 15);

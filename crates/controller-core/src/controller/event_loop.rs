@@ -17,10 +17,10 @@ use super::retry::RetryShare;
 use super::seating::Seating;
 use super::timers::Timers;
 use super::{
-    AnswerOf, Ask, Context, Controller, Learnt, Look, Now, Observed, Outcome, Output, Pass, Reply, Step,
-    Wake, Watches,
+    AnswerOf, Ask, Context, Controller, Learnt, Look, Now, Observed, Outcome, Output, Pass, Place, Reply,
+    Step, Wake, Watches,
 };
-use crate::informer::{Applied, Change, View};
+use crate::informer::{Delta, SourceEvent, Store, Taken, View};
 use crate::workqueue::QueueMetrics;
 
 /// The wall clock is looked at again after so long, so that one that is set delays nothing for longer.
@@ -67,7 +67,6 @@ impl<C: Controller> Loop<C> {
     /// A loop in which nothing has happened yet. `metrics` are those of the queues, in their order.
     pub fn new(
         controller: Arc<C>,
-        stores: C::Stores,
         metrics: impl IntoIterator<Item = Option<QueueMetrics>>,
         dry_run: bool,
     ) -> Self {
@@ -77,7 +76,7 @@ impl<C: Controller> Loop<C> {
                 .map(|(queue, metrics)| KeyQueue::new(queue, metrics))
                 .collect(),
             controller,
-            stores,
+            stores: C::Stores::default(),
             memory: C::Memory::default(),
             retry_share: RetryShare::default(),
             passes: BTreeMap::new(),
@@ -126,25 +125,35 @@ impl<C: Controller> Loop<C> {
         self.controller.next(&look, key)
     }
 
-    /// The store holds another view of an object.
-    pub fn changed<V: View>(&mut self, change: Change<'_, V>, now: Now)
+    /// A store holds other views of objects.
+    pub(super) fn tell<'a, V: View>(&mut self, deltas: impl IntoIterator<Item = &'a Delta<V>>, now: Now)
     where
         C: Watches<V>,
     {
-        self.with(now, |controller, cx| controller.changed(cx, change));
+        for change in deltas.into_iter().flat_map(Delta::changes) {
+            self.with(now, |controller, cx| controller.changed(cx, change));
+        }
     }
 
-    /// A store has just taken what its watch told. Nothing looks at it before the loop has heard of that.
-    pub fn applied<V: View>(&mut self, applied: &Applied<V>, now: Now)
+    /// The watch of the store at `place` tells something.
+    pub fn apply<V: View>(&mut self, place: Place<C, V>, event: SourceEvent<V>, now: Now) -> Taken
     where
         C: Watches<V>,
     {
-        for change in applied.changes() {
-            self.changed(change, now);
-        }
+        let store = place(&mut self.stores);
+        let applied = store.apply(event);
+        let objects = store.len();
+        self.tell(&applied.deltas, now);
         for write in &applied.shown {
             self.requests.awaited.remove(*write);
         }
+        let changes = applied.deltas.len();
+        Taken { changes, objects }
+    }
+
+    /// The store at `place`.
+    pub(super) fn store_at<V: View>(&mut self, place: Place<C, V>) -> &mut Store<V> {
+        place(&mut self.stores)
     }
 
     /// Something else has happened.
@@ -354,34 +363,26 @@ impl<C: Controller> Loop<C> {
 
     /// Brings the store to where the write of this number is; whether the watch has still to show it.
     pub(super) fn mutate(&mut self, id: u64, write: &C::Write, phase: Phase<'_>, now: Now) -> bool {
-        self.with(now, |controller, cx| {
-            let stores = cx.stores;
-            let mut mutation = Mutation {
-                id,
-                phase,
-                controller,
-                cx,
-                is_pending: false,
-            };
-            controller.shows(stores, write, &mut mutation);
-            mutation.is_pending
-        })
+        let controller = Arc::clone(&self.controller);
+        let mut mutation = Mutation {
+            id,
+            phase,
+            event_loop: self,
+            now,
+            is_pending: false,
+        };
+        controller.shows(write, &mut mutation);
+        mutation.is_pending
     }
 
     /// The question is being sent, or is answered.
     pub(super) fn reading(&mut self, question: &C::Question, phase: ReadPhase<'_, C>, now: Now) {
-        self.with(now, |controller, cx| {
-            let stores = cx.stores;
-            controller.reads(
-                stores,
-                question,
-                &mut Reading {
-                    phase,
-                    controller,
-                    cx,
-                },
-            );
-        });
+        let mut reading = Reading {
+            phase,
+            event_loop: self,
+            now,
+        };
+        Arc::clone(&reading.event_loop.controller).reads(question, &mut reading);
     }
 
     /// Lets the controller change its memory, then does what it asks for.

@@ -74,15 +74,15 @@ pub use self::run::{Driver, ask_and_run, run};
 pub use self::watching::Watching;
 use crate::api::CallFailed;
 use crate::events::Recorder;
-use crate::informer::{Change, View};
+use crate::informer::{Change, Store, View};
 
 /// When to look again at an object of which a read has told, and the cache does not yet.
 const READ_AGAIN: Duration = Duration::from_secs(1);
 
 /// A controller. What it holds itself never changes: its configuration, and handles of its metrics.
 pub trait Controller: Sized + Debug + Send + Sync + 'static {
-    /// The stores of what it watches.
-    type Stores: Send + Sync;
+    /// The stores of what it watches; empty at first.
+    type Stores: Default + Send + Sync;
     /// What it remembers between steps; the default is that of a process that has just started.
     type Memory: Clone + Debug + Default + Eq + Hash + Send;
     /// What it is asked about.
@@ -137,8 +137,8 @@ pub trait Controller: Sized + Debug + Send + Sync + 'static {
     fn learn(&self, cx: &mut Context<'_, Self>, key: &Self::Key, learnt: Learnt<'_, Self>);
 
     /// What `write` makes of its object once it is accepted; nothing, unless said otherwise.
-    fn shows(&self, stores: &Self::Stores, write: &Self::Write, mutation: &mut Mutation<'_, '_, Self>) {
-        let _ = (stores, write, mutation);
+    fn shows(&self, write: &Self::Write, mutation: &mut Mutation<'_, Self>) {
+        let _ = (write, mutation);
     }
 
     /// How long the watch may take to show `write`. After that its fate is unknown.
@@ -148,8 +148,8 @@ pub trait Controller: Sized + Debug + Send + Sync + 'static {
     }
 
     /// Which objects the answer to `question` shows as they are now; none, unless said otherwise.
-    fn reads(&self, stores: &Self::Stores, question: &Self::Question, reading: &mut Reading<'_, '_, Self>) {
-        let _ = (stores, question, reading);
+    fn reads(&self, question: &Self::Question, reading: &mut Reading<'_, Self>) {
+        let _ = (question, reading);
     }
 
     /// Whether the pass of the key has failed when this request has. Not where the object is gone, unless said
@@ -180,6 +180,9 @@ pub trait Watches<V: View>: Controller {
     /// The store holds another view of an object: the watch has shown it, or a write of ours was accepted.
     fn changed(&self, cx: &mut Context<'_, Self>, change: Change<'_, V>);
 }
+
+/// Where among the stores of a controller that of one kind is.
+pub type Place<C, V> = fn(&mut <C as Controller>::Stores) -> &mut Store<V>;
 
 /// A read past the caches, as data.
 pub trait Question: Clone + Debug + Ord + Hash + Send + Sync {

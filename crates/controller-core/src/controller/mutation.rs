@@ -3,28 +3,28 @@
 
 use std::sync::Arc;
 
-use super::{Accepted, AnswerOf, Context, Controller, Watches};
+use super::{Accepted, AnswerOf, Controller, Loop, Now, Place, Watches};
 use crate::api::CallFailed;
-use crate::informer::{Delta, Effect, Freshness, Observed, Page, Store, View};
+use crate::informer::{Effect, Freshness, Observed, Page, View};
 use crate::meta::{ObjectKey, Uid};
 
 /// How far a write has come. [`Controller::shows`] declares its effect; this brings the store to it.
-pub struct Mutation<'a, 'b, C: Controller> {
+pub struct Mutation<'a, C: Controller> {
     /// The number of its request.
     pub(super) id: u64,
     pub(super) phase: Phase<'a>,
-    pub(super) controller: &'a C,
-    pub(super) cx: &'a mut Context<'b, C>,
+    pub(super) event_loop: &'a mut Loop<C>,
+    pub(super) now: Now,
     /// Whether the watch has still to show the write.
     pub(super) is_pending: bool,
 }
 
 /// A question that is sent, or answered. [`Controller::reads`] declares of which objects it tells; this brings the store to
 /// it.
-pub struct Reading<'a, 'b, C: Controller> {
+pub struct Reading<'a, C: Controller> {
     pub(super) phase: ReadPhase<'a, C>,
-    pub(super) controller: &'a C,
-    pub(super) cx: &'a mut Context<'b, C>,
+    pub(super) event_loop: &'a mut Loop<C>,
+    pub(super) now: Now,
 }
 
 /// The phases of a write.
@@ -48,22 +48,26 @@ pub(super) enum ReadPhase<'a, C: Controller> {
     },
 }
 
-impl<C: Controller> Mutation<'_, '_, C> {
+impl<C: Controller> Mutation<'_, C> {
     /// The write makes `patch` of the object. It may name the object by its name alone: the answer says which it was.
     pub fn patch<V: View>(
         &mut self,
-        store: &Store<V>,
+        place: Place<C, V>,
         key: &ObjectKey,
         patch: impl Fn(&V) -> V + Send + Sync + 'static,
     ) where
         C: Watches<V>,
     {
-        self.bring(store, key, || Effect::Patch(Arc::new(patch)));
+        self.bring(place, key, || Effect::Patch(Arc::new(patch)));
     }
 
     /// The write makes the object, or makes all of it; `object` is told its uid and version.
-    pub fn object<V: View>(&mut self, store: &Store<V>, key: &ObjectKey, object: impl FnOnce(&Uid, u64) -> V)
-    where
+    pub fn object<V: View>(
+        &mut self,
+        place: Place<C, V>,
+        key: &ObjectKey,
+        object: impl FnOnce(&Uid, u64) -> V,
+    ) where
         C: Watches<V>,
     {
         match self.phase {
@@ -71,9 +75,9 @@ impl<C: Controller> Mutation<'_, '_, C> {
                 uid: Some(uid),
                 version: Some(version),
                 ..
-            }) => self.bring(store, key, || Effect::Object(object(uid, *version))),
-            Phase::Accepted(_) => store.unknown(key),
-            _ => self.bring(store, key, || Effect::Nothing),
+            }) => self.bring(place, key, || Effect::Object(object(uid, *version))),
+            Phase::Accepted(_) => self.event_loop.store_at(place).unknown(key),
+            _ => self.bring(place, key, || Effect::Nothing),
         }
     }
 
@@ -95,25 +99,26 @@ impl<C: Controller> Mutation<'_, '_, C> {
     }
 
     /// The write deletes the object: it is as good as gone, also while a finalizer or its grace period holds it.
-    pub fn delete<V: View>(&mut self, store: &Store<V>, key: &ObjectKey, uid: &Uid)
+    pub fn delete<V: View>(&mut self, place: Place<C, V>, key: &ObjectKey, uid: &Uid)
     where
         C: Watches<V>,
     {
         match self.phase {
             Phase::Accepted(Accepted { version, .. }) => {
-                self.accept(store, key, uid, *version, Effect::Deleted);
+                self.accept(place, key, uid, *version, Effect::Deleted);
                 // It may take as long as its finalizers and its grace period do.
                 self.is_pending = false;
             }
             Phase::Overdue => {}
-            Phase::Begins | Phase::Refused | Phase::Unknown => self.bring(store, key, || Effect::Deleted),
+            Phase::Begins | Phase::Refused | Phase::Unknown => self.bring(place, key, || Effect::Deleted),
         }
     }
 
-    fn bring<V: View>(&mut self, store: &Store<V>, key: &ObjectKey, effect: impl FnOnce() -> Effect<V>)
+    fn bring<V: View>(&mut self, place: Place<C, V>, key: &ObjectKey, effect: impl FnOnce() -> Effect<V>)
     where
         C: Watches<V>,
     {
+        let store = self.event_loop.store_at(place);
         match self.phase {
             Phase::Begins => store.begin_write(key),
             Phase::Refused => store.refused(key),
@@ -122,8 +127,8 @@ impl<C: Controller> Mutation<'_, '_, C> {
                 uid: Some(uid),
                 version,
                 ..
-            }) if store.uid(key).is_none_or(|held| held == *uid) => {
-                self.accept(store, key, uid, *version, effect());
+            }) if store.uid(key).is_none_or(|held| held == uid) => {
+                self.accept(place, key, uid, *version, effect());
             }
             // No answer, or one that does not say which object it was, or says that it was not the one that is held.
             Phase::Unknown | Phase::Accepted(_) => store.unknown(key),
@@ -132,7 +137,7 @@ impl<C: Controller> Mutation<'_, '_, C> {
 
     fn accept<V: View>(
         &mut self,
-        store: &Store<V>,
+        place: Place<C, V>,
         key: &ObjectKey,
         uid: &Uid,
         version: Option<u64>,
@@ -140,28 +145,29 @@ impl<C: Controller> Mutation<'_, '_, C> {
     ) where
         C: Watches<V>,
     {
+        let store = self.event_loop.store_at(place);
         let delta = store.accepted(key, uid, version, self.id, effect);
-        tell(self.controller, self.cx, delta.as_ref());
         self.is_pending = store.freshness(key) == Freshness::Pending;
+        self.event_loop.tell(delta.as_ref(), self.now);
     }
 }
 
-impl<'a, C: Controller> Reading<'a, '_, C> {
+impl<'a, C: Controller> Reading<'a, C> {
     /// The question is about this one object. `found` takes it from the answer; `None` where there is none.
     pub fn object<V: View + Clone>(
         &mut self,
-        store: &Store<V>,
+        place: Place<C, V>,
         key: &ObjectKey,
         found: impl FnOnce(&AnswerOf<C>) -> Option<&Observed<V>>,
     ) where
         C: Watches<V>,
     {
-        let Some((answer, sent)) = self.answered(store) else {
+        let Some((answer, sent)) = self.answered(place) else {
             return;
         };
         let overtaken = match answer {
-            Ok(answer) => self.found(store, key, found(answer), sent),
-            Err(failed) if failed.is_gone() => self.found(store, key, None, sent),
+            Ok(answer) => self.found(place, key, found(answer), sent),
+            Err(failed) if failed.is_gone() => self.found(place, key, None, sent),
             Err(_) => false,
         };
         if let ReadPhase::Answered { is_overtaken, .. } = &mut self.phase {
@@ -170,22 +176,25 @@ impl<'a, C: Controller> Reading<'a, '_, C> {
     }
 
     /// The question is about whatever is on this page of a list.
-    pub fn page<V: View + Clone>(&mut self, store: &Store<V>, page: impl FnOnce(&AnswerOf<C>) -> &Page<V>)
+    pub fn page<V: View + Clone>(&mut self, place: Place<C, V>, page: impl FnOnce(&AnswerOf<C>) -> &Page<V>)
     where
         C: Watches<V>,
     {
-        if let Some((Ok(answer), sent)) = self.answered(store) {
+        if let Some((Ok(answer), sent)) = self.answered(place) {
             for found in &page(answer).items {
-                self.found(store, found.view.key(), Some(found), sent);
+                self.found(place, found.view.key(), Some(found), sent);
             }
         }
     }
 
     /// The answer, if there is one, and the step of the store at which the question was sent.
-    fn answered<V: View>(&mut self, store: &Store<V>) -> Option<(&'a Result<AnswerOf<C>, CallFailed>, u64)> {
+    fn answered<V: View>(
+        &mut self,
+        place: Place<C, V>,
+    ) -> Option<(&'a Result<AnswerOf<C>, CallFailed>, u64)> {
         match &mut self.phase {
             ReadPhase::Sent(steps) => {
-                steps.push(store.step());
+                steps.push(self.event_loop.store_at(place).step());
                 None
             }
             ReadPhase::Answered { answer, steps, .. } => Some((answer, *steps.next()?)),
@@ -195,7 +204,7 @@ impl<'a, C: Controller> Reading<'a, '_, C> {
     /// Brings the store to what was found, unless one of our writes has overtaken it; whether one has.
     fn found<V: View + Clone>(
         &mut self,
-        store: &Store<V>,
+        place: Place<C, V>,
         key: &ObjectKey,
         found: Option<&Observed<V>>,
         sent: u64,
@@ -203,24 +212,19 @@ impl<'a, C: Controller> Reading<'a, '_, C> {
     where
         C: Watches<V>,
     {
+        let store = self.event_loop.store_at(place);
         if store.has_written_since(key, sent) {
             return true;
         }
-        let held = store.uid(key);
-        if let (Some(found), Some(held)) = (found, held)
-            && found.uid != held
+        if let (Some(found), Some(held)) = (found, store.uid(key))
+            && found.uid != *held
         {
             // Of the object that the cache has it says nothing.
             return false;
         }
         let found = found.map(|found| (found.view.clone(), found.uid.clone(), found.number()));
-        tell(self.controller, self.cx, store.read(key, found).as_ref());
+        let delta = store.read(key, found);
+        self.event_loop.tell(delta.as_ref(), self.now);
         false
-    }
-}
-
-fn tell<V: View, C: Watches<V>>(controller: &C, cx: &mut Context<'_, C>, delta: Option<&Delta<V>>) {
-    for change in delta.into_iter().flat_map(Delta::changes) {
-        controller.changed(cx, change);
     }
 }

@@ -34,7 +34,7 @@ use crate::workqueue::QueueMetrics;
 /// A controller and its loop, shared by the task that performs its effects and the informers that tell it.
 pub struct Driver<C: Controller> {
     controller: Arc<C>,
-    event_loop: Mutex<Loop<C>>,
+    pub(super) event_loop: Mutex<Loop<C>>,
     woken: Notify,
     clock: Clock,
     origin: Instant,
@@ -50,17 +50,17 @@ const RESYNC_EVERY: Duration = Duration::from_hours(1);
 /// How often one cause of failures is named in the log, whichever objects it concerns.
 const NAMED_EVERY: Duration = Duration::from_mins(1);
 
-/// Runs `controller` over what `watch` makes the informers of, until `env.shutdown` drains or its work is over.
+/// Runs `controller` whose stores `watch` has filled, until `env.shutdown` drains or its work is over.
 pub async fn run<C: Controller>(
     env: Env,
     controller: prometheus::Result<C>,
-    watch: impl FnOnce(&mut Watching<C>) -> C::Stores + Send,
+    watch: impl FnOnce(&mut Watching<C>) + Send,
 ) -> Result<(), Failure> {
     let mut tasks = TaskSet::new();
     let (driver, synced) = {
         let mut watching = Watching::new(&env)?;
-        let stores = watch(&mut watching);
-        let driver = Arc::new(Driver::new(controller?, stores, &env)?);
+        watch(&mut watching);
+        let driver = Arc::new(Driver::new(controller?, &env)?);
         C::register(&driver, &env.registry)?;
         driver.register(&env.registry)?;
         let synced = watching.start(&driver, &mut tasks);
@@ -90,7 +90,7 @@ pub async fn ask_and_run<C: Controller, T, W>(
     begin: impl FnOnce(T, &Env) -> (prometheus::Result<C>, W) + Send,
 ) -> Result<(), Failure>
 where
-    W: FnOnce(&mut Watching<C>) -> C::Stores + Send,
+    W: FnOnce(&mut Watching<C>) + Send,
 {
     let Some(learnt) = ask_first(&env, ask).await else {
         return Ok(());
@@ -100,12 +100,12 @@ where
 }
 
 impl<C: Controller> Driver<C> {
-    fn new(controller: C, stores: C::Stores, env: &Env) -> prometheus::Result<Self> {
+    fn new(controller: C, env: &Env) -> prometheus::Result<Self> {
         let controller = Arc::new(controller);
         let names = controller.queues().into_iter().map(|queue| queue.name);
         let metrics = names.map(|name| name.map(|name| queue_metrics(env, name)).transpose());
         let metrics = metrics.collect::<prometheus::Result<Vec<_>>>()?;
-        let event_loop = Loop::new(Arc::clone(&controller), stores, metrics, env.dry_run);
+        let event_loop = Loop::new(Arc::clone(&controller), metrics, env.dry_run);
         Ok(Self {
             event_loop: Mutex::new(event_loop.retrying_within(env.permits.retry_share())),
             controller,

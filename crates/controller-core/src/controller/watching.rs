@@ -2,28 +2,31 @@
 
 use std::sync::Arc;
 
-use futures::future::BoxFuture;
-use futures::{FutureExt, StreamExt, stream};
 use kube::Resource;
 use kube::discovery::ApiResource;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
-use super::{Controller, Driver, Observed, Watches};
+use super::{Controller, Driver, Observed, Place, Watches};
 use crate::informer::{
-    Applied, Handler, Informer, InformerMetrics, InformerState, ListWatch, Source, Store, View, Wire,
+    Handler, Informer, InformerMetrics, InformerState, ListWatch, Source, SourceEvent, Taken, View, Wire,
 };
 use crate::runtime::Env;
 use crate::tasks::TaskSet;
 
-/// Makes the informers of a controller.
+/// Says which informers fill the stores of a controller.
 pub struct Watching<C: Controller> {
     env: Env,
     metrics: InformerMetrics,
     start: Vec<Start<C>>,
-    synced: Vec<BoxFuture<'static, ()>>,
 }
 
-type Start<C> = Box<dyn FnOnce(&Arc<Driver<C>>, &mut TaskSet) + Send>;
+type Start<C> = Box<dyn FnOnce(&Arc<Driver<C>>, &mut TaskSet) -> watch::Receiver<InformerState> + Send>;
+
+/// Brings one store of a loop to what its informer tells.
+struct Filling<C: Controller, V: View> {
+    driver: Arc<Driver<C>>,
+    place: Place<C, V>,
+}
 
 impl<C: Controller> Watching<C> {
     pub(super) fn new(env: &Env) -> prometheus::Result<Self> {
@@ -31,12 +34,12 @@ impl<C: Controller> Watching<C> {
             metrics: InformerMetrics::register(&env.registry)?,
             env: env.clone(),
             start: Vec::new(),
-            synced: Vec::new(),
         })
     }
 
-    /// All objects of `K`, listed and watched; `/readyz` waits for them. Must be called within a tokio runtime.
-    pub fn of<K, W>(&mut self) -> Store<W::View>
+    /// Fills the store at `place` with all objects of `K`, listed and watched; `/readyz` waits for them. Must be called
+    /// within a tokio runtime.
+    pub fn fill<K, W>(&mut self, place: Place<C, W::View>)
     where
         K: Resource<DynamicType = ()> + k8s_openapi::Resource,
         W: Wire,
@@ -49,12 +52,12 @@ impl<C: Controller> Watching<C> {
             self.env.clock.clone(),
         );
         match self.env.source_of::<W>() {
-            None => self.over::<K, _>(source),
-            Some(over) => self.over::<K, _>(over(source)),
+            None => self.fill_from::<K, _>(source, place),
+            Some(over) => self.fill_from::<K, _>(over(source), place),
         }
     }
 
-    fn over<K, S>(&mut self, source: S) -> Store<S::View>
+    fn fill_from<K, S>(&mut self, source: S, place: Place<C, S::View>)
     where
         K: Resource<DynamicType = ()> + k8s_openapi::Resource,
         S: Source,
@@ -62,21 +65,26 @@ impl<C: Controller> Watching<C> {
     {
         let resource = K::plural(&());
         let metrics = self.metrics.for_resource(&resource);
-        let informer = Informer::new(source, self.env.clock.clone(), metrics);
-        let name = format!("informer-{resource}");
-        let state = informer.state();
-        let noted = state.clone();
-        let readiness = &self.env.readiness;
-        let clock = self.env.clock.clone();
-        readiness.check(name.clone(), move || state.borrow().ready(clock.instant()));
-        readiness.notes(name, move || noted.borrow().notes());
-        let store = informer.store();
-        let synced = store.clone();
-        self.synced.push(async move { synced.synced().await }.boxed());
+        let env = self.env.clone();
         self.start.push(Box::new(move |driver, tasks| {
-            start::<K, _, C>(informer, driver, tasks);
+            let filling = Filling {
+                driver: Arc::clone(driver),
+                place,
+            };
+            let informer = Informer::new(source, env.clock.clone(), metrics, filling);
+            let state = informer.state();
+            let name = format!("informer-{resource}");
+            let (checked, noted) = (state.clone(), state.clone());
+            env.readiness
+                .check(name.clone(), move || checked.borrow().ready(env.clock.instant()));
+            env.readiness.notes(name, move || noted.borrow().notes());
+            tasks.spawn("informer", informer.run());
+            let (driver, told) = (Arc::clone(driver), state.clone());
+            tasks.spawn("watch health", async move {
+                tell_health(&driver, K::URL_PATH_SEGMENT, told).await;
+            });
+            state
         }));
-        store
     }
 
     /// Starts the informers; completes when their caches are full.
@@ -85,30 +93,17 @@ impl<C: Controller> Watching<C> {
         driver: &Arc<Driver<C>>,
         tasks: &mut TaskSet,
     ) -> impl Future<Output = ()> + use<C> {
-        for start in self.start {
-            start(driver, tasks);
-        }
-        let mut synced = stream::iter(self.synced);
+        let started = self.start.into_iter().map(|start| start(driver, tasks));
+        let states: Vec<_> = started.collect();
         async move {
-            while let Some(synced) = synced.next().await {
-                synced.await;
+            for mut state in states {
+                if state.wait_for(|state| state.synced).await.is_err() {
+                    // The informer is gone, and with it the process.
+                    std::future::pending::<()>().await;
+                }
             }
         }
     }
-}
-
-fn start<K, S, C>(informer: Informer<S>, driver: &Arc<Driver<C>>, tasks: &mut TaskSet)
-where
-    K: k8s_openapi::Resource,
-    S: Source,
-    C: Watches<S::View>,
-{
-    let state = informer.state();
-    tasks.spawn("informer", informer.handler(Arc::clone(driver)).run());
-    let driver = Arc::clone(driver);
-    tasks.spawn("watch health", async move {
-        tell_health(&driver, K::URL_PATH_SEGMENT, state).await;
-    });
 }
 
 /// Tells the loop, for ever, whether the watch stands.
@@ -133,9 +128,16 @@ async fn tell_health<C: Controller>(
     }
 }
 
-/// The store takes an event, and the loop hears of it, under the lock of the loop: whoever looks sees both or neither.
-impl<C: Watches<V>, V: View> Handler<V> for Arc<Driver<C>> {
-    fn handle(&self, _: &Store<V>, apply: &mut dyn FnMut() -> Applied<V>) {
-        self.act(|event_loop, now| event_loop.applied(&apply(), now));
+impl<C: Watches<V>, V: View> Handler<V> for Filling<C, V> {
+    fn handle(&self, event: SourceEvent<V>) -> Taken {
+        let mut taken = Taken::default();
+        self.driver
+            .act(|event_loop, now| taken = event_loop.apply(self.place, event, now));
+        taken
+    }
+
+    fn list_again(&self) -> Arc<Notify> {
+        let mut event_loop = self.driver.event_loop.lock();
+        event_loop.store_at(self.place).list_again()
     }
 }

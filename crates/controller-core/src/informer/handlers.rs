@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use derive_where::derive_where;
+use tokio::sync::Notify;
 
-use super::store::{Content, Store};
+use super::source::SourceEvent;
 use super::view::View;
 use crate::meta::ObjectKey;
 
@@ -67,32 +68,24 @@ pub struct Applied<V> {
     pub(crate) shown: Vec<u64>,
 }
 
-impl<V> Applied<V> {
-    pub(super) fn new(deltas: Vec<Delta<V>>, content: &mut Content<V>) -> Self
-    where
-        V: View,
-    {
-        let shown = content.take_shown();
-        Self { deltas, shown }
-    }
-
-    /// What handlers are told, in order.
-    pub fn changes(&self) -> impl Iterator<Item = Change<'_, V>> {
-        self.deltas.iter().flat_map(Delta::changes)
-    }
-}
-
-/// Who looks at a store, and is told of every change of it, in order.
+/// Who has a store, and is told of every change of it, in order.
 ///
 /// An object deleted and made again under its name is `Deleted`, then `Added`, also when the two were
 /// seen as one. A relist reports deletions first, then the rest, each ordered by key; the store then
 /// holds all of it already.
 pub trait Handler<V: View>: Send + Sync {
-    /// Has the store take an event by `apply`, and hears what that changes, before anybody looks at the store again.
-    fn handle(&self, store: &Store<V>, apply: &mut dyn FnMut() -> Applied<V>);
+    /// Has the store take an event, and hears what that changes, before anybody looks at the store again.
+    fn handle(&self, event: SourceEvent<V>) -> Taken;
 
-    /// Every object of the first list has been told. Called once, before [`Store::synced`] completes.
-    fn on_synced(&self, store: &Store<V>) {
-        let _ = store;
-    }
+    /// Completes a wait of the informer's when all is to be listed again.
+    fn list_again(&self) -> Arc<Notify>;
+}
+
+/// What came of an event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// How many changes it made.
+    pub changes: usize,
+    /// How many objects the store holds now.
+    pub objects: usize,
 }

@@ -7,7 +7,7 @@ use derive_where::derive_where;
 
 use super::handlers::Delta;
 use super::source::{Observed, Skipped};
-use super::store::{ByKey, Content, Held, Revision};
+use super::store::{ByKey, Held, Revision, Store};
 use super::view::View;
 use crate::meta::ObjectKey;
 
@@ -35,9 +35,9 @@ impl<V: View> Listing<V> {
     }
 
     /// The list names this object. The last word on a name counts.
-    pub(super) fn add(&mut self, observed: Observed<V>, content: &Content<V>) {
+    pub(super) fn add(&mut self, observed: Observed<V>, store: &Store<V>) {
         let Observed { view, uid, version } = observed;
-        let view = match content.held(view.key()) {
+        let view = match store.held(view.key()) {
             Some(held) if held.at.uid == uid && *held.view == view => held.view,
             _ => Arc::new(view),
         };
@@ -59,26 +59,26 @@ impl<V: View> Listing<V> {
     }
 
     /// The list names an object that cannot be decoded.
-    pub(super) fn keep(&mut self, skipped: &Skipped, content: &Content<V>) {
+    pub(super) fn keep(&mut self, skipped: &Skipped, store: &Store<V>) {
         let Some(key) = &skipped.key else { return };
-        let is_held = |uid| content.uid(key) == Some(uid);
+        let is_held = |uid| store.uid(key) == Some(uid);
         let is_named = self.objects.contains_key(key);
-        if !is_named && skipped.uid.as_ref().map_or(content.uid(key).is_some(), is_held) {
+        if !is_named && skipped.uid.as_ref().map_or(store.uid(key).is_some(), is_held) {
             self.kept.insert(key.clone());
         }
     }
 
     /// The list is complete: brings the store there; what that changes, in the order handlers are told.
-    pub(super) fn finish(self, content: &mut Content<V>) -> Vec<Delta<V>> {
+    pub(super) fn finish(self, store: &mut Store<V>) -> Vec<Delta<V>> {
         let (began, told) = (self.began, self.told);
-        content.told = told;
-        let missing: Vec<_> = content.keys().filter(|key| !self.names(key)).cloned().collect();
+        store.told = told;
+        let missing: Vec<_> = store.keys().filter(|key| !self.names(key)).cloned().collect();
         let mut deltas = Vec::new();
         for key in missing {
-            deltas.extend(content.mutate(&key, |mutation, held, _| mutation.unlisted(held, began, told)));
+            deltas.extend(store.mutate(&key, |mutation, held, _| mutation.unlisted(held, began, told)));
         }
         for (ByKey(view), at) in self.objects {
-            deltas.extend(content.applied(Held { view, at }, began));
+            deltas.extend(store.applied(Held { view, at }, began));
         }
         deltas.sort_unstable_by(|a, b| a.order().cmp(&b.order()));
         deltas

@@ -1,9 +1,9 @@
 //! Informer (CORE-3, CORE-4): list/watch source → trimmed views → store, indexes, handlers.
 //!
-//! An [`Informer`] owns its source and the [`Writer`] of its [`Store`]: it asks the source for one
-//! event after the other, brings the store up to date, then tells the handlers.
-//! [`Watching::of`](crate::controller::Watching::of) makes and starts one.
+//! An [`Informer`] asks its source for one event after the other, and has its [`Handler`] bring the [`Store`] up to date.
+//! [`Watching::fill`](crate::controller::Watching::fill) makes and starts one.
 
+mod apply;
 pub mod backoff;
 mod encoding;
 mod guard;
@@ -20,11 +20,10 @@ mod run;
 pub mod source;
 pub mod store;
 pub mod view;
-pub mod writer;
 
 pub use guard::Page;
 pub(crate) use guard::read_meta;
-pub use handlers::{Applied, Change, Delta, Handler};
+pub use handlers::{Applied, Change, Delta, Handler, Taken};
 pub use interner::{Interned, intern, share};
 pub use list_watch::ListWatch;
 pub use metrics::{InformerMetrics, ResourceMetrics};
@@ -33,4 +32,3 @@ pub use run::{Informer, InformerState};
 pub use source::{BoxSource, ErrorKind, Observed, Removed, Skipped, Source, SourceError, SourceEvent};
 pub use store::Store;
 pub use view::{DecodeError, Identity, OwnerWire, View, Wire, time};
-pub use writer::Writer;

@@ -64,39 +64,37 @@ pub enum Effect<V> {
     Nothing,
 }
 
-/// Changes a view, but not its key. It is called under the store's lock, so it must be quick and must not use the store.
+/// Changes a view, but not its key. It must be quick: the loop waits for it.
 pub type Patch<V> = Arc<dyn Fn(&V) -> V + Send + Sync>;
 
 /// Our own writes: see [`mutation`](self). The caller tells each [`Delta`] that it gets, and before the next one.
 impl<V: View> Store<V> {
     /// Whether the store shows our own writes to the object.
     pub fn freshness(&self, key: &ObjectKey) -> Freshness {
-        let content = self.content();
-        let mutation = content.mutations.get(key);
+        let mutation = self.mutations.get(key);
         mutation.map_or(Freshness::Synced, Mutation::freshness)
     }
 
     /// Whether a request is in flight that may change the object.
     pub fn is_writing(&self, key: &ObjectKey) -> bool {
-        let content = self.content();
-        let mutation = content.mutations.get(key);
+        let mutation = self.mutations.get(key);
         mutation.is_some_and(|mutation| mutation.writes > 0)
     }
 
     /// Of how many objects the store remembers requests of ours. For metrics and tests.
     pub fn mutations(&self) -> usize {
-        self.content().mutations.len()
+        self.mutations.len()
     }
 
     /// A request that may change the object is being sent. [`accepted`](Self::accepted), [`refused`](Self::refused) or
     /// [`unknown`](Self::unknown) ends it.
-    pub fn begin_write(&self, key: &ObjectKey) {
-        let told = self.content().told;
+    pub fn begin_write(&mut self, key: &ObjectKey) {
+        let told = self.told;
         self.record(key, |mutation, held, step| mutation.begin_write(held, step, told));
     }
 
     /// The request had no effect, for certain.
-    pub fn refused(&self, key: &ObjectKey) {
+    pub fn refused(&mut self, key: &ObjectKey) {
         self.record(key, |mutation, _, step| mutation.end_write(step));
     }
 
@@ -104,7 +102,7 @@ impl<V: View> Store<V> {
     ///
     /// The object is [`Freshness::Unknown`] until it is read, until another write to it is accepted, or until the watch
     /// or a list shows that the object of that time is gone.
-    pub fn unknown(&self, key: &ObjectKey) {
+    pub fn unknown(&mut self, key: &ObjectKey) {
         self.record(key, |mutation, _, step| {
             mutation.end_write(step);
             mutation.unknown = Some(step);
@@ -120,17 +118,16 @@ impl<V: View> Store<V> {
     /// `id` is the number of the request: the store says by it when the watch has shown the write. A version that proves that
     /// the API server has been set back to an earlier state makes the informer list again.
     pub fn accepted(
-        &self,
+        &mut self,
         key: &ObjectKey,
         uid: &Uid,
         version: Option<u64>,
         id: u64,
         effect: Effect<V>,
     ) -> Option<Delta<V>> {
-        let mut content = self.content_mut();
-        let told = content.told;
+        let told = self.told;
         let mut is_set_back = false;
-        let delta = content.mutate(key, |mutation, held, step| {
+        let delta = self.mutate(key, |mutation, held, step| {
             let makes_object = matches!(effect, Effect::Object(_));
             is_set_back = version.is_some_and(|version| mutation.is_set_back(uid, version, makes_object));
             mutation.end_write(step);
@@ -146,9 +143,8 @@ impl<V: View> Store<V> {
             };
             mutation.accepted(held, uid, Write::new(version, done, step, id), told)
         });
-        drop(content);
         if is_set_back {
-            self.list_again();
+            self.list_again().notify_one();
         }
         delta
     }
@@ -159,10 +155,9 @@ impl<V: View> Store<V> {
     /// The object is not [`Freshness::Unknown`] any more. If the watch has not shown this version, it counts like an
     /// accepted [`Effect::Object`]. If there is none, an object that the watch has never shown is gone; the end of any
     /// other is left to the watch.
-    pub fn read(&self, key: &ObjectKey, found: Option<(V, Uid, u64)>) -> Option<Delta<V>> {
-        let mut content = self.content_mut();
-        let told = content.told;
-        content.mutate(key, |mutation, held, step| {
+    pub fn read(&mut self, key: &ObjectKey, found: Option<(V, Uid, u64)>) -> Option<Delta<V>> {
+        let told = self.told;
+        self.mutate(key, |mutation, held, step| {
             let Some((view, uid, version)) = found else {
                 return mutation.read_none(held, step);
             };
@@ -176,29 +171,22 @@ impl<V: View> Store<V> {
     /// Whether a write to the object has begun or ended since this step: a read that was sent before tells of the object as it
     /// was before.
     pub fn has_written_since(&self, key: &ObjectKey, step: u64) -> bool {
-        let content = self.content();
-        let mutation = content.mutations.get(key);
+        let mutation = self.mutations.get(key);
         mutation.is_some_and(|mutation| mutation.wrote_at > step)
-    }
-
-    /// The step to which the store has come.
-    pub fn step(&self) -> u64 {
-        self.content().steps()
     }
 
     /// The watch should have shown the write of this number by now.
     ///
     /// If that is the last one and still [`Freshness::Pending`], the object is [`Freshness::Unknown`] until it is read,
     /// written, or shown. Returns whether it is so. The store never goes back to what the watch shows.
-    pub fn overdue(&self, key: &ObjectKey, id: u64) -> bool {
-        let mut content = self.content_mut();
-        let mutation = content.mutations.get_mut(key);
+    pub fn overdue(&mut self, key: &ObjectKey, id: u64) -> bool {
+        let mutation = self.mutations.get_mut(key);
         mutation.is_some_and(|mutation| mutation.overdue(id))
     }
 
     /// Changes what is recorded, and nothing that is held.
-    fn record(&self, key: &ObjectKey, change: impl FnOnce(&mut Mutation<V>, Option<&Held<V>>, u64)) {
-        self.content_mut().mutate(key, |mutation, held, step| {
+    fn record(&mut self, key: &ObjectKey, change: impl FnOnce(&mut Mutation<V>, Option<&Held<V>>, u64)) {
+        self.mutate(key, |mutation, held, step| {
             change(mutation, held.as_ref(), step);
             held
         });

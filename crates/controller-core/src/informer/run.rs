@@ -1,20 +1,18 @@
-//! The informer itself: source → writer → store → handlers.
+//! The informer itself: source → handler → store.
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use super::backoff::{Backoff, LONGEST_ASKED};
-use super::handlers::Handler;
+use super::handlers::{Handler, Taken};
 use super::metrics::ResourceMetrics;
 use super::source::{ErrorKind, Observed, Removed, Skipped, Source, SourceError, SourceEvent};
-use super::store::Store;
 use super::view::View;
-use super::writer::Writer;
 use crate::clock::Clock;
 use crate::error::Chain;
 use crate::said::Said;
@@ -22,14 +20,15 @@ use crate::said::Said;
 /// How often an undecodable object of one namespace is named in the log: a tenant's thousand are not a thousand lines.
 const SKIPPED_NAMED_EVERY: Duration = Duration::from_mins(10);
 
-/// Keeps a [`Store`] equal to what a [`Source`] tells, and its handler informed.
+/// Has its [`Handler`] keep a [`Store`](super::Store) equal to what a [`Source`] tells.
 pub struct Informer<S: Source> {
     source: S,
     clock: Clock,
     metrics: ResourceMetrics,
-    handler: Option<Box<dyn Handler<S::View>>>,
-    writer: Writer<S::View>,
-    store: Store<S::View>,
+    handler: Box<dyn Handler<S::View>>,
+    list_again: Arc<Notify>,
+    /// Whether a list is under way.
+    is_listing: bool,
     state: watch::Sender<InformerState>,
     backoff: Backoff,
     /// Namespaces of which an undecodable object was named.
@@ -97,9 +96,13 @@ impl InformerState {
 }
 
 impl<S: Source> Informer<S> {
-    /// An informer with an empty store and no handler. Nothing happens before [`Informer::run`].
-    pub fn new(source: S, clock: Clock, metrics: ResourceMetrics) -> Self {
-        let writer = Writer::default();
+    /// An informer that tells `handler`, whose store is empty. Nothing happens before [`Informer::run`].
+    pub fn new(
+        source: S,
+        clock: Clock,
+        metrics: ResourceMetrics,
+        handler: impl Handler<S::View> + 'static,
+    ) -> Self {
         // Processes do not start at the same nanosecond; a test's clock always starts at the same.
         let seed = (clock.now().as_nanosecond(), &metrics.resource);
         let seed = BuildHasherDefault::<DefaultHasher>::default().hash_one(seed);
@@ -108,24 +111,12 @@ impl<S: Source> Informer<S> {
             backoff: Backoff::seeded(seed),
             clock,
             metrics,
-            handler: None,
-            store: writer.store(),
-            writer,
+            list_again: handler.list_again(),
+            handler: Box::new(handler),
+            is_listing: false,
             state: watch::Sender::default(),
             skipped: Said::default(),
         }
-    }
-
-    /// Whom it tells.
-    #[must_use]
-    pub fn handler(mut self, handler: impl Handler<S::View> + 'static) -> Self {
-        self.handler = Some(Box::new(handler));
-        self
-    }
-
-    /// A handle on the store.
-    pub fn store(&self) -> Store<S::View> {
-        self.store.clone()
     }
 
     /// A handle on the state.
@@ -138,7 +129,7 @@ impl<S: Source> Informer<S> {
         loop {
             let event = tokio::select! {
                 biased;
-                () = self.store.set_back() => {
+                () = self.list_again.notified() => {
                     tracing::warn!(
                         resource = self.metrics.resource,
                         "the API server has been set back to an earlier state: listing again"
@@ -159,28 +150,24 @@ impl<S: Source> Informer<S> {
         }
     }
 
-    /// Has the store take the event; how many changes that makes.
-    fn apply(&mut self, event: SourceEvent<S::View>) -> usize {
-        let (writer, mut event, mut changes) = (&mut self.writer, Some(event), 0);
-        let mut apply = || {
-            let applied = event.take().map(|event| writer.apply(event)).unwrap_or_default();
-            changes += applied.deltas.len();
-            applied
-        };
-        match &self.handler {
-            Some(handler) => handler.handle(&self.store, &mut apply),
-            None => drop(apply()),
+    /// Has the store take the event.
+    fn apply(&mut self, event: SourceEvent<S::View>) -> Taken {
+        match event {
+            SourceEvent::Init => self.is_listing = true,
+            SourceEvent::InitDone { .. } => self.is_listing = false,
+            _ => {}
         }
-        // What the watch shows of our own deletes is no delta: they have left the store already.
-        let objects = i64::try_from(self.store.len()).unwrap_or(i64::MAX);
+        let taken = self.handler.handle(event);
+        // What the watch shows of our own deletes is no change: they have left the store already.
+        let objects = i64::try_from(taken.objects).unwrap_or(i64::MAX);
         self.metrics.objects.set(objects);
-        changes
+        taken
     }
 
     /// Counts and logs an event before the store takes it.
     fn note(&mut self, event: &SourceEvent<S::View>) {
         // What a list tells proves nothing before it is complete: its next page may fail for ever.
-        let is_change = !self.writer.is_listing()
+        let is_change = !self.is_listing
             && matches!(
                 event,
                 SourceEvent::Applied(_) | SourceEvent::Deleted(_) | SourceEvent::Skipped(_)
@@ -225,27 +212,23 @@ impl<S: Source> Informer<S> {
     }
 
     fn finish_list(&mut self, version: Option<&Arc<str>>) {
-        if !self.writer.is_listing() {
+        if !self.is_listing {
             return;
         }
-        let changes = self.apply(SourceEvent::InitDone {
+        let Taken { changes, objects } = self.apply(SourceEvent::InitDone {
             version: version.cloned(),
         });
         tracing::debug!(
             resource = self.metrics.resource,
             version = version.map(|version| &**version),
-            objects = self.store.len(),
+            objects,
             changes,
             "list complete"
         );
-        if self.store.is_synced() {
+        if self.state.borrow().synced {
             self.metrics.relists.inc();
             return;
         }
-        if let Some(handler) = &self.handler {
-            handler.on_synced(&self.store);
-        }
-        self.writer.set_synced();
         self.state.send_modify(|state| state.synced = true);
         self.count_watching();
     }

@@ -1,4 +1,4 @@
-//! What is there now, by key and by index, under one lock.
+//! What is there now, by key and by index.
 
 use std::borrow::Borrow;
 use std::collections::hash_map::Entry;
@@ -8,10 +8,10 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use derive_where::derive_where;
-use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 
 use super::handlers::Delta;
+use super::listing::Listing;
 use super::overlay::Mutation;
 use super::view::View;
 use crate::meta::{ObjectKey, Uid};
@@ -19,26 +19,16 @@ use crate::meta::{ObjectKey, Uid};
 /// Memory for this many mutations stays when there are none.
 const FEW: usize = 1024;
 
-/// Read access to an informer's objects. Cheap to clone, to share, and to read.
-///
-/// Every call answers for one moment; two calls may see different ones.
+/// The objects of one kind, and what is known of our own writes to them: plain data, which the loop owns.
 ///
 /// It holds what the watch showed. A controller may tell it of its own writes, too: see [`mutation`](super::mutation).
-#[derive_where(Clone, Default)]
-pub struct Store<V: View>(Arc<Shared<V>>);
-
 #[derive_where(Default)]
-struct Shared<V: View> {
-    content: RwLock<Content<V>>,
-    synced: watch::Sender<bool>,
-    set_back: Notify,
-}
-
-/// Objects and indexes, which always agree.
-#[derive_where(Default)]
-pub(super) struct Content<V: View> {
+pub struct Store<V: View> {
     objects: HashMap<ByKey<V>, Revision>,
+    /// Always agrees with the objects.
     index: HashMap<V::Index, Posting<V>>,
+    /// The list under way, if any.
+    pub(super) listing: Option<Listing<V>>,
     /// Empty except around our own writes.
     pub(super) mutations: HashMap<ObjectKey, Mutation<V>>,
     /// The version up to which the watch, or the last list, has told of every change.
@@ -47,6 +37,7 @@ pub(super) struct Content<V: View> {
     steps: u64,
     /// The numbers of our writes that the watch has shown since the last look.
     shown: Vec<u64>,
+    list_again: Arc<Notify>,
 }
 
 /// Which object, and which version of it.
@@ -80,40 +71,37 @@ enum Posting<V> {
 impl<V: View> Store<V> {
     /// The object of this name.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<V>> {
-        let content = self.0.content.read();
-        let held = content.objects.get_key_value(key);
+        let held = self.objects.get_key_value(key);
         held.map(|(held, _)| Arc::clone(&held.0))
     }
 
     /// The uid of the object of this name.
-    pub fn uid(&self, key: &ObjectKey) -> Option<Uid> {
-        self.content().uid(key).cloned()
+    pub fn uid(&self, key: &ObjectKey) -> Option<&Uid> {
+        self.objects.get(key).map(|at| &at.uid)
     }
 
     /// The objects found under this index value, ordered by key.
     pub fn by_index(&self, value: &V::Index) -> Vec<Arc<V>> {
-        let mut views: Vec<_> = match self.0.content.read().index.get(value) {
-            None => return Vec::new(),
-            Some(Posting::One(view)) => return vec![Arc::clone(view)],
-            Some(Posting::Many(views)) => views.iter().map(|held| Arc::clone(&held.0)).collect(),
-        };
-        sort_by_key(&mut views);
-        views
+        match self.index.get(value) {
+            None => Vec::new(),
+            Some(Posting::One(view)) => vec![Arc::clone(view)],
+            Some(Posting::Many(views)) => sorted(views.iter()),
+        }
+    }
+
+    /// Every object, in any order.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<V>> {
+        self.objects.keys().map(|held| &held.0)
     }
 
     /// Every object, ordered by key.
     pub fn snapshot(&self) -> Vec<Arc<V>> {
-        let mut views: Vec<_> = {
-            let content = self.0.content.read();
-            content.objects.keys().map(|held| Arc::clone(&held.0)).collect()
-        };
-        sort_by_key(&mut views);
-        views
+        sorted(self.objects.keys())
     }
 
     /// How many objects there are.
     pub fn len(&self) -> usize {
-        self.0.content.read().objects.len()
+        self.objects.len()
     }
 
     /// Whether there are none.
@@ -121,44 +109,6 @@ impl<V: View> Store<V> {
         self.len() == 0
     }
 
-    /// Whether the first list is complete and the handlers have seen it (CORE-4).
-    pub fn is_synced(&self) -> bool {
-        *self.0.synced.borrow()
-    }
-
-    /// Completes once the first list is complete and the handlers have seen it (CORE-4).
-    pub async fn synced(&self) {
-        let mut synced = self.0.synced.subscribe();
-        if synced.wait_for(|synced| *synced).await.is_err() {
-            // Unreachable: `self` holds the sender. Nothing can become synced any more.
-            std::future::pending::<()>().await;
-        }
-    }
-
-    /// The API server has been set back to an earlier state: what is held may never have been.
-    pub(super) fn list_again(&self) {
-        self.0.set_back.notify_one();
-    }
-
-    /// Completes when all is to be listed again.
-    pub(super) async fn set_back(&self) {
-        self.0.set_back.notified().await;
-    }
-
-    pub(super) fn set_synced(&self) {
-        self.0.synced.send_replace(true);
-    }
-
-    pub(super) fn content(&self) -> RwLockReadGuard<'_, Content<V>> {
-        self.0.content.read()
-    }
-
-    pub(super) fn content_mut(&self) -> RwLockWriteGuard<'_, Content<V>> {
-        self.0.content.write()
-    }
-}
-
-impl<V: View> Content<V> {
     /// The object held under `key`.
     pub(super) fn held(&self, key: &ObjectKey) -> Option<Held<V>> {
         let (held, at) = self.objects.get_key_value(key)?;
@@ -166,11 +116,6 @@ impl<V: View> Content<V> {
             view: Arc::clone(&held.0),
             at: at.clone(),
         })
-    }
-
-    /// The uid of the object held under `key`.
-    pub(super) fn uid(&self, key: &ObjectKey) -> Option<&Uid> {
-        self.objects.get(key).map(|at| &at.uid)
     }
 
     /// The keys of what is held, and of what there are mutations of.
@@ -182,13 +127,19 @@ impl<V: View> Content<V> {
         self.objects.keys().map(|held| held.0.key()).chain(mutated)
     }
 
-    /// One step on; its number.
-    pub(super) const fn step(&mut self) -> u64 {
-        self.steps += 1;
+    /// Is notified when the API server has been set back to an earlier state: what is held may never have been.
+    pub fn list_again(&self) -> Arc<Notify> {
+        Arc::clone(&self.list_again)
+    }
+
+    /// The step to which the store has come.
+    pub const fn step(&self) -> u64 {
         self.steps
     }
 
-    pub(super) const fn steps(&self) -> u64 {
+    /// One step on; its number.
+    pub(super) const fn next_step(&mut self) -> u64 {
+        self.steps += 1;
         self.steps
     }
 
@@ -203,7 +154,7 @@ impl<V: View> Content<V> {
         key: &ObjectKey,
         change: impl FnOnce(&mut Mutation<V>, Option<Held<V>>, u64) -> Option<Held<V>>,
     ) -> Option<Delta<V>> {
-        let step = self.step();
+        let step = self.next_step();
         let mut mutation = self.mutations.remove(key).unwrap_or_default();
         let awaited = mutation.awaited();
         let new = change(&mut mutation, self.held(key), step);
@@ -339,11 +290,12 @@ impl<V: View> fmt::Debug for Store<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Store")
             .field("len", &self.len())
-            .field("synced", &self.is_synced())
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 
-fn sort_by_key<V: View>(views: &mut [Arc<V>]) {
+fn sorted<'a, V: View>(held: impl Iterator<Item = &'a ByKey<V>>) -> Vec<Arc<V>> {
+    let mut views: Vec<_> = held.map(|held| Arc::clone(&held.0)).collect();
     views.sort_unstable_by(|a, b| a.key().cmp(b.key()));
+    views
 }

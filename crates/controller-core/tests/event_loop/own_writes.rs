@@ -20,7 +20,7 @@ const NO_ANSWER: Outcome = Outcome::retry(true);
 const NOTHING: [u8; 0] = [];
 
 struct World {
-    lamps: Resource<Lamp>,
+    lamps: Resource<Dimmer, Lamp>,
     event_loop: Loop<Dimmer>,
     now: Now,
     again: Option<Duration>,
@@ -31,8 +31,9 @@ pub(crate) fn lamp() -> ObjectKey {
     ObjectKey::namespaced("ns", "lamp")
 }
 
-fn started(lamps: &mut Resource<Lamp>, now: Now) -> Loop<Dimmer> {
-    let mut event_loop = Loop::new(Arc::new(Dimmer), lamps.restart(), [None], false);
+fn started(lamps: &mut Resource<Dimmer, Lamp>, now: Now) -> Loop<Dimmer> {
+    let mut event_loop = Loop::new(Arc::new(Dimmer), [None], false);
+    lamps.restart();
     lamps.deliver(&mut event_loop, now);
     event_loop.observe(Observed::Synced, now);
     event_loop.observe(Observed::Leading(true), now);
@@ -43,7 +44,7 @@ impl World {
     /// One lamp that does not shine, and is to shine so.
     fn with_lamp(wanted: u8) -> Self {
         let now = NOW;
-        let mut lamps = Resource::new();
+        let mut lamps = Resource::new(|lamps| lamps);
         let key = lamp();
         let shines = 0;
         lamps.put(Lamp { key, wanted, shines }, Uid::from("first"));

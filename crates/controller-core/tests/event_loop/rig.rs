@@ -109,7 +109,7 @@ impl Setup {
             said: Arc::clone(&said),
         };
         Rig {
-            event_loop: Loop::new(Arc::new(controller), (), self.metrics, self.dry_run)
+            event_loop: Loop::new(Arc::new(controller), self.metrics, self.dry_run)
                 .retrying_within(self.retries),
             now: NOW,
             limit: self.limit,

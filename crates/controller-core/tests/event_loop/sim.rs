@@ -1,7 +1,7 @@
 //! The dimmer's loop against a model of the API server: late watches, lost answers, terms that end, crashes.
 
 use controller_core::controller::{Accepted, Ask, Completed, Loop, Now};
-use controller_core::informer::{Observed, Store};
+use controller_core::informer::Observed;
 use controller_core::meta::{ObjectKey, Uid};
 use harness::sim::{self, Model, Op, Resource, Watch};
 use proptest::prelude::*;
@@ -11,7 +11,7 @@ use crate::dimmer::{Dimmer, Lamp, Question};
 const LAMPS: usize = 3;
 
 struct Room {
-    lamps: Resource<Lamp>,
+    lamps: Resource<Dimmer, Lamp>,
     uids: u64,
 }
 
@@ -44,7 +44,7 @@ fn any_action() -> impl Strategy<Value = Action> {
 impl Room {
     fn new() -> Self {
         let mut room = Self {
-            lamps: Resource::new(),
+            lamps: Resource::new(|lamps| lamps),
             uids: 0,
         };
         (0..LAMPS).for_each(|lamp| room.add(lamp, 2));
@@ -83,10 +83,6 @@ impl Model for Room {
 
     fn controller(&self) -> Dimmer {
         Dimmer
-    }
-
-    fn restart(&mut self) -> Store<Lamp> {
-        self.lamps.restart()
     }
 
     fn act(&mut self, action: &Action, _: Now) {

@@ -378,7 +378,7 @@ async fn a_410_between_pages_starts_the_list_over() {
         page("20", "", &[one("b")]),
         watch([]),
     ]);
-    running.store.synced().await;
+    running.synced().await;
     assert_eq!(running.told().await, ["+ns/b=1", "synced"]);
     assert_eq!(
         server.asked()[..3],
@@ -412,7 +412,7 @@ async fn a_missing_right_is_reported_and_retried() {
         running.last_error().unwrap(),
         "Forbidden: list: 403 Forbidden: answer 403"
     );
-    running.store.synced().await;
+    running.synced().await;
     running.clock.sleep(Duration::from_secs(10)).await;
     assert!(!running.state.borrow().forbidden());
     assert_eq!(server.asked().len(), 3);
@@ -430,7 +430,7 @@ async fn a_resource_that_is_not_served_is_looked_for_every_30_s() {
     ]);
     running.settle().await;
     assert!(running.state.borrow().not_served());
-    running.store.synced().await;
+    running.synced().await;
     running.clock.sleep(Duration::from_secs(10)).await;
     assert!(!running.state.borrow().not_served());
     let seconds: Vec<_> = server.gaps().iter().map(Duration::as_secs).collect();
@@ -688,8 +688,8 @@ async fn a_view_of_metadata_asks_for_metadata_only() {
     let source = ListWatch::<LabelsWire>::new(server.client(), things(), Encoding::default(), clock.clone());
     let running = Running::start(source, clock);
     assert_eq!(running.told().await, ["+ns/a=0", "synced"]);
-    assert_eq!(&*running.store.get(&key("a")).unwrap().node, "n7");
-    assert_eq!(running.store.get(&key("a")).unwrap().key(), &key("a"));
+    assert_eq!(&*running.store().get(&key("a")).unwrap().node, "n7");
+    assert_eq!(running.store().get(&key("a")).unwrap().key(), &key("a"));
     let accepted: Vec<_> = server
         .asked
         .lock()
@@ -722,10 +722,8 @@ async fn any_other_view_asks_for_the_whole_object() {
 async fn views_of_one_namespace_and_node_share_the_strings() {
     let (_, running) = start([page("9", "", &[one("a"), one("b")]), watch([])]);
     running.settle().await;
-    let (a, b) = (
-        running.store.get(&key("a")).unwrap(),
-        running.store.get(&key("b")).unwrap(),
-    );
+    let store = running.store();
+    let (a, b) = (store.get(&key("a")).unwrap(), store.get(&key("b")).unwrap());
     assert!(Arc::ptr_eq(&a.node, &b.node));
     assert!(Arc::ptr_eq(
         a.key.namespace.as_ref().unwrap(),

@@ -231,7 +231,7 @@ async fn check(events: Vec<Event>) {
 
     let told = running.told.take();
     let things: Vec<_> = running
-        .store
+        .store()
         .snapshot()
         .iter()
         .map(|thing| (**thing).clone())
@@ -242,7 +242,7 @@ async fn check(events: Vec<Event>) {
         "the store"
     );
     assert_eq!(told, model.told, "what was told");
-    assert_eq!(running.store.is_synced(), model.synced);
+    assert_eq!(running.state.borrow().synced, model.synced);
     assert_eq!(
         running.metric("objects"),
         i64::try_from(model.held.len()).unwrap()
@@ -264,7 +264,7 @@ async fn check(events: Vec<Event>) {
             .filter(|object| object.node == node)
             .map(Object::view)
             .collect();
-        let found = running.store.by_index(&By::Node(node.into()));
+        let found = running.store().by_index(&By::Node(node.into()));
         assert_eq!(
             found.iter().map(|thing| (**thing).clone()).collect::<Vec<_>>(),
             expected,

@@ -63,7 +63,7 @@ async fn an_etcd_that_was_set_back_is_listed_again(
     script.send(SourceEvent::Applied(observed("a", "5")));
     script.send(SourceEvent::Applied(observed("b", "8")));
     running.settle().await;
-    running.store.begin_write(&key(name));
+    running.store().begin_write(&key(name));
     let effect = if makes.is_empty() {
         Effect::Patch(Arc::new(Thing::clone))
     } else {
@@ -72,7 +72,7 @@ async fn an_etcd_that_was_set_back_is_listed_again(
     let version = Some(version).filter(|version| *version != 0);
     drop(
         running
-            .store
+            .store()
             .accepted(&key(name), &Uid::from(name), version, 1, effect),
     );
     running.settle().await;
@@ -108,20 +108,18 @@ async fn sync_waits_for_the_whole_list_and_for_the_handlers() {
         }));
     }
     assert_eq!(running.told().await, [""; 0]);
-    assert!(running.store.is_empty(), "half a list is no content");
-    assert!(!running.store.is_synced());
+    assert!(running.store().is_empty(), "half a list is no content");
     assert!(!running.state.borrow().synced);
-    let waits = running
-        .clock
-        .timeout(Duration::from_hours(1), running.store.synced());
+    assert!(!running.state.borrow().synced);
+    let waits = running.clock.timeout(Duration::from_hours(1), running.synced());
     assert!(waits.await.is_err());
 
     script.send(SourceEvent::InitDone {
         version: Some("5".into()),
     });
-    running.store.synced().await;
+    running.synced().await;
     assert_eq!(running.told.take(), ["+ns/a=1", "+ns/b=1", "synced"]);
-    assert!(running.store.is_synced());
+    assert!(running.state.borrow().synced);
     assert!(running.state.borrow().synced);
 }
 
@@ -129,7 +127,7 @@ async fn sync_waits_for_the_whole_list_and_for_the_handlers() {
 async fn an_empty_list_syncs_too() {
     let (script, running) = start();
     script.list([]);
-    running.store.synced().await;
+    running.synced().await;
     assert_eq!(running.told.take(), ["synced"]);
 }
 
@@ -141,18 +139,18 @@ async fn the_store_tells_added_from_modified() {
     script.deleted(thing("b", 2), "B");
     assert_eq!(running.told().await, ["+ns/c=3", "~ns/a=1>10", "-ns/b=2"]);
     assert_eq!(running.held(), ["a=10", "c=3"]);
-    assert_eq!(running.store.get(&key("a")).unwrap().value, 10);
-    assert!(running.store.get(&key("b")).is_none());
+    assert_eq!(running.store().get(&key("a")).unwrap().value, 10);
+    assert!(running.store().get(&key("b")).is_none());
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_update_that_changes_nothing_wakes_nothing_and_replaces_nothing() {
     let (script, running) = synced().await;
-    let before = running.store.get(&key("a")).unwrap();
+    let before = running.store().get(&key("a")).unwrap();
     script.applied(thing("a", 1), "A");
     script.list([(thing("b", 2), "B"), (thing("a", 1), "A")]);
     assert_eq!(running.told().await, [""; 0]);
-    assert!(Arc::ptr_eq(&before, &running.store.get(&key("a")).unwrap()));
+    assert!(Arc::ptr_eq(&before, &running.store().get(&key("a")).unwrap()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -287,7 +285,7 @@ async fn indexes_follow_every_change() {
     script.deleted(on_node("a", "n2", 2), "A");
     running.settle().await;
     assert_eq!(running.names_by(&n2), ["c"]);
-    assert_eq!(running.store.by_index(&By::Value(2))[0].value, 2);
+    assert_eq!(running.store().by_index(&By::Value(2))[0].value, 2);
 }
 
 #[tokio::test(start_paused = true)]

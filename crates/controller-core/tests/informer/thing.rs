@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use controller_core::clock::Clock;
 use controller_core::informer::{
-    Applied, Change, DecodeError, Handler, Identity, Informer, InformerMetrics, InformerState, Source, Store,
-    View, Wire, intern,
+    Change, DecodeError, Delta, Handler, Identity, Informer, InformerMetrics, InformerState, Source,
+    SourceEvent, Store, Taken, View, Wire, intern,
 };
 use controller_core::meta::ObjectKey;
 use controller_core::tasks::TaskSet;
-use parking_lot::Mutex;
+use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
 use prometheus::{Registry, TextEncoder};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Thing {
@@ -91,58 +91,70 @@ pub(crate) fn key(name: &str) -> ObjectKey {
     ObjectKey::namespaced("ns", name)
 }
 
-/// What the handler was told: `+ns/a=1`, `~ns/a=1>2`, `-ns/a=2`, `synced`.
+/// What the handler was told: `+ns/a=1`, `~ns/a=1>2`, `-ns/a=2`, and `synced` after the first list.
 #[derive(Clone, Default)]
-pub(crate) struct Told(Arc<Mutex<Vec<String>>>);
+pub(crate) struct Told(Arc<Mutex<Heard>>);
+
+#[derive(Default)]
+pub(crate) struct Heard {
+    pub(crate) store: Store<Thing>,
+    lines: Vec<String>,
+    is_listed: bool,
+}
 
 impl Told {
     /// What was told since the last call.
     pub(crate) fn take(&self) -> Vec<String> {
-        std::mem::take(&mut self.0.lock())
+        std::mem::take(&mut self.0.lock().lines)
     }
 }
 
 impl Handler<Thing> for Told {
-    fn handle(&self, store: &Store<Thing>, apply: &mut dyn FnMut() -> Applied<Thing>) {
-        for change in apply().changes() {
-            self.tell(&change, store);
+    fn handle(&self, event: SourceEvent<Thing>) -> Taken {
+        let mut heard = self.0.lock();
+        let is_list = matches!(event, SourceEvent::InitDone { .. });
+        let applied = heard.store.apply(event);
+        for change in applied.deltas.iter().flat_map(Delta::changes) {
+            let line = line(&change, &heard.store);
+            heard.lines.push(line);
+        }
+        if is_list && !std::mem::replace(&mut heard.is_listed, true) {
+            heard.lines.push("synced".to_owned());
+        }
+        Taken {
+            changes: applied.deltas.len(),
+            objects: heard.store.len(),
         }
     }
 
-    fn on_synced(&self, store: &Store<Thing>) {
-        // Work could start before the handlers have seen all.
-        assert!(!store.is_synced());
-        self.0.lock().push("synced".to_owned());
+    fn list_again(&self) -> Arc<Notify> {
+        self.0.lock().store.list_again()
     }
 }
 
-impl Told {
-    fn tell(&self, change: &Change<'_, Thing>, store: &Store<Thing>) {
-        let held = |thing: &Thing| store.get(&thing.key);
-        let line = match change {
-            Change::Added(new) => {
-                assert!(held(new).is_some(), "told before the store held it");
-                format!("+{}={}", new.key, new.value)
-            }
-            Change::Updated { old, new } => {
-                assert!(held(new).is_some(), "told before the store held it");
-                format!("~{}={}>{}", new.key, old.value, new.value)
-            }
-            Change::Deleted(last) => {
-                let other = held(last);
-                // Told before it was gone.
-                assert!(other.is_none_or(|other| !Arc::ptr_eq(&other, last)));
-                format!("-{}={}", last.key, last.value)
-            }
-        };
-        self.0.lock().push(line);
+fn line(change: &Change<'_, Thing>, store: &Store<Thing>) -> String {
+    let held = |thing: &Thing| store.get(&thing.key);
+    match change {
+        Change::Added(new) => {
+            assert!(held(new).is_some(), "told before the store held it");
+            format!("+{}={}", new.key, new.value)
+        }
+        Change::Updated { old, new } => {
+            assert!(held(new).is_some(), "told before the store held it");
+            format!("~{}={}>{}", new.key, old.value, new.value)
+        }
+        Change::Deleted(last) => {
+            let other = held(last);
+            // Told before it was gone.
+            assert!(other.is_none_or(|other| !Arc::ptr_eq(&other, last)));
+            format!("-{}={}", last.key, last.value)
+        }
     }
 }
 
 /// A running informer.
 pub(crate) struct Running {
     pub(crate) clock: Clock,
-    pub(crate) store: Store<Thing>,
     pub(crate) state: watch::Receiver<InformerState>,
     pub(crate) told: Told,
     registry: Registry,
@@ -158,19 +170,29 @@ impl Running {
         let registry = Registry::new();
         let metrics = InformerMetrics::register(&registry).unwrap();
         let told = Told::default();
-        let informer =
-            Informer::new(source, clock.clone(), metrics.for_resource("things")).handler(told.clone());
-        let (store, state) = (informer.store(), informer.state());
+        let metrics = metrics.for_resource("things");
+        let informer = Informer::new(source, clock.clone(), metrics, told.clone());
+        let state = informer.state();
         let mut tasks = TaskSet::new();
         tasks.spawn("informer-things", informer.run());
         Self {
             clock,
-            store,
             state,
             told,
             registry,
             _tasks: tasks,
         }
+    }
+
+    /// The store of its handler.
+    pub(crate) fn store(&self) -> MappedMutexGuard<'_, Store<Thing>> {
+        MutexGuard::map(self.told.0.lock(), |heard| &mut heard.store)
+    }
+
+    /// Completes once the first list is complete and the handler has seen it (CORE-4).
+    pub(crate) async fn synced(&self) {
+        let mut state = self.state.clone();
+        state.wait_for(|state| state.synced).await.unwrap();
     }
 
     /// Lets everything happen that can happen without time.
@@ -185,7 +207,7 @@ impl Running {
 
     /// `NAME=VALUE` of every object.
     pub(crate) fn held(&self) -> Vec<String> {
-        let things = self.store.snapshot();
+        let things = self.store().snapshot();
         things
             .iter()
             .map(|thing| format!("{}={}", thing.key.name, thing.value))
@@ -193,7 +215,7 @@ impl Running {
     }
 
     pub(crate) fn names_by(&self, index: &By) -> Vec<String> {
-        let things = self.store.by_index(index);
+        let things = self.store().by_index(index);
         things.iter().map(|thing| thing.key.name.to_string()).collect()
     }
 

@@ -1,11 +1,9 @@
 //! The rules one by one, each a [script](Cache::plays). An object is a word, a patch adds a letter to it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use controller_core::informer::{
     Change, DecodeError, Delta, Effect, Freshness, Observed, Removed, Skipped, SourceEvent, Store, View,
-    Writer,
 };
 use controller_core::meta::{ObjectKey, Uid};
 
@@ -71,15 +69,14 @@ fn told<'a>(deltas: impl IntoIterator<Item = &'a Delta<Word>>) -> String {
 
 /// A store and what may happen to the object `a` in it.
 struct Cache {
-    writer: Writer<Word>,
     store: Store<Word>,
 }
 
 impl Cache {
     fn empty() -> Self {
-        let writer = Writer::new();
-        let store = writer.store();
-        Self { writer, store }
+        Self {
+            store: Store::default(),
+        }
     }
 
     /// `a` is `text`, at version 5, and one of our requests about it is in flight.
@@ -125,7 +122,7 @@ impl Cache {
 
     fn step(&mut self, words: &[&str]) -> String {
         let uid = |uid: &str| Uid::from(uid);
-        let store = self.store.clone();
+        let store = &mut self.store;
         let a = key("a");
         match *words {
             [] => String::new(),
@@ -199,7 +196,7 @@ impl Cache {
     }
 
     fn apply(&mut self, event: SourceEvent<Word>) -> String {
-        told(&self.writer.apply(event).deltas)
+        told(&self.store.apply(event).deltas)
     }
 
     /// What the store holds, and how sure it is: for example `xp Pending`.
@@ -786,39 +783,8 @@ fn the_freshness_of_an_object_that_nobody_wrote_is_synced() {
 }
 
 #[test]
-fn a_writer_fills_a_store_without_a_server() {
-    let cache = Cache::empty();
-    assert!(!cache.store.is_synced());
-    let cache = cache.plays("list → \n listed U 5 x → +a=x");
-    cache.writer.set_synced();
-    assert!(cache.store.is_synced());
-}
-
-/// On two threads, as the informer and the loop are: the watch shows each write at the moment at which its answer comes.
-#[test]
-fn an_accepted_write_is_held_whether_its_answer_or_the_watch_is_first() {
-    const WRITES: u64 = 100_000;
-    let mut writer = Writer::<Word>::default();
-    let (store, shown) = (writer.store(), AtomicU64::new(0));
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            for version in 1..=WRITES {
-                let name = version.to_string();
-                let event = SourceEvent::Applied(observed(&name, &name, &name, "x"));
-                shown.store(version, Ordering::SeqCst);
-                drop(writer.apply(event));
-            }
-        });
-        for version in 1..=WRITES {
-            let name = version.to_string();
-            while shown.load(Ordering::SeqCst) < version {
-                std::hint::spin_loop();
-            }
-            let effect = Effect::Object(word(&name, "x"));
-            drop(store.accepted(&key(&name), &Uid::from(&*name), Some(version), version, effect));
-            assert!(store.get(&key(&name)).is_some(), "{name} is not held");
-        }
-    });
+fn a_store_is_filled_without_a_server() {
+    Cache::empty().plays("list → \n listed U 5 x → +a=x");
 }
 
 #[test]

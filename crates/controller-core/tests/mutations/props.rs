@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use controller_core::informer::{
-    Change, Delta, Effect, Freshness, Observed, Removed, SourceEvent, Store, View, Writer,
+    Change, Delta, Effect, Freshness, Observed, Removed, SourceEvent, Store, View,
 };
 use controller_core::meta::{ObjectKey, Uid};
 use proptest::prelude::*;
@@ -104,7 +104,6 @@ struct Known {
 
 struct World {
     server: Server,
-    writer: Writer<Thing>,
     store: Store<Thing>,
     /// How much of the log the watch has shown.
     watched: usize,
@@ -206,11 +205,9 @@ fn only(verb: Verb, fields: Fields) -> [u64; 5] {
 
 impl World {
     fn new() -> Self {
-        let writer = Writer::new();
         Self {
             server: Server::default(),
-            store: writer.store(),
-            writer,
+            store: Store::default(),
             watched: 0,
             told: 0,
             listing: Listing::None,
@@ -354,7 +351,7 @@ impl World {
     }
 
     fn apply(&mut self, event: SourceEvent<Thing>) {
-        let deltas = self.writer.apply(event).deltas;
+        let deltas = self.store.apply(event).deltas;
         self.replay(deltas);
     }
 

@@ -36,9 +36,6 @@ pub trait Model {
     /// The controller of a process that starts.
     fn controller(&self) -> Self::Controller;
 
-    /// The caches of a process that starts.
-    fn restart(&mut self) -> <Self::Controller as Controller>::Stores;
-
     /// Somebody else does something.
     fn act(&mut self, action: &Self::Action, now: Now);
 
@@ -58,8 +55,8 @@ pub trait Model {
     }
 
     /// Whether somebody else does what is to be done for `key`, so that nothing is lost if no change wakes it.
-    fn is_left(&self, key: &KeyOf<Self>) -> bool {
-        let _ = key;
+    fn is_left(&self, key: &KeyOf<Self>, stores: &<Self::Controller as Controller>::Stores) -> bool {
+        let _ = (key, stores);
         false
     }
 

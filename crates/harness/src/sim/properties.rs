@@ -19,7 +19,10 @@ impl<M: Model> Sim<M> {
     pub(super) fn assert_woken(&mut self, before: &[(KeyOf<M>, Step<M::Controller>)]) {
         for (key, before) in before {
             let after = self.event_loop.next_of(key, self.now);
-            if *before == after || self.model.is_left(key) || (self.needs_term(key) && !self.leading) {
+            if *before == after
+                || self.model.is_left(key, self.event_loop.stores())
+                || (self.needs_term(key) && !self.leading)
+            {
                 continue;
             }
             let covers = self.model.covers(key);

@@ -1,23 +1,22 @@
-//! One resource: what the API server has, what the watch has still to tell, and the cache.
+//! One resource: what the API server has, and what the watch has still to tell.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 
-use controller_core::controller::{Accepted, Controller, Loop, Now, Watches};
-use controller_core::informer::{self, SourceEvent, Store, View, Wire, Writer};
+use controller_core::controller::{Accepted, Controller, Loop, Now, Place, Watches};
+use controller_core::informer::{self, SourceEvent, View, Wire};
 use controller_core::meta::{ObjectKey, Uid};
 use serde_json::Value;
 
 use super::model::accepted;
 
-/// One resource: what the API server has, what the watch has still to tell, and the cache.
+/// One resource: what the API server has, and what the watch has still to tell the store at its place.
 #[derive(Debug)]
-pub struct Resource<V: View> {
+pub struct Resource<C: Controller, V: View> {
+    place: Place<C, V>,
     objects: BTreeMap<ObjectKey, Object<V>>,
     pending: VecDeque<SourceEvent<V>>,
     /// The items of a list that was asked for, until its answer comes.
     list: Option<Vec<SourceEvent<V>>>,
-    writer: Writer<V>,
     versions: u64,
     created: usize,
 }
@@ -33,14 +32,14 @@ pub struct Object<V> {
     pub version: u64,
 }
 
-impl<V: View + Clone> Resource<V> {
+impl<C: Controller, V: View + Clone> Resource<C, V> {
     /// No objects.
-    pub fn new() -> Self {
+    pub fn new(place: Place<C, V>) -> Self {
         Self {
+            place,
             objects: BTreeMap::new(),
             pending: VecDeque::new(),
             list: None,
-            writer: Writer::new(),
             versions: 0,
             created: 0,
         }
@@ -49,11 +48,6 @@ impl<V: View + Clone> Resource<V> {
     /// The objects.
     pub fn objects(&self) -> &BTreeMap<ObjectKey, Object<V>> {
         &self.objects
-    }
-
-    /// The object as the process knows it.
-    pub fn cached(&self, key: &ObjectKey) -> Option<Arc<V>> {
-        self.writer.store().get(key)
     }
 
     /// The version that the next change makes.
@@ -103,14 +97,6 @@ impl<V: View + Clone> Resource<V> {
         }
     }
 
-    /// A process has started: its cache is empty, and the next thing that it hears is a list.
-    pub fn restart(&mut self) -> Store<V> {
-        self.writer = Writer::new();
-        self.pending.clear();
-        self.list = Some(self.listed());
-        self.writer.store()
-    }
-
     fn listed(&self) -> Vec<SourceEvent<V>> {
         let items = self
             .objects
@@ -130,7 +116,10 @@ impl<V: View + Clone> Resource<V> {
 /// The watch of a resource that a controller follows.
 pub trait Watch<C: Controller> {
     /// It has broken: what it had still to tell is lost, and a list is asked for.
-    fn begin_list(&mut self);
+    fn begin_list(&mut self, event_loop: &mut Loop<C>, now: Now);
+
+    /// A process has started: the next thing that it hears is a list.
+    fn restart(&mut self);
 
     /// All its objects are deleted.
     fn clear(&mut self);
@@ -139,23 +128,28 @@ pub trait Watch<C: Controller> {
     fn created(&self) -> usize;
 
     /// How many of its objects have writes that the watch has not shown.
-    fn mutations(&self) -> usize;
+    fn mutations(&self, event_loop: &mut Loop<C>) -> usize;
 
     /// The loop hears of the next thing; whether there was one.
     fn deliver(&mut self, event_loop: &mut Loop<C>, now: Now) -> bool;
 }
 
-impl<C: Watches<V>, V: View + Clone> Watch<C> for Resource<V> {
-    fn begin_list(&mut self) {
+impl<C: Watches<V>, V: View + Clone> Watch<C> for Resource<C, V> {
+    fn begin_list(&mut self, event_loop: &mut Loop<C>, now: Now) {
         if self.list.is_none() {
             let mut items = self.listed();
             let rest = items.split_off(1);
             for init in items {
-                let _ = self.writer.apply(init);
+                event_loop.apply(self.place, init, now);
             }
             self.list = Some(rest);
             self.pending.clear();
         }
+    }
+
+    fn restart(&mut self) {
+        self.pending.clear();
+        self.list = Some(self.listed());
     }
 
     fn clear(&mut self) {
@@ -168,8 +162,8 @@ impl<C: Watches<V>, V: View + Clone> Watch<C> for Resource<V> {
         self.created
     }
 
-    fn mutations(&self) -> usize {
-        self.writer.store().mutations()
+    fn mutations(&self, event_loop: &mut Loop<C>) -> usize {
+        event_loop.store(self.place).mutations()
     }
 
     fn deliver(&mut self, event_loop: &mut Loop<C>, now: Now) -> bool {
@@ -179,15 +173,9 @@ impl<C: Watches<V>, V: View + Clone> Watch<C> for Resource<V> {
         };
         let heard = !events.is_empty();
         for event in events {
-            event_loop.applied(&self.writer.apply(event), now);
+            event_loop.apply(self.place, event, now);
         }
         heard
-    }
-}
-
-impl<V: View + Clone> Default for Resource<V> {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

@@ -122,7 +122,11 @@ impl<M: Model> Sim<M> {
     /// Fails if a cache remembers a write.
     fn check_writes(&mut self) {
         for (resource, watch) in self.model.watches() {
-            assert_eq!(watch.mutations(), 0, "left behind: writes of {resource}");
+            assert_eq!(
+                watch.mutations(&mut self.event_loop),
+                0,
+                "left behind: writes of {resource}"
+            );
         }
     }
 
@@ -162,7 +166,7 @@ impl<M: Model> Sim<M> {
             Op::BeginList(which) => {
                 let mut watches = self.model.watches();
                 let which = which % watches.len();
-                watches[which].1.begin_list();
+                watches[which].1.begin_list(&mut self.event_loop, self.now);
                 self.away.insert(which);
                 self.watching(which, false);
             }
@@ -367,9 +371,9 @@ fn started<M: Model>(model: &mut M, now: Now) -> Loop<M::Controller> {
         let register = |name| QueueMetrics::register(&registry, clock.clone(), name).unwrap();
         queue.name.map(register)
     });
-    let stores = model.restart();
-    let mut event_loop = Loop::new(controller, stores, metrics, false).retrying_within(retries());
+    let mut event_loop = Loop::new(controller, metrics, false).retrying_within(retries());
     for (resource, watch) in model.watches() {
+        watch.restart();
         watch.deliver(&mut event_loop, now);
         event_loop.observe(Observed::Watching(resource, true), now);
     }

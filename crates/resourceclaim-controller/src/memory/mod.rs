@@ -301,7 +301,7 @@ impl Watches<TemplateView> for ResourceClaimController {
             return;
         }
         let index = ClaimantIndex::Template(template.key.clone());
-        for store in [&cx.stores.pods].into_iter().chain(&cx.stores.groups) {
+        for store in [&cx.stores.pods, &cx.stores.groups] {
             for claimant in store.by_index(&index) {
                 wake(cx, &claimant, None, self.gates, Wake::Afresh);
             }

@@ -13,7 +13,7 @@ use controller_core::meta::{ObjectKey, Uid};
 
 use super::Cx;
 use crate::Stores;
-use crate::decide::{Claimant, Gates, group_of, needs_work, needs_work_on};
+use crate::decide::{Claimant, Gates, Groups, group_of, needs_work, needs_work_on};
 use crate::next::Key;
 use crate::route::Users;
 use crate::view::{ClaimIndex, ClaimView, ClaimantIndex, ClaimantKind, ClaimantView, beside};
@@ -24,10 +24,8 @@ pub(super) fn wake_all(cx: &mut Cx<'_>, gates: Gates) {
     for claim in stores.claims.snapshot() {
         cx.out.wake(Key::Claim(claim.key.clone()));
     }
-    for claimant in stores
-        .groups
-        .iter()
-        .chain([&stores.pods])
+    for claimant in [&stores.groups, &stores.pods]
+        .into_iter()
         .flat_map(Store::snapshot)
     {
         wake_changed(cx, &claimant, None, gates);
@@ -103,15 +101,15 @@ pub(super) fn wake_users(cx: &mut Cx<'_>, claim: &ClaimView, users: &Users, gate
             wake_changed(cx, &pod, Some(claim), gates);
         }
     }
-    let (Some(groups), Users::All) = (&stores.groups, users) else {
+    let (Users::All, Groups::On) = (users, gates.groups) else {
         return;
     };
-    for group in groups.by_index(&index) {
+    for group in stores.groups.by_index(&index) {
         wake_changed(cx, &group, Some(claim), gates);
     }
     if let Some(owner) = claim.owning_group() {
         let key = beside(&claim.key, &owner.name);
-        if let Some(group) = groups.get(&key) {
+        if let Some(group) = stores.groups.get(&key) {
             wake_changed(cx, &group, Some(claim), gates);
         }
         wake_members(cx, &key, Some(claim), gates);

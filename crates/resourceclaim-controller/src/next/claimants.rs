@@ -168,7 +168,7 @@ impl<'a> Turn<'a> {
     /// Whether nobody knows what became of our last write to the pod or the group.
     fn is_unknown(self, claimant: &Claimant<'_>) -> bool {
         let store = self.look.stores.of(claimant.view.kind);
-        store.is_some_and(|store| store.freshness(&claimant.view.key) == Freshness::Unknown)
+        store.freshness(&claimant.view.key) == Freshness::Unknown
     }
 
     /// Goes on when the API server has told of the pod or the group as it is now, and it is the one that the cache has.

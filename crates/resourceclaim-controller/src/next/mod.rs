@@ -201,21 +201,19 @@ impl Controller for ResourceClaimController {
         }
     }
 
-    fn shows(&self, stores: &Stores, write: &Write, mutation: &mut Mutation<'_, '_, Self>) {
-        shown::shows(stores, write, mutation);
+    fn shows(&self, write: &Write, mutation: &mut Mutation<'_, Self>) {
+        shown::shows(write, mutation);
     }
 
     fn shown_within(&self, _: &Write) -> Duration {
         PENDING_TTL
     }
 
-    fn reads(&self, stores: &Stores, question: &Question, reading: &mut Reading<'_, '_, Self>) {
+    fn reads(&self, question: &Question, reading: &mut Reading<'_, Self>) {
         match question {
-            Question::Claim(key) => reading.object(&stores.claims, key, Answer::claim),
+            Question::Claim(key) => reading.object(|stores| &mut stores.claims, key, Answer::claim),
             Question::Claimant(kind, key) => {
-                if let Some(store) = stores.of(*kind) {
-                    reading.object(store, key, Answer::claimant);
-                }
+                reading.object(Stores::place_of(*kind), key, Answer::claimant);
             }
             _ => {}
         }
@@ -336,7 +334,7 @@ fn learn_outcome(cx: &mut Context<'_, ResourceClaimController>, write: &Write, o
 /// Whether somebody may still undo the write: the pod, the group or the claim that it is about is there.
 fn is_there(stores: &Stores, write: &Write) -> bool {
     let claimant = |kind, key: &ObjectKey, uid: &Uid| {
-        let held = stores.of(kind).and_then(|store| store.get(key));
+        let held = stores.of(kind).get(key);
         held.is_some_and(|held| held.uid == *uid)
     };
     match write {

@@ -10,48 +10,52 @@ use crate::requests::{Record, Write};
 use crate::view::{ClaimStatus, ClaimView, ClaimantView, EXTENDED_ANNOTATION, Origin};
 use crate::{ResourceClaimController, Stores};
 
-pub(super) fn shows(
-    stores: &Stores,
-    write: &Write,
-    mutation: &mut Mutation<'_, '_, ResourceClaimController>,
-) {
+pub(super) fn shows(write: &Write, mutation: &mut Mutation<'_, ResourceClaimController>) {
     let accepted = mutation.accepted().cloned().unwrap_or_default();
     match write {
         Write::Create(create) => {
-            mutation.object(&stores.claims, &create.claim(), |uid, version| {
-                made(create, uid, version)
-            });
+            mutation.object(
+                |stores| &mut stores.claims,
+                &create.claim(),
+                |uid, version| made(create, uid, version),
+            );
         }
         Write::Record(Record {
             kind, key, statuses, ..
         }) => {
             let statuses: Box<[ClaimStatus]> = statuses.as_slice().into();
-            if let Some(store) = stores.of(*kind) {
-                mutation.patch(store, key, move |claimant| ClaimantView {
-                    statuses: statuses.clone(),
-                    ..claimant.clone()
-                });
-            }
+            mutation.patch(Stores::place_of(*kind), key, move |claimant| ClaimantView {
+                statuses: statuses.clone(),
+                ..claimant.clone()
+            });
         }
         Write::Reserve(reserve) => {
             let consumer = reserve.consumer.clone();
-            mutation.patch(&stores.claims, &reserve.claim, move |claim| {
-                let reserved = claim.reserved.iter().chain([&consumer]);
-                ClaimView {
-                    reserved: reserved.cloned().collect(),
-                    ..at(&accepted, claim)
-                }
-            });
+            mutation.patch(
+                |stores| &mut stores.claims,
+                &reserve.claim,
+                move |claim| {
+                    let reserved = claim.reserved.iter().chain([&consumer]);
+                    ClaimView {
+                        reserved: reserved.cloned().collect(),
+                        ..at(&accepted, claim)
+                    }
+                },
+            );
         }
         Write::GiveBack(claim, step) if lets_go(step, claim, &accepted) => {
-            mutation.delete(&stores.claims, &claim.key, &claim.uid);
+            mutation.delete(|stores| &mut stores.claims, &claim.key, &claim.uid);
         }
         Write::GiveBack(claim, step) => {
             let step = step.clone();
-            mutation.patch(&stores.claims, &claim.key, move |claim| {
-                let after = step.done_to(claim);
-                at(&accepted, after.as_ref().unwrap_or(claim))
-            });
+            mutation.patch(
+                |stores| &mut stores.claims,
+                &claim.key,
+                move |claim| {
+                    let after = step.done_to(claim);
+                    at(&accepted, after.as_ref().unwrap_or(claim))
+                },
+            );
         }
     }
 }

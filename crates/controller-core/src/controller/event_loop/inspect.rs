@@ -2,13 +2,19 @@
 
 use jiff::Timestamp;
 
-use super::super::{AnswerOf, Controller, Now, Pass, Reply, Step};
+use super::super::{AnswerOf, Controller, Now, Pass, Place, Reply, Step};
 use super::{KeyQueue, Loop};
+use crate::informer::{Store, View};
 
 impl<C: Controller> Loop<C> {
     /// What `next` would say of `key` in a new pass; for tests.
     pub fn next_of(&self, key: &C::Key, now: Now) -> Step<C> {
         self.next(key, &Pass::default(), now)
+    }
+
+    /// The store at `place`; for tests.
+    pub fn store<V: View>(&mut self, place: Place<C, V>) -> &Store<V> {
+        self.store_at(place)
     }
 
     /// The answer to `question` that serves other keys, too; for tests.
