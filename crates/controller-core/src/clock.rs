@@ -4,7 +4,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep};
 use tokio::time::error::Elapsed;
 
 /// Wall time (`now`) and monotonic time (`instant`, `sleep`, `timeout`).
@@ -68,6 +68,11 @@ impl Clock {
     /// Completes after `duration`.
     pub async fn sleep(&self, duration: Duration) {
         tokio::time::sleep(duration).await;
+    }
+
+    /// Completes at the monotonic time to which it is [reset](Sleep::reset); at once before that.
+    pub fn timer(&self) -> Sleep {
+        tokio::time::sleep(Duration::ZERO)
     }
 
     /// Completes at monotonic time `deadline`.

@@ -1,11 +1,12 @@
 //! The asynchronous part: performs what the loop asks for.
 
 use std::fmt::Display;
+use std::future::pending;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
-use futures::future::OptionFuture;
 use futures::stream::FuturesUnordered;
 use parking_lot::Mutex;
 use prometheus::Registry;
@@ -99,6 +100,14 @@ where
     run(env, controller, watch).await
 }
 
+/// Completes when the term is over; never where there is none.
+async fn over(term: Option<Term>) {
+    match term {
+        Some(term) => term.lost().await,
+        None => pending().await,
+    }
+}
+
 impl<C: Controller> Driver<C> {
     fn new(controller: C, env: &Env) -> prometheus::Result<Self> {
         let controller = Arc::new(controller);
@@ -181,9 +190,14 @@ impl<C: Controller> Driver<C> {
         let mut draining = false;
         let mut resynced = self.clock.instant();
         let mut in_flight = FuturesUnordered::new();
+        // What the loop waits for in each turn is made once.
+        let mut asked_to_end = pin!(shutdown.draining());
+        let mut term_over = pin!(over(None));
+        let mut timer = pin!(self.clock.timer());
         loop {
             if term.as_ref().is_some_and(|term| !term.is_valid()) {
                 term = None;
+                term_over.set(over(None));
                 self.hear(|event_loop, now| event_loop.observe(Observed::Leading(false), now));
             }
             let (polled, is_drained, finished) = {
@@ -207,15 +221,20 @@ impl<C: Controller> Driver<C> {
             let resync = term
                 .as_ref()
                 .map(|_| RESYNC_EVERY.saturating_sub(resynced.elapsed()));
+            let wait = again.into_iter().chain(resync).min();
+            if let Some(wait) = wait {
+                timer.as_mut().reset(self.clock.instant() + wait);
+            }
             tokio::select! {
                 biased;
-                () = shutdown.draining(), if !draining => {
+                () = &mut asked_to_end, if !draining => {
                     draining = true;
                     self.event_loop.lock().drain();
                 }
-                Some(()) = OptionFuture::from(term.as_ref().map(Term::lost)) => {}
+                () = &mut term_over => term_over.set(over(term.clone())),
                 next = leadership.lead(), if term.is_none() && !draining => {
                     tracing::info!(controller = C::NAME, "working");
+                    term_over.set(over(Some(next.clone())));
                     term = Some(next);
                     resynced = self.clock.instant();
                     self.hear(|event_loop, now| event_loop.observe(Observed::Leading(true), now));
@@ -224,11 +243,12 @@ impl<C: Controller> Driver<C> {
                     self.hear(|event_loop, now| event_loop.completed(id, completed, now));
                 }
                 () = self.woken.notified() => {}
-                Some(()) = OptionFuture::from(resync.map(|wait| self.clock.sleep(wait))) => {
-                    resynced = self.clock.instant();
-                    self.hear(|event_loop, now| event_loop.observe(Observed::Resync, now));
+                () = &mut timer, if wait.is_some() => {
+                    if term.is_some() && resynced.elapsed() >= RESYNC_EVERY {
+                        resynced = self.clock.instant();
+                        self.hear(|event_loop, now| event_loop.observe(Observed::Resync, now));
+                    }
                 }
-                Some(()) = OptionFuture::from(again.map(|wait| self.clock.sleep(wait))) => {}
             }
             // A long queue of keys that need nothing must not keep the thread from everybody else.
             tokio::task::consume_budget().await;
