@@ -4,8 +4,8 @@ use std::future::Future;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use tokio::time::{Instant, Sleep};
 use tokio::time::error::Elapsed;
+use tokio::time::{Instant, Sleep};
 
 /// Wall time (`now`) and monotonic time (`instant`, `sleep`, `timeout`).
 ///

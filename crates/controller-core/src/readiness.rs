@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-/// A worker that is busy with one item for longer is taken for stuck. A sync is cut off after 60 s, so that
+/// A worker that is busy with one item for longer is taken for stuck. Each request ends after 30 s, so that
 /// only a worker that no longer runs at all gets here.
 pub const STUCK_AFTER: Duration = Duration::from_mins(5);
 

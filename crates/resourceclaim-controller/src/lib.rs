@@ -17,7 +17,7 @@ pub mod view;
 use std::sync::Arc;
 
 use controller_core::args::{About, about};
-use controller_core::controller::{self, Place, Watching};
+use controller_core::controller::{self, StoreOf, Watching};
 use controller_core::informer::Store;
 use controller_core::meta::ObjectKey;
 use controller_core::rival::undone_total;
@@ -115,7 +115,7 @@ impl Stores {
         }
     }
 
-    pub(crate) fn place_of(kind: ClaimantKind) -> Place<ResourceClaimController, ClaimantView> {
+    pub(crate) fn store_of(kind: ClaimantKind) -> StoreOf<ResourceClaimController, ClaimantView> {
         match kind {
             ClaimantKind::Pod => |stores| &mut stores.pods,
             ClaimantKind::PodGroup => |stores| &mut stores.groups,

@@ -17,8 +17,8 @@ use super::retry::RetryShare;
 use super::seating::Seating;
 use super::timers::Timers;
 use super::{
-    AnswerOf, Ask, Context, Controller, Learnt, Look, Now, Observed, Outcome, Output, Pass, Place, Reply,
-    Step, Wake, Watches,
+    AnswerOf, Ask, Context, Controller, Learnt, Look, Now, Observed, Outcome, Output, Pass, Reply, Step,
+    StoreOf, Wake, Watches,
 };
 use crate::informer::{Delta, SourceEvent, Store, Taken, View};
 use crate::workqueue::QueueMetrics;
@@ -135,12 +135,12 @@ impl<C: Controller> Loop<C> {
         }
     }
 
-    /// The watch of the store at `place` tells something.
-    pub fn apply<V: View>(&mut self, place: Place<C, V>, event: SourceEvent<V>, now: Now) -> Taken
+    /// The watch of the store that `of` names tells something.
+    pub fn apply<V: View>(&mut self, of: StoreOf<C, V>, event: SourceEvent<V>, now: Now) -> Taken
     where
         C: Watches<V>,
     {
-        let store = place(&mut self.stores);
+        let store = of(&mut self.stores);
         let applied = store.apply(event);
         let objects = store.len();
         self.tell(&applied.deltas, now);
@@ -151,9 +151,9 @@ impl<C: Controller> Loop<C> {
         Taken { changes, objects }
     }
 
-    /// The store at `place`.
-    pub(super) fn store_at<V: View>(&mut self, place: Place<C, V>) -> &mut Store<V> {
-        place(&mut self.stores)
+    /// The store that `of` names.
+    pub(super) fn store_of<V: View>(&mut self, of: StoreOf<C, V>) -> &mut Store<V> {
+        of(&mut self.stores)
     }
 
     /// Something else has happened.

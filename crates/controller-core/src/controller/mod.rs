@@ -181,8 +181,8 @@ pub trait Watches<V: View>: Controller {
     fn changed(&self, cx: &mut Context<'_, Self>, change: Change<'_, V>);
 }
 
-/// Where among the stores of a controller that of one kind is.
-pub type Place<C, V> = fn(&mut <C as Controller>::Stores) -> &mut Store<V>;
+/// Which of the stores of a controller: each kind that it watches has one.
+pub type StoreOf<C, V> = fn(&mut <C as Controller>::Stores) -> &mut Store<V>;
 
 /// A read past the caches, as data.
 pub trait Question: Clone + Debug + Ord + Hash + Send + Sync {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{Accepted, AnswerOf, Controller, Loop, Now, Place, Watches};
+use super::{Accepted, AnswerOf, Controller, Loop, Now, StoreOf, Watches};
 use crate::api::CallFailed;
 use crate::informer::{Effect, Freshness, Observed, Page, View};
 use crate::meta::{ObjectKey, Uid};
@@ -52,22 +52,18 @@ impl<C: Controller> Mutation<'_, C> {
     /// The write makes `patch` of the object. It may name the object by its name alone: the answer says which it was.
     pub fn patch<V: View>(
         &mut self,
-        place: Place<C, V>,
+        of: StoreOf<C, V>,
         key: &ObjectKey,
         patch: impl Fn(&V) -> V + Send + Sync + 'static,
     ) where
         C: Watches<V>,
     {
-        self.bring(place, key, || Effect::Patch(Arc::new(patch)));
+        self.bring(of, key, || Effect::Patch(Arc::new(patch)));
     }
 
     /// The write makes the object, or makes all of it; `object` is told its uid and version.
-    pub fn object<V: View>(
-        &mut self,
-        place: Place<C, V>,
-        key: &ObjectKey,
-        object: impl FnOnce(&Uid, u64) -> V,
-    ) where
+    pub fn object<V: View>(&mut self, of: StoreOf<C, V>, key: &ObjectKey, object: impl FnOnce(&Uid, u64) -> V)
+    where
         C: Watches<V>,
     {
         match self.phase {
@@ -75,9 +71,9 @@ impl<C: Controller> Mutation<'_, C> {
                 uid: Some(uid),
                 version: Some(version),
                 ..
-            }) => self.bring(place, key, || Effect::Object(object(uid, *version))),
-            Phase::Accepted(_) => self.event_loop.store_at(place).unknown(key),
-            _ => self.bring(place, key, || Effect::Nothing),
+            }) => self.bring(of, key, || Effect::Object(object(uid, *version))),
+            Phase::Accepted(_) => self.event_loop.store_of(of).unknown(key),
+            _ => self.bring(of, key, || Effect::Nothing),
         }
     }
 
@@ -99,26 +95,26 @@ impl<C: Controller> Mutation<'_, C> {
     }
 
     /// The write deletes the object: it is as good as gone, also while a finalizer or its grace period holds it.
-    pub fn delete<V: View>(&mut self, place: Place<C, V>, key: &ObjectKey, uid: &Uid)
+    pub fn delete<V: View>(&mut self, of: StoreOf<C, V>, key: &ObjectKey, uid: &Uid)
     where
         C: Watches<V>,
     {
         match self.phase {
             Phase::Accepted(Accepted { version, .. }) => {
-                self.accept(place, key, uid, *version, Effect::Deleted);
+                self.accept(of, key, uid, *version, Effect::Deleted);
                 // It may take as long as its finalizers and its grace period do.
                 self.is_pending = false;
             }
             Phase::Overdue => {}
-            Phase::Begins | Phase::Refused | Phase::Unknown => self.bring(place, key, || Effect::Deleted),
+            Phase::Begins | Phase::Refused | Phase::Unknown => self.bring(of, key, || Effect::Deleted),
         }
     }
 
-    fn bring<V: View>(&mut self, place: Place<C, V>, key: &ObjectKey, effect: impl FnOnce() -> Effect<V>)
+    fn bring<V: View>(&mut self, of: StoreOf<C, V>, key: &ObjectKey, effect: impl FnOnce() -> Effect<V>)
     where
         C: Watches<V>,
     {
-        let store = self.event_loop.store_at(place);
+        let store = self.event_loop.store_of(of);
         match self.phase {
             Phase::Begins => store.begin_write(key),
             Phase::Refused => store.refused(key),
@@ -128,7 +124,7 @@ impl<C: Controller> Mutation<'_, C> {
                 version,
                 ..
             }) if store.uid(key).is_none_or(|held| held == uid) => {
-                self.accept(place, key, uid, *version, effect());
+                self.accept(of, key, uid, *version, effect());
             }
             // No answer, or one that does not say which object it was, or says that it was not the one that is held.
             Phase::Unknown | Phase::Accepted(_) => store.unknown(key),
@@ -137,7 +133,7 @@ impl<C: Controller> Mutation<'_, C> {
 
     fn accept<V: View>(
         &mut self,
-        place: Place<C, V>,
+        of: StoreOf<C, V>,
         key: &ObjectKey,
         uid: &Uid,
         version: Option<u64>,
@@ -145,7 +141,7 @@ impl<C: Controller> Mutation<'_, C> {
     ) where
         C: Watches<V>,
     {
-        let store = self.event_loop.store_at(place);
+        let store = self.event_loop.store_of(of);
         let delta = store.accepted(key, uid, version, self.id, effect);
         self.is_pending = store.freshness(key) == Freshness::Pending;
         self.event_loop.tell(delta.as_ref(), self.now);
@@ -156,18 +152,18 @@ impl<'a, C: Controller> Reading<'a, C> {
     /// The question is about this one object. `found` takes it from the answer; `None` where there is none.
     pub fn object<V: View + Clone>(
         &mut self,
-        place: Place<C, V>,
+        of: StoreOf<C, V>,
         key: &ObjectKey,
         found: impl FnOnce(&AnswerOf<C>) -> Option<&Observed<V>>,
     ) where
         C: Watches<V>,
     {
-        let Some((answer, sent)) = self.answered(place) else {
+        let Some((answer, sent)) = self.answered(of) else {
             return;
         };
         let overtaken = match answer {
-            Ok(answer) => self.found(place, key, found(answer), sent),
-            Err(failed) if failed.is_gone() => self.found(place, key, None, sent),
+            Ok(answer) => self.found(of, key, found(answer), sent),
+            Err(failed) if failed.is_gone() => self.found(of, key, None, sent),
             Err(_) => false,
         };
         if let ReadPhase::Answered { is_overtaken, .. } = &mut self.phase {
@@ -176,25 +172,22 @@ impl<'a, C: Controller> Reading<'a, C> {
     }
 
     /// The question is about whatever is on this page of a list.
-    pub fn page<V: View + Clone>(&mut self, place: Place<C, V>, page: impl FnOnce(&AnswerOf<C>) -> &Page<V>)
+    pub fn page<V: View + Clone>(&mut self, of: StoreOf<C, V>, page: impl FnOnce(&AnswerOf<C>) -> &Page<V>)
     where
         C: Watches<V>,
     {
-        if let Some((Ok(answer), sent)) = self.answered(place) {
+        if let Some((Ok(answer), sent)) = self.answered(of) {
             for found in &page(answer).items {
-                self.found(place, found.view.key(), Some(found), sent);
+                self.found(of, found.view.key(), Some(found), sent);
             }
         }
     }
 
     /// The answer, if there is one, and the step of the store at which the question was sent.
-    fn answered<V: View>(
-        &mut self,
-        place: Place<C, V>,
-    ) -> Option<(&'a Result<AnswerOf<C>, CallFailed>, u64)> {
+    fn answered<V: View>(&mut self, of: StoreOf<C, V>) -> Option<(&'a Result<AnswerOf<C>, CallFailed>, u64)> {
         match &mut self.phase {
             ReadPhase::Sent(steps) => {
-                steps.push(self.event_loop.store_at(place).step());
+                steps.push(self.event_loop.store_of(of).step());
                 None
             }
             ReadPhase::Answered { answer, steps, .. } => Some((answer, *steps.next()?)),
@@ -204,7 +197,7 @@ impl<'a, C: Controller> Reading<'a, C> {
     /// Brings the store to what was found, unless one of our writes has overtaken it; whether one has.
     fn found<V: View + Clone>(
         &mut self,
-        place: Place<C, V>,
+        of: StoreOf<C, V>,
         key: &ObjectKey,
         found: Option<&Observed<V>>,
         sent: u64,
@@ -212,7 +205,7 @@ impl<'a, C: Controller> Reading<'a, C> {
     where
         C: Watches<V>,
     {
-        let store = self.event_loop.store_at(place);
+        let store = self.event_loop.store_of(of);
         if store.has_written_since(key, sent) {
             return true;
         }

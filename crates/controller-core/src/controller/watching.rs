@@ -6,7 +6,7 @@ use kube::Resource;
 use kube::discovery::ApiResource;
 use tokio::sync::{Notify, watch};
 
-use super::{Controller, Driver, Observed, Place, Watches};
+use super::{Controller, Driver, Observed, StoreOf, Watches};
 use crate::informer::{
     Handler, Informer, InformerMetrics, InformerState, ListWatch, Source, SourceEvent, Taken, View, Wire,
 };
@@ -25,7 +25,7 @@ type Start<C> = Box<dyn FnOnce(&Arc<Driver<C>>, &mut TaskSet) -> watch::Receiver
 /// Brings one store of a loop to what its informer tells.
 struct Filling<C: Controller, V: View> {
     driver: Arc<Driver<C>>,
-    place: Place<C, V>,
+    of: StoreOf<C, V>,
 }
 
 impl<C: Controller> Watching<C> {
@@ -37,9 +37,9 @@ impl<C: Controller> Watching<C> {
         })
     }
 
-    /// Fills the store at `place` with all objects of `K`, listed and watched; `/readyz` waits for them. Must be called
+    /// Fills the store that `of` names with all objects of `K`, listed and watched; `/readyz` waits for them. Must be called
     /// within a tokio runtime.
-    pub fn fill<K, W>(&mut self, place: Place<C, W::View>)
+    pub fn fill<K, W>(&mut self, of: StoreOf<C, W::View>)
     where
         K: Resource<DynamicType = ()> + k8s_openapi::Resource,
         W: Wire,
@@ -52,12 +52,12 @@ impl<C: Controller> Watching<C> {
             self.env.clock.clone(),
         );
         match self.env.source_of::<W>() {
-            None => self.fill_from::<K, _>(source, place),
-            Some(over) => self.fill_from::<K, _>(over(source), place),
+            None => self.fill_from::<K, _>(source, of),
+            Some(over) => self.fill_from::<K, _>(over(source), of),
         }
     }
 
-    fn fill_from<K, S>(&mut self, source: S, place: Place<C, S::View>)
+    fn fill_from<K, S>(&mut self, source: S, of: StoreOf<C, S::View>)
     where
         K: Resource<DynamicType = ()> + k8s_openapi::Resource,
         S: Source,
@@ -69,7 +69,7 @@ impl<C: Controller> Watching<C> {
         self.start.push(Box::new(move |driver, tasks| {
             let filling = Filling {
                 driver: Arc::clone(driver),
-                place,
+                of,
             };
             let informer = Informer::new(source, env.clock.clone(), metrics, filling);
             let state = informer.state();
@@ -132,12 +132,12 @@ impl<C: Watches<V>, V: View> Handler<V> for Filling<C, V> {
     fn handle(&self, event: SourceEvent<V>) -> Taken {
         let mut taken = Taken::default();
         self.driver
-            .act(|event_loop, now| taken = event_loop.apply(self.place, event, now));
+            .act(|event_loop, now| taken = event_loop.apply(self.of, event, now));
         taken
     }
 
     fn list_again(&self) -> Arc<Notify> {
         let mut event_loop = self.driver.event_loop.lock();
-        event_loop.store_at(self.place).list_again()
+        event_loop.store_of(self.of).list_again()
     }
 }

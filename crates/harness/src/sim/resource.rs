@@ -2,17 +2,17 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use controller_core::controller::{Accepted, Controller, Loop, Now, Place, Watches};
+use controller_core::controller::{Accepted, Controller, Loop, Now, StoreOf, Watches};
 use controller_core::informer::{self, SourceEvent, View, Wire};
 use controller_core::meta::{ObjectKey, Uid};
 use serde_json::Value;
 
 use super::model::accepted;
 
-/// One resource: what the API server has, and what the watch has still to tell the store at its place.
+/// One resource: what the API server has, and what the watch has still to tell its store.
 #[derive(Debug)]
 pub struct Resource<C: Controller, V: View> {
-    place: Place<C, V>,
+    of: StoreOf<C, V>,
     objects: BTreeMap<ObjectKey, Object<V>>,
     pending: VecDeque<SourceEvent<V>>,
     /// The items of a list that was asked for, until its answer comes.
@@ -34,9 +34,9 @@ pub struct Object<V> {
 
 impl<C: Controller, V: View + Clone> Resource<C, V> {
     /// No objects.
-    pub fn new(place: Place<C, V>) -> Self {
+    pub fn new(of: StoreOf<C, V>) -> Self {
         Self {
-            place,
+            of,
             objects: BTreeMap::new(),
             pending: VecDeque::new(),
             list: None,
@@ -140,7 +140,7 @@ impl<C: Watches<V>, V: View + Clone> Watch<C> for Resource<C, V> {
             let mut items = self.listed();
             let rest = items.split_off(1);
             for init in items {
-                event_loop.apply(self.place, init, now);
+                event_loop.apply(self.of, init, now);
             }
             self.list = Some(rest);
             self.pending.clear();
@@ -163,7 +163,7 @@ impl<C: Watches<V>, V: View + Clone> Watch<C> for Resource<C, V> {
     }
 
     fn mutations(&self, event_loop: &mut Loop<C>) -> usize {
-        event_loop.store(self.place).mutations()
+        event_loop.store(self.of).mutations()
     }
 
     fn deliver(&mut self, event_loop: &mut Loop<C>, now: Now) -> bool {
@@ -173,7 +173,7 @@ impl<C: Watches<V>, V: View + Clone> Watch<C> for Resource<C, V> {
         };
         let heard = !events.is_empty();
         for event in events {
-            event_loop.apply(self.place, event, now);
+            event_loop.apply(self.of, event, now);
         }
         heard
     }

@@ -213,7 +213,7 @@ impl Controller for ResourceClaimController {
         match question {
             Question::Claim(key) => reading.object(|stores| &mut stores.claims, key, Answer::claim),
             Question::Claimant(kind, key) => {
-                reading.object(Stores::place_of(*kind), key, Answer::claimant);
+                reading.object(Stores::store_of(*kind), key, Answer::claimant);
             }
             _ => {}
         }

@@ -24,7 +24,7 @@ pub(super) fn shows(write: &Write, mutation: &mut Mutation<'_, ResourceClaimCont
             kind, key, statuses, ..
         }) => {
             let statuses: Box<[ClaimStatus]> = statuses.as_slice().into();
-            mutation.patch(Stores::place_of(*kind), key, move |claimant| ClaimantView {
+            mutation.patch(Stores::store_of(*kind), key, move |claimant| ClaimantView {
                 statuses: statuses.clone(),
                 ..claimant.clone()
             });

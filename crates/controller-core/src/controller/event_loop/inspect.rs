@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::super::{AnswerOf, Controller, Now, Pass, Place, Reply, Step};
+use super::super::{AnswerOf, Controller, Now, Pass, Reply, Step, StoreOf};
 use super::{KeyQueue, Loop};
 use crate::informer::{Store, View};
 
@@ -12,9 +12,9 @@ impl<C: Controller> Loop<C> {
         self.next(key, &Pass::default(), now)
     }
 
-    /// The store at `place`; for tests.
-    pub fn store<V: View>(&mut self, place: Place<C, V>) -> &Store<V> {
-        self.store_at(place)
+    /// The store that `of` names; for tests.
+    pub fn store<V: View>(&mut self, of: StoreOf<C, V>) -> &Store<V> {
+        self.store_of(of)
     }
 
     /// The answer to `question` that serves other keys, too; for tests.
