@@ -51,7 +51,7 @@ const RESYNC_EVERY: Duration = Duration::from_hours(1);
 /// How often one cause of failures is named in the log, whichever objects it concerns.
 const NAMED_EVERY: Duration = Duration::from_mins(1);
 
-/// Runs `controller` whose stores `watch` has filled, until `env.shutdown` drains or its work is over.
+/// Runs `controller` over the stores that `watch` has informers fill, until `env.shutdown` drains or its work is over.
 pub async fn run<C: Controller>(
     env: Env,
     controller: prometheus::Result<C>,

@@ -22,7 +22,7 @@ use std::num::NonZeroUsize;
 use controller_core::clock::Clock;
 
 use crate::cluster::Cluster;
-use crate::replica::{Replica, SOON, soon};
+use crate::replica::{Replica, soon};
 use evidence::{LeaseLog, Write, credential, writes};
 use handovers::{Stop, handovers, terms};
 use report::Report;
@@ -41,7 +41,7 @@ pub async fn assert_handed_over(cluster: &Cluster, load: impl Future<Output = In
     let asked: Option<NonZeroUsize> = asked.map(|count| count.parse().unwrap());
     let count = asked.map_or(UPGRADES, NonZeroUsize::get);
     let report = tokio::select! {
-        report = upgrade(cluster, count, asked.is_some()) => report,
+        report = upgrade(cluster, count) => report,
         never = load => match never {},
     };
     println!("{}, {report}", cluster.chart.controller());
@@ -50,13 +50,12 @@ pub async fn assert_handed_over(cluster: &Cluster, load: impl Future<Output = In
     }
 }
 
-async fn upgrade(cluster: &Cluster, count: usize, is_judged: bool) -> Report {
+async fn upgrade(cluster: &Cluster, count: usize) -> Report {
     let lease = LeaseLog::start(&cluster.control_plane, cluster.chart.controller());
     let mut deployment = Deployment {
         cluster,
         pods: Vec::new(),
         names: BTreeMap::new(),
-        is_judged,
     };
     for _ in 0..2 {
         deployment.add().await;
@@ -85,7 +84,6 @@ struct Deployment<'a> {
     pods: Vec<Pod>,
     /// Of all that were ever started, by their tokens' names in the audit log.
     names: BTreeMap<String, String>,
-    is_judged: bool,
 }
 
 struct Pod {
@@ -126,22 +124,14 @@ impl Deployment<'_> {
         names
     }
 
-    /// Ends a replica as the kubelet does, and waits for that. Where nothing is judged, the API server may keep it waiting
-    /// for longer than it drains.
+    /// Ends a replica as the kubelet does, and waits for that.
     async fn stop(&mut self, upgrade: usize, name: &str) -> Stop {
         let led = self.holder().await == name;
         let at = self.pods.iter().position(|pod| pod.name == name).unwrap();
-        let Pod { name, mut replica } = self.pods.remove(at);
+        let Pod { name, replica } = self.pods.remove(at);
         let clock = Clock::system();
         let asked = clock.now();
-        replica.process.terminate().unwrap();
-        let exit = replica.process.wait_exit(SOON).await.unwrap();
-        let gave_up = replica.said("not done after") > 0 && !self.is_judged;
-        assert!(
-            exit.success() || gave_up,
-            "{name}: {exit}: {}",
-            replica.process.log()
-        );
+        assert_eq!(replica.stop().await, Some(0), "{name}");
         Stop {
             upgrade,
             name,
