@@ -93,7 +93,7 @@ impl Results {
         let rss = usage(runs, |usage| usage.rss).map_or_else(String::new, mebibytes);
         let peak = usage(runs, |usage| usage.peak_rss).map_or_else(String::new, mebibytes);
         let cpu = usage(runs, |usage| usage.cpu)
-            .map_or_else(String::new, |cpu| format!("{:.1} s", cpu.as_secs_f64()));
+            .map_or_else(String::new, |cpu| format!("{:.2} s", cpu.as_secs_f64()));
         let server = |by: fn(&Load) -> u64| median(runs, |run| by(&run.server)).unwrap_or_default();
         format!(
             "| {name} | {:.1} s ({}) | {:.1} s | {ratio} | {rss} | {peak} | {cpu} | {:.1} s ({}) | {} | {} | {} |",
