@@ -14,6 +14,7 @@
 //! id of [`BOOKS`] must have a row, unless it is listed there as open; an open one must not. Each test of a row must reach
 //! code of the row, and each code be reached by a test, as far as names tell ([`reach`]).
 
+mod quotes;
 mod reach;
 
 use std::fmt::Write as _;
@@ -112,6 +113,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut defects = unlisted_controllers()?;
     defects.extend(guide::defects()?);
     defects.extend(words::defects()?);
+    defects.extend(quotes::defects()?);
     let mut report = String::from(
         "<!-- Written by `cargo xtask rules` from the tables at the top of the modules. -->\n\
          # Rules\n\n\

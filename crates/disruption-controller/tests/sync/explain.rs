@@ -75,6 +75,16 @@ async fn a_budget_that_is_right_is_left_alone() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_readme_shows_what_it_prints() {
+    let world = World::with_budget(3, "minAvailable", &json!(3));
+    world.ready("web-0", false);
+    let _controller = world.start_and_settle().await;
+    let printed = explained(&world).await;
+    let readme = include_str!("../../../../README.md");
+    assert!(readme.contains(&printed), "{printed}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_budget_that_cannot_be_computed_is_told_why() {
     let world = World::new();
     let set =

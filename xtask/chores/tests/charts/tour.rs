@@ -38,7 +38,7 @@ const FOLLOWED_ALONE: [(&str, &str); 3] = [
 ];
 /// The folder of the manifests of a control plane node.
 const MANIFESTS: &str = "/etc/kubernetes/manifests";
-/// As `kubeadm init phase control-plane controller-manager` of v1.36.3 writes it.
+/// As `kubeadm init phase control-plane controller-manager` of v1.37.2 writes it.
 const KUBEADM: &str = include_str!("kube-controller-manager.yaml");
 /// What kubeadm switches on.
 const CONTROLLERS: &str = "*,bootstrapsigner,tokencleaner";
@@ -78,6 +78,8 @@ enum Way {
     RollOut,
     /// Reads the log of pods.
     Logs,
+    /// Runs a program in a pod.
+    Exec,
     /// Runs a controller.
     Controller,
     /// Runs an example of a crate.
@@ -101,6 +103,7 @@ impl Way {
             Some("cargo") if is(" --example ") => Some(Self::Example),
             Some("kubectl") if is(" rollout status ") => Some(Self::RollOut),
             Some("kubectl") if is(" logs ") => Some(Self::Logs),
+            Some("kubectl") if is(" exec ") => Some(Self::Exec),
             Some(_) if asked.is_some() => asked.map(|(_, why)| Self::Asked(why)),
             Some("kubectl" | "helm" | "curl") => Some(Self::Typed),
             Some("sed" | "grep") if is(MANIFESTS) => Some(Self::Typed),
@@ -184,6 +187,7 @@ impl Tour {
                 };
                 eventually(SOON, "the log has such a line", found).await.unwrap()
             }
+            Way::Exec => self.exec(&command).await,
             Way::Controller => self.run_controller(&command).await,
             Way::Example => {
                 let (cargo, args) = command.split_once(" -- ").unwrap();
@@ -220,6 +224,22 @@ impl Tour {
             self.stop().await;
         }
         said
+    }
+
+    /// What the program of the release prints, with the token of its pod.
+    async fn exec(&mut self, command: &str) -> String {
+        let name = self.release.expect("a release");
+        let token = Chart::of(name).token(&self.control_plane).await;
+        let (_, inside) = command.split_once(" -- ").expect("a program after --");
+        let (program, args) = inside.split_once(' ').expect("arguments");
+        let program = program.replace("$C", name);
+        assert_eq!(program, name, "the image has no other program");
+        let run = format!(
+            "{} {args} --kubeconfig {}",
+            binary(name).display(),
+            token.display()
+        );
+        said(self.shell(&run))
     }
 
     fn running(&self) -> &(Replica, Option<TempDir>) {
@@ -628,6 +648,7 @@ async fn the_way_of_the_readme_leads_there_and_back() {
     let [
         install,
         installed,
+        explain,
         forward,
         metrics,
         off,
@@ -642,6 +663,8 @@ async fn the_way_of_the_readme_leads_there_and_back() {
     };
     tour.follow(install).await;
     tour.follow(installed).await;
+    let explained = tour.follow(explain).await;
+    assert!(explained.contains("to be written: "), "{explained}");
     tour.follow(forward).await;
     // The built-in loop is not there, so the budget has no status, and ours says so and leaves it.
     let replica = &tour.running().0;
@@ -649,15 +672,17 @@ async fn the_way_of_the_readme_leads_there_and_back() {
     soon("ours says that it would write", planned).await;
     let metrics = tour.follow(metrics).await;
     assert!(metrics.contains("controller_planned_writes_total{"), "{metrics}");
+    assert!(metrics.contains("controller_planned_writes_undone "), "{metrics}");
     assert_eq!(tour.observed_generation(), "");
 
-    tour.follow(off).await;
-    assert!(
-        tour.follow(shown)
-            .await
-            .trim_end()
-            .ends_with(&format!(",-{name}"))
-    );
+    for _ in 0..2 {
+        tour.follow(off).await;
+        let line = tour.follow(shown).await;
+        assert!(
+            line.trim_end().ends_with(&format!("{CONTROLLERS},-{name}")),
+            "{line}"
+        );
+    }
     tour.is_switched_off(name).await;
     tour.follow(upgrade).await;
     tour.follow(upgraded).await;
@@ -696,6 +721,12 @@ async fn a_dry_run_agrees_with_the_built_in_loop_that_stays_on() {
     let looked = async || (replica.total("workqueue_work_duration_seconds_count").await > 0).then_some(());
     soon("ours has looked at the budget", looked).await;
     assert_eq!(replica.total("controller_planned_writes_total").await, 0);
+    let metrics = all.iter().find(|command| command.starts_with("curl --silent"));
+    let metrics = tour.follow(metrics.expect("the metrics")).await;
+    assert!(
+        metrics.contains("controller_planned_writes_undone 0"),
+        "{metrics}"
+    );
     for (command, took) in &tour.steps {
         println!("{:6.1} s  {command}", took.as_secs_f64());
     }
