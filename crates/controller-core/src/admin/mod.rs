@@ -100,7 +100,7 @@ pub struct State {
     pub build: Build,
     /// Who may read `/metrics` and `/configz`; everybody, if there is none.
     pub authorizer: Option<Authorizer>,
-    /// `/version`: the minor versions of Kubernetes that the controller works with, such as `1.36`.
+    /// `/version`: the minor versions of Kubernetes that the controller works with, such as `1.37`.
     pub kubernetes_versions: &'static [&'static str],
 }
 

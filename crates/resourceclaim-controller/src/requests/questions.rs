@@ -22,12 +22,11 @@ use super::{CLAIMS, TEMPLATES, claimants, claims_in};
 use crate::NAME;
 use crate::decide::{Being, ClaimantId};
 use crate::memory::{Contested, WriteKey};
+use crate::pod_group::GroupVersion;
 use crate::view::{
-    ClaimView, ClaimWire, ClaimantKind, ClaimantView, PodGroupWire, PodWire, TemplateView, TemplateWire,
+    AlphaPodGroupWire, ClaimView, ClaimWire, ClaimantKind, ClaimantView, PodGroupWire, PodWire, TemplateView,
+    TemplateWire,
 };
-
-/// Where the API server lists what it serves of the group of `PodGroup`.
-const GROUP_PATH: &str = "/apis/scheduling.k8s.io/v1alpha2";
 
 /// A read past the cache.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -43,8 +42,8 @@ pub enum Question {
     Rival(Contested),
     /// Which version has the API server?
     Version,
-    /// What does it serve of the group of `PodGroup`?
-    Served,
+    /// Does it serve `PodGroup` in this version?
+    Served(GroupVersion),
     /// All claims of a namespace, for `explain`.
     Claims(Option<Arc<str>>),
     /// All templates of a namespace, for `explain`.
@@ -91,7 +90,8 @@ impl controller::Question for Question {
                 let request = get(claimants(*kind, key), key);
                 match kind {
                     ClaimantKind::Pod => request.read_as::<PodWire>(),
-                    ClaimantKind::PodGroup => request.read_as::<PodGroupWire>(),
+                    ClaimantKind::PodGroup(GroupVersion::V1Beta1) => request.read_as::<PodGroupWire>(),
+                    ClaimantKind::PodGroup(GroupVersion::V1Alpha2) => request.read_as::<AlphaPodGroupWire>(),
                 }
             }
             Self::Rival(Contested { write, object, .. }) => match write {
@@ -99,10 +99,11 @@ impl controller::Question for Question {
                 WriteKey::Reserved { .. } | WriteKey::Deleted { .. } => claim(object),
             },
             Self::Version => ServerVersion.request(),
-            Self::Served => {
-                let http = http::Request::get(GROUP_PATH).body(Vec::new());
+            Self::Served(version) => {
+                let version = version.api_version();
+                let http = http::Request::get(format!("/apis/{version}")).body(Vec::new());
                 let http = http.map_err(kube::core::request::Error::BuildRequest);
-                Request::new(Verb::Get, "scheduling.k8s.io/v1alpha2", &"", http)
+                Request::new(Verb::Get, version, &"", http)
             }
             Self::Claims(namespace) => {
                 list(claims_in(namespace.as_deref()), CLAIMS, namespace).read_as::<ClaimWire>()
@@ -117,7 +118,8 @@ impl controller::Question for Question {
     fn read(&self, body: &[u8]) -> serde_json::Result<Answer> {
         let claimant = |kind: &ClaimantKind| match kind {
             ClaimantKind::Pod => Observed::read_any::<PodWire>(body),
-            ClaimantKind::PodGroup => Observed::read_any::<PodGroupWire>(body),
+            ClaimantKind::PodGroup(GroupVersion::V1Beta1) => Observed::read_any::<PodGroupWire>(body),
+            ClaimantKind::PodGroup(GroupVersion::V1Alpha2) => Observed::read_any::<AlphaPodGroupWire>(body),
         };
         Ok(match self {
             Self::Claim(_) => Answer::Claim(Observed::read_any::<ClaimWire>(body)?),
@@ -129,7 +131,7 @@ impl controller::Question for Question {
                 Answer::Manager(manager(&contested.write, written))
             }
             Self::Version => Answer::Minor(ServerVersion.read(body)?),
-            Self::Served => {
+            Self::Served(_) => {
                 let served: APIResourceList = from_slice(body)?;
                 let mut resources = served.resources.iter();
                 Answer::Served(resources.any(|resource| resource.name == "podgroups"))

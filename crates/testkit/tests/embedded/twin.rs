@@ -34,11 +34,10 @@ impl Setting {
         match self {
             Self::Plain => {}
             Self::PodGroups => {
-                options.alpha_apis = vec!["scheduling.k8s.io/v1alpha2"];
-                options.feature_gates = vec!["GenericWorkload=true", "DRAWorkloadResourceClaims=true"];
+                options.pod_groups = true;
             }
             Self::CoarseClaimStatus => {
-                options.feature_gates = vec!["DRAResourceClaimGranularStatusAuthorization=false"];
+                options.coarse_claim_status = true;
             }
         }
         options
