@@ -1,16 +1,18 @@
 //! `cargo xtask ci`: every check that a change must pass, cheapest first; stops at the first that fails.
 
+use std::process::Command;
+
 use anyhow::{Context, Result};
 
-use crate::command::{self, cargo, run as run_command};
+use crate::command::{self, cargo, root, run as run_command};
 use crate::control_plane;
 use crate::{kubernetes, rules, test};
 use xtask::steps::Steps;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Also what takes long, much memory, or depends on the day: security advisories, many more property
-    /// test cases, the largest cluster, the bars of rolling upgrades and of the benches
+    /// Also what takes long or much memory: many more property test cases, the largest cluster, the bars of rolling
+    /// upgrades and of the benches
     #[arg(long)]
     nightly: bool,
 }
@@ -24,10 +26,11 @@ const NIGHTLY_SEEDS: u64 = 1000;
 /// A named check.
 type Step = (&'static str, fn(&Args) -> Result<()>);
 
-const STEPS: [Step; 8] = [
+const STEPS: [Step; 9] = [
     ("format", |_| run_command(&mut cargo(["fmt", "--all", "--check"]))),
     ("rules", |_| rules::run(&rules::Args { check: true })),
     ("charts", |_| run_command(command::chore("charts").arg("--check"))),
+    ("workflows", workflows),
     ("licenses", licenses),
     ("lints", lints),
     ("docs", docs),
@@ -56,14 +59,20 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     outcome
 }
 
-/// Licences, sources and versions of the dependencies; see deny.toml.
-fn licenses(args: &Args) -> Result<()> {
-    let mut deny = cargo(["deny", "check", "bans", "licenses", "sources"]);
-    if args.nightly {
-        // Not for every change: a new advisory would fail a change that has nothing to do with it.
-        deny.arg("advisories");
-    }
-    run_command(&mut deny).context("cargo-deny comes with `cargo install --locked cargo-deny`")
+/// What GitHub would refuse, or read otherwise than it is meant.
+fn workflows(_: &Args) -> Result<()> {
+    let mut lint = Command::new("actionlint");
+    // It would ask these where they are installed, and they find other things in each of their versions.
+    lint.args(["-shellcheck=", "-pyflakes="]).current_dir(root());
+    run_command(&mut lint)
+        .context("actionlint comes with `go install github.com/rhysd/actionlint/cmd/actionlint@v1.7.12`")
+}
+
+/// Licences, sources and versions of the dependencies; see deny.toml. Not the advisories: a new one would fail a change
+/// that has nothing to do with it.
+fn licenses(_: &Args) -> Result<()> {
+    run_command(&mut cargo(["deny", "check", "bans", "licenses", "sources"]))
+        .context("cargo-deny comes with `cargo install --locked cargo-deny`")
 }
 
 fn lints(_: &Args) -> Result<()> {
