@@ -2,6 +2,7 @@
 //! has a kubeconfig, and nothing else.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -23,6 +24,41 @@ pub(crate) const DOCUMENT: &str = "docs/static-pod.md";
 /// Where a node of the control plane has its files.
 const FOLDER: &str = "/etc/kubernetes";
 
+/// As an older OpenSSL, which signs with a serial number that it is told, or told to make. 1.1.1w makes one anyway.
+const OPENSSL: &str = r#"#!/bin/sh
+case " $* " in
+*" -CA "*" -CAcreateserial "* | *" -CA "*" -set_serial "*) ;;
+*" -CA "*) echo 'ca.srl: No such file or directory' >&2; exit 1 ;;
+esac
+PATH=${PATH#*:} exec openssl "$@"
+"#;
+
+/// As `kubeadm kubeconfig user` (`cmd/kubeadm/app/cmd/kubeconfig.go` of 1.36 and 1.37): all of it inline.
+const KUBEADM: &str = r#"#!/bin/sh
+set -eu
+[ $# = 4 ] && [ "$1 $2 $3" = "kubeconfig user --client-name" ]
+made=$(mktemp -d)
+openssl req -new -newkey rsa:2048 -nodes -subj "/CN=$4" -keyout "$made/key" -out "$made/csr" 2>"$made/log"
+echo extendedKeyUsage=clientAuth >"$made/ext"
+openssl x509 -req -in "$made/csr" -extfile "$made/ext" -CA "$PKI/ca.crt" -CAkey "$PKI/ca.key" -set_serial 1 -out "$made/crt" 2>"$made/log"
+inline() { base64 "$1" | tr -d '\n'; }
+cat <<EOF
+apiVersion: v1
+kind: Config
+clusters:
+- name: kubernetes
+  cluster: {server: "$SERVER", certificate-authority-data: $(inline "$PKI/ca.crt")}
+contexts:
+- name: $4@kubernetes
+  context: {cluster: kubernetes, user: $4}
+current-context: $4@kubernetes
+users:
+- name: $4
+  user: {client-certificate-data: $(inline "$made/crt"), client-key-data: $(inline "$made/key")}
+EOF
+rm -r "$made"
+"#;
+
 /// A node of the control plane, as far as the commands see it.
 struct Machine {
     control_plane: ControlPlane,
@@ -34,8 +70,13 @@ impl Machine {
     /// With one authority for clients and the API server, as kubeadm makes it.
     async fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        for part in ["pki", "manifests"] {
+        for part in ["bin", "manifests", "pki"] {
             fs::create_dir(folder.path().join(part)).unwrap();
+        }
+        for (program, script) in [("kubeadm", KUBEADM), ("openssl", OPENSSL)] {
+            let path = folder.path().join("bin").join(program);
+            fs::write(&path, script).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         }
         let authority = folder.path().join("pki/ca.crt");
         let mut openssl = Command::new("openssl");
@@ -71,7 +112,7 @@ impl Machine {
     }
 
     /// Does what a block of commands says, for the controller `name`, and returns what it prints. With `address` in the
-    /// place of that of the pod.
+    /// place of that of the pod. Whose kubeconfig the shell has stays as it is: more commands follow there.
     fn follow(&self, block: &str, name: &str, kubeconfig: Option<&Path>, address: &str) -> String {
         let script = block
             .replace("C=ttl-controller", &format!("C={name}"))
@@ -85,10 +126,19 @@ impl Machine {
         // Whoever runs the tests is not always root, and the process below is no other user than the test.
         let commands = script.lines().filter(|line| !line.starts_with("chown "));
         let commands = commands.collect::<Vec<_>>().join("\n");
+        let commands = format!("{commands}\n[ \"${{KUBECONFIG-}}\" = \"$GIVEN\" ]");
+        let path = std::env::var("PATH").unwrap_or_default();
         let mut shell = Command::new("sh");
         shell
             .args(["-euc", &commands])
             .current_dir(root())
+            .env(
+                "PATH",
+                format!("{}:{path}", self.folder.path().join("bin").display()),
+            )
+            .env("PKI", self.folder.path().join("pki"))
+            .env("SERVER", of_cluster(&self.control_plane, "server"))
+            .env("GIVEN", kubeconfig.unwrap_or(Path::new("")))
             .env_remove("KUBECONFIG");
         shell.envs(kubeconfig.map(|path| ("KUBECONFIG", path)));
         said(shell.output().unwrap())
@@ -117,20 +167,22 @@ fn of_cluster(control_plane: &ControlPlane, field: &str) -> String {
 async fn a_static_pod_leads_and_works_with_nothing_but_the_kubeconfig_of_the_document() {
     let document = fs::read_to_string(root().join(DOCUMENT)).unwrap();
     let blocks: Vec<_> = in_blocks_of("sh", &document).map(|(_, block)| block).collect();
-    let [permissions, node, look] = *blocks.as_slice() else {
+    let [permissions, kubeadm, node, look] = *blocks.as_slice() else {
         panic!("other steps than these are not followed: {blocks:#?}");
     };
     let machine = Machine::start().await;
     let admin = machine.control_plane.kubeconfig();
     for name in CHARTS {
         machine.follow(permissions, name, Some(admin), "");
-        machine.follow(node, name, None, "");
+        // Either way leads there; the second is the one that most of them go.
+        let way = if name == "ttl-controller" { kubeadm } else { node };
+        machine.follow(way, name, None, "");
 
         let (file, pod) = machine.pod(name);
         let create = ["create", "--dry-run=server", "--validate=strict", "-f"];
         let created = kubectl(admin, &[&create[..], &[file.to_str().unwrap()]].concat(), "");
         assert_eq!(said(created), format!("pod/{name} created (server dry run)\n"));
-        let spec = pod.spec.unwrap();
+        let spec = pod.spec.clone().unwrap();
         // What a static pod cannot have: objects of an API server.
         assert_eq!(spec.service_account_name, None);
         let volumes = serde_json::to_value(spec.volumes).unwrap();
@@ -167,9 +219,20 @@ async fn a_static_pod_leads_and_works_with_nothing_but_the_kubeconfig_of_the_doc
             };
             let ttl = eventually(SOON, "the node has a TTL", written).await.unwrap();
             assert_eq!(ttl, "0");
+            // As the kubelet shows it.
+            let mut mirror = pod;
+            let hash = ("kubernetes.io/config.hash".to_owned(), UID.to_owned());
+            mirror.metadata.annotations = Some([hash].into());
+            mirror.spec.as_mut().unwrap().node_name = Some("n".to_owned());
+            let pods: Api<Pod> = Api::namespaced(machine.control_plane.client(), "kube-system");
+            pods.create(&PostParams::default(), &mirror).await.unwrap();
             let seen = machine.follow(look, name, Some(admin), &replica.address().await);
             assert!(
-                seen.contains("readyz check passed") && seen.contains(UID),
+                seen.contains("readyz check passed") && seen.matches(UID).count() == 2,
+                "{seen}"
+            );
+            assert!(
+                seen.lines().any(|line| line.split_whitespace().eq(["n", UID])),
                 "{seen}"
             );
         }
