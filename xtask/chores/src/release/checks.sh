@@ -47,9 +47,9 @@ published() {
   [ -z "$IMAGE_DIGEST" ] || sboms
 }
 
-# Each platform of the image has its SBOM in the registry, as buildx attaches one.
+# Each platform of the image has its SBOM in the registry, as buildx attaches one, and as a signed attestation.
 sboms() {
-  local index platform attached layer
+  local index platform attached layer architecture
   index=$(crane manifest "$IMAGE@$IMAGE_DIGEST")
   for platform in $(jq --raw-output '.manifests[] | select(.platform.os == "linux").digest' <<<"$index"); do
     attached=$(jq --raw-output --arg of "$platform" \
@@ -58,6 +58,12 @@ sboms() {
     crane blob "$IMAGE@$layer" | jq --exit-status --raw-output --arg of "$platform" \
       'select(.predicateType == "https://spdx.dev/Document" and "sha256:" + .subject[0].digest.sha256 == $of)
        | "SBOM of \($of): \(.predicate.packages | length) packages"'
+    architecture=$(jq --raw-output --arg of "$platform" '.manifests[] | select(.digest == $of).platform.architecture' <<<"$index")
+    verify verify-attestation ours "$IMAGE@$platform" --type spdxjson |
+      jq --exit-status --slurpfile sbom "$CONTROLLER-linux-$architecture.spdx.json" \
+        '.payload | @base64d | fromjson | .predicate == $sbom[0]' >"$KEYS/log"
+    echo "attested: SBOM of $platform"
+    refused 'accepted signatures do not match' verify verify-attestation other "$IMAGE@$platform" --type spdxjson
   done
 }
 
@@ -81,6 +87,9 @@ never_twice() {
   cp -r . ../other-package
   cp "$NEXT/$CONTROLLER"-*.tgz "../other-package/$CONTROLLER-$VERSION.tgz"
   refused "$CHART:$VERSION is there already, and not the same" again ../other-package
+  # A registry that does not answer has not said that there is no such version.
+  IMAGE=localhost:1/none refused "nobody knows whether localhost:1/none:$VERSION is there" again .
+  CHART=localhost:1/none refused "nobody knows whether localhost:1/none:$VERSION is there" again .
   digests after
   cmp "$KEYS/before" "$KEYS/after"
 }

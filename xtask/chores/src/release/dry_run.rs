@@ -144,7 +144,7 @@ fn whole(work: &Path, steps: &mut Steps, controllers: &[String], with_umbrella: 
     })?;
     steps.run("no version is published twice", || {
         let mut env = first.env.clone();
-        env.insert("PUSH".to_owned(), workflow.publishing("push")?.to_owned());
+        env.insert("PUSH".to_owned(), workflow.script("push")?.to_owned());
         env.insert("NEXT".to_owned(), second.folder.display().to_string());
         runner.shell(&format!("{CHECKS}\nnever_twice"), &first.folder, &env)
     })?;
@@ -206,14 +206,19 @@ async fn registry(work: &Path) -> Result<(Process, String)> {
     Ok((registry, format!("localhost:{port}")))
 }
 
-/// Two keys, ours and that of somebody else; and programs that stand before those of the same name.
+/// Two keys of cosign, ours and that of somebody else, and one that signs tags; and programs that stand before those of the
+/// same name.
 fn keys(runner: &Runner) -> Result<()> {
     let made = "mkdir keys shims
                 cd keys
                 cosign generate-key-pair --output-key-prefix ours
                 cosign generate-key-pair --output-key-prefix other
                 cosign signing-config create --out signing-config.json
-                cosign trusted-root create --out trusted-root.json";
+                cosign trusted-root create --out trusted-root.json
+                ssh-keygen -q -t ed25519 -N '' -f tags
+                cd ../clone
+                git config gpg.format ssh; git config user.signingKey \"$KEYS/tags.pub\"
+                printf 'dry-run@example.com namespaces=\"git\" %s\\n' \"$(cat \"$KEYS/tags.pub\")\" >.github/allowed_signers";
     runner.shell(made, &runner.work, &Variables::new())?;
     let work = runner.work.display();
     let helm = std::env::var("HELM").unwrap_or_else(|_| "helm".to_owned());
@@ -270,7 +275,9 @@ fn changelogs_and_tags(runner: &Runner, names: &[&str]) -> Result<Vec<String>> {
 
 /// Commits, as if it had been merged, and tags it.
 fn merged(subject: &str, tags: &[String]) -> String {
-    let tags = tags.iter().map(|tag| format!("git tag --force {tag}\n"));
+    let tags = tags
+        .iter()
+        .map(|tag| format!("git tag --force --sign --message {tag} {tag}\n"));
     format!(
         "git commit --quiet --all --allow-empty --message '{subject}'
          git update-ref refs/remotes/origin/main HEAD

@@ -146,11 +146,13 @@ impl Contexts {
         Ok(expanded)
     }
 
-    /// Whether `name`, or `name != 'text'`.
+    /// Whether `name`, `name == 'text'`, or `name != 'text'`.
     fn holds(&self, condition: &str) -> Result<bool> {
-        match condition.split_once(" != ") {
-            Some((name, text)) => Ok(self.value(name)? != text.trim_matches('\'')),
-            None => Ok(!self.value(condition)?.is_empty()),
+        let is = |name, text: &str| anyhow::Ok(self.value(name)? == text.trim_matches('\''));
+        match (condition.split_once(" == "), condition.split_once(" != ")) {
+            (Some((name, text)), _) => is(name, text),
+            (_, Some((name, text))) => Ok(!is(name, text)?),
+            (None, None) => Ok(!self.value(condition)?.is_empty()),
         }
     }
 }
@@ -161,12 +163,13 @@ impl Workflow {
         serde_saphyr::from_str(&text).map_err(|error| anyhow::anyhow!("read {FILE}: {error}"))
     }
 
-    /// What the publishing job runs as `id`, or as the step of that name.
-    pub(super) fn publishing(&self, step: &str) -> Result<&str> {
-        let mut steps = self.jobs.publish.steps.iter();
+    /// What either job runs as `id`, or as the step of that name.
+    pub(super) fn script(&self, step: &str) -> Result<&str> {
+        let Jobs { build, publish } = &self.jobs;
+        let mut steps = build.steps.iter().chain(&publish.steps);
         let found = steps.find(|found| found.id.as_deref() == Some(step) || found.key() == step);
         let script = found.and_then(|found| found.run.as_deref());
-        script.with_context(|| format!("{FILE} publishes without {step:?}"))
+        script.with_context(|| format!("{FILE} has no step {step:?}"))
     }
 }
 
@@ -178,7 +181,7 @@ impl Runner {
             ("RUNNER_TEMP", self.work.display().to_string()),
         ];
         let env = env.map(|(name, value)| (name.to_owned(), value)).into();
-        self.shell(workflow.publishing(TOOLS)?, &self.work, &env)
+        self.shell(workflow.script(TOOLS)?, &self.work, &env)
     }
 
     /// Runs both jobs for `tag`, which is in the clone.
@@ -334,66 +337,4 @@ impl Runner {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use xtask::command::root;
-
-    #[test]
-    fn every_step_is_run_as_it_stands_or_has_something_in_its_place() {
-        let workflow = Workflow::read(root()).unwrap();
-        let Jobs { build, publish } = &workflow.jobs;
-        let steps = || build.steps.iter().chain(&publish.steps);
-        for step in steps() {
-            assert!(step.instead().is_ok(), "{:?}", step.key());
-        }
-        for (key, _) in INSTEAD {
-            assert!(
-                steps().any(|step| step.key() == key),
-                "there is no {key:?} any more"
-            );
-        }
-        let as_it_stands = steps().filter(|step| step.instead().unwrap().is_none()).count();
-        assert_eq!(as_it_stands, 12);
-    }
-
-    /// A dry run tries most of them; these are left.
-    #[test]
-    fn an_action_or_an_expression_that_is_new_is_told() {
-        let step: Step = serde_saphyr::from_str("uses: actions/cache@v4").unwrap();
-        assert_eq!(
-            step.instead().unwrap_err().to_string(),
-            ".github/workflows/release.yml uses actions/cache, which the dry run does not know"
-        );
-        let unknown = Contexts(Variables::new())
-            .expand("a ${{ github.actor }}")
-            .unwrap_err();
-        assert_eq!(
-            unknown.to_string(),
-            ".github/workflows/release.yml names github.actor, which the dry run does not know"
-        );
-    }
-
-    #[test]
-    fn expressions_are_replaced_and_conditions_hold_by_them() {
-        let contexts = Contexts(BTreeMap::from([
-            (
-                "steps.tag.outputs.controller".to_owned(),
-                "ttl-controller".to_owned(),
-            ),
-            ("steps.push.outputs.image".to_owned(), String::new()),
-        ]));
-        let name = "${{ steps.tag.outputs.controller }}";
-        assert_eq!(
-            contexts.expand(&format!("{name}/{name}:")).unwrap(),
-            "ttl-controller/ttl-controller:"
-        );
-        for (condition, holds) in [
-            ("steps.tag.outputs.controller != 'kube-controllers'", true),
-            ("steps.tag.outputs.controller != 'ttl-controller'", false),
-            ("steps.tag.outputs.controller", true),
-            ("steps.push.outputs.image", false),
-        ] {
-            assert_eq!(contexts.holds(condition).unwrap(), holds, "{condition}");
-        }
-    }
-}
+mod tests;
