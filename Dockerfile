@@ -2,11 +2,13 @@
 
 # The image of one controller, for those who build with docker:
 #
-#   docker buildx build --build-arg BIN=ttl-controller --platform linux/amd64,linux/arm64 .
+#   docker buildx build --build-arg BIN=ttl-controller --tag ttl-controller --load .
+#
+# For both platforms (`--platform linux/amd64,linux/arm64`) with `--push` instead of `--load`: a Docker daemon holds one.
 #
 # Releases come from `cargo xtask image`, which needs no daemon and gives the same bytes each time. This one cannot
 # name its entry point after the controller, and takes what its labels say from arguments (VERSION, REVISION, SOURCE);
-# what it runs is the same. With `--sbom=true` it lists its parts, too.
+# what it runs is the same, and its binary names the crates that it is made of. With `--sbom=true` it lists its parts, too.
 
 # The compiler runs on the machine that builds, for whichever platform. Its version is that of rust-toolchain.toml.
 FROM --platform=$BUILDPLATFORM rust:1.95.0-slim-bookworm AS build
@@ -37,6 +39,8 @@ RUN <<INSTALL
     rustup target add "$triple"
     printf 'triple=%s\ngcc=%s\nflags="%s"\n' "$triple" "$gcc" "$flags" >/platform
 INSTALL
+# Has the crates that are linked in stand in the binary, where scanners look: that of `--sbom=true`, for one.
+RUN cargo install --quiet --locked --version 0.7.7 cargo-auditable
 
 COPY . .
 ARG BIN
@@ -47,7 +51,7 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry,sharing=locked \
     . /platform
     BUILD_COMMIT="$REVISION" \
     RUSTFLAGS="-C target-feature=+crt-static -C linker=$gcc --cfg getrandom_backend=\"linux_getrandom\" $flags" \
-        cargo build --release --locked --package "${BIN:?which controller? --build-arg BIN=ttl-controller}" --bin "$BIN" --target "$triple"
+        cargo auditable build --release --locked --package "${BIN:?which controller? --build-arg BIN=ttl-controller}" --bin "$BIN" --target "$triple"
     mkdir -p /root-of-image/usr/local/bin
     cp "target/$triple/release/$BIN" "/root-of-image/usr/local/bin/$BIN"
     # An entry point cannot be named by an argument.

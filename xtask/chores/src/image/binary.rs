@@ -42,6 +42,14 @@ impl Binary {
         })
     }
 
+    /// The `objcopy` of its platform.
+    pub(super) fn objcopy(&self) -> Result<String> {
+        let mut ask = Command::new(self.compiler);
+        Ok(command::output(ask.arg("-print-prog-name=objcopy"))?
+            .trim()
+            .to_owned())
+    }
+
     /// The release of the C library that is part of it, for example `2.36-9+deb12u14`.
     pub(super) fn libc(&self) -> Result<String> {
         let mut ask = Command::new(self.compiler);

@@ -5,11 +5,13 @@
 //! | file | holds |
 //! |---|---|
 //! | `binary` | the static binary, for either platform |
+//! | `auditable` | the crates that are linked into it, as a section of it |
 //! | `sbom` | what it is made of, as SPDX |
 //! | `layout` | the image, written as an OCI image layout in a tar |
 //! | `read` | the same, read back |
 //! | `verify` | `cargo xtask verify-image`: read back, unpacked, and run from an empty root |
 
+mod auditable;
 mod binary;
 mod layout;
 mod read;
@@ -167,8 +169,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 /// The image for one platform.
 fn variant(about: &About, platform: Platform) -> Result<Variant> {
     let built = Binary::build(&about.package.name, platform, &about.revision)?;
-    let binary = fs::read(&built.path).with_context(|| format!("read {}", built.path.display()))?;
-    let sbom = sbom::of(about, &built, &binary)?;
+    let parts = sbom::parts(&about.package.name, platform)?;
+    let document = auditable::of(&about.package.name, &parts);
+    let binary = auditable::add(&document, &built.path, &built.objcopy()?)?;
+    let sbom = sbom::of(about, &built, &parts, &binary)?;
     Ok(Variant {
         platform,
         binary,

@@ -15,19 +15,28 @@ const DOCUMENT: &str = "SPDXRef-DOCUMENT";
 
 /// A crate in the tree: its place in the document is [`Part::id`].
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Part {
-    name: String,
-    version: String,
+pub(super) struct Part {
+    pub(super) name: String,
+    pub(super) version: String,
     license: String,
     /// Empty where there is none.
     repository: String,
     /// Not from a registry.
-    ours: bool,
+    pub(super) ours: bool,
 }
 
-/// The SPDX document of `built`, whose bytes are `binary`.
-pub(super) fn of(about: &About, built: &Binary, binary: &[u8]) -> Result<Value> {
-    let parts = parse(&tree(&about.package.name, built.platform)?)?;
+/// What a controller is made of; each crate has the ids of those that it depends on.
+pub(super) fn parts(controller: &str, platform: Platform) -> Result<BTreeMap<Part, Vec<String>>> {
+    parse(&tree(controller, platform)?)
+}
+
+/// The SPDX document of `built`, which is made of `parts` and whose bytes are `binary`.
+pub(super) fn of(
+    about: &About,
+    built: &Binary,
+    parts: &BTreeMap<Part, Vec<String>>,
+    binary: &[u8],
+) -> Result<Value> {
     let rust = rust_release()?;
     let libc = built.libc()?;
     let platform = built.platform.arch();
@@ -44,7 +53,7 @@ pub(super) fn of(about: &About, built: &Binary, binary: &[u8]) -> Result<Value> 
         .context("the tree is of another crate")?
         .id();
     let mut relationships = vec![relationship(DOCUMENT, "DESCRIBES", &root)];
-    for (part, needs) in &parts {
+    for (part, needs) in parts {
         relationships.extend(needs.iter().map(|id| relationship(&part.id(), "DEPENDS_ON", id)));
     }
     for library in ["SPDXRef-rust-std", "SPDXRef-glibc"] {
@@ -90,7 +99,7 @@ fn tree(controller: &str, platform: Platform) -> Result<String> {
 }
 
 /// Each crate with the ids of those that it depends on.
-fn parse(tree: &str) -> Result<BTreeMap<Part, Vec<String>>> {
+pub(super) fn parse(tree: &str) -> Result<BTreeMap<Part, Vec<String>>> {
     let mut parts = BTreeMap::<Part, Vec<String>>::new();
     // From the root to the crate of the last line.
     let mut above: Vec<Part> = Vec::new();
@@ -128,7 +137,8 @@ fn parse_line(line: &str) -> Option<(usize, Part)> {
 }
 
 impl Part {
-    fn id(&self) -> String {
+    /// Its place in the document.
+    pub(super) fn id(&self) -> String {
         // Of letters, digits, `.` and `-` only.
         let id = format!("SPDXRef-crate-{}-{}", self.name, self.version);
         id.replace(|c: char| !c.is_ascii_alphanumeric() && c != '.', "-")
@@ -228,7 +238,7 @@ mod tests {
 
     #[test]
     fn what_only_tests_and_macros_need_is_not_in_the_binary() {
-        let parts = parse(&tree("ttl-controller", Platform::Amd64).unwrap()).unwrap();
+        let parts = parts("ttl-controller", Platform::Amd64).unwrap();
         let has = |name: &str| parts.keys().any(|part| part.name == name);
         assert!(has("ttl-controller") && has("rustls") && has("tokio"));
         assert!(!has("proptest") && !has("serde_derive") && !has("cc"));

@@ -4,9 +4,10 @@ use std::io::Read;
 
 use anyhow::{Context, Result, bail, ensure};
 use oci_spec::image::Arch;
+use serde_json::Value;
 
 use crate::image::read::{Image, Variant};
-use crate::image::{FOLDER, USER};
+use crate::image::{FOLDER, USER, auditable};
 
 /// What an image may take on a node.
 const LIMIT: u64 = 15 << 20;
@@ -72,7 +73,8 @@ impl Fixed {
             entrypoint == [format!("/{FOLDER}/{name}")],
             "it runs {entrypoint:?}"
         );
-        let size = only_the_binary(variant, &format!("{FOLDER}/{name}"))?;
+        let binary = only_the_binary(variant, &format!("{FOLDER}/{name}"))?;
+        let size = u64::try_from(binary.len())?;
         ensure!(size < LIMIT, "{name} takes {size} bytes; it may take {LIMIT}");
         let parts = variant.sbom["packages"]
             .as_array()
@@ -82,6 +84,16 @@ impl Fixed {
                 .iter()
                 .any(|part| part["name"] == *name && part["versionInfo"] == *version),
             "the SBOM is of something else"
+        );
+        let audited = auditable::read(&binary)?;
+        let audited = audited["packages"].as_array().context("a binary of no crates")?;
+        let linked = parts.iter().filter(|part| is_crate(part));
+        ensure!(
+            audited
+                .iter()
+                .map(|part| [&part["name"], &part["version"]])
+                .eq(linked.map(|part| [&part["name"], &part["versionInfo"]])),
+            "the binary says that it is made of other crates than its SBOM"
         );
         Ok(Self {
             name,
@@ -104,20 +116,27 @@ impl Fixed {
     }
 }
 
-/// The size of the binary, once there is no other file and it is one for its platform.
-fn only_the_binary(variant: &Variant, path: &str) -> Result<u64> {
+/// Of a package of the SBOM: not the libraries that come with the toolchain.
+fn is_crate(package: &Value) -> bool {
+    let id = package["SPDXID"].as_str();
+    id.is_some_and(|id| id.starts_with("SPDXRef-crate-"))
+}
+
+/// The binary, once there is no other file and it is one for its platform.
+fn only_the_binary(variant: &Variant, path: &str) -> Result<Vec<u8>> {
     let mut files = Vec::new();
     for entry in tar::Archive::new(variant.layer.as_slice()).entries()? {
         let mut entry = entry?;
         if entry.header().entry_type().is_dir() {
             continue;
         }
-        let mut start = [0; 20];
-        entry.read_exact(&mut start).context("read the head of a file")?;
-        files.push((entry.path()?.display().to_string(), entry.size(), start));
+        let mut content = Vec::new();
+        entry.read_to_end(&mut content).context("read a file")?;
+        files.push((entry.path()?.display().to_string(), content));
     }
-    let [(found, size, start)] = files.as_slice() else {
-        bail!("it holds {} files instead of its binary alone", files.len());
+    let files_found = files.len();
+    let (Some((found, content)), 1) = (files.pop(), files_found) else {
+        bail!("it holds {files_found} files instead of its binary alone");
     };
     ensure!(found == path, "it holds {found}, not {path}");
     // The ELF header: its magic number, and e_machine.
@@ -127,11 +146,11 @@ fn only_the_binary(variant: &Variant, path: &str) -> Result<u64> {
         _ => bail!("nothing is shipped for {}", variant.arch),
     };
     ensure!(
-        start.starts_with(b"\x7fELF") && start.ends_with(&[machine, 0]),
+        content.starts_with(b"\x7fELF") && content.get(18..20) == Some(&[machine, 0][..]),
         "{found} is no program for {}",
         variant.arch
     );
-    Ok(*size)
+    Ok(content)
 }
 
 #[cfg(test)]
