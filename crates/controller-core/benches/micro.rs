@@ -28,6 +28,8 @@ struct Idle(Mutex<Vec<(ObjectKey, Wake)>>);
 enum NoWrite {}
 
 impl controller::Write for NoWrite {
+    const PLANNED: &'static [&'static str] = &[];
+
     fn request(&self) -> Request {
         match *self {}
     }

@@ -114,6 +114,8 @@ pub struct Dim {
 }
 
 impl controller::Write for Dim {
+    const PLANNED: &'static [&'static str] = &["dim"];
+
     fn request(&self) -> Request {
         let patch = Patch::Merge(json!({"data": {"shines": self.shines.to_string()}}));
         let lamps = requests_to::<ConfigMap>(self.lamp.namespace.as_deref());

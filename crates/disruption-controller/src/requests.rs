@@ -267,6 +267,8 @@ struct ScaleSpec {
 }
 
 impl controller::Write for Write {
+    const PLANNED: &'static [&'static str] = &["update-status", "reset-condition"];
+
     fn request(&self) -> Request {
         let key = self.object().key;
         let namespace = key.namespace.as_deref();

@@ -200,6 +200,18 @@ impl Running {
         sum_of(&self.scrape(), name, "")
     }
 
+    /// How many writes a dry run has planned, by action.
+    pub fn planned(&self) -> Vec<(String, u64)> {
+        let scrape = self.scrape();
+        let series = scrape
+            .lines()
+            .filter_map(|line| line.strip_prefix("controller_planned_writes_total{action=\""));
+        let by_action = series.map(|series| series.split_once("\"} ").unwrap());
+        by_action
+            .map(|(action, count)| (action.to_owned(), count.parse().unwrap()))
+            .collect()
+    }
+
     /// What `/metrics` answers.
     pub fn scrape(&self) -> String {
         encode(&self.registry).unwrap()

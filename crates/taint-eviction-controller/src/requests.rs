@@ -121,6 +121,8 @@ impl Write {
 }
 
 impl controller::Write for Write {
+    const PLANNED: &'static [&'static str] = &["evict"];
+
     fn request(&self) -> Request {
         let pod = &self.eviction().pod;
         match self {

@@ -86,6 +86,8 @@ impl controller::Question for Question {
 }
 
 impl controller::Write for Deletion {
+    const PLANNED: &'static [&'static str] = &["delete"];
+
     /// In the foreground, if the Job is still in the state that was judged.
     fn request(&self) -> Request {
         let params = DeleteParams {

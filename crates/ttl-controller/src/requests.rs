@@ -88,6 +88,8 @@ impl controller::Question for Question {
 }
 
 impl controller::Write for Plan {
+    const PLANNED: &'static [&'static str] = &["annotate", "remove"];
+
     /// The strategic merge patch of just the annotation.
     fn request(&self) -> Request {
         let value = self.ttl_seconds.map(|seconds| seconds.to_string());

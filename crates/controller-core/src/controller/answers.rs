@@ -9,7 +9,8 @@ use jiff::Timestamp;
 use super::mutation::{Phase, ReadPhase};
 use super::requests::SlotOf;
 use super::{
-    AnswerOf, Ask, Controller, Learnt, Loop, Now, Observed, Outcome, Pass, Question, Reply, Step, Told, Write,
+    AnswerOf, Ask, Controller, Description, Learnt, Loop, Now, Observed, Outcome, Pass, Question, Reply,
+    Step, Told, Write,
 };
 use crate::api::CallFailed;
 
@@ -119,7 +120,7 @@ impl<C: Controller> Loop<C> {
         let is_pending = self.mutate(id, &write, phase, now);
         self.learn(key, Learnt::Outcome(&write, &outcome), now);
         if let Outcome::Accepted(accepted) = &outcome {
-            let description = write.describe();
+            let description = Description::of(&write);
             self.told
                 .push(Told::Wrote(key.clone(), write.object(), description));
             if is_pending && accepted.version.is_some() {

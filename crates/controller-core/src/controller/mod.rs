@@ -222,6 +222,9 @@ impl Question for Infallible {
 
 /// A write, as data.
 pub trait Write: Clone + Debug + PartialEq + Send + Sync {
+    /// The actions of all writes that a dry run counts: `controller_planned_writes_total` shows each from the start.
+    const PLANNED: &'static [&'static str];
+
     /// The request.
     fn request(&self) -> Request;
 

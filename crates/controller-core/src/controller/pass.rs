@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::line::Spot;
 use super::requests::PassSlots;
-use super::{AnswerOf, Controller, Write as _};
+use super::{AnswerOf, Controller, Write};
 use crate::api::{CallFailed, Outcome as Classified};
 use crate::meta::{ObjectKey, Uid};
 
@@ -224,6 +224,17 @@ impl Description {
             action,
             text: text.into(),
         }
+    }
+
+    /// That of `write`. Every action that a dry run counts is shown from the start, so it must be one that is known.
+    pub(super) fn of<W: Write>(write: &W) -> Self {
+        let description = write.describe();
+        debug_assert!(
+            !write.is_planned() || W::PLANNED.contains(&description.action),
+            "{} is not in Write::PLANNED",
+            description.action
+        );
+        description
     }
 }
 

@@ -7,7 +7,8 @@ use super::mutation::{Phase, ReadPhase};
 use super::pass::PassFailed;
 use super::requests::{InFlight, SlotOf};
 use super::{
-    Ask, Controller, Effect, Failed, Learnt, Loop, Now, Outcome, Pass, Retry, Step, Told, Wake, Write,
+    Ask, Controller, Description, Effect, Failed, Learnt, Loop, Now, Outcome, Pass, Retry, Step, Told, Wake,
+    Write,
 };
 
 /// A pass with more effects since its last accepted write makes no progress.
@@ -263,7 +264,7 @@ impl<C: Controller> Loop<C> {
     /// A dry run goes on as if the write had been sent. Told once, until a pass that succeeds does not plan it any more.
     fn plan(&mut self, key: &C::Key, pass: &mut Pass<C>, write: C::Write, now: Now) {
         if self.plans.add(key, &write, now.uptime) && write.is_planned() {
-            let planned = Told::Planned(key.clone(), write.object(), write.describe());
+            let planned = Told::Planned(key.clone(), write.object(), Description::of(&write));
             self.told.push(planned);
         }
         self.learn(key, Learnt::Outcome(&write, &Outcome::Planned), now);

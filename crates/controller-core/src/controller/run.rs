@@ -18,7 +18,7 @@ use super::explain::ask_first;
 use super::request::Sender;
 use super::{
     AnswerOf, Ask, Completed, Controller, Description, Effect, Explained, Loop, Now, Object, Observed, Pass,
-    Polled, Told, Watching,
+    Polled, Told, Watching, Write,
 };
 use crate::api::limits::Permits;
 use crate::api::{CallFailed, Outcome};
@@ -115,6 +115,9 @@ impl<C: Controller> Driver<C> {
         let metrics = names.map(|name| name.map(|name| queue_metrics(env, name)).transpose());
         let metrics = metrics.collect::<prometheus::Result<Vec<_>>>()?;
         let event_loop = Loop::new(Arc::clone(&controller), metrics, env.dry_run);
+        if env.dry_run {
+            env.planned.begin(C::Write::PLANNED);
+        }
         Ok(Self {
             event_loop: Mutex::new(event_loop.retrying_within(env.permits.retry_share())),
             controller,

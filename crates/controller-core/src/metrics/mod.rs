@@ -111,6 +111,13 @@ impl Metrics {
 }
 
 impl PlannedWrites {
+    /// Shows each of `actions`, before any of them is counted.
+    pub fn begin(&self, actions: &[&'static str]) {
+        for action in actions {
+            self.0.with_label_values(&[*action]);
+        }
+    }
+
     /// Counts a write that a dry run left undone. `action` names the kind of write, such as `annotate`,
     /// never an object.
     pub fn count(&self, action: &'static str) {

@@ -143,14 +143,16 @@ async fn requests_keep_to_the_limit_of_the_process() {
 #[tokio::test(start_paused = true)]
 async fn a_dry_run_writes_nothing_and_counts_once() {
     let world = World::new(Limits { qps: 0.0, burst: 0 }, true);
-    world.add("lamp", 5);
     let others = async {
+        world.clock.sleep(SECOND).await;
+        assert!(world.metric("controller_planned_writes_total{action=\"dim\"} 0"));
+        world.add("lamp", 5);
         world.clock.sleep(SECOND).await;
         world.want(4);
         world.clock.sleep(SECOND).await;
         assert!(world.metric("controller_planned_writes_undone 0"));
     };
-    let (ended, ()) = futures::join!(tokio::time::timeout(310 * SECOND, world.run()), others);
+    let (ended, ()) = futures::join!(tokio::time::timeout(311 * SECOND, world.run()), others);
     assert!(ended.is_err());
     assert_eq!(world.patches(), 0);
     assert!(world.metric("controller_planned_writes_total{action=\"dim\"} 1"));

@@ -117,6 +117,8 @@ impl controller::Question for Q {
 }
 
 impl controller::Write for W {
+    const PLANNED: &'static [&'static str] = &["set"];
+
     fn request(&self) -> Request {
         unreachable!("nothing is sent")
     }

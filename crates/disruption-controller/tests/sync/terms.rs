@@ -61,6 +61,15 @@ async fn a_standby_remembers_what_becomes_stale() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_dry_run_shows_each_action_before_it_plans_one() {
+    let world = World::new();
+    let controller = world.start_with(process().configured(|config| config.common.dry_run = true));
+    world.pass(10).await;
+    let actions = ["reset-condition", "update-status"];
+    assert_eq!(controller.planned(), actions.map(|action| (action.to_owned(), 0)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_dry_run_writes_nothing_at_all() {
     let world = World::with_budget(3, "minAvailable", &json!(1));
     let selector = json!({ "matchLabels": { "app": "none" } });

@@ -90,6 +90,15 @@ impl Write {
 }
 
 impl controller::Write for Write {
+    const PLANNED: &'static [&'static str] = &[
+        "create-claim",
+        "record-claims",
+        "reserve-claim",
+        "release-claim",
+        "remove-finalizer",
+        "delete-claim",
+    ];
+
     fn request(&self) -> Request {
         match self {
             Self::Create(create) => {

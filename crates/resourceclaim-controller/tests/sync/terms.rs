@@ -66,6 +66,22 @@ async fn only_the_leader_writes_and_its_successor_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_dry_run_shows_each_action_before_it_plans_one() {
+    let world = World::new();
+    let controller = world.start_with(process().configured(|config| config.common.dry_run = true));
+    world.pass(10).await;
+    let actions = [
+        "create-claim",
+        "delete-claim",
+        "record-claims",
+        "release-claim",
+        "remove-finalizer",
+        "reserve-claim",
+    ];
+    assert_eq!(controller.planned(), actions.map(|action| (action.to_owned(), 0)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_dry_run_writes_nothing_at_all() {
     let world = World::with_template();
     world.claim("shared");

@@ -75,6 +75,15 @@ async fn a_standby_evicts_nobody_and_knows_when_it_saw_the_taint_first() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_dry_run_shows_each_action_before_it_plans_one() {
+    let world = World::new();
+    let controller = world.start_with(process().configured(|config| config.common.dry_run = true));
+    world.pass(10).await;
+    let actions = ["evict"];
+    assert_eq!(controller.planned(), actions.map(|action| (action.to_owned(), 0)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_dry_run_writes_nothing_at_all() {
     let world = World::with_pods(3, For::Seconds(10));
     let controller = world.start_with(process().configured(|config| config.common.dry_run = true));

@@ -54,6 +54,15 @@ async fn a_stolen_lease_stops_the_writes_of_a_roll_out() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_dry_run_shows_each_action_before_it_plans_one() {
+    let world = World::new();
+    let controller = world.start_with(process().configured(|config| config.common.dry_run = true));
+    world.pass(10).await;
+    let actions = ["annotate", "remove"];
+    assert_eq!(controller.planned(), actions.map(|action| (action.to_owned(), 0)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_dry_run_writes_nothing_at_all() {
     let world = World::with_nodes(120, None);
     let controller = world.start_with(process().configured(|config| config.common.dry_run = true));
