@@ -81,6 +81,7 @@ impl App for DisruptionController {
         about: "Print how many disruptions a budget allows, where each number comes from, and which pods do not count",
         object: "NAMESPACE/PDB",
         help: "The PodDisruptionBudget",
+        settings: &[],
         by: Explainer::One(|_, pass, now, pdb| explain::explain(pass, pdb, now.wall)),
     });
 

@@ -87,6 +87,7 @@ impl App for ResourceClaimController {
         about: "Print the claims of a pod or the users of a claim, what would be done now, and why",
         object: "NAMESPACE/POD|NAMESPACE/CLAIM",
         help: "The pod or the ResourceClaim; both, if there are two of that name",
+        settings: &["featureGates"],
         by: Explainer::One(|config: &Config, pass, _, key| explain::explain(pass, config.gates(), key)),
     });
 

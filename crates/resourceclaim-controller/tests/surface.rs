@@ -1,3 +1,3 @@
 //! What others build upon: a change of a flag, a default or a metric shows here.
 
-harness::surface!("resourceclaim-controller", explains: "<NAMESPACE/POD|NAMESPACE/CLAIM>");
+harness::surface!("resourceclaim-controller");

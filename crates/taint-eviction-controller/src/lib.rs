@@ -69,6 +69,7 @@ impl App for TaintEvictionController {
         about: "Print the taints of a pod's node, what tolerates them, and when the pod goes",
         object: "NAMESPACE/POD",
         help: "The pod",
+        settings: &["catchUpGrace", "featureGates"],
         by: Explainer::One(|config: &Config, pass, now, pod| {
             explain::explain(pass, pod, now, &config.rules())
         }),

@@ -49,6 +49,7 @@ impl App for TtlAfterFinishedController {
         about: "Print when a Job finished, when it expires, or why it does not",
         object: "NAMESPACE/JOB",
         help: "The Job",
+        settings: &[],
         by: Explainer::One(|_, pass, _, job| explain::explain(pass, job)),
     });
 

@@ -52,6 +52,7 @@ impl App for TtlController {
         about: "Print what would be done now, node by node, and why",
         object: "NODE",
         help: "Explain this node only",
+        settings: &[],
         by: Explainer::All(|_, pass, _, node| explain::explain(pass, node)),
     });
 

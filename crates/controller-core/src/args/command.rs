@@ -2,7 +2,7 @@
 
 use clap::{Arg, ArgAction, Command};
 
-use super::{About, supported_kubernetes};
+use super::{About, Subcommand, supported_kubernetes};
 use crate::config::{Kind, Property};
 
 /// Runs the controller; so does no subcommand.
@@ -14,6 +14,15 @@ pub(super) const CONFIG: &str = "config";
 /// Its environment twin.
 pub(super) const CONFIG_ENV: &str = "CONTROLLER_CONFIG";
 
+/// What every subcommand of a controller's own reads: where the cluster is, and what to log.
+const READ_BY_ALL: [&str; 5] = [
+    "context",
+    "kubeApiContentType",
+    "kubeconfig",
+    "logFormat",
+    "logLevel",
+];
+
 /// Columns of the help, whatever the terminal, so that it can be compared.
 const WIDTH: usize = 100;
 
@@ -21,11 +30,13 @@ const WIDTH: usize = 100;
 ///
 /// Values are taken as they are: whether they fit is found out together with those of the environment and the
 /// file, so that all problems can be reported at once.
-pub(super) fn build(about: About, properties: &[Property], extra: Vec<Command>) -> Command {
-    let flags: Vec<Arg> = [config_flag()]
-        .into_iter()
-        .chain(properties.iter().map(|property| flag(about.name, property)))
-        .collect();
+pub(super) fn build(about: About, properties: &[Property], extra: Vec<Subcommand>) -> Command {
+    let flags_of = |is_read: &dyn Fn(&str) -> bool| {
+        let read = properties.iter().filter(|property| is_read(&property.key));
+        let flags = read.map(|property| flag(about.name, property));
+        [config_flag()].into_iter().chain(flags).collect::<Vec<Arg>>()
+    };
+    let flags = flags_of(&|_| true);
     let run = Command::new(RUN).about("Run the controller (the default)");
     let config_schema = Command::new(CONFIG_SCHEMA).about("Print the JSON Schema of the config file");
     Command::new(about.name)
@@ -49,11 +60,10 @@ pub(super) fn build(about: About, properties: &[Property], extra: Vec<Command>) 
         .args(&flags)
         .subcommand(run.args_override_self(true).args(&flags))
         .subcommand(config_schema)
-        .subcommands(
-            extra
-                .into_iter()
-                .map(|extra| extra.args_override_self(true).args(&flags)),
-        )
+        .subcommands(extra.into_iter().map(|Subcommand { command, settings }| {
+            let is_read = |key: &str| READ_BY_ALL.contains(&key) || settings.contains(&key);
+            command.args_override_self(true).args(flags_of(&is_read))
+        }))
 }
 
 fn config_flag() -> Arg {

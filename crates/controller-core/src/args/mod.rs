@@ -89,6 +89,16 @@ pub enum Command {
     Extra(String, ArgMatches),
 }
 
+/// A subcommand of a controller's own.
+#[derive(Debug)]
+pub struct Subcommand {
+    /// Its name and arguments.
+    pub command: clap::Command,
+    /// The settings that it reads, by config-file key, besides those of the connection and the log. Only they are flags of
+    /// it; the environment and the config file may hold all.
+    pub settings: &'static [&'static str],
+}
+
 /// Why there is nothing to run: help or version was asked for, or something is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Usage {
@@ -158,8 +168,7 @@ const BAD_USAGE: u8 = 2;
 
 /// Reads the command line, the environment and the config file.
 ///
-/// `extra` are subcommands of the controller's own; they take all flags besides their arguments. `args` begin
-/// with the name of the program. `env` looks up one environment variable; one that is empty counts as unset.
+/// `extra` are subcommands of the controller's own. `args` begin with the name of the program. `env` looks up one environment variable; one that is empty counts as unset.
 ///
 /// # Errors
 /// [`Usage`] with code 0 where help or the version is asked for, with code 2 where anything is wrong. All
@@ -167,7 +176,7 @@ const BAD_USAGE: u8 = 2;
 /// the place that it was found at. A flag that does not exist is reported alone.
 pub fn parse<C: ControllerConfig>(
     about: About,
-    extra: Vec<clap::Command>,
+    extra: Vec<Subcommand>,
     args: impl IntoIterator<Item = OsString>,
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Invocation<C>, Usage> {
@@ -187,7 +196,8 @@ pub fn parse<C: ControllerConfig>(
     };
     // A flag may stand on either side of the subcommand; the one after it is the later one.
     let flag = |name: &str| {
-        let given = |matches: &ArgMatches| matches.get_one::<String>(name).cloned();
+        // None where the subcommand has no such flag.
+        let given = |matches: &ArgMatches| matches.try_get_one::<String>(name).ok().flatten().cloned();
         subcommand
             .and_then(|(_, matches)| given(matches))
             .or_else(|| given(&matches))

@@ -3,6 +3,7 @@
 use clap::{Arg, ArgMatches, Command};
 
 use super::{App, Failure};
+use crate::args::Subcommand;
 use crate::controller::{self, Controller, Explained, Now, Pass, Sender};
 use crate::meta::{NotNamespaced, ObjectKey};
 
@@ -17,6 +18,8 @@ pub struct Explain<A: App> {
     pub object: &'static str,
     /// What that is.
     pub help: &'static str,
+    /// The settings of the controller that change what is printed, by config-file key.
+    pub settings: &'static [&'static str],
     /// Who explains.
     pub by: Explainer<A>,
 }
@@ -38,13 +41,16 @@ pub type ExplainAll<A> = fn(&<A as App>::Config, &Pass<A>, Now, Option<&str>) ->
 pub type Explanation<C> = Result<Explained<<C as Controller>::Question>, Failure>;
 
 impl<A: App> Explain<A> {
-    pub(super) fn command(&self) -> Command {
+    pub(super) fn subcommand(&self) -> Subcommand {
         let object = Arg::new(OBJECT).value_name(self.object).help(self.help);
         let object = match self.by {
             Explainer::One(_) => object.required(true).value_parser(ObjectKey::parse_namespaced),
             Explainer::All(_) => object,
         };
-        Command::new("explain").about(self.about).arg(object)
+        Subcommand {
+            command: Command::new("explain").about(self.about).arg(object),
+            settings: self.settings,
+        }
     }
 
     pub(super) async fn text(

@@ -119,7 +119,7 @@ fn run<A: App>(
     variable: &dyn Fn(&str) -> Option<String>,
 ) -> Result<ExitCode, Failure> {
     let explain = A::EXPLAIN;
-    let extra = explain.iter().map(Explain::command).collect();
+    let extra = explain.iter().map(Explain::subcommand).collect();
     let invocation = match args::parse::<A::Config>(A::ABOUT, extra, args, variable) {
         Ok(invocation) => invocation,
         Err(usage) if usage.exit_code == 0 => {
@@ -144,11 +144,12 @@ fn run<A: App>(
     }
     let (clock, metrics) = (Clock::system(), Metrics::new(build::<A>())?);
     let common = config.common();
-    let level = match command {
-        Command::Run => &common.log_level,
-        _ => "warn",
-    };
-    telemetry::init(common.log_format, level, &clock, metrics.tasks_panicked().clone())?;
+    telemetry::init(
+        common.log_format,
+        &common.log_level,
+        &clock,
+        metrics.tasks_panicked().clone(),
+    )?;
     if let Command::Extra(name, matches) = command {
         let explain = explain.ok_or_else(|| format!("no subcommand {name}"))?;
         let printed = runtime.block_on(process::explain(&explain, &matches, &config))?;
