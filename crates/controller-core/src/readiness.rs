@@ -116,6 +116,20 @@ impl fmt::Debug for Readiness {
 }
 
 impl Report {
+    /// The same for whom the reasons and the notes are not meant. Source: `k8s.io/apiserver`, `pkg/server/healthz`.
+    #[must_use]
+    pub fn withheld(self) -> Self {
+        const WITHHELD: &str = "reason withheld";
+        let checks = self.checks.into_iter();
+        let notes = self.notes.into_iter().filter(|(_, notes)| !notes.is_empty());
+        Self {
+            checks: checks
+                .map(|(name, answer)| (name, answer.map_err(|_| WITHHELD.to_owned())))
+                .collect(),
+            notes: notes.map(|(key, _)| (key, vec![WITHHELD.to_owned()])).collect(),
+        }
+    }
+
     /// Whether no check fails. Notes do not count.
     pub fn passed(&self) -> bool {
         self.checks.iter().all(|(_, answer)| answer.is_ok())
@@ -214,6 +228,27 @@ mod tests {
         assert_eq!(
             readiness.report().text("readyz", true),
             "[+]lease ok\n[!]missing right: patch nodes: forbidden\nreadyz check passed\n"
+        );
+    }
+
+    #[test]
+    fn who_may_not_know_the_reasons_sees_the_names() {
+        let readiness = Readiness::new();
+        readiness.check("lease", || Ok(()));
+        readiness.check("informer-pods", || Err("pods is forbidden".to_owned()));
+        let missing = ["patch nodes: forbidden", "list pods: forbidden"];
+        readiness.notes("missing right", move || missing.map(str::to_owned).to_vec());
+        readiness.notes("informer-nodes", Vec::new);
+        let report = readiness.report().withheld();
+        assert!(!report.passed());
+        assert_eq!(
+            report.text("readyz", false),
+            "[-]informer-pods failed: reason withheld\nreadyz check failed\n"
+        );
+        assert_eq!(
+            report.text("readyz", true),
+            "[+]lease ok\n[-]informer-pods failed: reason withheld\n[!]missing right: reason withheld\n\
+             readyz check failed\n"
         );
     }
 

@@ -1,6 +1,6 @@
 //! The admin server as its clients meet it, over loopback.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -13,6 +13,7 @@ use std::time::Duration;
 use controller_core::admin::{AdminServer, Authorizer, Certificate, Error, Limits, State, TlsPaths};
 use controller_core::api::Caller;
 use controller_core::clock::Clock;
+use controller_core::config::{CommonConfig, effective};
 use controller_core::error::Chain;
 use controller_core::metrics::{Build, Metrics};
 use controller_core::readiness::{Liveness, Readiness};
@@ -21,6 +22,7 @@ use controller_core::tasks::TaskSet;
 use controller_core::tls_files;
 use http::{Request, Response};
 use http_body_util::BodyExt;
+use jiff::Timestamp;
 use kube::client::Body;
 use parking_lot::Mutex;
 use rustls::crypto::ring;
@@ -63,6 +65,17 @@ impl Bench {
         limits: Limits,
         authorizer: Option<Authorizer>,
     ) -> Self {
+        // More than fits into the buffers of a connection that nobody reads from.
+        let config = json!({"dryRun": true, "padding": "x".repeat(16 << 20)});
+        Self::showing(config, certificate, limits, authorizer).await
+    }
+
+    async fn showing(
+        config: Value,
+        certificate: Option<Certificate>,
+        limits: Limits,
+        authorizer: Option<Authorizer>,
+    ) -> Self {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let server = AdminServer::bind(any, certificate, Clock::system(), limits)
             .await
@@ -75,8 +88,8 @@ impl Bench {
             registry: Metrics::new(build).unwrap().registry().clone(),
             readiness: Readiness::new(),
             liveness: Liveness::new(),
-            // More than fits into the buffers of a connection that nobody reads from.
-            config: json!({"dryRun": true, "padding": "x".repeat(16 << 20)}),
+            component: "toy-controller",
+            config,
             build,
             authorizer,
             kubernetes_versions: &["1.35", "1.36", "1.37"],
@@ -97,6 +110,13 @@ impl Bench {
 
     async fn connect(&self) -> TcpStream {
         within_deadline(TcpStream::connect(self.addr)).await.unwrap()
+    }
+
+    /// The same, from an address that is not the one of this host.
+    async fn connect_from_elsewhere(&self) -> TcpStream {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(SocketAddr::from(([127, 0, 0, 2], 0))).unwrap();
+        within_deadline(socket.connect(self.addr)).await.unwrap()
     }
 
     /// The status line and the body that `GET path` answers.
@@ -217,13 +237,99 @@ async fn the_version_and_a_config_of_any_size_are_json() {
     assert_eq!(config["dryRun"], true);
 }
 
+const WARNING: &str = "Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility \
+                       guarantees and is for debugging purposes only.";
+
+/// The head and the body that `path` answers who takes `accept`.
+async fn accepted(bench: &Bench, path: &str, accept: &str) -> (String, String) {
+    let accept = format!("GET {path} HTTP/1.1\r\nHost: a\r\nAccept: {accept}\r\n\r\n");
+    bench.exchange(&accept).await
+}
+
+#[tokio::test]
+async fn flagz_lists_the_flags_without_secrets_as_text_or_as_an_object() {
+    let toy = CommonConfig {
+        kubeconfig: Some("https://me:secret@host/config".into()),
+        ..CommonConfig::default()
+    };
+    let bench = Bench::showing(effective(&toy), None, patient(), None).await;
+    let (head, body) = accepted(&bench, "/flagz", "*/*").await;
+    assert!(
+        head.contains("\r\ncontent-type: text/plain; charset=utf-8\r\n"),
+        "{head}"
+    );
+    let start = format!("\ntoy-controller flagz\n{WARNING}\n");
+    let flags: Vec<_> = body.strip_prefix(&start).expect(&body).lines().collect();
+    let names = flags.iter().map(|flag| flag.split('=').next());
+    assert!(names.is_sorted(), "{flags:?}");
+    for flag in [
+        "context=",
+        "dry-run=false",
+        "kube-api-qps=50",
+        "kubeconfig=https://***@host/config",
+        "leader-elect-lease-duration=15s",
+    ] {
+        assert!(flags.contains(&flag), "{flag} in {flags:?}");
+    }
+
+    let object = "application/json;g=config.k8s.io;v=v1beta1;as=Flagz";
+    let (head, body) = accepted(&bench, "/flagz", object).await;
+    assert!(head.contains("\r\ncontent-type: application/json\r\n"), "{head}");
+    let found: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(
+        [&found["kind"], &found["apiVersion"], &found["metadata"]["name"]],
+        ["Flagz", "config.k8s.io/v1beta1", "toy-controller"]
+    );
+    assert_eq!(found["flags"]["kube-api-qps"], "50");
+    assert_eq!(found["flags"].as_object().unwrap().len(), flags.len());
+
+    let (head, body) = accepted(&bench, "/flagz", "application/json").await;
+    assert_eq!(status_line(&head), "HTTP/1.1 406 Not Acceptable");
+    assert_eq!(
+        body,
+        "there are text/plain and application/json;g=config.k8s.io;v=v1beta1;as=Flagz\n"
+    );
+}
+
+#[tokio::test]
+async fn statusz_tells_since_when_which_version_runs() {
+    let bench = Bench::new().await;
+    let (_, body) = bench.get("/statusz").await;
+    let lines: Vec<_> = body.lines().collect();
+    let [empty, name, warning, gap, started, up, version, paths] = *lines else {
+        panic!("{body}");
+    };
+    assert_eq!(
+        [empty, name, warning, gap],
+        ["", "toy-controller statusz", WARNING, ""]
+    );
+    assert!(
+        started.starts_with("Started: ") && started.contains(" UTC 2"),
+        "{started}"
+    );
+    assert!(up.starts_with("Up: 0 hr 0"), "{up}");
+    assert_eq!(version, "Binary version: 1.2.3");
+    assert_eq!(
+        paths,
+        "Paths: /configz /flagz /healthz /livez /metrics /readyz /statusz /version"
+    );
+
+    let object = "application/json;g=config.k8s.io;v=v1beta1;as=Statusz";
+    let (_, body) = accepted(&bench, "/statusz", object).await;
+    let found: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(found["kind"], "Statusz");
+    assert_eq!(found["binaryVersion"], "1.2.3");
+    assert!(found["uptimeSeconds"].as_u64().unwrap() < 60, "{found}");
+    found["startTime"].as_str().unwrap().parse::<Timestamp>().unwrap();
+}
+
 #[tokio::test]
 async fn an_unknown_path_lists_the_known_ones() {
     let (status, body) = Bench::new().await.get("/").await;
     assert_eq!(status, "HTTP/1.1 404 Not Found");
     assert_eq!(
         body,
-        "not found; there are /configz /healthz /livez /metrics /readyz /version\n"
+        "not found; there are /configz /flagz /healthz /livez /metrics /readyz /statusz /version\n"
     );
 }
 
@@ -383,8 +489,9 @@ async fn an_address_in_use_is_named() {
 /// What an API server was asked: the path, and the `spec` of the review.
 type Asked = Arc<Mutex<Vec<(String, Value)>>>;
 
-/// A server whose API server knows the tokens `reader`, `other` and `torn`, lets the first `get` `/metrics`, both allows
-/// and denies the last everything, and fails where it is asked about `broken`.
+/// A server whose API server knows the tokens `reader`, `operator`, `other` and `torn`, lets the first `get` `/metrics` and
+/// the second what is for operators, both allows and denies the last everything, and fails where it is asked about
+/// `broken`. Everybody may `get` `/readyz`, as on every cluster.
 async fn reviewed(certificate: Option<Certificate>) -> (Bench, Asked) {
     let asked = Asked::default();
     let noted = Arc::clone(&asked);
@@ -419,7 +526,7 @@ fn review(path: &str, spec: &Value) -> Option<Value> {
     if path == TOKEN_REVIEWS {
         return match spec["token"].as_str().unwrap() {
             "broken" => None,
-            known @ ("reader" | "other" | "torn") => Some(json!({
+            known @ ("reader" | "operator" | "other" | "torn") => Some(json!({
                 "authenticated": true,
                 "user": {"username": known, "uid": "1", "groups": ["readers"], "extra": {"of": ["a", "b"]}},
             })),
@@ -427,12 +534,16 @@ fn review(path: &str, spec: &Value) -> Option<Value> {
         };
     }
     assert_eq!(path, ACCESS_REVIEWS);
-    let is_reader = spec["user"] == "reader";
     let asks = &spec["nonResourceAttributes"];
-    Some(match spec["user"].as_str() {
-        Some("torn") => json!({"allowed": true, "denied": true}),
-        _ => json!({"allowed": is_reader && *asks == json!({"path": "/metrics", "verb": "get"})}),
-    })
+    let path = asks["path"].as_str().unwrap();
+    let is_allowed = match spec["user"].as_str() {
+        Some("torn") => return Some(json!({"allowed": true, "denied": true})),
+        Some("reader") => path == "/metrics",
+        Some("operator") => ["/configz", "/flagz", "/statusz", "/readyz/*", "/livez/*"].contains(&path),
+        _ => false,
+    };
+    let is_allowed = is_allowed || ["/readyz", "/livez"].contains(&path);
+    Some(json!({"allowed": is_allowed && asks["verb"] == "get"}))
 }
 
 const TOKEN_REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
@@ -462,24 +573,145 @@ GET  /version |               | 200
 GET  /metric  |               | 404
 ";
 
+/// The same, to a server that was not asked before.
+const OPERATORS: &str = "
+GET  /configz | Bearer operator | 200
+GET  /flagz   |                 | 401
+GET  /flagz   | Bearer reader   | 403
+GET  /flagz   | Bearer operator | 200
+GET  /statusz |                 | 401
+GET  /statusz | Bearer reader   | 403
+GET  /statusz | Bearer operator | 200
+GET  /metrics | Bearer operator | 403
+";
+
 #[tokio::test]
 async fn metrics_and_config_are_for_those_whom_the_api_server_allows_it() {
-    let (bench, _) = reviewed(None).await;
+    for table in [REQUESTS, OPERATORS] {
+        let (bench, _) = reviewed(None).await;
+        bench.readiness.check("informer-nodes", || Ok(()));
+        for row in table.trim().lines() {
+            let [request, authorization, code] = *row.split('|').map(str::trim).collect::<Vec<_>>() else {
+                panic!("no row: {row}");
+            };
+            let (method, path) = request.split_once(' ').unwrap();
+            let path = path.trim();
+            let header = match authorization {
+                "" => String::new(),
+                authorization => format!("Authorization: {authorization}\r\n"),
+            };
+            let (head, _) = bench
+                .exchange(&format!("{method} {path} HTTP/1.1\r\nHost: a\r\n{header}\r\n"))
+                .await;
+            assert_eq!(head.split(' ').nth(1), Some(code), "{row}");
+        }
+    }
+}
+
+/// Where nobody is asked: from where, what, and the code of the answer.
+const UNREVIEWED: &str = "
+127.0.0.1 | /metrics | 200
+127.0.0.2 | /metrics | 200
+127.0.0.1 | /configz | 200
+127.0.0.2 | /configz | 403
+127.0.0.1 | /flagz   | 200
+127.0.0.2 | /flagz   | 403
+127.0.0.1 | /statusz | 200
+127.0.0.2 | /statusz | 403
+127.0.0.2 | /livez   | 200
+127.0.0.2 | /readyz  | 200
+127.0.0.2 | /healthz | 200
+127.0.0.2 | /version | 200
+";
+
+#[tokio::test]
+async fn where_nobody_is_asked_the_config_is_for_callers_from_localhost() {
+    let bench = Bench::new().await;
     bench.readiness.check("informer-nodes", || Ok(()));
-    for row in REQUESTS.trim().lines() {
-        let [request, authorization, code] = *row.split('|').map(str::trim).collect::<Vec<_>>() else {
+    for row in UNREVIEWED.trim().lines() {
+        let [from, path, code] = *row.split('|').map(str::trim).collect::<Vec<_>>() else {
             panic!("no row: {row}");
         };
-        let (method, path) = request.split_once(' ').unwrap();
-        let path = path.trim();
-        let header = match authorization {
-            "" => String::new(),
-            authorization => format!("Authorization: {authorization}\r\n"),
+        let stream = match from {
+            "127.0.0.1" => bench.connect().await,
+            _ => bench.connect_from_elsewhere().await,
         };
-        let (head, _) = bench
-            .exchange(&format!("{method} {path} HTTP/1.1\r\nHost: a\r\n{header}\r\n"))
-            .await;
+        // A token is worth nothing without TLS: whoever listens has it.
+        let (head, body) = exchange(stream, &with_token("operator", path)).await.unwrap();
         assert_eq!(head.split(' ').nth(1), Some(code), "{row}");
+        if code == "403" {
+            let why = "this path is for callers from localhost, as through kubectl port-forward, and with \
+                       --metrics-authorization=kubernetes for bearer tokens\n";
+            assert_eq!(body, why, "{row}");
+        }
+    }
+}
+
+/// Whether somebody is asked, from where, the token, and whether the reasons are told.
+const REASONS: &str = "
+no  | 127.0.0.1 |          | told
+no  | 127.0.0.2 |          | withheld
+no  | 127.0.0.2 | operator | withheld
+yes | 127.0.0.1 |          | withheld
+yes | 127.0.0.2 |          | withheld
+yes | 127.0.0.2 | madeup   | withheld
+yes | 127.0.0.2 | reader   | withheld
+yes | 127.0.0.2 | other    | withheld
+yes | 127.0.0.2 | broken   | withheld
+yes | 127.0.0.2 | operator | told
+";
+
+#[tokio::test]
+async fn the_reasons_are_for_whom_the_config_is_and_the_names_for_everybody() {
+    for row in REASONS.trim().lines() {
+        let [is_asked, from, token, expected] = *row.split('|').map(str::trim).collect::<Vec<_>>() else {
+            panic!("no row: {row}");
+        };
+        let bench = match is_asked {
+            "yes" => reviewed(None).await.0,
+            _ => Bench::new().await,
+        };
+        bench.readiness.check("lease", || Ok(()));
+        bench
+            .readiness
+            .check("informer-nodes", || Err("forbidden".to_owned()));
+        bench
+            .readiness
+            .notes("missing right", || vec!["patch nodes".to_owned()]);
+        bench.liveness.queue("nodes", || Duration::from_secs(301));
+        let (why, note, stuck) = match expected {
+            "told" => (
+                "forbidden",
+                "patch nodes",
+                "a worker is busy with one item for 301 s",
+            ),
+            _ => ("reason withheld", "reason withheld", "reason withheld"),
+        };
+        let failed = format!("[-]informer-nodes failed: {why}\n");
+        let end = "readyz check failed\n";
+        for (path, expected) in [
+            ("/readyz", format!("{failed}{end}")),
+            (
+                "/readyz?verbose",
+                format!("[+]lease ok\n{failed}[!]missing right: {note}\n{end}"),
+            ),
+            (
+                "/livez",
+                format!("[-]queue-nodes failed: {stuck}\nlivez check failed\n"),
+            ),
+        ] {
+            let stream = match from {
+                "127.0.0.1" => bench.connect().await,
+                _ => bench.connect_from_elsewhere().await,
+            };
+            let request = match token {
+                "" => format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"),
+                token => with_token(token, path),
+            };
+            let (head, body) = exchange(stream, &request).await.unwrap();
+            assert_eq!(status_line(&head), "HTTP/1.1 500 Internal Server Error", "{row}");
+            assert_eq!(body, expected, "{row} {path}");
+        }
     }
 }
 
@@ -535,9 +767,7 @@ async fn a_flood_of_made_up_tokens_is_turned_away() {
     assert!(codes.contains(&"429".to_owned()), "{codes:?}");
 
     // A scraper whose token nobody has seen yet is let in, for it comes from another address.
-    let socket = TcpSocket::new_v4().unwrap();
-    socket.bind(SocketAddr::from(([127, 0, 0, 2], 0))).unwrap();
-    let elsewhere = within_deadline(socket.connect(bench.addr)).await.unwrap();
+    let elsewhere = bench.connect_from_elsewhere().await;
     let (head, _) = exchange(elsewhere, &with_token("reader", "/metrics"))
         .await
         .unwrap();

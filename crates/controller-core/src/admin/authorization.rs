@@ -1,4 +1,4 @@
-//! Who may read `/metrics` and `/configz` (`--metrics-authorization=kubernetes`): the API server says whose a bearer token
+//! Who may read more than the probes do (`--metrics-authorization=kubernetes`): the API server says whose a bearer token
 //! is (`TokenReview`) and what they may (`SubjectAccessReview`), as controller-runtime's
 //! `filters.WithAuthenticationAndAuthorization` asks it.
 //!
@@ -112,6 +112,8 @@ pub(super) enum Refusal {
     TooMany,
     /// The API server did not say.
     Unanswered,
+    /// Nobody says who may, and the caller is not on this host.
+    NotLocal,
 }
 
 impl Authorizer {
@@ -309,6 +311,11 @@ impl IntoResponse for Refusal {
             Self::Unanswered => {
                 let why = "the API server did not say who may read this path\n";
                 (StatusCode::INTERNAL_SERVER_ERROR, why).into_response()
+            }
+            Self::NotLocal => {
+                let why = "this path is for callers from localhost, as through kubectl port-forward, and with \
+                           --metrics-authorization=kubernetes for bearer tokens\n";
+                (StatusCode::FORBIDDEN, why).into_response()
             }
         }
     }

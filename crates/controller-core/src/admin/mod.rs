@@ -1,4 +1,16 @@
-//! The admin server (CORE-8): `/metrics`, `/livez`, `/readyz`, `/healthz`, `/configz`, `/version`.
+//! The admin server (CORE-8): `/metrics`, `/livez`, `/readyz`, `/healthz`, `/configz`, `/flagz`, `/statusz`, `/version`.
+//!
+//! Who may read what, where the API server is asked ([`Authorizer`]) and where it is not:
+//!
+//! | | asked | not asked |
+//! |---|---|---|
+//! | `/livez`, `/readyz`, `/healthz`, `/version` | everybody | everybody |
+//! | `/metrics` | who may `get` it | everybody |
+//! | `/configz`, `/flagz`, `/statusz` | who may `get` it | who is on this host or in this pod |
+//! | the reasons in `/livez`, `/readyz`, `/healthz` | who may `get` `/readyz/*`, for example | the same |
+//!
+//! On this host or in this pod is who comes from 127.0.0.1 or `::1`. So does `kubectl port-forward`, which the API server has
+//! allowed. Other addresses of 127.0.0.0/8 do not count: a service mesh comes from one of them with the requests of others.
 //!
 //! It must answer a kubelet under any load and cannot be held up: a connection carries one request and is cut
 //! after five seconds, whatever it does meanwhile (TLS, headers, reading the answer). Where 64 are open, the oldest makes
@@ -7,6 +19,7 @@
 mod authorization;
 mod routes;
 mod tls;
+mod zpages;
 
 use std::collections::VecDeque;
 use std::io;
@@ -94,11 +107,13 @@ pub struct State {
     pub readiness: Readiness,
     /// `/livez` and `/healthz`.
     pub liveness: Liveness,
-    /// `/configz`: the effective configuration, secrets masked ([`crate::config::effective`]).
+    /// `/flagz` and `/statusz`: whose they are.
+    pub component: &'static str,
+    /// `/configz` and `/flagz`: the effective configuration, secrets masked ([`crate::config::effective`]).
     pub config: Value,
-    /// `/version`.
+    /// `/version` and `/statusz`.
     pub build: Build,
-    /// Who may read `/metrics` and `/configz`; everybody, if there is none.
+    /// Who says who may read what, if anybody does.
     pub authorizer: Option<Authorizer>,
     /// `/version`: the minor versions of Kubernetes that the controller works with, such as `1.37`.
     pub kubernetes_versions: &'static [&'static str],
@@ -165,7 +180,7 @@ impl AdminServer {
             limits,
             ..
         } = self;
-        let router = routes::router(state);
+        let router = routes::router(state, clock.clone());
         let tls = tls.map(Arc::new);
         let mut connections = JoinSet::new();
         let mut by_age = VecDeque::new();

@@ -1,6 +1,6 @@
 //! What is answered to which request.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -12,29 +12,50 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use http_body::Body as _;
+use jiff::Timestamp;
 use serde_json::json;
+use tokio::time::Instant;
 
-use super::State;
-use super::authorization::bearer;
+use super::authorization::{Refusal, bearer};
+use super::{State, zpages};
+use crate::clock::Clock;
+use crate::config::as_flags;
 use crate::metrics;
 use crate::readiness::Report;
 
-const PATHS: &str = "/configz /healthz /livez /metrics /readyz /version";
+const PATHS: [&str; 8] = [
+    "/configz", "/flagz", "/healthz", "/livez", METRICS, "/readyz", "/statusz", "/version",
+];
+const METRICS: &str = "/metrics";
 
-pub(super) fn router(state: State) -> Router {
-    let state = Arc::new(state);
+/// What the handlers know.
+struct Served {
+    state: State,
+    clock: Clock,
+    started: (Timestamp, Instant),
+}
+
+pub(super) fn router(state: State, clock: Clock) -> Router {
+    let started = (clock.now(), clock.instant());
+    let served = Arc::new(Served {
+        state,
+        clock,
+        started,
+    });
     Router::new()
-        .route("/metrics", get(metrics_text))
+        .route(METRICS, get(metrics_text))
         .route("/configz", get(configz))
+        .route("/flagz", get(flagz))
+        .route("/statusz", get(statusz))
         // Of the routes above alone: kubelets show no token.
-        .route_layer(middleware::from_fn_with_state(Arc::clone(&state), authorized))
+        .route_layer(middleware::from_fn_with_state(Arc::clone(&served), authorized))
         .route("/livez", get(livez))
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/version", get(version))
         .fallback(unknown)
         .layer(middleware::from_fn(read_only))
-        .with_state(state)
+        .with_state(served)
 }
 
 /// Nothing here takes a body or changes anything, and no answer is worth keeping.
@@ -53,23 +74,50 @@ async fn read_only(request: Request<Body>, next: Next) -> Response {
     response
 }
 
-/// Only for those whom the API server lets read the path, where it is asked.
-async fn authorized(Shared(state): Shared<Arc<State>>, request: Request<Body>, next: Next) -> Response {
-    if let Some(authorizer) = &state.authorizer {
-        let token = bearer(request.headers()).map(str::to_owned);
-        let verb = request.method().as_str().to_ascii_lowercase();
-        let path = request.uri().path().to_owned();
-        let peer = request.extensions().get::<IpAddr>().copied();
-        let peer = peer.unwrap_or(Ipv6Addr::UNSPECIFIED.into());
-        if let Err(refusal) = authorizer.authorize(peer, token.as_deref(), &verb, &path).await {
-            return refusal.into_response();
-        }
+async fn authorized(Shared(served): Shared<Arc<Served>>, request: Request<Body>, next: Next) -> Response {
+    let asker = Asker::of(&request);
+    let path = request.uri().path().to_owned();
+    match asker.may_read(&served.state, &path).await {
+        Err(Refusal::NotLocal) if path == METRICS => next.run(request).await,
+        Ok(()) => next.run(request).await,
+        Err(refusal) => refusal.into_response(),
     }
-    next.run(request).await
 }
 
-async fn metrics_text(Shared(state): Shared<Arc<State>>) -> Response {
-    match metrics::encode(&state.registry) {
+/// Who asks, and how.
+struct Asker {
+    peer: IpAddr,
+    token: Option<String>,
+    verb: String,
+}
+
+impl Asker {
+    fn of(request: &Request<Body>) -> Self {
+        let peer = request.extensions().get::<IpAddr>().copied();
+        Self {
+            peer: peer.unwrap_or(Ipv6Addr::UNSPECIFIED.into()),
+            token: bearer(request.headers()).map(str::to_owned),
+            verb: request.method().as_str().to_ascii_lowercase(),
+        }
+    }
+
+    /// Whom the API server lets read the path; where it is not asked, who is on this host.
+    async fn may_read(&self, state: &State, path: &str) -> Result<(), Refusal> {
+        match &state.authorizer {
+            Some(authorizer) => {
+                let token = self.token.as_deref();
+                authorizer.authorize(self.peer, token, &self.verb, path).await
+            }
+            None if [IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()].contains(&self.peer) => {
+                Ok(())
+            }
+            None => Err(Refusal::NotLocal),
+        }
+    }
+}
+
+async fn metrics_text(Shared(served): Shared<Arc<Served>>) -> Response {
+    match metrics::encode(&served.state.registry) {
         Ok(text) => ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response(),
         Err(error) => {
             tracing::warn!("could not encode the metrics: {error}");
@@ -78,25 +126,33 @@ async fn metrics_text(Shared(state): Shared<Arc<State>>) -> Response {
     }
 }
 
-async fn livez(Shared(state): Shared<Arc<State>>, uri: Uri) -> Response {
-    health("livez", &state.liveness.report(), &uri)
+async fn livez(Shared(served): Shared<Arc<Served>>, request: Request<Body>) -> Response {
+    health("livez", served.state.liveness.report(), &served.state, request).await
 }
 
-async fn healthz(Shared(state): Shared<Arc<State>>, uri: Uri) -> Response {
-    health("healthz", &state.liveness.report(), &uri)
+async fn healthz(Shared(served): Shared<Arc<Served>>, request: Request<Body>) -> Response {
+    health("healthz", served.state.liveness.report(), &served.state, request).await
 }
 
-async fn readyz(Shared(state): Shared<Arc<State>>, uri: Uri) -> Response {
-    health("readyz", &state.readiness.report(), &uri)
+async fn readyz(Shared(served): Shared<Arc<Served>>, request: Request<Body>) -> Response {
+    health("readyz", served.state.readiness.report(), &served.state, request).await
 }
 
-fn health(endpoint: &str, report: &Report, uri: &Uri) -> Response {
+/// The reasons are for who may read each check; the path itself everybody may, by `system:public-info-viewer`.
+async fn health(endpoint: &str, report: Report, state: &State, request: Request<Body>) -> Response {
+    let asker = Asker::of(&request);
+    let verbose = asks_for_details(request.uri());
+    drop(request);
+    let report = match asker.may_read(state, &format!("/{endpoint}/*")).await {
+        Ok(()) => report,
+        Err(_) => report.withheld(),
+    };
     let status = if report.passed() {
         StatusCode::OK
     } else {
         StatusCode::INTERNAL_SERVER_ERROR
     };
-    (status, report.text(endpoint, asks_for_details(uri))).into_response()
+    (status, report.text(endpoint, verbose)).into_response()
 }
 
 /// `?verbose`, with or without a value, as the API server takes it.
@@ -107,11 +163,23 @@ fn asks_for_details(uri: &Uri) -> bool {
         .any(|parameter| parameter.split('=').next() == Some("verbose"))
 }
 
-async fn configz(Shared(state): Shared<Arc<State>>) -> Response {
-    Json(&state.config).into_response()
+async fn configz(Shared(served): Shared<Arc<Served>>) -> Response {
+    Json(&served.state.config).into_response()
 }
 
-async fn version(Shared(state): Shared<Arc<State>>) -> Response {
+async fn flagz(Shared(served): Shared<Arc<Served>>, headers: HeaderMap) -> Response {
+    let state = &served.state;
+    zpages::flagz(state.component, &as_flags(&state.config)).answer(&headers)
+}
+
+async fn statusz(Shared(served): Shared<Arc<Served>>, headers: HeaderMap) -> Response {
+    let (state, (started, since)) = (&served.state, served.started);
+    let uptime = served.clock.instant() - since;
+    zpages::statusz(state.component, started, uptime, state.build.version, &PATHS).answer(&headers)
+}
+
+async fn version(Shared(served): Shared<Arc<Served>>) -> Response {
+    let state = &served.state;
     Json(json!({
         "version": state.build.version,
         "commit": state.build.commit,
@@ -121,5 +189,6 @@ async fn version(Shared(state): Shared<Arc<State>>) -> Response {
 }
 
 async fn unknown() -> Response {
-    (StatusCode::NOT_FOUND, format!("not found; there are {PATHS}\n")).into_response()
+    let paths = PATHS.join(" ");
+    (StatusCode::NOT_FOUND, format!("not found; there are {paths}\n")).into_response()
 }

@@ -37,7 +37,7 @@ pub(crate) use self::log_filter::log_filter;
 pub use self::property::config_schema;
 pub(crate) use self::property::{Kind, Property, defaults, kebab_case, properties};
 pub use self::redact::effective;
-pub(crate) use self::redact::redacted;
+pub(crate) use self::redact::{as_flags, redacted};
 pub use self::settings::{
     CommonConfig, ControllerConfig, Encoding, FieldError, LogFormat, MetricsAuthorization,
 };

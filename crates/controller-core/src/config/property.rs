@@ -298,7 +298,7 @@ fn go_bool(text: &str) -> Option<bool> {
 }
 
 /// `value` without quotes, and without a fraction where it has none.
-fn as_flag_value(value: &Value) -> String {
+pub(super) fn as_flag_value(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Number(number) => number

@@ -1,9 +1,11 @@
 //! The effective config as `/configz` and error messages may show it.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::property::{as_flag_value, kebab_case};
 use super::settings::ControllerConfig;
 
 /// Every setting of `config` under its config-file key, as a JSON object without secrets.
@@ -19,6 +21,20 @@ pub fn effective<C: ControllerConfig>(config: &C) -> Value {
         }
     }
     value
+}
+
+/// The settings of [`effective`] as flags, by name and value; one that is not set has an empty value.
+pub(crate) fn as_flags(effective: &Value) -> BTreeMap<String, String> {
+    let settings = effective.as_object().into_iter().flatten();
+    let flags = settings.map(|(key, value)| {
+        let value = if value.is_null() {
+            String::new()
+        } else {
+            as_flag_value(value)
+        };
+        (kebab_case(key), value)
+    });
+    flags.collect()
 }
 
 /// `text` with `***` in place of each `user:password` of `scheme://user:password@host`.

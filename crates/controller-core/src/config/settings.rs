@@ -94,8 +94,10 @@ pub struct CommonConfig {
     /// address of IPv6 and IPv4, or of IPv4 alone where there is no IPv6.
     #[schemars(extend("x-heading" = ADMIN_SERVER, "format" = "ip:port"))]
     pub http_bind_address: SocketAddr,
-    /// Who may read /metrics and /configz: with `none` everybody, with `kubernetes` whoever shows a bearer token with
-    /// which the API server allows `get` of that path. With `kubernetes` the admin server speaks TLS.
+    /// Who may read /metrics: with `none` everybody, with `kubernetes` whoever shows a bearer token with which the API
+    /// server allows `get` of that path. The same goes for /configz, /flagz, /statusz and the reasons in /readyz
+    /// (`get` of `/readyz/*`), but that with `none` they are for callers from localhost, such as kubectl port-forward.
+    /// With `kubernetes` the admin server speaks TLS.
     #[schemars(extend("x-heading" = ADMIN_SERVER))]
     pub metrics_authorization: MetricsAuthorization,
     /// Certificate chain (PEM) with which the admin server speaks TLS; read again when it changes. Where TLS is needed

@@ -94,6 +94,7 @@ pub(super) async fn serve<A: App>(
     env.encoding = common.kube_api_content_type;
     let mut services = Services::new();
     let state = admin::State {
+        component: about.name,
         build: metrics.build(),
         kubernetes_versions: &SUPPORTED_KUBERNETES,
         registry: env.registry.clone(),

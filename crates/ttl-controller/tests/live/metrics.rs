@@ -33,8 +33,14 @@ async fn client(cluster: &Cluster, url: &str, account: Option<&str>) -> Client {
 }
 
 async fn code(client: &Client, path: &str) -> u16 {
+    answer(client, path).await.0
+}
+
+async fn answer(client: &Client, path: &str) -> (u16, String) {
     let request = http::Request::get(path).body(Body::empty()).unwrap();
-    client.send(request).await.unwrap().status().as_u16()
+    let (head, body) = client.send(request).await.unwrap().into_parts();
+    let body = body.collect_bytes().await.unwrap();
+    (head.status.as_u16(), String::from_utf8_lossy(&body).into_owned())
 }
 
 /// Waits until the API server's authorizer knows what the account may do.
@@ -101,5 +107,55 @@ async fn live_metrics_are_for_those_whom_the_api_server_allows_it() {
     assert_eq!(asked("subjectaccessreviews"), 3);
     assert_eq!((cluster.refused(), cluster.beyond()), (vec![], vec![]));
     assert_eq!(replica.said("not tested with"), 0);
+    assert_eq!(replica.stop().await, Some(0));
+}
+
+/// Every account may `get` `/readyz` itself, by `system:public-info-viewer`.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a control plane: cargo xtask test"]
+async fn live_the_config_and_the_reasons_are_for_operators() {
+    let cluster = Cluster::new(CHART.rendered_as("metrics.golden.yaml"), BUILT).await;
+    let may_ask = json!([
+        {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
+        {"apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"]},
+    ]);
+    cluster.grant(may_ask).await;
+    let private = ["/configz", "/flagz", "/statusz"];
+    let role = json!({
+        "kind": "ClusterRole", "metadata": {"name": "operator"},
+        "rules": [{"nonResourceURLs": [&private[..], &["/readyz/*"]].concat(), "verbs": ["get"]}],
+    });
+    let binding = json!({
+        "kind": "ClusterRoleBinding", "metadata": {"name": "operator"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "operator"},
+        "subjects": [{"kind": "ServiceAccount", "name": "operator", "namespace": "default"}],
+    });
+    cluster.create(role).await;
+    cluster.create(binding).await;
+    let replica = cluster.start(&["--metrics-authorization=kubernetes"]);
+    let url = format!("https://{}", replica.address().await);
+    let operator = client(&cluster, &url, Some("operator")).await;
+    let other = client(&cluster, &url, Some("other")).await;
+    let kubelet = client(&cluster, &url, None).await;
+    until_allowed(&cluster, "operator", "/readyz/*").await;
+    until_allowed(&cluster, "other", "/readyz").await;
+
+    let told = async || {
+        let (code, text) = answer(&operator, "/readyz?verbose").await;
+        let is_told = text.contains("[-]informer-nodes failed: ") && text.contains("forbidden");
+        (code == 500 && is_told).then_some(())
+    };
+    eventually(SOON, "the operator reads why", told).await.unwrap();
+    for client in [&other, &kubelet] {
+        let (code, text) = answer(client, "/readyz?verbose").await;
+        assert_eq!(code, 500, "{text}");
+        assert!(text.contains("[-]informer-nodes failed: reason withheld\n"), "{text}");
+        assert!(!text.contains("forbidden"), "{text}");
+    }
+    for path in private {
+        assert_eq!(code(&operator, path).await, 200, "{path}");
+        assert_eq!(code(&other, path).await, 403, "{path}");
+        assert_eq!(code(&kubelet, path).await, 401, "{path}");
+    }
     assert_eq!(replica.stop().await, Some(0));
 }
