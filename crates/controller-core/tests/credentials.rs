@@ -11,12 +11,15 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use controller_core::api::client::{ConnectOptions, connect};
 use controller_core::api::limits::Limits;
 use controller_core::api::metrics::RequestMetrics;
 use controller_core::clock::Clock;
 use controller_core::error::Chain;
+use controller_core::metrics::encode;
 use futures::stream::{self, StreamExt};
 use http::{Request, Response};
 use http_body::Frame;
@@ -53,6 +56,9 @@ use tokio_rustls::TlsAcceptor;
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 /// Long enough for any step on a busy machine; only a test that fails waits for so long.
 const DEADLINE: Duration = Duration::from_mins(1);
+
+/// When the certificates of the users `before` and `after` expire.
+const EXPIRIES: [u64; 2] = [2_000_000_000, 2_100_000_000];
 
 /// Who signs the certificates of a test.
 struct Authority {
@@ -169,13 +175,17 @@ impl Files {
 }
 
 async fn client(kubeconfig: &Path) -> Result<kube::Client, String> {
+    metered(kubeconfig, &Registry::new()).await
+}
+
+async fn metered(kubeconfig: &Path, registry: &Registry) -> Result<kube::Client, String> {
     let options = ConnectOptions {
         kubeconfig: Some(kubeconfig.to_owned()),
         context: None,
         limits: Limits { qps: 0.0, burst: 0 },
         user_agent: "test/1".into(),
     };
-    let metrics = RequestMetrics::register(&Registry::new()).unwrap();
+    let metrics = RequestMetrics::register(registry).unwrap();
     match connect(&options, &Clock::system(), &metrics).await {
         Ok(connection) => Ok(connection.http.client()),
         Err(error) => Err(Chain(&error).to_string()),
@@ -227,7 +237,8 @@ struct Peer {
 impl Server {
     async fn start() -> Self {
         let authority = Authority::new();
-        let (before, after) = (authority.user("before"), authority.user("after"));
+        let before = authority.user_until("before", EXPIRIES[0]);
+        let after = authority.user_until("after", EXPIRIES[1]);
         let names = HashMap::from([
             (before.chain().remove(0), "before"),
             (after.chain().remove(0), "after"),
@@ -362,6 +373,52 @@ async fn a_rotated_client_certificate_is_used_within_10_s_over_new_connections()
     pass(LOOK_EVERY).await;
     assert_eq!(name_of(&client).await.unwrap(), "after");
     assert_eq!(server.opened(), 2, "a connection without a change");
+}
+
+/// What the metrics tell of the expiry.
+fn expiry(registry: &Registry) -> Option<u64> {
+    let metrics = encode(registry).unwrap();
+    let name = "controller_client_certificate_expiration_timestamp_seconds ";
+    let value = metrics.lines().find_map(|line| line.strip_prefix(name))?;
+    Some(value.parse().unwrap())
+}
+
+#[tokio::test]
+async fn the_metrics_tell_when_the_client_certificate_in_use_expires() {
+    let (server, ca) = (Server::start().await, tempfile::tempdir().unwrap());
+    let (files, registry) = (server.files(&ca), Registry::new());
+    let client = metered(&files.0.path().join("kubeconfig"), &registry)
+        .await
+        .unwrap();
+    assert_eq!(expiry(&registry), Some(EXPIRIES[0]));
+
+    files.write("tls.crt", &server.after.cert);
+    pass(LOOK_EVERY).await;
+    assert_eq!(name_of(&client).await.unwrap(), "before");
+    assert_eq!(expiry(&registry), Some(EXPIRIES[0]), "the key does not fit");
+
+    files.write("tls.key", &server.after.key);
+    pass(LOOK_EVERY).await;
+    assert_eq!(name_of(&client).await.unwrap(), "after");
+    assert_eq!(expiry(&registry), Some(EXPIRIES[1]));
+}
+
+#[tokio::test]
+async fn the_metrics_tell_of_a_certificate_in_the_kubeconfig_and_of_none_where_there_is_none() {
+    let (server, ca) = (Server::start().await, tempfile::tempdir().unwrap());
+    let files = server.files(&ca);
+    let inline = json!({
+        "client-certificate-data": STANDARD.encode(&server.before.cert),
+        "client-key-data": STANDARD.encode(&server.before.key),
+    });
+    for (user, expected) in [(inline, Some(EXPIRIES[0])), (json!({ "token": "t" }), None)] {
+        files.write_kubeconfig(&server.cluster(ca.path()), &user);
+        let registry = Registry::new();
+        metered(&files.0.path().join("kubeconfig"), &registry)
+            .await
+            .unwrap();
+        assert_eq!(expiry(&registry), expected, "{user}");
+    }
 }
 
 #[tokio::test]

@@ -13,6 +13,7 @@ use controller_core::leader::ElectionMetrics;
 use controller_core::metrics::{Build, Metrics, SyncFailures, encode};
 use controller_core::rival::undone_total;
 use controller_core::workqueue::QueueMetrics;
+use jiff::Timestamp;
 
 #[test]
 fn promtool_has_nothing_to_say_about_the_metrics() {
@@ -25,7 +26,8 @@ fn promtool_has_nothing_to_say_about_the_metrics() {
     let registry = metrics.registry();
     EventMetrics::register(registry).unwrap();
     undone_total(registry).unwrap();
-    RequestMetrics::register(registry).unwrap();
+    let requests = RequestMetrics::register(registry).unwrap();
+    requests.certificate_expires(Timestamp::UNIX_EPOCH);
     InformerMetrics::register(registry).unwrap().for_resource("nodes");
     ElectionMetrics::register(registry, "test").unwrap();
     SyncFailures::register(registry).unwrap();

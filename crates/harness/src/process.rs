@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use controller_core::api::limits::{Limits, Permits, limited};
 use controller_core::api::metrics::RequestMetrics;
-use controller_core::clock::Clock;
+use controller_core::clock::{Clock, saturating_add};
 use controller_core::config::{ControllerConfig, Encoding};
 use controller_core::events::Reporter;
 use controller_core::leader::ElectionConfig;
@@ -15,6 +15,7 @@ use controller_core::shutdown::{self, Trigger};
 use controller_core::tasks::TaskSet;
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use jiff::Timestamp;
 use prometheus::Registry;
 use testkit::history::Life;
 use tokio::sync::oneshot;
@@ -51,6 +52,8 @@ pub struct Start<C> {
     identity: Option<String>,
     /// Instead of the configured one.
     encoding: Option<Encoding>,
+    /// Instead of a year from its start.
+    certified_until: Option<Timestamp>,
     run: Run<C>,
 }
 
@@ -74,6 +77,7 @@ impl<C: ControllerConfig + Default + Send + 'static> Start<C> {
             namespace: NAMESPACE,
             identity: None,
             encoding: None,
+            certified_until: None,
             run: run_of::<A>(),
         }
     }
@@ -103,6 +107,13 @@ impl<C: ControllerConfig + Default + Send + 'static> Start<C> {
     #[must_use]
     pub fn encoded(mut self, encoding: Encoding) -> Self {
         self.encoding = Some(encoding);
+        self
+    }
+
+    /// With a client certificate that expires then.
+    #[must_use]
+    pub fn certified_until(mut self, end: Timestamp) -> Self {
+        self.certified_until = Some(end);
         self
     }
 
@@ -151,6 +162,8 @@ impl<C: ControllerConfig + Default + Send + 'static> Start<C> {
         .unwrap();
         let registry = metrics.registry().clone();
         let requests = RequestMetrics::register(&registry).unwrap();
+        let in_a_year = saturating_add(clock.now(), Duration::from_hours(365 * 24));
+        requests.certificate_expires(self.certified_until.unwrap_or(in_a_year));
         let permits = Permits::new(self.limits, clock);
         let http = limited(client, permits.clone(), clock, &requests, "test".into());
         let (stop, shutdown) = shutdown::channel();

@@ -9,7 +9,7 @@ use hyper_util::client::proxy::matcher::Matcher;
 use kube::client::RustlsTlsError;
 use kube::config::{Cluster, InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 
-use super::credentials::{client_certificate_files, reloading};
+use super::credentials::{client_certificate_files, note_inline_expiry, reloading};
 use super::http::Http;
 use super::limits::{Limits, Permits, limited};
 use super::metrics::{RequestMetrics, host_label};
@@ -112,8 +112,9 @@ pub async fn connect(
         config.headers.push((USER_AGENT, user_agent));
     }
     let host = host_label(&config.cluster_url);
+    note_inline_expiry(&config.auth_info, metrics);
     let http = match client_certificate_files(&config.auth_info) {
-        Some(paths) => reloading(config, paths, clock)
+        Some(paths) => reloading(config, paths, clock, metrics.clone())
             .await
             .map_err(Error::ClientCertificate)?,
         None => transport::http(&config).map_err(|error| setup_error(&url, error))?,

@@ -26,8 +26,12 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use futures::FutureExt;
 use kube::config::AuthInfo;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 
+use super::expiry::not_after;
 use super::http::Http;
+use super::metrics::RequestMetrics;
 use super::transport;
 use crate::clock::Clock;
 use crate::tls_files::{self, Pem, Reloading, TlsPaths};
@@ -52,15 +56,38 @@ pub(super) async fn reloading(
     config: kube::Config,
     paths: TlsPaths,
     clock: &Clock,
+    metrics: RequestMetrics,
 ) -> Result<Http, tls_files::Error> {
-    let ways = Reloading::load("the client", paths, clock.clone(), LOOK_EVERY, move |pem, _| {
-        Ok(transport::http(&with_identity(config.clone(), pem))?)
-    });
+    let ways = Reloading::load(
+        "the client",
+        paths,
+        clock.clone(),
+        LOOK_EVERY,
+        move |pem, pair| {
+            let way = transport::http(&with_identity(config.clone(), pem))?;
+            note_expiry(pair.cert.first(), &metrics);
+            Ok(way)
+        },
+    );
     let ways = Arc::new(ways.await?);
     Ok(Http::by(move |request| {
         let ways = Arc::clone(&ways);
         async move { ways.current().await.send(request).await }.boxed()
     }))
+}
+
+/// Notes when the client certificate expires that is inline in the kubeconfig, if there is one.
+pub(super) fn note_inline_expiry(auth: &AuthInfo, metrics: &RequestMetrics) {
+    let pem = auth.client_certificate_data.as_ref();
+    let pem = pem.and_then(|data| STANDARD.decode(data).ok());
+    let certificate = pem.and_then(|pem| CertificateDer::from_pem_slice(&pem).ok());
+    note_expiry(certificate.as_ref(), metrics);
+}
+
+fn note_expiry(certificate: Option<&CertificateDer<'_>>, metrics: &RequestMetrics) {
+    if let Some(at) = certificate.and_then(|certificate| not_after(certificate)) {
+        metrics.certificate_expires(at);
+    }
 }
 
 /// The pair inline, so that kube takes the very bytes that were looked at, and not those of a moment later.

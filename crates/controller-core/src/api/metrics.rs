@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use http::{Method, StatusCode, Uri};
-use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
+use jiff::Timestamp;
+use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry};
 
 use crate::metrics::register;
 
@@ -26,6 +27,8 @@ pub struct RequestMetrics {
     refused: IntCounterVec,
     duration: HistogramVec,
     wait: HistogramVec,
+    /// Without labels. As a vector it is not shown before it is set.
+    certificate: IntGaugeVec,
 }
 
 /// In seconds.
@@ -54,6 +57,13 @@ impl RequestMetrics {
             &["code", "method"],
         );
         let refused = register(registry, refused)?;
+        let certificate = IntGaugeVec::new(
+            Opts::new(
+                "controller_client_certificate_expiration_timestamp_seconds",
+                "When the client certificate of the kubeconfig expires, in seconds since 1970; none without one.",
+            ),
+            &[],
+        );
         // Those that are not there before they count are not seen to grow.
         for code in &REFUSALS {
             for method in &METHODS {
@@ -63,6 +73,7 @@ impl RequestMetrics {
         Ok(Self {
             requests: register(registry, requests)?,
             refused,
+            certificate: register(registry, certificate)?,
             duration: seconds(
                 "rest_client_request_duration_seconds",
                 "Request latency in seconds. Broken down by verb, and host.",
@@ -72,6 +83,13 @@ impl RequestMetrics {
                 "Client side rate limiter latency in seconds. Broken down by verb, and host.",
             )?,
         })
+    }
+
+    /// Notes when the client certificate expires that is used from now on.
+    pub fn certificate_expires(&self, at: Timestamp) {
+        self.certificate
+            .with_label_values::<&str>(&[])
+            .set(at.as_second());
     }
 
     /// Notes how long a request has waited for the client-side limit.

@@ -12,6 +12,7 @@ pub mod call;
 pub mod client;
 pub mod credentials;
 pub mod dated;
+mod expiry;
 pub mod http;
 pub mod limits;
 pub mod metrics;

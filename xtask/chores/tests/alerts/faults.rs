@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use controller_core::events::{Event, reference};
 use controller_core::meta::{ObjectKey, Uid};
@@ -9,6 +10,7 @@ use controller_core::runtime::{Env, Failure};
 use controller_core::workqueue::QueueMetrics;
 use futures::FutureExt;
 use harness::Start;
+use jiff::Timestamp;
 use serde_json::json;
 use testkit::embedded::{self, LEASES, Rule, Server};
 use ttl_controller::TtlController;
@@ -102,6 +104,19 @@ pub(crate) const SHARED: &[Fault] = &[
         name: LEFT_DRY,
         begin: leave_dry,
         told_by: &["NodesOutOfDate", "PlannedWritesUndone"],
+    },
+    Fault {
+        name: "the client certificate is not renewed",
+        begin: |cluster| {
+            cluster.replicas.clear();
+            cluster.start_as(|identity, client, clock| {
+                // To promtool, the half hour begins in 1970.
+                let in_six_days = Timestamp::UNIX_EPOCH + Duration::from_hours(6 * 24);
+                let start = Start::of::<TtlController>().elected_as(identity);
+                start.certified_until(in_six_days).start(client, clock)
+            });
+        },
+        told_by: &["ClientCertificateExpires"],
     },
     Fault {
         name: "the workers are stuck",
