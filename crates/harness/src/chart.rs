@@ -9,12 +9,15 @@ use testkit::embedded::{Server, User};
 use testkit::real::ControlPlane;
 
 use crate::permissions::{Permission, until_in_force};
+use crate::policies::{self, until_limited};
 use crate::real::create;
 
 pub use crate::account::{NAMESPACE, account, user};
 
 /// The API group of roles and bindings.
 const RBAC: &str = "rbac.authorization.k8s.io";
+/// The golden with the policies that limit the account's writes.
+const POLICIES: &str = "admission.golden.yaml";
 /// Who has the permissions on the embedded server.
 const USER: &str = "ours";
 /// The kinds that give permissions, and whom.
@@ -53,14 +56,17 @@ impl Chart {
         self.controller
     }
 
-    /// Makes the account, the roles and the bindings; the kubeconfig with a token of the account, once all its
-    /// permissions are in force.
+    /// Makes the account, the roles, the bindings, and the policies that limit its writes: no controller has a use for
+    /// what they refuse. The kubeconfig with a token of the account, once all of that is in force.
     pub async fn install(self, control_plane: &ControlPlane) -> PathBuf {
         let objects = self.objects();
         for object in objects.into_iter().filter(gives_permissions) {
             create(control_plane, object).await;
         }
-        self.installed(control_plane).await
+        policies::create(control_plane, self.rendered_as(POLICIES).objects()).await;
+        let kubeconfig = self.installed(control_plane).await;
+        until_limited(control_plane, &user(self.controller)).await;
+        kubeconfig
     }
 
     /// The same where they are there: somebody installed the chart.

@@ -14,7 +14,7 @@
 //! admission · silence            what is refused; what never gets an answer
 //! cluster · beside               binaries beside a real API server, and beside a large cluster
 //! chart                          what a chart gives
-//! permissions                    what is allowed, and used
+//! permissions · policies         what is allowed, and used; what is refused all the same
 //! audit · replica · real         requests of all; a binary; objects of a real API server
 //! account · scrape · objects     names, numbers, fields
 //! ```
@@ -37,6 +37,7 @@ pub mod history;
 pub mod objects;
 pub mod past;
 pub mod permissions;
+pub mod policies;
 mod process;
 pub mod proxy;
 mod real;

@@ -6,6 +6,7 @@
 //! | `values.yaml`, `values.schema.json`, `README.md` | `xtask/charts/values.yaml` and the config type of the controller |
 //! | `files/rules.yaml` | `xtask/charts/<controller>/rules.yaml`: its permissions in the whole cluster |
 //! | `files/rules-of-gates.yaml` | the file of that name beside it, if there is one: what a feature gate needs beside them |
+//! | `files/admission.yaml` | the files of that name there and in `xtask/charts/`: what the account may write, its own and what all have |
 //! | `files/alerts.yaml`, `files/dashboard.json` | `xtask/charts/` and `xtask/charts/<controller>/`, what all have and its own |
 //! | `Chart.yaml` | name, description and version of the crate |
 //!
@@ -286,11 +287,12 @@ fn files(published: Option<&Published>) -> Result<BTreeMap<PathBuf, String>> {
         let values = values::Values::of(chart)?;
         let rules = source(chart.name, "rules.yaml")?;
         let of_gates = source_if_any(chart.name, "rules-of-gates.yaml")?;
+        let admission = source(chart.name, "admission.yaml")?;
         let alerts = alerts::rules(chart.name)?;
         add(Path::new("Chart.yaml"), chart_yaml(chart));
         add(
             Path::new("README.md"),
-            readme::text(chart, &values, &rules, of_gates.as_deref(), &alerts)?,
+            readme::text(chart, &values, &rules, of_gates.as_deref(), &admission, &alerts)?,
         );
         add(Path::new("values.yaml"), values.yaml()?);
         add(Path::new("values.schema.json"), pretty(&values.schema())?);
@@ -298,6 +300,10 @@ fn files(published: Option<&Published>) -> Result<BTreeMap<PathBuf, String>> {
         if let Some(of_gates) = of_gates {
             add(Path::new("files/rules-of-gates.yaml"), of_gates);
         }
+        add(
+            Path::new("files/admission.yaml"),
+            admission + &source("", "admission.yaml")?,
+        );
         add(Path::new("files/alerts.yaml"), alerts);
         add(
             Path::new("files/dashboard.json"),

@@ -33,12 +33,20 @@ impl Rule {
     }
 }
 
+/// What of a policy is told.
+#[derive(Deserialize)]
+struct Policy {
+    name: String,
+    about: String,
+}
+
 /// `of_gates`: the rules that feature gates need, by gate, if it has such.
 pub(super) fn text(
     chart: &Chart,
     values: &Values,
     rules: &str,
     of_gates: Option<&str>,
+    admission: &str,
     alert_rules: &str,
 ) -> Result<String> {
     let Chart { name, about, .. } = chart;
@@ -106,6 +114,20 @@ pub(super) fn text(
         text,
         "\nIn the namespace of its Lease: `leases` `create`, and `get`, `update`, `list`, `watch` of the one called \
          `{name}`, or as `config.leaderElectResourceName` says.\n\n\
+         With `admissionPolicy.enabled` the API server refuses any other write of the account than these, whatever its \
+         roles allow. Nobody else is judged. What its token can do in the hands of a thief, with and without: \
+         [security]({}).\n\n\
+         | policy | what may be written |\n|---|---|",
+        chart.link("SECURITY.md#what-a-stolen-token-can-do"),
+    )?;
+    let policies: Vec<Policy> = yaml(admission).with_context(|| format!("admission.yaml of {name}"))?;
+    for Policy { name: policy, about } in policies {
+        writeln!(text, "| `{policy}` | {} |", cell(&about))?;
+    }
+    writeln!(
+        text,
+        "| `events` | an event is told by {name} |\n\
+         | `leases` | a Lease is called {name}, or as `config.leaderElectResourceName` says |\n\n\
          ## Alerts\n\n\
          With `prometheusRule.enabled`, or from [files/alerts.yaml]({}). They expect the label \
          `job=\"{name}\"`, which ServiceMonitor and PodMonitor set. Each goes by cluster (`clusterLabel`).\n\n\

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::{Document, NAMESPACE, joined};
+use super::{Document, NAMESPACE, POLICIES, joined};
 use crate::package::Package;
 
 /// The template of the `ConfigMap`, and the key of the file in it.
@@ -36,13 +36,16 @@ pub(super) fn base(controller: &Package, documents: &[Document]) -> Result<BTree
     // Kustomize takes each name of it among the resourceNames of a role for a reference, and the Lease has the name of
     // the controller.
     let generated = format!("{name}-config");
+    // An overlay of another namespace would leave policies behind that limit nobody: they name the user in CEL.
     let others: Vec<_> = others
         .iter()
+        .filter(|document| document.template != POLICIES)
         .map(|document| without_checksum(document).replace(&mount(name), &mount(&generated)))
         .collect();
     let kustomization = format!(
         "# A base of {name} {version}. An overlay says what differs: `namespace`, `images`, `replicas`, `patches`, and\n\
-         # `configMapGenerator` with `behavior: replace` and the same name and namespace for the config.\n\
+         # `configMapGenerator` with `behavior: replace` and the same name and namespace for the config. It has no admission\n\
+         # policies: they name the account and its namespace in CEL, where Kustomize finds neither.\n\
          apiVersion: kustomize.config.k8s.io/v1beta1\n\
          kind: Kustomization\n\
          resources: [resources.yaml]\n\

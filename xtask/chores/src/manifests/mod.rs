@@ -23,6 +23,8 @@ use xtask::command::{self, root};
 
 /// Where the objects are to be.
 const NAMESPACE: &str = "kube-system";
+/// The template of the admission policies, which name the user that they limit.
+const POLICIES: &str = "admissionpolicy.yaml";
 /// Ends a document of YAML.
 const END: &str = "\n---\n";
 /// What Helm writes above each document, and before the path of its template.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use super::{NAMESPACE, joined, rendered};
+use super::{NAMESPACE, POLICIES, joined, rendered};
 use crate::package::Package;
 
 /// Where the folders of the controllers are.
@@ -21,7 +21,7 @@ const OF_A_CLUSTER: [&str; 5] = [
     "topologySpreadConstraints",
 ];
 /// The templates with its permissions.
-const PERMISSIONS: [&str; 2] = ["rbac.yaml", "flowschema.yaml"];
+const PERMISSIONS: [&str; 3] = ["rbac.yaml", "flowschema.yaml", POLICIES];
 
 pub(super) fn files(controller: &Package, set: &[&str]) -> Result<BTreeMap<PathBuf, String>> {
     let Package { name, version, .. } = controller;
@@ -105,6 +105,9 @@ fn of_user(name: &str, mut object: Value) -> Value {
     let rules = object.pointer_mut("/spec/rules").and_then(Value::as_array_mut);
     for rule in rules.into_iter().flatten() {
         rule["subjects"] = json!([{"kind": "User", "user": {"name": name}}]);
+    }
+    if let Some(condition) = object.pointer_mut("/spec/matchConditions/0/expression") {
+        *condition = json!(format!("request.userInfo.username == '{name}'"));
     }
     object
 }

@@ -7,6 +7,7 @@
     reason = "a test"
 )]
 
+mod admission;
 mod documents;
 mod install;
 mod manifests;

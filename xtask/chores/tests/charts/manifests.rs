@@ -11,17 +11,14 @@ use testkit::real::{ControlPlane, Options};
 use crate::process;
 use crate::support::{CHARTS, kubectl, said};
 
-/// What `cargo xtask manifests` writes; it goes with the folder.
-pub(crate) fn written() -> TempDir {
+/// What `cargo xtask manifests` writes with these values more; it goes with the folder.
+pub(crate) fn written(values: &[&str]) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let mut manifests = Command::new(env!("CARGO_BIN_EXE_chores"));
     manifests
-        .args([
-            "manifests",
-            "--set",
-            "image.repository=registry.example/ours",
-            "--output",
-        ])
+        .args(["manifests", "--set", "image.repository=registry.example/ours"])
+        .args(values.iter().flat_map(|value| ["--set", value]))
+        .arg("--output")
         .arg(folder.path());
     said(manifests.output().unwrap());
     folder
@@ -31,7 +28,7 @@ pub(crate) fn written() -> TempDir {
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn what_a_plain_manifest_starts_leads_and_is_ready() {
     let control_plane = ControlPlane::start(Options::default()).await.unwrap();
-    let folder = written();
+    let folder = written(&[]);
     for name in CHARTS {
         let file = folder.path().join(format!("{name}.yaml"));
         let text = fs::read_to_string(&file).unwrap();
@@ -84,7 +81,7 @@ fn of_kind<'a>(objects: &'a [Value], kind: &str) -> &'a Value {
 #[test]
 #[ignore = "needs helm: cargo xtask test"]
 fn a_base_is_what_the_plain_manifest_has_and_makes_its_config_itself() {
-    let folder = written();
+    let folder = written(&[]);
     for name in CHARTS {
         let mut base = built(
             &folder
@@ -120,7 +117,7 @@ fn a_base_is_what_the_plain_manifest_has_and_makes_its_config_itself() {
 #[test]
 #[ignore = "needs helm: cargo xtask test"]
 fn a_static_pod_is_no_part_of_what_the_plain_manifest_has() {
-    let folder = written();
+    let folder = written(&[]);
     let objects = |file: String| -> Vec<Value> {
         let text = fs::read_to_string(folder.path().join(file)).unwrap();
         serde_saphyr::from_multiple(&text).unwrap()
@@ -150,7 +147,7 @@ async fn an_overlay_moves_a_base_and_changes_its_config() {
     let control_plane = ControlPlane::start(Options::default()).await.unwrap();
     let create = ["create", "namespace", "elsewhere"];
     said(kubectl(control_plane.kubeconfig(), &create, ""));
-    let folder = written();
+    let folder = written(&[]);
     let overlay = |config: &str| {
         let overlay = folder.path().join("overlay");
         fs::create_dir_all(&overlay).unwrap();

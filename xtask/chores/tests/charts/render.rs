@@ -28,6 +28,15 @@ fn helm_finds_no_fault() {
 fn the_charts_render_as_the_goldens_have_it() {
     for name in CHARTS {
         golden(name, &format!("{name}/golden.yaml"), &[]);
+        // What the live tests of the controllers run under.
+        golden(
+            name,
+            &format!("{name}/admission.golden.yaml"),
+            &[
+                "--set=admissionPolicy.enabled=true",
+                "--show-only=templates/admissionpolicy.yaml",
+            ],
+        );
     }
     // The permissions that a feature gate needs.
     golden(
@@ -116,6 +125,7 @@ an address that no kubelet reaches | config.httpBindAddress=127.0.0.1:8080      
 a monitor that reaches nothing    | hostNetwork=true,podMonitor.enabled=true,config.httpBindAddress=[::1]:8080 | podMonitor.enabled: no Prometheus reaches ::1
 a policy that binds nobody        | hostNetwork=true,networkPolicy.enabled=true         | networkPolicy.enabled: it does not bind pods with hostNetwork
 no timeout                        | podMonitor.scrapeTimeout=soon                       | at '/podMonitor/scrapeTimeout': 'soon' does not match
+nothing that a policy does        | admissionPolicy.validationActions[0]=Refuse         | at '/admissionPolicy/validationActions/0': value must be one of
 no registry                       | global.imageRegistry=5                              | at '/global/imageRegistry': got number, want string
 ";
 

@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use harness::policies::until_limited;
 use harness::{SOON, audit};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -107,7 +108,7 @@ impl Machine {
         Self {
             control_plane,
             folder,
-            manifests: written(),
+            manifests: written(&["admissionPolicy.enabled=true"]),
         }
     }
 
@@ -177,6 +178,7 @@ async fn a_static_pod_leads_and_works_with_nothing_but_the_kubeconfig_of_the_doc
         // Either way leads there; the second is the one that most of them go.
         let way = if name == "ttl-controller" { kubeadm } else { node };
         machine.follow(way, name, None, "");
+        until_limited(&machine.control_plane, name).await;
 
         let (file, pod) = machine.pod(name);
         let create = ["create", "--dry-run=server", "--validate=strict", "-f"];

@@ -1,0 +1,313 @@
+//! What a stolen token of a controller can still write once the chart's admission policies limit it, on a real API server.
+//! What the controllers themselves write they let through: all live tests run under them.
+
+use std::collections::BTreeMap;
+
+use harness::chart::{Chart, NAMESPACE};
+use harness::soon;
+use http::Request;
+use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use testkit::real::{ControlPlane, Options, client};
+
+use crate::support::{CHARTS, chart, helm, kubectl, said};
+
+/// Whose token it is, what is done with it, by which request, with which body. Merge patches; `UID` is that of the object.
+const TRIES: &str = r#"
+ttl-controller | cordons a node | PATCH /api/v1/nodes/n | {"spec":{"unschedulable":true}}
+ttl-controller | drains a node by a taint | PATCH /api/v1/nodes/n | {"spec":{"taints":[{"key":"a","effect":"NoExecute"}]}}
+ttl-controller | makes a node one of the control plane | PATCH /api/v1/nodes/n | {"metadata":{"labels":{"node-role.kubernetes.io/control-plane":""}}}
+ttl-controller | keeps kubelets from new Secrets for years | PATCH /api/v1/nodes/n | {"metadata":{"annotations":{"node.alpha.kubernetes.io/ttl":"999999999"}}}
+ttl-controller | takes another annotation off a node | PATCH /api/v1/nodes/n | {"metadata":{"annotations":{"example.com/kept":null}}}
+disruption-controller | sends the traffic of a Service to an address of its own | PATCH /api/v1/namespaces/default/pods/works/status | {"status":{"podIP":"192.0.2.1","podIPs":[{"ip":"192.0.2.1"}]}}
+disruption-controller | has a pod replaced | PATCH /api/v1/namespaces/default/pods/works/status | {"status":{"phase":"Failed"}}
+disruption-controller | takes a pod out of its Services | PATCH /api/v1/namespaces/default/pods/works/status | {"status":{"conditions":[{"type":"Ready","status":"False"}]}}
+disruption-controller | marks a pod that goes nowhere | PATCH /api/v1/namespaces/default/pods/works/status | {"status":{"conditions":[{"type":"Ready","status":"True"},{"type":"DisruptionTarget","status":"True"}]}}
+disruption-controller | labels a pod through its status | PATCH /api/v1/namespaces/default/pods/works/status | {"metadata":{"labels":{"app":"other"}}}
+disruption-controller | keeps a budget from being deleted | PATCH /apis/policy/v1/namespaces/default/poddisruptionbudgets/works/status | {"metadata":{"finalizers":["example.com/stays"]}}
+disruption-controller | lets more pods go than are spare | PATCH /apis/policy/v1/namespaces/default/poddisruptionbudgets/works/status | {"status":{"disruptionsAllowed":9}}
+disruption-controller | approves an eviction | PATCH /apis/policy/v1/namespaces/default/poddisruptionbudgets/works/status | {"status":{"disruptedPods":{"works":"2026-01-01T00:00:00Z"}}}
+taint-eviction-controller | deletes a pod that tolerates everything, such as kube-proxy | DELETE /api/v1/namespaces/default/pods/everywhere | {"preconditions":{"uid":"UID"}}
+taint-eviction-controller | deletes a pod that is on no node | DELETE /api/v1/namespaces/default/pods/nowhere | {"preconditions":{"uid":"UID"}}
+taint-eviction-controller | deletes whichever pod has a name | DELETE /api/v1/namespaces/default/pods/works | {}
+taint-eviction-controller | deletes a pod that still runs | DELETE /api/v1/namespaces/default/pods/works | {"preconditions":{"uid":"UID"},"gracePeriodSeconds":0}
+taint-eviction-controller | has a pod replaced | PATCH /api/v1/namespaces/default/pods/works/status | {"status":{"phase":"Failed"}}
+ttl-after-finished-controller | deletes a Job that runs | DELETE /apis/batch/v1/namespaces/default/jobs/runs | {"preconditions":{"uid":"UID","resourceVersion":"VERSION"},"propagationPolicy":"Foreground"}
+ttl-after-finished-controller | deletes a Job that is to stay | DELETE /apis/batch/v1/namespaces/default/jobs/stays | {"preconditions":{"uid":"UID","resourceVersion":"VERSION"},"propagationPolicy":"Foreground"}
+ttl-after-finished-controller | leaves the pods of a Job behind | DELETE /apis/batch/v1/namespaces/default/jobs/goes | {"preconditions":{"uid":"UID","resourceVersion":"VERSION"},"propagationPolicy":"Orphan"}
+resourceclaim-controller | makes a claim for nobody | POST /apis/resource.k8s.io/v1/namespaces/default/resourceclaims | {"metadata":{"name":"new"},"spec":{"devices":{}}}
+resourceclaim-controller | makes a claim through an older version of the API | POST /apis/resource.k8s.io/v1beta2/namespaces/default/resourceclaims | {"metadata":{"name":"new"},"spec":{"devices":{}}}
+resourceclaim-controller | has a user's object collected as garbage | PATCH /apis/resource.k8s.io/v1/namespaces/default/resourceclaims/idle | {"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"gone","uid":"gone"}]}}
+resourceclaim-controller | takes somebody else's finalizer off a claim | PATCH /apis/resource.k8s.io/v1/namespaces/default/resourceclaims/idle | {"metadata":{"finalizers":null}}
+resourceclaim-controller | deletes a claim that a user made | DELETE /apis/resource.k8s.io/v1/namespaces/default/resourceclaims/idle | {"preconditions":{"uid":"UID"}}
+resourceclaim-controller | deletes a claim that is reserved | DELETE /apis/resource.k8s.io/v1/namespaces/default/resourceclaims/used | {"preconditions":{"uid":"UID"}}
+resourceclaim-controller | gives a device to a claim | PATCH /apis/resource.k8s.io/v1/namespaces/default/resourceclaims/idle/status | {"status":{"allocation":{"devices":{"results":[{"request":"r","driver":"gpu.example.com","pool":"n","device":"gpu-1"}]}}}}
+resourceclaim-controller | has a pod replaced | PATCH /api/v1/namespaces/default/pods/works/status | {"status":{"phase":"Failed"}}
+"#;
+
+/// What every token is tried with.
+const TRIES_OF_ALL: &str = r#"
+makes a Lease that others could lead by | POST /apis/coordination.k8s.io/v1/namespaces/kube-system/leases | {"metadata":{"name":"other"}}
+tells an event in the name of the kubelet | POST /apis/events.k8s.io/v1/namespaces/default/events | {"metadata":{"name":"e"},"eventTime":"2026-01-01T00:00:00.000000Z","type":"Normal","reason":"Started","action":"Start","reportingController":"kubelet","reportingInstance":"n","regarding":{"kind":"Pod","namespace":"default","name":"works"}}
+"#;
+
+struct Try {
+    controller: &'static str,
+    what: &'static str,
+    verb: &'static str,
+    path: &'static str,
+    body: &'static str,
+}
+
+fn tries() -> Vec<Try> {
+    let of = |controller, row: &'static str| {
+        let [what, request, body] = *row.splitn(3, " | ").collect::<Vec<_>>() else {
+            panic!("no row: {row}");
+        };
+        let (verb, path) = request.split_once(' ').unwrap();
+        Try {
+            controller,
+            what,
+            verb,
+            path,
+            body,
+        }
+    };
+    let own = TRIES.trim().lines().map(|row| {
+        let (controller, row) = row.split_once(" | ").unwrap();
+        of(controller, row)
+    });
+    let all = TRIES_OF_ALL.trim().lines();
+    own.chain(all.flat_map(|row| CHARTS.map(|controller| of(controller, row))))
+        .collect()
+}
+
+impl Try {
+    /// Sends it, for nothing to be changed; what the API server says against it.
+    async fn send(&self, admin: &Client, thief: &Client) -> Result<(), String> {
+        let mut body = self.body.to_owned();
+        if self.verb == "DELETE" {
+            let get = Request::get(self.path).body(Vec::new()).unwrap();
+            let object: Value = admin.request(get).await.unwrap();
+            for (word, field) in [("UID", "uid"), ("VERSION", "resourceVersion")] {
+                body = body.replace(word, object["metadata"][field].as_str().unwrap());
+            }
+            // Of a delete with a body the API server reads no options in the query.
+            let mut options: Value = serde_json::from_str(&body).unwrap();
+            options["dryRun"] = json!(["All"]);
+            body = options.to_string();
+        }
+        let kind = match self.verb {
+            "PATCH" => "application/merge-patch+json",
+            _ => "application/json",
+        };
+        let request = Request::builder()
+            .method(self.verb)
+            .uri(format!("{}?dryRun=All", self.path))
+            .header("Content-Type", kind)
+            .body(body.into_bytes())
+            .unwrap();
+        let answer = thief.request_text(request).await;
+        answer.map(|_| ()).map_err(|error| error.to_string())
+    }
+}
+
+/// Objects to do harm to.
+fn objects() -> Value {
+    let containers = json!([{"name": "c", "image": "i"}]);
+    let pod = |name: &str, spec: Value| {
+        let mut pod = json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"},
+            "spec": {"containers": containers},
+        });
+        for (key, value) in spec.as_object().unwrap() {
+            pod["spec"][key] = value.clone();
+        }
+        pod
+    };
+    let job = |name: &str, ttl: Value| {
+        json!({
+            "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": "default"},
+            "spec": {
+                "ttlSecondsAfterFinished": ttl,
+                "template": {"spec": {"containers": containers, "restartPolicy": "Never"}},
+            },
+        })
+    };
+    let claim = |name: &str, metadata: Value| {
+        let mut claim = json!({
+            "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": metadata,
+            "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}},
+        });
+        claim["metadata"]["name"] = json!(name);
+        claim["metadata"]["namespace"] = json!("default");
+        claim
+    };
+    let entries: Vec<_> = (0..ENTRIES)
+        .map(|n| json!({"name": format!("e-{n}"), "resourceClaimTemplateName": "t"}))
+        .collect();
+    let owner = json!([{"apiVersion": "v1", "kind": "Pod", "name": "works", "uid": "u", "controller": true}]);
+    let items = [
+        json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "annotations": {"example.com/kept": ""}}}),
+        pod("works", json!({"nodeName": "n"})),
+        pod(
+            "everywhere",
+            json!({"nodeName": "n", "tolerations": [{"operator": "Exists"}]}),
+        ),
+        pod("nowhere", json!({})),
+        pod("crowded", json!({"resourceClaims": entries})),
+        json!({
+            "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+            "metadata": {"name": "works", "namespace": "default"}, "spec": {"selector": {}},
+        }),
+        job("runs", json!(0)),
+        job("stays", Value::Null),
+        job("goes", json!(0)),
+        claim("idle", json!({"finalizers": ["example.com/stays"]})),
+        claim(
+            "used",
+            json!({"finalizers": ["resource.kubernetes.io/delete-protection"], "ownerReferences": owner}),
+        ),
+    ];
+    json!({"apiVersion": "v1", "kind": "List", "items": items})
+}
+
+/// Their statuses, by resource and name.
+fn statuses() -> [(&'static str, &'static str, Value); 5] {
+    let ready = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]});
+    let finished = json!({
+        "startTime": "2026-01-01T00:00:00Z", "completionTime": "2026-01-01T00:00:00Z",
+        "conditions": [{"type": "SuccessCriteriaMet", "status": "True"}, {"type": "Complete", "status": "True"}],
+    });
+    let device = json!({"request": "r", "driver": "gpu.example.com", "pool": "n", "device": "gpu-0"});
+    let used = json!({
+        "allocation": {"devices": {"results": [device]}},
+        "reservedFor": [{"resource": "pods", "name": "works", "uid": "u"}],
+    });
+    [
+        ("pod", "works", ready),
+        (
+            "poddisruptionbudget",
+            "works",
+            json!({"disruptionsAllowed": 1, "currentHealthy": 3, "desiredHealthy": 2, "expectedPods": 3}),
+        ),
+        ("job", "stays", finished.clone()),
+        ("job", "goes", finished),
+        ("resourceclaim", "used", used),
+    ]
+}
+
+const ENTRIES: usize = 4000;
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a control plane: cargo xtask test"]
+async fn a_stolen_token_does_no_more_than_its_controller() {
+    let options = Options {
+        alpha_apis: vec!["resource.k8s.io/v1beta2"],
+        ..Options::default()
+    };
+    let control_plane = ControlPlane::start(options).await.unwrap();
+    let admin = control_plane.kubeconfig();
+    said(kubectl(admin, &["create", "-f", "-"], &objects().to_string()));
+    for (resource, name, status) in statuses() {
+        let status = json!({"status": status}).to_string();
+        let patch = [
+            "patch",
+            resource,
+            name,
+            "--subresource=status",
+            "--type=merge",
+            "-p",
+            &status,
+        ];
+        said(kubectl(admin, &patch, ""));
+    }
+    let kubeconfig = format!("--kubeconfig={}", admin.display());
+    let mut thieves = BTreeMap::new();
+    for name in CHARTS {
+        said(helm(&[
+            "install",
+            name,
+            &chart(name),
+            "-n",
+            NAMESPACE,
+            &kubeconfig,
+        ]));
+        let token = Chart::of(name).installed(&control_plane).await;
+        thieves.insert(name, client(&token).await.unwrap());
+    }
+    let tries = tries();
+    assert!(tries.len() > 12);
+    let owner = control_plane.client();
+    for attempt in &tries {
+        let sent = attempt.send(&owner, &thieves[attempt.controller]).await;
+        let Try { controller, what, .. } = attempt;
+        assert_eq!(sent, Ok(()), "without a policy {controller} {what}");
+    }
+
+    for name in CHARTS {
+        let enabled = "--set=admissionPolicy.enabled=true";
+        said(helm(&[
+            "upgrade",
+            name,
+            &chart(name),
+            "-n",
+            NAMESPACE,
+            enabled,
+            &kubeconfig,
+        ]));
+    }
+    until_checked(&control_plane).await;
+    for attempt in &tries {
+        let Try { controller, what, .. } = attempt;
+        let thief = &thieves[controller];
+        // The API server has the policies from a watch.
+        let refused = async || attempt.send(&owner, thief).await.err();
+        let refused = soon(
+            &format!("with the policy {controller} is refused: {what}"),
+            refused,
+        )
+        .await;
+        let by = format!("ValidatingAdmissionPolicy '{controller}-");
+        assert!(refused.contains(&by), "{controller} {what}: {refused}");
+        // Nobody else is limited.
+        assert_eq!(attempt.send(&owner, &owner).await, Ok(()), "{what}");
+    }
+    record_all_claims(&thieves["resourceclaim-controller"]).await;
+}
+
+/// Each field that an expression reads is one of the objects that it is about, as kube-controller-manager finds.
+async fn until_checked(control_plane: &ControlPlane) {
+    let manager =
+        control_plane.start_controller_manager(&["validatingadmissionpolicy-status-controller"], &[]);
+    let _manager = manager.unwrap();
+    let policies: Api<ValidatingAdmissionPolicy> = Api::all(control_plane.client());
+    let checked = async || {
+        let policies = policies.list(&ListParams::default()).await.unwrap();
+        assert!(policies.items.len() > 12);
+        let statuses = policies.into_iter().map(|policy| policy.status?.type_checking);
+        statuses.collect::<Option<Vec<_>>>()
+    };
+    for checked in soon("all policies are checked", checked).await {
+        assert_eq!(checked.expression_warnings, None);
+    }
+}
+
+/// What the policies cost has a limit, below which the largest objects stay.
+async fn record_all_claims(client: &Client) {
+    let statuses: Vec<_> = (0..ENTRIES)
+        .map(|n| json!({"name": format!("e-{n}"), "resourceClaimName": format!("c-{n}")}))
+        .collect();
+    let record = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "crowded"},
+        "status": {"resourceClaimStatuses": statuses},
+    });
+    let pods: Api<Pod> = Api::namespaced(client.clone(), "default");
+    let params = PatchParams::apply("test").force();
+    let recorded = pods.patch_status("crowded", &params, &Patch::Apply(record)).await;
+    let recorded = recorded.unwrap().status.unwrap().resource_claim_statuses;
+    assert_eq!(recorded.unwrap().len(), ENTRIES);
+}
