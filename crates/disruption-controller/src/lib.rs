@@ -23,7 +23,7 @@ use std::future::Future;
 use controller_core::args::{About, about};
 use controller_core::controller;
 use controller_core::informer::Store;
-use controller_core::runtime::{App, Env, Explain, Explainer, Failure};
+use controller_core::runtime::{App, BuiltIn, Env, Explain, Explainer, Failure, Fields, Preflight};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{Pod, ReplicationController};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -83,6 +83,21 @@ impl App for DisruptionController {
         help: "The PodDisruptionBudget",
         settings: &[],
         by: Explainer::One(|_, pass, now, pdb| explain::explain(pass, pdb, now.wall)),
+    });
+
+    const PREFLIGHT: Option<Preflight<Self>> = Some(Preflight {
+        built_in: BuiltIn {
+            alias: Some("disruption"),
+            writes: Some(Fields {
+                path: "/apis/policy/v1/poddisruptionbudgets",
+                subresource: "status",
+                fields: &["f:status"],
+            }),
+            // They are from `controllermanager`, which may be anybody there.
+            events: None,
+        },
+        rules: include_str!("../../../xtask/charts/disruption-controller/rules.yaml"),
+        rules_of_gates: None,
     });
 
     fn run(config: Config, env: Env) -> impl Future<Output = Result<(), Failure>> + Send {

@@ -59,6 +59,11 @@ impl Config {
         self.parse_gates().unwrap_or_default()
     }
 
+    /// Whether the gate of this name is on, if permissions depend on it.
+    pub(crate) fn is_on(&self, gate: &str) -> bool {
+        gate == WORKLOAD_CLAIMS && self.gates().groups == Groups::On
+    }
+
     /// The last mention of a gate counts. An error says what is wrong.
     fn parse_gates(&self) -> Result<Gates, String> {
         let mut gates = Gates::default();

@@ -22,7 +22,9 @@ use controller_core::controller::{self, StoreOf, Watching};
 use controller_core::informer::Store;
 use controller_core::meta::ObjectKey;
 use controller_core::rival::undone_total;
-use controller_core::runtime::{App, Env, Explain, Explainer, Failure};
+use controller_core::runtime::{
+    App, BuiltIn, Env, Explain, Explainer, Failure, Fields, Preflight, RulesOfGates,
+};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimTemplate};
 use k8s_openapi::api::scheduling::v1beta1::PodGroup;
@@ -89,6 +91,27 @@ impl App for ResourceClaimController {
         help: "The pod or the ResourceClaim; both, if there are two of that name",
         settings: &["featureGates"],
         by: Explainer::One(|config: &Config, pass, _, key| explain::explain(pass, config.gates(), key)),
+    });
+
+    const PREFLIGHT: Option<Preflight<Self>> = Some(Preflight {
+        built_in: BuiltIn {
+            alias: None,
+            writes: Some(Fields {
+                path: "/apis/resource.k8s.io/v1/resourceclaims",
+                subresource: "",
+                fields: &[
+                    "f:metadata",
+                    "f:annotations",
+                    "f:resource.kubernetes.io/pod-claim-name",
+                ],
+            }),
+            events: Some("resource_claim"),
+        },
+        rules: include_str!("../../../xtask/charts/resourceclaim-controller/rules.yaml"),
+        rules_of_gates: Some(RulesOfGates {
+            rules: include_str!("../../../xtask/charts/resourceclaim-controller/rules-of-gates.yaml"),
+            is_on: Config::is_on,
+        }),
     });
 
     /// What the API server serves decides which stores there are.

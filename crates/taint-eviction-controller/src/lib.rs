@@ -16,7 +16,7 @@ use std::time::Duration;
 use controller_core::args::{About, about};
 use controller_core::controller;
 use controller_core::informer::Store;
-use controller_core::runtime::{App, Env, Explain, Explainer, Failure};
+use controller_core::runtime::{App, BuiltIn, Env, Explain, Explainer, Failure, Preflight};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use prometheus::Registry;
 
@@ -73,6 +73,17 @@ impl App for TaintEvictionController {
         by: Explainer::One(|config: &Config, pass, now, pod| {
             explain::explain(pass, pod, now, &config.rules())
         }),
+    });
+
+    const PREFLIGHT: Option<Preflight<Self>> = Some(Preflight {
+        built_in: BuiltIn {
+            alias: None,
+            // It deletes; the conditions that it writes go with the pods.
+            writes: None,
+            events: Some(NAME),
+        },
+        rules: include_str!("../../../xtask/charts/taint-eviction-controller/rules.yaml"),
+        rules_of_gates: None,
     });
 
     fn run(config: Config, env: Env) -> impl Future<Output = Result<(), Failure>> + Send {

@@ -12,7 +12,7 @@ pub mod view;
 
 use controller_core::args::{About, about};
 use controller_core::controller;
-use controller_core::runtime::{App, Env, Explain, Explainer, Failure};
+use controller_core::runtime::{App, BuiltIn, Env, Explain, Explainer, Failure, Preflight};
 use k8s_openapi::api::batch::v1::Job;
 use prometheus::{Histogram, Registry};
 
@@ -51,6 +51,17 @@ impl App for TtlAfterFinishedController {
         help: "The Job",
         settings: &[],
         by: Explainer::One(|_, pass, _, job| explain::explain(pass, job)),
+    });
+
+    const PREFLIGHT: Option<Preflight<Self>> = Some(Preflight {
+        built_in: BuiltIn {
+            alias: Some("ttl-after-finished"),
+            // It deletes, and tells nobody.
+            writes: None,
+            events: None,
+        },
+        rules: include_str!("../../../xtask/charts/ttl-after-finished-controller/rules.yaml"),
+        rules_of_gates: None,
     });
 
     fn run(config: Config, env: Env) -> impl Future<Output = Result<(), Failure>> + Send {

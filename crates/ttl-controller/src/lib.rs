@@ -13,7 +13,7 @@ pub mod view;
 use controller_core::args::{About, about};
 use controller_core::controller;
 use controller_core::rival::undone_total;
-use controller_core::runtime::{App, Env, Explain, Explainer, Failure};
+use controller_core::runtime::{App, BuiltIn, Env, Explain, Explainer, Failure, Fields, Preflight};
 use k8s_openapi::api::core::v1::Node;
 use prometheus::{IntCounter, Registry};
 
@@ -54,6 +54,20 @@ impl App for TtlController {
         help: "Explain this node only",
         settings: &[],
         by: Explainer::All(|_, pass, _, node| explain::explain(pass, node)),
+    });
+
+    const PREFLIGHT: Option<Preflight<Self>> = Some(Preflight {
+        built_in: BuiltIn {
+            alias: Some("ttl"),
+            writes: Some(Fields {
+                path: "/api/v1/nodes",
+                subresource: "",
+                fields: &["f:metadata", "f:annotations", "f:node.alpha.kubernetes.io/ttl"],
+            }),
+            events: None,
+        },
+        rules: include_str!("../../../xtask/charts/ttl-controller/rules.yaml"),
+        rules_of_gates: None,
     });
 
     fn run(config: Config, env: Env) -> impl Future<Output = Result<(), Failure>> + Send {

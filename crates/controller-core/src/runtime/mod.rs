@@ -6,6 +6,7 @@
 
 mod explain;
 mod identity;
+pub mod preflight;
 mod process;
 mod services;
 mod version;
@@ -21,6 +22,7 @@ use std::time::Duration;
 use prometheus::Registry;
 
 pub use self::explain::{Explain, ExplainAll, ExplainOne, Explainer, Explanation};
+pub use self::preflight::{BuiltIn, Fields, Preflight, RulesOfGates};
 pub use self::services::Services;
 pub use self::version::ServerVersion;
 use crate::api::limits::Permits;
@@ -57,6 +59,9 @@ pub trait App: Controller {
 
     /// Its subcommand `explain`; none, unless said otherwise.
     const EXPLAIN: Option<Explain<Self>> = None;
+
+    /// Its subcommand `preflight`; none, unless said otherwise.
+    const PREFLIGHT: Option<Preflight<Self>> = None;
 
     /// Runs until `env.shutdown` drains, or until there is nothing left to do.
     fn run(config: Self::Config, env: Env) -> impl Future<Output = Result<(), Failure>> + Send;
@@ -118,8 +123,8 @@ fn run<A: App>(
     args: impl IntoIterator<Item = OsString>,
     variable: &dyn Fn(&str) -> Option<String>,
 ) -> Result<ExitCode, Failure> {
-    let explain = A::EXPLAIN;
-    let extra = explain.iter().map(Explain::subcommand).collect();
+    let mut extra: Vec<_> = A::EXPLAIN.iter().map(Explain::subcommand).collect();
+    extra.extend(A::PREFLIGHT.map(|_| preflight::command()));
     let invocation = match args::parse::<A::Config>(A::ABOUT, extra, args, variable) {
         Ok(invocation) => invocation,
         Err(usage) if usage.exit_code == 0 => {
@@ -151,10 +156,10 @@ fn run<A: App>(
         metrics.tasks_panicked().clone(),
     )?;
     if let Command::Extra(name, matches) = command {
-        let explain = explain.ok_or_else(|| format!("no subcommand {name}"))?;
-        let printed = runtime.block_on(process::explain(&explain, &matches, &config))?;
+        let answer = process::answer::<A>(&name, &matches, &config);
+        let (printed, code) = runtime.block_on(answer)?;
         say(&mut std::io::stdout(), &printed);
-        return Ok(ExitCode::SUCCESS);
+        return Ok(code);
     }
     let services = tokio::runtime::Builder::new_current_thread()
         .enable_all()

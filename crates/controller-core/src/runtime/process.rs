@@ -11,7 +11,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 
 use super::identity::{host_name, lease_identity, lease_namespace};
-use super::{App, DRAIN_TIMEOUT, Env, Explain, Failure, Services};
+use super::{App, DRAIN_TIMEOUT, Env, Failure, Services, preflight};
 use crate::admin::{self, Authorizer};
 use crate::api::Caller;
 use crate::api::client::{ConnectOptions, Connection, connect};
@@ -60,20 +60,28 @@ async fn connection(
     Ok(connect(&options, clock, metrics).await?)
 }
 
-pub(super) async fn explain<A: App>(
-    explain: &Explain<A>,
+/// Answers a subcommand of the controller's own: what to print, and the exit code.
+pub(super) async fn answer<A: App>(
+    name: &str,
     matches: &ArgMatches,
     config: &A::Config,
-) -> Result<String, Failure> {
+) -> Result<(String, ExitCode), Failure> {
     let clock = Clock::system();
     let metrics = RequestMetrics::register(&prometheus::Registry::new())?;
-    let connection = connection(A::ABOUT, config.common(), &clock, &metrics).await?;
-    let sender = Sender::new(
-        connection.http,
-        Caller::new(clock),
-        config.common().kube_api_content_type,
-    );
-    explain.text(matches, config, sender).await
+    let Connection { http, .. } = connection(A::ABOUT, config.common(), &clock, &metrics).await?;
+    if let Some(preflight) = A::PREFLIGHT.filter(|_| name == preflight::PREFLIGHT) {
+        let report = preflight::preflight(&preflight, config, &http, &clock).await?;
+        let printed = if preflight::wants_json(matches) {
+            serde_json::to_string_pretty(&report)? + "\n"
+        } else {
+            report.text()
+        };
+        return Ok((printed, ExitCode::from(report.exit_code())));
+    }
+    let explain = A::EXPLAIN.ok_or_else(|| format!("no subcommand {name}"))?;
+    let encoding = config.common().kube_api_content_type;
+    let sender = Sender::new(http, Caller::new(clock), encoding);
+    Ok((explain.text(matches, config, sender).await?, ExitCode::SUCCESS))
 }
 
 /// Runs the controller on the runtime `worker` until a signal, or until it ends by itself. The services are on the runtime
