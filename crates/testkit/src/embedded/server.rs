@@ -10,7 +10,7 @@ use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode, header};
 use tokio::time::{sleep, timeout};
 
-use super::access::{Attributes, User, authorize};
+use super::access::{Attributes, User, authorize, is_self_review, self_review};
 use super::call::Call;
 use super::connections::{self, Since};
 use super::course::{self, After, Before, Bent, Course};
@@ -139,6 +139,10 @@ impl Shared {
         if request.resource.is_empty() || request.version.is_empty() {
             let path = head.uri.path();
             return Ok(discovery::answer(path, &self.served.read(), accept.of_refusals()));
+        }
+        if is_self_review(&request) {
+            let reviewed = self_review(&self.access, &self.store.lock(), &user, &request.body);
+            return Ok(reply::document(StatusCode::CREATED, Encoding::Json, &reviewed));
         }
         let Some((resource, target)) = self.route(&head.method, &request)? else {
             return Ok(reply::no_such_page());

@@ -32,6 +32,7 @@ crate::scenarios![
     paths_are_granted_with_what_is_below_them,
     a_binding_without_its_role_is_named_in_the_refusal,
     a_right_ends_with_its_binding,
+    everybody_who_is_known_may_ask_what_they_may,
 ];
 
 /// Metadata with a label by which it is swept away.
@@ -296,6 +297,39 @@ async fn a_right_ends_with_its_binding(ground: Ground) {
     let uri = format!("{CLUSTER_ROLE_BINDINGS}/for-now");
     delete(&ground.admin, uri, Value::Null).await;
     becomes(&ground.alice, NODES, 403).await;
+}
+
+async fn everybody_who_is_known_may_ask_what_they_may(ground: Ground) {
+    let reviews = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+    let review = |resource: &str, subresource: &str| {
+        let attributes = json!({
+            "verb": "patch", "group": "", "resource": resource, "subresource": subresource, "namespace": "default",
+        });
+        json!({
+            "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+            "spec": { "resourceAttributes": attributes },
+        })
+    };
+    let allowed = async |resource: &str, subresource: &str| {
+        let answer = post(&ground.alice, reviews, review(resource, subresource)).await;
+        assert_eq!(answer.code, 201);
+        answer.body["status"]["allowed"] == true
+    };
+    assert!(!allowed("pods", "status").await);
+    grant_everywhere(
+        &ground,
+        "patches",
+        json!([resources("", &["pods/status"], &["patch"])]),
+    )
+    .await;
+    let asked = || post(&ground.alice, reviews, review("pods", "status"));
+    repeated("the permission is in force", asked, |answer| {
+        answer.body["status"]["allowed"] == true
+    })
+    .await;
+    assert!(!allowed("pods", "").await);
+    let answer = post(&ground.anonymous, reviews, review("pods", "")).await;
+    assert_eq!(answer.code, 403);
 }
 
 #[tokio::test(start_paused = true)]

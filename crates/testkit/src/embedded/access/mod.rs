@@ -10,13 +10,17 @@ mod user;
 use std::collections::{BTreeMap, BTreeSet};
 
 use parking_lot::Mutex;
+use serde_json::{Value, json};
 
 use crate::embedded::failure::Failure;
-use crate::embedded::request::Verb;
+use crate::embedded::request::{Request, Verb};
 use crate::embedded::resource::table::RESOURCE_CLAIMS;
 use crate::embedded::store::Store;
 pub(super) use attributes::Attributes;
 pub use user::User;
+
+/// Group and plural name of the reviews by which users ask what they may.
+const SELF_REVIEWS: (&str, &str) = ("authorization.k8s.io", "selfsubjectaccessreviews");
 
 /// The users of a server, and what they made use of.
 #[derive(Debug, Default)]
@@ -107,4 +111,38 @@ pub(super) fn authorize(
     let exercised = access.exercised.entry(user.name.clone()).or_default();
     exercised.extend(permissions);
     Ok(())
+}
+
+/// Whether the request asks what its user may.
+pub(super) fn is_self_review(request: &Request) -> bool {
+    (&*request.group, &*request.resource) == SELF_REVIEWS && request.verb == Verb::Create
+}
+
+/// The answer to who asks that.
+pub(super) fn self_review(access: &Mutex<Access>, store: &Store, user: &User, review: &Value) -> Value {
+    let spec = &review["spec"];
+    let text = |field: &str| {
+        spec["resourceAttributes"][field]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let (resource, subresource) = (text("resource"), text("subresource"));
+    let asked = Attributes::Resource {
+        verb: text("verb"),
+        group: text("group"),
+        resource: if subresource.is_empty() {
+            resource
+        } else {
+            format!("{resource}/{subresource}")
+        },
+        namespace: text("namespace"),
+        name: text("name"),
+    };
+    let is_open = !access.lock().is_enforced || user.may_all();
+    let allowed = is_open || rbac::judge(store, user, &asked).is_ok();
+    json!({
+        "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+        "metadata": {}, "spec": spec, "status": { "allowed": allowed },
+    })
 }

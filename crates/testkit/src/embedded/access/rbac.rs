@@ -7,7 +7,8 @@ use k8s_openapi::api::rbac::v1::{
 };
 use serde::de::DeserializeOwned;
 
-use super::{Attributes, User};
+use super::user::AUTHENTICATED;
+use super::{Attributes, SELF_REVIEWS, User};
 use crate::embedded::resource::Resource;
 use crate::embedded::resource::table::{CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES};
 use crate::embedded::store::{Store, Stored};
@@ -83,7 +84,17 @@ fn permissions_that(
 }
 
 fn bootstrap(user: &User) -> impl Iterator<Item = Grant> {
-    BOOTSTRAP
+    let reviews = PolicyRule {
+        verbs: vec!["create".to_owned()],
+        api_groups: Some(vec![SELF_REVIEWS.0.to_owned()]),
+        resources: Some(vec![SELF_REVIEWS.1.to_owned()]),
+        ..PolicyRule::default()
+    };
+    let reviews = user.is_in(AUTHENTICATED).then(|| Grant {
+        namespace: String::new(),
+        rules: Ok(vec![reviews]),
+    });
+    let paths = BOOTSTRAP
         .iter()
         .filter(|(groups, _)| groups.iter().any(|group| user.is_in(group)))
         .map(|(_, paths)| Grant {
@@ -93,7 +104,8 @@ fn bootstrap(user: &User) -> impl Iterator<Item = Grant> {
                 non_resource_urls: Some(paths.iter().map(ToString::to_string).collect()),
                 ..PolicyRule::default()
             }]),
-        })
+        });
+    paths.chain(reviews)
 }
 
 /// What bindings give to `user`: those of the cluster, and those of one namespace or, without one, of all.

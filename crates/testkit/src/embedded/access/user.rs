@@ -1,7 +1,7 @@
 //! Who sends requests.
 
 /// The group of everybody who is known.
-const AUTHENTICATED: &str = "system:authenticated";
+pub(super) const AUTHENTICATED: &str = "system:authenticated";
 /// The group whose members may do everything.
 const MASTERS: &str = "system:masters";
 const UNAUTHENTICATED: &str = "system:unauthenticated";
