@@ -69,6 +69,15 @@ impl Chart {
         kubeconfig
     }
 
+    /// Makes the roles and bindings that `helm test` adds for a while.
+    pub async fn install_for_test(self, control_plane: &ControlPlane) {
+        let mut objects = self.rendered();
+        objects.retain(is_for_test);
+        for object in objects.into_iter().filter(gives_permissions) {
+            create(control_plane, object).await;
+        }
+    }
+
     /// The same where they are there: somebody installed the chart.
     pub async fn installed(self, control_plane: &ControlPlane) -> PathBuf {
         until_in_force(control_plane, self.controller, &self.permissions(), true).await;
@@ -120,8 +129,14 @@ impl Chart {
         role.unwrap_or_else(|| panic!("the chart has no {kind}"))["rules"].take()
     }
 
-    /// Everything that is rendered.
+    /// Everything that is installed; what `helm test` adds for a while is not.
     fn objects(self) -> Vec<Value> {
+        let mut objects = self.rendered();
+        objects.retain(|object| !is_for_test(object));
+        objects
+    }
+
+    fn rendered(self) -> Vec<Value> {
         let charts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../xtask/charts");
         let text = std::fs::read_to_string(charts.join(self.controller).join(self.golden)).unwrap();
         serde_saphyr::from_multiple(&text).unwrap()
@@ -130,4 +145,8 @@ impl Chart {
 
 fn gives_permissions(object: &Value) -> bool {
     KINDS.iter().any(|kind| object["kind"] == *kind)
+}
+
+fn is_for_test(object: &Value) -> bool {
+    object["metadata"]["annotations"]["helm.sh/hook"] == "test"
 }

@@ -10,7 +10,7 @@
 //! sabotage · history · world     histories and their bugs; tests beside the embedded API server
 //! sim · scripted · surface       the loop alone; an informer alone; the binary alone
 //! process                        a controller inside the test
-//! upgrades · rivals              hand-overs of binaries; the built-in loop beside ours
+//! upgrades · rivals · preflight  hand-overs of binaries; the built-in loop beside ours, and before
 //! admission · silence            what is refused; what never gets an answer
 //! cluster · beside               binaries beside a real API server, and beside a large cluster
 //! chart                          what a chart gives
@@ -38,6 +38,7 @@ pub mod objects;
 pub mod past;
 pub mod permissions;
 pub mod policies;
+pub mod preflight;
 mod process;
 pub mod proxy;
 mod real;

@@ -112,7 +112,7 @@ fn rendered(name: &str, release: &str, values: &[&str]) -> Result<Vec<Document>>
     template
         .args(["template", release])
         .arg(root().join("charts").join(name))
-        .args(["--namespace", NAMESPACE]);
+        .args(["--namespace", NAMESPACE, "--skip-tests"]);
     for value in values {
         template.args(["--set", value]);
     }

@@ -75,12 +75,12 @@ async fn the_api_server_takes_every_object_and_admits_the_pods() {
     for name in CHARTS {
         let by_default = rendered(name, &[]);
         let taken = cluster.takes(&by_default);
-        assert_eq!(taken.lines().count(), 11, "{taken}");
+        assert_eq!(taken.lines().count(), 16, "{taken}");
         let taken = cluster.takes(&rendered(name, &[&everything]));
         let policies = taken
             .lines()
             .filter(|line| line.starts_with("validatingadmissionpolic"));
-        assert_eq!(taken.lines().count() - policies.clone().count(), 17, "{taken}");
+        assert_eq!(taken.lines().count() - policies.clone().count(), 22, "{taken}");
         assert!(policies.count() >= 6, "{taken}");
         assert!(
             taken.contains("servicemonitor") && taken.contains("prometheusrule"),
@@ -98,7 +98,7 @@ async fn the_api_server_takes_every_object_and_admits_the_pods() {
             name,
             &[&on_nodes, &["--namespace=leases"][..]].concat(),
         ));
-        assert_eq!(taken.lines().count(), 11, "{taken}");
+        assert_eq!(taken.lines().count(), 16, "{taken}");
 
         let mut pod = cluster.pod(name, &[]);
         let admitted = cluster.takes(&pod.to_string());

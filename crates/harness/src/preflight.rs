@@ -1,0 +1,96 @@
+//! What `preflight` reports beside kube-controller-manager.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+use testkit::real::Process;
+
+use crate::cluster::Cluster;
+use crate::replica::{SOON, soon};
+
+/// Who leads the loops of kube-controller-manager, by whose Lease.
+const MANAGER: &str = "kube-controller-manager";
+const SYSTEM: &str = "kube-system";
+
+impl Cluster {
+    /// The report for an administrator and the exit code; `args` are further flags.
+    pub async fn preflight(&self, args: &[&str]) -> (i32, Value) {
+        self.preflight_by(self.control_plane.kubeconfig(), args).await
+    }
+
+    /// The same for the holder of a kubeconfig.
+    pub async fn preflight_by(&self, kubeconfig: &Path, args: &[&str]) -> (i32, Value) {
+        let kubeconfig = format!("--kubeconfig={}", kubeconfig.display());
+        let all = [&["preflight", "--output=json", &kubeconfig], args].concat();
+        let mut process = Process::spawn(&self.binary, &all, &[]).unwrap();
+        let ended = process.wait_exit(SOON * 3).await.unwrap();
+        let report = process.log();
+        let report = serde_json::from_str(&report).unwrap_or_else(|error| panic!("{error}: {report}"));
+        (ended.code().unwrap(), report)
+    }
+
+    /// What it says of the built-in loop: the state, and the finding.
+    pub async fn built_in_by_preflight(&self) -> (Value, Value) {
+        let (_, report) = self.preflight(&[]).await;
+        (report["builtInLoop"].clone(), finding(&report, "builtInLoop"))
+    }
+
+    /// Starts kube-controller-manager with these loops, as the leader, and waits until it leads.
+    pub async fn start_manager(&self, controllers: &[&str]) -> Process {
+        let flags = ["--leader-elect=true"];
+        let manager = self.control_plane.start_controller_manager(controllers, &flags);
+        soon("kube-controller-manager leads", async || {
+            self.manager_host().await
+        })
+        .await;
+        manager.unwrap()
+    }
+
+    /// Makes the node of the leader and the pod that a kubelet would show for it there, with these loops in its flags.
+    pub async fn show_manager(&self, controllers: &[&str]) {
+        let host = self.manager_host().await.unwrap();
+        let role = json!({"node-role.kubernetes.io/control-plane": ""});
+        let node = json!({"kind": "Node", "metadata": {"name": host, "labels": role}});
+        self.create(node).await;
+        let list = format!("--controllers={}", controllers.join(","));
+        let pod = json!({
+            "kind": "Pod",
+            "metadata": {
+                "name": format!("{MANAGER}-{host}"), "namespace": SYSTEM,
+                "labels": {"component": MANAGER, "tier": "control-plane"},
+            },
+            "spec": {
+                "nodeName": host,
+                "containers": [{"name": MANAGER, "image": "i", "command": [MANAGER, list]}],
+            },
+        });
+        self.create(pod).await;
+    }
+
+    /// The host of kube-controller-manager's leader, if there is one.
+    async fn manager_host(&self) -> Option<String> {
+        let lease = self.api_in(SYSTEM, "Lease").get_opt(MANAGER).await.unwrap()?;
+        let (host, _) = lease.data["spec"]["holderIdentity"].as_str()?.rsplit_once('_')?;
+        Some(host.to_owned())
+    }
+
+    /// Waits until `preflight` concludes from what it wrote that the built-in loop is on. `stir` has it write.
+    pub async fn until_preflight_sees_work(&self, what: &str, stir: impl AsyncFn()) {
+        let sees = async || {
+            stir().await;
+            let (state, finding) = self.built_in_by_preflight().await;
+            let text = finding["text"].as_str().unwrap();
+            (state == "on" && text.starts_with(&format!("on: it wrote {what}"))).then_some(())
+        };
+        soon("preflight sees the work of the built-in loop", sees).await;
+    }
+}
+
+/// The finding of a check; there is one.
+pub fn finding(report: &Value, check: &str) -> Value {
+    let mut findings = report["findings"].as_array().unwrap().iter();
+    findings
+        .find(|finding| finding["check"] == check)
+        .unwrap()
+        .clone()
+}
