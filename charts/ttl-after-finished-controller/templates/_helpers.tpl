@@ -49,6 +49,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end -}}
 
+{{/* The image with its digest or tag. */}}
+{{- define "controller.image" -}}
+{{- include "controller.repository" . -}}
+{{- if .Values.image.digest }}@{{ .Values.image.digest }}{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end -}}
+{{- end -}}
+
 {{/* What `controlPlane` adds. The role is a label without value or, in k3s, `true`. */}}
 {{- define "controller.controlPlane" -}}
 nodeAffinity:
