@@ -10,6 +10,7 @@
 //! | `races` | a thousand evictions among status writes |
 //! | `replicas` | a restart, a standby that takes over, an API server that is killed |
 //! | `permissions` | the permissions are enough, and none is unused |
+//! | `preflight` | what `preflight` says beside the built-in loop, on and off |
 //! | `rivals` | the built-in loop running beside ours |
 //! | `tenants` | what one tenant makes keeps no other one waiting |
 //! | `timeouts` | what is two minutes old |
@@ -25,6 +26,7 @@ mod drains;
 mod kinds;
 mod overlaps;
 mod permissions;
+mod preflight;
 mod races;
 mod record;
 mod replicas;

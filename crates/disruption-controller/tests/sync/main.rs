@@ -13,6 +13,7 @@
 //! | `notes` | events |
 //! | `explain` | what `explain` prints |
 //! | `permissions` | which permissions are needed |
+//! | `preflight` | what `preflight` finds out |
 //! | `terms` | restarts, changes of leader, dry run |
 //! | `numbers` | the metrics |
 //! | `histories` | what holds for all of it under faults drawn from seeds |
@@ -29,6 +30,7 @@ mod notes;
 mod numbers;
 mod permissions;
 mod pods;
+mod preflight;
 mod races;
 mod requests;
 mod scales;

@@ -13,6 +13,7 @@
 //! | `races` | claims taken back while the scheduler binds others |
 //! | `permissions` | the permissions are enough, none is unused, and what happens without one |
 //! | `crowds` | what one tenant makes in masses, or has hang, keeps no other one waiting |
+//! | `preflight` | what `preflight` says beside the built-in loop |
 //! | `rivals` | the built-in loop running beside ours |
 //!
 //! With `RESOURCECLAIM_CONTROLLER_BUILT_IN` in the environment the scenarios that hold for any controller run on the
@@ -29,6 +30,7 @@ mod kubelet;
 mod lost;
 mod made;
 mod permissions;
+mod preflight;
 mod races;
 mod rivals;
 mod shared;

@@ -11,6 +11,7 @@
 //! | `limits` | a taint that goes while permits are scarce |
 //! | `replicas` | a restart and an upgrade while tolerations run |
 //! | `permissions` | the permissions are enough, and none is unused |
+//! | `preflight` | what `preflight` says beside the built-in loop |
 //! | `rivals` | the built-in loop running beside ours |
 //! | `upgrades` | rolling upgrades of two replicas while pods go all the time |
 //!
@@ -24,6 +25,7 @@ mod denied;
 mod evictions;
 mod limits;
 mod permissions;
+mod preflight;
 mod replicas;
 mod rivals;
 mod support;

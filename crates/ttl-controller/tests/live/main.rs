@@ -6,6 +6,7 @@
 //! | `leaders` | hand-over after SIGTERM and SIGKILL, a Lease shared with client-go, fifty kills |
 //! | `metrics` | who may read the metrics |
 //! | `outage` | the API server away for a minute, throttling |
+//! | `preflight` | what `preflight` says beside the built-in loop |
 //! | `rival` | the built-in loop running beside ours |
 //! | `refusals` | wrong flags, files and permissions |
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a test")]
@@ -15,6 +16,7 @@ mod frozen;
 mod leaders;
 mod metrics;
 mod outage;
+mod preflight;
 mod refusals;
 mod rival;
 mod support;

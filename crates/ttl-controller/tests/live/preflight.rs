@@ -1,0 +1,18 @@
+//! What `preflight` says beside the built-in loop.
+
+use std::cell::Cell;
+
+use crate::support::Cluster;
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a control plane: cargo xtask test"]
+async fn live_preflight_sees_that_the_leader_annotates_nodes() {
+    let cluster = Cluster::new().await;
+    let _manager = cluster.start_manager(&["ttl-controller"]).await;
+    let count = Cell::new(0);
+    let stir = async || {
+        let number = count.replace(count.get() + 1);
+        cluster.add([number], None).await;
+    };
+    cluster.until_preflight_sees_work("nodes node-", stir).await;
+}
