@@ -5,18 +5,39 @@ use std::fmt::Write as _;
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
+use serde_json::{Map, Value, json};
 
-use super::{source, yaml};
+use super::{Chart, source, yaml};
+
+/// Follows the number in an expression that a value of the chart may change.
+const THRESHOLD: &str = " # threshold";
+/// Where the sources say that the runbooks are.
+pub(super) const RUNBOOKS: &str = "docs/operations.md";
 
 /// An alert of Prometheus, as far as a README tells it.
 #[derive(Deserialize)]
 pub(super) struct Alert {
     #[serde(rename = "alert")]
     pub(super) name: String,
+    expr: String,
     #[serde(rename = "for")]
     pub(super) wait: Option<String>,
     pub(super) labels: BTreeMap<String, String>,
     pub(super) annotations: BTreeMap<String, String>,
+}
+
+impl Alert {
+    /// The number that a value of the chart may change.
+    pub(super) fn threshold(&self) -> Option<&str> {
+        let (before, _) = self.expr.split_once(THRESHOLD)?;
+        before.split(' ').next_back()
+    }
+
+    /// The heading of its runbook, as an anchor.
+    pub(super) fn anchor(&self) -> &str {
+        let runbook = self.annotations["runbook_url"].split_once('#');
+        runbook.map_or("", |(_, anchor)| anchor)
+    }
 }
 
 #[derive(Deserialize)]
@@ -29,15 +50,33 @@ struct Group {
     rules: Vec<Alert>,
 }
 
-/// The file of rules of the chart `name`, as Prometheus reads it.
-pub(super) fn rules(name: &str) -> Result<String> {
+/// The file of rules of the chart, as Prometheus reads it.
+pub(super) fn rules(chart: &Chart) -> Result<String> {
     let mut text = source("", "alerts.yaml")?;
     // Its first line is about the placeholders.
     text.drain(..=text.find('\n').unwrap_or_default());
-    for line in source(name, "alerts.yaml")?.lines() {
+    for line in source(chart.name, "alerts.yaml")?.lines() {
         writeln!(text, "      {line}")?;
     }
-    Ok(filled_in(&text, name))
+    Ok(filled_in(&text, chart.name).replace(RUNBOOKS, &chart.runbooks()))
+}
+
+/// JSON Schema of what the values say of single alerts: no name that is none, no threshold of one that has none.
+pub(super) fn schema(alerts: &[Alert]) -> Value {
+    let mut properties = Map::new();
+    for alert in alerts {
+        let mut own = json!({
+            "enabled": {"type": "boolean"},
+            "for": {"type": "string", "pattern": "^([0-9]+(ms|s|m|h|d|w|y))+$"},
+        });
+        if alert.threshold().is_some() {
+            // `--set` makes a text of 0.5.
+            own["threshold"] = json!({"type": ["number", "string"], "pattern": "^[0-9]+([.][0-9]+)?$"});
+        }
+        let own = json!({"type": "object", "properties": own, "additionalProperties": false});
+        properties.insert(alert.name.clone(), own);
+    }
+    json!({"type": "object", "properties": properties, "additionalProperties": false})
 }
 
 /// The alerts in a file of rules.

@@ -40,6 +40,7 @@ use taint_eviction_controller::TaintEvictionController;
 use ttl_after_finished_controller::TtlAfterFinishedController;
 use ttl_controller::TtlController;
 
+use crate::image;
 use xtask::command::root;
 
 pub(crate) use umbrella::{NAME as UMBRELLA, VERSION as UMBRELLA_VERSION};
@@ -55,6 +56,9 @@ pub(crate) struct Args {
     /// Where the repository is read, such as <https://github.com/somebody/controllers>: for their links
     #[arg(long, requires = "registry", value_parser = source_url)]
     source: Option<String>,
+    /// What `cargo xtask image` wrote: a released chart whose image is there installs that one, by its digest
+    #[arg(long, requires = "registry", value_name = "DIR")]
+    images: Option<PathBuf>,
 }
 
 /// Where a released chart has its image and its documents. A chart in a checkout knows neither.
@@ -84,11 +88,13 @@ struct Chart {
     about: &'static str,
     version: &'static str,
     published: Option<Published>,
+    /// Of its image, `@sha256:…`, where it is known.
+    digest: String,
     /// JSON Schema of the config file.
     config: fn() -> Value,
     memory: Memory,
     /// Taints that its pods tolerate.
-    tolerations: fn() -> Value,
+    tolerations: fn() -> Vec<Value>,
     /// Of its admin server on a node's network, where 8080 is often taken.
     host_port: u16,
 }
@@ -100,12 +106,13 @@ struct Memory {
 }
 
 impl Chart {
-    fn of<A: App>(memory: Memory, tolerations: fn() -> Value, host_port: u16) -> Self {
+    fn of<A: App>(memory: Memory, tolerations: fn() -> Vec<Value>, host_port: u16) -> Self {
         Self {
             name: A::ABOUT.name,
             about: A::ABOUT.about,
             version: A::ABOUT.version,
             published: None,
+            digest: String::new(),
             config: config_schema::<A::Config>,
             memory,
             tolerations,
@@ -119,6 +126,14 @@ impl Chart {
             .as_ref()
             .map(|published| format!("{}/{}", published.registry, self.name))
             .unwrap_or_default()
+    }
+
+    /// Where its runbooks are read: in the release of that version, or anywhere else that a value names.
+    fn runbooks(&self) -> String {
+        match self.published {
+            Some(_) => self.link(alerts::RUNBOOKS),
+            None => alerts::RUNBOOKS.to_owned(),
+        }
     }
 
     /// What `helm install` calls it.
@@ -162,10 +177,11 @@ fn metadata(release: (&str, &str), [readme, changelog]: [&str; 2], charts: &[Cha
     let owner = owner_page.rsplit('/').next().unwrap_or_default();
     let image = |chart: &Chart| {
         format!(
-            "    - name: {}\n      image: {}:{}\n      platforms: [linux/amd64, linux/arm64]\n",
+            "    - name: {}\n      image: {}:{}{}\n      platforms: [linux/amd64, linux/arm64]\n",
             chart.name,
             chart.image(),
-            chart.version
+            chart.version,
+            chart.digest
         )
     };
     format!(
@@ -196,34 +212,35 @@ fn metadata(release: (&str, &str), [readme, changelog]: [&str; 2], charts: &[Cha
 
 fn charts() -> [Chart; 5] {
     let memory = |request, limit| Memory { request, limit };
+    // It would evict itself for a taint that it alone acts on.
+    let in_spite_of_evictions = || vec![json!({"operator": "Exists", "effect": "NoExecute"})];
     [
-        Chart::of::<DisruptionController>(memory("64Mi", "256Mi"), on_control_planes, 10271),
-        Chart::of::<ResourceClaimController>(memory("64Mi", "256Mi"), on_control_planes, 10272),
+        Chart::of::<DisruptionController>(memory("64Mi", "256Mi"), Vec::new, 10271),
+        Chart::of::<ResourceClaimController>(memory("64Mi", "256Mi"), Vec::new, 10272),
         Chart::of::<TaintEvictionController>(memory("64Mi", "256Mi"), in_spite_of_evictions, 10273),
-        Chart::of::<TtlAfterFinishedController>(memory("24Mi", "128Mi"), on_control_planes, 10274),
-        Chart::of::<TtlController>(memory("24Mi", "64Mi"), on_control_planes, 10275),
+        Chart::of::<TtlAfterFinishedController>(memory("24Mi", "128Mi"), Vec::new, 10274),
+        Chart::of::<TtlController>(memory("24Mi", "64Mi"), Vec::new, 10275),
     ]
 }
 
-fn on_control_planes() -> Value {
-    json!([{"key": "node-role.kubernetes.io/control-plane", "operator": "Exists", "effect": "NoSchedule"}])
-}
-
-/// It would evict itself for a taint that it alone acts on.
-fn in_spite_of_evictions() -> Value {
-    json!([
-        {"key": "node-role.kubernetes.io/control-plane", "operator": "Exists", "effect": "NoSchedule"},
-        {"operator": "Exists", "effect": "NoExecute"},
-    ])
+/// The charts as `args` say that they are released, if they are.
+fn released(args: &Args) -> Result<[Chart; 5]> {
+    let published = args.registry.clone().zip(args.source.clone());
+    let published = published.map(|(registry, source)| Published { registry, source });
+    let mut charts = charts();
+    for chart in &mut charts {
+        chart.published.clone_from(&published);
+        let path = |images: &PathBuf| images.join(chart.name).with_extension("tar");
+        let image = args.images.as_ref().map(path);
+        if let Some(image) = image.filter(|image| image.is_file()) {
+            chart.digest = format!("@{}", image::digest(&image)?);
+        }
+    }
+    Ok(charts)
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let published = args.registry.clone().zip(args.source.clone());
-    let wanted = files(
-        published
-            .map(|(registry, source)| Published { registry, source })
-            .as_ref(),
-    )?;
+    let wanted = files(&released(args)?)?;
     let there = found(&root().join("charts"))?;
     let stale = differences(&wanted, &there);
     if stale.is_empty() {
@@ -273,13 +290,9 @@ fn differences<'a>(
 }
 
 /// What is to be in `charts/`, by path from there.
-fn files(published: Option<&Published>) -> Result<BTreeMap<PathBuf, String>> {
-    let mut charts = charts();
-    for chart in &mut charts {
-        chart.published = published.cloned();
-    }
-    let mut files = umbrella::files(&charts)?;
-    for chart in &charts {
+fn files(charts: &[Chart]) -> Result<BTreeMap<PathBuf, String>> {
+    let mut files = umbrella::files(charts)?;
+    for chart in charts {
         let mut add = |path: &Path, text| files.insert(Path::new(chart.name).join(path), text);
         for (path, text) in found(&sources().join("templates"))? {
             add(&Path::new("templates").join(path), text);
@@ -288,7 +301,7 @@ fn files(published: Option<&Published>) -> Result<BTreeMap<PathBuf, String>> {
         let rules = source(chart.name, "rules.yaml")?;
         let of_gates = source_if_any(chart.name, "rules-of-gates.yaml")?;
         let admission = source(chart.name, "admission.yaml")?;
-        let alerts = alerts::rules(chart.name)?;
+        let alerts = alerts::rules(chart)?;
         add(Path::new("Chart.yaml"), chart_yaml(chart));
         add(
             Path::new("README.md"),

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::values::{Values, type_name};
-use super::{Chart, alerts, yaml};
+use super::{Chart, alerts, source, yaml};
 
 /// A rule of a `ClusterRole`.
 #[derive(Deserialize)]
@@ -128,23 +128,29 @@ pub(super) fn text(
         text,
         "| `events` | an event is told by {name} |\n\
          | `leases` | a Lease is called {name}, or as `config.leaderElectResourceName` says |\n\n\
+         ## Metrics\n\n\
+         Prometheus Operator scrapes them with a PodMonitor, which names the token that it shows. With cert-manager, and a \
+         ClusterIssuer in the place of `ISSUER`, the certificate is checked, too; a ServiceMonitor does the same. For a \
+         release `{name}` in kube-system:\n\n\
+         ```yaml\n{}```\n\n\
          ## Alerts\n\n\
          With `prometheusRule.enabled`, or from [files/alerts.yaml]({}). They expect the label \
          `job=\"{name}\"`, which ServiceMonitor and PodMonitor set. Each goes by cluster (`clusterLabel`).\n\n\
-         | alert | severity | after | what to do |\n|---|---|---|---|",
+         | alert | severity | after | threshold | what to do |\n|---|---|---|---|---|",
+        alerts::filled_in(&source("", "metrics.yaml")?, name),
         chart.link(&format!("charts/{name}/files/alerts.yaml")),
     )?;
     for alert in alerts::parsed(alert_rules)? {
-        let runbook = &alert.annotations["runbook_url"];
-        let (_, anchor) = runbook.split_once('#').unwrap_or_default();
+        let anchor = alert.anchor();
         writeln!(
             text,
-            "| `{}` | {} | {} | [{}]({}) |",
+            "| `{}` | {} | {} | {} | [{}]({}) |",
             alert.name,
             alert.labels["severity"],
             alert.wait.as_deref().unwrap_or("at once"),
+            alert.threshold().unwrap_or_default(),
             anchor.replace('-', " "),
-            chart.link(runbook),
+            chart.link(&format!("{}#{anchor}", alerts::RUNBOOKS)),
         )?;
     }
     Ok(text)

@@ -18,13 +18,14 @@ fn the_charts_are_what_would_be_written() {
         check: true,
         registry: None,
         source: None,
+        images: None,
     };
     run(&check).unwrap();
 }
 
 #[test]
 fn a_chart_that_is_released_has_the_image_of_that_release_in_all_that_it_says() {
-    let files = files(Some(&published())).unwrap();
+    let files = files(&as_released()).unwrap();
     let text = |file: &str| files[&Path::new("ttl-controller").join(file)].as_str();
     let image = "ghcr.io/somebody/ttl-controller";
     assert!(text("values.yaml").contains(&format!("\n  repository: {image}\n")));
@@ -58,7 +59,12 @@ fn a_chart_that_is_released_has_the_image_of_that_release_in_all_that_it_says() 
         .unwrap()
     };
     assert_eq!(of_hub("prerelease"), false);
-    assert_eq!(of_hub("images")[0]["image"], format!("{image}:{version}"));
+    // What the templates take for the image of the release.
+    let digest = image::small().1;
+    assert_eq!(
+        of_hub("images")[0]["image"],
+        format!("{image}:{version}@{digest}")
+    );
     assert_eq!(of_hub("links").as_array().unwrap().len(), 3);
 
     let umbrella = |file: &str| files[&Path::new(umbrella::NAME).join(file)].as_str();
@@ -84,7 +90,7 @@ fn a_link_of_a_chart_leads_to_a_file_of_the_release_or_of_the_checkout() {
             .map(|rest| rest.split(')').next().unwrap());
         ends.map(str::to_owned).collect()
     };
-    let [released, checked_out] = [Some(published()), None].map(|of| files(of.as_ref()).unwrap());
+    let [released, checked_out] = [as_released(), charts()].map(|charts| files(&charts).unwrap());
     let names = charts().map(|chart| (chart.name, chart.version));
     for (name, version) in names.into_iter().chain([(umbrella::NAME, umbrella::VERSION)]) {
         let readme = Path::new(name).join("README.md");
@@ -133,11 +139,91 @@ fn a_source_is_a_repository() {
     }
 }
 
-fn published() -> Published {
-    Published {
-        registry: "ghcr.io/somebody".to_owned(),
-        source: "https://github.com/somebody/controllers".to_owned(),
+/// With an image of ttl-controller, as the release has one of what is released.
+fn as_released() -> [Chart; 5] {
+    let images = tempfile::tempdir().unwrap();
+    fs::write(images.path().join("ttl-controller.tar"), image::small().0).unwrap();
+    let args = Args {
+        check: false,
+        registry: Some("ghcr.io/somebody".to_owned()),
+        source: Some("https://github.com/somebody/controllers".to_owned()),
+        images: Some(images.path().to_owned()),
+    };
+    released(&args).unwrap()
+}
+
+#[test]
+fn a_runbook_of_a_release_is_where_anybody_can_read_it() {
+    let files = files(&as_released()).unwrap();
+    for Chart { name, version, .. } in charts() {
+        let text = |file: &str| &files[&Path::new(name).join(file)];
+        let base =
+            format!("https://github.com/somebody/controllers/blob/{name}-v{version}/docs/operations.md");
+        // The value, and so what the template makes of it; and the file for those who do without it.
+        let values: Value = yaml(text("values.yaml")).unwrap();
+        assert_eq!(values["prometheusRule"]["runbookUrl"], base);
+        let alerts = alerts::parsed(text("files/alerts.yaml")).unwrap();
+        assert!(alerts.len() > 10);
+        for alert in alerts {
+            assert_eq!(
+                alert.annotations["runbook_url"],
+                format!("{base}#{}", alert.anchor())
+            );
+        }
     }
+}
+
+#[test]
+fn each_key_of_the_config_can_be_uncommented_alone() {
+    for chart in charts() {
+        let values = values::Values::of(&chart).unwrap();
+        let text = values.yaml().unwrap();
+        let mut uncommented = 0;
+        for (key, schema) in values.config_keys() {
+            let commented = format!("\n  # {key}: ");
+            if !text.contains(&commented) {
+                continue;
+            }
+            let changed = text.replacen(&commented, &format!("\n  {key}: "), 1);
+            let read: Value =
+                yaml(&changed).unwrap_or_else(|error| panic!("{}: {key}: {error:#}", chart.name));
+            let config = read["config"].as_object().unwrap();
+            let default = schema.get("default").unwrap_or(&Value::Null);
+            assert_eq!(config.get(key), Some(default), "{}: {key}", chart.name);
+            uncommented += 1;
+        }
+        assert_eq!(uncommented + 1, values.config_keys().count());
+    }
+}
+
+#[test]
+fn what_a_value_may_change_of_an_alert_is_what_it_has() {
+    let ttl = charts()
+        .into_iter()
+        .find(|chart| chart.name == "ttl-controller")
+        .unwrap();
+    let alerts = alerts::parsed(&alerts::rules(&ttl).unwrap()).unwrap();
+    let thresholds: Vec<_> = alerts
+        .iter()
+        .filter_map(|alert| Some((alert.name.strip_prefix("TtlController")?, alert.threshold()?)))
+        .collect();
+    assert_eq!(
+        thresholds,
+        [
+            ("RequestsRefused", "0"),
+            ("RequestsFail", "0.5"),
+            ("QueueStalled", "0"),
+            ("RetriesGrow", "0.5"),
+            ("EventsDropped", "0"),
+            ("PlannedWritesUndone", "0"),
+            ("NodesOutOfDate", "0"),
+            ("RivalWriter", "3"),
+        ]
+    );
+    let schema = alerts::schema(&alerts);
+    let of = |name: &str| &schema["properties"][format!("TtlController{name}")]["properties"];
+    assert!(of("RivalWriter")["threshold"].is_object());
+    assert_eq!(of("NoLeader").as_object().unwrap().len(), 2);
 }
 
 #[test]
@@ -221,7 +307,7 @@ fn types_are_named_in_words() {
         (json!({"type": "array"}), "list"),
         (json!({"type": ["string", "null"]}), "string"),
         (json!({"type": "string", "format": "go-duration"}), "duration"),
-        (json!({"enum": ["a", "b"]}), "`a` or `b`"),
+        (json!({"enum": ["", "a", "b"]}), "`a` or `b`"),
         (
             json!({"anyOf": [{"oneOf": [{"const": "text"}, {"const": "json"}]}, {"type": "null"}]}),
             "`text` or `json`",
@@ -284,7 +370,7 @@ fn every_query_of_a_dashboard_keeps_to_its_variables() {
 fn every_alert_says_what_to_do() {
     let operations = fs::read_to_string(root().join("docs/operations.md")).unwrap();
     for chart in charts() {
-        for alert in alerts::parsed(&alerts::rules(chart.name).unwrap()).unwrap() {
+        for alert in alerts::parsed(&alerts::rules(&chart).unwrap()).unwrap() {
             assert!(alert.annotations.contains_key("description"), "{}", alert.name);
             let runbook = &alert.annotations["runbook_url"];
             let anchor = runbook.strip_prefix("docs/operations.md#").unwrap();
@@ -321,7 +407,7 @@ fn every_metric_is_explained() {
 fn the_alerts_fire_for_their_faults() {
     for chart in charts() {
         let rules = root().join("charts").join(chart.name).join("files/alerts.yaml");
-        let alerts = alerts::parsed(&alerts::rules(chart.name).unwrap()).unwrap();
+        let alerts = alerts::parsed(&alerts::rules(&chart).unwrap()).unwrap();
         let tests = AlertTests::of(&chart).in_all_worlds(&alerts);
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("tests.json");
@@ -477,7 +563,7 @@ fn in_clusters(test: &Value, what: &str, clusters: &[&str], beside: &[Value]) ->
 
 /// What the alerts and the dashboard of `chart` ask Prometheus.
 fn expressions(chart: &Chart) -> Vec<String> {
-    let rules: Value = yaml(&alerts::rules(chart.name).unwrap()).unwrap();
+    let rules: Value = yaml(&alerts::rules(chart).unwrap()).unwrap();
     let rules = rules["groups"][0]["rules"].as_array().unwrap().clone();
     let dashboard = dashboard::model(chart).unwrap();
     let panels = dashboard["panels"].as_array().unwrap().clone();
@@ -495,7 +581,7 @@ fn metrics(expr: &str) -> Vec<String> {
     // What stands in braces and brackets, and after by and on, are labels and windows.
     let mut bare = String::new();
     let mut depth = 0;
-    for c in expr.chars() {
+    for c in expr.replace(" # threshold", "").chars() {
         match c {
             '{' | '[' => depth += 1,
             '}' | ']' => depth -= 1,

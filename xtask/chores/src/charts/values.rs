@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Chart, source, yaml};
+use super::{Chart, alerts, source, yaml};
 
 /// Keys of the config file that a chart does not take: the pod sets the first, the second does not run but ends.
 const NOT_IN_A_CHART: [&str; 2] = ["leaderElectIdentity", "remove"];
@@ -51,8 +51,12 @@ impl Values {
                         "limits": {"memory": chart.memory.limit},
                     });
                 }
-                "tolerations" => value.default = (chart.tolerations)(),
+                "tolerations" => value.default = json!((chart.tolerations)()),
                 "hostPort" => value.default = json!(chart.host_port),
+                "prometheusRule.runbookUrl" => value.default = json!(chart.runbooks()),
+                "prometheusRule.alerts" => {
+                    value.schema = alerts::schema(&alerts::parsed(&alerts::rules(chart)?)?);
+                }
                 _ => {}
             }
         }
@@ -90,7 +94,18 @@ impl Values {
             }
             add(place, key, schema);
         }
-        open(&mut root["properties"]["global"]);
+        let own = root["properties"].clone();
+        let global = &mut root["properties"]["global"];
+        for (key, schema) in global["properties"].as_object_mut().into_iter().flatten() {
+            if schema["type"] == "object" && own.get(key).is_some() {
+                let said = schema.clone();
+                *schema = own[key].clone();
+                schema["required"] = json!([]);
+                schema["description"] = said["description"].clone();
+                schema["default"] = said["default"].clone();
+            }
+        }
+        open(global);
         root
     }
 
@@ -111,11 +126,9 @@ impl Values {
                 }
                 let indent = indent(parents.len());
                 writeln!(text, "{indent}# {}", value.about)?;
+                write!(text, "{}", entry(key, &value.default, &indent)?)?;
                 if value.name == "config" {
-                    writeln!(text, "{indent}{key}: {{}}")?;
-                    self.config_comment(&mut text)?;
-                } else {
-                    write!(text, "{}", entry(key, &value.default, &indent)?)?;
+                    self.config_comment(&mut text, &value.default)?;
                 }
                 open = parents;
             }
@@ -123,9 +136,9 @@ impl Values {
         Ok(text)
     }
 
-    /// Every key of the config at its default, commented out.
-    fn config_comment(&self, text: &mut String) -> Result<()> {
-        for (key, schema) in self.config_keys() {
+    /// Every key of the config that is not `there` at its default, commented out.
+    fn config_comment(&self, text: &mut String, there: &Value) -> Result<()> {
+        for (key, schema) in self.config_keys().filter(|(key, _)| there.get(key).is_none()) {
             let default = schema.get("default").unwrap_or(&Value::Null);
             writeln!(text, "  # {key}: {default}")?;
         }
@@ -205,6 +218,7 @@ fn choices(schema: &Value) -> Option<Vec<&str>> {
                 .as_array()?
                 .iter()
                 .filter_map(Value::as_str)
+                .filter(|choice| !choice.is_empty())
                 .collect(),
         );
     }

@@ -19,7 +19,7 @@ mod sbom;
 pub(crate) mod verify;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
@@ -125,6 +125,18 @@ impl About {
         });
         labels.collect()
     }
+}
+
+/// The digest of the image in the file `path`, once all in it is what it should be.
+pub(crate) fn digest(path: &Path) -> Result<String> {
+    Ok(read::Image::open(path)?.digest)
+}
+
+/// A file with an image, and its digest.
+#[cfg(test)]
+pub(crate) fn small() -> (Vec<u8>, String) {
+    let written = layout::tests::image(&[Platform::Amd64]);
+    (written.bytes, written.digest.to_string())
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {

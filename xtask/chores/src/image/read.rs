@@ -21,6 +21,8 @@ use super::layout::{ATTESTATION, REFERENCE, SPDX, STATEMENT, sha256};
 pub(super) struct Image {
     /// By which the tools that read the layout call it.
     pub(super) reference: String,
+    /// By which a registry has it.
+    pub(super) digest: String,
     pub(super) variants: Vec<Variant>,
 }
 
@@ -76,7 +78,12 @@ impl Image {
             })
             .collect::<Result<Vec<_>>>()?;
         layout.all_read()?;
-        Ok(Self { reference, variants })
+        let digest = image.digest().to_string();
+        Ok(Self {
+            reference,
+            digest,
+            variants,
+        })
     }
 }
 

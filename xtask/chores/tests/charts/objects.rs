@@ -3,10 +3,10 @@
 use harness::soon;
 use serde_json::{Value, json};
 
-use crate::support::{CHARTS, Cluster, chart, everything, helm, kubectl, said};
+use crate::support::{CHARTS, Cluster, chart, everything, helm, kubectl, metrics_of, said};
 
-/// An API server with the kinds of Prometheus Operator and a namespace that admits restricted pods only.
-async fn prepared() -> Cluster {
+/// An API server with the kinds of Prometheus Operator and cert-manager, and a namespace that admits restricted pods only.
+pub(crate) async fn prepared() -> Cluster {
     let cluster = Cluster::start().await;
     let restricted = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {
             "name": "restricted", "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}});
@@ -18,6 +18,7 @@ async fn prepared() -> Cluster {
         service_monitors(),
         pod_monitors(),
         prometheus_rules(),
+        certificates(),
     ];
     let list = json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string();
     said(kubectl(&cluster.kubeconfig, &["apply", "-f", "-"], &list));
@@ -93,12 +94,19 @@ async fn the_api_server_takes_every_object_and_admits_the_pods() {
         assert!(taken.contains("podmonitor"), "{taken}");
 
         // On a node's network no namespace admits them that asks for the restricted policy.
-        let on_nodes = ["--set=controlPlane=true,hostNetwork=true,extraEnv[0].name=A"];
+        let on_nodes = ["--set=controlPlane=require,hostNetwork=true,extraEnv[0].name=A"];
         let taken = cluster.takes(&rendered(
             name,
             &[&on_nodes, &["--namespace=leases"][..]].concat(),
         ));
-        assert_eq!(taken.lines().count(), 16, "{taken}");
+        // And the ClusterRole of those who read the metrics.
+        assert_eq!(taken.lines().count(), 17, "{taken}");
+
+        // What the README shows: a PodMonitor, and six objects more.
+        let example = metrics_of(name);
+        let values = format!("--values={}", example.path().display());
+        let taken = cluster.takes(&rendered(name, &[&values, "--namespace=kube-system"]));
+        assert_eq!(taken.lines().count(), 22, "{taken}");
 
         let mut pod = cluster.pod(name, &[]);
         let admitted = cluster.takes(&pod.to_string());
@@ -198,21 +206,23 @@ fn service_monitors() -> Value {
     endpoint["bearerTokenFile"] = json!({"type": "string"});
     let spec = json!({
         "jobLabel": {"type": "string"},
+        "sampleLimit": {"type": "integer"},
         "selector": selector(),
         "namespaceSelector": {"type": "object", "properties": {"matchNames": {"type": "array", "items": {"type": "string"}}}},
         "endpoints": {"type": "array", "items": {"type": "object", "properties": endpoint}},
     });
-    kind("ServiceMonitor", "servicemonitors", &spec)
+    kind("monitoring.coreos.com", "ServiceMonitor", &spec)
 }
 
 fn pod_monitors() -> Value {
     let spec = json!({
         "jobLabel": {"type": "string"},
+        "sampleLimit": {"type": "integer"},
         "selector": selector(),
         "namespaceSelector": {"type": "object", "properties": {"matchNames": {"type": "array", "items": {"type": "string"}}}},
         "podMetricsEndpoints": {"type": "array", "items": {"type": "object", "properties": endpoint()}},
     });
-    kind("PodMonitor", "podmonitors", &spec)
+    kind("monitoring.coreos.com", "PodMonitor", &spec)
 }
 
 fn prometheus_rules() -> Value {
@@ -224,7 +234,17 @@ fn prometheus_rules() -> Value {
     let alerts = json!({"type": "array", "items": {"type": "object", "properties": alert}});
     let group = json!({"name": {"type": "string"}, "rules": alerts});
     let spec = json!({"groups": {"type": "array", "items": {"type": "object", "properties": group}}});
-    kind("PrometheusRule", "prometheusrules", &spec)
+    kind("monitoring.coreos.com", "PrometheusRule", &spec)
+}
+
+fn certificates() -> Value {
+    let issuer = json!({"kind": {"type": "string"}, "name": {"type": "string"}});
+    let spec = json!({
+        "secretName": {"type": "string"},
+        "dnsNames": {"type": "array", "items": {"type": "string"}},
+        "issuerRef": {"type": "object", "properties": issuer},
+    });
+    kind("cert-manager.io", "Certificate", &spec)
 }
 
 fn selector() -> Value {
@@ -241,25 +261,31 @@ fn endpoint() -> Value {
     });
     let relabelings = json!({"type": "array", "items": {"type": "object", "properties": rule}});
     let secret = json!({"name": {"type": "string"}, "key": {"type": "string"}});
+    let authority = json!({"secret": {"type": "object", "properties": secret}});
+    let tls = json!({
+        "insecureSkipVerify": {"type": "boolean"}, "serverName": {"type": "string"},
+        "ca": {"type": "object", "properties": authority},
+    });
     let authorization = json!({"credentials": {"type": "object", "properties": secret}});
     json!({
         "scrapeTimeout": {"type": "string"}, "relabelings": relabelings, "metricRelabelings": relabelings,
         "authorization": {"type": "object", "properties": authorization},
         "port": {"type": "string"}, "path": {"type": "string"}, "interval": {"type": "string"},
         "scheme": {"type": "string", "enum": ["http", "https"]},
-        "tlsConfig": {"type": "object", "properties": {"insecureSkipVerify": {"type": "boolean"}}},
+        "tlsConfig": {"type": "object", "properties": tls},
     })
 }
 
-/// The definition of a kind of Prometheus Operator, with those of its fields that the charts use.
-fn kind(kind: &str, plural: &str, spec: &Value) -> Value {
+/// The definition of a kind, with those of its fields that the charts use.
+fn kind(group: &str, kind: &str, spec: &Value) -> Value {
+    let plural = format!("{}s", kind.to_lowercase());
     let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": spec}}});
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": format!("{plural}.monitoring.coreos.com")},
+        "metadata": {"name": format!("{plural}.{group}")},
         "spec": {
-            "group": "monitoring.coreos.com",
+            "group": group,
             "scope": "Namespaced",
             "names": {"kind": kind, "plural": plural},
             "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}],

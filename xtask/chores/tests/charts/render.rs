@@ -4,10 +4,11 @@ use std::fs;
 use std::process::Command;
 
 use rstest::rstest;
+use serde_json::{Value, json};
 
 use crate::documents::in_blocks_of;
 use crate::static_pod;
-use crate::support::{CHARTS, UMBRELLA, chart, everything, helm, root, run_helm, said, source};
+use crate::support::{CHARTS, UMBRELLA, chart, everything, helm, metrics_of, root, run_helm, said, source};
 
 #[test]
 #[ignore = "needs helm: cargo xtask test"]
@@ -56,7 +57,7 @@ fn the_charts_render_as_the_goldens_have_it() {
         "everything.golden.yaml",
         &[&everything(), "--set=dashboard.enabled=false"],
     );
-    let on_nodes = "--set=controlPlane=true,hostNetwork=true,config.httpBindAddress=127.0.0.1:10299";
+    let on_nodes = "--set=controlPlane=require,hostNetwork=true,config.httpBindAddress=127.0.0.1:10299";
     golden(
         "ttl-controller",
         "control-plane.golden.yaml",
@@ -119,14 +120,24 @@ no strategy                       | strategy.type=Sometimes                     
 writers side by side              | replicas=1,config.leaderElect=false,strategy.type=RollingUpdate | strategy.type: without config.leaderElect
 a label of pods that selects them | podLabels.app\.kubernetes\.io/instance=other        | at '/podLabels/app.kubernetes.io~1instance': false schema
 a variable that the pod sets      | extraEnv[0].name=CONTROLLER_LEADER_ELECT_IDENTITY   | at '/extraEnv/0/name'
-two affinities to nodes           | controlPlane=true,affinity.nodeAffinity.a=b         | affinity.nodeAffinity: controlPlane has its own
+two affinities to nodes           | controlPlane=require,affinity.nodeAffinity.a=b      | affinity.nodeAffinity: controlPlane=require has its own
+a yes to nodes of the control plane | controlPlane=true                                 | at '/controlPlane': value must be one of 'require', 'prefer', 'none'
+a no to them                      | controlPlane=false                                  | at '/controlPlane': value must be one of 'require', 'prefer', 'none'
+a probe of another path           | livenessProbe.httpGet.path=/                        | at '/livenessProbe': additional properties 'httpGet' not allowed
+a container without an image      | extraContainers[0].name=a                           | at '/extraContainers/0': missing property 'image'
+an address without a mask         | networkPolicy.apiServerCIDRs[0]=10.0.0.1            | at '/networkPolicy/apiServerCIDRs/0': '10.0.0.1' does not match
+an alert of another controller    | prometheusRule.alerts.DisruptionControllerDown.enabled=false | at '/prometheusRule/alerts': additional properties 'DisruptionControllerDown' not allowed
+a threshold of an alert without   | prometheusRule.alerts.TtlControllerDown.threshold=2 | at '/prometheusRule/alerts/TtlControllerDown': additional properties 'threshold' not allowed
+a word for a threshold            | prometheusRule.alerts.TtlControllerRivalWriter.threshold=few | at '/prometheusRule/alerts/TtlControllerRivalWriter/threshold': 'few' does not match
 a port that is none               | hostPort=0                                          | at '/hostPort': minimum: got 0, want 1
 an address that no kubelet reaches | config.httpBindAddress=127.0.0.1:8080             | config.httpBindAddress: with hostNetwork alone
-a monitor that reaches nothing    | hostNetwork=true,podMonitor.enabled=true,config.httpBindAddress=[::1]:8080 | podMonitor.enabled: no Prometheus reaches ::1
+a monitor that reaches nothing    | hostNetwork=true,podMonitor.enabled=true,podMonitor.authorization.a=b,config.httpBindAddress=[::1]:8080 | podMonitor.enabled: no Prometheus reaches ::1
 a policy that binds nobody        | hostNetwork=true,networkPolicy.enabled=true         | networkPolicy.enabled: it does not bind pods with hostNetwork
 no timeout                        | podMonitor.scrapeTimeout=soon                       | at '/podMonitor/scrapeTimeout': 'soon' does not match
 nothing that a policy does        | admissionPolicy.validationActions[0]=Refuse         | at '/admissionPolicy/validationActions/0': value must be one of
 no registry                       | global.imageRegistry=5                              | at '/global/imageRegistry': got number, want string
+no placement for all              | global.controlPlane=true                            | at '/global/controlPlane': value must be one of '', 'require', 'prefer', 'none'
+a monitor for all that is none    | global.serviceMonitor.intervall=3s                  | at '/global/serviceMonitor': additional properties 'intervall' not allowed
 ";
 
 #[test]
@@ -171,6 +182,11 @@ fn refused(what: &str, chart_and_values: &[&str], named: &str) {
 #[case::no_registry(
     "global.imageRegistry=5",
     "at '/global/imageRegistry': got number, want string"
+)]
+#[case::no_placement("global.controlPlane=true", "at '/global/controlPlane': value must be one of")]
+#[case::no_policy(
+    "ttl-controller.enabled=true,global.networkPolicy.form=x",
+    "at '/global/networkPolicy': additional properties 'form' not allowed"
 )]
 #[case::no_controller(
     "ttl-controller.enabled=false",
@@ -272,6 +288,23 @@ fn every_chart_refuses_a_key_that_its_config_has_not() {
 )]
 #[case::a_port_of_its_own_on_the_node("hostNetwork=true", "httpBindAddress: '[::]:10275'\n")]
 #[case::no_replica_has_to_wait_for_the_port_of_another("hostNetwork=true", "maxSurge: 0\n")]
+#[case::on_a_node_the_metrics_are_for_whom_the_api_server_allows(
+    "hostNetwork=true",
+    "metricsAuthorization: kubernetes\n"
+)]
+#[case::unless_the_config_says_otherwise(
+    "hostNetwork=true,config.metricsAuthorization=none",
+    "scheme: HTTP\n"
+)]
+#[case::a_tag_of_one_s_own("image.tag=mine", "image: registry.example/ttl-controller:mine\n")]
+#[case::a_threshold_of_one_s_own(
+    "prometheusRule.enabled=true,prometheusRule.alerts.TtlControllerRivalWriter.threshold=2.5",
+    ">= 2.5 # threshold"
+)]
+#[case::a_wait_of_one_s_own(
+    "prometheusRule.enabled=true,prometheusRule.alerts.TtlControllerNoLeader.for=7m",
+    "for: 7m\n"
+)]
 #[case::a_chosen_address_on_the_node("hostNetwork=true,config.httpBindAddress=[::1]:7", "host: \"::1\"\n")]
 #[ignore = "needs helm: cargo xtask test"]
 fn a_value_shows_in_the_objects(#[case] set: &str, #[case] shown: &str) {
@@ -363,11 +396,237 @@ fn no_two_objects_of_a_release_have_one_name() {
     assert_eq!((names.len(), all), (55, 55));
 }
 
+#[rstest]
+#[case::a_disruption_budget_of_one_replica("replicas=1", "kind: PodDisruptionBudget")]
+#[case::a_disruption_budget_that_nobody_wants(
+    "podDisruptionBudget.enabled=false",
+    "kind: PodDisruptionBudget"
+)]
+#[case::an_alert_that_is_switched_off(
+    "prometheusRule.enabled=true,prometheusRule.alerts.TtlControllerRivalWriter.enabled=false",
+    "alert: TtlControllerRivalWriter\n"
+)]
+#[case::the_control_plane_that_is_nothing_special("controlPlane=none", "node-role.kubernetes.io")]
+#[ignore = "needs helm: cargo xtask test"]
+fn a_value_takes_something_away(#[case] set: &str, #[case] gone: &str) {
+    let chart = chart("ttl-controller");
+    let rendered = |set: &str| said(helm(&["template", "a", &chart, "--set", set]));
+    assert!(rendered("prometheusRule.enabled=true").contains(gone));
+    assert!(!rendered(set).contains(gone), "{gone}");
+}
+
+/// What Helm renders of the Deployment of ttl-controller.
+fn deployment(args: &[&str]) -> Value {
+    let chart = chart("ttl-controller");
+    let only = ["template", "a", &chart, "--show-only=templates/deployment.yaml"];
+    serde_saphyr::from_str(&said(helm(&[&only, args].concat()))).unwrap()
+}
+
 #[test]
 #[ignore = "needs helm: cargo xtask test"]
-fn one_replica_has_no_disruption_budget() {
-    let chart = chart("ttl-controller");
-    let with = |replicas| said(helm(&["template", "a", &chart, "--set", replicas]));
-    assert!(with("replicas=2").contains("kind: PodDisruptionBudget"));
-    assert!(!with("replicas=1").contains("kind: PodDisruptionBudget"));
+fn pods_prefer_the_control_plane_where_there_is_one_and_else_go_where_they_went() {
+    let role = json!({"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"});
+    let pods = |set: &str| deployment(&[set])["spec"]["template"]["spec"].clone();
+    let by_default = pods("--set=replicas=2");
+    assert_eq!(
+        by_default["affinity"]["nodeAffinity"],
+        json!({"preferredDuringSchedulingIgnoredDuringExecution": [
+            {"weight": 100, "preference": {"matchExpressions": [role]}}]})
+    );
+    assert_eq!(by_default["tolerations"][0], role);
+    // A taint of a node that has failed, or is not a node of the cluster yet, keeps them away as before.
+    assert_eq!(by_default["tolerations"].as_array().unwrap().len(), 3);
+
+    let own = "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchFields[0].key=a";
+    let beside = &pods(&format!("--set={own}"))["affinity"]["nodeAffinity"];
+    assert_eq!(beside.as_object().unwrap().len(), 2, "{beside}");
+    let own = "affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].weight=7";
+    let instead = &pods(&format!("--set={own}"))["affinity"]["nodeAffinity"];
+    assert_eq!(
+        *instead,
+        json!({"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 7}]})
+    );
+
+    let required = pods("--set=controlPlane=require");
+    assert_eq!(
+        required["affinity"]["nodeAffinity"],
+        json!({"requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [{"matchExpressions": [role]}]}})
+    );
+    assert_eq!(required["tolerations"].as_array().unwrap().len(), 6);
+    let nowhere_special = pods("--set=controlPlane=none");
+    assert!(nowhere_special["affinity"].is_null() && nowhere_special["tolerations"].is_null());
+}
+
+/// A released chart has the digest beside the image in its metadata.
+#[test]
+#[ignore = "needs helm: cargo xtask test"]
+fn a_released_chart_installs_the_image_of_the_release_and_no_other_of_its_tag() {
+    let folder = tempfile::tempdir().unwrap();
+    let released = folder.path().join("ttl-controller").display().to_string();
+    said(
+        Command::new("cp")
+            .args(["-R", &chart("ttl-controller"), &released])
+            .output()
+            .unwrap(),
+    );
+    let digest = format!("sha256:{}", "0a".repeat(32));
+    let images = format!(
+        "  artifacthub.io/images: |\n    - name: ttl-controller\n      image: r.example/ttl-controller:0.1.0@{digest}\n"
+    );
+    let file = format!("{released}/Chart.yaml");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(
+        &file,
+        text.replace("annotations:\n", &format!("annotations:\n{images}")),
+    )
+    .unwrap();
+    for (set, image) in [
+        ("", format!("r.example/ttl-controller:0.1.0@{digest}")),
+        (
+            ",global.imageRegistry=m.example",
+            format!("m.example/ttl-controller:0.1.0@{digest}"),
+        ),
+        (",image.tag=mine", "r.example/ttl-controller:mine".to_owned()),
+        (
+            ",image.digest=sha256:00000000000000000000000000000000",
+            "r.example/ttl-controller@sha256:00000000000000000000000000000000".to_owned(),
+        ),
+    ] {
+        let set = format!("--set=image.repository=r.example/ttl-controller{set}");
+        let rendered = said(run_helm(&["template", "a", &released, &set]));
+        assert!(rendered.contains(&format!("image: {image}\n")), "{rendered}");
+    }
+}
+
+/// The values that every chart shows: all keys of the config at once.
+#[test]
+#[ignore = "needs helm: cargo xtask test"]
+fn every_key_of_the_config_can_be_uncommented() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("values.yaml");
+    for name in CHARTS {
+        let values = fs::read_to_string(format!("{}/values.yaml", chart(name))).unwrap();
+        let (before, rest) = values.split_once("\nconfig:\n").unwrap();
+        let (config, after) = rest.split_once("\n\n").unwrap();
+        let config = config.replace("  # ", "  ");
+        assert!(config.lines().count() > 20, "{config}");
+        let repository = "image:\n  # Image without tag.";
+        let named = after.replacen("  repository: \"\"", "  repository: registry.example/ours", 1);
+        assert!(after.contains(repository));
+        fs::write(&file, format!("{before}\nconfig:\n{config}\n\n{named}")).unwrap();
+        let values = format!("--values={}", file.display());
+        let rendered = said(helm(&["template", "a", &chart(name), &values]));
+        for line in config.lines().filter(|line| !line.ends_with(" null")) {
+            let key = line.trim().split(':').next().unwrap();
+            assert!(
+                rendered.contains(&format!("\n    {key}: ")),
+                "{name}: {key}: {rendered}"
+            );
+        }
+    }
+}
+
+/// The values in the README of a chart, for Prometheus Operator and cert-manager.
+#[test]
+#[ignore = "needs helm: cargo xtask test"]
+fn the_example_of_metrics_is_taken() {
+    for name in CHARTS {
+        let example = metrics_of(name);
+        let values = format!("--values={}", example.path().display());
+        let rendered = documents(&[name, &chart(name), "--namespace=kube-system", &values]);
+        let object = |kind: &str| -> Value {
+            let found = rendered
+                .iter()
+                .find(|document| document.contains(&format!("kind: {kind}\n")));
+            serde_saphyr::from_str(found.unwrap_or_else(|| panic!("{name}: no {kind}"))).unwrap()
+        };
+        let endpoint = &object("PodMonitor")["spec"]["podMetricsEndpoints"][0];
+        assert_eq!(endpoint["scheme"], "https");
+        // The certificate that is made is the one that is mounted, and that is expected.
+        let certificate = &object("Certificate")["spec"];
+        let pods = &object("Deployment")["spec"]["template"]["spec"];
+        assert_eq!(
+            pods["volumes"][1]["secret"]["secretName"],
+            certificate["secretName"]
+        );
+        assert_eq!(
+            endpoint["tlsConfig"]["ca"]["secret"]["name"],
+            certificate["secretName"]
+        );
+        assert_eq!(endpoint["tlsConfig"]["serverName"], certificate["dnsNames"][0]);
+        // The token that is shown is of an account that may read.
+        let token = object("Secret");
+        assert_eq!(
+            endpoint["authorization"]["credentials"]["name"],
+            token["metadata"]["name"]
+        );
+        let roles: Vec<_> = rendered
+            .iter()
+            .filter(|document| document.contains("kind: ClusterRole\n"))
+            .collect();
+        let binding = rendered
+            .iter()
+            .find(|document| document.contains(&format!("name: {name}-scraper\nroleRef")));
+        let binding: Value = serde_saphyr::from_str(binding.unwrap()).unwrap();
+        let role = format!("name: {}\n", binding["roleRef"]["name"].as_str().unwrap());
+        assert!(roles.iter().any(|document| document.contains(&role)), "{role}");
+    }
+}
+
+/// What `global` says holds for each chart that is enabled.
+#[test]
+#[ignore = "needs helm: cargo xtask test"]
+fn the_values_of_all_charts_beat_those_of_each() {
+    let folder = tempfile::tempdir().unwrap();
+    let values = folder.path().join("values.yaml");
+    let global = json!({"global": {
+        "controlPlane": "require",
+        "nodeSelector": {"pool": "system"},
+        "tolerations": [{"key": "pool", "operator": "Exists"}],
+        "priorityClassName": "ours",
+        "clusterLabel": "k8s_cluster",
+        "networkPolicy": {"enabled": true, "apiServerCIDRs": ["10.96.0.1/32"]},
+        "serviceMonitor": {"enabled": true, "interval": "15s"},
+        "prometheusRule": {"enabled": true},
+        "dashboard": {"enabled": true},
+    }});
+    fs::write(&values, global.to_string()).unwrap();
+    let values = format!("--values={}", values.display());
+    let mut release = vec!["c".to_owned(), chart(UMBRELLA), values.clone()];
+    for name in CHARTS {
+        release.push(format!(
+            "--set={name}.enabled=true,{name}.priorityClassName=theirs"
+        ));
+    }
+    let release: Vec<_> = release.iter().map(String::as_str).collect();
+    let rendered = documents(&release);
+    let with = |text: &str| rendered.iter().filter(|document| document.contains(text)).count();
+    for (text, count) in [
+        ("requiredDuringSchedulingIgnoredDuringExecution", 5),
+        ("        pool: system\n", 5),
+        ("- key: pool\n", 5),
+        ("priorityClassName: ours\n", 5),
+        ("by (k8s_cluster, job)", 5),
+        ("cidr: 10.96.0.1/32", 5),
+        ("kind: ServiceMonitor\n", 5),
+        ("interval: 15s\n", 5),
+        ("kind: PrometheusRule\n", 5),
+        (".json: |", 5),
+        ("theirs", 0),
+    ] {
+        assert_eq!(with(text), count, "{text}");
+    }
+    // It would evict itself without these.
+    let own = rendered.iter().filter(|document| {
+        document.contains("kind: Deployment\n")
+            && document.contains("- effect: NoExecute\n          operator: Exists\n")
+    });
+    assert_eq!(own.count(), 1);
+    // A chart alone takes them, too.
+    let alone = documents(&["c", &chart("ttl-controller"), &values]);
+    let theirs = rendered
+        .iter()
+        .filter(|document| document.contains("# Source: ttl-controller/"));
+    assert_eq!(theirs.cloned().collect::<Vec<_>>(), alone);
 }

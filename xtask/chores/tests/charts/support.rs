@@ -5,7 +5,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use tempfile::NamedTempFile;
 use testkit::real::{ControlPlane, Options};
+
+use crate::documents::in_blocks_of;
 
 pub(crate) const CHARTS: [&str; 5] = [
     "disruption-controller",
@@ -55,6 +58,15 @@ pub(crate) fn everything() -> String {
     format!("--values={}", source("everything.yaml").display())
 }
 
+/// The values that the README of a chart shows for its metrics, as a file.
+pub(crate) fn metrics_of(name: &str) -> NamedTempFile {
+    let readme = std::fs::read_to_string(format!("{}/README.md", chart(name))).unwrap();
+    let (_, values) = in_blocks_of("yaml", &readme).next().unwrap();
+    let file = NamedTempFile::new().unwrap();
+    std::fs::write(&file, values).unwrap();
+    file
+}
+
 /// What a command that succeeds prints.
 pub(crate) fn said(output: Output) -> String {
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -73,7 +85,7 @@ pub(crate) fn helm(args: &[&str]) -> Output {
         .iter()
         .find(|arg| renders.contains(arg))
         .map(|_| images(args));
-    let file = tempfile::NamedTempFile::new().unwrap();
+    let file = NamedTempFile::new().unwrap();
     let told = format!("--values={}", file.path().display());
     let told = values.filter(|values| !values.is_empty()).map(|values| {
         std::fs::write(&file, values).unwrap();
