@@ -7,7 +7,8 @@ use harness::soon;
 use serde_json::{Value, json};
 
 use crate::documents::blocks;
-use crate::support::{CHARTS, Cluster, UMBRELLA, chart, helm, kubectl, root, said};
+use crate::objects::prepared;
+use crate::support::{CHARTS, Cluster, UMBRELLA, chart, everything, helm, kubectl, root, said};
 
 /// The kinds of which a release has objects.
 const KINDS: &str = "clusterroles,clusterrolebindings,configmaps,deployments,flowschemas,poddisruptionbudgets,\
@@ -90,7 +91,7 @@ impl Cluster {
 
 /// Values that an upgrade changes.
 const OTHER: &str = "serviceAccount.name=lamps,strategy.type=Recreate,revisionHistoryLimit=1,podLabels.tier=controllers,\
-                     podAnnotations.mesh=off,podSecurityContext.runAsUser=1000,controlPlane=true,hostNetwork=true,\
+                     podAnnotations.mesh=off,podSecurityContext.runAsUser=1000,controlPlane=require,hostNetwork=true,\
                      dnsPolicy=Default,extraEnv[0].name=A,extraEnv[0].value=b,\
                      topologySpreadConstraints[0].topologyKey=topology.kubernetes.io/zone,\
                      topologySpreadConstraints[0].maxSkew=1,topologySpreadConstraints[0].whenUnsatisfiable=DoNotSchedule";
@@ -178,6 +179,79 @@ async fn each_chart_is_installed_upgraded_rolled_back_and_uninstalled_alone() {
     }
 }
 
+/// For a cluster with nodes of the control plane of one's own.
+const ON_THE_CONTROL_PLANE: &str = "controlPlane=require,hostNetwork=true,replicas=3";
+/// For one with Prometheus Operator, where nobody else may read the metrics.
+const WATCHED: &str = "serviceMonitor.enabled=true,serviceMonitor.sampleLimit=9000,prometheusRule.enabled=true,\
+                       dashboard.enabled=true,networkPolicy.enabled=true,networkPolicy.apiServerCIDRs[0]=10.96.0.1/32";
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a control plane: cargo xtask test"]
+async fn each_chart_is_installed_by_default_and_with_each_of_three_overlays() {
+    let cluster = prepared().await;
+    let everything = everything();
+    for name in CHARTS {
+        cluster.put("install", name, &[]);
+        let kinds = |kinds: &str, namespace: &str| {
+            let label = format!("app.kubernetes.io/instance={name}");
+            let get = ["get", kinds, "-n", namespace, "-l", &label, "-o=name"];
+            said(kubectl(&cluster.kubeconfig, &get, "")).lines().count()
+        };
+        let watched = "servicemonitors,prometheusrules,networkpolicies";
+        let by_default = cluster.objects(name);
+        assert_eq!((by_default.len(), kinds(watched, NAMESPACE)), (11, 0));
+        let deployment = format!("Deployment {name}");
+        let pods =
+            |objects: &BTreeMap<String, Value>| objects[&deployment]["spec"]["template"]["spec"].clone();
+        let prefers = "/affinity/nodeAffinity/preferredDuringSchedulingIgnoredDuringExecution/0/weight";
+        assert_eq!(pods(&by_default).pointer(prefers), Some(&json!(100)));
+
+        let overlay = |set: &str| cluster.put("upgrade", name, &["--reset-values", "--set", set]);
+        overlay(ON_THE_CONTROL_PLANE);
+        let on_nodes = cluster.objects(name);
+        assert_eq!(on_nodes[&deployment]["spec"]["replicas"], 3);
+        let requires = "/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution";
+        assert!(pods(&on_nodes).pointer(requires).is_some());
+        assert!(
+            cluster
+                .config(name)
+                .1
+                .contains("metricsAuthorization: kubernetes\n")
+        );
+        assert!(on_nodes.contains_key(&format!("ClusterRole {name}-metrics-reader")));
+
+        overlay(WATCHED);
+        assert_eq!(kinds(watched, NAMESPACE), 3);
+        assert_eq!(pods(&cluster.objects(name)), pods(&by_default));
+
+        cluster.put("upgrade", name, &["--reset-values", &everything]);
+        assert_eq!(
+            (kinds(watched, "restricted"), kinds(watched, "monitoring")),
+            (1, 2)
+        );
+        assert_eq!(kinds("deployments", "restricted"), 1);
+        // It is the last one in that namespace, and so all of the former are gone.
+        assert_eq!(
+            kinds("all,configmaps,networkpolicies,servicemonitors", NAMESPACE),
+            0
+        );
+
+        // Back at the defaults nothing of an overlay stays.
+        cluster.put("upgrade", name, &["--reset-values"]);
+        let specs = cluster.specs(name);
+        assert_eq!(
+            specs.keys().collect::<Vec<_>>(),
+            by_default.keys().collect::<Vec<_>>()
+        );
+        assert_eq!(specs[&deployment], by_default[&deployment]["spec"]);
+        assert_eq!(
+            (kinds(watched, "restricted"), kinds(watched, "monitoring")),
+            (0, 0)
+        );
+        said(cluster.helm(&["uninstall", name]));
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn of_five_side_by_side_each_is_upgraded_rolled_back_and_goes_without_a_write_to_the_others() {
@@ -201,9 +275,9 @@ async fn of_five_side_by_side_each_is_upgraded_rolled_back_and_goes_without_a_wr
     }
     for name in CHARTS {
         let before = others(name);
-        assert_eq!(cluster.config(name).1, "kubeApiQps: 100\n");
+        assert_eq!(cluster.config(name).1, "dryRun: false\nkubeApiQps: 100\n");
         said(cluster.helm(&["rollback", name, "1"]));
-        assert_eq!(cluster.config(name).1, "{}\n");
+        assert_eq!(cluster.config(name).1, "dryRun: false\n");
         assert_eq!(others(name), before, "{name}");
     }
     for name in CHARTS {
