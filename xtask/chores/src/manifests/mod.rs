@@ -6,6 +6,7 @@
 //! | `<controller>-kustomize/` | the same as a base for Kustomize |
 //! | `<controller>-static-pod.yaml` | a kubelet's folder of static pods, beside kube-apiserver |
 //! | `<controller>-static-pod-rbac.yaml` | `kubectl apply -f`: the permissions of that pod's user |
+//! | `<controller>-static-pod-metrics.yaml`, `-static-pod-metrics-rbac.yaml` | the same where a Prometheus elsewhere reads its metrics |
 
 mod kustomize;
 mod static_pod;

@@ -13,7 +13,8 @@ use crate::package::Package;
 /// Where the folders of the controllers are.
 const FOLDERS: &str = "/etc/kubernetes";
 /// Keys of a pod's spec that say on which node it runs, and as whom of a cluster.
-const OF_A_CLUSTER: [&str; 5] = [
+const OF_A_CLUSTER: [&str; 6] = [
+    "affinity",
     "automountServiceAccountToken",
     "enableServiceLinks",
     "serviceAccountName",
@@ -23,14 +24,34 @@ const OF_A_CLUSTER: [&str; 5] = [
 /// The templates with its permissions.
 const PERMISSIONS: [&str; 3] = ["rbac.yaml", "flowschema.yaml", POLICIES];
 
+/// Who reads its metrics.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Readers {
+    /// Whoever is on the node.
+    OfTheNode,
+    /// Whom the API server allows it, from everywhere.
+    Allowed,
+}
+
 pub(super) fn files(controller: &Package, set: &[&str]) -> Result<BTreeMap<PathBuf, String>> {
+    let mut files = files_for(controller, set, Readers::OfTheNode)?;
+    files.extend(files_for(controller, set, Readers::Allowed)?);
+    Ok(files)
+}
+
+fn files_for(controller: &Package, set: &[&str], readers: Readers) -> Result<BTreeMap<PathBuf, String>> {
     let Package { name, version, .. } = controller;
+    let (file, authorization) = match readers {
+        Readers::OfTheNode => ("static-pod", "config.metricsAuthorization=none"),
+        Readers::Allowed => ("static-pod-metrics", "config.metricsAuthorization=kubernetes"),
+    };
     // The user of the image, by number: who may read the kubeconfig is a question of the node.
     let values = [
         "hostNetwork=true",
         "priorityClassName=system-node-critical",
         "podSecurityContext.runAsUser=65532",
         "podSecurityContext.runAsGroup=65532",
+        authorization,
     ];
     // Whoever has the chart installed, too, keeps each of its objects, and its Service finds none of these pods.
     let documents = rendered(name, &format!("{name}-static-pod"), &[&values[..], set].concat())?;
@@ -38,7 +59,7 @@ pub(super) fn files(controller: &Package, set: &[&str]) -> Result<BTreeMap<PathB
         .iter()
         .find(|document| document.template == "deployment.yaml")
         .context("the chart has no Deployment")?;
-    let pod = pod(name, deployment.read()?)?;
+    let pod = pod(name, deployment.read()?, readers)?;
     let pod = format!(
         "# {name} {version} as a static pod of a control plane node: docs/static-pod.md says what else it needs.\n{}",
         yaml(&pod)?
@@ -53,13 +74,13 @@ pub(super) fn files(controller: &Package, set: &[&str]) -> Result<BTreeMap<PathB
         joined(permissions.iter().map(|text| text.trim_end()))
     );
     Ok(BTreeMap::from([
-        (format!("{name}-static-pod.yaml").into(), pod),
-        (format!("{name}-static-pod-rbac.yaml").into(), permissions),
+        (format!("{name}-{file}.yaml").into(), pod),
+        (format!("{name}-{file}-rbac.yaml").into(), permissions),
     ]))
 }
 
 /// The pod of a Deployment as a static one.
-fn pod(name: &str, mut deployment: Value) -> Result<Value> {
+fn pod(name: &str, mut deployment: Value, readers: Readers) -> Result<Value> {
     let folder = format!("{FOLDERS}/{name}");
     let mut template = deployment["spec"]["template"].take();
     let mut spec = template["spec"].take();
@@ -76,11 +97,19 @@ fn pod(name: &str, mut deployment: Value) -> Result<Value> {
         .pointer("/ports/0/containerPort")
         .and_then(Value::as_u64)
         .context("the container has no port")?;
-    container["args"] = json!([
+    let address = match readers {
+        Readers::OfTheNode => "127.0.0.1",
+        Readers::Allowed => "[::]",
+    };
+    let mut args = vec![
         format!("--kubeconfig={folder}/kubeconfig"),
         format!("--leader-elect-resource-namespace={NAMESPACE}"),
-        format!("--http-bind-address=127.0.0.1:{port}"),
-    ]);
+        format!("--http-bind-address={address}:{port}"),
+    ];
+    if readers == Readers::Allowed {
+        args.push("--metrics-authorization=kubernetes".to_owned());
+    }
+    container["args"] = json!(args);
     container["volumeMounts"] = json!([{"name": "kubeconfig", "mountPath": folder, "readOnly": true}]);
     for probe in ["livenessProbe", "readinessProbe"] {
         container[probe]["httpGet"]["host"] = json!("127.0.0.1");

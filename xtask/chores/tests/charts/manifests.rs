@@ -125,6 +125,7 @@ fn a_static_pod_is_no_part_of_what_the_plain_manifest_has() {
     for name in CHARTS {
         let plain = objects(format!("{name}.yaml"));
         let pod = objects(format!("{name}-static-pod.yaml"));
+        assert!(pod[0]["spec"]["affinity"].is_null());
         let labels = &pod[0]["metadata"]["labels"];
         let selector = &of_kind(&plain, "Service")["spec"]["selector"];
         assert_ne!(
@@ -138,6 +139,51 @@ fn a_static_pod_is_no_part_of_what_the_plain_manifest_has() {
         for object in &permissions {
             assert!(!plain.contains(&id(object)), "{object}");
         }
+    }
+}
+
+/// Two differences: who reaches the port, and who reads what is there.
+#[test]
+#[ignore = "needs helm: cargo xtask test"]
+fn a_static_pod_has_a_variant_that_is_scraped_by_whom_the_api_server_allows() {
+    let folder = written();
+    let objects = |file: String| -> Vec<Value> {
+        let text = fs::read_to_string(folder.path().join(file)).unwrap();
+        serde_saphyr::from_multiple(&text).unwrap()
+    };
+    for name in CHARTS {
+        let [mut near, far] =
+            ["static-pod", "static-pod-metrics"].map(|file| objects(format!("{name}-{file}.yaml")));
+        let container = &mut near[0]["spec"]["containers"][0];
+        let address = container["args"][2].as_str().unwrap();
+        let port = address
+            .strip_prefix("--http-bind-address=127.0.0.1:")
+            .unwrap()
+            .to_owned();
+        container["args"][2] = json!(format!("--http-bind-address=[::]:{port}"));
+        container["args"]
+            .as_array_mut()
+            .unwrap()
+            .push(json!("--metrics-authorization=kubernetes"));
+        for probe in ["livenessProbe", "readinessProbe"] {
+            assert_eq!(container[probe]["httpGet"]["scheme"], "HTTP");
+            container[probe]["httpGet"]["scheme"] = json!("HTTPS");
+        }
+        assert_eq!(near, far);
+
+        let [near, far] =
+            ["static-pod-rbac", "static-pod-metrics-rbac"].map(|file| objects(format!("{name}-{file}.yaml")));
+        let rules = |objects: &[Value]| {
+            of_kind(objects, "ClusterRole")["rules"]
+                .as_array()
+                .unwrap()
+                .clone()
+        };
+        let more = rules(&far).split_off(rules(&near).len());
+        let resources: Vec<_> = more.iter().map(|rule| &rule["resources"][0]).collect();
+        assert_eq!(resources, ["tokenreviews", "subjectaccessreviews"]);
+        // The role of those who read.
+        assert_eq!(far.len(), near.len() + 1);
     }
 }
 

@@ -184,6 +184,13 @@ async fn a_static_pod_leads_and_works_with_nothing_but_the_kubeconfig_of_the_doc
         let create = ["create", "--dry-run=server", "--validate=strict", "-f"];
         let created = kubectl(admin, &[&create[..], &[file.to_str().unwrap()]].concat(), "");
         assert_eq!(said(created), format!("pod/{name} created (server dry run)\n"));
+        // That of those who read its metrics from elsewhere.
+        let scraped = machine
+            .manifests
+            .path()
+            .join(format!("{name}-static-pod-metrics.yaml"));
+        let created = kubectl(admin, &[&create[..], &[scraped.to_str().unwrap()]].concat(), "");
+        assert_eq!(said(created), format!("pod/{name} created (server dry run)\n"));
         let spec = pod.spec.clone().unwrap();
         // What a static pod cannot have: objects of an API server.
         assert_eq!(spec.service_account_name, None);
