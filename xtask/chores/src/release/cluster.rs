@@ -79,6 +79,8 @@ impl Cluster {
         let account = pod.service_account_name.context("no service account")?;
         let container = pod.containers.into_iter().next().context("no container")?;
         let image = container.image.unwrap_or_default();
+        let digest = &release.env["IMAGE_DIGEST"];
+        ensure!(image.ends_with(digest), "the pod has {image}, not {digest}");
         let files = tempfile::tempdir().context("create a directory for a pod")?;
         let pull = format!("crane export {image} - | tar --extract");
         runner.shell(&pull, files.path(), &release.env)?;
