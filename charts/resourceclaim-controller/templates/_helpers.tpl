@@ -1,3 +1,17 @@
+{{/*
+What `global` says in the place of the chart's own values, for all charts of a release; a key that is empty there says
+nothing. Every template with one of these values begins with it.
+*/}}
+{{- define "controller.global" -}}
+{{- range list "affinity" "clusterLabel" "controlPlane" "dashboard" "networkPolicy" "nodeSelector" "podMonitor"
+    "priorityClassName" "prometheusRule" "serviceMonitor" -}}
+{{- $key := . -}}
+{{- with get $.Values.global $key -}}
+{{- $_ := dict $key . | deepCopy | mergeOverwrite $.Values -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* Name of every object of this release, unique in the cluster: the release's, and the chart's where that does not hold it. */}}
 {{- define "controller.fullname" -}}
 {{- $name := .Values.nameOverride | default .Chart.Name -}}
@@ -49,20 +63,38 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end -}}
 
-{{/* The image with its digest or tag. */}}
+{{/* The image: as the values name it, else that of the version, whose digest a released Chart.yaml has. */}}
 {{- define "controller.image" -}}
 {{- include "controller.repository" . -}}
-{{- if .Values.image.digest }}@{{ .Values.image.digest }}{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end -}}
+{{- with .Values.image -}}
+{{- if .digest -}}
+@{{ .digest }}
+{{- else if .tag -}}
+:{{ .tag }}
+{{- else -}}
+:{{ $.Chart.AppVersion }}{{ index $.Chart.Annotations "artifacthub.io/images" | regexFind "@sha256:[0-9a-f]+" }}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 
-{{/* What `controlPlane` adds. The role is a label without value or, in k3s, `true`. */}}
+{{/* What `controlPlane` adds, unless it is none. The role is a label without value or, in k3s, `true`. */}}
 {{- define "controller.controlPlane" -}}
+{{- $required := eq .Values.controlPlane "require" -}}
 nodeAffinity:
+  {{- if $required }}
   requiredDuringSchedulingIgnoredDuringExecution:
     nodeSelectorTerms:
       - matchExpressions:
           - key: node-role.kubernetes.io/control-plane
             operator: Exists
+  {{- else }}
+  preferredDuringSchedulingIgnoredDuringExecution:
+    - weight: 100
+      preference:
+        matchExpressions:
+          - key: node-role.kubernetes.io/control-plane
+            operator: Exists
+  {{- end }}
 tolerations:
   - key: node-role.kubernetes.io/control-plane
     operator: Exists
@@ -70,6 +102,7 @@ tolerations:
     operator: Exists
   - key: CriticalAddonsOnly
     operator: Exists
+  {{- if $required }}
   - key: node.cloudprovider.kubernetes.io/uninitialized
     operator: Exists
     effect: NoSchedule
@@ -80,6 +113,7 @@ tolerations:
   - key: node.kubernetes.io/not-ready
     operator: Exists
     effect: NoSchedule
+  {{- end }}
 {{- end -}}
 
 {{/* Address of the admin server. */}}
@@ -98,9 +132,14 @@ tolerations:
 {{- if or .Values.config.tlsCertFile (include "controller.authorizesMetrics" .) }}HTTPS{{ else }}HTTP{{ end -}}
 {{- end -}}
 
+{{/* Who may read the metrics, unless the config says it: on the network of a node no NetworkPolicy does. */}}
+{{- define "controller.metricsAuthorization" -}}
+{{- .Values.config.metricsAuthorization | default (ternary "kubernetes" "none" .Values.hostNetwork) -}}
+{{- end -}}
+
 {{/* Whether the API server is asked who may read the metrics; empty where it is not. */}}
 {{- define "controller.authorizesMetrics" -}}
-{{- if eq (dig "metricsAuthorization" "none" .Values.config) "kubernetes" }}true{{ end -}}
+{{- if eq (include "controller.metricsAuthorization" .) "kubernetes" }}true{{ end -}}
 {{- end -}}
 
 {{/* How a monitor trusts the certificate: as it says, else not at all where that is made at the start. */}}
@@ -126,12 +165,13 @@ tolerations:
 {{- define "controller.config" -}}
 {{- $config := .Values.config -}}
 {{- if .Values.hostNetwork -}}
-{{- $config = merge (dict "httpBindAddress" (include "controller.address" .)) $config -}}
+{{- $authorization := include "controller.metricsAuthorization" . -}}
+{{- $config = merge (dict "httpBindAddress" (include "controller.address" .) "metricsAuthorization" $authorization) $config -}}
 {{- end -}}
 {{- toYaml $config -}}
 {{- end -}}
 
-{{/* A probe of the kubelet, which asks `path` of the admin server. */}}
+{{/* A probe of the kubelet, which asks `path` of the admin server, as often as `times` says. */}}
 {{- define "controller.probe" -}}
 httpGet:
   path: {{ .path }}
@@ -140,6 +180,9 @@ httpGet:
   {{- with include "controller.loopback" .root }}
   host: {{ . | quote }}
   {{- end }}
+{{- with .times }}
+{{ toYaml . }}
+{{- end }}
 {{- end -}}
 
 {{/* How `monitor`, the values of a ServiceMonitor or PodMonitor, scrapes the admin server. */}}
