@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use testkit::real::Process;
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, until};
 use crate::replica::{SOON, soon};
 
 /// Who leads the loops of kube-controller-manager, by whose Lease.
@@ -76,13 +76,18 @@ impl Cluster {
 
     /// Waits until `preflight` concludes from what it wrote that the built-in loop is on. `stir` has it write.
     pub async fn until_preflight_sees_work(&self, what: &str, stir: impl AsyncFn()) {
-        let sees = async || {
+        let look = async || {
             stir().await;
-            let (state, finding) = self.built_in_by_preflight().await;
-            let text = finding["text"].as_str().unwrap();
-            (state == "on" && text.starts_with(&format!("on: it wrote {what}"))).then_some(())
+            self.built_in_by_preflight().await
         };
-        soon("preflight sees the work of the built-in loop", sees).await;
+        let text = format!("on: it wrote {what}");
+        let is = |(state, finding): &(Value, Value)| {
+            state == "on"
+                && finding["text"]
+                    .as_str()
+                    .is_some_and(|found| found.starts_with(&text))
+        };
+        until(SOON, "preflight sees the work of the built-in loop", look, is).await;
     }
 }
 

@@ -9,7 +9,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::decide::{Gates, Groups};
-use crate::pod_group::GroupVersion;
 
 /// The gates. Source: `pkg/features/kube_features.go`.
 const ADMIN_ACCESS: &str = "DRAAdminAccess";
@@ -77,13 +76,7 @@ impl Config {
             match name {
                 ADMIN_ACCESS => gates.admin_access = on,
                 PRIORITIZED_LIST => gates.prioritized_list = on,
-                WORKLOAD_CLAIMS => {
-                    gates.groups = if on {
-                        Groups::On(GroupVersion::NEWEST_FIRST[0])
-                    } else {
-                        Groups::Off
-                    }
-                }
+                WORKLOAD_CLAIMS => gates.groups = if on { Groups::On } else { Groups::Off },
                 _ => return Err(refusal(mention)),
             }
         }
@@ -124,7 +117,11 @@ mod tests {
         assert_eq!(with_gates(text).validate(), []);
         let gates = with_gates(text).gates();
         assert_eq!(
-            [gates.admin_access, gates.prioritized_list, gates.groups.is_on()],
+            [
+                gates.admin_access,
+                gates.prioritized_list,
+                gates.groups == Groups::On
+            ],
             expected
         );
     }

@@ -14,7 +14,6 @@ use controller_core::runtime::Failure;
 
 use crate::ResourceClaimController;
 use crate::decide::{Gates, Groups};
-use crate::pod_group::GroupVersion;
 use crate::requests::{Answer, Question};
 
 /// The first minor version of Kubernetes 1 whose API server no longer lets admin access be switched off.
@@ -60,27 +59,14 @@ impl<'a> Answers<'a> {
                 matches!(version, Some(Answer::Minor(Some(minor))) if *minor >= ADMIN_ACCESS_LOCKED_SINCE);
             gates.admin_access = is_locked;
         }
-        gates.groups = match (asked.groups, self.served(asked)?) {
-            (_, None) => Groups::Unserved,
-            (Groups::On(_), Some(version)) => Groups::On(version),
-            (off, Some(_)) => off,
+        let served = match self.get(Question::Served) {
+            Err(failed) if is_answer(asked, &failed) => None,
+            served => served?,
         };
-        Ok(gates)
-    }
-
-    /// The newest version in which the API server has `PodGroups`.
-    fn served(&mut self, asked: Gates) -> Result<Option<GroupVersion>, CallFailed> {
-        let mut newest = None;
-        for version in GroupVersion::NEWEST_FIRST {
-            let served = match self.get(Question::Served(version)) {
-                Err(failed) if is_answer(asked, &failed) => None,
-                served => served?,
-            };
-            if matches!(served, Some(Answer::Served(true))) {
-                newest = newest.or(Some(version));
-            }
+        if !matches!(served, Some(Answer::Served(true))) {
+            gates.groups = Groups::Unserved;
         }
-        Ok(newest)
+        Ok(gates)
     }
 }
 
@@ -110,10 +96,10 @@ pub(crate) fn warn(asked: Gates, gates: Gates) {
             "DRAAdminAccess=false is ignored: from Kubernetes 1.36 on admin access cannot be switched off"
         );
     }
-    if asked.groups.is_on() && !gates.groups.is_on() {
-        let [beta, alpha] = GroupVersion::NEWEST_FIRST.map(GroupVersion::api_version);
+    if asked.groups == Groups::On && gates.groups != Groups::On {
         tracing::warn!(
-            "DRAWorkloadResourceClaims=true is ignored: the API server serves podgroups neither in {beta} nor in {alpha}"
+            "DRAWorkloadResourceClaims=true is ignored: the API server does not serve \
+             podgroups.scheduling.k8s.io/v1alpha2"
         );
     }
 }

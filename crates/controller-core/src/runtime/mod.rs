@@ -124,7 +124,7 @@ fn run<A: App>(
     variable: &dyn Fn(&str) -> Option<String>,
 ) -> Result<ExitCode, Failure> {
     let mut extra: Vec<_> = A::EXPLAIN.iter().map(Explain::subcommand).collect();
-    extra.extend(A::PREFLIGHT.map(|_| preflight::command()));
+    extra.extend(A::PREFLIGHT.map(|_| preflight::subcommand()));
     let invocation = match args::parse::<A::Config>(A::ABOUT, extra, args, variable) {
         Ok(invocation) => invocation,
         Err(usage) if usage.exit_code == 0 => {

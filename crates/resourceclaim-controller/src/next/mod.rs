@@ -222,7 +222,7 @@ impl Controller for ResourceClaimController {
     fn is_failure(&self, ask: &Ask<Self>, failed: &CallFailed) -> bool {
         match ask {
             Ask::Question(Question::Rival(_)) => false,
-            Ask::Question(Question::Served(_) | Question::Version) => !gates::is_answer(self.asked, failed),
+            Ask::Question(Question::Served | Question::Version) => !gates::is_answer(self.asked, failed),
             // It may be ours. Where the namespace is gone, the pod is not for long.
             Ask::Write(Write::Create(_)) => failed.outcome() != Answered::AlreadyExists,
             Ask::Question(_) | Ask::Write(_) => !failed.is_gone(),
@@ -319,7 +319,6 @@ fn learn_outcome(cx: &mut Context<'_, ResourceClaimController>, write: &Write, o
         };
         if is_counted {
             cx.out.record(Event::Created {
-                owner: create.kind,
                 success: is_written,
                 admin_access: create.template.admin_access,
             });

@@ -22,11 +22,12 @@ use super::{CLAIMS, TEMPLATES, claimants, claims_in};
 use crate::NAME;
 use crate::decide::{Being, ClaimantId};
 use crate::memory::{Contested, WriteKey};
-use crate::pod_group::GroupVersion;
 use crate::view::{
-    AlphaPodGroupWire, ClaimView, ClaimWire, ClaimantKind, ClaimantView, PodGroupWire, PodWire, TemplateView,
-    TemplateWire,
+    ClaimView, ClaimWire, ClaimantKind, ClaimantView, PodGroupWire, PodWire, TemplateView, TemplateWire,
 };
+
+/// Where the API server lists what it serves of the group of `PodGroup`.
+const GROUP_PATH: &str = "/apis/scheduling.k8s.io/v1alpha2";
 
 /// A read past the cache.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -42,8 +43,8 @@ pub enum Question {
     Rival(Contested),
     /// Which version has the API server?
     Version,
-    /// Does it serve `PodGroup` in this version?
-    Served(GroupVersion),
+    /// What does it serve of the group of `PodGroup`?
+    Served,
     /// All claims of a namespace, for `explain`.
     Claims(Option<Arc<str>>),
     /// All templates of a namespace, for `explain`.
@@ -90,8 +91,7 @@ impl controller::Question for Question {
                 let request = get(claimants(*kind, key), key);
                 match kind {
                     ClaimantKind::Pod => request.read_as::<PodWire>(),
-                    ClaimantKind::PodGroup(GroupVersion::V1Beta1) => request.read_as::<PodGroupWire>(),
-                    ClaimantKind::PodGroup(GroupVersion::V1Alpha2) => request.read_as::<AlphaPodGroupWire>(),
+                    ClaimantKind::PodGroup => request.read_as::<PodGroupWire>(),
                 }
             }
             Self::Rival(Contested { write, object, .. }) => match write {
@@ -99,11 +99,10 @@ impl controller::Question for Question {
                 WriteKey::Reserved { .. } | WriteKey::Deleted { .. } => claim(object),
             },
             Self::Version => ServerVersion.request(),
-            Self::Served(version) => {
-                let version = version.api_version();
-                let http = http::Request::get(format!("/apis/{version}")).body(Vec::new());
+            Self::Served => {
+                let http = http::Request::get(GROUP_PATH).body(Vec::new());
                 let http = http.map_err(kube::core::request::Error::BuildRequest);
-                Request::new(Verb::Get, version, &"", http)
+                Request::new(Verb::Get, "scheduling.k8s.io/v1alpha2", &"", http)
             }
             Self::Claims(namespace) => {
                 list(claims_in(namespace.as_deref()), CLAIMS, namespace).read_as::<ClaimWire>()
@@ -118,8 +117,7 @@ impl controller::Question for Question {
     fn read(&self, body: &[u8]) -> serde_json::Result<Answer> {
         let claimant = |kind: &ClaimantKind| match kind {
             ClaimantKind::Pod => Observed::read_any::<PodWire>(body),
-            ClaimantKind::PodGroup(GroupVersion::V1Beta1) => Observed::read_any::<PodGroupWire>(body),
-            ClaimantKind::PodGroup(GroupVersion::V1Alpha2) => Observed::read_any::<AlphaPodGroupWire>(body),
+            ClaimantKind::PodGroup => Observed::read_any::<PodGroupWire>(body),
         };
         Ok(match self {
             Self::Claim(_) => Answer::Claim(Observed::read_any::<ClaimWire>(body)?),
@@ -131,7 +129,7 @@ impl controller::Question for Question {
                 Answer::Manager(manager(&contested.write, written))
             }
             Self::Version => Answer::Minor(ServerVersion.read(body)?),
-            Self::Served(_) => {
+            Self::Served => {
                 let served: APIResourceList = from_slice(body)?;
                 let mut resources = served.resources.iter();
                 Answer::Served(resources.any(|resource| resource.name == "podgroups"))

@@ -18,8 +18,7 @@ use controller_core::meta::{ObjectKey, OwnerRef, Uid};
 use jiff::Timestamp;
 use serde_json::value::RawValue;
 
-pub use self::wire::{AlphaPodGroupWire, ClaimWire, PodGroupWire, PodWire, TemplateWire};
-use crate::pod_group::GroupVersion;
+pub use self::wire::{ClaimWire, PodGroupWire, PodWire, TemplateWire};
 
 /// What protects an allocated claim from being deleted. Source: `k8s.io/api/resource/v1`, `Finalizer`.
 pub const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
@@ -61,8 +60,8 @@ pub struct ClaimantView {
 pub enum ClaimantKind {
     /// A pod.
     Pod,
-    /// A `PodGroup`, in the version in which it is read and written.
-    PodGroup(GroupVersion),
+    /// A `PodGroup`.
+    PodGroup,
 }
 
 /// An entry of `spec.resourceClaims`.
@@ -196,7 +195,7 @@ impl ClaimantKind {
     pub const fn type_meta(self) -> (&'static str, &'static str) {
         match self {
             Self::Pod => ("v1", "Pod"),
-            Self::PodGroup(version) => (version.api_version(), "PodGroup"),
+            Self::PodGroup => ("scheduling.k8s.io/v1alpha2", "PodGroup"),
         }
     }
 }
@@ -293,7 +292,7 @@ impl ClaimView {
     pub fn is_made_for(&self, owner: &ClaimantView, entry: &str) -> bool {
         let is_of_kind = match owner.kind {
             ClaimantKind::Pod => self.owning_pod().is_some(),
-            ClaimantKind::PodGroup(_) => self.owning_group().is_some(),
+            ClaimantKind::PodGroup => self.owning_group().is_some(),
         };
         is_of_kind
             && self.is_controlled_by(&owner.uid)

@@ -43,7 +43,7 @@ async fn a_new_group_is_protected_and_has_no_status(client: Client) {
     let created = create(&client, POD_GROUPS, object).await;
     created.shows(json!({
         "kind": "PodGroup",
-        "apiVersion": "scheduling.k8s.io/v1beta1",
+        "apiVersion": "scheduling.k8s.io/v1alpha2",
         "metadata.finalizers": [PROTECTION],
         "metadata.generation": null,
         "spec": {
@@ -125,7 +125,7 @@ async fn an_apply_of_fewer_claims_of_a_group_takes_the_others_away(client: Clien
         let uri = format!("{POD_GROUPS}/applied/status?fieldManager=controller&force=true");
         let body = json!({
             "kind": "PodGroup",
-            "apiVersion": "scheduling.k8s.io/v1beta1",
+            "apiVersion": "scheduling.k8s.io/v1alpha2",
             "metadata": { "name": "applied", "uid": created["metadata"]["uid"] },
             "status": { "resourceClaimStatuses": statuses },
         });

@@ -34,10 +34,11 @@ impl Setting {
         match self {
             Self::Plain => {}
             Self::PodGroups => {
-                options.pod_groups = true;
+                options.alpha_apis = vec!["scheduling.k8s.io/v1alpha2"];
+                options.feature_gates = vec!["GenericWorkload=true", "DRAWorkloadResourceClaims=true"];
             }
             Self::CoarseClaimStatus => {
-                options.coarse_claim_status = true;
+                options.feature_gates = vec!["DRAResourceClaimGranularStatusAuthorization=false"];
             }
         }
         options

@@ -12,7 +12,8 @@ async fn live_preflight_sees_that_the_leader_annotates_nodes() {
     let count = Cell::new(0);
     let stir = async || {
         let number = count.replace(count.get() + 1);
-        cluster.add([number], None).await;
+        // Of an object in which nobody owns a field the API server keeps no owners.
+        cluster.add([number], Some("15")).await;
     };
     cluster.until_preflight_sees_work("nodes node-", stir).await;
 }

@@ -230,7 +230,7 @@ mod tests {
         };
         assert_eq!(
             results.line("ours", &results.ours),
-            "| ours | 3.0 s (4.0, 2.0, 3.0) | 1.0 s | 1.50 | 1.5 MiB | 2.0 MiB | 0.4 s | 1.5 s (1.5, 1.5, 1.5) | 3.0 MiB | 7 | 2.5 MiB |"
+            "| ours | 3.0 s (4.0, 2.0, 3.0) | 1.0 s | 1.50 | 1.5 MiB | 2.0 MiB | 0.40 s | 1.5 s (1.5, 1.5, 1.5) | 3.0 MiB | 7 | 2.5 MiB |"
         );
     }
 

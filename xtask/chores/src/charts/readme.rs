@@ -120,14 +120,10 @@ pub(super) fn text(
          | policy | what may be written |\n|---|---|",
         chart.link("SECURITY.md#what-a-stolen-token-can-do"),
     )?;
-    let policies: Vec<Policy> = yaml(admission).with_context(|| format!("admission.yaml of {name}"))?;
-    for Policy { name: policy, about } in policies {
-        writeln!(text, "| `{policy}` | {} |", cell(&about))?;
-    }
+    text += &policies(name, admission)?;
     writeln!(
         text,
-        "| `events` | an event is told by {name} |\n\
-         | `leases` | a Lease is called {name}, or as `config.leaderElectResourceName` says |\n\n\
+        "\n\
          ## Metrics\n\n\
          Prometheus Operator scrapes them with a PodMonitor, which names the token that it shows. With cert-manager, and a \
          ClusterIssuer in the place of `ISSUER`, the certificate is checked, too; a ServiceMonitor does the same. For a \
@@ -154,6 +150,21 @@ pub(super) fn text(
         )?;
     }
     Ok(text)
+}
+
+/// The rows of what the admission policies let through.
+fn policies(name: &str, admission: &str) -> Result<String> {
+    let mut rows = String::new();
+    let policies: Vec<Policy> = yaml(admission).with_context(|| format!("admission.yaml of {name}"))?;
+    for Policy { name: policy, about } in policies {
+        writeln!(rows, "| `{policy}` | {} |", cell(&about))?;
+    }
+    writeln!(
+        rows,
+        "| `events` | an event is told by {name} |\n\
+         | `leases` | a Lease is called {name}, or as `config.leaderElectResourceName` says |"
+    )?;
+    Ok(rows)
 }
 
 /// A table of the values of each section.

@@ -146,7 +146,7 @@ fn a_static_pod_is_no_part_of_what_the_plain_manifest_has() {
 #[test]
 #[ignore = "needs helm: cargo xtask test"]
 fn a_static_pod_has_a_variant_that_is_scraped_by_whom_the_api_server_allows() {
-    let folder = written();
+    let folder = written(&[]);
     let objects = |file: String| -> Vec<Value> {
         let text = fs::read_to_string(folder.path().join(file)).unwrap();
         serde_saphyr::from_multiple(&text).unwrap()

@@ -393,7 +393,7 @@ fn no_two_objects_of_a_release_have_one_name() {
     let all = names.len();
     names.sort();
     names.dedup();
-    assert_eq!((names.len(), all), (55, 55));
+    assert_eq!((names.len(), all), (80, 80));
 }
 
 #[rstest]

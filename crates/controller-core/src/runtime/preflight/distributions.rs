@@ -86,7 +86,7 @@ pub const DISTRIBUTIONS: &[Distribution] = &[
         name: "RKE2",
         signs: &[Release("+rke2")],
         is_managed: false,
-        edit: "in /etc/rancher/rke2/config.yaml of each server: kube-controller-manager-arg: [\"controllers=*,-{}\"]; restart \
+        edit: "in /etc/rancher/rke2/config.yaml of each server: kube-controller-manager-arg: [\"controllers+=-{}\"]; restart \
                one server after the other",
     },
     Distribution {
@@ -106,8 +106,8 @@ pub const DISTRIBUTIONS: &[Distribution] = &[
             Label("extensions.talos.dev/"),
         ],
         is_managed: false,
-        edit: "in the machine config of each control plane node: cluster.controllerManager.extraArgs.controllers: \"-{}\", which \
-               Talos appends to its own value (talosctl patch machineconfig)",
+        edit: "in the machine config of each control plane node: cluster.controllerManager.extraArgs.controllers: \
+               \"*,tokencleaner,-{}\" (talosctl patch machineconfig)",
     },
     Distribution {
         id: "kops",

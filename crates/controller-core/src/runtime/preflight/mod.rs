@@ -1,6 +1,6 @@
 //! The subcommand `preflight`: may this controller be switched on in this cluster, and what must be done before?
 //!
-//! [`read`](self::read) asks the API server and collects [`Facts`]; [`decide`] makes a [`Report`] of them and does nothing else.
+//! `read` asks the API server and collects [`Facts`]; [`decide`] makes a [`Report`] of them and does nothing else.
 
 mod decide;
 mod distributions;
@@ -21,6 +21,7 @@ pub use self::report::{Check, Finding, Level, Report, State};
 use super::identity::lease_namespace;
 use super::{App, Failure};
 use crate::api::Http;
+use crate::args::Subcommand;
 use crate::clock::Clock;
 use crate::config::ControllerConfig;
 
@@ -69,9 +70,18 @@ pub struct Fields {
     pub fields: &'static [&'static str],
 }
 
-/// The subcommand, without the settings.
-pub(super) fn command() -> Command {
-    Command::new(PREFLIGHT)
+/// What it asks the settings about.
+const SETTINGS: &[&str] = &[
+    "dryRun",
+    "featureGates",
+    "leaderElect",
+    "leaderElectResourceName",
+    "leaderElectResourceNamespace",
+    "metricsAuthorization",
+];
+
+pub(super) fn subcommand() -> Subcommand {
+    let command = Command::new(PREFLIGHT)
         .about("Print whether this controller may be switched on in this cluster, and what to do before")
         .arg(
             Arg::new(OUTPUT)
@@ -85,7 +95,11 @@ pub(super) fn command() -> Command {
             "Exit code 0: nothing is in the way. 1: an error, or something that matters could not be found out. \
              2: something blocks, such as the built-in loop that is still on. With --dry-run the question is whether \
              a dry run may begin: the built-in loop and other leaders are no more than a warning then.",
-        )
+        );
+    Subcommand {
+        command,
+        settings: SETTINGS,
+    }
 }
 
 /// Whether the report is printed as JSON.

@@ -16,7 +16,7 @@ use crate::embedded::reply::{self, Body};
 use crate::embedded::resource::Resource;
 
 /// The release that the server speaks like.
-const RELEASE: &str = "v1.37.2";
+const RELEASE: &str = "v1.36.3";
 
 /// The answer to a request for a path that is no resource, in JSON; its refusal in the encoding `refusals`.
 pub(super) fn answer(path: &str, served: &[&'static Resource], refusals: Encoding) -> Response<Body> {
@@ -53,7 +53,7 @@ pub(super) fn answer(path: &str, served: &[&'static Resource], refusals: Encodin
 fn version() -> Value {
     json!({
         "major": "1",
-        "minor": "37",
+        "minor": "36",
         "gitVersion": RELEASE,
         "gitCommit": "",
         "gitTreeState": "",
