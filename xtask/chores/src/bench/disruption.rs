@@ -117,8 +117,8 @@ pub(super) async fn burst(turns: &Turns) -> anyhow::Result<()> {
     let a_change = cpu.unwrap_or(Duration::MAX) / CHANGES;
     println!("{a_change:.2?} of CPU a change");
     bars.judge(
-        "at most 0.25 ms of CPU a change",
-        a_change <= Duration::from_micros(250),
+        "at most 0.23 ms of CPU a change",
+        a_change <= Duration::from_micros(230),
     );
     bars.judge(
         "right within 250 ms of the last change",

@@ -69,7 +69,7 @@ pub(super) async fn start(turns: &Turns) -> anyhow::Result<()> {
     let title = format!("resourceclaim: {WAITING} pods with a template each, from process start");
     row.bench.site.print(&title, &results);
     let mut bars = Bars::default();
-    results.within_floor(1.25, &mut bars);
+    results.within_floor(1.15, &mut bars);
     results.within_memory(30, &mut bars);
     bars.verdict()
 }

@@ -65,7 +65,7 @@ pub(super) async fn run(turns: &Turns) -> anyhow::Result<()> {
     );
     row.site.print(&title, &results);
     let mut bars = Bars::default();
-    results.within_floor(1.3, &mut bars);
+    results.within_floor(1.2, &mut bars);
     let half = median(&results.ours, |run| run.half).unwrap_or_default();
     bars.judge(
         "half gone after at most 0.6 of the time",

@@ -44,8 +44,8 @@ pub(super) async fn run(turns: &Turns) -> anyhow::Result<()> {
     let title = format!("ttl-after-finished: {JOBS} expired Jobs, from process start");
     row.site.print(&title, &results);
     let mut bars = Bars::default();
-    results.within_floor(1.35, &mut bars);
-    results.within_memory(16, &mut bars);
+    results.within_floor(1.25, &mut bars);
+    results.within_memory(15, &mut bars);
     bars.verdict()
 }
 
