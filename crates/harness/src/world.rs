@@ -40,6 +40,25 @@ macro_rules! world {
     };
 }
 
+/// The test that a dry run shows these actions, in the order of their names, before it plans one; from a file that has
+/// `World` and `process`.
+#[macro_export]
+macro_rules! shows_planned {
+    ($actions:expr) => {
+        #[tokio::test(start_paused = true)]
+        async fn a_dry_run_shows_each_action_before_it_plans_one() {
+            let world = World::new();
+            let dry = process().configured(|config| config.common.dry_run = true);
+            let controller = world.start_with(dry);
+            world.pass(10).await;
+            assert_eq!(
+                controller.planned(),
+                $actions.map(|action: &str| (action.to_owned(), 0))
+            );
+        }
+    };
+}
+
 /// An API server, and how the controller is started beside it.
 ///
 /// What a name stands for is an object of the resource that the tests are about, unless a method says otherwise. It is there,

@@ -6,15 +6,16 @@
 //! are asked about, counted by the address that they come from: a flood from elsewhere keeps no scraper out, not even one
 //! whose token has just been rotated.
 
+mod refusal;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::http::header::{AUTHORIZATION, RETRY_AFTER, WWW_AUTHENTICATE};
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse, Response};
+use axum::http::HeaderMap;
+use axum::http::header::AUTHORIZATION;
 use derive_where::derive_where;
 use kube::api::PostParams;
 use parking_lot::Mutex;
@@ -23,6 +24,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+pub(super) use self::refusal::Refusal;
 use crate::api::{CallFailed, Caller, Verb};
 use crate::clock::Clock;
 use crate::config::Encoding;
@@ -99,21 +101,6 @@ enum Known {
     Nothing,
     /// It is not to be asked: too many unknown tokens come from there.
     TooMany,
-}
-
-/// Why a request gets no answer.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
-    /// No token, or nobody's.
-    Unauthenticated,
-    /// The user may not.
-    Forbidden(Arc<str>),
-    /// Too many unknown tokens come from there.
-    TooMany,
-    /// The API server did not say.
-    Unanswered,
-    /// Nobody says who may, and the caller is not on this host.
-    NotLocal,
 }
 
 impl Authorizer {
@@ -280,46 +267,6 @@ impl Decisions {
 }
 
 // === impl Refusal ===
-
-/// The codes are controller-runtime's, but for 429.
-impl IntoResponse for Refusal {
-    fn into_response(self) -> Response {
-        match self {
-            Self::Unauthenticated => {
-                let how = [(WWW_AUTHENTICATE, "Bearer")];
-                (
-                    StatusCode::UNAUTHORIZED,
-                    how,
-                    "a bearer token is needed that the API server knows\n",
-                )
-                    .into_response()
-            }
-            Self::Forbidden(user) => (
-                StatusCode::FORBIDDEN,
-                format!("user {user:?} may not read this path\n"),
-            )
-                .into_response(),
-            Self::TooMany => {
-                let when = [(RETRY_AFTER, "1")];
-                (
-                    StatusCode::TOO_MANY_REQUESTS,
-                    when,
-                    "too many unknown tokens from your address\n",
-                )
-                    .into_response()
-            }
-            Self::Unanswered => {
-                let why = "the API server did not say who may read this path\n";
-                (StatusCode::INTERNAL_SERVER_ERROR, why).into_response()
-            }
-            Self::NotLocal => {
-                let why = "this path is for callers from localhost, as through kubectl port-forward, and with \
-                           --metrics-authorization=kubernetes for bearer tokens\n";
-                (StatusCode::FORBIDDEN, why).into_response()
-            }
-        }
-    }
-}
 
 // === the reviews ===
 

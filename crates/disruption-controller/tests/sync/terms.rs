@@ -5,6 +5,8 @@ use serde_json::json;
 use crate::budget::numbers;
 use crate::world::{World, process};
 
+harness::shows_planned!(["reset-condition", "update-status"]);
+
 #[tokio::test(start_paused = true)]
 async fn only_the_leader_writes_and_its_successor_goes_on() {
     let world = World::with_budget(3, "minAvailable", &json!(1));
@@ -58,15 +60,6 @@ async fn a_standby_remembers_what_becomes_stale() {
     world.pass(60).await;
     let pod = world.get_of(&testkit::embedded::PODS, "p");
     assert_eq!(pod["status"]["conditions"][0]["status"], "False");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_dry_run_shows_each_action_before_it_plans_one() {
-    let world = World::new();
-    let controller = world.start_with(process().configured(|config| config.common.dry_run = true));
-    world.pass(10).await;
-    let actions = ["reset-condition", "update-status"];
-    assert_eq!(controller.planned(), actions.map(|action| (action.to_owned(), 0)));
 }
 
 #[tokio::test(start_paused = true)]

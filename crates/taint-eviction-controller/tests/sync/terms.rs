@@ -5,6 +5,8 @@ use testkit::embedded::{Fault, Verb};
 
 use crate::world::{DELETIONS, For, PENDING, World, process};
 
+harness::shows_planned!(["evict"]);
+
 #[tokio::test(start_paused = true)]
 async fn a_restart_keeps_the_deadline() {
     let world = World::with_pod(For::Seconds(20));
@@ -72,15 +74,6 @@ async fn a_standby_evicts_nobody_and_knows_when_it_saw_the_taint_first() {
     assert!(world.lives("p"));
     assert!(!world.lives_after(4, "p").await);
     assert_eq!(second.metric(DELETIONS), 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_dry_run_shows_each_action_before_it_plans_one() {
-    let world = World::new();
-    let controller = world.start_with(process().configured(|config| config.common.dry_run = true));
-    world.pass(10).await;
-    let actions = ["evict"];
-    assert_eq!(controller.planned(), actions.map(|action| (action.to_owned(), 0)));
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,6 +2,8 @@
 
 use crate::world::{World, process};
 
+harness::shows_planned!(["delete"]);
+
 #[tokio::test(start_paused = true)]
 async fn a_restart_keeps_the_time() {
     let world = World::with_finished_job("job", 100, 0);
@@ -25,15 +27,6 @@ async fn only_the_leader_deletes_and_its_successor_goes_on() {
     world.pass(5).await;
     assert_eq!(second.metric("ttl_after_finished_controller_jobs_pending"), 1);
     assert!(!world.lives_after(60, "late").await);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_dry_run_shows_each_action_before_it_plans_one() {
-    let world = World::new();
-    let controller = world.start_with(process().configured(|config| config.common.dry_run = true));
-    world.pass(10).await;
-    let actions = ["delete"];
-    assert_eq!(controller.planned(), actions.map(|action| (action.to_owned(), 0)));
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,6 +6,8 @@ use testkit::embedded::Fault;
 
 use crate::world::{World, process, writes_of};
 
+harness::shows_planned!(["annotate", "remove"]);
+
 #[tokio::test(start_paused = true)]
 async fn a_standby_writes_nothing_until_it_leads() {
     let world = World::with_nodes(3, None);
@@ -51,15 +53,6 @@ async fn a_stolen_lease_stops_the_writes_of_a_roll_out() {
     );
     // The thief never renews: after its lease has expired we go on, and finish.
     assert_eq!(world.carried_after(120).await, [("30".to_owned(), 1000)].into());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_dry_run_shows_each_action_before_it_plans_one() {
-    let world = World::new();
-    let controller = world.start_with(process().configured(|config| config.common.dry_run = true));
-    world.pass(10).await;
-    let actions = ["annotate", "remove"];
-    assert_eq!(controller.planned(), actions.map(|action| (action.to_owned(), 0)));
 }
 
 #[tokio::test(start_paused = true)]

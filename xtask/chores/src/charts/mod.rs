@@ -16,6 +16,7 @@
 
 mod alerts;
 mod dashboard;
+mod files;
 mod readme;
 mod umbrella;
 mod values;
@@ -43,6 +44,7 @@ use ttl_controller::TtlController;
 use crate::image;
 use xtask::command::root;
 
+use files::{found, source, source_if_any, sources};
 pub(crate) use umbrella::{NAME as UMBRELLA, VERSION as UMBRELLA_VERSION};
 
 #[derive(clap::Args)]
@@ -353,46 +355,6 @@ fn chart_yaml(chart: &Chart) -> String {
 /// The line of `Chart.yaml` that says for which versions of Kubernetes it is.
 fn kube_version() -> String {
     format!("kubeVersion: \">={}.0-0\"\n", SUPPORTED_KUBERNETES[0])
-}
-
-/// All files below `folder`, by path from there, of a link where it leads; none if there is no such folder.
-fn found(folder: &Path) -> Result<BTreeMap<PathBuf, String>> {
-    let mut files = BTreeMap::new();
-    let mut folders = vec![folder.to_owned()];
-    folders.retain(|folder| folder.is_dir());
-    while let Some(next) = folders.pop() {
-        for entry in fs::read_dir(&next).with_context(|| format!("list {}", next.display()))? {
-            let path = entry?.path();
-            let reading = || format!("read {}", path.display());
-            let text = if path.is_symlink() {
-                fs::read_link(&path).with_context(reading)?.display().to_string()
-            } else if path.is_dir() {
-                folders.push(path);
-                continue;
-            } else {
-                fs::read_to_string(&path).with_context(reading)?
-            };
-            files.insert(path.strip_prefix(folder).unwrap_or(&path).to_owned(), text);
-        }
-    }
-    Ok(files)
-}
-
-/// Where the charts are written from.
-fn sources() -> PathBuf {
-    root().join("xtask/charts")
-}
-
-/// What stands in `file` of the sources of `chart`; of what all charts share, if that is empty.
-fn source(chart: &str, file: &str) -> Result<String> {
-    let path = sources().join(chart).join(file);
-    fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))
-}
-
-/// The same of a file that not every chart has.
-fn source_if_any(chart: &str, file: &str) -> Result<Option<String>> {
-    let there = sources().join(chart).join(file).is_file();
-    there.then(|| source(chart, file)).transpose()
 }
 
 fn yaml<T: DeserializeOwned>(text: &str) -> Result<T> {

@@ -5,32 +5,22 @@ use std::fmt::Write as _;
 
 use anyhow::{Context, Result};
 use controller_core::args::supported_kubernetes;
+use controller_core::runtime::preflight::Rule;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::values::{Values, type_name};
 use super::{Chart, alerts, source, yaml};
 
-/// A rule of a `ClusterRole`.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Rule {
-    api_groups: Vec<String>,
-    resources: Vec<String>,
-    verbs: Vec<String>,
-}
-
-impl Rule {
-    /// Of a table.
-    fn row(&self) -> String {
-        let groups = self.api_groups.iter().map(|group| match group.as_str() {
-            "" => "core".to_owned(),
-            group => format!("`{group}`"),
-        });
-        let groups: Vec<_> = groups.collect();
-        let [resources, verbs] = [&self.resources, &self.verbs].map(|words| words.join("`, `"));
-        format!("| {} | `{resources}` | `{verbs}` |", groups.join(", "))
-    }
+/// A rule of a `ClusterRole` in a table.
+fn row(rule: &Rule) -> String {
+    let groups = rule.api_groups.iter().map(|group| match group.as_str() {
+        "" => "core".to_owned(),
+        group => format!("`{group}`"),
+    });
+    let groups: Vec<_> = groups.collect();
+    let [resources, verbs] = [&rule.resources, &rule.verbs].map(|words| words.join("`, `"));
+    format!("| {} | `{resources}` | `{verbs}` |", groups.join(", "))
 }
 
 /// What of a policy is told.
@@ -95,11 +85,11 @@ pub(super) fn text(
     text += "\n## Permissions\n\nIn the whole cluster:\n\n| API group | resources | verbs |\n|---|---|---|\n";
     let rules: Vec<Rule> = yaml(rules).with_context(|| format!("rules.yaml of {name}"))?;
     for rule in rules {
-        writeln!(text, "{}", rule.row())?;
+        writeln!(text, "{}", row(&rule))?;
     }
     let of_gates: BTreeMap<String, Vec<Rule>> = of_gates.map(yaml).transpose()?.unwrap_or_default();
     for (gate, rules) in of_gates {
-        let rows = rules.iter().map(Rule::row).collect::<Vec<_>>().join("\n");
+        let rows = rules.iter().map(row).collect::<Vec<_>>().join("\n");
         writeln!(
             text,
             "\nWith `{gate}=true` in `config.featureGates` (of `extraArgs` the chart knows nothing):\n\n\

@@ -16,7 +16,7 @@ use clap::{Arg, ArgMatches, Command};
 pub use self::decide::decide;
 pub use self::distributions::{DISTRIBUTIONS, Distribution, Sign};
 pub use self::facts::{Controllers, Facts, Lease, Manager, Node, Read, Trace, Version};
-pub use self::permissions::Permission;
+pub use self::permissions::{Permission, Rule};
 pub use self::report::{Check, Finding, Level, Report, State};
 use super::identity::lease_namespace;
 use super::{App, Failure};

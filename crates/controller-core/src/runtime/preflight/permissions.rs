@@ -26,12 +26,15 @@ pub struct Permission {
 }
 
 /// A rule of a role, as far as the charts' rules go.
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Rule {
-    api_groups: Vec<String>,
-    resources: Vec<String>,
-    verbs: Vec<String>,
+pub struct Rule {
+    /// API groups; empty for the core group.
+    pub api_groups: Vec<String>,
+    /// Plurals, with subresources after a slash.
+    pub resources: Vec<String>,
+    /// Verbs of the API server.
+    pub verbs: Vec<String>,
 }
 
 impl Rule {
