@@ -33,6 +33,9 @@ const JUST_LISTED: Duration = Duration::from_secs(10);
 /// How long in a term the caches may lack what was written in the one before.
 const LATE_FOR: Duration = Duration::from_mins(3);
 
+/// The API server ends a request sooner than that, whatever becomes of its client.
+const GIVEN_UP: Duration = Duration::from_mins(1);
+
 /// A pod of abusive size is told of so often at most: who makes one makes many.
 const TELL_OF_SIZE_EVERY: Duration = Duration::from_mins(1);
 
@@ -54,7 +57,7 @@ pub struct Memory {
     pub(crate) failing: BTreeMap<Uid, Failing>,
     /// The uids of the claims that were told to be full.
     pub(crate) full: BTreeSet<Uid>,
-    /// The claims that we made, and the watch has never shown: they may have gone before it could.
+    /// The claims that we made, or may have made, and the watch has not shown: they may have gone before it could.
     pub(crate) pending: BTreeSet<ObjectKey>,
     /// When the caches were full.
     synced: Option<Duration>,
@@ -268,9 +271,11 @@ impl Watches<ClaimView> for ResourceClaimController {
     fn changed(&self, cx: &mut Context<'_, Self>, change: Change<'_, ClaimView>) {
         let (Change::Added(claim) | Change::Updated { new: claim, .. } | Change::Deleted(claim)) = &change;
         let is_gone = matches!(change, Change::Deleted(_));
+        if is_gone || matches!(change, Change::Added(_)) {
+            cx.memory.pending.remove(&claim.key);
+        }
         if is_gone {
             cx.memory.quiet.forget(&claim.uid);
-            cx.memory.pending.remove(&claim.key);
             cx.memory.forget_reserved(&claim.uid);
         } else {
             cx.memory.quiet.observe(claim, cx.now.uptime);
@@ -306,6 +311,14 @@ impl Watches<TemplateView> for ResourceClaimController {
                 wake(cx, &claimant, None, self.gates, Wake::Afresh);
             }
         }
+    }
+}
+
+/// Nobody knows whether the claim was made. The pod's pass asks, unless the pod is gone by now, or the term is over.
+pub(crate) fn observe_lost(cx: &mut Cx<'_>, claim: ObjectKey) {
+    cx.memory.pending.insert(claim.clone());
+    if cx.leading {
+        cx.out.wake_at(Key::Claim(claim), Wake::Within(GIVEN_UP));
     }
 }
 

@@ -18,9 +18,6 @@ use crate::view::{ClaimView, Consumer};
 
 impl Turn<'_> {
     pub(super) fn of_claim(self, key: &ObjectKey) -> Result<Next, Next> {
-        let Some(mut claim) = self.look.stores.claims.get(key) else {
-            return Ok(Step::Done(vec![]));
-        };
         if self.look.memory.pending.contains(key) {
             let question = Question::Claim(key.clone());
             return Ok(match self.look.pass.answer(&question) {
@@ -28,6 +25,9 @@ impl Turn<'_> {
                 Some(_) => Step::Done(vec![]),
             });
         }
+        let Some(mut claim) = self.look.stores.claims.get(key) else {
+            return Ok(Step::Done(vec![]));
+        };
         let mut evidence = Evidence {
             gone: self.gone(&claim)?,
             owner: Ownership::Leave,

@@ -323,6 +323,9 @@ fn learn_outcome(cx: &mut Context<'_, ResourceClaimController>, write: &Write, o
                 admin_access: create.template.admin_access,
             });
         }
+        if matches!(outcome, Outcome::Failed(failed) if failed.fate_unknown()) {
+            memory::observe_lost(cx, create.claim());
+        }
     }
     if is_written && is_there(cx.stores, write) {
         for key in write.keys() {
