@@ -21,7 +21,11 @@ use crate::view::{ClaimIndex, ClaimView, ClaimantIndex, ClaimantKind, ClaimantVi
 /// A term begins, or has gone on for an hour.
 pub(super) fn wake_all(cx: &mut Cx<'_>, gates: Gates) {
     let stores = cx.stores;
-    let claims = stores.claims.snapshot().into_iter().map(|claim| claim.key.clone());
+    let claims = stores
+        .claims
+        .snapshot()
+        .into_iter()
+        .map(|claim| claim.key.clone());
     for key in claims.chain(cx.memory.pending.iter().cloned()) {
         cx.out.wake(Key::Claim(key));
     }
