@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 
 use crate::command::{self, cargo, root, run as run_command};
 use crate::control_plane;
-use crate::{rules, test};
+use crate::{kubernetes, rules, test};
 use xtask::steps::Steps;
 
 #[derive(clap::Args)]
@@ -38,7 +38,9 @@ const STEPS: [Step; 9] = [
     ("tests (cargo xtask test)", tests),
 ];
 
-const NIGHTLY_STEPS: [Step; 7] = [
+const NIGHTLY_STEPS: [Step; 9] = [
+    ("releases of Kubernetes", |_| kubernetes::check()),
+    ("live tests on older releases", older_releases),
     ("images", images),
     ("picture of a dashboard", picture),
     ("largest cluster", largest_cluster),
@@ -95,6 +97,21 @@ fn tests(args: &Args) -> Result<()> {
         property_cases: args.nightly.then_some(NIGHTLY_CASES),
         fault_seeds: args.nightly.then_some(NIGHTLY_SEEDS),
         long: args.nightly,
+        kubernetes: None,
+    })
+}
+
+/// The live tests on the other releases that are supported; the newest is that of all other runs.
+fn older_releases(_: &Args) -> Result<()> {
+    let supported = kubernetes::supported()?;
+    let (_, older) = supported.split_last().context("no release is supported")?;
+    older.iter().try_for_each(|release| {
+        test::run(&test::Args {
+            property_cases: None,
+            fault_seeds: None,
+            long: false,
+            kubernetes: Some(release.version.clone()),
+        })
     })
 }
 

@@ -11,6 +11,7 @@ use std::process::Command;
 
 use crate::command::{self, root};
 use anyhow::{Context, Result, bail, ensure};
+use serde::Deserialize;
 
 /// The oldest Go release that builds the modules, `1.minor`.
 const GO_MINOR: u32 = 26;
@@ -27,12 +28,84 @@ pub(crate) enum Availability {
     Missing(String),
 }
 
-/// Builds whatever is not up to date.
-pub(crate) fn run() -> Result<()> {
-    match go() {
-        Ok(version) => build(&version).map(|assets| println!("{}", assets.display())),
-        Err(missing) => bail!("{missing}"),
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// That of another release than the tests are for, such as v1.36.3, in a directory of its own
+    #[arg(long, value_name = "VERSION")]
+    kubernetes: Option<String>,
+}
+
+/// Builds whatever is not up to date, and prints where it is.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let assets = match &args.kubernetes {
+        None => match go() {
+            Ok(go) => build(&go)?,
+            Err(missing) => bail!("{missing}"),
+        },
+        Some(version) => of_release(version)?,
+    };
+    println!("{}", assets.display());
+    Ok(())
+}
+
+/// That of the release `version` of Kubernetes.
+pub(crate) fn of_release(version: &str) -> Result<PathBuf> {
+    let go = go().map_err(anyhow::Error::msg)?;
+    if Sources::read(&module())?.version()? == version {
+        return build(&go);
     }
+    let target = cache().join(version);
+    let module = target.join("module");
+    if !module.join("go.sum").is_file() {
+        write_module(&module, version)?;
+    }
+    build_module(&go, &module, &target)
+}
+
+/// A module that builds the same programs of another release: it replaces what that release itself takes out of its own tree.
+fn write_module(to: &Path, version: &str) -> Result<()> {
+    let download = format!("{KUBERNETES}@{version}");
+    let found = command::output(Command::new("go").args(["mod", "download", "-json", &download]))
+        .with_context(|| format!("there is no release {version} of Kubernetes"))?;
+    let found: Download = serde_json::from_str(&found).context("go mod download says something else")?;
+    let of_release =
+        fs::read_to_string(&found.go_mod).with_context(|| format!("read {}", found.go_mod.display()))?;
+    for program in programs()? {
+        let folder = to.join("cmd").join(&program);
+        fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
+        let source = module().join("cmd").join(&program).join("main.go");
+        fs::copy(&source, folder.join("main.go")).with_context(|| format!("copy {}", source.display()))?;
+    }
+    fs::write(to.join("go.mod"), go_mod(&of_release, version)?).context("write go.mod")?;
+    command::run(Command::new("go").args(["mod", "tidy"]).current_dir(to))
+}
+
+/// What `go mod download -json` prints.
+#[derive(Deserialize)]
+struct Download {
+    #[serde(rename = "GoMod")]
+    go_mod: PathBuf,
+}
+
+/// The `go.mod` that builds a release, whose own is `of_release`.
+fn go_mod(of_release: &str, version: &str) -> Result<String> {
+    let staging = version
+        .strip_prefix("v1.")
+        .with_context(|| format!("{version} is no release v1.MINOR.PATCH"))?;
+    let staged = of_release
+        .lines()
+        .filter_map(|line| line.trim().split_once(" => ./staging/"));
+    let replaced: Vec<String> = staged
+        .map(|(name, _)| format!("replace {name} => {name} v0.{staging}"))
+        .collect();
+    ensure!(
+        !replaced.is_empty(),
+        "the go.mod of {version} replaces nothing by ./staging"
+    );
+    Ok(format!(
+        "module control-plane\n\ngo 1.{GO_MINOR}\n\nrequire {KUBERNETES} {version}\n\n{}\n",
+        replaced.join("\n")
+    ))
 }
 
 /// What [`build`] or the environment can provide.
@@ -62,10 +135,17 @@ pub(crate) fn assets() -> Result<PathBuf> {
 
 /// Builds with the Go release `go` unless the binaries are up to date.
 pub(crate) fn build(go: &str) -> Result<PathBuf> {
-    let target = std::env::var_os("CONTROL_PLANE_CACHE")
-        .map_or_else(|| root().join("target/control-plane"), PathBuf::from);
+    build_module(go, &module(), &cache())
+}
+
+fn cache() -> PathBuf {
+    std::env::var_os("CONTROL_PLANE_CACHE").map_or_else(|| root().join("target/control-plane"), PathBuf::from)
+}
+
+/// Builds the programs of `module` into `target`.
+fn build_module(go: &str, module: &Path, target: &Path) -> Result<PathBuf> {
     let programs = programs()?;
-    let sources = Sources::read(&module())?;
+    let sources = Sources::read(module)?;
     let flags = sources.linker_flags()?;
     let stamp = format!("{go}\n{flags}\n{}", sources.text);
     let stamp_file = target.join("stamp");
@@ -73,16 +153,16 @@ pub(crate) fn build(go: &str) -> Result<PathBuf> {
         && fs::read_to_string(&stamp_file).is_ok_and(|found| found == stamp)
     {
         println!("the control plane in {} is up to date", target.display());
-        return Ok(target);
+        return Ok(target.to_owned());
     }
 
-    fs::create_dir_all(&target).with_context(|| format!("create {}", target.display()))?;
+    fs::create_dir_all(target).with_context(|| format!("create {}", target.display()))?;
     // Built aside, so that a build that is cut off leaves the former binaries whole.
-    let fresh = tempfile::tempdir_in(&target).context("create a directory for the build")?;
+    let fresh = tempfile::tempdir_in(target).context("create a directory for the build")?;
     println!("building the control plane: some minutes the first time");
     command::run(
         Command::new("go")
-            .current_dir(module())
+            .current_dir(module)
             .env("CGO_ENABLED", "0")
             .args(["build", "-trimpath", "-ldflags", &flags, "-o"])
             .arg(fresh.path())
@@ -99,7 +179,7 @@ pub(crate) fn build(go: &str) -> Result<PathBuf> {
             .with_context(|| format!("move {program} to {}", target.display()))?;
     }
     fs::write(&stamp_file, stamp).context("write the stamp")?;
-    Ok(target)
+    Ok(target.to_owned())
 }
 
 /// The release of Go that builds the module, or why there is none.
@@ -152,13 +232,20 @@ impl Sources {
         Ok(Self { go_mod, text })
     }
 
-    /// Without symbols, and with the version that the module requires.
-    fn linker_flags(&self) -> Result<String> {
-        let version = self
+    /// That of Kubernetes that the module requires.
+    fn version(&self) -> Result<&str> {
+        let mut lines = self
             .go_mod
             .lines()
-            .find_map(|line| line.trim().strip_prefix(KUBERNETES)?.strip_prefix(' '))
-            .context("go.mod requires no version of Kubernetes")?;
+            .map(|line| line.trim().trim_start_matches("require "));
+        lines
+            .find_map(|line| line.strip_prefix(KUBERNETES)?.strip_prefix(' '))
+            .context("go.mod requires no version of Kubernetes")
+    }
+
+    /// Without symbols, and with the version that the module requires.
+    fn linker_flags(&self) -> Result<String> {
+        let version = self.version()?;
         let mut numbers = version.trim_start_matches('v').split('.');
         let (Some(major), Some(minor)) = (numbers.next(), numbers.next()) else {
             bail!("{version} is no version");
@@ -178,15 +265,27 @@ mod tests {
     #[test]
     fn the_binaries_report_the_version_that_the_module_requires() {
         let sources = Sources {
-            go_mod: "require (\n\tk8s.io/kubernetes-other v0.1.0\n\tk8s.io/kubernetes v1.36.3\n)\n"
+            go_mod: "require (\n\tk8s.io/kubernetes-other v0.1.0\n\tk8s.io/kubernetes v1.37.2\n)\n"
                 .to_owned(),
             text: String::new(),
         };
         assert_eq!(
             sources.linker_flags().unwrap(),
-            "-s -w -X k8s.io/component-base/version.gitVersion=v1.36.3 \
-             -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36"
+            "-s -w -X k8s.io/component-base/version.gitVersion=v1.37.2 \
+             -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=37"
         );
+    }
+
+    #[test]
+    fn another_release_is_built_with_what_it_replaces_itself() {
+        let of_release = "replace (\n\tk8s.io/api => ./staging/src/k8s.io/api\n\tother => other v1.0.0\n)\n";
+        assert_eq!(
+            go_mod(of_release, "v1.35.4").unwrap(),
+            "module control-plane\n\ngo 1.26\n\nrequire k8s.io/kubernetes v1.35.4\n\n\
+             replace k8s.io/api => k8s.io/api v0.35.4\n"
+        );
+        let refused = go_mod(of_release, "1.35").unwrap_err();
+        assert_eq!(refused.to_string(), "1.35 is no release v1.MINOR.PATCH");
     }
 
     #[test]
@@ -202,7 +301,7 @@ mod tests {
     fn the_stamp_covers_every_source_of_the_module() {
         let sources = Sources::read(&module()).unwrap();
         assert!(sources.text.contains("module control-plane"));
-        assert!(sources.text.contains("k8s.io/kubernetes v1.36.3 h1:"));
+        assert!(sources.text.contains("k8s.io/kubernetes v1.37.2 h1:"));
         assert!(sources.text.contains("app.NewSchedulerCommand()"));
     }
 }

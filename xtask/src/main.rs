@@ -11,6 +11,7 @@ mod control_plane;
 mod fault;
 mod guide;
 mod helm;
+mod kubernetes;
 mod rules;
 mod test;
 mod tour;
@@ -42,7 +43,7 @@ enum Chore {
     /// Repeat seeded histories of faults, told in words
     Fault(fault::Args),
     /// Build etcd, kube-apiserver, kube-controller-manager and kube-scheduler for the tests
-    ControlPlane,
+    ControlPlane(control_plane::Args),
     /// Write what objects of the served kinds look like, for the embedded API server
     Schema(Passed),
     /// Write the Helm charts, with their schemas, READMEs, alerts and dashboards
@@ -80,7 +81,7 @@ fn main() -> ExitCode {
         Chore::Ci(args) => ci::run(&args),
         Chore::Bench(args) => pass_on("bench", &args),
         Chore::Fault(args) => fault::run(&args),
-        Chore::ControlPlane => control_plane::run(),
+        Chore::ControlPlane(args) => control_plane::run(&args),
         Chore::Schema(args) => pass_on("schema", &args),
         Chore::Charts(args) => pass_on("charts", &args),
         Chore::Manifests(args) => manifests(&args),

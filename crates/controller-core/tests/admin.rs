@@ -92,7 +92,7 @@ impl Bench {
             config,
             build,
             authorizer,
-            kubernetes_versions: &["1.34", "1.35", "1.36"],
+            kubernetes_versions: &["1.35", "1.36", "1.37"],
         };
         let (trigger, shutdown) = shutdown::channel();
         let mut bench = Self {
@@ -229,7 +229,7 @@ async fn the_version_and_a_config_of_any_size_are_json() {
     let (_, body) = bench.get("/version").await;
     assert_eq!(
         serde_json::from_str::<Value>(&body).unwrap(),
-        json!({"version": "1.2.3", "commit": "abc", "kubernetesVersions": ["1.34", "1.35", "1.36"]})
+        json!({"version": "1.2.3", "commit": "abc", "kubernetesVersions": ["1.35", "1.36", "1.37"]})
     );
     let (head, body) = bench.exchange("GET /configz HTTP/1.1\r\nHost: a\r\n\r\n").await;
     assert!(head.contains("\r\ncontent-type: application/json\r\n"), "{head}");

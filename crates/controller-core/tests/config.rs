@@ -396,7 +396,7 @@ mod flags {
         let usage = toy(&["--version"], &[]).unwrap_err();
         assert_eq!(
             usage.text,
-            "toy-controller 0.1.0 (commit abc1234, Kubernetes 1.34 to 1.36)\n"
+            "toy-controller 0.1.0 (commit abc1234, Kubernetes 1.35 to 1.37)\n"
         );
         assert_eq!(usage.exit_code, 0);
     }

@@ -19,6 +19,7 @@ use jiff::Timestamp;
 use prometheus::Registry;
 use testkit::history::Life;
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use crate::account::NAMESPACE;
 use crate::scrape::sum_of;
@@ -30,6 +31,9 @@ const LIMITS: Limits = Limits {
 };
 /// How long a drain may take.
 const DRAIN: Duration = Duration::from_secs(10);
+
+/// Who is to end by itself has done so by then.
+const LIFE: Duration = Duration::from_hours(2);
 
 /// The configuration of a controller.
 pub type ConfigOf<A> = <A as App>::Config;
@@ -254,6 +258,7 @@ impl Running {
 
     /// Waits until it ends by itself; its error, if any, with the whole chain.
     pub async fn ended(&mut self) -> Result<(), String> {
-        (&mut self.ended).await.unwrap()
+        let ended = timeout(LIFE, &mut self.ended).await;
+        ended.unwrap().unwrap()
     }
 }

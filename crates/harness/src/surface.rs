@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::replica::{Replica, SOON};
 
 /// The Kubernetes versions that every controller supports.
-const SUPPORTED: &str = "1.34 to 1.36";
+const SUPPORTED: &str = "1.35 to 1.37";
 
 /// The tests of what a controller shows of itself, as `tests/surface.rs` has them: a change of a flag, a default or a
 /// message shows in their snapshots.

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::decide::{Gates, Groups};
+use crate::pod_group::GroupVersion;
 
 /// The gates. Source: `pkg/features/kube_features.go`.
 const ADMIN_ACCESS: &str = "DRAAdminAccess";
@@ -60,7 +61,7 @@ impl Config {
 
     /// Whether the gate of this name is on, if permissions depend on it.
     pub(crate) fn is_on(&self, gate: &str) -> bool {
-        gate == WORKLOAD_CLAIMS && self.gates().groups == Groups::On
+        gate == WORKLOAD_CLAIMS && self.gates().groups.is_on()
     }
 
     /// The last mention of a gate counts. An error says what is wrong.
@@ -76,7 +77,13 @@ impl Config {
             match name {
                 ADMIN_ACCESS => gates.admin_access = on,
                 PRIORITIZED_LIST => gates.prioritized_list = on,
-                WORKLOAD_CLAIMS => gates.groups = if on { Groups::On } else { Groups::Off },
+                WORKLOAD_CLAIMS => {
+                    gates.groups = if on {
+                        Groups::On(GroupVersion::NEWEST_FIRST[0])
+                    } else {
+                        Groups::Off
+                    }
+                }
                 _ => return Err(refusal(mention)),
             }
         }
@@ -117,11 +124,7 @@ mod tests {
         assert_eq!(with_gates(text).validate(), []);
         let gates = with_gates(text).gates();
         assert_eq!(
-            [
-                gates.admin_access,
-                gates.prioritized_list,
-                gates.groups == Groups::On
-            ],
+            [gates.admin_access, gates.prioritized_list, gates.groups.is_on()],
             expected
         );
     }

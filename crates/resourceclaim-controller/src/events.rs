@@ -60,6 +60,8 @@ pub enum Event {
     },
     /// A create was answered.
     Created {
+        /// For what it was made.
+        owner: ClaimantKind,
         /// Whether there is a claim now.
         success: bool,
         /// Whether it asks for admin access.
@@ -118,9 +120,10 @@ impl Event {
             Self::Undone => rival_writes.inc(),
             Self::Rival { contested, manager } => record_rival(&contested, &manager, recorder),
             Self::Created {
+                owner,
                 success,
                 admin_access,
-            } => creates.count(success, admin_access),
+            } => creates.count(success, admin_access, owner),
         }
     }
 }

@@ -14,6 +14,7 @@ use controller_core::runtime::Failure;
 
 use crate::ResourceClaimController;
 use crate::decide::{Gates, Groups};
+use crate::pod_group::GroupVersion;
 use crate::requests::{Answer, Question};
 
 /// The first minor version of Kubernetes 1 whose API server no longer lets admin access be switched off.
@@ -59,14 +60,24 @@ impl<'a> Answers<'a> {
                 matches!(version, Some(Answer::Minor(Some(minor))) if *minor >= ADMIN_ACCESS_LOCKED_SINCE);
             gates.admin_access = is_locked;
         }
+        gates.groups = match (asked.groups, self.served(asked)?) {
+            (_, None) => Groups::Unserved,
+            (Groups::On(_), Some(version)) => Groups::On(version),
+            (off, Some(_)) => off,
+        };
+        Ok(gates)
+    }
+
+    /// The newest version in which the API server has `PodGroups`.
+    fn served(&mut self, asked: Gates) -> Result<Option<GroupVersion>, CallFailed> {
         let served = match self.get(Question::Served) {
             Err(failed) if is_answer(asked, &failed) => None,
             served => served?,
         };
-        if !matches!(served, Some(Answer::Served(true))) {
-            gates.groups = Groups::Unserved;
-        }
-        Ok(gates)
+        Ok(match served {
+            Some(Answer::Served(version)) => *version,
+            _ => None,
+        })
     }
 }
 
@@ -96,10 +107,10 @@ pub(crate) fn warn(asked: Gates, gates: Gates) {
             "DRAAdminAccess=false is ignored: from Kubernetes 1.36 on admin access cannot be switched off"
         );
     }
-    if asked.groups == Groups::On && gates.groups != Groups::On {
+    if asked.groups.is_on() && !gates.groups.is_on() {
+        let [beta, alpha] = GroupVersion::NEWEST_FIRST.map(GroupVersion::api_version);
         tracing::warn!(
-            "DRAWorkloadResourceClaims=true is ignored: the API server does not serve \
-             podgroups.scheduling.k8s.io/v1alpha2"
+            "DRAWorkloadResourceClaims=true is ignored: the API server serves podgroups neither in {beta} nor in {alpha}"
         );
     }
 }

@@ -10,6 +10,7 @@ pub mod gates;
 pub mod memory;
 pub mod metrics;
 pub mod next;
+pub mod pod_group;
 pub mod requests;
 pub mod route;
 pub mod view;
@@ -26,15 +27,16 @@ use controller_core::runtime::{
 };
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimTemplate};
-use k8s_openapi::api::scheduling::v1alpha2::PodGroup;
+use k8s_openapi::api::scheduling::v1beta1::PodGroup;
 use prometheus::{IntCounter, Registry};
 
 use crate::config::Config;
 use crate::decide::{Gates, Groups, Known};
 use crate::metrics::Creates;
+use crate::pod_group::{AlphaPodGroup, GroupVersion};
 use crate::view::{
-    ClaimIndex, ClaimView, ClaimWire, ClaimantKind, ClaimantView, PodGroupWire, PodWire, TemplateView,
-    TemplateWire, beside,
+    AlphaPodGroupWire, ClaimIndex, ClaimView, ClaimWire, ClaimantKind, ClaimantView, PodGroupWire, PodWire,
+    TemplateView, TemplateWire, beside,
 };
 
 /// Name of the binary, the Lease and the chart.
@@ -120,8 +122,14 @@ impl App for ResourceClaimController {
                 watching.fill::<Pod, PodWire>(|stores| &mut stores.pods);
                 watching.fill::<ResourceClaim, ClaimWire>(|stores| &mut stores.claims);
                 watching.fill::<ResourceClaimTemplate, TemplateWire>(|stores| &mut stores.templates);
-                if gates.groups == Groups::On {
-                    watching.fill::<PodGroup, PodGroupWire>(|stores| &mut stores.groups);
+                match gates.groups {
+                    Groups::On(GroupVersion::V1Beta1) => {
+                        watching.fill::<PodGroup, PodGroupWire>(|stores| &mut stores.groups);
+                    }
+                    Groups::On(GroupVersion::V1Alpha2) => {
+                        watching.fill::<AlphaPodGroup, AlphaPodGroupWire>(|stores| &mut stores.groups);
+                    }
+                    Groups::Off | Groups::Unserved => {}
                 }
             };
             (Self::new(&config, gates, &env.registry), watch)
@@ -135,14 +143,14 @@ impl Stores {
     pub(crate) const fn of(&self, kind: ClaimantKind) -> &Store<ClaimantView> {
         match kind {
             ClaimantKind::Pod => &self.pods,
-            ClaimantKind::PodGroup => &self.groups,
+            ClaimantKind::PodGroup(_) => &self.groups,
         }
     }
 
     pub(crate) fn store_of(kind: ClaimantKind) -> StoreOf<ResourceClaimController, ClaimantView> {
         match kind {
             ClaimantKind::Pod => |stores| &mut stores.pods,
-            ClaimantKind::PodGroup => |stores| &mut stores.groups,
+            ClaimantKind::PodGroup(_) => |stores| &mut stores.groups,
         }
     }
 
@@ -154,7 +162,7 @@ impl Stores {
     /// The group of the pod, where groups count.
     pub(crate) fn group_of(&self, pod: &ClaimantView) -> Option<Arc<ClaimantView>> {
         let group = beside(&pod.key, pod.group.as_ref()?);
-        self.claimant(ClaimantKind::PodGroup, &group)
+        self.groups.get(&group)
     }
 }
 

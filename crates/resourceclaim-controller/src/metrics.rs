@@ -10,30 +10,48 @@ use prometheus::{IntCounterVec, Opts, Registry};
 
 use crate::ResourceClaimController;
 use crate::decide::wants_claims;
-use crate::view::{ClaimView, ClaimantView, Origin};
+use crate::view::{ClaimView, ClaimantKind, ClaimantView, Origin};
 
 /// A claim that is being deleted for longer is stuck.
 const STUCK_AFTER: SignedDuration = SignedDuration::from_mins(5);
 
-/// `resourceclaim_controller_creates_total{status,admin_access}`.
+/// The names and labels of Kubernetes 1.37, and those of 1.36, which go with the next minor version.
 #[derive(Clone, Debug)]
-pub struct Creates(IntCounterVec);
+pub struct Creates {
+    /// `dynamic_resource_allocation_resourceclaim_creates_total{status,admin_access,owner_api_group,owner_api_kind}`.
+    by_owner: IntCounterVec,
+    /// `resourceclaim_controller_creates_total{status,admin_access}`.
+    former: IntCounterVec,
+}
 
 impl Creates {
     /// Makes the counter and registers it.
     pub fn register(registry: &Registry) -> prometheus::Result<Self> {
-        let creates = Opts::new(
-            "resourceclaim_controller_creates_total",
-            "Number of ResourceClaims creation requests, categorized by creation status and admin access.",
+        let by_owner = Opts::new(
+            "dynamic_resource_allocation_resourceclaim_creates_total",
+            "Number of ResourceClaims creation requests, categorized by creation status, admin access, and owning API \
+             group and kind (either Pod or scheduling.k8s.io/PodGroup)",
         );
-        let creates = IntCounterVec::new(creates, &["status", "admin_access"]);
-        register(registry, creates).map(Self)
+        let labels = ["status", "admin_access", "owner_api_group", "owner_api_kind"];
+        let former = Opts::new(
+            "resourceclaim_controller_creates_total",
+            "Number of ResourceClaims creation requests, categorized by creation status and admin access. The name of \
+             Kubernetes 1.36; use dynamic_resource_allocation_resourceclaim_creates_total.",
+        );
+        Ok(Self {
+            by_owner: register(registry, IntCounterVec::new(by_owner, &labels))?,
+            former: register(registry, IntCounterVec::new(former, &labels[..2]))?,
+        })
     }
 
-    /// A create was answered. One that meets the claim made before is neither.
-    pub fn count(&self, success: bool, admin_access: bool) {
+    /// A create for `owner` was answered. One that meets the claim made before is neither.
+    pub fn count(&self, success: bool, admin_access: bool, owner: ClaimantKind) {
         let status = if success { "success" } else { "failure" };
-        self.0.with_label_values(&[status, truth(admin_access)]).inc();
+        let (api_version, kind) = owner.type_meta();
+        let (group, _) = api_version.split_once('/').unwrap_or_default();
+        let labels = [status, truth(admin_access), group, kind];
+        self.by_owner.with_label_values(&labels).inc();
+        self.former.with_label_values(&labels[..2]).inc();
     }
 }
 
@@ -42,33 +60,17 @@ pub fn register_claims(
     driver: &Arc<Driver<ResourceClaimController>>,
     registry: &Registry,
 ) -> prometheus::Result<()> {
-    let by_state = Opts::new(
+    // The second is the name of Kubernetes 1.36, and goes with the next minor version.
+    for name in [
+        "dynamic_resource_allocation_resource_claims",
         "resourceclaim_controller_resource_claims",
-        "Number of ResourceClaims, categorized by allocation status, admin access, and source. Source can be \
-         'resource_claim_template' (created from a template), 'extended_resource' (extended resources), or empty \
-         (manually created by a user).",
-    );
+    ] {
+        register_by_state(driver, registry, name)?;
+    }
     let stuck = (
         "resourceclaim_controller_claims_stuck_deleting",
         "Number of ResourceClaims that have been being deleted for more than 5 minutes.",
     );
-    let labels = ["allocated", "admin_access", "source"];
-    let counted = Arc::clone(driver);
-    by_label_at_scrape(registry, by_state, labels, move || {
-        counted.scrape(|_, stores| {
-            let mut by_state = BTreeMap::new();
-            for claim in stores.claims.iter() {
-                let source = match claim.origin {
-                    Origin::User => "",
-                    Origin::Template => "resource_claim_template",
-                    Origin::Extended => "extended_resource",
-                };
-                let state = [truth(claim.allocated), truth(claim.admin_access), source];
-                *by_state.entry(state).or_default() += 1;
-            }
-            by_state
-        })
-    })?;
     let waiting = (
         "resourceclaim_controller_pods_waiting",
         "Number of pods that wait for a ResourceClaim to be made from a template.",
@@ -85,6 +87,36 @@ pub fn register_claims(
             let waiting = stores.pods.iter().filter(waits);
             [count(stuck.count()), count(waiting.count())]
         }))
+    })
+}
+
+fn register_by_state(
+    driver: &Arc<Driver<ResourceClaimController>>,
+    registry: &Registry,
+    name: &str,
+) -> prometheus::Result<()> {
+    let by_state = Opts::new(
+        name,
+        "Number of ResourceClaims, categorized by allocation status, admin access, and source. Source can be \
+         'resource_claim_template' (created from a template), 'extended_resource' (extended resources), or empty \
+         (manually created by a user).",
+    );
+    let labels = ["allocated", "admin_access", "source"];
+    let driver = Arc::clone(driver);
+    by_label_at_scrape(registry, by_state, labels, move || {
+        driver.scrape(|_, stores| {
+            let mut by_state = BTreeMap::new();
+            for claim in stores.claims.iter() {
+                let source = match claim.origin {
+                    Origin::User => "",
+                    Origin::Template => "resource_claim_template",
+                    Origin::Extended => "extended_resource",
+                };
+                let state = [truth(claim.allocated), truth(claim.admin_access), source];
+                *by_state.entry(state).or_default() += 1;
+            }
+            by_state
+        })
     })
 }
 

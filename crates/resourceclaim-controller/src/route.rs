@@ -52,7 +52,7 @@ pub fn claimant_wakes(change: &Change<'_, ClaimantView>) -> ClaimantWakes {
 /// Whether what the informer shows no more is certainly deleted: a pod that has no entries may just have lost the claim
 /// for its extended resources, and with it our interest. Entries never change.
 pub fn is_deleted(last: &ClaimantView) -> bool {
-    last.kind == ClaimantKind::PodGroup || !last.entries.is_empty()
+    matches!(last.kind, ClaimantKind::PodGroup(_)) || !last.entries.is_empty()
 }
 
 /// Whether a change of a claim wakes the claim: not when another field than those we read has changed.

@@ -1,6 +1,6 @@
 //! The rules as tables of literal cases.
 //!
-//! Upstream's tables (`pkg/controller/ttl/ttl_controller_test.go`, v1.36.3) and where they are covered:
+//! Upstream's tables (`pkg/controller/ttl/ttl_controller_test.go`, v1.37.2) and where they are covered:
 //!
 //! | upstream | here |
 //! |---|---|

@@ -115,7 +115,7 @@ pub struct State {
     pub build: Build,
     /// Who says who may read what, if anybody does.
     pub authorizer: Option<Authorizer>,
-    /// `/version`: the minor versions of Kubernetes that the controller works with, such as `1.36`.
+    /// `/version`: the minor versions of Kubernetes that the controller works with, such as `1.37`.
     pub kubernetes_versions: &'static [&'static str],
 }
 

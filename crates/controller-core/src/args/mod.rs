@@ -27,9 +27,9 @@ pub use crate::about;
 use crate::config::{ControllerConfig, Property, properties};
 
 /// The Kubernetes versions that the controllers are tested against (CORE-18).
-pub const SUPPORTED_KUBERNETES: [&str; 3] = ["1.34", "1.35", "1.36"];
+pub const SUPPORTED_KUBERNETES: [&str; 3] = ["1.35", "1.36", "1.37"];
 
-/// The same for people: `1.34 to 1.36`.
+/// The same for people: `1.35 to 1.37`.
 pub fn supported_kubernetes() -> String {
     let [oldest, .., newest] = SUPPORTED_KUBERNETES;
     format!("{oldest} to {newest}")

@@ -36,9 +36,9 @@ const SWITCH_KEY: &str = "default/demo-switch";
 /// What keeps a claim that is allocated.
 const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 /// The controller's metric that counts claims: those that it made, those with a device, those without.
-const MADE: &str = "resourceclaim_controller_resource_claims{source=\"resource_claim_template\"}";
-const ALLOCATED: &str = "resourceclaim_controller_resource_claims{allocated=\"true\"}";
-const UNALLOCATED: &str = "resourceclaim_controller_resource_claims{allocated=\"false\"}";
+const MADE: &str = "dynamic_resource_allocation_resource_claims{source=\"resource_claim_template\"}";
+const ALLOCATED: &str = "dynamic_resource_allocation_resource_claims{allocated=\"true\"}";
+const UNALLOCATED: &str = "dynamic_resource_allocation_resource_claims{allocated=\"false\"}";
 /// How often it is looked whether a claim has come back.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 

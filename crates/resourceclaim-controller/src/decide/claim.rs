@@ -106,8 +106,11 @@ impl Being {
 pub const fn claimant_kind(kind: ConsumerKind, gates: Gates) -> Option<ClaimantKind> {
     match kind {
         ConsumerKind::Pod => Some(ClaimantKind::Pod),
-        ConsumerKind::PodGroup if matches!(gates.groups, Groups::On) => Some(ClaimantKind::PodGroup),
-        ConsumerKind::PodGroup | ConsumerKind::Other => None,
+        ConsumerKind::PodGroup => match gates.groups {
+            Groups::On(version) => Some(ClaimantKind::PodGroup(version)),
+            Groups::Off | Groups::Unserved => None,
+        },
+        ConsumerKind::Other => None,
     }
 }
 

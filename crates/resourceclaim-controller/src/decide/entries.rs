@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use controller_core::meta::{ObjectKey, Uid};
 
-use super::{
-    Claimant, Gates, Group, Groups, Known, Names, Reservation, base_name, claim_name, reservation, shares,
-};
+use super::{Claimant, Gates, Group, Known, Names, Reservation, base_name, claim_name, reservation, shares};
 use crate::view::{
     ClaimSource, ClaimStatus, ClaimView, ClaimantKind, ClaimantView, Entry, TemplateView, beside,
 };
@@ -380,6 +378,6 @@ fn any_needs_work<'a>(
             .claim(&beside(&view.key, &name))
             .is_some_and(|claim| reservation(claimant, entry, &claim) != Reservation::Nothing),
     };
-    let counts = gates.groups == Groups::On || view.kind == ClaimantKind::Pod;
+    let counts = gates.groups.is_on() || view.kind == ClaimantKind::Pod;
     counts && wants_claims(view) && entries.any(needs)
 }

@@ -45,6 +45,7 @@ pub use self::entries::{
 pub use self::names::{Names, base_name, claim_name};
 pub use self::quiet::Quiet;
 pub use self::reserve::{Reservation, Reserve, reservation};
+use crate::pod_group::GroupVersion;
 use crate::view::{
     ClaimSource, ClaimView, ClaimantKind, ClaimantView, Consumer, ConsumerKind, Entry, TemplateView,
 };
@@ -85,8 +86,15 @@ pub enum Groups {
     /// `DRAWorkloadResourceClaims` is off: for a pod of a group nothing is made.
     #[default]
     Off,
-    /// They have claims, which their pods share.
-    On,
+    /// They have claims, which their pods share; in this version the API server has them.
+    On(GroupVersion),
+}
+
+impl Groups {
+    /// Whether they have claims.
+    pub const fn is_on(self) -> bool {
+        matches!(self, Self::On(_))
+    }
 }
 
 /// What is known of claims and templates.
@@ -138,8 +146,8 @@ pub fn group_of<'a>(pod: &'a ClaimantView, found: Option<&'a ClaimantView>, gate
     match (&pod.group, gates.groups, found) {
         (None, ..) | (_, Groups::Unserved, _) => Group::None,
         (Some(name), Groups::Off, _) => Group::Off(name),
-        (Some(_), Groups::On, Some(group)) => Group::Known(group),
-        (Some(name), Groups::On, None) => Group::Missing(name),
+        (Some(_), Groups::On(_), Some(group)) => Group::Known(group),
+        (Some(name), Groups::On(_), None) => Group::Missing(name),
     }
 }
 
@@ -154,7 +162,7 @@ pub fn binds_to(claimant: &Claimant<'_>, entry: &Entry) -> Option<Consumer> {
     Some(Consumer {
         kind: match view.kind {
             ClaimantKind::Pod => ConsumerKind::Pod,
-            ClaimantKind::PodGroup => ConsumerKind::PodGroup,
+            ClaimantKind::PodGroup(_) => ConsumerKind::PodGroup,
         },
         name: Arc::clone(&view.key.name),
         uid: view.uid.clone(),

@@ -77,8 +77,9 @@ impl<'a> Found<'a> {
         if let Some(Answer::Templates(templates)) = answers.get(Question::Templates(namespace.clone()))? {
             self.templates = templates;
         }
-        if let (Some(group), true) = (&pod.group, self.gates.groups == Groups::On) {
-            let question = Question::Claimant(ClaimantKind::PodGroup, beside(&pod.key, group));
+        if let (Some(group), Groups::On(version)) = (&pod.group, self.gates.groups) {
+            let kind = ClaimantKind::PodGroup(version);
+            let question = Question::Claimant(kind, beside(&pod.key, group));
             let group = answers.get(question)?.and_then(Answer::claimant);
             self.group = group.map(|group| &group.view);
         }

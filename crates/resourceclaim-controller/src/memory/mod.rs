@@ -14,6 +14,8 @@ use controller_core::controller::{Context, Observed, Wake, Watches};
 use controller_core::informer::{Change, Store};
 use controller_core::meta::{ObjectKey, Uid};
 use controller_core::rival::Contests;
+use k8s_openapi::Resource as _;
+use k8s_openapi::api::scheduling::v1beta1::PodGroup;
 
 use self::wakes::{wake, wake_all, wake_changed, wake_claims, wake_members, wake_users};
 use crate::ResourceClaimController;
@@ -261,7 +263,7 @@ impl Watches<ClaimantView> for ResourceClaimController {
             ClaimantWakes::Claims => wake_claims(cx, &claimant.key, &claimant.uid, &claimant.claims()),
             ClaimantWakes::Nobody => {}
         }
-        if claimant.kind == ClaimantKind::PodGroup {
+        if matches!(claimant.kind, ClaimantKind::PodGroup(_)) {
             wake_members(cx, &claimant.key, None, self.gates);
         }
     }
@@ -337,6 +339,8 @@ pub(crate) fn observe(cx: &mut Cx<'_>, observed: Observed<'_, ResourceClaimContr
             cx.out.wake(Key::Gates);
             wake_all(cx, gates);
         }
+        // They may be served in another version from now on.
+        Observed::Watching(PodGroup::URL_PATH_SEGMENT, false) => cx.out.wake(Key::Gates),
         Observed::Overdue(Write::Create(create)) => {
             let claim = create.claim();
             // One that we have deleted since is no longer waited for.

@@ -68,7 +68,7 @@ pub(super) fn wake(
         let key = view.key.clone();
         let key = match view.kind {
             ClaimantKind::Pod => Key::Pod(key),
-            ClaimantKind::PodGroup => Key::PodGroup(key),
+            ClaimantKind::PodGroup(_) => Key::PodGroup(key),
         };
         cx.out.wake_at(key, when);
     }
@@ -84,7 +84,7 @@ pub(super) fn wake_changed(
 ) {
     let when = match claimant.kind {
         ClaimantKind::Pod => Wake::Now,
-        ClaimantKind::PodGroup => Wake::Afresh,
+        ClaimantKind::PodGroup(_) => Wake::Afresh,
     };
     wake(cx, claimant, claim, gates, when);
 }
@@ -106,7 +106,7 @@ pub(super) fn wake_users(cx: &mut Cx<'_>, claim: &ClaimView, users: &Users, gate
             wake_changed(cx, &pod, Some(claim), gates);
         }
     }
-    let (Users::All, Groups::On) = (users, gates.groups) else {
+    let (Users::All, Groups::On(_)) = (users, gates.groups) else {
         return;
     };
     for group in stores.groups.by_index(&index) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use controller_core::api::Outcome as Answered;
 use controller_core::controller::{Outcome, Step};
-use controller_core::informer::Freshness;
+use controller_core::informer::{Freshness, Store};
 use controller_core::meta::ObjectKey;
 
 use super::settled::Settled;
@@ -17,7 +17,7 @@ use crate::decide::{
 use crate::error::EntryError;
 use crate::memory::{Failing, WriteKey};
 use crate::requests::{Answer, Question, Record, Write};
-use crate::view::{ClaimSource, ClaimView, ClaimantKind, ClaimantView, Entry, beside};
+use crate::view::{ClaimSource, ClaimView, ClaimantView, Entry, beside};
 
 /// How many names of a claim are tried in one pass.
 const NAMES_A_PASS: u32 = 8;
@@ -35,7 +35,7 @@ enum Settling {
 
 impl<'a> Turn<'a> {
     pub(super) fn of_pod(self, key: &ObjectKey) -> Result<Next, Next> {
-        let Some(pod) = self.wanting(ClaimantKind::Pod, key) else {
+        let Some(pod) = self.wanting(&self.look.stores.pods, key) else {
             return Ok(Step::Done(vec![]));
         };
         let group = self.look.stores.group_of(&pod);
@@ -54,7 +54,7 @@ impl<'a> Turn<'a> {
     }
 
     pub(super) fn of_group(self, key: &ObjectKey) -> Result<Next, Next> {
-        let Some(group) = self.wanting(ClaimantKind::PodGroup, key) else {
+        let Some(group) = self.wanting(&self.look.stores.groups, key) else {
             return Ok(Step::Done(vec![]));
         };
         let claimant = Claimant {
@@ -70,8 +70,8 @@ impl<'a> Turn<'a> {
     }
 
     /// The pod or the group of this name, if it wants claims.
-    fn wanting(self, kind: ClaimantKind, key: &ObjectKey) -> Option<Arc<ClaimantView>> {
-        let claimant = self.look.stores.claimant(kind, key)?;
+    fn wanting(self, store: &Store<ClaimantView>, key: &ObjectKey) -> Option<Arc<ClaimantView>> {
+        let claimant = store.get(key)?;
         (wants_claims(&claimant) && !self.has_departed(&ClaimantId::of(&claimant))).then_some(claimant)
     }
 

@@ -319,6 +319,7 @@ fn learn_outcome(cx: &mut Context<'_, ResourceClaimController>, write: &Write, o
         };
         if is_counted {
             cx.out.record(Event::Created {
+                owner: create.kind,
                 success: is_written,
                 admin_access: create.template.admin_access,
             });

@@ -7,11 +7,12 @@ use controller_core::controller::requests_to;
 use controller_core::meta::ObjectKey;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::resource::v1::ResourceClaim;
-use k8s_openapi::api::scheduling::v1alpha2::PodGroup;
+use k8s_openapi::api::scheduling::v1beta1::PodGroup;
 use kube::core::Request as Http;
 
 pub use self::questions::{Answer, Question};
 pub use self::writes::{Record, Write};
+use crate::pod_group::{AlphaPodGroup, GroupVersion};
 use crate::view::ClaimantKind;
 
 /// What claims are called in messages.
@@ -29,6 +30,12 @@ fn claimants(kind: ClaimantKind, key: &ObjectKey) -> (Http, &'static str) {
     let namespace = key.namespace.as_deref();
     match kind {
         ClaimantKind::Pod => (requests_to::<Pod>(namespace), "pods"),
-        ClaimantKind::PodGroup => (requests_to::<PodGroup>(namespace), "podgroups.scheduling.k8s.io"),
+        ClaimantKind::PodGroup(version) => {
+            let http = match version {
+                GroupVersion::V1Beta1 => requests_to::<PodGroup>(namespace),
+                GroupVersion::V1Alpha2 => requests_to::<AlphaPodGroup>(namespace),
+            };
+            (http, "podgroups.scheduling.k8s.io")
+        }
     }
 }

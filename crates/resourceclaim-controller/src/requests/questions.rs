@@ -13,7 +13,7 @@ use controller_core::meta::ObjectKey;
 use controller_core::rival::manager_of;
 use controller_core::runtime::ServerVersion;
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIResourceList, ManagedFieldsEntry};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIGroup, ManagedFieldsEntry};
 use kube::api::{GetParams, ListParams};
 use kube::core::{PartialObjectMeta, Request as Http};
 use serde_json::{from_slice, json};
@@ -22,12 +22,11 @@ use super::{CLAIMS, TEMPLATES, claimants, claims_in};
 use crate::NAME;
 use crate::decide::{Being, ClaimantId};
 use crate::memory::{Contested, WriteKey};
+use crate::pod_group::GroupVersion;
 use crate::view::{
-    ClaimView, ClaimWire, ClaimantKind, ClaimantView, PodGroupWire, PodWire, TemplateView, TemplateWire,
+    AlphaPodGroupWire, ClaimView, ClaimWire, ClaimantKind, ClaimantView, PodGroupWire, PodWire,
+    SCHEDULING_GROUP, TemplateView, TemplateWire,
 };
-
-/// Where the API server lists what it serves of the group of `PodGroup`.
-const GROUP_PATH: &str = "/apis/scheduling.k8s.io/v1alpha2";
 
 /// A read past the cache.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -43,7 +42,7 @@ pub enum Question {
     Rival(Contested),
     /// Which version has the API server?
     Version,
-    /// What does it serve of the group of `PodGroup`?
+    /// In which versions does it serve the group of `PodGroup`?
     Served,
     /// All claims of a namespace, for `explain`.
     Claims(Option<Arc<str>>),
@@ -64,8 +63,8 @@ pub enum Answer {
     Manager(Option<String>),
     /// The minor version of Kubernetes 1; none of another.
     Minor(Option<u32>),
-    /// Whether the API server serves `PodGroups`.
-    Served(bool),
+    /// The newest version in which the API server has `PodGroups`.
+    Served(Option<GroupVersion>),
     /// The claims.
     Claims(Vec<ClaimView>),
     /// The templates; one that cannot be read is as good as missing, as it is to the controller.
@@ -91,7 +90,8 @@ impl controller::Question for Question {
                 let request = get(claimants(*kind, key), key);
                 match kind {
                     ClaimantKind::Pod => request.read_as::<PodWire>(),
-                    ClaimantKind::PodGroup => request.read_as::<PodGroupWire>(),
+                    ClaimantKind::PodGroup(GroupVersion::V1Beta1) => request.read_as::<PodGroupWire>(),
+                    ClaimantKind::PodGroup(GroupVersion::V1Alpha2) => request.read_as::<AlphaPodGroupWire>(),
                 }
             }
             Self::Rival(Contested { write, object, .. }) => match write {
@@ -100,9 +100,9 @@ impl controller::Question for Question {
             },
             Self::Version => ServerVersion.request(),
             Self::Served => {
-                let http = http::Request::get(GROUP_PATH).body(Vec::new());
+                let http = http::Request::get(format!("/apis/{SCHEDULING_GROUP}")).body(Vec::new());
                 let http = http.map_err(kube::core::request::Error::BuildRequest);
-                Request::new(Verb::Get, "scheduling.k8s.io/v1alpha2", &"", http)
+                Request::new(Verb::Get, SCHEDULING_GROUP, &"", http)
             }
             Self::Claims(namespace) => {
                 list(claims_in(namespace.as_deref()), CLAIMS, namespace).read_as::<ClaimWire>()
@@ -117,7 +117,8 @@ impl controller::Question for Question {
     fn read(&self, body: &[u8]) -> serde_json::Result<Answer> {
         let claimant = |kind: &ClaimantKind| match kind {
             ClaimantKind::Pod => Observed::read_any::<PodWire>(body),
-            ClaimantKind::PodGroup => Observed::read_any::<PodGroupWire>(body),
+            ClaimantKind::PodGroup(GroupVersion::V1Beta1) => Observed::read_any::<PodGroupWire>(body),
+            ClaimantKind::PodGroup(GroupVersion::V1Alpha2) => Observed::read_any::<AlphaPodGroupWire>(body),
         };
         Ok(match self {
             Self::Claim(_) => Answer::Claim(Observed::read_any::<ClaimWire>(body)?),
@@ -130,9 +131,12 @@ impl controller::Question for Question {
             }
             Self::Version => Answer::Minor(ServerVersion.read(body)?),
             Self::Served => {
-                let served: APIResourceList = from_slice(body)?;
-                let mut resources = served.resources.iter();
-                Answer::Served(resources.any(|resource| resource.name == "podgroups"))
+                let served: APIGroup = from_slice(body)?;
+                let mut newest_first = GroupVersion::NEWEST_FIRST.into_iter();
+                Answer::Served(newest_first.find(|version| {
+                    let mut versions = served.versions.iter();
+                    versions.any(|served| served.group_version == version.api_version())
+                }))
             }
             Self::Claims(_) => Answer::Claims(views(Page::read::<ClaimWire>(body)?)),
             Self::Templates(_) => Answer::Templates(views(Page::read::<TemplateWire>(body)?)),

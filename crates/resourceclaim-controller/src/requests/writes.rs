@@ -115,7 +115,7 @@ impl controller::Write for Write {
                 let http = http.patch_subresource("status", &record.key.name, &params, &body);
                 let resource = match record.kind {
                     ClaimantKind::Pod => "pods/status",
-                    ClaimantKind::PodGroup => "podgroups.scheduling.k8s.io/status",
+                    ClaimantKind::PodGroup(_) => "podgroups.scheduling.k8s.io/status",
                 };
                 Request::new(Verb::Patch, resource, &record.key, http)
             }
@@ -148,7 +148,7 @@ impl controller::Write for Write {
             Self::GiveBack(claim, _) => ("resourceclaims", claim.key.clone()),
             Self::Record(Record { kind, key, .. }) => match kind {
                 ClaimantKind::Pod => ("pods", key.clone()),
-                ClaimantKind::PodGroup => ("podgroups", key.clone()),
+                ClaimantKind::PodGroup(_) => ("podgroups", key.clone()),
             },
         };
         Object { resource, key }

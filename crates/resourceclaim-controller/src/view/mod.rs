@@ -18,7 +18,8 @@ use controller_core::meta::{ObjectKey, OwnerRef, Uid};
 use jiff::Timestamp;
 use serde_json::value::RawValue;
 
-pub use self::wire::{ClaimWire, PodGroupWire, PodWire, TemplateWire};
+pub use self::wire::{AlphaPodGroupWire, ClaimWire, PodGroupWire, PodWire, TemplateWire};
+use crate::pod_group::GroupVersion;
 
 /// What protects an allocated claim from being deleted. Source: `k8s.io/api/resource/v1`, `Finalizer`.
 pub const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
@@ -60,8 +61,8 @@ pub struct ClaimantView {
 pub enum ClaimantKind {
     /// A pod.
     Pod,
-    /// A `PodGroup`.
-    PodGroup,
+    /// A `PodGroup`, in the version in which it is read and written.
+    PodGroup(GroupVersion),
 }
 
 /// An entry of `spec.resourceClaims`.
@@ -195,7 +196,7 @@ impl ClaimantKind {
     pub const fn type_meta(self) -> (&'static str, &'static str) {
         match self {
             Self::Pod => ("v1", "Pod"),
-            Self::PodGroup => ("scheduling.k8s.io/v1alpha2", "PodGroup"),
+            Self::PodGroup(version) => (version.api_version(), "PodGroup"),
         }
     }
 }
@@ -292,7 +293,7 @@ impl ClaimView {
     pub fn is_made_for(&self, owner: &ClaimantView, entry: &str) -> bool {
         let is_of_kind = match owner.kind {
             ClaimantKind::Pod => self.owning_pod().is_some(),
-            ClaimantKind::PodGroup => self.owning_group().is_some(),
+            ClaimantKind::PodGroup(_) => self.owning_group().is_some(),
         };
         is_of_kind
             && self.is_controlled_by(&owner.uid)

@@ -233,10 +233,7 @@ fn a_group_gets_claims_like_a_pod() {
     };
     let create = create_of(asked(&world(vec![]), &group));
     assert_eq!(create.claim(), key("group-gpu-lnvln"));
-    assert_eq!(
-        create.kind.type_meta(),
-        ("scheduling.k8s.io/v1alpha2", "PodGroup")
-    );
+    assert_eq!(create.kind.type_meta(), ("scheduling.k8s.io/v1beta1", "PodGroup"));
     assert!(create.is_met_by(&made_for_group("group-gpu-lnvln", "gpu")));
     assert_eq!(
         binds_to(&alone(&group), &group.entries[0]),

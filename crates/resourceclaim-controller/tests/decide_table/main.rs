@@ -6,17 +6,23 @@
 //! | `pkg/controller/resourceclaim/controller_test.go`, `TestSyncHandler` | here |
 //! |---|---|
 //! | `create` | [`entries::an_entry_is_adopted_else_made`], [`entries::a_claim_is_named_after_its_pod_and_entry`]; `sync`: the request that makes it and the status after it |
-//! | `create with admin and feature gate off` | [`entries::a_template_that_asks_for_what_is_off_is_refused`] (RC-7: from Kubernetes 1.36 on the gate cannot be off) |
-//! | `create with admin and feature gate on` | [`entries::a_template_that_asks_for_what_is_off_is_refused`]; `sync`: it is counted with `admin_access="true"` |
-//! | `create for PodGroup` | [`groups::a_group_gets_claims_like_a_pod`] |
-//! | `skip create for Pod with PodGroup before template exists` | [`groups::a_pod_shares_the_claims_of_its_group`] |
-//! | `skip create for Pod with PodGroup after template exists` | [`groups::a_pod_shares_the_claims_of_its_group`] |
-//! | `update Pod status with PodGroup claim` | [`groups::a_pod_shares_the_claims_of_its_group`]; `sync`: the status after it |
-//! | `create ResourceClaim for Pod with PodGroup claim when feature is disabled` | [`groups::groups_count_where_the_feature_is_on`] |
+//! | `create-adminaccess-feature-disabled` | [`entries::a_template_that_asks_for_what_is_off_is_refused`] (RC-7: from Kubernetes 1.36 on the gate cannot be off) |
+//! | `create-adminaccess-feature-enabled` | [`entries::a_template_that_asks_for_what_is_off_is_refused`]; `sync`: it is counted with `admin_access="true"` |
+//! | `create-for-grouped-pod` | [`groups::a_pod_shares_the_claims_of_its_group`]: an entry that the group does not have |
+//! | `skip-create-for-pod-podgroup-does-not-exist` | [`groups::a_pod_shares_the_claims_of_its_group`]; `sync`: a pod waits for its group |
+//! | `create-for-podgroup` | [`groups::a_group_gets_claims_like_a_pod`] |
+//! | `skip-create-podgroup-claim-for-pod` | [`groups::a_pod_shares_the_claims_of_its_group`] |
+//! | `update-pod-status-with-podgroup-claim` | [`groups::a_pod_shares_the_claims_of_its_group`]; `sync`: the status after it |
+//! | `skip-create-for-pod-with-podgroup-claim-workloadresourceclaims-disabled` | [`groups::for_a_pod_of_a_group_that_does_not_count_nothing_is_made`] |
+//! | `skip-create-for-pod-with-podgroup-claim-genericworkload-disabled` | [`groups::groups_count_where_the_feature_is_on`] (RC-17: where PodGroups are not served, the pod gets a claim of its own) |
+//! | `create-for-grouped-pod-with-claim-workloadresourceclaims-disabled` | [`groups::for_a_pod_of_a_group_that_does_not_count_nothing_is_made`] (RC-17: nothing is made for any pod of a group) |
 //! | `nop` | [`entries::an_entry_that_is_recorded_is_kept_or_asked_for`], [`entries::all_claims_of_a_pod_are_recorded_at_once`] |
-//! | `nop for PodGroup` | [`groups::a_group_gets_claims_like_a_pod`] |
+//! | `nop-podgroup` | [`groups::a_group_gets_claims_like_a_pod`] |
+//! | `nop-claim-in-mutation-cache-only`, `nop-claim-in-mutation-cache-only-for-podgroup` | `sync`: a claim that the watch has not shown is adopted, for a group as well |
+//! | `nop-claim-in-apiserver-only`, `nop-claim-in-apiserver-only-for-podgroup` | [`entries::an_entry_that_is_recorded_is_kept_or_asked_for`] (RC-2: a live read before it is made again), [`groups::a_group_gets_claims_like_a_pod`] |
 //! | `recreate` | [`entries::a_recorded_claim_that_is_gone_is_made_again`] (RC-2: after a live read; RC-3: under another name) |
-//! | `recreate for PodGroup` | [`groups::a_group_gets_claims_like_a_pod`] (RC-2, RC-3) |
+//! | `recreate-for-podgroup` | [`groups::a_group_gets_claims_like_a_pod`] (RC-2, RC-3) |
+//! | `recreate-wrong-owner`, `recreate-wrong-owner-podgroup` | [`entries::a_recorded_claim_that_is_gone_is_made_again`], [`groups::a_group_gets_claims_like_a_pod`] |
 //! | `missing-template` | [`entries::one_failing_entry_does_not_stop_the_others`] (RC-6: it waits for the template) |
 //! | `missing-template-podgroup` | [`groups::a_group_gets_claims_like_a_pod`] (RC-6) |
 //! | `find-existing-claim-by-label` | [`entries::an_entry_is_adopted_else_made`] |
@@ -33,6 +39,7 @@
 //! | `wrong-claim-owner` | [`entries::a_missing_template_stops_nothing_but_a_new_claim`] |
 //! | `wrong-claim-owner-podgroup` | [`groups::a_group_gets_claims_like_a_pod`] |
 //! | `create-conflict` | [`entries::a_name_that_is_taken_is_ours_or_another_is_tried`] (RC-3: a clash is looked at, no error); `sync`: any other failure is counted and retried |
+//! | `create-conflict-admin-access` | the same; `sync`: it is counted with `admin_access="true"` |
 //! | `create-conflict-podgroup` | [`entries::a_name_that_is_taken_is_ours_or_another_is_tried`] (RC-3); `sync`: the same for a group |
 //! | `stay-reserved-seen` | [`reservations::a_reservation_goes_only_with_its_consumer`] |
 //! | `stay-reserved-not-seen` | [`reservations::a_reservation_goes_only_with_its_consumer`]; `sync`: the pod is read live |
@@ -47,8 +54,10 @@
 //! | `delete-claim-when-done` | [`giving_back::the_claim_of_a_pod_that_is_done_is_deleted`] |
 //! | `add-reserved` | [`reservations::a_pod_on_a_node_gets_its_allocated_claims_reserved`] |
 //! | `add-reserved-podgroup` | [`groups::a_pod_shares_the_claims_of_its_group`] |
-//! | `add-reserved-podgroup-feature-disabled` | [`groups::groups_count_where_the_feature_is_on`] |
-//! | `clean up pod reservation with non-pod reservation present` | [`giving_back::a_claim_that_nobody_uses_is_given_back`], [`reservations::a_reservation_goes_only_with_its_consumer`] |
+//! | `skip-add-reserved-podgroup-workloadresourceclaims-disabled` | [`groups::for_a_pod_of_a_group_that_does_not_count_nothing_is_made`] |
+//! | `skip-add-reserved-podgroup-genericworkload-disabled` | [`groups::groups_count_where_the_feature_is_on`] (RC-17) |
+//! | `remove-pod-reservation-with-non-pod-reservation-present` | [`giving_back::a_claim_that_nobody_uses_is_given_back`], [`reservations::a_reservation_goes_only_with_its_consumer`] |
+//! | `flapping-resourceclaim-statuses` | [`entries::all_claims_of_a_pod_are_recorded_at_once`] |
 //!
 //! | the other tests of that file | here |
 //! |---|---|
@@ -67,8 +76,12 @@
 //! | — `new-template-for-podgroup` | [`groups::a_group_gets_claims_like_a_pod`]; `sync`: the template wakes it |
 //! | — `podgroup-claim-status-update` | `sync`: a group wakes its own pods that need work (RC-16: itself not, all is recorded) |
 //! | — `podgroup-claim-status-update-feature-disabled` | [`groups::groups_count_where_the_feature_is_on`] |
-//! | `TestGetAdminAccessMetricLabel`: `nil claim`, `no requests`, `admin access false`, `admin access true`, `prioritized list`, `multiple requests, one with admin access true`, `multiple requests, all admin access false or nil` | `src/view/wire.rs`: what a claim and a template ask for |
-//! | `TestEnqueuePodExtendedResourceClaims`: `pod with no resource claims` | `src/view/wire/tests.rs::pods_without_claims_are_not_kept` |
+//! | `TestClaimExists`: `found in mutation cache`, `found in underlay store`, `found in apiserver fallback`, `not found anywhere`, `owner check fails` | [`entries::an_entry_that_is_recorded_is_kept_or_asked_for`], [`entries::a_recorded_claim_that_is_gone_is_made_again`] |
+//! | — `apiserver returns error` | `sync`: what cannot be asked is asked again, and nothing is made |
+//! | `TestWorkqueue`: an error that is not worth a retry forgets the key | [`groups::for_a_pod_of_a_group_that_does_not_count_nothing_is_made`] (it waits); `controller-core/tests/event_loop` |
+//! | `TestCreateClaimDoesNotMutateTemplate` | none: a template is read only |
+//! | `TestGetAdminAccessMetricLabel`: `nil-claim`, `no-requests`, `admin-access-false`, `admin-access-true`, `prioritized-list`, `one-of-multiple-requests-with-admin-access-true`, `multiple-requests-admin-access-false-or-nil` | `src/view/wire.rs`: what a claim and a template ask for |
+//! | `TestEnqueuePodExtendedResourceClaims` (until 1.36): `pod with no resource claims` | `src/view/wire/tests.rs::pods_without_claims_are_not_kept` |
 //! | — `pod with regular resource claims only` | [`entries::an_entry_with_neither_field_is_an_error_that_is_retried`] |
 //! | — `…, feature enabled, running pod` | [`giving_back::an_extended_resource_claim_is_given_back_like_any_other`] |
 //! | — `…, feature enabled, completed pod`, `… failed pod`, `…, feature disabled`, `deleted pod with extended resource claim`, `pod with both regular and extended resource claims, completed` | [`giving_back::an_extended_resource_claim_is_given_back_like_any_other`], [`reservations::a_pod_is_done_when_nothing_of_it_runs_or_will`]; `route_table`: a pod that is done or deleted wakes its claims |

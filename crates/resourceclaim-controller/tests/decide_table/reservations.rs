@@ -3,6 +3,7 @@
 use resourceclaim_controller::decide::{
     Being, Gates, Groups, RESERVED_FOR_MAX_SIZE, Reservation, Sight, Standing, claimant_kind, standing,
 };
+use resourceclaim_controller::pod_group::GroupVersion;
 use resourceclaim_controller::view::{ClaimView, ClaimantView, Consumer, ConsumerKind};
 use rstest::rstest;
 
@@ -128,7 +129,7 @@ fn a_reservation_goes_only_with_its_consumer(
 fn groups_keep_their_reservations_while_groups_do_not_count() {
     let off = Gates::default();
     let on = Gates {
-        groups: Groups::On,
+        groups: Groups::On(GroupVersion::V1Beta1),
         ..off
     };
     let judged = |sight: &Sight, gates| standing(&a_group("group"), false, sight, gates);

@@ -109,8 +109,8 @@ async fn live_without_groups_on_the_server_one_line_says_so_and_the_rest_works()
     let replica = cluster.start_leading(&[GROUPS]).await;
     cluster.pod("alone", &[made("gpu")]).await;
     cluster.until_running("alone").await;
-    let line = "DRAWorkloadResourceClaims=true is ignored: the API server does not serve \
-                podgroups.scheduling.k8s.io/v1alpha2";
+    let line = "DRAWorkloadResourceClaims=true is ignored: the API server serves podgroups neither in \
+                scheduling.k8s.io/v1beta1 nor in scheduling.k8s.io/v1alpha2";
     assert_eq!(replica.said(line), 1);
     assert_eq!(replica.said("podgroups"), 1, "{}", replica.process.log());
     assert_eq!(replica.stop().await, Some(0));

@@ -99,19 +99,8 @@ impl Cluster {
     /// A node with devices, a scheduler, and the garbage collector.
     pub(crate) async fn with(setup: Setup) -> Self {
         let mut options = audited();
-        if setup.groups {
-            options.alpha_apis = vec!["scheduling.k8s.io/v1alpha2"];
-            options.feature_gates = vec![
-                "GenericWorkload=true",
-                "GangScheduling=true",
-                "DRAWorkloadResourceClaims=true",
-            ];
-        }
-        if !setup.granular {
-            options
-                .feature_gates
-                .push("DRAResourceClaimGranularStatusAuthorization=false");
-        }
+        options.pod_groups = setup.groups;
+        options.coarse_claim_status = !setup.granular;
         let common = cluster::Cluster::with(options, setup.chart(), BUILT).await;
         let control_plane = &common.control_plane;
         if !setup.granular {

@@ -7,6 +7,7 @@ use resourceclaim_controller::decide::{
     Answer, Being, Claimant, Create, Gates, Group, Groups, Known, Reservation, Reserve, Seen, answer,
     needs_work, reservation,
 };
+use resourceclaim_controller::pod_group::GroupVersion;
 use resourceclaim_controller::view::{
     ClaimSource, ClaimStatus, ClaimView, ClaimantKind, ClaimantView, Consumer, ConsumerKind, Entry, Origin,
     TemplateView,
@@ -61,7 +62,7 @@ impl World {
     }
 
     pub(crate) fn with_groups(mut self) -> Self {
-        self.gates.groups = Groups::On;
+        self.gates.groups = Groups::On(GroupVersion::V1Beta1);
         self
     }
 
@@ -189,7 +190,7 @@ pub(crate) fn in_group(pod: ClaimantView, group: &str) -> ClaimantView {
 /// The group `ns/group` of the uid `group`.
 pub(crate) fn group_with(entries: impl IntoIterator<Item = Entry>) -> ClaimantView {
     ClaimantView {
-        kind: ClaimantKind::PodGroup,
+        kind: ClaimantKind::PodGroup(GroupVersion::V1Beta1),
         key: key("group"),
         uid: "group".into(),
         ..pod_with(entries)
@@ -241,7 +242,7 @@ pub(crate) fn made(name: &str, entry: &str) -> ClaimView {
 pub(crate) fn made_for_group(name: &str, entry: &str) -> ClaimView {
     owned_by(
         claim(name),
-        "scheduling.k8s.io/v1alpha2",
+        "scheduling.k8s.io/v1beta1",
         "PodGroup",
         "group",
         entry,

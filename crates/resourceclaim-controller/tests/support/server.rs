@@ -14,6 +14,7 @@ use resourceclaim_controller::ResourceClaimController;
 use resourceclaim_controller::decide::{
     Being, ClaimantId, Create, RESERVED_FOR_MAX_SIZE, Reserve, Step, claim_name,
 };
+use resourceclaim_controller::pod_group::GroupVersion;
 use resourceclaim_controller::requests::{Answer, Question, Record, Write};
 use resourceclaim_controller::view::{
     ClaimSource, ClaimView, ClaimantKind, ClaimantView, Consumer, ConsumerKind, Entry, Origin, TemplateView,
@@ -228,7 +229,7 @@ impl Server {
             Question::Claimant(_, key) => Answer::Claimant(self.observed_pod(key)?),
             Question::Being(ClaimantId { key, .. }) => Answer::Being(Being::of(self.pods.get(key)?)),
             Question::Rival(_) => Answer::Manager(None),
-            Question::Served => Answer::Served(true),
+            Question::Served => Answer::Served(Some(GroupVersion::V1Beta1)),
             other => panic!("{other:?}"),
         })
     }
@@ -434,7 +435,7 @@ impl Server {
         if !self.pods.contains_key(&key(GROUP)) {
             let uid = format!("{GROUP}-{}", self.version);
             self.put_pod(ClaimantView {
-                kind: ClaimantKind::PodGroup,
+                kind: ClaimantKind::PodGroup(GroupVersion::V1Beta1),
                 key: key(GROUP),
                 uid: uid.as_str().into(),
                 ..pod_with(entries(0))
@@ -550,7 +551,7 @@ impl Server {
             let consumer = Consumer {
                 kind: match holder.kind {
                     ClaimantKind::Pod => ConsumerKind::Pod,
-                    ClaimantKind::PodGroup => ConsumerKind::PodGroup,
+                    ClaimantKind::PodGroup(_) => ConsumerKind::PodGroup,
                 },
                 uid: holder.uid.clone(),
                 ..a_pod(&holder.key.name)

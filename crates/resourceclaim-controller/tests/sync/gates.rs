@@ -34,8 +34,16 @@ async fn admin_access_and_prioritized_lists_are_on() {
     let controller = world.start_and_settle().await;
     assert_eq!(world.claims_of("p").len(), 2);
     let creates = |access: &str| {
-        let labels = format!("{{admin_access=\"{access}\",status=\"success\"}}");
-        controller.metric(&format!("resourceclaim_controller_creates_total{labels}"))
+        let former = format!("{{admin_access=\"{access}\",status=\"success\"}}");
+        let former = controller.metric(&format!("resourceclaim_controller_creates_total{former}"));
+        let labels = format!(
+            "{{admin_access=\"{access}\",owner_api_group=\"\",owner_api_kind=\"Pod\",status=\"success\"}}"
+        );
+        let now = controller.metric(&format!(
+            "dynamic_resource_allocation_resourceclaim_creates_total{labels}"
+        ));
+        assert_eq!(now, former);
+        now
     };
     assert_eq!((creates("true"), creates("false")), (1, 1));
 }
@@ -161,7 +169,7 @@ async fn who_may_not_ask_what_is_served_and_wants_no_groups_has_none() {
         *refusal.status_mut() = StatusCode::FORBIDDEN;
         refusal
     };
-    let is_asked = |head: &Parts| head.uri.path() == "/apis/scheduling.k8s.io/v1alpha2";
+    let is_asked = |head: &Parts| head.uri.path() == "/apis/scheduling.k8s.io";
     let client = answered(world.client(), move |head| is_asked(head).then(forbidden));
     let _controller = process().start(client, &world.clock);
     world.pod("p");

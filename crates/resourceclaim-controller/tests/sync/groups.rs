@@ -11,7 +11,7 @@ const ON: &str = "DRAWorkloadResourceClaims=true";
 impl World {
     fn group(&self, name: &str, entries: &[Value]) {
         self.insert(json!({
-            "apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "metadata": { "name": name },
+            "apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "metadata": { "name": name },
             "spec": { "schedulingPolicy": { "basic": {} }, "resourceClaims": entries },
         }));
     }
@@ -59,7 +59,7 @@ async fn a_group_has_one_claim_for_all_its_pods() {
         (&owner["kind"], &owner["apiVersion"], &owner["uid"]),
         (
             &json!("PodGroup"),
-            &json!("scheduling.k8s.io/v1alpha2"),
+            &json!("scheduling.k8s.io/v1beta1"),
             &world.get_group("g")["metadata"]["uid"]
         )
     );
@@ -102,6 +102,27 @@ async fn a_group_has_one_claim_for_all_its_pods() {
             .iter()
             .all(|call| !call.starts_with("get"))
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn groups_are_read_in_the_newest_version_that_is_served() {
+    let world = World::with_groups();
+    world.template("t");
+    world.group("g", &[made("gpu", "t")]);
+    world.member("p", "g", &[made("gpu", "t")]);
+    let controller = world.start_on_alpha_groups(gated(ON));
+    world.pass(60).await;
+    let claim = world.claim_of_group("g");
+    assert_eq!(world.claim_of("p"), claim);
+    let owner = |claim: &str| world.get_claim(claim)["metadata"]["ownerReferences"][0]["apiVersion"].clone();
+    assert_eq!(owner(&claim), "scheduling.k8s.io/v1alpha2");
+    controller.stop().await;
+
+    world.delete_claim(&claim);
+    let controller = world.start_with(gated(ON));
+    world.pass(60).await;
+    assert_eq!(owner(&world.claim_of_group("g")), "scheduling.k8s.io/v1beta1");
+    controller.stop().await;
 }
 
 #[tokio::test(start_paused = true)]

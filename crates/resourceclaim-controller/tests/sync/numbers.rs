@@ -26,7 +26,7 @@ async fn the_metrics() {
     insta::assert_snapshot!(controller.families());
     let count = |allocated, admin_access, source| {
         controller.metric(&format!(
-            "resourceclaim_controller_resource_claims{{admin_access=\"{admin_access}\",allocated=\"{allocated}\",\
+            "dynamic_resource_allocation_resource_claims{{admin_access=\"{admin_access}\",allocated=\"{allocated}\",\
              source=\"{source}\"}}"
         ))
     };
@@ -42,7 +42,10 @@ async fn the_metrics() {
     world.finish("p");
     world.settle().await;
     assert_eq!(stuck(), 0);
-    assert_eq!(controller.metric("resourceclaim_controller_resource_claims"), 2);
+    assert_eq!(
+        controller.metric("dynamic_resource_allocation_resource_claims"),
+        2
+    );
 }
 
 #[tokio::test(start_paused = true)]

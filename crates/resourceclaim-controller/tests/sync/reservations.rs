@@ -476,7 +476,7 @@ async fn a_write_that_races_the_scheduler_is_judged_again() {
 
 #[rstest]
 #[case::of_another_pod("Pod", "v1", "mine")]
-#[case::of_a_group("PodGroup", "scheduling.k8s.io/v1alpha2", "p")]
+#[case::of_a_group("PodGroup", "scheduling.k8s.io/v1beta1", "p")]
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_claims_the_uid_of_a_pod_takes_nothing_from_it(
     #[case] kind: &str,

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use harness::objects::{each, name, text, uid};
-use harness::sabotage::{answered, answered_late, found_as};
+use harness::sabotage::{answered, answered_late, between, found_as, send};
 use harness::{Running, Start};
 use http::Method;
 use http::request::Parts;
 use resourceclaim_controller::ResourceClaimController;
 use resourceclaim_controller::config::Config;
+use resourceclaim_controller::pod_group::GroupVersion;
 use serde_json::{Value, json};
 use testkit::embedded::{POD_GROUPS, PODS, RESOURCE_CLAIMS};
 
@@ -40,6 +41,28 @@ impl World {
             head.method == Method::POST
         });
         process().start(client, &self.clock)
+    }
+
+    /// Our process, to which the API server has `PodGroups` in `v1alpha2` alone, as that of Kubernetes 1.36.
+    pub(crate) fn start_on_alpha_groups(&self, start: Start<Config>) -> Running {
+        let served = GroupVersion::V1Beta1.api_version();
+        let client = between(self.client(), move |client, mut head, body| async move {
+            let path = head.uri.to_string();
+            let asked = GroupVersion::V1Alpha2.api_version();
+            if path == "/apis/scheduling.k8s.io" {
+                let version = json!({ "groupVersion": asked, "version": "v1alpha2" });
+                let group = json!({ "kind": "APIGroup", "name": "scheduling.k8s.io", "versions": [version] });
+                return Ok(found_as(&group));
+            }
+            assert!(!path.contains(served), "{path}");
+            let (path, mut body) = (path.replace(asked, served), body);
+            if path.contains(served) {
+                body = String::from_utf8_lossy(&body).replace(asked, served).into_bytes();
+            }
+            head.uri = path.parse().unwrap();
+            send(&client, head, body).await
+        });
+        start.start(client, &self.clock)
     }
 
     /// Our process, to which the API server is of another version.

@@ -1,6 +1,6 @@
 //! An API server in this process, for tests under paused time.
 //!
-//! It answers like kube-apiserver 1.36 for the kinds in [`SERVED`]; what it says where that matters to a
+//! It answers like kube-apiserver 1.37 for the kinds in [`SERVED`]; what it says where that matters to a
 //! client (codes, reasons, messages, versions, field ownership) was read off a real one. Nothing in it
 //! depends on real time or chance, so a run is the same every time.
 //!

@@ -38,8 +38,8 @@ impl PatchKind {
     /// The refusal of a body that is not JSON or YAML.
     pub(super) fn unreadable(self, error: &str) -> Failure {
         Failure::bad_request(match self {
-            Self::Strategic => error.to_owned(),
-            Self::Merge | Self::Json => format!("error decoding patch: {error}"),
+            Self::Merge | Self::Strategic => "invalid JSON patch".to_owned(),
+            Self::Json => format!("error decoding patch: {error}"),
             Self::Apply => format!("error decoding YAML: {error}"),
         })
     }
@@ -52,12 +52,12 @@ impl PatchKind {
         } else {
             "map[string]interface {}"
         };
-        let context = if self == Self::Apply {
-            "error unmarshaling JSON: while decoding JSON: "
-        } else {
-            ""
+        let context = match self {
+            Self::Strategic => "",
+            Self::Merge | Self::Json => "error decoding patch: ",
+            Self::Apply => "error decoding YAML: error unmarshaling JSON: while decoding JSON: ",
         };
-        self.unreadable(&format!(
+        Failure::bad_request(format!(
             "{context}json: cannot unmarshal {found} into Go value of type {wanted}"
         ))
     }

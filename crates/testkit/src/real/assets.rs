@@ -1,6 +1,7 @@
 //! Where the control plane's binaries are.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use super::Error;
 
@@ -47,14 +48,41 @@ impl Assets {
         &self.0
     }
 
+    /// Of which minor release of Kubernetes 1 they are.
+    pub fn minor(&self) -> Result<u32, Error> {
+        let program = self.program("kube-apiserver");
+        let asked = Command::new(&program).arg("--version").output();
+        let said = asked.map_err(|source| Error::Process {
+            doing: "start",
+            program: "kube-apiserver --version".to_owned(),
+            source,
+        })?;
+        let said = String::from_utf8_lossy(&said.stdout).into_owned();
+        minor_of(&said).ok_or(Error::NoVersion { program, said })
+    }
+
     pub(super) fn program(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 }
 
+/// `Kubernetes v1.37.2` → 37.
+fn minor_of(said: &str) -> Option<u32> {
+    let numbers = said.trim().strip_prefix("Kubernetes v1.")?;
+    numbers.split('.').next()?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_release_is_what_the_api_server_says() {
+        assert_eq!(minor_of("Kubernetes v1.37.2\n"), Some(37));
+        assert_eq!(minor_of("Kubernetes v1.36.3-gke.1\n"), Some(36));
+        assert_eq!(minor_of("Kubernetes v0.0.0-master+$Format:%H$"), None);
+        assert_eq!(minor_of(""), None);
+    }
 
     #[test]
     fn a_directory_that_lacks_a_program_is_refused_by_name() {

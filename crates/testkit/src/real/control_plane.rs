@@ -41,10 +41,10 @@ pub struct Options {
     pub audit: Option<AuditLevel>,
     /// Users beside the administrator. They have no permissions but those that the test gives them.
     pub users: Vec<User>,
-    /// Feature gates of all its processes, those started later included: `DRAWorkloadResourceClaims=true`.
-    pub feature_gates: Vec<&'static str>,
-    /// Groups that are served beside those that every server serves: `scheduling.k8s.io/v1alpha2`.
-    pub alpha_apis: Vec<&'static str>,
+    /// `PodGroups` and their claims, in the version in which this release of Kubernetes has them (since 1.36).
+    pub pod_groups: bool,
+    /// A right to write `/status` of a claim is a right to write all of it, as before 1.36.
+    pub coarse_claim_status: bool,
     /// More flags for kube-apiserver; they win over ours.
     pub api_server_args: Vec<String>,
 }
@@ -100,7 +100,14 @@ impl ControlPlane {
         let audit = options
             .audit
             .map(|_| AuditLog::new(scratch.path().join("audit.log")));
-        let args = api_server_args(&scratch, &options, audit.as_ref(), &admin_user)?;
+        let minor = assets.minor()?;
+        let feature_gates = feature_gates(&options, minor);
+        let mut args = api_server_args(&scratch, &options, audit.as_ref(), &admin_user)?;
+        args.extend(feature_gates.clone());
+        args.extend(options.pod_groups.then(|| {
+            let version = if minor < 37 { "v1alpha2" } else { "v1beta1" };
+            format!("--runtime-config=scheduling.k8s.io/{version}=true")
+        }));
         let mut attempt = 1;
         loop {
             let port = free_port()?;
@@ -121,7 +128,7 @@ impl ControlPlane {
                         admin,
                         kubeconfigs: AtomicUsize::new(0),
                         audit,
-                        feature_gates: feature_gates(&options),
+                        feature_gates,
                     });
                 }
                 Err(Error::EndedEarly { log, .. })
@@ -180,7 +187,7 @@ impl ControlPlane {
             spec: Some(TokenRequestSpec {
                 audiences: Some(vec![ISSUER.to_owned()]),
                 expiration_seconds: Some(24 * 60 * 60),
-                bound_object_ref: None,
+                ..TokenRequestSpec::default()
             }),
             ..TokenRequest::default()
         };
@@ -322,20 +329,23 @@ fn api_server_args(
         args.push(format!("--audit-policy-file={}", policy.display()));
         args.push(format!("--audit-log-path={}", audit.path().display()));
     }
-    args.extend(feature_gates(options));
-    args.extend(
-        options
-            .alpha_apis
-            .iter()
-            .map(|api| format!("--runtime-config={api}=true")),
-    );
     args.extend(options.api_server_args.iter().cloned());
     Ok(args)
 }
 
-fn feature_gates(options: &Options) -> Option<String> {
-    let gates = options.feature_gates.join(",");
-    (!gates.is_empty()).then(|| format!("--feature-gates={gates}"))
+/// Those of all its processes; a process refuses a gate that its release does not have.
+fn feature_gates(options: &Options, minor: u32) -> Option<String> {
+    let mut gates = Vec::new();
+    if options.pod_groups {
+        gates.extend(["GenericWorkload=true", "DRAWorkloadResourceClaims=true"]);
+    }
+    if options.pod_groups && minor == 36 {
+        gates.push("GangScheduling=true");
+    }
+    if options.coarse_claim_status && minor >= 36 {
+        gates.push("DRAResourceClaimGranularStatusAuthorization=false");
+    }
+    (!gates.is_empty()).then(|| format!("--feature-gates={}", gates.join(",")))
 }
 
 async fn start_api_server(

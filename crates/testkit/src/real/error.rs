@@ -48,6 +48,14 @@ pub enum Error {
     /// No key to sign service account tokens with.
     #[error("generate the service account signing key")]
     SigningKey,
+    /// A program does not say of which release it is.
+    #[error("find a release of Kubernetes 1 in what {} --version says: {said:?}", program.display())]
+    NoVersion {
+        /// The program.
+        program: PathBuf,
+        /// What it says.
+        said: String,
+    },
     /// No port that is free.
     #[error("find a free port on loopback")]
     NoFreePort,

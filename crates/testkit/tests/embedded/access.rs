@@ -287,7 +287,7 @@ async fn a_binding_without_its_role_is_named_in_the_refusal(ground: Ground) {
                    scope";
     let is_news = |answer: &Answer| message(answer) != refused;
     let answer = repeated(NODES, || get(&ground.alice, NODES), is_news).await;
-    let why = "RBAC: clusterrole.rbac.authorization.k8s.io \"ghost\" not found";
+    let why = "rbac: RBAC: clusterrole.rbac.authorization.k8s.io \"ghost\" not found";
     answer.says(403, &format!("{refused}: {why}"));
 }
 

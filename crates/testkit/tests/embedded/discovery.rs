@@ -11,6 +11,7 @@ crate::scenarios![
     named_groups_list_their_resources,
     status_is_listed_as_a_resource_of_its_own,
     groups_are_listed_with_their_preferred_versions,
+    a_group_tells_its_versions,
     the_core_group_tells_its_versions,
     protobuf_is_preferred_in_vain_where_json_will_do,
     the_release_is_told,
@@ -130,6 +131,18 @@ async fn groups_are_listed_with_their_preferred_versions(client: Client) {
     assert!(groups.iter().all(|group| group["name"] != ""));
 }
 
+async fn a_group_tells_its_versions(client: Client) {
+    let list = read(&client, "/apis").await;
+    for name in ["apps", "resource.k8s.io"] {
+        let mut expected = found(&list["groups"], "name", name).clone();
+        expected["kind"] = json!("APIGroup");
+        expected["apiVersion"] = json!("v1");
+        assert_eq!(read(&client, format!("/apis/{name}")).await, expected);
+    }
+    let unknown = get(&client, "/apis/example.com").await;
+    assert_eq!((unknown.code, unknown.body), (404, json!("404 page not found\n")));
+}
+
 async fn the_core_group_tells_its_versions(client: Client) {
     let api = read(&client, "/api").await;
     api.shows(json!({ "kind": "APIVersions", "versions": ["v1"] }));
@@ -145,7 +158,7 @@ async fn protobuf_is_preferred_in_vain_where_json_will_do(client: Client) {
 
 async fn the_release_is_told(client: Client) {
     let version = read(&client, "/version").await;
-    version.shows(json!({ "gitVersion": "v1.36.3", "major": "1", "minor": "36" }));
+    version.shows(json!({ "gitVersion": "v1.37.2", "major": "1", "minor": "37" }));
 }
 
 async fn health_is_told_in_one_word(client: Client) {

@@ -1,7 +1,7 @@
 //! What an API server does, told as scenarios over a `kube::Client` alone, and what only the embedded one
 //! can be made to do.
 //!
-//! Expected codes, messages and bodies are those of kube-apiserver v1.36.3.
+//! Expected codes, messages and bodies are those of kube-apiserver v1.37.2.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 #![allow(
     clippy::disallowed_methods,

@@ -165,24 +165,30 @@ fn owner(name: &str) -> Value {
 
 async fn owners_must_be_whole(client: Client) {
     for (field, value, why) in rows! {
-        "apiVersion", "" => "Invalid value: \"\": version must not be empty";
-        "apiVersion", "a/b/c" => "Invalid value: \"a/b/c\": version must not be empty";
-        "kind", "" => "Invalid value: \"\": must not be empty";
-        "name", "" => "Invalid value: \"\": must not be empty";
-        "uid", "" => "Invalid value: \"\": must not be empty";
+        "apiVersion", "" => "Required value: must not be empty";
+        "apiVersion", "a/b/c" => "Invalid value: \"a/b/c\": must be <group>/<version> or <version>";
+        "kind", "" => "Required value: must not be empty";
+        "name", "" => "Required value: must not be empty";
+        "uid", "" => "Required value: must not be empty";
     } {
         let mut broken = owner("n");
         broken[field] = json!(value);
         let metadata = json!({ "ownerReferences": [owner("m"), broken] });
-        let field = format!("metadata.ownerReferences.{field}");
-        assert_refused(&client, metadata, "FieldValueInvalid", &field, why).await;
+        let field = format!("metadata.ownerReferences[1].{field}");
+        let reason = if value.is_empty() {
+            "FieldValueRequired"
+        } else {
+            "FieldValueInvalid"
+        };
+        assert_refused(&client, metadata, reason, &field, why).await;
     }
     let mut event = owner("n");
     event["kind"] = json!("Event");
     let why = "Invalid value: {\"apiVersion\":\"v1\",\"kind\":\"Event\",\"name\":\"n\",\"uid\":\"n\"}: /v1, \
                Kind=Event is disallowed from being an owner";
     let metadata = json!({ "ownerReferences": [event] });
-    assert_refused(&client, metadata, "FieldValueInvalid", OWNERS, why).await;
+    let field = "metadata.ownerReferences[0]";
+    assert_refused(&client, metadata, "FieldValueInvalid", field, why).await;
     let bare = post(&client, LEASES, lease(json!({ "ownerReferences": [{}] }))).await;
     assert_eq!(bare.causes().len(), 4);
     // That an owner exists is not looked at.
@@ -241,7 +247,7 @@ async fn an_update_is_held_to_the_same_rules(client: Client) {
     nameless["name"] = json!("");
     for (field, value, why) in rows! {
         "annotations", json!({ "a": "x".repeat(256 * 1024) }) => ": Too long: may not be more than 262144 bytes";
-        "ownerReferences", json!([nameless]) => ".name: Invalid value: \"\": must not be empty";
+        "ownerReferences", json!([nameless]) => "[0].name: Required value: must not be empty";
         "finalizers", json!(["/x"]) => ": Invalid value: \"/x\": prefix part must be non-empty";
     } {
         let mut body = named("n");

@@ -10,7 +10,8 @@ use crate::rows;
 
 crate::scenarios![with PodGroups:
     a_new_group_is_protected_and_has_no_status,
-    a_group_does_not_change,
+    a_group_keeps_its_claims_and_its_policy,
+    a_group_has_one_policy,
     a_group_names_few_claims_and_each_once,
     a_group_tells_only_of_claims_that_it_names,
     an_apply_of_fewer_claims_of_a_group_takes_the_others_away,
@@ -43,15 +44,12 @@ async fn a_new_group_is_protected_and_has_no_status(client: Client) {
     let created = create(&client, POD_GROUPS, object).await;
     created.shows(json!({
         "kind": "PodGroup",
-        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "apiVersion": "scheduling.k8s.io/v1beta1",
         "metadata.finalizers": [PROTECTION],
         "metadata.generation": null,
-        "spec": {
-            "podGroupTemplateRef": null,
-            "disruptionMode": "Pod",
-            "schedulingPolicy": { "gang": { "minCount": 2 } },
-            "resourceClaims": claims,
-        },
+        "spec.disruptionMode": { "single": {} },
+        "spec.schedulingPolicy": { "gang": { "minCount": 2 } },
+        "spec.resourceClaims": claims,
         "status": {},
     }));
     let owned = created["metadata"]["managedFields"].to_string();
@@ -63,18 +61,52 @@ async fn a_group_is_in_protobuf_what_it_is_in_json(client: Client) {
     release(&client, format!("{POD_GROUPS}/same")).await;
 }
 
-async fn a_group_does_not_change(client: Client) {
+async fn a_group_keeps_its_claims_and_its_policy(client: Client) {
     let object = create(&client, POD_GROUPS, group("fixed", &json!([from_template("a")]))).await;
     let uri = format!("{POD_GROUPS}/fixed");
     let same = update(&client, &uri, object.clone()).await;
     assert_eq!(same["spec"], object["spec"]);
-    for (spec, field) in rows! {
-        json!({ "resourceClaims": [from_template("b")] }) => "spec.resourceClaims";
-        json!({ "schedulingPolicy": { "gang": { "minCount": 3 } } }) => "spec.schedulingPolicy";
+    for (spec, field, why) in rows! {
+        json!({ "resourceClaims": [from_template("b")] }), "spec.resourceClaims" => "field is immutable";
+        json!({ "workloadRef": { "workloadName": "w", "templateName": "t" } }), "spec.workloadRef" =>
+            "field is immutable";
+        json!({ "disruptionMode": { "single": null, "all": {} } }), "spec.disruptionMode" => "field is immutable";
+        json!({ "schedulingPolicy": { "gang": { "minCount": 0 } } }), "spec.schedulingPolicy.gang.minCount" =>
+            "Required value";
+        json!({ "schedulingPolicy": { "gang": { "minCount": -1 } } }), "spec.schedulingPolicy.gang.minCount" =>
+            "Invalid value: -1: must be greater than or equal to 1";
     } {
         let refused = patch(&client, &uri, MERGE, json!({ "spec": spec })).await;
-        refused.blames(&[(field, "Invalid")]);
-        assert!(message(&refused).ends_with(": field is immutable"), "{refused:?}");
+        let text = message(&refused);
+        assert!(
+            text.contains(&format!("{field}: ")) && text.ends_with(why),
+            "{refused:?}"
+        );
+    }
+    let other = json!({ "spec": { "schedulingPolicy": { "basic": {}, "gang": null } } });
+    patch(&client, &uri, MERGE, other).await.blames(&[
+        ("spec.schedulingPolicy.basic", "Invalid"),
+        ("spec.schedulingPolicy.gang", "Invalid"),
+    ]);
+    let larger = json!({ "spec": { "schedulingPolicy": { "gang": { "minCount": 3 } } } });
+    let changed = merge(&client, &uri, larger).await;
+    changed.shows(json!({ "spec.schedulingPolicy": { "gang": { "minCount": 3 } } }));
+}
+
+async fn a_group_has_one_policy(client: Client) {
+    let with = async |policy: Value| {
+        let spec = json!({ "schedulingPolicy": policy });
+        let object = json!({ "metadata": { "name": "p" }, "spec": spec });
+        message(&post(&client, POD_GROUPS, object).await).to_owned()
+    };
+    for (policy, why) in rows! {
+        json!({}) => "spec.schedulingPolicy: Invalid value: \"\": must specify one of: `basic`, `gang`";
+        json!({ "basic": {}, "gang": { "minCount": 1 } }) =>
+            "spec.schedulingPolicy: Invalid value: \"{basic, gang}\": must specify exactly one of: `basic`, `gang`";
+        json!({ "gang": {} }) => "spec.schedulingPolicy.gang.minCount: Required value";
+    } {
+        let refused = with(policy).await;
+        assert!(refused.ends_with(why), "{refused}");
     }
 }
 
@@ -125,7 +157,7 @@ async fn an_apply_of_fewer_claims_of_a_group_takes_the_others_away(client: Clien
         let uri = format!("{POD_GROUPS}/applied/status?fieldManager=controller&force=true");
         let body = json!({
             "kind": "PodGroup",
-            "apiVersion": "scheduling.k8s.io/v1alpha2",
+            "apiVersion": "scheduling.k8s.io/v1beta1",
             "metadata": { "name": "applied", "uid": created["metadata"]["uid"] },
             "status": { "resourceClaimStatuses": statuses },
         });

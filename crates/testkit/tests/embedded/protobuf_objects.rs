@@ -190,7 +190,7 @@ async fn a_rich_node_is_in_protobuf_what_it_is_in_json(client: Client) {
             "conditions": [{ "type": "Ready", "status": "True", "lastHeartbeatTime": "2026-01-01T00:00:00Z" }],
             "addresses": [{ "type": "InternalIP", "address": "10.0.0.1" }],
             "daemonEndpoints": { "kubeletEndpoint": { "Port": 10250 } },
-            "nodeInfo": { "kubeletVersion": "v1.36.3" },
+            "nodeInfo": { "kubeletVersion": "v1.37.2" },
             "images": [{ "names": ["i"], "sizeBytes": 7_000_000_000_i64 }],
         },
     });

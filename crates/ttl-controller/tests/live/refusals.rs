@@ -85,7 +85,7 @@ async fn an_api_server_that_is_newer_than_any_that_was_tested_is_named_once() {
             let mut request = [0; 4096];
             let length = stream.read(&mut request).await.unwrap();
             let (status, body) = if request[..length].starts_with(b"GET /version ") {
-                ("200 OK", r#"{"major":"1","minor":"37","gitVersion":"v1.37.0"}"#)
+                ("200 OK", r#"{"major":"1","minor":"38","gitVersion":"v1.38.0"}"#)
             } else {
                 ("503 Service Unavailable", "")
             };
@@ -96,7 +96,7 @@ async fn an_api_server_that_is_newer_than_any_that_was_tested_is_named_once() {
         }
     };
     let replica = Replica::start(&binary(BUILT), &file, &[]);
-    let said = "not tested with 1.37: this release is for Kubernetes 1.34 to 1.36";
+    let said = "not tested with 1.38: this release is for Kubernetes 1.35 to 1.37";
     let told = eventually(SOON, said, async || (replica.said(said) > 0).then_some(()));
     tokio::select! {
         () = answers => {}

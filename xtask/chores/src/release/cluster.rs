@@ -75,10 +75,7 @@ impl Cluster {
         let deployment = Api::<Deployment>::namespaced(client.clone(), NAMESPACE)
             .get(name)
             .await?;
-        let pod = deployment
-            .spec
-            .and_then(|spec| spec.template.spec)
-            .context("no pod")?;
+        let pod = deployment.spec.template.spec.context("no pod")?;
         let account = pod.service_account_name.context("no service account")?;
         let container = pod.containers.into_iter().next().context("no container")?;
         let image = container.image.unwrap_or_default();

@@ -85,7 +85,7 @@ impl Modules {
         self.0.get(name).map(PathBuf::as_path).context("no such module")
     }
 
-    /// `v1.36.3`.
+    /// `v1.37.2`.
     fn version(&self) -> Result<String> {
         let dir = self.dir(KUBERNETES)?.to_string_lossy();
         let (_, version) = dir.rsplit_once('@').context("the module has no version")?;

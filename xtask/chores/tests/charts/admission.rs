@@ -206,7 +206,7 @@ const ENTRIES: usize = 4000;
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn a_stolen_token_does_no_more_than_its_controller() {
     let options = Options {
-        alpha_apis: vec!["resource.k8s.io/v1beta2"],
+        api_server_args: vec!["--runtime-config=resource.k8s.io/v1beta2=true".to_owned()],
         ..Options::default()
     };
     let control_plane = ControlPlane::start(options).await.unwrap();

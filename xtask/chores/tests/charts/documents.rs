@@ -247,13 +247,14 @@ fn the_documents_name_the_versions_that_the_programs_name() {
 }
 
 /// The sections of `kube-controller-manager --help` with flags that no other loop has for itself.
-const SECTIONS: [&str; 12] = [
+const SECTIONS: [&str; 13] = [
     "Debugging",
     "Leader-migration",
     "Generic",
     "Secure serving",
     "Authentication",
     "Authorization",
+    "Disruption-controller",
     "Resourceclaim-controller",
     "Ttl-after-finished-controller",
     "Metrics",

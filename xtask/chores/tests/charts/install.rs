@@ -356,10 +356,11 @@ async fn the_service_accounts_of_the_built_in_loops_are_in_nobody_s_way() {
         // The authorizer has the bindings from a watch.
         let theirs = async || {
             let listed = said(kubectl(&cluster.kubeconfig, &can_i, ""));
-            // Beside its own, what every account may: reviews of itself, and discovery.
-            let own = listed
-                .lines()
-                .filter(|line| !line.contains("selfsubject") && !line.trim_start().starts_with('['));
+            // Beside its own, what every account may: reviews of itself, bundles of trust, and discovery.
+            let of_all = ["selfsubject", "clustertrustbundles"];
+            let own = listed.lines().filter(|line| {
+                !of_all.iter().any(|name| line.contains(name)) && !line.trim_start().starts_with('[')
+            });
             (own.count() == wanted).then_some(())
         };
         let what = format!("{account} has {wanted} permissions in the namespace");

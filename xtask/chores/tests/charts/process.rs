@@ -59,7 +59,7 @@ async fn a_pod_of_each_chart_would_lead_and_be_ready_with_the_permissions_that_i
 pub(crate) async fn start(control_plane: &ControlPlane, name: &str, kubeconfig: &Path) -> (Replica, TempDir) {
     let deployments: Api<Deployment> = Api::namespaced(control_plane.client(), NAMESPACE);
     let deployment = deployments.get(name).await.unwrap();
-    let pod = deployment.spec.unwrap().template.spec.unwrap();
+    let pod = deployment.spec.template.spec.unwrap();
     let container: Container = pod.containers.into_iter().next().unwrap();
 
     let config_maps: Api<ConfigMap> = Api::namespaced(control_plane.client(), NAMESPACE);

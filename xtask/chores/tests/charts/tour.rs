@@ -38,7 +38,7 @@ const FOLLOWED_ALONE: [(&str, &str); 3] = [
 ];
 /// The folder of the manifests of a control plane node.
 const MANIFESTS: &str = "/etc/kubernetes/manifests";
-/// As `kubeadm init phase control-plane controller-manager` of v1.36.3 writes it.
+/// As `kubeadm init phase control-plane controller-manager` of v1.37.2 writes it.
 const KUBEADM: &str = include_str!("kube-controller-manager.yaml");
 /// What kubeadm switches on.
 const CONTROLLERS: &str = "*,bootstrapsigner,tokencleaner";

@@ -16,6 +16,7 @@ use super::{
     ClaimSource, ClaimStatus, ClaimView, ClaimantKind, ClaimantView, Consumer, ConsumerKind, Entry,
     FINALIZER, Origin, SCHEDULING_GROUP, TemplateView,
 };
+use crate::pod_group::GroupVersion;
 
 /// What is decoded of a pod.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -29,6 +30,10 @@ pub struct PodWire {
 /// What is decoded of a `PodGroup`: it has its entries and their claims where a pod has them.
 #[derive(Clone, Debug, Deserialize)]
 pub struct PodGroupWire(PodWire);
+
+/// The same of [`GroupVersion::V1Alpha2`].
+#[derive(Clone, Debug, Deserialize)]
+pub struct AlphaPodGroupWire(PodWire);
 
 /// What is decoded of a claim.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -182,6 +187,19 @@ impl Annotations {
     }
 }
 
+impl PodWire {
+    fn into_group(self, group: Identity, version: GroupVersion) -> Result<ClaimantView, DecodeError> {
+        Ok(ClaimantView {
+            kind: ClaimantKind::PodGroup(version),
+            node: None,
+            extended: None,
+            group: None,
+            over: false,
+            ..self.into_view(group)?
+        })
+    }
+}
+
 impl PodSpec {
     fn entries(&mut self) -> Arc<Vec<Entry>> {
         let entries = self.resource_claims.take().into_iter().flatten();
@@ -290,14 +308,15 @@ impl Wire for PodGroupWire {
     type View = ClaimantView;
 
     fn into_view(self, group: Identity) -> Result<ClaimantView, DecodeError> {
-        Ok(ClaimantView {
-            kind: ClaimantKind::PodGroup,
-            node: None,
-            extended: None,
-            group: None,
-            over: false,
-            ..self.0.into_view(group)?
-        })
+        self.0.into_group(group, GroupVersion::V1Beta1)
+    }
+}
+
+impl Wire for AlphaPodGroupWire {
+    type View = ClaimantView;
+
+    fn into_view(self, group: Identity) -> Result<ClaimantView, DecodeError> {
+        self.0.into_group(group, GroupVersion::V1Alpha2)
     }
 }
 

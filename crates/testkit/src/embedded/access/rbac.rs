@@ -51,8 +51,8 @@ pub(super) fn judge(store: &Store, user: &User, asked: &Attributes) -> Result<()
     let missing: Vec<String> = missing.into_iter().collect();
     Err(match missing.as_slice() {
         [] => String::new(),
-        [one] => format!("RBAC: {one}"),
-        more => format!("RBAC: [{}]", more.join(", ")),
+        [one] => format!("rbac: RBAC: {one}"),
+        more => format!("rbac: RBAC: [{}]", more.join(", ")),
     })
 }
 

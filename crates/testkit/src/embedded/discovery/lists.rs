@@ -42,16 +42,25 @@ pub(super) fn groups(served: &[&'static Resource]) -> Value {
     let named = versions(served)
         .into_iter()
         .filter(|(group, _)| !group.is_empty());
-    let groups: Vec<Value> = named
-        .map(|(group, versions)| {
-            let versions: Vec<Value> = versions
-                .iter()
-                .map(|version| json!({ "groupVersion": format!("{group}/{version}"), "version": version }))
-                .collect();
-            json!({ "name": group, "preferredVersion": versions.first(), "versions": versions })
-        })
-        .collect();
+    let groups: Vec<Value> = named.map(|(name, versions)| entry(name, &versions)).collect();
     json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups })
+}
+
+/// `GET /apis/<group>`; none where nothing is served.
+pub(super) fn group(served: &[&'static Resource], name: &str) -> Option<Value> {
+    let mut document = entry(name, versions(served).get(name)?);
+    document["kind"] = json!("APIGroup");
+    document["apiVersion"] = json!("v1");
+    Some(document)
+}
+
+/// A group, without its kind.
+fn entry(name: &str, versions: &[&str]) -> Value {
+    let versions: Vec<Value> = versions
+        .iter()
+        .map(|version| json!({ "groupVersion": format!("{name}/{version}"), "version": version }))
+        .collect();
+    json!({ "name": name, "preferredVersion": versions.first(), "versions": versions })
 }
 
 /// `GET /apis/<group>/<version>` and `GET /api/<version>`; none where nothing is served.

@@ -16,7 +16,7 @@ use crate::embedded::reply::{self, Body};
 use crate::embedded::resource::Resource;
 
 /// The release that the server speaks like.
-const RELEASE: &str = "v1.36.3";
+const RELEASE: &str = "v1.37.2";
 
 /// The answer to a request for a path that is no resource, in JSON; its refusal in the encoding `refusals`.
 pub(super) fn answer(path: &str, served: &[&'static Resource], refusals: Encoding) -> Response<Body> {
@@ -31,6 +31,7 @@ pub(super) fn answer(path: &str, served: &[&'static Resource], refusals: Encodin
             Some(json!({ "kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": [] }))
         }
         ["apis"] => Some(lists::groups(served)),
+        ["apis", group] => lists::group(served, group),
         ["api", version] => lists::resources(served, "", version),
         ["apis", group, version] => lists::resources(served, group, version),
         ["openapi", "v3"] => Some(openapi::index(served)),
@@ -53,7 +54,7 @@ pub(super) fn answer(path: &str, served: &[&'static Resource], refusals: Encodin
 fn version() -> Value {
     json!({
         "major": "1",
-        "minor": "36",
+        "minor": "37",
         "gitVersion": RELEASE,
         "gitCommit": "",
         "gitTreeState": "",

@@ -301,7 +301,7 @@ mod tests {
         new
     }
 
-    // The same requests gave these fields on kube-apiserver v1.36.3.
+    // The same requests gave these fields on kube-apiserver v1.37.2.
     #[test]
     fn a_create_owns_all_that_it_set() {
         let node = json!({

@@ -21,7 +21,7 @@ import (
 	policy "k8s.io/api/policy/v1"
 	rbac "k8s.io/api/rbac/v1"
 	resource "k8s.io/api/resource/v1"
-	scheduling "k8s.io/api/scheduling/v1alpha2"
+	scheduling "k8s.io/api/scheduling/v1beta1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -47,7 +47,7 @@ var kinds = []struct {
 	{"resource.k8s.io/v1", []any{
 		resource.DeviceClass{}, resource.ResourceClaim{}, resource.ResourceClaimTemplate{}, resource.ResourceSlice{},
 	}},
-	{"scheduling.k8s.io/v1alpha2", []any{scheduling.PodGroup{}}},
+	{"scheduling.k8s.io/v1beta1", []any{scheduling.PodGroup{}}},
 }
 
 // Types with an encoding of their own.

@@ -174,7 +174,7 @@ resources! {
 resources! {
     /// What a server serves that [`Server::serve`](crate::embedded::Server::serve) says so to: alpha APIs.
     ALPHA:
-    POD_GROUPS: namespaced("scheduling.k8s.io", "v1alpha2", "PodGroup", "podgroups") {
+    POD_GROUPS: namespaced("scheduling.k8s.io", "v1beta1", "PodGroup", "podgroups") {
         status: SubresourceOnly,
         status_keeps: USER_METADATA,
     }

@@ -68,6 +68,10 @@ pub(super) fn set(of: &str, fields: &mut Map<String, Value>) {
                 spec.entry("enableServiceLinks").or_insert_with(|| json!(true));
             }
         }
+        "scheduling.v1beta1.PodGroupSpec" => {
+            let mode = fields.entry("disruptionMode");
+            mode.or_insert_with(|| json!({ "single": {} }));
+        }
         "resource.v1.DeviceSubRequest" | "resource.v1.ExactDeviceRequest"
             if fields["allocationMode"] == "ExactCount" =>
         {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::Causes;
+use super::{Causes, in_order};
 use crate::embedded::object::{items, text};
 use crate::embedded::resource::table::NAMESPACES;
 use crate::embedded::syntax::{label, subdomain};
@@ -131,7 +131,11 @@ fn check_status(old: &Value, new: &Value, causes: &mut Causes) {
     }
     match (old["status"].get("allocation"), allocation) {
         (_, Value::Null) => {}
-        (Some(_), _) => causes.immutable(old, new, "status.allocation"),
+        (Some(before), after) if before != after => {
+            let why = "field cannot be modified once set";
+            causes.invalid("status.allocation", &Value::Null, why);
+        }
+        (Some(_), _) => {}
         (None, _) => check_allocation(new, causes),
     }
 }
@@ -151,7 +155,8 @@ fn check_reserved_for(reserved: &[Value], field: &str, causes: &mut Causes) {
     let uids: Vec<&str> = reserved.iter().map(|consumer| text(consumer, "uid")).collect();
     for (number, uid) in uids.iter().enumerate() {
         if uids[..number].contains(uid) {
-            causes.duplicate(&format!("{field}[{number}]"), &json!(uid));
+            let shown = in_order(&reserved[number], &["apiGroup", "resource", "name", "uid"]);
+            causes.duplicate(&format!("{field}[{number}]"), shown);
         }
     }
 }

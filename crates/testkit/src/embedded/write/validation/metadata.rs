@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::Causes;
+use super::{Causes, in_order};
 use crate::embedded::failure::Cause;
 use crate::embedded::object::{finalizers, text};
 use crate::embedded::resource::Resource;
@@ -80,24 +80,22 @@ fn owners(metadata: &Value, causes: &mut Causes) {
         .as_array()
         .map(Vec::as_slice)
         .unwrap_or_default();
-    for owner in owners {
+    for (number, owner) in owners.iter().enumerate() {
+        let at = format!("{FIELD}[{number}]");
         let api_version = text(owner, "apiVersion");
-        if api_version.is_empty() || api_version.matches('/').count() > 1 {
-            let field = format!("{FIELD}.apiVersion");
-            causes.invalid(&field, &json!(api_version), "version must not be empty");
-        }
-        for (name, why) in [
-            ("kind", "must not be empty"),
-            ("name", "must not be empty"),
-            ("uid", "must not be empty"),
-        ] {
+        for name in ["apiVersion", "kind", "name", "uid"] {
             if text(owner, name).is_empty() {
-                causes.invalid(&format!("{FIELD}.{name}"), &json!(""), why);
+                causes.required(&format!("{at}.{name}"), "must not be empty");
+            } else if name == "apiVersion"
+                && (api_version.matches('/').count() > 1 || api_version.ends_with('/'))
+            {
+                let why = "must be <group>/<version> or <version>";
+                causes.invalid(&format!("{at}.{name}"), &json!(api_version), why);
             }
         }
         if (api_version, text(owner, "kind")) == ("v1", "Event") {
             let why = "/v1, Kind=Event is disallowed from being an owner";
-            causes.0.push(Cause::invalid(FIELD, &shown(owner), why));
+            causes.0.push(Cause::invalid(&at, &shown(owner), why));
         }
     }
     let mut controllers = owners.iter().filter(|owner| owner["controller"] == true);
@@ -114,7 +112,7 @@ fn owners(metadata: &Value, causes: &mut Causes) {
     }
 }
 
-/// An owner as JSON, its fields in the order of the Go type.
+/// An owner, as the API server quotes it.
 fn shown(owner: &Value) -> String {
     let order = [
         "apiVersion",
@@ -124,11 +122,7 @@ fn shown(owner: &Value) -> String {
         "controller",
         "blockOwnerDeletion",
     ];
-    let fields = order.into_iter();
-    let fields: Vec<String> = fields
-        .filter_map(|field| Some(format!("\"{field}\":{}", owner.get(field)?)))
-        .collect();
-    format!("{{{}}}", fields.join(","))
+    in_order(owner, &order)
 }
 
 /// What an update tries to change that only a deletion sets.

@@ -8,6 +8,8 @@ mod pod_groups;
 mod pods;
 mod specs;
 
+use std::fmt;
+
 use serde_json::Value;
 
 use crate::embedded::failure::{Cause, Failure};
@@ -45,7 +47,7 @@ impl Causes {
         self.0.push(Cause::unsupported(field, value, supported));
     }
 
-    fn duplicate(&mut self, field: &str, value: &Value) {
+    fn duplicate(&mut self, field: &str, value: impl fmt::Display) {
         self.add("FieldValueDuplicate", field, format!("Duplicate value: {value}"));
     }
 
@@ -95,6 +97,17 @@ impl Causes {
         }
         Err(Failure::invalid_fields(resource, name, &self.0))
     }
+}
+
+/// An object as JSON, its fields in the order of the Go type.
+fn in_order(object: &Value, fields: &[&str]) -> String {
+    let given = fields
+        .iter()
+        .filter_map(|field| Some((field, object.get(field)?)));
+    let given: Vec<String> = given
+        .map(|(field, value)| format!("\"{field}\":{value}"))
+        .collect();
+    format!("{{{}}}", given.join(","))
 }
 
 /// The value at a path of fields, null where there is none.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::Causes;
+use super::{Causes, at};
 use crate::embedded::object::{items, text};
 use crate::embedded::syntax::{label, subdomain};
 
@@ -14,26 +14,53 @@ pub(super) const NO_SOURCE: &str = "must specify one of: `resourceClaimName`, `r
 
 /// A group as a client writes it.
 pub(super) fn check(old: Option<&Value>, new: &Value, causes: &mut Causes) {
-    if let Some(old) = old {
-        for field in [
-            "spec.schedulingPolicy",
-            "spec.resourceClaims",
-            "spec.podGroupTemplateRef",
-        ] {
-            causes.immutable(old, new, field);
-        }
+    check_policy(old, new, causes);
+    let Some(old) = old else {
+        check_claims(items(new, "spec.resourceClaims"), causes);
         return;
+    };
+    for field in ["spec.workloadRef", "spec.resourceClaims", "spec.disruptionMode"] {
+        causes.immutable(old, new, field);
     }
-    let policy = &new["spec"]["schedulingPolicy"];
-    let given: Vec<&str> = ["basic", "gang"]
-        .into_iter()
-        .filter(|name| policy.get(name).is_some())
-        .collect();
-    if given.len() != 1 {
-        let why = "must specify one of: `basic`, `gang`";
-        causes.invalid("spec.schedulingPolicy", policy, why);
+}
+
+/// Which of the two policies it has is settled at its creation. How many pods make a gang may change.
+fn check_policy(old: Option<&Value>, new: &Value, causes: &mut Causes) {
+    const POLICY: &str = "spec.schedulingPolicy";
+    const BASIC: &str = "spec.schedulingPolicy.basic";
+    const GANG: &str = "spec.schedulingPolicy.gang";
+    const MIN_COUNT: &str = "spec.schedulingPolicy.gang.minCount";
+    let given = |group| [BASIC, GANG].map(|field| !at(group, field).is_null());
+    if old.map(given) != Some(given(new)) {
+        match given(new) {
+            [true, true] => {
+                let why = "must specify exactly one of: `basic`, `gang`";
+                causes.invalid(POLICY, &json!("{basic, gang}"), why);
+            }
+            [false, false] => causes.invalid(POLICY, &json!(""), "must specify one of: `basic`, `gang`"),
+            _ => {}
+        }
     }
-    check_claims(items(new, "spec.resourceClaims"), causes);
+    if let Some(old) = old {
+        causes.immutable(old, new, BASIC);
+        let why = match [old, new].map(|group| at(group, GANG).is_null()) {
+            [true, false] => "field cannot be set once created",
+            [false, true] => "field cannot be cleared once set",
+            _ => "",
+        };
+        if !why.is_empty() {
+            causes.invalid(GANG, &Value::Null, why);
+            return;
+        }
+    }
+    match at(new, MIN_COUNT).as_i64() {
+        _ if at(new, GANG).is_null() => {}
+        None | Some(0) => causes.required(MIN_COUNT, ""),
+        Some(count) if count < 1 => {
+            causes.invalid(MIN_COUNT, &json!(count), "must be greater than or equal to 1");
+        }
+        Some(_) => {}
+    }
 }
 
 fn check_claims(claims: &[Value], causes: &mut Causes) {

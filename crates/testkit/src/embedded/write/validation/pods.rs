@@ -25,7 +25,7 @@ fn check_claims(claims: &[Value], causes: &mut Causes) {
         let at = format!("spec.resourceClaims[{number}]");
         match text(claim, "name") {
             name if !name.is_empty() && names.contains(&name) => {
-                causes.duplicate(&format!("{at}.name"), &json!(name));
+                causes.duplicate(&format!("{at}.name"), json!(name));
             }
             name => causes.name(&format!("{at}.name"), name, label),
         }
@@ -55,7 +55,7 @@ pub(super) fn check_status(pod: &Value, causes: &mut Causes) {
         let name = text(status, "name");
         pod_groups::check_told(pod, &statuses[number..=number], FIELD, causes);
         if names.contains(&name) {
-            causes.duplicate(&format!("{FIELD}[{number}].name"), &json!(name));
+            causes.duplicate(&format!("{FIELD}[{number}].name"), json!(name));
         }
         names.push(name);
         let at = format!("{FIELD}[{number}]");
