@@ -1,11 +1,20 @@
 //! The objects of a real control plane, each kind by its name.
 
+use std::sync::LazyLock;
+
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject, PostParams};
 use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
 use testkit::embedded::{ALPHA, Resource, SERVED};
-use testkit::real::ControlPlane;
+use testkit::real::{Assets, ControlPlane};
+
+/// In which version the control planes have `PodGroups`.
+static POD_GROUPS_VERSION: LazyLock<&str> = LazyLock::new(|| {
+    Assets::find()
+        .and_then(|assets| assets.pod_groups_version())
+        .unwrap()
+});
 
 /// Makes an object; it has a `kind`, and `default` is its namespace where it names none.
 pub(crate) async fn create(control_plane: &ControlPlane, mut object: Value) -> Value {
@@ -30,6 +39,7 @@ pub(crate) fn api(control_plane: &ControlPlane, namespace: &str, kind: &str) -> 
 /// Those that the embedded server knows; any other is a custom resource of `example.com/v1`.
 pub(crate) fn resource(kind: &str) -> ApiResource {
     let (group, version, plural) = match served(kind) {
+        Some(served) if kind == "PodGroup" => (served.group, *POD_GROUPS_VERSION, served.plural.to_owned()),
         Some(served) => (served.group, served.version, served.plural.to_owned()),
         None => ("example.com", "v1", format!("{}s", kind.to_lowercase())),
     };

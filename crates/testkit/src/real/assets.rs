@@ -61,6 +61,11 @@ impl Assets {
         minor_of(&said).ok_or(Error::NoVersion { program, said })
     }
 
+    /// In which version they have `PodGroups`: `v1alpha2` before Kubernetes 1.37.
+    pub fn pod_groups_version(&self) -> Result<&'static str, Error> {
+        Ok(if self.minor()? < 37 { "v1alpha2" } else { "v1beta1" })
+    }
+
     pub(super) fn program(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }

@@ -100,14 +100,13 @@ impl ControlPlane {
         let audit = options
             .audit
             .map(|_| AuditLog::new(scratch.path().join("audit.log")));
-        let minor = assets.minor()?;
-        let feature_gates = feature_gates(&options, minor);
+        let feature_gates = feature_gates(&options, assets.minor()?);
         let mut args = api_server_args(&scratch, &options, audit.as_ref(), &admin_user)?;
         args.extend(feature_gates.clone());
-        args.extend(options.pod_groups.then(|| {
-            let version = if minor < 37 { "v1alpha2" } else { "v1beta1" };
-            format!("--runtime-config=scheduling.k8s.io/{version}=true")
-        }));
+        if options.pod_groups {
+            let version = assets.pod_groups_version()?;
+            args.push(format!("--runtime-config=scheduling.k8s.io/{version}=true"));
+        }
         let mut attempt = 1;
         loop {
             let port = free_port()?;

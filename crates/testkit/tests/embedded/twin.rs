@@ -78,6 +78,12 @@ const SINCE: &[(&str, u32)] = &[
     ("owners_must_be_whole", 37),
     ("reservations_are_complete_and_not_too_many", 37),
     ("the_release_is_told", 37),
+    (
+        "a_claim_for_extended_resources_is_of_a_container_that_asks_for_them",
+        36,
+    ),
+    ("pods_tell_only_of_claims_that_they_name", 36),
+    ("whoever_binds_claims_has_a_right_of_its_own", 36),
 ];
 
 /// What scenarios may leave behind.
