@@ -57,7 +57,7 @@ pub fn register_states(
          computed.",
     );
     let driver = Arc::clone(driver);
-    by_label_at_scrape(registry, gauge, ["state"], move || {
+    by_label_at_scrape(registry, [gauge], ["state"], move || {
         let counts = driver.scrape(|memory, _| memory.states());
         [["allowed"], ["blocked"], ["failed"]].into_iter().zip(counts)
     })

@@ -61,12 +61,35 @@ pub fn register_claims(
     registry: &Registry,
 ) -> prometheus::Result<()> {
     // The second is the name of Kubernetes 1.36, and goes with the next minor version.
-    for name in [
+    let by_state = [
         "dynamic_resource_allocation_resource_claims",
         "resourceclaim_controller_resource_claims",
-    ] {
-        register_by_state(driver, registry, name)?;
-    }
+    ]
+    .map(|name| {
+        Opts::new(
+            name,
+            "Number of ResourceClaims, categorized by allocation status, admin access, and source. Source can be \
+             'resource_claim_template' (created from a template), 'extended_resource' (extended resources), or empty \
+             (manually created by a user).",
+        )
+    });
+    let labels = ["allocated", "admin_access", "source"];
+    let counted = Arc::clone(driver);
+    by_label_at_scrape(registry, by_state, labels, move || {
+        counted.scrape(|_, stores| {
+            let mut by_state = BTreeMap::new();
+            for claim in stores.claims.iter() {
+                let source = match claim.origin {
+                    Origin::User => "",
+                    Origin::Template => "resource_claim_template",
+                    Origin::Extended => "extended_resource",
+                };
+                let state = [truth(claim.allocated), truth(claim.admin_access), source];
+                *by_state.entry(state).or_default() += 1;
+            }
+            by_state
+        })
+    })?;
     let stuck = (
         "resourceclaim_controller_claims_stuck_deleting",
         "Number of ResourceClaims that have been being deleted for more than 5 minutes.",
@@ -87,36 +110,6 @@ pub fn register_claims(
             let waiting = stores.pods.iter().filter(waits);
             [count(stuck.count()), count(waiting.count())]
         }))
-    })
-}
-
-fn register_by_state(
-    driver: &Arc<Driver<ResourceClaimController>>,
-    registry: &Registry,
-    name: &str,
-) -> prometheus::Result<()> {
-    let by_state = Opts::new(
-        name,
-        "Number of ResourceClaims, categorized by allocation status, admin access, and source. Source can be \
-         'resource_claim_template' (created from a template), 'extended_resource' (extended resources), or empty \
-         (manually created by a user).",
-    );
-    let labels = ["allocated", "admin_access", "source"];
-    let driver = Arc::clone(driver);
-    by_label_at_scrape(registry, by_state, labels, move || {
-        driver.scrape(|_, stores| {
-            let mut by_state = BTreeMap::new();
-            for claim in stores.claims.iter() {
-                let source = match claim.origin {
-                    Origin::User => "",
-                    Origin::Template => "resource_claim_template",
-                    Origin::Extended => "extended_resource",
-                };
-                let state = [truth(claim.allocated), truth(claim.admin_access), source];
-                *by_state.entry(state).or_default() += 1;
-            }
-            by_state
-        })
     })
 }
 

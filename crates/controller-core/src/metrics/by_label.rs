@@ -5,29 +5,33 @@ use prometheus::proto::MetricFamily;
 use prometheus::{IntGaugeVec, Opts, Registry};
 
 struct ByLabel<const N: usize, F> {
-    gauge: Opts,
+    gauges: Vec<Opts>,
     labels: [&'static str; N],
-    desc: IntGaugeVec,
+    descs: Vec<IntGaugeVec>,
     values: F,
 }
 
-/// Registers `gauge` with these labels, whose `values` are asked for at each scrape; what they do not name is not shown.
-/// Fails when `registry` has the name already.
+/// Registers `gauges`, names of the same numbers, with these labels. Their `values` are asked for once at each scrape; what
+/// they do not name is not shown. Fails when `registry` has one of the names already.
 pub fn by_label_at_scrape<const N: usize, V>(
     registry: &Registry,
-    gauge: Opts,
+    gauges: impl IntoIterator<Item = Opts>,
     labels: [&'static str; N],
     values: impl Fn() -> V + Send + Sync + 'static,
 ) -> prometheus::Result<()>
 where
     V: IntoIterator<Item = ([&'static str; N], i64)> + 'static,
 {
-    let desc = IntGaugeVec::new(gauge.clone(), &labels)?;
+    let gauges: Vec<Opts> = gauges.into_iter().collect();
+    let descs = gauges
+        .iter()
+        .map(|gauge| IntGaugeVec::new(gauge.clone(), &labels));
+    let descs = descs.collect::<Result<_, _>>()?;
     let values = move || values().into_iter().collect::<Vec<_>>();
     registry.register(Box::new(ByLabel {
-        gauge,
+        gauges,
         labels,
-        desc,
+        descs,
         values,
     }))
 }
@@ -37,18 +41,23 @@ where
     F: Fn() -> Vec<([&'static str; N], i64)> + Send + Sync,
 {
     fn desc(&self) -> Vec<&Desc> {
-        self.desc.desc()
+        self.descs.iter().flat_map(Collector::desc).collect()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
         // A new one: what is named no more must not stand there with its last number, and two scrapes at once must not
         // see each other's half.
-        let Ok(gauge) = IntGaugeVec::new(self.gauge.clone(), &self.labels) else {
-            return Vec::new();
-        };
-        for (labels, value) in (self.values)() {
-            gauge.with_label_values(&labels).set(value);
+        let values = (self.values)();
+        let mut families = Vec::new();
+        for gauge in &self.gauges {
+            let Ok(gauge) = IntGaugeVec::new(gauge.clone(), &self.labels) else {
+                continue;
+            };
+            for (labels, value) in &values {
+                gauge.with_label_values(labels).set(*value);
+            }
+            families.extend(gauge.collect());
         }
-        gauge.collect()
+        families
     }
 }
