@@ -7,14 +7,11 @@ use kube::api::{ApiResource, DynamicObject, PostParams};
 use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
 use testkit::embedded::{ALPHA, Resource, SERVED};
-use testkit::real::{Assets, ControlPlane};
+use testkit::real::{Assets, ControlPlane, pod_groups_version};
 
 /// In which version the control planes have `PodGroups`.
-static POD_GROUPS_VERSION: LazyLock<&str> = LazyLock::new(|| {
-    Assets::find()
-        .and_then(|assets| assets.pod_groups_version())
-        .unwrap()
-});
+static POD_GROUPS_VERSION: LazyLock<&str> =
+    LazyLock::new(|| pod_groups_version(Assets::find().and_then(|assets| assets.minor()).unwrap()));
 
 /// Makes an object; it has a `kind`, and `default` is its namespace where it names none.
 pub(crate) async fn create(control_plane: &ControlPlane, mut object: Value) -> Value {

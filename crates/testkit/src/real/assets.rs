@@ -61,14 +61,14 @@ impl Assets {
         minor_of(&said).ok_or(Error::NoVersion { program, said })
     }
 
-    /// In which version they have `PodGroups`: `v1alpha2` before Kubernetes 1.37.
-    pub fn pod_groups_version(&self) -> Result<&'static str, Error> {
-        Ok(if self.minor()? < 37 { "v1alpha2" } else { "v1beta1" })
-    }
-
     pub(super) fn program(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
+}
+
+/// In which version that minor release of Kubernetes 1 has `PodGroups`.
+pub const fn pod_groups_version(minor: u32) -> &'static str {
+    if minor < 37 { "v1alpha2" } else { "v1beta1" }
 }
 
 /// `Kubernetes v1.37.2` → 37.

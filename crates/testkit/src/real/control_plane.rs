@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::audit::AuditLog;
 use super::credentials::{self, User};
 use super::scratch::Scratch;
-use super::{Assets, Error, Process, eventually};
+use super::{Assets, Error, Options, Process, eventually};
 
 /// How long the API server may take from its start to `/readyz` (2 s on an idle machine).
 const READY_WITHIN: Duration = Duration::from_mins(1);
@@ -33,32 +33,6 @@ const ISSUER: &str = "https://kubernetes.default.svc";
 
 /// The file in the directory of the test with the key that signs them.
 const SIGNING_KEY: &str = "service-account.key";
-
-/// How a control plane differs from the plain one.
-#[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// Keep an audit log, for [`ControlPlane::audit_events`].
-    pub audit: Option<AuditLevel>,
-    /// Users beside the administrator. They have no permissions but those that the test gives them.
-    pub users: Vec<User>,
-    /// `PodGroups` and their claims, in the version in which this release of Kubernetes has them (since 1.36).
-    pub pod_groups: bool,
-    /// A right to write `/status` of a claim is a right to write all of it, as before 1.36.
-    pub coarse_claim_status: bool,
-    /// More flags for kube-apiserver; they win over ours.
-    pub api_server_args: Vec<String>,
-}
-
-/// How much of each request the audit log holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AuditLevel {
-    /// Who, when, what, and the outcome.
-    Metadata,
-    /// The body that was sent, too.
-    Request,
-    /// The body of the answer, too.
-    RequestResponse,
-}
 
 /// How the API server is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,13 +74,11 @@ impl ControlPlane {
         let audit = options
             .audit
             .map(|_| AuditLog::new(scratch.path().join("audit.log")));
-        let feature_gates = feature_gates(&options, assets.minor()?);
+        let minor = assets.minor()?;
+        let feature_gates = options.feature_gates(minor);
         let mut args = api_server_args(&scratch, &options, audit.as_ref(), &admin_user)?;
         args.extend(feature_gates.clone());
-        if options.pod_groups {
-            let version = assets.pod_groups_version()?;
-            args.push(format!("--runtime-config=scheduling.k8s.io/{version}=true"));
-        }
+        args.extend(options.runtime_config(minor));
         let mut attempt = 1;
         loop {
             let port = free_port()?;
@@ -330,21 +302,6 @@ fn api_server_args(
     }
     args.extend(options.api_server_args.iter().cloned());
     Ok(args)
-}
-
-/// Those of all its processes; a process refuses a gate that its release does not have.
-fn feature_gates(options: &Options, minor: u32) -> Option<String> {
-    let mut gates = Vec::new();
-    if options.pod_groups {
-        gates.extend(["GenericWorkload=true", "DRAWorkloadResourceClaims=true"]);
-    }
-    if options.pod_groups && minor == 36 {
-        gates.push("GangScheduling=true");
-    }
-    if options.coarse_claim_status && minor >= 36 {
-        gates.push("DRAResourceClaimGranularStatusAuthorization=false");
-    }
-    (!gates.is_empty()).then(|| format!("--feature-gates={}", gates.join(",")))
 }
 
 async fn start_api_server(

@@ -17,6 +17,7 @@
 //! | `control_plane` | [`ControlPlane`]: which processes run, with which flags |
 //! | `credentials` | tokens, signing key, kubeconfig files, clients |
 //! | `etcd` | objects written past the API server |
+//! | `options` | [`Options`]: what is not as it comes |
 //! | `process` | [`Process`]: one child; also launches our own binaries |
 //! | `scratch` | directories that never outlive their test for long |
 //! | `usage` | [`Usage`]: memory, threads and CPU time of a process |
@@ -33,15 +34,17 @@ mod control_plane;
 mod credentials;
 mod error;
 mod etcd;
+mod options;
 mod process;
 mod scratch;
 mod usage;
 mod wait;
 
-pub use assets::{Assets, PROGRAMS};
-pub use control_plane::{AuditLevel, ControlPlane, Options, Stop};
+pub use assets::{Assets, PROGRAMS, pod_groups_version};
+pub use control_plane::{ControlPlane, Stop};
 pub use credentials::{User, client};
 pub use error::Error;
+pub use options::{AuditLevel, Options};
 pub use process::Process;
 pub use usage::Usage;
 pub use wait::eventually;
