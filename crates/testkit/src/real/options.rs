@@ -6,7 +6,7 @@ use super::credentials::User;
 /// How a control plane differs from the plain one.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Keep an audit log, for [`ControlPlane::audit_events`].
+    /// Keep an audit log, for [`ControlPlane::audit_events`](super::ControlPlane::audit_events).
     pub audit: Option<AuditLevel>,
     /// Users beside the administrator. They have no permissions but those that the test gives them.
     pub users: Vec<User>,
