@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use controller_core::clock::saturating_add;
 use controller_core::controller::{
-    self, Context, Controller, Description, Learnt, Limit, Look, Loop, Now, Object, Observed, Queue, Request,
-    Step, Wake,
+    self, Action, Context, Controller, Description, Learnt, Limit, Look, Loop, Now, Object, Observed, Queue,
+    Request, Wake,
 };
 use controller_core::events::Recorder;
 use controller_core::meta::ObjectKey;
@@ -64,8 +64,8 @@ impl Controller for Idle {
         }
     }
 
-    fn next(&self, _: &Look<'_, Self>, _: &ObjectKey) -> Step<Self> {
-        Step::Done(vec![])
+    fn next(&self, _: &Look<'_, Self>, _: &ObjectKey) -> Action<Self> {
+        Action::Done(vec![])
     }
 
     fn learn(&self, _: &mut Context<'_, Self>, _: &ObjectKey, _: Learnt<'_, Self>) {}

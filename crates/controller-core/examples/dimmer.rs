@@ -13,8 +13,8 @@ use controller_core::api::Verb;
 use controller_core::args::{About, about};
 use controller_core::config::CommonConfig;
 use controller_core::controller::{
-    self, Context, Controller, Description, Learnt, Look, Mutation, Object, Observed, Outcome, Reading,
-    Request, Step, Watches, Watching, requests_to,
+    self, Action, Context, Controller, Description, Learnt, Look, Mutation, Object, Observed, Outcome,
+    Reading, Request, Watches, Watching, requests_to,
 };
 use controller_core::events::Recorder;
 use controller_core::informer::protobuf::{METADATA, Message, TEXTS_BY_NAME};
@@ -168,17 +168,17 @@ impl Controller for Dimmer {
         }
     }
 
-    fn next(&self, look: &Look<'_, Self>, key: &ObjectKey) -> Step<Self> {
+    fn next(&self, look: &Look<'_, Self>, key: &ObjectKey) -> Action<Self> {
         if look.stores.freshness(key) == Freshness::Unknown {
             // Nobody knows what became of our last write.
             return look.read_again(key, Question(key.clone()));
         }
         match look.stores.get(key).and_then(|lamp| step(&lamp)) {
-            Some(shines) => Step::Write(vec![Dim {
+            Some(shines) => Action::Write(vec![Dim {
                 lamp: key.clone(),
                 shines,
             }]),
-            None => Step::Done(vec![]),
+            None => Action::Done(vec![]),
         }
     }
 

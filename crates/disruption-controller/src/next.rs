@@ -17,8 +17,8 @@ use std::time::Duration;
 use controller_core::api::CallFailed;
 use controller_core::clock::saturating_add;
 use controller_core::controller::{
-    Ask, Context, Controller, Driver, Failed, Learnt, Look, Mutation, Observed, Outcome, Priority, Queue,
-    Reply, Retry, RetryLimit, Step, Wake,
+    Action, Ask, Context, Controller, Driver, Failed, Learnt, Look, Mutation, Observed, Outcome, Priority,
+    Queue, Reply, Retry, RetryLimit, Wake,
 };
 use controller_core::events::Recorder;
 use controller_core::meta::{ObjectKey, OwnerRef};
@@ -118,11 +118,11 @@ impl Controller for DisruptionController {
         memory::observe(cx, &observed);
     }
 
-    fn next(&self, look: &Look<'_, Self>, key: &Key) -> Step<Self> {
+    fn next(&self, look: &Look<'_, Self>, key: &Key) -> Action<Self> {
         match key {
             Key::Budget(pdb) => next_of_budget(look, pdb),
             // Not computed here: a budget is in one pass at a time.
-            Key::Recheck(pdb) => Step::Done(vec![(Key::Budget(pdb.clone()), Wake::Now)]),
+            Key::Recheck(pdb) => Action::Done(vec![(Key::Budget(pdb.clone()), Wake::Now)]),
             Key::StalePod(pod) => next_of_pod(look, pod),
         }
     }
@@ -195,13 +195,13 @@ impl Controller for DisruptionController {
     }
 }
 
-fn next_of_budget(look: &Look<'_, DisruptionController>, key: &ObjectKey) -> Step<DisruptionController> {
+fn next_of_budget(look: &Look<'_, DisruptionController>, key: &ObjectKey) -> Action<DisruptionController> {
     let memory = look.memory;
     let (Some(budget), Some(mut situation)) = (memory.budget(key), memory.snapshot(key)) else {
-        return Step::Done(vec![]);
+        return Action::Done(vec![]);
     };
     if let Err(questions) = confirm_overdue(look, key, &mut situation.entries) {
-        return Step::Read(questions);
+        return Action::Read(questions);
     }
     let sources = Sources {
         held: &|kind, key| look.stores.workloads.get(&kind)?.get(key),
@@ -210,14 +210,14 @@ fn next_of_budget(look: &Look<'_, DisruptionController>, key: &ObjectKey) -> Ste
     };
     let scales = match sources.scales(&situation) {
         Ok(scales) => scales,
-        Err(questions) => return Step::Read(questions),
+        Err(questions) => return Action::Read(questions),
     };
     let smallest_pod = |owners: &[&OwnerRef]| memory.smallest_pod(key, owners);
     let decision = decide(&situation, &scales, smallest_pod, look.now.wall);
     let by_scale = demand(&situation.pdb).is_ok_and(Demand::needs_scales);
     let basis = Basis::of(&decision, by_scale);
     if budget.basis != Some(basis) {
-        return Step::Note(Note::Basis(key.clone(), basis));
+        return Action::Note(Note::Basis(key.clone(), basis));
     }
     let failure = decision.result.as_ref().err();
     let seen = Seen {
@@ -289,36 +289,36 @@ fn next_of_write(
     budget: &Budget,
     write: StatusWrite,
     wakes: Vec<(Key, Wake)>,
-) -> Step<DisruptionController> {
+) -> Action<DisruptionController> {
     let (pass, rivals, now) = (look.pass, &look.memory.rivals, look.now.uptime);
     let (key, held) = (&budget.pdb.key, &budget.pdb.status);
     if look.memory.is_blind() && write.status.allows_more() {
-        return Step::Done(wakes);
+        return Action::Done(wakes);
     }
     let is_urgent = route::urgency(write.status.allowed(), held.disruptions_allowed);
     let is_contested = is_contested(budget, &write.status);
     let write = Write::Status(Arc::new(write));
     let again = |wait| {
         let again = (Key::Budget(key.clone()), Wake::Within(wait));
-        Step::Done(wakes.iter().cloned().chain([again]).collect())
+        Action::Done(wakes.iter().cloned().chain([again]).collect())
     };
     match pass.outcomes().last() {
         // The queue tries again, or the watch will show that the budget is gone.
-        Some((_, Outcome::Failed(_))) => return Step::Done(wakes),
-        Some(_) if pass.outcome(&write).is_some() => return Step::Done(wakes),
+        Some((_, Outcome::Failed(_))) => return Action::Done(wakes),
+        Some(_) if pass.outcome(&write).is_some() => return Action::Done(wakes),
         Some(_) if !is_urgent => return again(COALESCE),
         Some(_) | None => {}
     }
     if is_contested {
         if rivals.stands(key, now) {
-            return Step::Note(Note::Undone(key.clone()));
+            return Action::Note(Note::Undone(key.clone()));
         }
         // What allows less is never put off.
         if let Some(wait) = rivals.wait(key, now).filter(|_| !is_urgent) {
             return again(wait);
         }
     }
-    Step::Write(vec![write])
+    Action::Write(vec![write])
 }
 
 /// Whether another writer has undone what is to be written (CORE-17). The Eviction API's decrement is no rival write.
@@ -333,23 +333,23 @@ fn left(
     result: Result<Numbers, Failure>,
     seen: Seen,
     wakes: Vec<(Key, Wake)>,
-) -> Step<DisruptionController> {
+) -> Action<DisruptionController> {
     if !budget.is_left(&seen) {
-        return Step::Note(Note::Left(budget.pdb.key.clone(), seen));
+        return Action::Note(Note::Left(budget.pdb.key.clone(), seen));
     }
     match result {
-        Err(failure) if failure.transient => Step::Fail(Failed {
+        Err(failure) if failure.transient => Action::Fail(Failed {
             reason: "SyncFailed",
             text: format!("cannot compute the budget, it allows nothing: {failure}"),
             not_before: failure.wait,
             wakes,
         }),
-        _ => Step::Done(wakes),
+        _ => Action::Done(wakes),
     }
 }
 
-fn next_of_pod(look: &Look<'_, DisruptionController>, key: &ObjectKey) -> Step<DisruptionController> {
-    let again = |wake| Step::Done(vec![(Key::StalePod(key.clone()), wake)]);
+fn next_of_pod(look: &Look<'_, DisruptionController>, key: &ObjectKey) -> Action<DisruptionController> {
+    let again = |wake| Action::Done(vec![(Key::StalePod(key.clone()), wake)]);
     let Some(pod) = look.stores.pods.get(key) else {
         return again(Wake::Never);
     };
@@ -362,11 +362,11 @@ fn next_of_pod(look: &Look<'_, DisruptionController>, key: &ObjectKey) -> Step<D
     }
     let question = Question::Pod(key.clone());
     let Some(reply) = look.pass.answer(&question) else {
-        return Step::Read(vec![question]);
+        return Action::Read(vec![question]);
     };
     if let Err(failed) = &reply.value {
         let Failure { cause, wait, .. } = unreadable(failed);
-        return Step::Fail(Failed {
+        return Action::Fail(Failed {
             reason: "SyncFailed",
             text: format!("cannot tell whether the pod's condition is stale: {cause}"),
             not_before: wait,
@@ -384,8 +384,8 @@ fn next_of_pod(look: &Look<'_, DisruptionController>, key: &ObjectKey) -> Step<D
         now,
     });
     match look.pass.outcomes().next() {
-        None => Step::Write(vec![reset]),
+        None => Action::Write(vec![reset]),
         // Whether it is tried again is the queue's matter.
-        Some(_) => Step::Done(vec![]),
+        Some(_) => Action::Done(vec![]),
     }
 }

@@ -54,7 +54,7 @@ enum Asks {
 }
 
 #[derive(Clone, Debug)]
-enum Action {
+enum Act {
     /// A pod comes anew.
     Pod {
         pod: usize,
@@ -116,7 +116,7 @@ fn selector(app: Option<usize>) -> Selector {
     Selector::compile(Some(serde_json::from_value(wire).unwrap()))
 }
 
-fn any_action() -> impl Strategy<Value = Action> {
+fn any_action() -> impl Strategy<Value = Act> {
     let number = || 0..4_i64;
     let app = || 0..2_usize;
     let pods = || 0..PODS;
@@ -132,18 +132,18 @@ fn any_action() -> impl Strategy<Value = Action> {
         prop::option::weighted(0.8, 0..WORKLOADS),
     );
     prop_oneof![
-        4 => new_pod.prop_map(|(pod, app, ready, owner)| Action::Pod { pod, app, ready, owner }),
-        3 => (pods(), any::<bool>()).prop_map(|(pod, ready)| Action::Ready(pod, ready)),
-        1 => (pods(), app()).prop_map(|(pod, app)| Action::Relabel(pod, app)),
-        1 => pods().prop_map(Action::Terminate),
-        1 => pods().prop_map(Action::End),
-        3 => budget.prop_map(|(budget, app, asks)| Action::Budget { budget, app, asks }),
-        1 => (0..BUDGETS).prop_map(Action::DeleteBudget),
-        2 => (0..WORKLOADS, number()).prop_map(|(workload, replicas)| Action::Scale(workload, replicas)),
-        1 => (0..WORKLOADS).prop_map(Action::DeleteWorkload),
-        3 => (pods(), any::<bool>()).prop_map(|(pod, deletes)| Action::Evict { pod, deletes }),
-        1 => pods().prop_map(Action::Preempt),
-        1 => (0..BUDGETS, number()).prop_map(|(budget, allowed)| Action::Overwrite(budget, allowed)),
+        4 => new_pod.prop_map(|(pod, app, ready, owner)| Act::Pod { pod, app, ready, owner }),
+        3 => (pods(), any::<bool>()).prop_map(|(pod, ready)| Act::Ready(pod, ready)),
+        1 => (pods(), app()).prop_map(|(pod, app)| Act::Relabel(pod, app)),
+        1 => pods().prop_map(Act::Terminate),
+        1 => pods().prop_map(Act::End),
+        3 => budget.prop_map(|(budget, app, asks)| Act::Budget { budget, app, asks }),
+        1 => (0..BUDGETS).prop_map(Act::DeleteBudget),
+        2 => (0..WORKLOADS, number()).prop_map(|(workload, replicas)| Act::Scale(workload, replicas)),
+        1 => (0..WORKLOADS).prop_map(Act::DeleteWorkload),
+        3 => (pods(), any::<bool>()).prop_map(|(pod, deletes)| Act::Evict { pod, deletes }),
+        1 => pods().prop_map(Act::Preempt),
+        1 => (0..BUDGETS, number()).prop_map(|(budget, allowed)| Act::Overwrite(budget, allowed)),
     ]
 }
 
@@ -426,7 +426,7 @@ impl Cluster {
 
 impl Model for Cluster {
     type Controller = DisruptionController;
-    type Action = Action;
+    type Act = Act;
 
     /// A scale that no watch tells is read every 30 seconds, for ever.
     const SETTLES_WITHIN: Duration = Duration::from_mins(75);
@@ -435,22 +435,22 @@ impl Model for Cluster {
         DisruptionController::new(&Config::default(), &Registry::new()).unwrap()
     }
 
-    fn act(&mut self, action: &Action, now: Now) {
+    fn act(&mut self, action: &Act, now: Now) {
         match *action {
-            Action::Pod {
+            Act::Pod {
                 pod,
                 app,
                 ready,
                 owner,
             } => self.bring_pod(pod, app, ready, owner, now),
-            Action::Ready(number, ready) => self.edit_pod(number, |pod| pod.ready = ready),
-            Action::Relabel(number, app) => self.edit_pod(number, |pod| pod.labels = labels(app)),
-            Action::Terminate(number) => self.edit_pod(number, |pod| pod.deleting = true),
-            Action::End(number) => self.pods.delete(&pod(number)),
-            Action::Budget { budget, app, asks } => self.bring_pdb(budget, app, asks),
-            Action::DeleteBudget(number) => self.pdbs.delete(&pdb(number)),
-            Action::Scale(WIDGET, replicas) => self.widget = Some(replicas),
-            Action::Scale(number, replicas) => {
+            Act::Ready(number, ready) => self.edit_pod(number, |pod| pod.ready = ready),
+            Act::Relabel(number, app) => self.edit_pod(number, |pod| pod.labels = labels(app)),
+            Act::Terminate(number) => self.edit_pod(number, |pod| pod.deleting = true),
+            Act::End(number) => self.pods.delete(&pod(number)),
+            Act::Budget { budget, app, asks } => self.bring_pdb(budget, app, asks),
+            Act::DeleteBudget(number) => self.pdbs.delete(&pdb(number)),
+            Act::Scale(WIDGET, replicas) => self.widget = Some(replicas),
+            Act::Scale(number, replicas) => {
                 let (key, uid) = (workload(number), uid_of(number));
                 let view = WorkloadView {
                     key,
@@ -460,11 +460,11 @@ impl Model for Cluster {
                 };
                 self.replica_sets.put(view, uid);
             }
-            Action::DeleteWorkload(WIDGET) => self.widget = None,
-            Action::DeleteWorkload(number) => self.replica_sets.delete(&workload(number)),
-            Action::Evict { pod, deletes } => self.evict(pod, deletes, now),
-            Action::Preempt(number) => self.want_gone(number, now),
-            Action::Overwrite(number, allowed) => {
+            Act::DeleteWorkload(WIDGET) => self.widget = None,
+            Act::DeleteWorkload(number) => self.replica_sets.delete(&workload(number)),
+            Act::Evict { pod, deletes } => self.evict(pod, deletes, now),
+            Act::Preempt(number) => self.want_gone(number, now),
+            Act::Overwrite(number, allowed) => {
                 self.edit_pdb(&pdb(number), |pdb| {
                     pdb.status.disruptions_allowed = allowed;
                     pdb.status.current_healthy += 1;

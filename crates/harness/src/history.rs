@@ -43,7 +43,7 @@ pub trait Scene: Default + Send + 'static {
     const PROMPTLY: i64 = 0;
 
     /// Draws the steps of a history, in the order of their times. Those at time zero furnish the world.
-    fn steps(draw: &mut Draw) -> Vec<At<Step<Self>>>;
+    fn steps(draw: &mut Draw) -> Vec<At<Scripted<Self>>>;
 
     /// The client of a process that starts.
     fn client(&self, life: &Life) -> Client {
@@ -70,7 +70,7 @@ pub trait Scene: Default + Send + 'static {
     }
 
     /// What else must hold of the whole run.
-    fn afterwards(&self, server: &Server, history: &History<Step<Self>>) -> Result<(), String> {
+    fn afterwards(&self, server: &Server, history: &History<Scripted<Self>>) -> Result<(), String> {
         if history.troubles.is_empty() {
             prompt(&self.ends(server), Self::PROMPTLY)
         } else {
@@ -87,7 +87,7 @@ pub struct Histories<S: Scene> {
 
 /// Something that others do at a time: in words, and as it is done. What it is about may be missing, for a history that is
 /// shrunk leaves steps out.
-pub struct Step<S> {
+pub struct Scripted<S> {
     says: String,
     take: Take<S>,
 }
@@ -95,8 +95,11 @@ pub struct Step<S> {
 type Take<S> = Arc<dyn Fn(&mut S, &Server) + Send + Sync>;
 
 /// A step.
-pub fn step<S>(says: impl Into<String>, take: impl Fn(&mut S, &Server) + Send + Sync + 'static) -> Step<S> {
-    Step {
+pub fn step<S>(
+    says: impl Into<String>,
+    take: impl Fn(&mut S, &Server) + Send + Sync + 'static,
+) -> Scripted<S> {
+    Scripted {
         says: says.into(),
         take: Arc::new(take),
     }
@@ -108,19 +111,19 @@ pub fn edits<S>(
     resource: &'static Resource,
     name: String,
     edit: impl Fn(&mut Value) + Send + Sync + 'static,
-) -> Step<S> {
+) -> Scripted<S> {
     step(says, move |_, server| {
         objects::edit(server, resource, &name, &edit);
     })
 }
 
 /// Deletes an object, if it is there.
-pub fn deletes<S>(resource: &'static Resource, name: String) -> Step<S> {
+pub fn deletes<S>(resource: &'static Resource, name: String) -> Scripted<S> {
     let says = format!("{} {name} is deleted", resource.kind);
     step(says, move |_, server| objects::delete(server, resource, &name))
 }
 
-impl<S> Clone for Step<S> {
+impl<S> Clone for Scripted<S> {
     fn clone(&self) -> Self {
         Self {
             says: self.says.clone(),
@@ -129,7 +132,7 @@ impl<S> Clone for Step<S> {
     }
 }
 
-impl<S> fmt::Display for Step<S> {
+impl<S> fmt::Display for Scripted<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.says)
     }
@@ -166,7 +169,7 @@ impl<S: Scene> Clone for Histories<S> {
 }
 
 impl<S: Scene> Suite for Histories<S> {
-    type Action = Step<S>;
+    type Action = Scripted<S>;
 
     const NAME: &'static str = S::App::ABOUT.name;
     const RESOURCES: &'static [&'static Resource] = S::RESOURCES;
@@ -177,11 +180,11 @@ impl<S: Scene> Suite for Histories<S> {
         Self::of(Arc::clone(&self.run))
     }
 
-    fn actions(&self, draw: &mut Draw) -> Vec<At<Step<S>>> {
+    fn actions(&self, draw: &mut Draw) -> Vec<At<Scripted<S>>> {
         S::steps(draw)
     }
 
-    fn act(&self, server: &Server, step: &Step<S>) {
+    fn act(&self, server: &Server, step: &Scripted<S>) {
         (step.take)(&mut self.scene.lock(), server);
     }
 
@@ -192,7 +195,7 @@ impl<S: Scene> Suite for Histories<S> {
         start.live(Life { client, ..life })
     }
 
-    fn settled(&self, server: &Server, _: &[At<Step<S>>]) -> Result<(), String> {
+    fn settled(&self, server: &Server, _: &[At<Scripted<S>>]) -> Result<(), String> {
         self.scene.lock().settled(server)
     }
 
@@ -208,7 +211,7 @@ impl<S: Scene> Suite for Histories<S> {
         permitted.map_err(|why| format!("{why}: {request}"))
     }
 
-    fn afterwards(&self, server: &Server, history: &History<Step<S>>) -> Result<(), String> {
+    fn afterwards(&self, server: &Server, history: &History<Scripted<S>>) -> Result<(), String> {
         self.scene.lock().afterwards(server, history)
     }
 }

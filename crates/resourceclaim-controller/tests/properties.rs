@@ -53,7 +53,7 @@ struct Cluster {
 }
 
 #[derive(Clone, Debug)]
-enum Action {
+enum Act {
     MakePod(usize, usize),
     Bind(usize),
     Finish(usize),
@@ -72,26 +72,26 @@ enum Action {
     CollectGarbage,
 }
 
-fn any_action() -> impl Strategy<Value = Action> {
+fn any_action() -> impl Strategy<Value = Act> {
     let pod = 0..PODS;
     let claim = 0..8_usize;
     prop_oneof![
-        4 => (pod.clone(), 0..8_usize).prop_map(|(pod, shape)| Action::MakePod(pod, shape)),
-        1 => pod.clone().prop_map(Action::Bind),
-        1 => pod.clone().prop_map(Action::Finish),
-        1 => pod.clone().prop_map(Action::DeletePod),
-        1 => pod.clone().prop_map(Action::RemovePod),
-        1 => Just(Action::MakeLateTemplate),
-        1 => Just(Action::MakeUsersClaims),
-        1 => (pod.clone(), 0..2_u32).prop_map(|(pod, n)| Action::Squat(pod, n)),
-        1 => (pod.clone(), pod.clone()).prop_map(|(victim, owner)| Action::Forge(victim, owner)),
-        2 => claim.clone().prop_map(Action::DeleteClaim),
-        2 => claim.clone().prop_map(Action::Allocate),
-        1 => claim.prop_map(Action::Unreserve),
-        2 => Just(Action::MakeGroup),
-        1 => Just(Action::RemoveGroup),
-        3 => pod.prop_map(Action::Schedule),
-        1 => Just(Action::CollectGarbage),
+        4 => (pod.clone(), 0..8_usize).prop_map(|(pod, shape)| Act::MakePod(pod, shape)),
+        1 => pod.clone().prop_map(Act::Bind),
+        1 => pod.clone().prop_map(Act::Finish),
+        1 => pod.clone().prop_map(Act::DeletePod),
+        1 => pod.clone().prop_map(Act::RemovePod),
+        1 => Just(Act::MakeLateTemplate),
+        1 => Just(Act::MakeUsersClaims),
+        1 => (pod.clone(), 0..2_u32).prop_map(|(pod, n)| Act::Squat(pod, n)),
+        1 => (pod.clone(), pod.clone()).prop_map(|(victim, owner)| Act::Forge(victim, owner)),
+        2 => claim.clone().prop_map(Act::DeleteClaim),
+        2 => claim.clone().prop_map(Act::Allocate),
+        1 => claim.prop_map(Act::Unreserve),
+        2 => Just(Act::MakeGroup),
+        1 => Just(Act::RemoveGroup),
+        3 => pod.prop_map(Act::Schedule),
+        1 => Just(Act::CollectGarbage),
     ]
 }
 
@@ -178,7 +178,7 @@ fn sees_recorded(process: &Sim<Cluster>, claim: &ClaimView) -> bool {
 
 impl Model for Cluster {
     type Controller = ResourceClaimController;
-    type Action = Action;
+    type Act = Act;
 
     fn controller(&self) -> ResourceClaimController {
         let config = Config {
@@ -200,37 +200,37 @@ impl Model for Cluster {
         self.server.borrow().is_prompt
     }
 
-    fn act(&mut self, action: &Action, _: Now) {
+    fn act(&mut self, action: &Act, _: Now) {
         let server = &mut *self.server.borrow_mut();
         match *action {
-            Action::MakePod(number, shape) => server.make_pod(&pod(number), shape),
-            Action::Bind(number) => server.bind(&pod(number)),
-            Action::Finish(number) => server.change_pod(&pod(number), |pod| pod.over = true),
-            Action::DeletePod(number) => server.change_pod(&pod(number), |pod| pod.deleting = true),
-            Action::RemovePod(number) => server.remove_pod(&pod(number)),
-            Action::MakeLateTemplate => server.make_template("late"),
-            Action::MakeUsersClaims => server.make_users_claims(),
-            Action::Squat(number, n) => server.squat(&pod(number), n),
-            Action::Forge(victim, owner) => server.forge(&pod(victim), &pod(owner)),
-            Action::DeleteClaim(number) => {
+            Act::MakePod(number, shape) => server.make_pod(&pod(number), shape),
+            Act::Bind(number) => server.bind(&pod(number)),
+            Act::Finish(number) => server.change_pod(&pod(number), |pod| pod.over = true),
+            Act::DeletePod(number) => server.change_pod(&pod(number), |pod| pod.deleting = true),
+            Act::RemovePod(number) => server.remove_pod(&pod(number)),
+            Act::MakeLateTemplate => server.make_template("late"),
+            Act::MakeUsersClaims => server.make_users_claims(),
+            Act::Squat(number, n) => server.squat(&pod(number), n),
+            Act::Forge(victim, owner) => server.forge(&pod(victim), &pod(owner)),
+            Act::DeleteClaim(number) => {
                 if let Some(claim) = numbered(server, number) {
                     server.delete_claim_by_hand(&claim.key);
                 }
             }
-            Action::Allocate(number) => {
+            Act::Allocate(number) => {
                 if let Some(claim) = numbered(server, number) {
                     server.allocate(&claim.key);
                 }
             }
-            Action::Schedule(number) => server.schedule(&pod(number)),
-            Action::Unreserve(number) => {
+            Act::Schedule(number) => server.schedule(&pod(number)),
+            Act::Unreserve(number) => {
                 if let Some(claim) = numbered(server, number) {
                     server.unreserve(&claim.key);
                 }
             }
-            Action::MakeGroup => server.make_group(),
-            Action::RemoveGroup => server.remove_pod(&key(GROUP)),
-            Action::CollectGarbage => server.collect_garbage(),
+            Act::MakeGroup => server.make_group(),
+            Act::RemoveGroup => server.remove_pod(&key(GROUP)),
+            Act::CollectGarbage => server.collect_garbage(),
         }
     }
 
@@ -395,7 +395,7 @@ proptest! {
         for (process, op) in &ops {
             // Who has not seen yet that a name was recorded can not know that it must not come again.
             let claim = match op {
-                Op::Act(Action::DeleteClaim(number)) => numbered(&server.borrow(), *number),
+                Op::Act(Act::DeleteClaim(number)) => numbered(&server.borrow(), *number),
                 _ => None,
             };
             let is_known = |claim: &Arc<ClaimView>| processes.iter().all(|process| sees_recorded(process, claim));

@@ -17,8 +17,8 @@ use std::time::Duration;
 use controller_core::api::{CallFailed, Denial, Outcome as Answered};
 use controller_core::clock::saturating_add;
 use controller_core::controller::{
-    Ask, Context, Controller, Driver, Learnt, Look, Mutation, Observed, Order, Outcome, Queue, Reply, Retry,
-    Step, Wake,
+    Action, Ask, Context, Controller, Driver, Learnt, Look, Mutation, Observed, Order, Outcome, Queue, Reply,
+    Retry, Wake,
 };
 use controller_core::events::Recorder;
 use controller_core::meta::ObjectKey;
@@ -119,7 +119,7 @@ impl Controller for TaintEvictionController {
         cx.memory.observe(observed, &self.rules, cx.now.wall, &mut cx.out);
     }
 
-    fn next(&self, look: &Look<'_, Self>, key: &Key) -> Step<Self> {
+    fn next(&self, look: &Look<'_, Self>, key: &Key) -> Action<Self> {
         match key {
             Key::Node(node) => self.next_of_judging(look, look.stores.pods.by_index(node)),
             Key::Pod(pod) => self.next_of_judging(look, look.stores.pods.get(pod).into_iter().collect()),
@@ -180,7 +180,7 @@ impl Controller for TaintEvictionController {
 
 impl TaintEvictionController {
     /// Judges pods; those that are judged as before are only scheduled.
-    fn next_of_judging(&self, look: &Look<'_, Self>, pods: Vec<Arc<PodView>>) -> Step<Self> {
+    fn next_of_judging(&self, look: &Look<'_, Self>, pods: Vec<Arc<PodView>>) -> Action<Self> {
         let mut judged = Vec::new();
         let mut wakes = Vec::new();
         for pod in pods {
@@ -194,9 +194,9 @@ impl TaintEvictionController {
             }
         }
         if judged.is_empty() {
-            Step::Done(wakes)
+            Action::Done(wakes)
         } else {
-            Step::Note(Note::Judged(judged))
+            Action::Note(Note::Judged(judged))
         }
     }
 
@@ -224,11 +224,11 @@ impl TaintEvictionController {
     }
 
     /// Judges once more, on the cache and on the API server's state, then writes (TE-8, TE-9).
-    fn next_of_eviction(&self, look: &Look<'_, Self>, key: &ObjectKey) -> Step<Self> {
+    fn next_of_eviction(&self, look: &Look<'_, Self>, key: &ObjectKey) -> Action<Self> {
         let Look { memory, now, .. } = look;
         let again = |at: Option<Timestamp>| {
             let wake = at.map_or(Wake::Never, Wake::At);
-            Step::Done(vec![(Key::Evict(key.clone()), wake)])
+            Action::Done(vec![(Key::Evict(key.clone()), wake)])
         };
         let Some(pod) = look.stores.pods.get(key) else {
             return again(None);
@@ -251,7 +251,7 @@ impl TaintEvictionController {
         let lately = |reply: &&Reply<Answer>| now.uptime.saturating_sub(reply.answered.uptime) < SERVES_FOR;
         let shared = || look.shared(&question).filter(lately);
         let Some(reading) = look.pass.answer(&question).or_else(shared) else {
-            return Step::Read(vec![question]);
+            return Action::Read(vec![question]);
         };
         let later = saturating_add(now.wall, CACHE_CATCHES_UP);
         match self.judge_fresh(look, &pod, reading) {
@@ -259,14 +259,14 @@ impl TaintEvictionController {
                 let eviction = pending.eviction(&pod);
                 // Our clock, set back to the API server's.
                 let servers_time = now.wall.checked_sub(memory.ahead).unwrap_or(now.wall);
-                Step::Write(vec![if entry.is_marked() {
+                Action::Write(vec![if entry.is_marked() {
                     Write::Delete(eviction)
                 } else {
                     Write::Mark(eviction, servers_time)
                 }])
             }
-            Verdict::Evict(pending) => Step::Note(Note::PutOff(pod, pending.at.unwrap_or(later))),
-            Verdict::Keep(_) => Step::Note(Note::PutOff(pod, later)),
+            Verdict::Evict(pending) => Action::Note(Note::PutOff(pod, pending.at.unwrap_or(later))),
+            Verdict::Keep(_) => Action::Note(Note::PutOff(pod, later)),
         }
     }
 

@@ -44,7 +44,7 @@ enum Tolerates {
 }
 
 #[derive(Clone, Debug)]
-enum Action {
+enum Act {
     /// The taint of this number comes to a node, or goes; with its time or without.
     Taint {
         node: usize,
@@ -94,7 +94,7 @@ fn tolerations(tolerates: Tolerates) -> Arc<Vec<Toleration>> {
     }])
 }
 
-fn any_action() -> impl Strategy<Value = Action> {
+fn any_action() -> impl Strategy<Value = Act> {
     let seconds = || prop::sample::select(vec![0_i64, 3, 40, 300]);
     let tolerates = prop_oneof![
         Just(Tolerates::Nothing),
@@ -103,12 +103,12 @@ fn any_action() -> impl Strategy<Value = Action> {
     ];
     prop_oneof![
         3 => (0..NODES, 0..TAINTS.len(), any::<bool>())
-            .prop_map(|(node, taint, stamped)| Action::Taint { node, taint, stamped }),
-        2 => (0..NODES, 0..TAINTS.len()).prop_map(|(node, taint)| Action::Untaint { node, taint }),
-        3 => (0..PODS, 0..NODES, tolerates).prop_map(|(pod, node, tolerates)| Action::Bind { pod, node, tolerates }),
-        1 => (0..PODS, seconds()).prop_map(|(pod, seconds)| Action::Tolerate { pod, seconds }),
-        1 => (0..PODS).prop_map(Action::Delete),
-        2 => (0..PODS).prop_map(Action::End),
+            .prop_map(|(node, taint, stamped)| Act::Taint { node, taint, stamped }),
+        2 => (0..NODES, 0..TAINTS.len()).prop_map(|(node, taint)| Act::Untaint { node, taint }),
+        3 => (0..PODS, 0..NODES, tolerates).prop_map(|(pod, node, tolerates)| Act::Bind { pod, node, tolerates }),
+        1 => (0..PODS, seconds()).prop_map(|(pod, seconds)| Act::Tolerate { pod, seconds }),
+        1 => (0..PODS).prop_map(Act::Delete),
+        2 => (0..PODS).prop_map(Act::End),
     ]
 }
 
@@ -165,15 +165,15 @@ impl Cluster {
 
 impl Model for Cluster {
     type Controller = TaintEvictionController;
-    type Action = Action;
+    type Act = Act;
 
     fn controller(&self) -> TaintEvictionController {
         TaintEvictionController::new(&Config::default(), &Registry::new()).unwrap()
     }
 
-    fn act(&mut self, action: &Action, now: Now) {
+    fn act(&mut self, action: &Act, now: Now) {
         match action {
-            Action::Taint { node, taint, stamped } => {
+            Act::Taint { node, taint, stamped } => {
                 let taints = self.taints.entry(*node).or_default();
                 let key: Arc<str> = TAINTS[*taint].into();
                 if taints.iter().all(|taint| taint.key != key) {
@@ -186,14 +186,14 @@ impl Model for Cluster {
                 }
                 self.show_taints(*node);
             }
-            Action::Untaint { node, taint } => {
+            Act::Untaint { node, taint } => {
                 self.taints
                     .entry(*node)
                     .or_default()
                     .retain(|there| *there.key != *TAINTS[*taint]);
                 self.show_taints(*node);
             }
-            Action::Bind {
+            Act::Bind {
                 pod: number,
                 node: on,
                 tolerates,
@@ -211,15 +211,15 @@ impl Model for Cluster {
                 let uid = view.uid.clone();
                 self.pods.put(view, uid);
             }
-            Action::Tolerate { pod: number, seconds } => {
+            Act::Tolerate { pod: number, seconds } => {
                 self.pods.edit(&pod(*number), |pod| {
                     pod.tolerations = tolerations(Tolerates::For(*seconds));
                 });
             }
-            Action::Delete(number) => {
+            Act::Delete(number) => {
                 self.pods.edit(&pod(*number), |pod| pod.deleting = true);
             }
-            Action::End(number) => {
+            Act::End(number) => {
                 if self.is_deleting(&pod(*number)) {
                     self.pods.delete(&pod(*number));
                 }

@@ -15,7 +15,7 @@ use controller_core::api::dated::CLOCK_TOLERANCE;
 use controller_core::api::{Denial, Outcome as Answered};
 use controller_core::clock::saturating_add;
 use controller_core::controller::{
-    Context, Controller, Driver, Learnt, Look, Mutation, Observed, Outcome, Queue, Retry, RetryLimit, Step,
+    Action, Context, Controller, Driver, Learnt, Look, Mutation, Observed, Outcome, Queue, Retry, RetryLimit,
     Wake,
 };
 use controller_core::events::Recorder;
@@ -61,7 +61,7 @@ impl Controller for TtlAfterFinishedController {
         memory::observe(cx, observed);
     }
 
-    fn next(&self, look: &Look<'_, Self>, key: &ObjectKey) -> Step<Self> {
+    fn next(&self, look: &Look<'_, Self>, key: &ObjectKey) -> Action<Self> {
         let now = look.now.wall;
         let Some(job) = look.stores.get(key) else {
             return done(look, key, None, Wake::Never);
@@ -120,11 +120,11 @@ impl Controller for TtlAfterFinishedController {
 fn next_of_expired(
     look: &Look<'_, TtlAfterFinishedController>,
     job: &JobView,
-) -> Step<TtlAfterFinishedController> {
+) -> Action<TtlAfterFinishedController> {
     let (key, ours) = (&job.key, look.now.wall);
     let known = look.shared(&Question::Time);
     let Some(reply) = known.or_else(|| look.pass.answer(&Question::Time)) else {
-        return Step::Read(vec![Question::Time]);
+        return Action::Read(vec![Question::Time]);
     };
     // The read failed, and the queue retries it.
     if reply.value.is_err() {
@@ -144,7 +144,7 @@ fn next_of_expired(
         Plan::Delete(deletion) if look.pass.outcome(&deletion).is_some() => {
             done(look, key, None, Wake::Never)
         }
-        Plan::Delete(deletion) => Step::Write(vec![deletion]),
+        Plan::Delete(deletion) => Action::Write(vec![deletion]),
     }
 }
 
@@ -154,7 +154,7 @@ fn done(
     key: &ObjectKey,
     remark: Option<Remark>,
     wake: Wake,
-) -> Step<TtlAfterFinishedController> {
+) -> Action<TtlAfterFinishedController> {
     let remark = remark.filter(|remark| !look.memory.has_made(remark, look.now.uptime));
-    remark.map_or_else(|| Step::Done(vec![(key.clone(), wake)]), Step::Note)
+    remark.map_or_else(|| Action::Done(vec![(key.clone(), wake)]), Action::Note)
 }

@@ -41,7 +41,7 @@ struct Job {
 }
 
 #[derive(Clone, Debug)]
-enum Action {
+enum Act {
     /// A new Job has this name from now on.
     Create(usize, Option<i32>, bool),
     /// It finished so many seconds ago, or in the future; nobody says when.
@@ -59,13 +59,13 @@ fn any_ttl() -> impl Strategy<Value = Option<i32>> {
     prop::sample::select(vec![None, Some(0), Some(5), Some(60), Some(400)])
 }
 
-fn any_action() -> impl Strategy<Value = Action> {
+fn any_action() -> impl Strategy<Value = Act> {
     let ago = prop::option::weighted(0.9, prop::sample::select(vec![-40_i64, 0, 3, 100]));
     prop_oneof![
-        2 => (0..JOBS, any_ttl(), any::<bool>()).prop_map(|(job, ttl, held)| Action::Create(job, ttl, held)),
-        4 => (0..JOBS, ago).prop_map(|(job, ago)| Action::Finish(job, ago)),
-        3 => (0..JOBS, any_ttl()).prop_map(|(job, ttl)| Action::SetTtl(job, ttl)),
-        1 => (0..JOBS).prop_map(Action::Delete),
+        2 => (0..JOBS, any_ttl(), any::<bool>()).prop_map(|(job, ttl, held)| Act::Create(job, ttl, held)),
+        4 => (0..JOBS, ago).prop_map(|(job, ago)| Act::Finish(job, ago)),
+        3 => (0..JOBS, any_ttl()).prop_map(|(job, ttl)| Act::SetTtl(job, ttl)),
+        1 => (0..JOBS).prop_map(Act::Delete),
     ]
 }
 
@@ -156,25 +156,25 @@ impl Cluster {
 
 impl Model for Cluster {
     type Controller = TtlAfterFinishedController;
-    type Action = Action;
+    type Act = Act;
 
     fn controller(&self) -> TtlAfterFinishedController {
         TtlAfterFinishedController::new(&Config::default(), &Registry::new()).unwrap()
     }
 
-    fn act(&mut self, action: &Action, now: Now) {
+    fn act(&mut self, action: &Act, now: Now) {
         match *action {
-            Action::Create(job, ttl, held) => self.create(job, ttl, held),
-            Action::Finish(job, ago) => {
+            Act::Create(job, ttl, held) => self.create(job, ttl, held),
+            Act::Finish(job, ago) => {
                 let finish = ago.map_or(Finish::Undated, |ago| {
                     Finish::At(now.wall.checked_sub(SignedDuration::from_secs(ago)).unwrap())
                 });
                 self.edit(&key(job), |job| job.finish = Some(finish));
             }
-            Action::SetTtl(job, ttl) => {
+            Act::SetTtl(job, ttl) => {
                 self.edit(&key(job), |job| job.ttl_seconds = ttl);
             }
-            Action::Delete(job) => self.end(&key(job)),
+            Act::Delete(job) => self.end(&key(job)),
         }
     }
 
@@ -225,10 +225,10 @@ proptest! {
 #[test]
 fn a_ttl_that_is_raised_before_the_delete_arrives_saves_the_job() {
     let ops = [
-        Op::Act(Action::Finish(0, Some(100))),
+        Op::Act(Act::Finish(0, Some(100))),
         Op::Deliver(0),
         Op::Answer(0),
-        Op::Act(Action::SetTtl(0, Some(400))),
+        Op::Act(Act::SetTtl(0, Some(400))),
         Op::Answer(0),
         Op::Pass(Duration::from_millis(5)),
         Op::Answer(0),

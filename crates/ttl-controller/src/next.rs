@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controller_core::controller::{
-    Context, Controller, Driver, Explained, Learnt, Look, Mutation, Observed, Outcome, Queue, Reading, Step,
-    Wake,
+    Action, Context, Controller, Driver, Explained, Learnt, Look, Mutation, Observed, Outcome, Queue,
+    Reading, Wake,
 };
 use controller_core::events::Recorder;
 use controller_core::informer::{Freshness, Store};
@@ -76,30 +76,30 @@ impl Controller for TtlController {
         memory::observe(cx, observed);
     }
 
-    fn next(&self, look: &Look<'_, Self>, key: &Key) -> Step<Self> {
+    fn next(&self, look: &Look<'_, Self>, key: &Key) -> Action<Self> {
         let Key::Node(node) = key else {
             return self.next_of_removal(look);
         };
         let (memory, now) = (look.memory, look.now.uptime);
         let (Some(view), Some(step)) = (look.stores.get(node), memory.step) else {
-            return Step::Done(vec![]);
+            return Action::Done(vec![]);
         };
         if look.stores.freshness(node) == Freshness::Unknown || memory.unnamed.contains(node) {
             return look.read_again(key, Question::Node(node.clone()));
         }
         let desired = (!self.remove).then(|| step.ttl_seconds());
         let Some(plan) = plan(&view, desired) else {
-            return Step::Done(vec![]);
+            return Action::Done(vec![]);
         };
         if memory.written.get(node) == Some(&desired) {
             if memory.rivals.stands(node, now) {
-                return Step::Note(Note::Undone(node.clone()));
+                return Action::Note(Note::Undone(node.clone()));
             }
             if let Some(wait) = memory.rivals.wait(node, now) {
-                return Step::Done(vec![(key.clone(), Wake::Within(wait))]);
+                return Action::Done(vec![(key.clone(), Wake::Within(wait))]);
             }
         }
-        Step::Write(vec![plan])
+        Action::Write(vec![plan])
     }
 
     fn learn(&self, cx: &mut Context<'_, Self>, _: &Key, learnt: Learnt<'_, Self>) {
@@ -153,19 +153,19 @@ impl Controller for TtlController {
 impl TtlController {
     /// `--remove` is done when a fresh list shows no annotation (TTL-8). The last node that loses it wakes us. The list may
     /// show a node that the cache does not have yet, or not as it is.
-    fn next_of_removal(&self, look: &Look<'_, Self>) -> Step<Self> {
+    fn next_of_removal(&self, look: &Look<'_, Self>) -> Action<Self> {
         let is_done = self.remove && look.memory.left.is_empty() && look.memory.ended.is_none();
         match is_done.then(|| listing(look.pass)) {
-            Some(Ok(Explained::Ask(questions))) => Step::Read(questions),
+            Some(Ok(Explained::Ask(questions))) => Action::Read(questions),
             Some(Ok(Explained::Text(nodes))) => {
                 let mut nodes = nodes.iter();
                 if look.memory.planned || nodes.all(|node| node.annotation == Annotation::Missing) {
-                    Step::Note(Note::Removed)
+                    Action::Note(Note::Removed)
                 } else {
-                    Step::Done(vec![(Key::Removal, Wake::Within(LOOK_AGAIN))])
+                    Action::Done(vec![(Key::Removal, Wake::Within(LOOK_AGAIN))])
                 }
             }
-            Some(Err(_)) | None => Step::Done(vec![]),
+            Some(Err(_)) | None => Action::Done(vec![]),
         }
     }
 

@@ -29,7 +29,7 @@ struct Cluster {
 }
 
 #[derive(Clone, Debug)]
-enum Action {
+enum Act {
     /// So many nodes there are from now on.
     Resize(usize),
     /// Somebody writes the annotation of a node.
@@ -50,11 +50,11 @@ fn any_annotation() -> impl Strategy<Value = Annotation> {
     ]
 }
 
-fn any_action() -> impl Strategy<Value = Action> {
+fn any_action() -> impl Strategy<Value = Act> {
     prop_oneof![
-        (86..MOST_NODES).prop_map(Action::Resize),
-        ((0..3_usize), any_annotation()).prop_map(|(node, annotation)| Action::Annotate(node, annotation)),
-        ((0..3_usize), any_annotation()).prop_map(|(node, annotation)| Action::Recreate(node, annotation)),
+        (86..MOST_NODES).prop_map(Act::Resize),
+        ((0..3_usize), any_annotation()).prop_map(|(node, annotation)| Act::Annotate(node, annotation)),
+        ((0..3_usize), any_annotation()).prop_map(|(node, annotation)| Act::Recreate(node, annotation)),
     ]
 }
 
@@ -93,7 +93,7 @@ impl Cluster {
 
 impl Model for Cluster {
     type Controller = TtlController;
-    type Action = Action;
+    type Act = Act;
 
     fn controller(&self) -> TtlController {
         let config = Config {
@@ -103,9 +103,9 @@ impl Model for Cluster {
         TtlController::new(&config, &Registry::new()).unwrap()
     }
 
-    fn act(&mut self, action: &Action, _: Now) {
+    fn act(&mut self, action: &Act, _: Now) {
         match action {
-            Action::Resize(count) => {
+            Act::Resize(count) => {
                 for number in 0..MOST_NODES {
                     match (number < *count, self.nodes.objects().contains_key(&key(number))) {
                         (true, false) => self.add(number, &Annotation::Missing),
@@ -114,10 +114,10 @@ impl Model for Cluster {
                     }
                 }
             }
-            Action::Annotate(number, annotation) => {
+            Act::Annotate(number, annotation) => {
                 self.annotate(&key(*number), annotation.clone());
             }
-            Action::Recreate(number, annotation) => self.add(*number, annotation),
+            Act::Recreate(number, annotation) => self.add(*number, annotation),
         }
     }
 
@@ -202,10 +202,10 @@ proptest! {
 fn the_watch_may_be_later_than_the_answer_and_than_a_second_writer() {
     let pass = |seconds| Op::Pass(std::time::Duration::from_secs(seconds));
     let ops = [
-        Op::Act(Action::Annotate(0, Annotation::Seconds(7))),
+        Op::Act(Act::Annotate(0, Annotation::Seconds(7))),
         Op::Deliver(0),
         Op::Answer(0),
-        Op::Act(Action::Annotate(0, Annotation::Seconds(7))),
+        Op::Act(Act::Annotate(0, Annotation::Seconds(7))),
         pass(31),
         Op::Deliver(0),
         Op::Answer(0),

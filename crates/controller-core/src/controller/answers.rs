@@ -9,8 +9,8 @@ use jiff::Timestamp;
 use super::mutation::{Phase, ReadPhase};
 use super::requests::SlotOf;
 use super::{
-    AnswerOf, Ask, Controller, Description, Learnt, Loop, Now, Observed, Outcome, Pass, Question, Reply,
-    Step, Told, Write,
+    Action, AnswerOf, Ask, Controller, Description, Learnt, Loop, Now, Observed, Outcome, Pass, Question,
+    Reply, Told, Write,
 };
 use crate::api::CallFailed;
 
@@ -159,11 +159,13 @@ impl<C: Controller> Loop<C> {
         key: &C::Key,
         now: Now,
         mut answer: impl FnMut(&C::Question) -> (Result<AnswerOf<C>, CallFailed>, Option<Timestamp>),
-    ) -> Step<C> {
+    ) -> Action<C> {
         let mut pass = Pass::default();
         loop {
             let step = self.next(key, &pass, now);
-            let Step::Read(questions) = &step else { return step };
+            let Action::Read(questions) = &step else {
+                return step;
+            };
             let asked = pass.requests;
             for question in questions {
                 if !pass.is_answered(question) {

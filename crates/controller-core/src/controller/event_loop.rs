@@ -17,7 +17,7 @@ use super::retry::RetryShare;
 use super::seating::Seating;
 use super::timers::Timers;
 use super::{
-    AnswerOf, Ask, Context, Controller, Learnt, Look, Now, Observed, Outcome, Output, Pass, Reply, Step,
+    Action, AnswerOf, Ask, Context, Controller, Learnt, Look, Now, Observed, Outcome, Output, Pass, Reply,
     StoreOf, Wake, Watches,
 };
 use crate::informer::{Delta, SourceEvent, Store, Taken, View};
@@ -114,7 +114,7 @@ impl<C: Controller> Loop<C> {
     }
 
     /// What the controller says of `key` in this pass.
-    pub(super) fn next(&self, key: &C::Key, pass: &Pass<C>, now: Now) -> Step<C> {
+    pub(super) fn next(&self, key: &C::Key, pass: &Pass<C>, now: Now) -> Action<C> {
         let look = Look {
             memory: &self.memory,
             stores: &self.stores,

@@ -65,7 +65,7 @@ pub use self::explain::{Explained, explain};
 pub use self::line::Limit;
 pub use self::mutation::{Mutation, Reading};
 pub use self::pass::{
-    Accepted, Ask, Asking, Description, Failed, Learnt, Now, Object, Outcome, Pass, Reply, Step, Wake,
+    Accepted, Action, Ask, Asking, Description, Failed, Learnt, Now, Object, Outcome, Pass, Reply, Wake,
 };
 pub use self::queue::{Order, Priority, Queue};
 pub use self::request::{Request, Sender, requests_to};
@@ -131,7 +131,7 @@ pub trait Controller: Sized + Debug + Send + Sync + 'static {
     fn observe(&self, cx: &mut Context<'_, Self>, observed: Observed<'_, Self>);
 
     /// The one thing to do for `key` now. It changes nothing and is asked again after every effect.
-    fn next(&self, look: &Look<'_, Self>, key: &Self::Key) -> Step<Self>;
+    fn next(&self, look: &Look<'_, Self>, key: &Self::Key) -> Action<Self>;
 
     /// Remembers what came of a step of `key`.
     fn learn(&self, cx: &mut Context<'_, Self>, key: &Self::Key, learnt: Learnt<'_, Self>);
@@ -300,11 +300,11 @@ impl<C: Controller> Look<'_, C> {
 
     /// What to do where nobody knows what became of our last write: `question` reads the object of `key` again. An
     /// answer that leaves it unknown is about another object of this name: the watch will tell.
-    pub fn read_again(&self, key: &C::Key, question: C::Question) -> Step<C> {
+    pub fn read_again(&self, key: &C::Key, question: C::Question) -> Action<C> {
         match self.pass.answer(&question).map(|reply| reply.value.is_ok()) {
-            None => Step::Read(vec![question]),
-            Some(false) => Step::Done(vec![]),
-            Some(true) => Step::Done(vec![(key.clone(), Wake::Within(READ_AGAIN))]),
+            None => Action::Read(vec![question]),
+            Some(false) => Action::Done(vec![]),
+            Some(true) => Action::Done(vec![(key.clone(), Wake::Within(READ_AGAIN))]),
         }
     }
 }

@@ -43,7 +43,7 @@ pub enum Wake {
 
 /// The one thing to do for a key now.
 #[derive_where(Clone, Debug, PartialEq)]
-pub enum Step<C: Controller> {
+pub enum Action<C: Controller> {
     /// Nothing more until one of these times, or until something changes. What it names for the key itself takes the
     /// place of what was scheduled for it.
     Done(Vec<(C::Key, Wake)>),

@@ -7,8 +7,8 @@ use super::mutation::{Phase, ReadPhase};
 use super::pass::PassFailed;
 use super::requests::{InFlight, SlotOf};
 use super::{
-    Ask, Controller, Description, Effect, Failed, Learnt, Loop, Now, Outcome, Pass, Retry, Step, Told, Wake,
-    Write,
+    Action, Ask, Controller, Description, Effect, Failed, Learnt, Loop, Now, Outcome, Pass, Retry, Told,
+    Wake, Write,
 };
 
 /// A pass with more effects since its last accepted write makes no progress.
@@ -72,25 +72,25 @@ impl<C: Controller> Loop<C> {
         loop {
             let step = self.next(&key, &pass, now);
             let rank = match (pass.writes(), &step) {
-                (0, Step::Read(_)) => Rank::Reads,
+                (0, Action::Read(_)) => Rank::Reads,
                 (0, _) => Rank::Writes,
                 (1, _) => Rank::FollowUp,
                 _ => Rank::Begun,
             };
             let progress = match step {
                 // What is on its way is waited for.
-                Step::Done(_) | Step::Fail(_) if pass.is_out() => Progress::Waits,
-                Step::Done(wakes) => return self.finish(&key, pass, wakes, now),
-                Step::Fail(failed) => return self.fail(&key, pass, failed, now),
+                Action::Done(_) | Action::Fail(_) if pass.is_out() => Progress::Waits,
+                Action::Done(wakes) => return self.finish(&key, pass, wakes, now),
+                Action::Fail(failed) => return self.fail(&key, pass, failed, now),
                 _ if pass.effects >= MOST_EFFECTS && pass.is_out() => Progress::Waits,
                 _ if pass.effects >= MOST_EFFECTS => return self.get_nowhere(&key, pass, now),
-                Step::Note(note) => {
+                Action::Note(note) => {
                     pass.effects += 1;
                     self.learn(&key, Learnt::Noted(note), now);
                     Progress::Went
                 }
-                Step::Read(questions) => self.read(&key, &mut pass, questions, turn, now, limit),
-                Step::Write(writes) => self.write(&key, &mut pass, writes, turn, now, limit),
+                Action::Read(questions) => self.read(&key, &mut pass, questions, turn, now, limit),
+                Action::Write(writes) => self.write(&key, &mut pass, writes, turn, now, limit),
             };
             match progress {
                 Progress::Went => continue,

@@ -33,7 +33,7 @@ pub(super) enum Role {
 
 /// What to do, with the Lease to write.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Action {
+pub(super) enum Decision {
     /// Make the Lease, held by us.
     Create(Lease),
     /// Make ourselves the holder in place of another, or of nobody.
@@ -97,30 +97,30 @@ pub(super) fn decide(
     now: Instant,
     wall: Timestamp,
     config: &ElectionConfig,
-) -> Action {
+) -> Decision {
     let ours = fresh(wall, config);
     let Some(lease) = &observed.lease else {
         // Nobody but the leader itself can know that the vanished Lease was the leader's.
         return if role == Role::Leader || now >= observed.free_at() {
-            Action::Create(Lease::new(&config.namespace, &config.name, ours))
+            Decision::Create(Lease::new(&config.namespace, &config.name, ours))
         } else {
-            Action::Wait(observed.free_at())
+            Decision::Wait(observed.free_at())
         };
     };
     let seen = &lease.record;
     if seen.holder() == Some(&config.identity) {
-        Action::Renew(lease.with(Record {
+        Decision::Renew(lease.with(Record {
             acquire_time: seen.acquire_time.clone().or(ours.acquire_time),
             lease_transitions: Some(seen.transitions()),
             ..ours
         }))
     } else if now >= observed.free_at() {
-        Action::Take(lease.with(Record {
+        Decision::Take(lease.with(Record {
             lease_transitions: Some(seen.transitions().saturating_add(1)),
             ..ours
         }))
     } else {
-        Action::Wait(observed.free_at())
+        Decision::Wait(observed.free_at())
     }
 }
 

@@ -17,7 +17,7 @@ use crate::said::Said;
 use crate::shutdown::Shutdown;
 
 use super::config::ElectionConfig;
-use super::decide::{Action, Observed, Role, decide, released};
+use super::decide::{Decision, Observed, Role, decide, released};
 use super::leadership::{Leadership, Status, Trouble};
 use super::lease::Lease;
 use super::metrics::ElectionMetrics;
@@ -211,14 +211,14 @@ impl Elector {
             return Ok(Outcome::Theirs(now));
         };
         let written = match decide(observed, role, now, self.clock.now(), &self.config) {
-            Action::Wait(until) => return Ok(Outcome::Theirs(until)),
+            Decision::Wait(until) => return Ok(Outcome::Theirs(until)),
             // Not in this term: it has to end before the Lease can be taken again.
-            Action::Take(_) if role == Role::Leader => return Ok(Outcome::Theirs(now)),
-            Action::Create(lease) => {
+            Decision::Take(_) if role == Role::Leader => return Ok(Outcome::Theirs(now)),
+            Decision::Create(lease) => {
                 self.claimed = true;
                 self.requests.create(&lease).await?
             }
-            Action::Take(lease) | Action::Renew(lease) => {
+            Decision::Take(lease) | Decision::Renew(lease) => {
                 self.claimed = true;
                 self.requests.update(&lease).await?
             }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use controller_core::api::Outcome;
-use controller_core::controller::{Observed, Step, Wake};
+use controller_core::controller::{Action, Observed, Wake};
 use parking_lot::Mutex;
 
 use crate::queue::ask_once;
@@ -19,7 +19,7 @@ fn a_drain_takes_no_new_keys_and_lets_passes_run_to_their_end() {
         .limit(Permits::new(1.0, 1))
         .rig(|seen| match seen.answer("q") {
             None => reads(["q"]),
-            Some(_) if seen.is_accepted(seen.key) => Step::Done(vec![(seen.key, Wake::Now)]),
+            Some(_) if seen.is_accepted(seen.key) => Action::Done(vec![(seen.key, Wake::Now)]),
             Some(_) => writes([seen.key]),
         });
     rig.wake_all(["x=1", "y=1", "z=1"]);
@@ -73,7 +73,7 @@ fn a_lost_term_ends_a_drain() {
 
 const MINUTE: Duration = Duration::from_mins(1);
 
-fn dry(next: impl Fn(&Seen<'_>) -> Step<Scripted> + Send + Sync + 'static) -> Rig {
+fn dry(next: impl Fn(&Seen<'_>) -> Action<Scripted> + Send + Sync + 'static) -> Rig {
     let setup = Setup {
         dry_run: true,
         // Nothing is sent, so nothing needs a permit.
@@ -135,7 +135,7 @@ fn a_plan_that_was_given_up_is_counted_when_it_comes_back() {
         if wanted.load(SeqCst) {
             writes(["x=1"])
         } else {
-            Step::Done(vec![])
+            Action::Done(vec![])
         }
     });
     for (wanted, counted) in [
@@ -154,7 +154,7 @@ fn a_plan_that_nobody_makes_for_five_minutes_is_undone() {
     let wanted = Arc::new(Mutex::new(vec!["x=1"]));
     let of_a = Arc::clone(&wanted);
     let mut rig = dry(move |_| match &of_a.lock()[..] {
-        [] => Step::Done(vec![]),
+        [] => Action::Done(vec![]),
         planned => writes(planned.iter().copied()),
     });
     // Minutes that pass, what is wanted and told after them, and how many are undone then.
@@ -195,7 +195,7 @@ fn a_key_with_a_plan_is_asked_again_every_five_minutes() {
         if seen.key == "a" && wanted.load(SeqCst) {
             writes(["x=1"])
         } else {
-            Step::Done(vec![])
+            Action::Done(vec![])
         }
     });
     rig.wake_all(["a", "b"]);
@@ -228,10 +228,10 @@ fn a_key_with_a_plan_is_asked_again_every_five_minutes() {
 }
 
 /// Asks, then plans.
-fn read_then_plan(seen: &Seen<'_>) -> Step<Scripted> {
+fn read_then_plan(seen: &Seen<'_>) -> Action<Scripted> {
     match seen.reply("q") {
         None => reads(["q"]),
-        Some(reply) if reply.value.is_err() => Step::Done(vec![]),
+        Some(reply) if reply.value.is_err() => Action::Done(vec![]),
         Some(_) => writes(["x=1"]),
     }
 }

@@ -2,7 +2,7 @@
 
 use controller_core::api::Outcome;
 use controller_core::clock::Clock;
-use controller_core::controller::{Order, Queue, Step, Wake};
+use controller_core::controller::{Action, Order, Queue, Wake};
 use controller_core::workqueue::QueueMetrics;
 use harness::sim::START;
 use prometheus::Registry;
@@ -13,7 +13,7 @@ use crate::scripted::{Scripted, Seen};
 
 fn counted(
     queue: Queue,
-    next: impl Fn(&Seen<'_>) -> Step<Scripted> + Send + Sync + 'static,
+    next: impl Fn(&Seen<'_>) -> Action<Scripted> + Send + Sync + 'static,
 ) -> (Rig, Registry) {
     let registry = Registry::new();
     let metrics = QueueMetrics::register(&registry, Clock::starting_at(START), "test").unwrap();
@@ -73,7 +73,7 @@ fn the_metrics_follow_a_key_through_the_queue() {
 #[test]
 fn a_wait_that_was_asked_for_is_no_retry() {
     let (mut rig, registry) = counted(Queue::FIFO, |seen| {
-        Step::Done(vec![(seen.key, Wake::Within(SECOND))])
+        Action::Done(vec![(seen.key, Wake::Within(SECOND))])
     });
     rig.woken("a");
     rig.after(SECOND);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::controller::Step;
+use controller_core::controller::Action;
 use parking_lot::Mutex;
 
 use crate::rig::{MS, NOTHING, Permits, Rig, SECOND, Setup};
@@ -13,11 +13,11 @@ use crate::scripted::{Scripted, Seen, Text, reads, writes};
 /// What each key wants to write, one after the other; a test may change its mind.
 type Wishes = Arc<Mutex<BTreeMap<Text, Vec<Text>>>>;
 
-fn step_of(wishes: &Wishes, seen: &Seen<'_>) -> Step<Scripted> {
+fn step_of(wishes: &Wishes, seen: &Seen<'_>) -> Action<Scripted> {
     let wishes = wishes.lock();
     let mut open = wishes.get(seen.key).into_iter().flatten();
     match open.find(|write| !seen.is_accepted(write)) {
-        None => Step::Done(vec![]),
+        None => Action::Done(vec![]),
         Some(write) => writes([*write]),
     }
 }
@@ -166,7 +166,7 @@ fn of_those_that_wait_for_an_object_one_is_asked_when_it_is_free() {
     let keys: Vec<Text> = (0..1_000).map(|key| &*format!("k{key}").leak()).collect();
     let mut rig = Setup::workers(2_000).rig(|seen| {
         if seen.pass.outcomes().next().is_some() {
-            Step::Done(vec![])
+            Action::Done(vec![])
         } else {
             writes(["x=1"])
         }
@@ -225,7 +225,7 @@ fn an_answer_that_comes_while_its_pass_waits_costs_no_second_permit() {
             .filter(|question| seen.answer(question).is_none());
         let open: Vec<_> = open.collect();
         if open.is_empty() {
-            Step::Done(vec![])
+            Action::Done(vec![])
         } else {
             reads(open)
         }
@@ -242,7 +242,7 @@ fn a_pass_whose_answer_it_shares_takes_no_permit() {
     let mut rig = setup.rig(|seen| match (seen.key, seen.answer("q")) {
         ("first", _) => writes(["x=1"]),
         (_, None) => reads(["q"]),
-        (_, Some(_)) => Step::Done(vec![]),
+        (_, Some(_)) => Action::Done(vec![]),
     });
     rig.wake_all(["first", "a", "b"]);
     assert_eq!(rig.turn(), ["first writes x=1"]);
@@ -280,7 +280,7 @@ fn a_read_is_not_kept_waiting_by_writes_without_end() {
     let setup = Setup::workers(200).limit(Permits::new(1.0, 1));
     let mut rig = setup.rig(|seen| match (seen.key, seen.reply("q")) {
         ("asks", None) => reads(["q"]),
-        ("asks", Some(_)) => Step::Done(vec![]),
+        ("asks", Some(_)) => Action::Done(vec![]),
         (key, _) => writes([key]),
     });
     rig.wake_all((0..100).map(|number| &*format!("w{number}=1").leak()));

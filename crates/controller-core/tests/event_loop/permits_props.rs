@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controller_core::api::{Denial, Outcome as Answer};
-use controller_core::controller::{Outcome, Step};
+use controller_core::controller::{Action, Outcome};
 use parking_lot::Mutex;
 use proptest::prelude::*;
 
@@ -80,7 +80,7 @@ struct World {
     writes: usize,
 }
 
-fn next(shared: &Mutex<Shared>, seen: &Seen<'_>) -> Step<Scripted> {
+fn next(shared: &Mutex<Shared>, seen: &Seen<'_>) -> Action<Scripted> {
     let mut shared = shared.lock();
     let wish = shared
         .wishes
@@ -92,7 +92,7 @@ fn next(shared: &Mutex<Shared>, seen: &Seen<'_>) -> Step<Scripted> {
         Some(write) if !is_refused(&write) => Event::Wants(seen.key),
         _ => Event::Ends(seen.key),
     });
-    wish.map_or(Step::Done(vec![]), |write| writes([write]))
+    wish.map_or(Action::Done(vec![]), |write| writes([write]))
 }
 
 impl World {

@@ -19,21 +19,21 @@
 
 use std::time::Duration;
 
-use controller_core::controller::{Observed, Queue, Step, Wake};
+use controller_core::controller::{Action, Observed, Queue, Wake};
 
 use crate::rig::{NOTHING, Rig, Setup};
 use crate::scripted::{Scripted, Seen, Text, reads};
 
 /// A pass that lasts until the question of its key is answered.
-pub(crate) fn ask_once(seen: &Seen<'_>) -> Step<Scripted> {
+pub(crate) fn ask_once(seen: &Seen<'_>) -> Action<Scripted> {
     match seen.answer(seen.key) {
         None => reads([seen.key]),
-        Some(_) => Step::Done(vec![]),
+        Some(_) => Action::Done(vec![]),
     }
 }
 
-fn done(_: &Seen<'_>) -> Step<Scripted> {
-    Step::Done(vec![])
+fn done(_: &Seen<'_>) -> Action<Scripted> {
+    Action::Done(vec![])
 }
 
 #[test]
@@ -82,9 +82,9 @@ fn a_key_that_was_woken_during_its_pass_comes_after_those_that_wait() {
 #[test]
 fn a_key_may_wake_another_at_the_end_of_its_pass() {
     let mut rig = Setup::default().rig(|seen| match seen.key {
-        "a" if seen.knows("once") => Step::Done(vec![("b", Wake::Now)]),
-        "a" => Step::Note("once"),
-        _ => Step::Done(vec![]),
+        "a" if seen.knows("once") => Action::Done(vec![("b", Wake::Now)]),
+        "a" => Action::Note("once"),
+        _ => Action::Done(vec![]),
     });
     rig.woken("a");
     assert_eq!(rig.asked(), ["a", "a", "b"]);
@@ -184,9 +184,9 @@ fn urgent_keys_go_first_and_idle_ones_last_and_none_waits_for_ever() {
 #[test]
 fn a_key_that_waits_and_gets_urgent_goes_first() {
     let mut rig = Setup::default().rig(|seen| match seen.key {
-        "tells" if !seen.knows("b urgent") => Step::Note("b urgent"),
-        "tells" => Step::Done(vec![("b", Wake::Now)]),
-        _ => Step::Done(vec![]),
+        "tells" if !seen.knows("b urgent") => Action::Note("b urgent"),
+        "tells" => Action::Done(vec![("b", Wake::Now)]),
+        _ => Action::Done(vec![]),
     });
     rig.wake_all(["tells", "a", "b"]);
     rig.turn();

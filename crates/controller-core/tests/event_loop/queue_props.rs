@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use controller_core::clock::saturating_add;
-use controller_core::controller::{Step, Wake};
+use controller_core::controller::{Action, Wake};
 use harness::sim::START;
 use proptest::prelude::*;
 
@@ -142,7 +142,7 @@ impl Model {
 fn rig() -> Rig {
     Setup::workers(WORKERS).rig(|seen| {
         if seen.is_accepted(seen.key) {
-            Step::Done(vec![])
+            Action::Done(vec![])
         } else {
             writes([seen.key])
         }

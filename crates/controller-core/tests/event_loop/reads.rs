@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use controller_core::api::Outcome;
 use controller_core::clock::Clock;
-use controller_core::controller::{Asking, Step};
+use controller_core::controller::{Action, Asking};
 use controller_core::workqueue::QueueMetrics;
 use harness::sim::START;
 use prometheus::Registry;
@@ -15,20 +15,20 @@ use crate::scripted::{Q, Scripted, Seen, Text, reads, writes};
 const NO_ANSWER: Outcome = Outcome::retry(false);
 
 /// Asks `question`, then writes what it was told.
-fn ask_then_write(question: Text) -> impl Fn(&Seen<'_>) -> Step<Scripted> {
+fn ask_then_write(question: Text) -> impl Fn(&Seen<'_>) -> Action<Scripted> {
     move |seen| match seen.answer(question) {
         None => reads([question]),
-        Some(answer) if seen.is_accepted(answer) => Step::Done(vec![]),
+        Some(answer) if seen.is_accepted(answer) => Action::Done(vec![]),
         Some(answer) => writes([answer]),
     }
 }
 
-fn ask_all(questions: &'static [Text]) -> impl Fn(&Seen<'_>) -> Step<Scripted> {
+fn ask_all(questions: &'static [Text]) -> impl Fn(&Seen<'_>) -> Action<Scripted> {
     move |seen| {
         let open = questions.iter().filter(|question| seen.reply(question).is_none());
         let open: Vec<_> = open.copied().collect();
         if open.is_empty() {
-            Step::Done(vec![])
+            Action::Done(vec![])
         } else {
             reads(open)
         }
@@ -93,7 +93,7 @@ fn of_two_scales() -> Setup {
     }
 }
 
-fn two_scales(next: impl Fn(&Seen<'_>) -> Step<Scripted> + Send + Sync + 'static) -> Rig {
+fn two_scales(next: impl Fn(&Seen<'_>) -> Action<Scripted> + Send + Sync + 'static) -> Rig {
     of_two_scales().rig(next)
 }
 
@@ -110,7 +110,7 @@ async fn a_pass_that_waits_for_long_to_ask_is_slow_and_one_whose_answer_never_co
     };
     let mut rig = setup.rig(|seen| match seen.answer(seen.key) {
         None => reads([seen.key]),
-        Some(_) => Step::Done(vec![]),
+        Some(_) => Action::Done(vec![]),
     });
     rig.wake_all(KEYS);
     rig.turn();
@@ -131,7 +131,7 @@ async fn a_pass_that_waits_for_long_to_ask_is_slow_and_one_whose_answer_never_co
 fn as_many_questions_of_a_kind_are_out_as_may_be() {
     let mut rig = two_scales(|seen| match seen.answer(seen.key) {
         None => reads([seen.key]),
-        Some(_) => Step::Done(vec![]),
+        Some(_) => Action::Done(vec![]),
     });
     rig.wake_all(["scale:a", "scale:b", "scale:c", "scale:d", "pod:e"]);
     assert_eq!(
@@ -148,7 +148,7 @@ fn as_many_questions_of_a_kind_are_out_as_may_be() {
 fn a_question_that_is_out_for_another_needs_no_place_of_its_kind() {
     let mut rig = two_scales(|seen| match seen.answer("scale:x") {
         None => reads(["scale:x"]),
-        Some(_) => Step::Done(vec![]),
+        Some(_) => Action::Done(vec![]),
     });
     rig.wake_all(["a", "b", "c"]);
     assert_eq!(rig.turn(), ["a asks scale:x"]);
@@ -211,7 +211,7 @@ fn shared() -> Rig {
     };
     setup.rig(|seen| match seen.shared(seen.key) {
         None if seen.reply(seen.key).is_none() => reads([seen.key]),
-        _ => Step::Done(vec![]),
+        _ => Action::Done(vec![]),
     })
 }
 
@@ -235,7 +235,7 @@ fn an_answer_frees_one_pass_of_those_that_wait_to_ask_a_question_of_its_kind() {
     };
     let mut rig = setup.rig(|seen| match seen.answer(seen.key) {
         None => reads([seen.key]),
-        Some(_) => Step::Done(vec![]),
+        Some(_) => Action::Done(vec![]),
     });
     rig.wake_all(keys.iter().copied());
     rig.turn();
@@ -266,7 +266,7 @@ fn a_pass_that_waits_to_ask_of_two_kinds_loses_neither_place() {
     let mut rig = setup.rig(|seen| match seen.key {
         "both" => ask_all(&["pod:2", "node:2"])(seen),
         key if seen.reply(key).is_none() => reads([key]),
-        _ => Step::Done(vec![]),
+        _ => Action::Done(vec![]),
     });
     rig.wake_all(["pod:1", "node:1", "both"]);
     assert_eq!(rig.turn(), ["pod:1 asks pod:1", "node:1 asks node:1"]);
@@ -284,10 +284,10 @@ fn a_pass_that_waits_to_ask_of_two_kinds_loses_neither_place() {
 #[test]
 fn a_place_to_ask_that_a_pass_does_not_need_any_more_serves_the_next() {
     let mut rig = two_scales(|seen| match seen.answer(seen.key) {
-        _ if seen.key == "scale:c" && seen.knows("gone") => Step::Done(vec![]),
-        _ if seen.key == "tells" && !seen.knows("gone") => Step::Note("gone"),
+        _ if seen.key == "scale:c" && seen.knows("gone") => Action::Done(vec![]),
+        _ if seen.key == "tells" && !seen.knows("gone") => Action::Note("gone"),
         None if seen.key != "tells" => reads([seen.key]),
-        _ => Step::Done(vec![]),
+        _ => Action::Done(vec![]),
     });
     rig.wake_all(["scale:a", "scale:b", "scale:c", "scale:d"]);
     assert_eq!(rig.turn(), ["scale:a asks scale:a", "scale:b asks scale:b"]);
@@ -300,7 +300,7 @@ fn a_key_that_is_woken_while_it_waits_for_an_answer_is_asked_about_at_once() {
     let mut rig = Setup::default().rig(|seen| match seen.answer("q") {
         _ if seen.knows("changed") => writes(["x=1"]),
         None => reads(["q"]),
-        Some(_) => Step::Done(vec![]),
+        Some(_) => Action::Done(vec![]),
     });
     assert_eq!(rig.woken("a"), ["a asks q"]);
     rig.asked();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use controller_core::api::{Denial, Outcome};
 use controller_core::controller::{
-    Accepted, Ask, Completed, Failed, Order, Queue, Retry, RetryLimit, RetryShare, Step, Wake,
+    Accepted, Action, Ask, Completed, Failed, Order, Queue, Retry, RetryLimit, RetryShare, Wake,
 };
 
 use crate::rig::{MS, NOTHING, Rig, SECOND, Setup, failed};
@@ -14,9 +14,9 @@ use crate::scripted::{Scripted, Seen, Text, reads, writes};
 const REFUSED: Outcome = Outcome::Forbidden(Denial::ThisObject);
 
 /// One write, until it is accepted in this pass.
-fn write(seen: &Seen<'_>) -> Step<Scripted> {
+fn write(seen: &Seen<'_>) -> Action<Scripted> {
     if seen.is_accepted(seen.key) {
-        Step::Done(vec![])
+        Action::Done(vec![])
     } else {
         writes([seen.key])
     }
@@ -121,7 +121,7 @@ fn a_key_whose_object_is_gone_is_not_retried() {
 fn a_failed_read_is_retried_too() {
     let mut rig = Setup::default().rig(|seen| match seen.reply("q") {
         None => reads(["q"]),
-        Some(_) => Step::Done(vec![]),
+        Some(_) => Action::Done(vec![]),
     });
     rig.fail_once("a", "q", Outcome::retry(false));
     assert_eq!(rig.after(5 * MS), ["a asks q"]);
@@ -132,13 +132,13 @@ fn a_failed_read_is_retried_too() {
 fn a_failed_pass_that_ends_with_never_is_retried_all_the_same() {
     let mut rig = Setup::default().rig(|seen| match seen.outcome("a=1") {
         None => writes(["a=1"]),
-        Some(_) => Step::Done(vec![("a", Wake::Never)]),
+        Some(_) => Action::Done(vec![("a", Wake::Never)]),
     });
     rig.fail_once("a", "a=1", REFUSED);
     assert_eq!(rig.after(5 * MS), ["a writes a=1"]);
 }
 
-fn by_controller(next: impl Fn(&Seen<'_>) -> Step<Scripted> + Send + Sync + 'static) -> Rig {
+fn by_controller(next: impl Fn(&Seen<'_>) -> Action<Scripted> + Send + Sync + 'static) -> Rig {
     Setup::queue(Queue {
         retry: Retry::ByController,
         ..Queue::FIFO
@@ -150,7 +150,7 @@ fn by_controller(next: impl Fn(&Seen<'_>) -> Step<Scripted> + Send + Sync + 'sta
 fn the_controller_names_the_time_of_a_retry_where_the_queue_leaves_it_to_it() {
     let mut rig = by_controller(|seen| match seen.outcome("a=1") {
         None => writes(["a=1"]),
-        Some(_) => Step::Done(vec![(seen.key, Wake::Within(3 * SECOND))]),
+        Some(_) => Action::Done(vec![(seen.key, Wake::Within(3 * SECOND))]),
     });
     rig.fail_once("a", "a=1", REFUSED);
     assert_eq!(rig.after(2_999 * MS), NOTHING);
@@ -176,7 +176,7 @@ fn a_failed_key_that_is_woken_does_not_wait_and_its_next_delay_is_longer_all_the
 }
 
 /// One fifo queue whose failed keys come back within 8 s.
-fn up_to_8_s(workers: usize, next: impl Fn(&Seen<'_>) -> Step<Scripted> + Send + Sync + 'static) -> Rig {
+fn up_to_8_s(workers: usize, next: impl Fn(&Seen<'_>) -> Action<Scripted> + Send + Sync + 'static) -> Rig {
     let queue = Queue {
         workers,
         retry: Retry::RateLimited(RetryLimit::up_to(8 * SECOND)),
@@ -288,7 +288,7 @@ fn a_key_whose_time_has_come_does_not_wait_behind_those_that_fail_in_a_queue_by_
     };
     let mut rig = setup.rig(|seen| match seen.outcome(seen.key) {
         None => writes([seen.key]),
-        Some(_) => Step::Done(vec![(seen.key, Wake::Within(SECOND))]),
+        Some(_) => Action::Done(vec![(seen.key, Wake::Within(SECOND))]),
     });
     rig.wake_all(keys);
     assert_eq!(
@@ -322,15 +322,15 @@ fn a_key_that_is_woken_afresh_has_never_failed() {
 }
 
 /// A pass that fails by itself, and wakes another key.
-fn fail(not_before: Duration) -> impl Fn(&Seen<'_>) -> Step<Scripted> {
+fn fail(not_before: Duration) -> impl Fn(&Seen<'_>) -> Action<Scripted> {
     move |seen| match seen.key {
-        "a" => Step::Fail(Failed {
+        "a" => Action::Fail(Failed {
             reason: "Taken",
             text: "the name is taken".to_owned(),
             not_before,
             wakes: vec![("b", Wake::Now), ("a", Wake::Never)],
         }),
-        _ => Step::Done(vec![]),
+        _ => Action::Done(vec![]),
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use controller_core::api::{Call, CallFailed, Outcome, Verb};
 use controller_core::clock::saturating_add;
 use controller_core::controller::{
-    Accepted, Ask, Asking, Completed, Effect, Limit, Loop, Now, Observed, Polled, Queue, RetryShare, Step,
+    Accepted, Action, Ask, Asking, Completed, Effect, Limit, Loop, Now, Observed, Polled, Queue, RetryShare,
     Told, Wake,
 };
 use controller_core::workqueue::{QueueMetrics, TokenBucket};
@@ -89,7 +89,7 @@ impl Setup {
     }
 
     /// A loop whose caches are full, in a term if it is to lead.
-    pub(crate) fn rig(self, next: impl Fn(&Seen<'_>) -> Step<Scripted> + Send + Sync + 'static) -> Rig {
+    pub(crate) fn rig(self, next: impl Fn(&Seen<'_>) -> Action<Scripted> + Send + Sync + 'static) -> Rig {
         let leading = self.leading;
         let mut rig = self.unsynced(next);
         rig.event_loop.observe(Observed::Synced, rig.now);
@@ -100,7 +100,10 @@ impl Setup {
     }
 
     /// A loop whose caches are not full.
-    pub(crate) fn unsynced(self, next: impl Fn(&Seen<'_>) -> Step<Scripted> + Send + Sync + 'static) -> Rig {
+    pub(crate) fn unsynced(
+        self,
+        next: impl Fn(&Seen<'_>) -> Action<Scripted> + Send + Sync + 'static,
+    ) -> Rig {
         let said = Arc::new(Said::default());
         ASKING.set(self.asking);
         let controller = Scripted {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::cell::Cell;
 
 use controller_core::controller::{
-    self, Ask, Asking, Context, Controller, Description, Learnt, Look, Now, Object, Observed, Outcome, Pass,
-    Priority, Queue, Reply, Request, Step, Wake,
+    self, Action, Ask, Asking, Context, Controller, Description, Learnt, Look, Now, Object, Observed,
+    Outcome, Pass, Priority, Queue, Reply, Request, Wake,
 };
 use controller_core::events::Recorder;
 use controller_core::meta::ObjectKey;
@@ -33,16 +33,16 @@ const USUAL: Asking = Asking {
     shared_for: std::time::Duration::ZERO,
 };
 
-pub(crate) fn reads(questions: impl IntoIterator<Item = Text>) -> Step<Scripted> {
-    Step::Read(questions.into_iter().map(Q).collect())
+pub(crate) fn reads(questions: impl IntoIterator<Item = Text>) -> Action<Scripted> {
+    Action::Read(questions.into_iter().map(Q).collect())
 }
 
-pub(crate) fn writes(writes: impl IntoIterator<Item = Text>) -> Step<Scripted> {
-    Step::Write(writes.into_iter().map(W).collect())
+pub(crate) fn writes(writes: impl IntoIterator<Item = Text>) -> Action<Scripted> {
+    Action::Write(writes.into_iter().map(W).collect())
 }
 
 /// What a test says is to be done next.
-pub(crate) type Next = dyn Fn(&Seen<'_>) -> Step<Scripted> + Send + Sync;
+pub(crate) type Next = dyn Fn(&Seen<'_>) -> Action<Scripted> + Send + Sync;
 
 #[derive_where(Debug)]
 pub(crate) struct Scripted {
@@ -188,7 +188,7 @@ impl Controller for Scripted {
         }
     }
 
-    fn next(&self, look: &Look<'_, Self>, key: &Text) -> Step<Self> {
+    fn next(&self, look: &Look<'_, Self>, key: &Text) -> Action<Self> {
         self.said.asked.lock().push(key);
         (self.next)(&Seen {
             key,

@@ -16,7 +16,7 @@ struct Room {
 }
 
 #[derive(Clone, Debug)]
-enum Action {
+enum Act {
     /// A lamp is to shine so; a new one, if there is none.
     Want(usize, u8),
     /// Somebody else has dimmed a lamp.
@@ -31,13 +31,13 @@ fn key(lamp: usize) -> ObjectKey {
     ObjectKey::namespaced("ns", format!("lamp-{lamp}"))
 }
 
-fn any_action() -> impl Strategy<Value = Action> {
+fn any_action() -> impl Strategy<Value = Act> {
     let lamp = || 0..LAMPS;
     prop_oneof![
-        4 => (lamp(), 0..4_u8).prop_map(|(lamp, wanted)| Action::Want(lamp, wanted)),
-        2 => (lamp(), 0..4_u8).prop_map(|(lamp, shines)| Action::Meddle(lamp, shines)),
-        1 => lamp().prop_map(Action::Delete),
-        1 => (lamp(), 0..4_u8).prop_map(|(lamp, wanted)| Action::Replace(lamp, wanted)),
+        4 => (lamp(), 0..4_u8).prop_map(|(lamp, wanted)| Act::Want(lamp, wanted)),
+        2 => (lamp(), 0..4_u8).prop_map(|(lamp, shines)| Act::Meddle(lamp, shines)),
+        1 => lamp().prop_map(Act::Delete),
+        1 => (lamp(), 0..4_u8).prop_map(|(lamp, wanted)| Act::Replace(lamp, wanted)),
     ]
 }
 
@@ -79,24 +79,24 @@ impl Room {
 
 impl Model for Room {
     type Controller = Dimmer;
-    type Action = Action;
+    type Act = Act;
 
     fn controller(&self) -> Dimmer {
         Dimmer
     }
 
-    fn act(&mut self, action: &Action, _: Now) {
+    fn act(&mut self, action: &Act, _: Now) {
         match *action {
-            Action::Want(lamp, wanted) => {
+            Act::Want(lamp, wanted) => {
                 if self.edit(&key(lamp), |lamp| lamp.wanted = wanted).is_none() {
                     self.add(lamp, wanted);
                 }
             }
-            Action::Meddle(lamp, shines) => {
+            Act::Meddle(lamp, shines) => {
                 self.edit(&key(lamp), |lamp| lamp.shines = shines);
             }
-            Action::Delete(lamp) => self.lamps.delete(&key(lamp)),
-            Action::Replace(lamp, wanted) => self.add(lamp, wanted),
+            Act::Delete(lamp) => self.lamps.delete(&key(lamp)),
+            Act::Replace(lamp, wanted) => self.add(lamp, wanted),
         }
     }
 
@@ -152,7 +152,7 @@ fn a_write_of_the_last_term_may_arrive_in_this_one() {
     let ops = [
         Op::Lead(false),
         Op::Lead(true),
-        Op::Act(Action::Want(0, 0)),
+        Op::Act(Act::Want(0, 0)),
         Op::Deliver(0),
         Op::Arrive(0),
         Op::Deliver(0),

@@ -1,7 +1,7 @@
 //! What ends with a term, and what does not.
 
 use controller_core::api::{CallFailed, Outcome};
-use controller_core::controller::{Queue, Step};
+use controller_core::controller::{Action, Queue};
 use controller_core::leader::LeaseLost;
 
 use crate::queue::ask_once;
@@ -11,9 +11,9 @@ use crate::scripted::{Q, Scripted, Seen, reads, writes};
 const NO_ANSWER: Outcome = Outcome::retry(true);
 
 /// Keys are writes.
-fn write(seen: &Seen<'_>) -> Step<Scripted> {
+fn write(seen: &Seen<'_>) -> Action<Scripted> {
     if seen.is_accepted(seen.key) {
-        Step::Done(vec![])
+        Action::Done(vec![])
     } else {
         writes([seen.key])
     }
@@ -116,8 +116,8 @@ fn events_are_dropped_outside_a_term() {
         ..Setup::default()
     };
     let mut rig = setup.rig(|seen| match seen.memory.last().unwrap().as_str() {
-        "said" => Step::Done(vec![]),
-        _ => Step::Note("said"),
+        "said" => Action::Done(vec![]),
+        _ => Action::Note("said"),
     });
     rig.woken("a");
     assert_eq!(rig.learnt(), ["Synced", "said"]);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use controller_core::clock::saturating_add;
-use controller_core::controller::{Order, Queue, Step, Wake};
+use controller_core::controller::{Action, Order, Queue, Wake};
 use harness::sim::START;
 use jiff::Timestamp;
 
@@ -19,15 +19,15 @@ fn wall(seconds: u64) -> Timestamp {
     saturating_add(START, Duration::from_secs(seconds))
 }
 
-fn done(_: &Seen<'_>) -> Step<Scripted> {
-    Step::Done(vec![])
+fn done(_: &Seen<'_>) -> Action<Scripted> {
+    Action::Done(vec![])
 }
 
 fn fifo() -> Rig {
     Setup::default().rig(done)
 }
 
-fn earliest_first(next: impl Fn(&Seen<'_>) -> Step<Scripted> + Send + Sync + 'static) -> Rig {
+fn earliest_first(next: impl Fn(&Seen<'_>) -> Action<Scripted> + Send + Sync + 'static) -> Rig {
     with_workers(1, Order::EarliestFirst).rig(next)
 }
 
@@ -89,13 +89,13 @@ fn a_key_that_is_to_come_never_does_not_come() {
 fn the_end_of_a_pass_names_the_time_at_which_its_key_comes_back() {
     for mut rig in [
         Setup::default().rig(|seen| {
-            Step::Done(vec![(
+            Action::Done(vec![(
                 seen.key,
                 Wake::At(saturating_add(seen.now.wall, 9 * SECOND)),
             )])
         }),
         earliest_first(|seen| {
-            Step::Done(vec![(
+            Action::Done(vec![(
                 seen.key,
                 Wake::At(saturating_add(seen.now.wall, 9 * SECOND)),
             )])

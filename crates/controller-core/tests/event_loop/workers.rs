@@ -1,14 +1,14 @@
 //! How many passes there are at once.
 
 use controller_core::api::Outcome;
-use controller_core::controller::{Queue, Step};
+use controller_core::controller::{Action, Queue};
 
 use crate::queue::ask_once;
 use crate::rig::{MS, NOTHING, Rig, SECOND, Setup};
 use crate::scripted::{Scripted, Seen, Text, reads, writes};
 
 /// Reads, then writes.
-fn read_then_write(seen: &Seen<'_>) -> Step<Scripted> {
+fn read_then_write(seen: &Seen<'_>) -> Action<Scripted> {
     let write = match seen.key {
         "a" => "a=1",
         "b" => "b=1",
@@ -16,7 +16,7 @@ fn read_then_write(seen: &Seen<'_>) -> Step<Scripted> {
     };
     match seen.answer(seen.key) {
         None => reads([seen.key]),
-        Some(_) if seen.is_accepted(write) => Step::Done(vec![]),
+        Some(_) if seen.is_accepted(write) => Action::Done(vec![]),
         Some(_) => writes([write]),
     }
 }
@@ -49,7 +49,7 @@ fn keys_that_fail_again_and_again_hold_a_quarter_of_the_workers() {
     for (workers, at_most) in [(1, 1), (3, 1), (5, 1), (8, 2)] {
         let mut rig = Setup::workers(workers).rig(|seen| match seen.outcome(seen.key) {
             None => writes([seen.key]),
-            Some(_) => Step::Done(vec![]),
+            Some(_) => Action::Done(vec![]),
         });
         for key in &failing {
             rig.fail_once(key, key, Outcome::Invalid);
@@ -138,7 +138,7 @@ fn a_namespace_whose_requests_take_long_has_no_more_of_them_than_workers_and_a_q
     let many: Vec<Text> = (0..400).map(|key| &*format!("a/{key}=1").leak()).collect();
     let mut rig = Setup::workers(8).rig(|seen| {
         if seen.outcome(seen.key).is_some() {
-            Step::Done(vec![])
+            Action::Done(vec![])
         } else {
             writes([seen.key])
         }

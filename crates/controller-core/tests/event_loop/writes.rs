@@ -1,7 +1,7 @@
 //! Refused writes, writes side by side, and passes that make no progress.
 
 use controller_core::api::{Denial, Outcome};
-use controller_core::controller::Step;
+use controller_core::controller::Action;
 
 use crate::rig::{MS, NOTHING, Setup};
 use crate::scripted::{Scripted, Seen, Text, reads, writes};
@@ -9,12 +9,12 @@ use crate::scripted::{Scripted, Seen, Text, reads, writes};
 const REFUSED: Outcome = Outcome::Forbidden(Denial::ThisObject);
 
 /// Wants all of these to be accepted in one pass.
-fn write_all(all: &'static [Text]) -> impl Fn(&Seen<'_>) -> Step<Scripted> {
+fn write_all(all: &'static [Text]) -> impl Fn(&Seen<'_>) -> Action<Scripted> {
     move |seen| {
         let open = all.iter().filter(|write| !seen.is_accepted(write));
         let open: Vec<_> = open.copied().collect();
         if open.is_empty() {
-            Step::Done(vec![])
+            Action::Done(vec![])
         } else {
             writes(open)
         }
@@ -91,9 +91,9 @@ fn an_accepted_write_that_is_wanted_again_in_its_pass_is_no_progress() {
 #[test]
 fn a_note_is_learnt_and_the_key_is_asked_about_again_at_once() {
     let mut rig = Setup::default().rig(|seen| match seen.memory.last().unwrap().as_str() {
-        "first" => Step::Note("second"),
+        "first" => Action::Note("second"),
         "second" => writes(["x=1"]),
-        _ => Step::Note("first"),
+        _ => Action::Note("first"),
     });
     assert_eq!(rig.woken("a"), ["a writes x=1"]);
     assert_eq!(rig.learnt()[2..], ["first", "second", "writes x=1"]);
@@ -102,7 +102,7 @@ fn a_note_is_learnt_and_the_key_is_asked_about_again_at_once() {
 
 #[test]
 fn notes_without_end_are_no_progress() {
-    let mut rig = Setup::default().rig(|_| Step::Note("again"));
+    let mut rig = Setup::default().rig(|_| Action::Note("again"));
     assert_eq!(rig.woken("a"), NOTHING);
     assert_eq!(rig.asked().len(), 1_001);
     assert_eq!(rig.told().last().unwrap(), "a makes no progress");

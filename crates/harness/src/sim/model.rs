@@ -28,7 +28,7 @@ pub trait Model {
     /// The controller.
     type Controller: Controller;
     /// What others do.
-    type Action: Clone + Debug;
+    type Act: Clone + Debug;
 
     /// How much time may pass until everything is right, once nothing goes wrong any more.
     const SETTLES_WITHIN: Duration = Duration::from_hours(12);
@@ -37,7 +37,7 @@ pub trait Model {
     fn controller(&self) -> Self::Controller;
 
     /// Somebody else does something.
-    fn act(&mut self, action: &Self::Action, now: Now);
+    fn act(&mut self, action: &Self::Act, now: Now);
 
     /// A request arrives at the API server.
     fn arrive(&mut self, ask: &Ask<Self::Controller>, now: Now) -> Completed<AnswerOf<Self>>;

@@ -3,20 +3,20 @@
 use std::time::Duration;
 
 use controller_core::clock::saturating_add;
-use controller_core::controller::{Ask, Completed, Controller, Now, Step, Wake};
+use controller_core::controller::{Action, Ask, Completed, Controller, Now, Wake};
 
 use super::model::{KeyOf, Model};
 use super::run::Sim;
 
 impl<M: Model> Sim<M> {
-    pub(super) fn steps(&self) -> Vec<(KeyOf<M>, Step<M::Controller>)> {
+    pub(super) fn steps(&self) -> Vec<(KeyOf<M>, Action<M::Controller>)> {
         let keys = self.model.keys().into_iter();
         keys.map(|key| (key.clone(), self.event_loop.next_of(&key, self.now)))
             .collect()
     }
 
     /// Wake completeness.
-    pub(super) fn assert_woken(&mut self, before: &[(KeyOf<M>, Step<M::Controller>)]) {
+    pub(super) fn assert_woken(&mut self, before: &[(KeyOf<M>, Action<M::Controller>)]) {
         for (key, before) in before {
             let after = self.event_loop.next_of(key, self.now);
             if *before == after
@@ -57,8 +57,8 @@ impl<M: Model> Sim<M> {
 
     /// Whether `key` comes back at the time that `step` names for it at `now`, if any. Where it asks questions, what it
     /// says once they are answered counts; no watch tells of new answers, so it may also come back by another key.
-    fn is_kept(&mut self, key: &KeyOf<M>, step: &Step<M::Controller>, now: Now) -> bool {
-        if let Step::Read(_) = step {
+    fn is_kept(&mut self, key: &KeyOf<M>, step: &Action<M::Controller>, now: Now) -> bool {
+        if let Action::Read(_) = step {
             let (model, event_loop) = (&mut self.model, &self.event_loop);
             let answer = |question: &_| match model.arrive(&Ask::Question(Clone::clone(question)), now) {
                 Completed::Read(value, date) => (value, date),
@@ -68,11 +68,11 @@ impl<M: Model> Sim<M> {
             let covers = self.model.covers(key);
             let comes_back = |key: &KeyOf<M>| self.event_loop.scheduled_at(key).is_some();
             return covers.iter().any(comes_back)
-                || (!matches!(answered, Step::Read(_)) && self.is_kept(key, &answered, now));
+                || (!matches!(answered, Action::Read(_)) && self.is_kept(key, &answered, now));
         }
         // One whose pass failed is retried after a wait, or waits for its turn among those that fail again and again.
         let is_retried = self.event_loop.is_waiting(key) || self.event_loop.is_woken(key, now);
-        let Step::Done(wakes) = step else {
+        let Action::Done(wakes) = step else {
             return is_retried;
         };
         let own = wakes.iter().find(|(woken, _)| woken == key);

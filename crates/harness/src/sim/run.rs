@@ -24,7 +24,7 @@ const MOST_TURNS: usize = 10_000;
 const HANGS: Duration = Duration::from_secs(10);
 
 /// Takes `ops`, then lets everything come to its end. Panics where a property does not hold.
-pub fn run<M: Model>(model: M, ops: &[Op<M::Action>]) {
+pub fn run<M: Model>(model: M, ops: &[Op<M::Act>]) {
     let mut sim = Sim::new(model);
     for op in ops {
         sim.step(op);
@@ -33,9 +33,9 @@ pub fn run<M: Model>(model: M, ops: &[Op<M::Action>]) {
 }
 
 /// One process sees so many objects come and go, drawn by `action`; it must keep nothing of them.
-pub fn run_through<M: Model>(model: M, objects: usize, action: impl Strategy<Value = M::Action> + 'static)
+pub fn run_through<M: Model>(model: M, objects: usize, action: impl Strategy<Value = M::Act> + 'static)
 where
-    M::Action: 'static,
+    M::Act: 'static,
 {
     let (mut sim, op, mut runner) = (Sim::new(model), op(action), TestRunner::deterministic());
     let mut steps = 0;
@@ -103,7 +103,7 @@ impl<M: Model> Sim<M> {
     }
 
     /// Takes a step, and does what is to be done then.
-    pub fn step(&mut self, op: &Op<M::Action>) {
+    pub fn step(&mut self, op: &Op<M::Act>) {
         self.take(op);
         self.pass(self.model.permit_every());
         self.turn();
@@ -156,7 +156,7 @@ impl<M: Model> Sim<M> {
         self.event_loop.poll(self.now, &limit)
     }
 
-    fn take(&mut self, op: &Op<M::Action>) {
+    fn take(&mut self, op: &Op<M::Act>) {
         match op {
             Op::Act(action) => self.model.act(action, self.now),
             Op::Deliver(which) => {

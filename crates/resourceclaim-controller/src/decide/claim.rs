@@ -71,12 +71,12 @@ pub enum Next {
     /// Nothing yet: look again after this long.
     LookAgain(Duration),
     /// This, and then ask again.
-    Do(Step),
+    Do(Change),
 }
 
 /// The plan: one write, if the claim is still in the state that was judged.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum Change {
     /// Take these uids off `status.reservedFor`, and clear `status.allocation` in the same write.
     Release {
         /// Whose reservations go.
@@ -164,7 +164,7 @@ pub fn next_step(claim: &ClaimView, evidence: &Evidence) -> Next {
     let gone: Vec<_> = claim.reserved.iter().filter(is_gone).collect();
     if !gone.is_empty() {
         let all = gone.len() == claim.reserved.len();
-        return Next::Do(Step::Release {
+        return Next::Do(Change::Release {
             gone: gone.into_iter().map(|consumer| consumer.uid.clone()).collect(),
             all,
             // Without the finalizer it was not the scheduler that allocated it.
@@ -176,7 +176,7 @@ pub fn next_step(claim: &ClaimView, evidence: &Evidence) -> Next {
     }
     let deleting = claim.deleting.is_some();
     if claim.finalizer && deleting && claim.allocated {
-        return Next::Do(Step::Release {
+        return Next::Do(Change::Release {
             gone: Vec::new(),
             all: true,
             deallocate: true,
@@ -184,18 +184,18 @@ pub fn next_step(claim: &ClaimView, evidence: &Evidence) -> Next {
     }
     // Deleted first, it is allocated by nobody meanwhile.
     if evidence.owner == Ownership::Over && !deleting {
-        return Next::Do(Step::Delete);
+        return Next::Do(Change::Delete);
     }
     if claim.finalizer && !claim.allocated {
         return match IDLE_FINALIZER_AGE.checked_sub(evidence.unchanged) {
             Some(left) if !left.is_zero() && !deleting => Next::LookAgain(left),
-            _ => Next::Do(Step::RemoveFinalizer),
+            _ => Next::Do(Change::RemoveFinalizer),
         };
     }
     Next::Leave
 }
 
-impl Step {
+impl Change {
     /// The claim as the API server has it when the step is done, but for its resourceVersion; none when it is gone.
     pub fn done_to(&self, claim: &ClaimView) -> Option<ClaimView> {
         let mut claim = claim.clone();

@@ -35,7 +35,7 @@ use std::time::Duration;
 use controller_core::meta::ObjectKey;
 
 pub use self::claim::{
-    Being, Evidence, Next, Ownership, Sight, Standing, Step, claimant_kind, next_step, owner, standing,
+    Being, Change, Evidence, Next, Ownership, Sight, Standing, claimant_kind, next_step, owner, standing,
 };
 pub use self::departed::{ClaimantId, Departed};
 pub use self::entries::{

@@ -8,9 +8,9 @@ use controller_core::meta::Uid;
 
 use super::Found;
 use crate::decide::{
-    Answer, Claimant, Evidence, IDLE_FINALIZER_AGE, Known, Next, Ownership, RESERVED_FOR_MAX_SIZE, Recorded,
-    Reservation, Seen, Standing, Step, answer, group_of, next_step, owner, recorded, reservation, standing,
-    wants_claims,
+    Answer, Change, Claimant, Evidence, IDLE_FINALIZER_AGE, Known, Next, Ownership, RESERVED_FOR_MAX_SIZE,
+    Recorded, Reservation, Seen, Standing, answer, group_of, next_step, owner, recorded, reservation,
+    standing, wants_claims,
 };
 use crate::view::{ClaimSource, ClaimView, ClaimantView, Consumer, Entry, Origin, beside};
 
@@ -215,13 +215,13 @@ fn write_steps(
         };
         nothing = false;
         let what = match &step {
-            Step::Release { gone, deallocate, .. } => match (gone.len(), deallocate) {
+            Change::Release { gone, deallocate, .. } => match (gone.len(), deallocate) {
                 (0, _) => "clear its allocation".to_owned(),
                 (count, false) => format!("take {} off it", reservations(count)),
                 (count, true) => format!("take {} off it, and its allocation", reservations(count)),
             },
-            Step::RemoveFinalizer => "remove its finalizer".to_owned(),
-            Step::Delete => "delete it".to_owned(),
+            Change::RemoveFinalizer => "remove its finalizer".to_owned(),
+            Change::Delete => "delete it".to_owned(),
         };
         writeln!(f, "to be done: {what}")?;
         state = step.done_to(&claim);

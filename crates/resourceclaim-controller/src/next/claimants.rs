@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use controller_core::api::Outcome as Answered;
-use controller_core::controller::{Outcome, Step};
+use controller_core::controller::{Action, Outcome};
 use controller_core::informer::{Freshness, Store};
 use controller_core::meta::ObjectKey;
 
 use super::settled::Settled;
-use super::{Key, Next, Note, REQUESTS_A_PASS, SIDE_BY_SIDE, Turn};
+use super::{Action, Key, Note, REQUESTS_A_PASS, SIDE_BY_SIDE, Turn};
 use crate::decide::{
     Answer as Entitled, Claimant, ClaimantId, Create, Group, Reservation, Reserve, Seen, answer, group_of,
     made_after, reservation, statuses, wants_claims,
@@ -34,9 +34,9 @@ enum Settling {
 }
 
 impl<'a> Turn<'a> {
-    pub(super) fn of_pod(self, key: &ObjectKey) -> Result<Next, Next> {
+    pub(super) fn of_pod(self, key: &ObjectKey) -> Result<Action, Action> {
         let Some(pod) = self.wanting(&self.look.stores.pods, key) else {
-            return Ok(Step::Done(vec![]));
+            return Ok(Action::Done(vec![]));
         };
         let group = self.look.stores.group_of(&pod);
         let claimant = Claimant {
@@ -53,9 +53,9 @@ impl<'a> Turn<'a> {
         Ok(settled.end(Key::Pod(key.clone())))
     }
 
-    pub(super) fn of_group(self, key: &ObjectKey) -> Result<Next, Next> {
+    pub(super) fn of_group(self, key: &ObjectKey) -> Result<Action, Action> {
         let Some(group) = self.wanting(&self.look.stores.groups, key) else {
-            return Ok(Step::Done(vec![]));
+            return Ok(Action::Done(vec![]));
         };
         let claimant = Claimant {
             view: &group,
@@ -79,7 +79,7 @@ impl<'a> Turn<'a> {
     ///
     /// It is asked after every answer and every permit: while there is something to ask or to make, a look at all entries
     /// each time would cost their square.
-    fn settle(self, claimant: &Claimant<'_>) -> Result<Settled, Next> {
+    fn settle(self, claimant: &Claimant<'_>) -> Result<Settled, Action> {
         self.check_recorded(claimant)?;
         let from = self.first_open(claimant);
         if from > 0 && !self.has_sent_enough() {
@@ -109,7 +109,7 @@ impl<'a> Turn<'a> {
     }
 
     /// What becomes of the entries from this one on; an error asks or makes the first that are open.
-    fn settle_from(self, claimant: &Claimant<'_>, from: usize) -> Result<Settled, Next> {
+    fn settle_from(self, claimant: &Claimant<'_>, from: usize) -> Result<Settled, Action> {
         let mut settled = Settled::default();
         let (mut questions, mut creates) = (Vec::new(), Vec::new());
         for entry in claimant.view.entries.iter().skip(from) {
@@ -128,7 +128,7 @@ impl<'a> Turn<'a> {
             }
         }
         if !questions.is_empty() {
-            return Err(Step::Read(questions));
+            return Err(Action::Read(questions));
         }
         if creates.is_empty() {
             return Ok(settled);
@@ -141,14 +141,14 @@ impl<'a> Turn<'a> {
         if self.is_unknown(claimant) {
             self.read_claimant(claimant)?;
             // It became so after that read.
-            return Err(Step::Read(vec![question_about(claimant)]));
+            return Err(Action::Read(vec![question_about(claimant)]));
         }
-        Err(Step::Write(creates))
+        Err(Action::Write(creates))
     }
 
     /// Where a claim that the cache has recorded seems to be gone, another may have been recorded since, by the leader
     /// before: the API server tells, or a name that was used would be used again. Its answer is in the store then.
-    fn check_recorded(self, claimant: &Claimant<'_>) -> Result<(), Next> {
+    fn check_recorded(self, claimant: &Claimant<'_>) -> Result<(), Action> {
         let seems_gone = |entry| {
             let answered = answer(claimant, entry, self.look.stores, self.gates, Seen::Unasked);
             matches!(answered, Entitled::Ask(_))
@@ -172,14 +172,18 @@ impl<'a> Turn<'a> {
     }
 
     /// Goes on when the API server has told of the pod or the group as it is now, and it is the one that the cache has.
-    fn read_claimant(self, claimant: &Claimant<'_>) -> Result<(), Next> {
+    fn read_claimant(self, claimant: &Claimant<'_>) -> Result<(), Action> {
         let question = question_about(claimant);
         let is_same = match self.look.pass.answer(&question).map(|reply| &reply.value) {
-            None => return Err(Step::Read(vec![question])),
+            None => return Err(Action::Read(vec![question])),
             Some(Ok(Answer::Claimant(found))) => found.uid == claimant.view.uid && wants_claims(&found.view),
             Some(_) => false,
         };
-        if is_same { Ok(()) } else { Err(Step::Done(vec![])) }
+        if is_same {
+            Ok(())
+        } else {
+            Err(Action::Done(vec![]))
+        }
     }
 
     fn settle_entry(self, claimant: &Claimant<'_>, entry: &Entry) -> Settling {
@@ -248,7 +252,7 @@ impl<'a> Turn<'a> {
 
     /// Records all claims at once, if anything is new about them (RC-5), whatever comes of it. Not as long as each of
     /// them is left to another writer: all go in one write.
-    fn record(self, claimant: &Claimant<'_>, settled: &mut Settled) -> Result<(), Next> {
+    fn record(self, claimant: &Claimant<'_>, settled: &mut Settled) -> Result<(), Action> {
         let Some(statuses) = statuses(claimant, &settled.names) else {
             return Ok(());
         };
@@ -269,14 +273,14 @@ impl<'a> Turn<'a> {
         let waits = keys.map(|write| self.contested(write, key, uid));
         let waits: Vec<_> = waits.collect::<Result<_, _>>()?;
         if waits.is_empty() || waits.contains(&None) {
-            return Err(Step::Write(vec![write]));
+            return Err(Action::Write(vec![write]));
         }
         settled.leave(waits.into_iter().flatten().min());
         Ok(())
     }
 
     /// What is new about the entries that fail is told.
-    fn tell(self, claimant: &Claimant<'_>, failures: &[(Arc<str>, EntryError)]) -> Result<(), Next> {
+    fn tell(self, claimant: &Claimant<'_>, failures: &[(Arc<str>, EntryError)]) -> Result<(), Action> {
         let news = failures.iter().filter(|(_, error)| error.is_news());
         let failing: Failing = news
             .map(|(entry, error)| (Arc::clone(entry), error.to_string()))
@@ -290,7 +294,7 @@ impl<'a> Turn<'a> {
         if !is_new {
             return Ok(());
         }
-        Err(Step::Note(Note::Failing {
+        Err(Action::Note(Note::Failing {
             kind: claimant.view.kind,
             claimant: (claimant.view.key.clone(), claimant.view.uid.clone()),
             failing,
@@ -298,7 +302,7 @@ impl<'a> Turn<'a> {
     }
 
     /// Reserves the claims of a pod that is on a node (RC-8).
-    fn reserve_all(self, claimant: &Claimant<'_>, settled: &mut Settled) -> Result<(), Next> {
+    fn reserve_all(self, claimant: &Claimant<'_>, settled: &mut Settled) -> Result<(), Action> {
         let mut writes = Vec::new();
         for entry in &*claimant.view.entries {
             let Some(reserve) = self.reserve(claimant, entry, settled)? else {
@@ -324,7 +328,7 @@ impl<'a> Turn<'a> {
         if writes.is_empty() {
             Ok(())
         } else {
-            Err(Step::Write(writes))
+            Err(Action::Write(writes))
         }
     }
 
@@ -334,7 +338,7 @@ impl<'a> Turn<'a> {
         claimant: &Claimant<'_>,
         entry: &Entry,
         settled: &Settled,
-    ) -> Result<Option<Reserve>, Next> {
+    ) -> Result<Option<Reserve>, Action> {
         let name = match &entry.source {
             ClaimSource::Claim(name) => Some(name),
             ClaimSource::Template(_) | ClaimSource::Unknown => settled.name_of(entry),
@@ -345,7 +349,7 @@ impl<'a> Turn<'a> {
         match reservation(claimant, entry, &claim) {
             Reservation::Nothing => Ok(None),
             Reservation::Full if self.look.memory.full.contains(&claim.uid) => Ok(None),
-            Reservation::Full => Err(Step::Note(Note::Full {
+            Reservation::Full => Err(Action::Note(Note::Full {
                 claim: (claim.key.clone(), claim.uid.clone()),
                 pod: (pod.key.clone(), pod.uid.clone()),
             })),

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::controller::{Outcome, Step, Wake};
+use controller_core::controller::{Action, Outcome, Wake};
 use controller_core::meta::{ObjectKey, Uid};
 
-use super::{Key, Next, SIDE_BY_SIDE, Turn};
+use super::{Action, Key, SIDE_BY_SIDE, Turn};
 use crate::decide::{
-    Being, ClaimantId, Evidence, Next as GiveBack, Ownership, Sight, Standing, Step as Giving, next_step,
+    Being, Change as Giving, ClaimantId, Evidence, Next as GiveBack, Ownership, Sight, Standing, next_step,
     owner, standing,
 };
 use crate::memory::WriteKey;
@@ -17,29 +17,29 @@ use crate::requests::{Answer, Question, Write};
 use crate::view::{ClaimView, Consumer};
 
 impl Turn<'_> {
-    pub(super) fn of_claim(self, key: &ObjectKey) -> Result<Next, Next> {
+    pub(super) fn of_claim(self, key: &ObjectKey) -> Result<Action, Action> {
         if self.look.memory.pending.contains(key) {
             let question = Question::Claim(key.clone());
             return Ok(match self.look.pass.answer(&question) {
-                None => Step::Read(vec![question]),
-                Some(_) => Step::Done(vec![]),
+                None => Action::Read(vec![question]),
+                Some(_) => Action::Done(vec![]),
             });
         }
         let Some(mut claim) = self.look.stores.claims.get(key) else {
-            return Ok(Step::Done(vec![]));
+            return Ok(Action::Done(vec![]));
         };
         let mut evidence = Evidence {
             gone: self.gone(&claim)?,
             owner: Ownership::Leave,
             unchanged: self.look.memory.quiet.unchanged(&claim, self.look.now.uptime),
         };
-        let again = |wait| Step::Done(vec![(Key::Claim(key.clone()), Wake::Within(wait))]);
+        let again = |wait| Action::Done(vec![(Key::Claim(key.clone()), Wake::Within(wait))]);
         loop {
             if claim.reserved.is_empty() && claim.deleting.is_none() {
                 evidence.owner = self.owner(&claim)?;
             }
             let step = match next_step(&claim, &evidence) {
-                GiveBack::Leave => return Ok(Step::Done(vec![])),
+                GiveBack::Leave => return Ok(Action::Done(vec![])),
                 GiveBack::LookAgain(wait) => return Ok(again(wait)),
                 GiveBack::Do(step) => step,
             };
@@ -47,29 +47,29 @@ impl Turn<'_> {
             match self.look.pass.outcome(&write) {
                 None => {
                     return Ok(match self.leave_undeleted(&claim, &step)? {
-                        None => Step::Write(vec![write]),
+                        None => Action::Write(vec![write]),
                         Some(wait) => again(wait),
                     });
                 }
                 // A dry run goes on as if it were done. The version stays the one that was judged.
                 Some(Outcome::Planned) => match step.done_to(&claim) {
                     Some(as_if) => claim = as_if.into(),
-                    None => return Ok(Step::Done(vec![])),
+                    None => return Ok(Action::Done(vec![])),
                 },
-                Some(_) => return Ok(Step::Done(vec![])),
+                Some(_) => return Ok(Action::Done(vec![])),
             }
             evidence.unchanged = Duration::ZERO;
         }
     }
 
     /// The consumers of the claim that need it no more (RC-9). Nothing is done while one of them is not known.
-    fn gone(self, claim: &ClaimView) -> Result<Vec<Uid>, Next> {
+    fn gone(self, claim: &ClaimView) -> Result<Vec<Uid>, Action> {
         let (mut gone, mut questions) = (Vec::new(), Vec::new());
         for consumer in &claim.reserved {
             match self.standing(claim, consumer) {
                 Ok(Standing::Done | Standing::Gone) => gone.push(consumer.uid.clone()),
                 Ok(Standing::Holds | Standing::Unsure) => {}
-                Err(Step::Read(asked)) => questions.extend(asked),
+                Err(Action::Read(asked)) => questions.extend(asked),
                 Err(step) => return Err(step),
             }
         }
@@ -77,11 +77,11 @@ impl Turn<'_> {
         if questions.is_empty() {
             Ok(gone)
         } else {
-            Err(Step::Read(questions))
+            Err(Action::Read(questions))
         }
     }
 
-    fn standing(self, claim: &ClaimView, consumer: &Consumer) -> Result<Standing, Next> {
+    fn standing(self, claim: &ClaimView, consumer: &Consumer) -> Result<Standing, Action> {
         let Some(of) = ClaimantId::of_consumer(&claim.key, consumer, self.gates) else {
             return Ok(Standing::Holds);
         };
@@ -95,7 +95,7 @@ impl Turn<'_> {
     }
 
     /// How it stands with the pod that controls the claim (RC-13).
-    fn owner(self, claim: &ClaimView) -> Result<Ownership, Next> {
+    fn owner(self, claim: &ClaimView) -> Result<Ownership, Action> {
         let Some(of) = ClaimantId::of_owner(claim) else {
             return Ok(Ownership::Leave);
         };
@@ -116,18 +116,18 @@ impl Turn<'_> {
 
     /// What the API server has under the name that the object of this uid had. Where it does not say, everything stays,
     /// and the queue tries again.
-    fn live(self, of: ClaimantId) -> Result<Sight, Next> {
+    fn live(self, of: ClaimantId) -> Result<Sight, Action> {
         let question = Question::Being(of);
         match self.look.pass.answer(&question).map(|reply| &reply.value) {
-            None => Err(Step::Read(vec![question])),
+            None => Err(Action::Read(vec![question])),
             Some(Ok(Answer::Being(being))) => Ok(Sight::Live(Some(being.clone()))),
             Some(Err(failed)) if failed.is_gone() => Ok(Sight::Live(None)),
-            Some(_) => Err(Step::Done(vec![])),
+            Some(_) => Err(Action::Done(vec![])),
         }
     }
 
     /// How long to leave a claim that is to be deleted. A device that it holds is worth a delete at any time.
-    fn leave_undeleted(self, claim: &ClaimView, step: &Giving) -> Result<Option<Duration>, Next> {
+    fn leave_undeleted(self, claim: &ClaimView, step: &Giving) -> Result<Option<Duration>, Action> {
         let deletion = WriteKey::deleted(claim).filter(|_| *step == Giving::Delete && !claim.allocated);
         deletion.map_or(Ok(None), |write| self.contested(write, &claim.key, &claim.uid))
     }

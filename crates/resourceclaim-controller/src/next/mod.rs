@@ -33,8 +33,8 @@ use std::time::Duration;
 
 use controller_core::api::{CallFailed, Outcome as Answered};
 use controller_core::controller::{
-    Ask, Context, Controller, Driver, Learnt, Look, Mutation, Observed, Outcome, Queue, Reading, Retry,
-    RetryLimit, Step,
+    Action, Ask, Context, Controller, Driver, Learnt, Look, Mutation, Observed, Outcome, Queue, Reading,
+    Retry, RetryLimit,
 };
 use controller_core::events::Recorder;
 use controller_core::meta::{ObjectKey, Uid};
@@ -108,7 +108,7 @@ struct Turn<'a> {
     look: &'a Look<'a, ResourceClaimController>,
 }
 
-type Next = Step<ResourceClaimController>;
+type Action = Action<ResourceClaimController>;
 
 /// As upstream's queue has them.
 impl fmt::Display for Key {
@@ -151,13 +151,13 @@ impl Controller for ResourceClaimController {
         memory::observe(cx, observed, self.gates);
     }
 
-    fn next(&self, look: &Look<'_, Self>, key: &Key) -> Step<Self> {
+    fn next(&self, look: &Look<'_, Self>, key: &Key) -> Action<Self> {
         let gates = self.gates;
         let turn = Turn { gates, look };
         let decided = match key {
             Key::Gates => Ok(self.check_gates(look)),
             // What is right follows from them: they wake it.
-            _ if !look.memory.has_gates() => Ok(Step::Done(vec![])),
+            _ if !look.memory.has_gates() => Ok(Action::Done(vec![])),
             Key::Pod(pod) => turn.of_pod(pod),
             Key::PodGroup(group) => turn.of_group(group),
             Key::Claim(claim) => turn.of_claim(claim),
@@ -249,14 +249,14 @@ impl Controller for ResourceClaimController {
 
 impl ResourceClaimController {
     /// Whether the gates are still as they were when the process began. What cannot be asked is asked again by the queue.
-    fn check_gates(&self, look: &Look<'_, Self>) -> Next {
+    fn check_gates(&self, look: &Look<'_, Self>) -> Action {
         let mut answers = Answers::of(look.pass);
         let is_known = look.memory.has_gates();
         match answers.gates(self.asked) {
-            Ok(_) if !answers.open.is_empty() => Step::Read(answers.open),
-            Ok(_) if look.memory.outdated_by().is_some() => Step::Done(vec![]),
-            Ok(gates) if gates != self.gates || !is_known => Step::Note(Note::Gates(gates)),
-            Ok(_) | Err(_) => Step::Done(vec![]),
+            Ok(_) if !answers.open.is_empty() => Action::Read(answers.open),
+            Ok(_) if look.memory.outdated_by().is_some() => Action::Done(vec![]),
+            Ok(gates) if gates != self.gates || !is_known => Action::Note(Note::Gates(gates)),
+            Ok(_) | Err(_) => Action::Done(vec![]),
         }
     }
 }
@@ -362,18 +362,18 @@ impl Turn<'_> {
 
     /// How long another writer keeps us from writing this to the object again; an error is to note that it was undone, or
     /// to ask by whom.
-    fn contested(&self, write: WriteKey, object: &ObjectKey, uid: &Uid) -> Result<Option<Duration>, Next> {
+    fn contested(&self, write: WriteKey, object: &ObjectKey, uid: &Uid) -> Result<Option<Duration>, Action> {
         let (memory, now) = (self.look.memory, self.look.now.uptime);
         let (object, uid) = (object.clone(), uid.clone());
         let contested = Contested { write, object, uid };
         if memory.rivals.stands(&contested.write, now) {
-            return Err(Step::Note(Note::Undone(contested)));
+            return Err(Action::Note(Note::Undone(contested)));
         }
         let wait = memory.rivals.wait(&contested.write, now);
         if memory.unnamed.contains(&contested) {
             let question = Question::Rival(contested);
             if self.look.pass.answer(&question).is_none() {
-                return Err(Step::Read(vec![question]));
+                return Err(Action::Read(vec![question]));
             }
         }
         Ok(wait)

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::controller::{Failed, Step, Wake};
+use controller_core::controller::{Action, Failed, Wake};
 
-use super::{Key, Next};
+use super::{Action, Key};
 use crate::error::{self, EntryError};
 use crate::view::Entry;
 
@@ -41,7 +41,7 @@ impl Settled {
     }
 
     /// What only waits for something else is no failure. A request that failed has been told already.
-    pub(super) fn end(self, key: Key) -> Next {
+    pub(super) fn end(self, key: Key) -> Action {
         let wake = match self.left {
             _ if self.breaks_off => Some(Wake::Now),
             left => left.map(Wake::Within),
@@ -50,9 +50,9 @@ impl Settled {
         let failures = self.failures;
         let is_told = failures.iter().any(|(_, error)| error.is_of_a_request());
         if is_told || failures.iter().all(|(_, error)| error.waits()) {
-            return Step::Done(wakes);
+            return Action::Done(wakes);
         }
-        Step::Fail(Failed {
+        Action::Fail(Failed {
             reason: "EntryFailed",
             text: error::told(&failures),
             not_before: Duration::ZERO,

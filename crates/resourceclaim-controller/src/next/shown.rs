@@ -5,7 +5,7 @@ use std::sync::Arc;
 use controller_core::controller::{Accepted, Mutation};
 use controller_core::meta::{OwnerRef, Uid};
 
-use crate::decide::{Create, Step};
+use crate::decide::{Change, Create};
 use crate::requests::{Record, Write};
 use crate::view::{ClaimStatus, ClaimView, ClaimantView, EXTENDED_ANNOTATION, Origin};
 use crate::{ResourceClaimController, Stores};
@@ -61,13 +61,15 @@ pub(super) fn shows(write: &Write, mutation: &mut Mutation<'_, ResourceClaimCont
 }
 
 /// Whether the claim is gone with the write.
-fn lets_go(step: &Step, judged: &ClaimView, accepted: &Accepted) -> bool {
+fn lets_go(step: &Change, judged: &ClaimView, accepted: &Accepted) -> bool {
     match step {
-        Step::Release { .. } => false,
+        Change::Release { .. } => false,
         // A finalizer holds it: ours, whatever the answer is, or another's, as the answer says.
-        Step::Delete => !judged.finalizer && !accepted.deleting,
+        Change::Delete => !judged.finalizer && !accepted.deleting,
         // The answer to the write that takes the last one has the version before; there may be others of others.
-        Step::RemoveFinalizer => judged.deleting.is_some() && accepted.version == judged.version.parse().ok(),
+        Change::RemoveFinalizer => {
+            judged.deleting.is_some() && accepted.version == judged.version.parse().ok()
+        }
     }
 }
 

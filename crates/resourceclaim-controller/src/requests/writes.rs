@@ -24,7 +24,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::{CLAIMS, CLAIMS_STATUS, claimants, claims_in};
-use crate::decide::{Create, FIELD_MANAGER, Reserve, Step};
+use crate::decide::{Change, Create, FIELD_MANAGER, Reserve};
 use crate::memory::WriteKey;
 use crate::view::{
     ClaimStatus, ClaimView, ClaimantKind, Consumer, ConsumerKind, ENTRY_ANNOTATION, FINALIZER,
@@ -41,7 +41,7 @@ pub enum Write {
     /// Reserve a claim for one consumer more (RC-8).
     Reserve(Reserve),
     /// A step of giving the claim back (RC-11, RC-12, RC-13), which is still as it was judged.
-    GiveBack(Arc<ClaimView>, Step),
+    GiveBack(Arc<ClaimView>, Change),
 }
 
 /// What is recorded.
@@ -83,7 +83,7 @@ impl Write {
                 keys.collect()
             }
             Self::Reserve(reserve) => vec![WriteKey::reserved(reserve)],
-            Self::GiveBack(claim, Step::Delete) => WriteKey::deleted(claim).into_iter().collect(),
+            Self::GiveBack(claim, Change::Delete) => WriteKey::deleted(claim).into_iter().collect(),
             Self::Create(_) | Self::GiveBack(..) => Vec::new(),
         }
     }
@@ -126,16 +126,16 @@ impl controller::Write for Write {
             Self::GiveBack(claim, step) => {
                 let judged = (&claim.key, &claim.uid, &claim.version);
                 match step {
-                    Step::Release {
+                    Change::Release {
                         gone,
                         all,
                         deallocate,
                     } => patch(judged, json!({ "status": released(gone, *all, *deallocate) })),
-                    Step::RemoveFinalizer => {
+                    Change::RemoveFinalizer => {
                         let finalizers = json!({ "$deleteFromPrimitiveList/finalizers": [FINALIZER] });
                         patch(judged, json!({ "metadata": finalizers }))
                     }
-                    Step::Delete => delete(judged),
+                    Change::Delete => delete(judged),
                 }
             }
         }
@@ -287,9 +287,9 @@ fn told(record: &Record) -> String {
     told.collect::<Vec<_>>().join(", ")
 }
 
-fn given_back(claim: &ClaimView, step: &Step) -> (&'static str, String) {
+fn given_back(claim: &ClaimView, step: &Change) -> (&'static str, String) {
     match step {
-        Step::Release { gone, deallocate, .. } => {
+        Change::Release { gone, deallocate, .. } => {
             let names = claim.reserved.iter();
             let names = names.filter(|consumer| gone.contains(&consumer.uid));
             let names: Vec<_> = names.map(|consumer| &*consumer.name).collect();
@@ -300,11 +300,11 @@ fn given_back(claim: &ClaimView, step: &Step) -> (&'static str, String) {
             };
             ("release-claim", format!("ResourceClaim written: {what}"))
         }
-        Step::RemoveFinalizer => (
+        Change::RemoveFinalizer => (
             "remove-finalizer",
             "ResourceClaim written: finalizer removed, for nothing is allocated".to_owned(),
         ),
-        Step::Delete => {
+        Change::Delete => {
             let pod = claim.owner.as_ref().map_or("", |owner| &owner.name);
             let text = format!("ResourceClaim deleted: pod {pod} needs it no more");
             ("delete-claim", text)

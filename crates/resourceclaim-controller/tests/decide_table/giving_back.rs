@@ -2,7 +2,7 @@
 
 use controller_core::meta::Uid;
 use resourceclaim_controller::decide::{
-    Being, Evidence, Gates, IDLE_FINALIZER_AGE, Next, Ownership, Sight, Standing, Step, next_step, owner,
+    Being, Change, Evidence, Gates, IDLE_FINALIZER_AGE, Next, Ownership, Sight, Standing, next_step, owner,
     standing,
 };
 use resourceclaim_controller::view::{ClaimView, ClaimantView, Origin};
@@ -18,7 +18,7 @@ use crate::support::{
 // ---- RC-11, RC-12, RC-13
 
 /// Every write until nothing is left to do, and the claim after them.
-fn writes(claim: &ClaimView, gone: &[&str], owner: Ownership) -> (Vec<Step>, Option<ClaimView>) {
+fn writes(claim: &ClaimView, gone: &[&str], owner: Ownership) -> (Vec<Change>, Option<ClaimView>) {
     let evidence = Evidence {
         gone: gone.iter().map(|uid| Uid::from(*uid)).collect(),
         owner,
@@ -44,8 +44,8 @@ fn unneeded(claim: ClaimView) -> ClaimView {
     }
 }
 
-fn release(gone: &[&str], all: bool, deallocate: bool) -> Step {
-    Step::Release {
+fn release(gone: &[&str], all: bool, deallocate: bool) -> Change {
+    Change::Release {
         gone: gone.iter().map(|uid| Uid::from(*uid)).collect(),
         all,
         deallocate,
@@ -99,8 +99,8 @@ fn a_claim_that_nobody_uses_is_given_back() {
 #[rstest]
 #[case::at_first(Duration::ZERO, Next::LookAgain(Duration::from_mins(5)))]
 #[case::for_a_while(Duration::from_secs(299), Next::LookAgain(Duration::from_secs(1)))]
-#[case::for_five_minutes(Duration::from_mins(5), Next::Do(Step::RemoveFinalizer))]
-#[case::for_ever(Duration::MAX, Next::Do(Step::RemoveFinalizer))]
+#[case::for_five_minutes(Duration::from_mins(5), Next::Do(Change::RemoveFinalizer))]
+#[case::for_ever(Duration::MAX, Next::Do(Change::RemoveFinalizer))]
 fn a_finalizer_without_allocation_goes_after_five_minutes(
     #[case] unchanged: Duration,
     #[case] expected: Next,
@@ -125,7 +125,7 @@ fn a_finalizer_without_allocation_goes_after_five_minutes(
     let going = terminating(left);
     assert_eq!(
         next_step(&going, &evidence(Duration::ZERO)),
-        Next::Do(Step::RemoveFinalizer)
+        Next::Do(Change::RemoveFinalizer)
     );
 }
 
@@ -140,14 +140,14 @@ fn a_claim_that_is_being_deleted_is_let_go() {
         (
             going(),
             vec![],
-            vec![release(&[], true, true), Step::RemoveFinalizer],
+            vec![release(&[], true, true), Change::RemoveFinalizer],
         ),
         (
             reserved(going(), [&a_pod("pod")]),
             vec!["pod"],
-            vec![release(&["pod"], true, true), Step::RemoveFinalizer],
+            vec![release(&["pod"], true, true), Change::RemoveFinalizer],
         ),
-        (unused(), vec![], vec![Step::RemoveFinalizer]),
+        (unused(), vec![], vec![Change::RemoveFinalizer]),
     ] {
         assert_eq!(writes(&claim, &gone, Ownership::Leave), (steps, None));
     }
@@ -170,12 +170,19 @@ fn a_claim_that_is_being_deleted_is_let_go() {
 fn the_claim_of_a_pod_that_is_done_is_deleted() {
     let whole = reserved(allocated(made("x", "gpu")), [&a_pod("pod")]);
     let (steps, after) = writes(&whole, &["pod"], Ownership::Over);
-    let expected = [release(&["pod"], true, true), Step::Delete, Step::RemoveFinalizer];
+    let expected = [
+        release(&["pod"], true, true),
+        Change::Delete,
+        Change::RemoveFinalizer,
+    ];
     assert_eq!((steps.as_slice(), after), (&expected[..], None));
-    assert_eq!(writes(&made("x", "gpu"), &[], Ownership::Over).0, [Step::Delete]);
+    assert_eq!(
+        writes(&made("x", "gpu"), &[], Ownership::Over).0,
+        [Change::Delete]
+    );
     // Allocated, and never used.
     let (steps, after) = writes(&allocated(made("x", "gpu")), &[], Ownership::Over);
-    let expected = [Step::Delete, release(&[], true, true), Step::RemoveFinalizer];
+    let expected = [Change::Delete, release(&[], true, true), Change::RemoveFinalizer];
     assert_eq!((steps.as_slice(), after), (&expected[..], None));
     // Left by a crash between the first two writes.
     let left = ClaimView {
@@ -185,7 +192,7 @@ fn the_claim_of_a_pod_that_is_done_is_deleted() {
     let (steps, after) = writes(&left, &[], Ownership::Over);
     assert_eq!(
         (steps.as_slice(), after),
-        (&[Step::Delete, Step::RemoveFinalizer][..], None)
+        (&[Change::Delete, Change::RemoveFinalizer][..], None)
     );
     // Its deletion is the garbage collector's, or nobody's.
     for ownership in [Ownership::Leave, Ownership::Unsure] {
@@ -262,7 +269,11 @@ fn an_extended_resource_claim_is_given_back_like_any_other() {
     assert_eq!(judged, Standing::Done);
     assert_eq!(owner(&held, false, &sight), Ownership::Over);
     let (steps, after) = writes(&held, &["pod"], Ownership::Over);
-    let expected = [release(&["pod"], true, true), Step::Delete, Step::RemoveFinalizer];
+    let expected = [
+        release(&["pod"], true, true),
+        Change::Delete,
+        Change::RemoveFinalizer,
+    ];
     assert_eq!((steps.as_slice(), after), (&expected[..], None));
     // The scheduler makes it and reserves it: a pod is not synced for it.
     let runs = ClaimantView { over: false, ..pod };

@@ -12,7 +12,7 @@ use harness::sim;
 use jiff::Timestamp;
 use resourceclaim_controller::ResourceClaimController;
 use resourceclaim_controller::decide::{
-    Being, ClaimantId, Create, RESERVED_FOR_MAX_SIZE, Reserve, Step, claim_name,
+    Being, Change, ClaimantId, Create, RESERVED_FOR_MAX_SIZE, Reserve, claim_name,
 };
 use resourceclaim_controller::pod_group::GroupVersion;
 use resourceclaim_controller::requests::{Answer, Question, Record, Write};
@@ -309,11 +309,11 @@ impl Server {
         Ok(accepted(&self.put_claim(claim)))
     }
 
-    fn give(&mut self, judged: &ClaimView, step: &Step) -> Answered {
+    fn give(&mut self, judged: &ClaimView, step: &Change) -> Answered {
         let claim = self.judged(&judged.key, &judged.uid, &judged.version)?;
         let mut after = ClaimView::clone(&claim);
         let written = match step {
-            Step::Release {
+            Change::Release {
                 gone,
                 all,
                 deallocate,
@@ -331,7 +331,7 @@ impl Server {
                 after.allocated &= !deallocate;
                 Some(self.put_claim(after))
             }
-            Step::RemoveFinalizer => {
+            Change::RemoveFinalizer => {
                 assert!(!claim.allocated && claim.reserved.is_empty(), "{claim:?}");
                 after.finalizer = false;
                 if claim.deleting.is_some() {
@@ -341,7 +341,7 @@ impl Server {
                     Some(self.put_claim(after))
                 }
             }
-            Step::Delete => {
+            Change::Delete => {
                 assert!(claim.reserved.is_empty(), "{claim:?}");
                 assert!(claim.deleting.is_none(), "deleted twice: {claim:?}");
                 assert!(!self.owner_is_live(&claim), "the claim of a live pod: {claim:?}");
@@ -354,7 +354,7 @@ impl Server {
     }
 
     /// What a dry run goes on with is what comes.
-    fn is_as_planned(&self, before: &ClaimView, step: &Step, after: Option<&ClaimView>) {
+    fn is_as_planned(&self, before: &ClaimView, step: &Change, after: Option<&ClaimView>) {
         let planned = step.done_to(before).map(|planned| ClaimView {
             version: self.version.to_string().into(),
             deleting: planned.deleting.map(|_| Timestamp::UNIX_EPOCH),

@@ -2,13 +2,13 @@
 
 use jiff::Timestamp;
 
-use super::super::{AnswerOf, Controller, Now, Pass, Reply, Step, StoreOf};
+use super::super::{Action, AnswerOf, Controller, Now, Pass, Reply, StoreOf};
 use super::{KeyQueue, Loop};
 use crate::informer::{Store, View};
 
 impl<C: Controller> Loop<C> {
     /// What `next` would say of `key` in a new pass; for tests.
-    pub fn next_of(&self, key: &C::Key, now: Now) -> Step<C> {
+    pub fn next_of(&self, key: &C::Key, now: Now) -> Action<C> {
         self.next(key, &Pass::default(), now)
     }
 

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::settings::defaults;
 use crate::clock::Clock;
 use crate::leader::ElectionConfig;
-use crate::leader::decide::{Action, Observed, Role, decide, released};
+use crate::leader::decide::{Decision, Observed, Role, decide, released};
 use crate::leader::lease::{Lease, Record};
 
 /// The wall time of every decision here.
@@ -80,12 +80,12 @@ enum Said {
     Wait(Duration),
 }
 
-fn say(action: Action, start: Instant) -> Said {
+fn say(action: Decision, start: Instant) -> Said {
     match action {
-        Action::Create(lease) => Said::Create(lease.record),
-        Action::Take(lease) => Said::Take(lease.record),
-        Action::Renew(lease) => Said::Renew(lease.record),
-        Action::Wait(until) => Said::Wait(until - start),
+        Decision::Create(lease) => Said::Create(lease.record),
+        Decision::Take(lease) => Said::Take(lease.record),
+        Decision::Renew(lease) => Said::Renew(lease.record),
+        Decision::Wait(until) => Said::Wait(until - start),
     }
 }
 
@@ -199,7 +199,7 @@ fn a_change_that_leaves_the_record_alone_is_not_a_renewal() {
     let seen = Observed::next(Some(&seen), Some(labelled.clone()), at + secs(10), &config());
     let action = decide(&seen, Role::Standby, at + secs(15), wall(), &config());
     // What is written rests on the newest look all the same.
-    assert_eq!(action, Action::Take(labelled.with(ours(4))));
+    assert_eq!(action, Decision::Take(labelled.with(ours(4))));
 }
 
 #[test]
@@ -291,7 +291,7 @@ fn the_duration_is_written_in_whole_seconds_rounded_up() {
             ..config()
         };
         let seen = Observed::next(None, None, at, &config);
-        let Action::Create(lease) = decide(&seen, Role::Standby, at, wall(), &config) else {
+        let Decision::Create(lease) = decide(&seen, Role::Standby, at, wall(), &config) else {
             panic!("a missing lease is created");
         };
         assert_eq!(
@@ -353,12 +353,12 @@ proptest! {
         let seen = Observed::next(None, first.map(lease), at, &config);
         let seen = Observed::next(Some(&seen), second.map(lease), at + secs(1), &config);
         match decide(&seen, role, at + secs(after), wall, &config) {
-            Action::Create(lease) | Action::Take(lease) | Action::Renew(lease) => {
+            Decision::Create(lease) | Decision::Take(lease) | Decision::Renew(lease) => {
                 prop_assert_eq!(lease.record.holder(), Some("us"));
                 prop_assert_eq!(lease.record.lease_duration_seconds, Some(15));
                 prop_assert!(lease.record.lease_transitions >= Some(0));
             }
-            Action::Wait(until) => prop_assert!(until > at + secs(after)),
+            Decision::Wait(until) => prop_assert!(until > at + secs(after)),
         }
     }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use harness::history::{Step, deletes, edits, step};
+use harness::history::{Scripted, deletes, edits, step};
 use harness::objects::{delete, edit, find, name, owner, remove, stays, terminate, uid};
 use harness::past::now;
 use jiff::Timestamp;
@@ -115,7 +115,7 @@ impl Wanted {
 }
 
 /// The steps of a history that lasts `length`, in order.
-pub(super) fn drawn(draw: &mut Draw, length: Duration) -> Vec<At<Step<Budgets>>> {
+pub(super) fn drawn(draw: &mut Draw, length: Duration) -> Vec<At<Scripted<Budgets>>> {
     let pods = draw.number(5..10);
     let mut furniture = vec![step("widgets are defined", |_, server: &Server| {
         drop(server.insert(definition("Widget", true)));
@@ -143,7 +143,7 @@ pub(super) fn drawn(draw: &mut Draw, length: Duration) -> Vec<At<Step<Budgets>>>
     furniture.chain(steps).collect()
 }
 
-fn drawn_step(draw: &mut Draw, pods: usize) -> Step<Budgets> {
+fn drawn_step(draw: &mut Draw, pods: usize) -> Scripted<Budgets> {
     let name = pod_name(draw.number(0..pods));
     let of_budget = draw.number(0..BUDGETS);
     let of_workload = draw.number(0..WORKLOADS.len());
@@ -214,7 +214,7 @@ fn selector(draw: &mut Draw, budget: usize) -> Value {
 }
 
 /// A workload comes, in the place of the one that has its number.
-fn workload(number: usize, replicas: i64) -> Step<Budgets> {
+fn workload(number: usize, replicas: i64) -> Scripted<Budgets> {
     let (kind, above) = WORKLOADS[number];
     let says = format!("{kind} {number} comes anew and wants {replicas} pods");
     step(says, move |Budgets { asked, .. }: &mut Budgets, server| {
@@ -227,7 +227,7 @@ fn workload(number: usize, replicas: i64) -> Step<Budgets> {
     })
 }
 
-fn scale(number: usize, replicas: i64) -> Step<Budgets> {
+fn scale(number: usize, replicas: i64) -> Scripted<Budgets> {
     let (kind, name) = (WORKLOADS[number].0, workload_name(number));
     let says = format!("{kind} {number} wants {replicas} pods");
     edits(says, resource(kind), name, move |workload| {
@@ -236,7 +236,7 @@ fn scale(number: usize, replicas: i64) -> Step<Budgets> {
 }
 
 /// A pod comes, in the place of the one that has its number.
-fn pod(draw: &mut Draw, pod: String) -> Step<Budgets> {
+fn pod(draw: &mut Draw, pod: String) -> Scripted<Budgets> {
     // A Deployment has no pods of its own.
     let workload = draw.number(1..WORKLOADS.len());
     let labels = labels(draw);
@@ -265,14 +265,14 @@ fn pod(draw: &mut Draw, pod: String) -> Step<Budgets> {
 }
 
 /// The kubelet tells whether it is ready.
-fn become_ready(pod: String, ready: bool) -> Step<Budgets> {
+fn become_ready(pod: String, ready: bool) -> Scripted<Budgets> {
     let says = format!("{pod} is {}", if ready { "ready" } else { "not ready" });
     step(says, move |budgets: &mut Budgets, server| {
         budgets.asked.change(server, &pod, |pod| pod.ready = ready);
     })
 }
 
-fn relabel(pod: String, labels: Value) -> Step<Budgets> {
+fn relabel(pod: String, labels: Value) -> Scripted<Budgets> {
     let says = format!("{pod} becomes {labels}");
     step(says, move |budgets: &mut Budgets, server| {
         budgets
@@ -282,7 +282,7 @@ fn relabel(pod: String, labels: Value) -> Step<Budgets> {
 }
 
 /// Its deletion begins and does not end.
-fn terminate_pod(pod: String) -> Step<Budgets> {
+fn terminate_pod(pod: String) -> Scripted<Budgets> {
     let says = format!("the deletion of {pod} begins");
     step(says, move |budgets: &mut Budgets, server| {
         if let Some(wanted) = budgets.asked.pods.get_mut(&pod) {
@@ -293,7 +293,7 @@ fn terminate_pod(pod: String) -> Step<Budgets> {
 }
 
 /// It goes at once.
-fn delete_pod(pod: String) -> Step<Budgets> {
+fn delete_pod(pod: String) -> Scripted<Budgets> {
     let says = format!("{pod} is deleted");
     step(says, move |budgets: &mut Budgets, server| {
         budgets.asked.pods.remove(&pod);
@@ -302,7 +302,7 @@ fn delete_pod(pod: String) -> Step<Budgets> {
 }
 
 /// A budget comes, in the place of the one that has its number.
-fn budget(draw: &mut Draw, budget: usize) -> Step<Budgets> {
+fn budget(draw: &mut Draw, budget: usize) -> Scripted<Budgets> {
     let mut spec = amount(draw);
     spec["selector"] = selector(draw, budget);
     step(format!("budget {budget} comes anew: {spec}"), move |_, server| {
@@ -311,7 +311,7 @@ fn budget(draw: &mut Draw, budget: usize) -> Step<Budgets> {
     })
 }
 
-fn ask(budget: String, amount: Value) -> Step<Budgets> {
+fn ask(budget: String, amount: Value) -> Scripted<Budgets> {
     let says = format!("{budget} asks for {amount}");
     edits(says, &POD_DISRUPTION_BUDGETS, budget, move |pdb| {
         for field in ["minAvailable", "maxUnavailable"] {
@@ -320,7 +320,7 @@ fn ask(budget: String, amount: Value) -> Step<Budgets> {
     })
 }
 
-fn select(budget: String, selector: Value) -> Step<Budgets> {
+fn select(budget: String, selector: Value) -> Scripted<Budgets> {
     let says = format!("{budget} is about {selector}");
     edits(says, &POD_DISRUPTION_BUDGETS, budget, move |pdb| {
         pdb["spec"]["selector"] = selector.clone();
@@ -328,7 +328,7 @@ fn select(budget: String, selector: Value) -> Step<Budgets> {
 }
 
 /// Somebody asks the Eviction API.
-fn evict(pod: String) -> Step<Budgets> {
+fn evict(pod: String) -> Scripted<Budgets> {
     let says = format!("somebody evicts {pod}");
     step(says, move |budgets: &mut Budgets, server| {
         budgets.asked.evict(server, pod.clone());
@@ -336,7 +336,7 @@ fn evict(pod: String) -> Step<Budgets> {
 }
 
 /// The Eviction API approves, and dies before it deletes: what it does to the budget and the pod before that.
-fn approve(pod: String) -> Step<Budgets> {
+fn approve(pod: String) -> Scripted<Budgets> {
     let says = format!("the eviction of {pod} is approved and does not come");
     step(says, move |_, server| {
         let Some(pod) = find(server, &PODS, &pod).filter(|pod| stays(Some(pod))) else {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use controller_core::clock::Clock;
 use disruption_controller::DisruptionController;
-use harness::history::{NEVER_NEEDED, Scene, Step, accepting};
+use harness::history::{NEVER_NEEDED, Scene, Scripted, accepting};
 use harness::objects::{condition, name, stays, text};
 use harness::past::now;
 use jiff::Timestamp;
@@ -43,7 +43,7 @@ impl Scene for Budgets {
     ];
     const LENGTH: Duration = Duration::from_secs(90);
 
-    fn steps(draw: &mut Draw) -> Vec<At<Step<Self>>> {
+    fn steps(draw: &mut Draw) -> Vec<At<Scripted<Self>>> {
         steps::drawn(draw, Self::LENGTH)
     }
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use harness::history::{Step, step};
+use harness::history::{Scripted, step};
 use harness::objects::{delete, edit, find, remove, terminate, uid};
 use resourceclaim_controller::decide::claim_name;
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ pub(super) struct Made {
 }
 
 /// The steps of a history that lasts `length`, in order.
-pub(super) fn drawn(draw: &mut Draw, length: Duration) -> Vec<At<Step<Claims>>> {
+pub(super) fn drawn(draw: &mut Draw, length: Duration) -> Vec<At<Scripted<Claims>>> {
     let pods = draw.number(3..6);
     let mut steps = vec![At::seconds(0, share(0))];
     for number in 0..TEMPLATES {
@@ -65,7 +65,7 @@ pub(super) fn drawn(draw: &mut Draw, length: Duration) -> Vec<At<Step<Claims>>> 
 }
 
 /// A pod comes, and mostly there is room for it before long.
-fn comes(draw: &mut Draw, steps: &mut Vec<At<Step<Claims>>>, name: String, time: Duration) {
+fn comes(draw: &mut Draw, steps: &mut Vec<At<Scripted<Claims>>>, name: String, time: Duration) {
     let what = pod(name.clone(), drawn_pod(draw));
     steps.push(At { time, what });
     if draw.chance(80) {
@@ -75,7 +75,7 @@ fn comes(draw: &mut Draw, steps: &mut Vec<At<Step<Claims>>>, name: String, time:
     }
 }
 
-fn drawn_step(draw: &mut Draw, pod: String) -> Step<Claims> {
+fn drawn_step(draw: &mut Draw, pod: String) -> Scripted<Claims> {
     match draw.number(0..30) {
         0..8 => looking(format!("{pod} ends"), move |server| finish(server, &pod, None)),
         8..11 => end(pod, draw.time(Duration::from_secs(1)..Duration::from_secs(20))),
@@ -125,7 +125,7 @@ fn drawn_pod(draw: &mut Draw) -> Made {
 }
 
 /// A step after which the ledger takes in what there is.
-fn looking(says: impl Into<String>, act: impl Fn(&Server) + Send + Sync + 'static) -> Step<Claims> {
+fn looking(says: impl Into<String>, act: impl Fn(&Server) + Send + Sync + 'static) -> Scripted<Claims> {
     step(says, move |claims: &mut Claims, server| {
         act(server);
         claims.ledger.lock().look(server);
@@ -133,14 +133,14 @@ fn looking(says: impl Into<String>, act: impl Fn(&Server) + Send + Sync + 'stati
 }
 
 /// A user deletes it.
-fn goes(resource: &'static Resource, name: String) -> Step<Claims> {
+fn goes(resource: &'static Resource, name: String) -> Scripted<Claims> {
     looking(format!("{} {name} is deleted", resource.kind), move |server| {
         delete(server, resource, &name);
     })
 }
 
 /// A template comes, in the place of the one that has its number, and asks for so many devices.
-pub(super) fn template(number: usize, devices: usize) -> Step<Claims> {
+pub(super) fn template(number: usize, devices: usize) -> Scripted<Claims> {
     let says = format!(
         "{} comes anew and asks for {devices} devices",
         template_name(number)
@@ -149,7 +149,7 @@ pub(super) fn template(number: usize, devices: usize) -> Step<Claims> {
 }
 
 /// A user makes a claim, unless it is there.
-fn share(shared: usize) -> Step<Claims> {
+fn share(shared: usize) -> Scripted<Claims> {
     let name = shared_name(shared);
     looking(format!("a user makes the claim {name}"), move |server| {
         make_claim(server, &name);
@@ -157,7 +157,7 @@ fn share(shared: usize) -> Step<Claims> {
 }
 
 /// A pod comes; the one that has its name is force-deleted.
-pub(super) fn pod(name: String, made: Made) -> Step<Claims> {
+pub(super) fn pod(name: String, made: Made) -> Scripted<Claims> {
     looking(format!("{name} comes anew, {made:?}"), move |server| {
         remove(server, &PODS, &name);
         let mut container = json!({ "name": "c", "image": "c" });
@@ -179,7 +179,7 @@ pub(super) fn pod(name: String, made: Made) -> Step<Claims> {
 }
 
 /// There is room for a pod.
-fn schedule(draw: &mut Draw, pod: String) -> Step<Claims> {
+fn schedule(draw: &mut Draw, pod: String) -> Scripted<Claims> {
     let pause = draw.pick(&[0, 3, 60, 2_000]);
     let pace = Pace {
         pause: Duration::from_millis(pause),
@@ -197,7 +197,7 @@ fn schedule(draw: &mut Draw, pod: String) -> Step<Claims> {
     clippy::disallowed_methods,
     reason = "the kubelet is no task of the controller"
 )]
-fn end(name: String, grace: Duration) -> Step<Claims> {
+fn end(name: String, grace: Duration) -> Scripted<Claims> {
     let says = format!("{name} is deleted, and ends in {grace:?}");
     step(says, move |claims: &mut Claims, server| {
         if let Some(pod) = pod_named(server, &name).filter(|pod| !pod.deleting) {
@@ -217,7 +217,7 @@ fn end(name: String, grace: Duration) -> Step<Claims> {
 }
 
 /// A user deletes the claim of an entry of a pod.
-pub(super) fn delete_claim(name: String, entry: usize) -> Step<Claims> {
+pub(super) fn delete_claim(name: String, entry: usize) -> Scripted<Claims> {
     let says = format!("a user deletes the claim of entry {entry} of {name}");
     looking(says, move |server| {
         let claim = pod_named(server, &name).and_then(|pod| {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use harness::history::{NEVER_NEEDED, Scene, Step};
+use harness::history::{NEVER_NEEDED, Scene, Scripted};
 use harness::objects::{each, text};
 use parking_lot::Mutex;
 use resourceclaim_controller::ResourceClaimController;
@@ -48,7 +48,7 @@ impl Scene for Claims {
     /// Five more minutes pass before a finalizer that a scheduler has left is removed.
     const SETTLES_WITHIN: Duration = Duration::from_mins(12);
 
-    fn steps(draw: &mut Draw) -> Vec<At<Step<Self>>> {
+    fn steps(draw: &mut Draw) -> Vec<At<Scripted<Self>>> {
         steps::drawn(draw, Self::LENGTH)
     }
 
@@ -88,7 +88,7 @@ impl Scene for Claims {
     }
 
     /// No hot loop: neither while things happened nor once they are at rest.
-    fn afterwards(&self, server: &Server, history: &History<Step<Self>>) -> Result<(), String> {
+    fn afterwards(&self, server: &Server, history: &History<Scripted<Self>>) -> Result<(), String> {
         if let Some(wrong) = &self.ledger.lock().wrong {
             return Err(wrong.clone());
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use harness::history::{Step, step};
+use harness::history::{Scripted, step};
 use harness::objects::{delete, edit, find};
 use harness::past::{at, millis, second};
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ const NODE_COUNT: usize = 3;
 const KEYS: [&str; 4] = ["k", "other", FAILED[0], FAILED[1]];
 
 /// The steps of a history that lasts `length`, in order.
-pub(super) fn drawn(draw: &mut Draw, length: Duration) -> Vec<At<Step<Ledger>>> {
+pub(super) fn drawn(draw: &mut Draw, length: Duration) -> Vec<At<Scripted<Ledger>>> {
     let pods = draw.number(4..12);
     let mut furniture: Vec<_> = (0..NODE_COUNT).map(add_node).collect();
     for node in 0..NODE_COUNT {
@@ -43,7 +43,7 @@ pub(super) fn drawn(draw: &mut Draw, length: Duration) -> Vec<At<Step<Ledger>>> 
 }
 
 /// A step, and whether a toleration may begin to run with it.
-fn drawn_step(draw: &mut Draw, pods: usize) -> (bool, Step<Ledger>) {
+fn drawn_step(draw: &mut Draw, pods: usize) -> (bool, Scripted<Ledger>) {
     let node = draw.number(0..NODE_COUNT);
     match draw.number(0..24) {
         0..8 => (true, taint(draw, node, 30)),
@@ -64,7 +64,7 @@ fn drawn_step(draw: &mut Draw, pods: usize) -> (bool, Step<Ledger>) {
 }
 
 /// A node comes, unless it is there.
-fn add_node(node: usize) -> Step<Ledger> {
+fn add_node(node: usize) -> Scripted<Ledger> {
     let says = format!("node {node} comes, if it is not there");
     step(says, move |_, server| {
         let name = node_name(node);
@@ -73,7 +73,7 @@ fn add_node(node: usize) -> Step<Ledger> {
 }
 
 /// A node goes, its pods stay behind.
-fn delete_node(node: usize) -> Step<Ledger> {
+fn delete_node(node: usize) -> Scripted<Ledger> {
     let says = format!("node {node} is deleted");
     step(says, move |ledger: &mut Ledger, server| {
         delete(server, &NODES, &node_name(node));
@@ -82,7 +82,7 @@ fn delete_node(node: usize) -> Step<Ledger> {
 }
 
 /// A taint comes, with a `timeAdded` of some seconds ago or without.
-fn taint(draw: &mut Draw, node: usize, longest_ago: usize) -> Step<Ledger> {
+fn taint(draw: &mut Draw, node: usize, longest_ago: usize) -> Scripted<Ledger> {
     let ago = i64::try_from(draw.number(0..longest_ago)).unwrap();
     let key = draw.pick(&KEYS);
     let ago = draw.pick(&[None, Some(0), Some(0), Some(ago), Some(-ago)]);
@@ -97,7 +97,7 @@ fn taint(draw: &mut Draw, node: usize, longest_ago: usize) -> Step<Ledger> {
     })
 }
 
-fn untaint(node: usize, key: &'static str) -> Step<Ledger> {
+fn untaint(node: usize, key: &'static str) -> Scripted<Ledger> {
     let says = format!("the taint {key} of node {node} goes");
     step(says, move |ledger: &mut Ledger, server| {
         ledger.untainted(millis(server.elapsed()), &node_name(node), |stay| stay.key == key);
@@ -106,7 +106,7 @@ fn untaint(node: usize, key: &'static str) -> Step<Ledger> {
 }
 
 /// `not-ready` becomes `unreachable`, or the other way round, where there is one of them.
-fn swap(node: usize) -> Step<Ledger> {
+fn swap(node: usize) -> Scripted<Ledger> {
     let says = format!("not-ready and unreachable change places on node {node}");
     step(says, move |ledger: &mut Ledger, server| {
         let (name, now) = (node_name(node), millis(server.elapsed()));
@@ -123,7 +123,7 @@ fn swap(node: usize) -> Step<Ledger> {
 }
 
 /// A pod is bound to a node some seconds ago, in the place of the one that has its number.
-fn bind(draw: &mut Draw, pod: usize, longest_ago: usize) -> Step<Ledger> {
+fn bind(draw: &mut Draw, pod: usize, longest_ago: usize) -> Scripted<Ledger> {
     let exists = |key: Option<&'static str>, seconds| Toleration { key, seconds };
     let seconds = |draw: &mut Draw| Some(draw.pick(&[0, 3, 10, 20, 45, 70]));
     let tolerations = match draw.number(0..8) {
@@ -157,7 +157,7 @@ fn bind(draw: &mut Draw, pod: usize, longest_ago: usize) -> Step<Ledger> {
 
 /// What an API server lets a client do to the tolerations of a pod: new ones come, and old ones last for another
 /// time. Source: `validateOnlyAddedTolerations` in `k8s.io/kubernetes/pkg/apis/core/validation`.
-fn tolerate(draw: &mut Draw, pod: usize) -> Step<Ledger> {
+fn tolerate(draw: &mut Draw, pod: usize) -> Scripted<Ledger> {
     let seconds = draw.pick(&[None, Some(0), Some(3), Some(10), Some(20), Some(45), Some(70)]);
     if draw.chance(50) {
         let place = draw.number(0..2);
@@ -189,7 +189,7 @@ fn retold(
     pod: usize,
     says: String,
     change: impl Fn(&mut Vec<Toleration>) + Send + Sync + 'static,
-) -> Step<Ledger> {
+) -> Scripted<Ledger> {
     step(says, move |ledger: &mut Ledger, server| {
         let told = ledger
             .pods
@@ -203,7 +203,7 @@ fn retold(
     })
 }
 
-fn delete_pod(pod: usize) -> Step<Ledger> {
+fn delete_pod(pod: usize) -> Scripted<Ledger> {
     let says = format!("somebody deletes pod {pod}");
     step(says, move |ledger: &mut Ledger, server| {
         ledger.pods.delete(server, &PODS, &pod_name(pod));

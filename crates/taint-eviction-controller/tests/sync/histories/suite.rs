@@ -1,6 +1,6 @@
 //! What the controller may write, and what must have become of the pods.
 
-use harness::history::{NEVER_NEEDED, Scene, Step};
+use harness::history::{NEVER_NEEDED, Scene, Scripted};
 use harness::past::{Ends, millis};
 use taint_eviction_controller::TaintEvictionController;
 use testkit::embedded::{NODES, PODS, Request, Requests, Resource, Server, Verb};
@@ -18,7 +18,7 @@ impl Scene for Ledger {
     const RESOURCES: &'static [&'static Resource] = &[&PODS, &NODES];
     const PROMPTLY: i64 = 300;
 
-    fn steps(draw: &mut Draw) -> Vec<At<Step<Self>>> {
+    fn steps(draw: &mut Draw) -> Vec<At<Scripted<Self>>> {
         steps::drawn(draw, Self::LENGTH)
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use harness::history::{NEVER_NEEDED, Scene, Step, accepting, step};
+use harness::history::{NEVER_NEEDED, Scene, Scripted, accepting, step};
 use harness::objects::{edit, remove};
 use harness::past::{Ends, Fate, Past, Pasts, at, millis, second};
 use jiff::Timestamp;
@@ -52,7 +52,7 @@ impl Scene for Jobs {
     const RESOURCES: &'static [&'static Resource] = &[&JOBS];
     const PROMPTLY: i64 = 400;
 
-    fn steps(draw: &mut Draw) -> Vec<At<Step<Self>>> {
+    fn steps(draw: &mut Draw) -> Vec<At<Scripted<Self>>> {
         let jobs = draw.number(3..10);
         let mut steps = Vec::new();
         for job in 0..jobs {
@@ -127,7 +127,7 @@ impl Scene for Jobs {
 }
 
 /// A Job is created, or put in the place of the one that has its number; some with a finalizer.
-fn create(draw: &mut Draw, job: usize) -> Step<Jobs> {
+fn create(draw: &mut Draw, job: usize) -> Scripted<Jobs> {
     let (ttl, held) = (draw.pick(&TTLS), draw.chance(20));
     let says = format!("job {job} is created anew with the ttl {ttl:?}, held: {held}");
     step(says, move |jobs: &mut Jobs, server| {
@@ -141,7 +141,7 @@ fn create(draw: &mut Draw, job: usize) -> Step<Jobs> {
 }
 
 /// It finished some seconds ago.
-fn finish(draw: &mut Draw, job: usize, longest_ago: usize) -> Step<Jobs> {
+fn finish(draw: &mut Draw, job: usize, longest_ago: usize) -> Scripted<Jobs> {
     let ago = i64::try_from(draw.number(0..longest_ago)).unwrap();
     let how = if draw.chance(50) { "Failed" } else { "Complete" };
     let says = format!("job {job} is {how} since {ago} s");
@@ -158,7 +158,7 @@ fn finish(draw: &mut Draw, job: usize, longest_ago: usize) -> Step<Jobs> {
 }
 
 /// Its ttl is set, raised, lowered or removed.
-fn set_ttl(draw: &mut Draw, job: usize) -> Step<Jobs> {
+fn set_ttl(draw: &mut Draw, job: usize) -> Scripted<Jobs> {
     let ttl = draw.pick(&TTLS);
     let says = format!("job {job} gets the ttl {ttl:?}");
     step(says, move |jobs: &mut Jobs, server| {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::time::Duration;
 
-use harness::history::{NEVER_NEEDED, Scene, Step, step};
+use harness::history::{NEVER_NEEDED, Scene, Scripted, step};
 use harness::objects::{delete, edit};
 use harness::past::second;
 use serde_json::json;
@@ -66,7 +66,7 @@ impl Scene for Nodes {
 
     const RESOURCES: &'static [&'static Resource] = &[&NODES];
 
-    fn steps(draw: &mut Draw) -> Vec<At<Step<Self>>> {
+    fn steps(draw: &mut Draw) -> Vec<At<Scripted<Self>>> {
         let mut size = draw.number(SIZES);
         // Most clusters are settled when the controller comes, at the step that a small or a large past left.
         let carried = match size {
@@ -137,7 +137,7 @@ impl Scene for Nodes {
 
     /// A node is written once for each thing that happened to it or to all: it comes, it is edited, the step
     /// changes, a new leader judges anew.
-    fn afterwards(&self, server: &Server, history: &History<Step<Self>>) -> Result<(), String> {
+    fn afterwards(&self, server: &Server, history: &History<Scripted<Self>>) -> Result<(), String> {
         let limit = 1 + history.actions.len() + history.troubles.len();
         let mut writes: BTreeMap<String, usize> = BTreeMap::new();
         for request in &*server.requests().to("nodes").writes() {
@@ -151,7 +151,7 @@ impl Scene for Nodes {
 }
 
 /// Nodes come, with this annotation.
-fn add(numbers: Range<usize>, ttl: Option<&'static str>) -> Step<Nodes> {
+fn add(numbers: Range<usize>, ttl: Option<&'static str>) -> Scripted<Nodes> {
     let with = ttl.map_or("bare".to_owned(), |ttl| format!("annotated {ttl}"));
     let says = format!("{} nodes come, {numbers:?}, {with}", numbers.len());
     step(says, move |nodes: &mut Nodes, server| {
@@ -163,7 +163,7 @@ fn add(numbers: Range<usize>, ttl: Option<&'static str>) -> Step<Nodes> {
     })
 }
 
-fn remove(numbers: Range<usize>) -> Step<Nodes> {
+fn remove(numbers: Range<usize>) -> Scripted<Nodes> {
     let says = format!("nodes {numbers:?} go");
     step(says, move |nodes: &mut Nodes, server| {
         numbers.clone().for_each(|number| nodes.deletes(server, number));
@@ -172,7 +172,7 @@ fn remove(numbers: Range<usize>) -> Step<Nodes> {
 }
 
 /// Somebody writes the annotation by hand.
-fn annotate(number: usize, ttl: &'static str) -> Step<Nodes> {
+fn annotate(number: usize, ttl: &'static str) -> Scripted<Nodes> {
     let says = format!("node {number} is annotated {ttl:?} by hand");
     step(says, move |nodes: &mut Nodes, server| {
         edit(server, &NODES, &name(number), |node| {
@@ -182,7 +182,7 @@ fn annotate(number: usize, ttl: &'static str) -> Step<Nodes> {
     })
 }
 
-fn recreate(number: usize) -> Step<Nodes> {
+fn recreate(number: usize) -> Scripted<Nodes> {
     let says = format!("node {number} is deleted and comes back bare");
     step(says, move |nodes: &mut Nodes, server| {
         nodes.deletes(server, number);
