@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use controller_core::clock::saturating_add;
 use controller_core::controller::{
-    self, Action, Context, Controller, Description, Learnt, Limit, Look, Loop, Now, Object, Observed, Queue,
-    Request, Wake,
+    self, Action, Context, ContextMut, Controller, Description, Learnt, Limit, Loop, Now, Object, Observed,
+    Queue, Request, Wake,
 };
 use controller_core::events::Recorder;
 use controller_core::meta::ObjectKey;
@@ -58,17 +58,17 @@ impl Controller for Idle {
         vec![Queue::FIFO]
     }
 
-    fn observe(&self, cx: &mut Context<'_, Self>, _: Observed<'_, Self>) {
+    fn observe(&self, cx: &mut ContextMut<'_, Self>, _: Observed<'_, Self>) {
         for (key, wake) in self.0.lock().drain(..) {
             cx.out.wake_at(key, wake);
         }
     }
 
-    fn next(&self, _: &Look<'_, Self>, _: &ObjectKey) -> Action<Self> {
+    fn next(&self, _: &Context<'_, Self>, _: &ObjectKey) -> Action<Self> {
         Action::Done(vec![])
     }
 
-    fn learn(&self, _: &mut Context<'_, Self>, _: &ObjectKey, _: Learnt<'_, Self>) {}
+    fn learn(&self, _: &mut ContextMut<'_, Self>, _: &ObjectKey, _: Learnt<'_, Self>) {}
 
     fn record(&self, (): (), _: &Recorder) {}
 }

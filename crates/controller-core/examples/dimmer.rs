@@ -13,7 +13,7 @@ use controller_core::api::Verb;
 use controller_core::args::{About, about};
 use controller_core::config::CommonConfig;
 use controller_core::controller::{
-    self, Action, Context, Controller, Description, Learnt, Look, Mutation, Object, Observed, Outcome,
+    self, Action, Context, ContextMut, Controller, Description, Learnt, Mutation, Object, Observed, Outcome,
     Reading, Request, Watches, Watching, requests_to,
 };
 use controller_core::events::Recorder;
@@ -137,7 +137,7 @@ impl controller::Write for Dim {
 pub struct Dimmer;
 
 impl Watches<Lamp> for Dimmer {
-    fn changed(&self, cx: &mut Context<'_, Self>, change: Change<'_, Lamp>) {
+    fn changed(&self, cx: &mut ContextMut<'_, Self>, change: Change<'_, Lamp>) {
         let (Change::Added(lamp) | Change::Updated { new: lamp, .. } | Change::Deleted(lamp)) = change;
         cx.out.wake(lamp.key.clone());
     }
@@ -155,7 +155,7 @@ impl Controller for Dimmer {
 
     const NAME: &'static str = "dimmer";
 
-    fn observe(&self, cx: &mut Context<'_, Self>, observed: Observed<'_, Self>) {
+    fn observe(&self, cx: &mut ContextMut<'_, Self>, observed: Observed<'_, Self>) {
         match observed {
             Observed::Overdue(dim) => cx.out.wake(dim.lamp.clone()),
             // Also what seemed to be done.
@@ -168,7 +168,7 @@ impl Controller for Dimmer {
         }
     }
 
-    fn next(&self, look: &Look<'_, Self>, key: &ObjectKey) -> Action<Self> {
+    fn next(&self, look: &Context<'_, Self>, key: &ObjectKey) -> Action<Self> {
         if look.stores.freshness(key) == Freshness::Unknown {
             // Nobody knows what became of our last write.
             return look.read_again(key, Question(key.clone()));
@@ -182,7 +182,7 @@ impl Controller for Dimmer {
         }
     }
 
-    fn learn(&self, cx: &mut Context<'_, Self>, key: &ObjectKey, learnt: Learnt<'_, Self>) {
+    fn learn(&self, cx: &mut ContextMut<'_, Self>, key: &ObjectKey, learnt: Learnt<'_, Self>) {
         if let Learnt::Outcome(dim, Outcome::Accepted(_)) = learnt {
             cx.out.record(format!("{key} shines {}", dim.shines));
         }

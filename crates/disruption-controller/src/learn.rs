@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use controller_core::controller::{Context, Outcome};
+use controller_core::controller::{ContextMut, Outcome};
 use controller_core::meta::ObjectKey;
 use controller_core::rival::Pace;
 
@@ -12,7 +12,7 @@ use crate::memory::Budget;
 use crate::requests::StatusWrite;
 
 /// A budget was computed; `wrote` says whether that changed its status.
-pub(crate) fn seen(cx: &mut Context<'_, DisruptionController>, key: &ObjectKey, seen: Seen, wrote: bool) {
+pub(crate) fn seen(cx: &mut ContextMut<'_, DisruptionController>, key: &ObjectKey, seen: Seen, wrote: bool) {
     let Some(budget) = cx.memory.budget(key) else {
         return;
     };
@@ -29,7 +29,7 @@ pub(crate) fn seen(cx: &mut Context<'_, DisruptionController>, key: &ObjectKey, 
 }
 
 /// The write of a status has ended.
-pub(crate) fn outcome(cx: &mut Context<'_, DisruptionController>, write: &StatusWrite, outcome: &Outcome) {
+pub(crate) fn outcome(cx: &mut ContextMut<'_, DisruptionController>, write: &StatusWrite, outcome: &Outcome) {
     let status = &write.status;
     let ended = |budget: &mut Budget| (Arc::clone(&budget.pdb), budget.ended(outcome));
     let Some((pdb, behind)) = cx.memory.change(&status.pdb.key, Some(&status.pdb.uid), ended) else {
@@ -50,7 +50,7 @@ pub(crate) fn outcome(cx: &mut Context<'_, DisruptionController>, write: &Status
 }
 
 /// Another writer has undone the status of a budget: it is named once.
-pub(crate) fn undone(cx: &mut Context<'_, DisruptionController>, key: &ObjectKey) {
+pub(crate) fn undone(cx: &mut ContextMut<'_, DisruptionController>, key: &ObjectKey) {
     let is_first = cx.memory.rivals.undone(Pace::default(), key, cx.now.uptime);
     cx.out.record(Event::Undone);
     let (true, Some(budget)) = (is_first, cx.memory.budget(key)) else {

@@ -17,8 +17,8 @@ use std::time::Duration;
 use controller_core::api::CallFailed;
 use controller_core::clock::saturating_add;
 use controller_core::controller::{
-    Action, Ask, Context, Controller, Driver, Failed, Learnt, Look, Mutation, Observed, Outcome, Priority,
-    Queue, Reply, Retry, RetryLimit, Wake,
+    Action, Ask, Context, ContextMut, Controller, Driver, Failed, Learnt, Mutation, Observed, Outcome,
+    Priority, Queue, Reply, Retry, RetryLimit, Wake,
 };
 use controller_core::events::Recorder;
 use controller_core::meta::{ObjectKey, OwnerRef};
@@ -114,11 +114,11 @@ impl Controller for DisruptionController {
         }
     }
 
-    fn observe(&self, cx: &mut Context<'_, Self>, observed: Observed<'_, Self>) {
+    fn observe(&self, cx: &mut ContextMut<'_, Self>, observed: Observed<'_, Self>) {
         memory::observe(cx, &observed);
     }
 
-    fn next(&self, look: &Look<'_, Self>, key: &Key) -> Action<Self> {
+    fn next(&self, look: &Context<'_, Self>, key: &Key) -> Action<Self> {
         match key {
             Key::Budget(pdb) => next_of_budget(look, pdb),
             // Not computed here: a budget is in one pass at a time.
@@ -127,7 +127,7 @@ impl Controller for DisruptionController {
         }
     }
 
-    fn learn(&self, cx: &mut Context<'_, Self>, _: &Key, learnt: Learnt<'_, Self>) {
+    fn learn(&self, cx: &mut ContextMut<'_, Self>, _: &Key, learnt: Learnt<'_, Self>) {
         match learnt {
             Learnt::Noted(Note::Basis(pdb, basis)) => {
                 cx.memory.change(&pdb, None, |budget| budget.basis = Some(basis));
@@ -195,7 +195,7 @@ impl Controller for DisruptionController {
     }
 }
 
-fn next_of_budget(look: &Look<'_, DisruptionController>, key: &ObjectKey) -> Action<DisruptionController> {
+fn next_of_budget(look: &Context<'_, DisruptionController>, key: &ObjectKey) -> Action<DisruptionController> {
     let memory = look.memory;
     let (Some(budget), Some(mut situation)) = (memory.budget(key), memory.snapshot(key)) else {
         return Action::Done(vec![]);
@@ -235,7 +235,7 @@ fn next_of_budget(look: &Look<'_, DisruptionController>, key: &ObjectKey) -> Act
 
 /// Keeps the overdue entries that the API server does not confirm, or tells what must be asked first (DIS-6).
 fn confirm_overdue(
-    look: &Look<'_, DisruptionController>,
+    look: &Context<'_, DisruptionController>,
     pdb: &ObjectKey,
     entries: &mut [Entry],
 ) -> Result<(), Vec<Question>> {
@@ -274,7 +274,7 @@ fn sight_of(reply: Option<&Reply<Answer>>) -> Sight {
 }
 
 /// The newest answer that serves: one of this pass to its end, that of another key for a while.
-fn answer<'a>(look: &'a Look<'_, DisruptionController>, question: &Question) -> Option<&'a Reply<Answer>> {
+fn answer<'a>(look: &'a Context<'_, DisruptionController>, question: &Question) -> Option<&'a Reply<Answer>> {
     let age = |reply: &Reply<Answer>| look.now.uptime.saturating_sub(reply.answered.uptime);
     let shared = look.shared(question);
     let shared = shared.filter(|reply| age(reply) < serves_for(question, &reply.value));
@@ -285,7 +285,7 @@ fn answer<'a>(look: &'a Look<'_, DisruptionController>, question: &Question) -> 
 /// Writes a status. One write a pass, or a burst would be written as fast as the API server answers; what allows less
 /// than the API server believes is written at once.
 fn next_of_write(
-    look: &Look<'_, DisruptionController>,
+    look: &Context<'_, DisruptionController>,
     budget: &Budget,
     write: StatusWrite,
     wakes: Vec<(Key, Wake)>,
@@ -348,7 +348,7 @@ fn left(
     }
 }
 
-fn next_of_pod(look: &Look<'_, DisruptionController>, key: &ObjectKey) -> Action<DisruptionController> {
+fn next_of_pod(look: &Context<'_, DisruptionController>, key: &ObjectKey) -> Action<DisruptionController> {
     let again = |wake| Action::Done(vec![(Key::StalePod(key.clone()), wake)]);
     let Some(pod) = look.stores.pods.get(key) else {
         return again(Wake::Never);

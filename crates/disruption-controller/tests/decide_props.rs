@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::controller::{Context, Controller, Learnt, Now, Output, Priority};
+use controller_core::controller::{ContextMut, Controller, Learnt, Now, Output, Priority};
 use controller_core::meta::{ObjectKey, OwnerRef, Uid};
 use disruption_controller::config::Config;
 use disruption_controller::decide::{
@@ -356,7 +356,7 @@ impl World {
             uptime: Duration::ZERO,
         };
         let (memory, stores) = (&mut self.memory, &Stores::default());
-        let mut cx = Context {
+        let mut cx = ContextMut {
             memory,
             stores,
             leading: true,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controller_core::clock::saturating_add;
-use controller_core::controller::{Context, Now, Observed, Output, Wake, Watches};
+use controller_core::controller::{ContextMut, Now, Observed, Output, Wake, Watches};
 use controller_core::informer::Change;
 use controller_core::meta::{ObjectKey, Uid};
 use controller_core::said::Said;
@@ -85,7 +85,7 @@ pub(crate) struct Tries {
 }
 
 impl Watches<NodeView> for TaintEvictionController {
-    fn changed(&self, cx: &mut Context<'_, Self>, change: Change<'_, NodeView>) {
+    fn changed(&self, cx: &mut ContextMut<'_, Self>, change: Change<'_, NodeView>) {
         let (Change::Added(node) | Change::Updated { new: node, .. } | Change::Deleted(node)) = change;
         let name = &node.key.name;
         let memory = &mut *cx.memory;
@@ -102,7 +102,7 @@ impl Watches<NodeView> for TaintEvictionController {
 }
 
 impl Watches<PodView> for TaintEvictionController {
-    fn changed(&self, cx: &mut Context<'_, Self>, change: Change<'_, PodView>) {
+    fn changed(&self, cx: &mut ContextMut<'_, Self>, change: Change<'_, PodView>) {
         let (Change::Added(pod) | Change::Updated { new: pod, .. } | Change::Deleted(pod)) = change;
         match route::wake(&change) {
             Route::Nothing => {}

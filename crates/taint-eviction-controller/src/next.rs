@@ -17,8 +17,8 @@ use std::time::Duration;
 use controller_core::api::{CallFailed, Denial, Outcome as Answered};
 use controller_core::clock::saturating_add;
 use controller_core::controller::{
-    Action, Ask, Context, Controller, Driver, Learnt, Look, Mutation, Observed, Order, Outcome, Queue, Reply,
-    Retry, Wake,
+    Action, Ask, Context, ContextMut, Controller, Driver, Learnt, Mutation, Observed, Order, Outcome, Queue,
+    Reply, Retry, Wake,
 };
 use controller_core::events::Recorder;
 use controller_core::meta::ObjectKey;
@@ -115,11 +115,11 @@ impl Controller for TaintEvictionController {
         }
     }
 
-    fn observe(&self, cx: &mut Context<'_, Self>, observed: Observed<'_, Self>) {
+    fn observe(&self, cx: &mut ContextMut<'_, Self>, observed: Observed<'_, Self>) {
         cx.memory.observe(observed, &self.rules, cx.now.wall, &mut cx.out);
     }
 
-    fn next(&self, look: &Look<'_, Self>, key: &Key) -> Action<Self> {
+    fn next(&self, look: &Context<'_, Self>, key: &Key) -> Action<Self> {
         match key {
             Key::Node(node) => self.next_of_judging(look, look.stores.pods.by_index(node)),
             Key::Pod(pod) => self.next_of_judging(look, look.stores.pods.get(pod).into_iter().collect()),
@@ -127,7 +127,7 @@ impl Controller for TaintEvictionController {
         }
     }
 
-    fn learn(&self, cx: &mut Context<'_, Self>, _: &Key, learnt: Learnt<'_, Self>) {
+    fn learn(&self, cx: &mut ContextMut<'_, Self>, _: &Key, learnt: Learnt<'_, Self>) {
         match learnt {
             Learnt::Noted(Note::Judged(pods)) => {
                 for (pod, judgement) in pods {
@@ -180,7 +180,7 @@ impl Controller for TaintEvictionController {
 
 impl TaintEvictionController {
     /// Judges pods; those that are judged as before are only scheduled.
-    fn next_of_judging(&self, look: &Look<'_, Self>, pods: Vec<Arc<PodView>>) -> Action<Self> {
+    fn next_of_judging(&self, look: &Context<'_, Self>, pods: Vec<Arc<PodView>>) -> Action<Self> {
         let mut judged = Vec::new();
         let mut wakes = Vec::new();
         for pod in pods {
@@ -201,19 +201,19 @@ impl TaintEvictionController {
     }
 
     /// Judges a pod on the cache.
-    fn judge(&self, look: &Look<'_, Self>, pod: &PodView) -> Judgement {
+    fn judge(&self, look: &Context<'_, Self>, pod: &PodView) -> Judgement {
         let taints = look.memory.taints.of(&pod.node);
         self.judge_on(look, pod, &taints, SignedDuration::ZERO)
     }
 
     fn judge_on(
         &self,
-        look: &Look<'_, Self>,
+        look: &Context<'_, Self>,
         pod: &PodView,
         taints: &[Seen],
         ahead: SignedDuration,
     ) -> Judgement {
-        let Look { memory, now, .. } = look;
+        let Context { memory, now, .. } = look;
         let bound = decide::bound(pod, memory.first_sight(pod, now.wall));
         let now = decide::Now {
             ours: now.wall,
@@ -224,8 +224,8 @@ impl TaintEvictionController {
     }
 
     /// Judges once more, on the cache and on the API server's state, then writes (TE-8, TE-9).
-    fn next_of_eviction(&self, look: &Look<'_, Self>, key: &ObjectKey) -> Action<Self> {
-        let Look { memory, now, .. } = look;
+    fn next_of_eviction(&self, look: &Context<'_, Self>, key: &ObjectKey) -> Action<Self> {
+        let Context { memory, now, .. } = look;
         let again = |at: Option<Timestamp>| {
             let wake = at.map_or(Wake::Never, Wake::At);
             Action::Done(vec![(Key::Evict(key.clone()), wake)])
@@ -271,7 +271,7 @@ impl TaintEvictionController {
     }
 
     /// Judges a pod on the taints that the API server has; nothing of it is remembered.
-    fn judge_fresh(&self, look: &Look<'_, Self>, pod: &PodView, reading: &Reply<Answer>) -> Verdict {
+    fn judge_fresh(&self, look: &Context<'_, Self>, pod: &PodView, reading: &Reply<Answer>) -> Verdict {
         let known = look.memory.taints.of(&pod.node);
         let judge = |taints: &[Seen]| self.judge_on(look, pod, taints, look.memory.ahead).verdict;
         let Some(taints) = taints_of(reading) else {
@@ -295,7 +295,7 @@ fn taints_of(reply: &Reply<Answer>) -> Option<&[Taint]> {
     }
 }
 
-fn learn_node(cx: &mut Context<'_, TaintEvictionController>, name: &Arc<str>, reply: &Reply<Answer>) {
+fn learn_node(cx: &mut ContextMut<'_, TaintEvictionController>, name: &Arc<str>, reply: &Reply<Answer>) {
     let memory = &mut *cx.memory;
     match (taints_of(reply), &reply.value) {
         (Some(taints), _) => {
@@ -313,7 +313,7 @@ fn learn_node(cx: &mut Context<'_, TaintEvictionController>, name: &Arc<str>, re
     }
 }
 
-fn learn_outcome(cx: &mut Context<'_, TaintEvictionController>, write: &Write, outcome: &Outcome) {
+fn learn_outcome(cx: &mut ContextMut<'_, TaintEvictionController>, write: &Write, outcome: &Outcome) {
     let (now, out) = (cx.now, &mut cx.out);
     let eviction = write.eviction();
     let Eviction { pod, uid, .. } = eviction;
@@ -348,7 +348,7 @@ fn learn_outcome(cx: &mut Context<'_, TaintEvictionController>, write: &Write, o
     }
 }
 
-fn name_skew(cx: &mut Context<'_, TaintEvictionController>) {
+fn name_skew(cx: &mut ContextMut<'_, TaintEvictionController>) {
     let (memory, now) = (&mut *cx.memory, cx.now.uptime);
     if !memory.ahead.is_zero() && memory.skew_named.is_due(&(), SKEW_NAMED_EVERY, now) {
         cx.out.record(Event::Skew(memory.ahead));

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use controller_core::controller::{Context, Observed, Wake, Watches};
+use controller_core::controller::{ContextMut, Observed, Wake, Watches};
 use controller_core::informer::Change;
 use controller_core::meta::ObjectKey;
 
@@ -31,7 +31,7 @@ pub struct Memory {
 }
 
 impl Watches<JobView> for TtlAfterFinishedController {
-    fn changed(&self, cx: &mut Context<'_, Self>, change: Change<'_, JobView>) {
+    fn changed(&self, cx: &mut ContextMut<'_, Self>, change: Change<'_, JobView>) {
         let (Change::Added(job) | Change::Updated { new: job, .. } | Change::Deleted(job)) = change;
         // What the Job was before says nothing about when it expires.
         cx.out.wake_at(job.key.clone(), Wake::Never);
@@ -45,7 +45,7 @@ impl Watches<JobView> for TtlAfterFinishedController {
 
 /// Something besides a Job has changed. A standby waits for no Job.
 pub(crate) fn observe(
-    cx: &mut Context<'_, TtlAfterFinishedController>,
+    cx: &mut ContextMut<'_, TtlAfterFinishedController>,
     observed: Observed<'_, TtlAfterFinishedController>,
 ) {
     let wake = match observed {

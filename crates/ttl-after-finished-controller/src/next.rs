@@ -15,8 +15,8 @@ use controller_core::api::dated::CLOCK_TOLERANCE;
 use controller_core::api::{Denial, Outcome as Answered};
 use controller_core::clock::saturating_add;
 use controller_core::controller::{
-    Action, Context, Controller, Driver, Learnt, Look, Mutation, Observed, Outcome, Queue, Retry, RetryLimit,
-    Wake,
+    Action, Context, ContextMut, Controller, Driver, Learnt, Mutation, Observed, Outcome, Queue, Retry,
+    RetryLimit, Wake,
 };
 use controller_core::events::Recorder;
 use controller_core::informer::Store;
@@ -57,11 +57,11 @@ impl Controller for TtlAfterFinishedController {
         job.namespace.as_deref()
     }
 
-    fn observe(&self, cx: &mut Context<'_, Self>, observed: Observed<'_, Self>) {
+    fn observe(&self, cx: &mut ContextMut<'_, Self>, observed: Observed<'_, Self>) {
         memory::observe(cx, observed);
     }
 
-    fn next(&self, look: &Look<'_, Self>, key: &ObjectKey) -> Action<Self> {
+    fn next(&self, look: &Context<'_, Self>, key: &ObjectKey) -> Action<Self> {
         let now = look.now.wall;
         let Some(job) = look.stores.get(key) else {
             return done(look, key, None, Wake::Never);
@@ -81,7 +81,7 @@ impl Controller for TtlAfterFinishedController {
         }
     }
 
-    fn learn(&self, cx: &mut Context<'_, Self>, _: &ObjectKey, learnt: Learnt<'_, Self>) {
+    fn learn(&self, cx: &mut ContextMut<'_, Self>, _: &ObjectKey, learnt: Learnt<'_, Self>) {
         match learnt {
             Learnt::Noted(remark) => {
                 cx.memory.make(&remark, cx.now.uptime);
@@ -118,7 +118,7 @@ impl Controller for TtlAfterFinishedController {
 
 /// The second look, by the slower clock (TAF-7).
 fn next_of_expired(
-    look: &Look<'_, TtlAfterFinishedController>,
+    look: &Context<'_, TtlAfterFinishedController>,
     job: &JobView,
 ) -> Action<TtlAfterFinishedController> {
     let (key, ours) = (&job.key, look.now.wall);
@@ -150,7 +150,7 @@ fn next_of_expired(
 
 /// Nothing more until `wake`, once `remark` has been made.
 fn done(
-    look: &Look<'_, TtlAfterFinishedController>,
+    look: &Context<'_, TtlAfterFinishedController>,
     key: &ObjectKey,
     remark: Option<Remark>,
     wake: Wake,

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use controller_core::controller::{Context, Observed, Output, Watches};
+use controller_core::controller::{ContextMut, Observed, Output, Watches};
 use controller_core::informer::Change;
 use controller_core::meta::ObjectKey;
 use controller_core::rival::Contests;
@@ -39,7 +39,7 @@ pub struct Memory {
 }
 
 impl Watches<NodeView> for TtlController {
-    fn changed(&self, cx: &mut Context<'_, Self>, change: Change<'_, NodeView>) {
+    fn changed(&self, cx: &mut ContextMut<'_, Self>, change: Change<'_, NodeView>) {
         let (Change::Added(node) | Change::Updated { new: node, .. } | Change::Deleted(node)) = change;
         let is_gone = matches!(change, Change::Deleted(_));
         if is_gone {
@@ -60,7 +60,7 @@ impl Watches<NodeView> for TtlController {
 }
 
 /// Something besides a node has changed.
-pub(crate) fn observe(cx: &mut Context<'_, TtlController>, observed: Observed<'_, TtlController>) {
+pub(crate) fn observe(cx: &mut ContextMut<'_, TtlController>, observed: Observed<'_, TtlController>) {
     match observed {
         Observed::Synced => start(cx),
         Observed::Leading(true) => {
@@ -74,7 +74,7 @@ pub(crate) fn observe(cx: &mut Context<'_, TtlController>, observed: Observed<'_
     }
 }
 
-fn start(cx: &mut Context<'_, TtlController>) {
+fn start(cx: &mut ContextMut<'_, TtlController>) {
     let nodes = cx.stores.snapshot();
     let annotations = nodes.iter().map(|node| &node.annotation);
     let step = decide::first_step(annotations, cx.memory.step.unwrap_or_default());
@@ -82,7 +82,7 @@ fn start(cx: &mut Context<'_, TtlController>) {
 }
 
 /// Every node is looked at again (TTL-5).
-fn go_to(cx: &mut Context<'_, TtlController>, step: Step) {
+fn go_to(cx: &mut ContextMut<'_, TtlController>, step: Step) {
     cx.memory.step = Some(step);
     cx.out.record(Event::StepChosen(cx.stores.len(), step));
     if cx.leading {
@@ -90,7 +90,7 @@ fn go_to(cx: &mut Context<'_, TtlController>, step: Step) {
     }
 }
 
-fn wake_all(cx: &mut Context<'_, TtlController>) {
+fn wake_all(cx: &mut ContextMut<'_, TtlController>) {
     for node in cx.stores.snapshot() {
         cx.out.wake(Key::Node(node.key.clone()));
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controller_core::controller::{
-    Action, Context, Controller, Driver, Explained, Learnt, Look, Mutation, Observed, Outcome, Queue,
+    Action, Context, ContextMut, Controller, Driver, Explained, Learnt, Mutation, Observed, Outcome, Queue,
     Reading, Wake,
 };
 use controller_core::events::Recorder;
@@ -72,11 +72,11 @@ impl Controller for TtlController {
         vec![Queue::fifo("ttlcontroller", self.concurrent_syncs)]
     }
 
-    fn observe(&self, cx: &mut Context<'_, Self>, observed: Observed<'_, Self>) {
+    fn observe(&self, cx: &mut ContextMut<'_, Self>, observed: Observed<'_, Self>) {
         memory::observe(cx, observed);
     }
 
-    fn next(&self, look: &Look<'_, Self>, key: &Key) -> Action<Self> {
+    fn next(&self, look: &Context<'_, Self>, key: &Key) -> Action<Self> {
         let Key::Node(node) = key else {
             return self.next_of_removal(look);
         };
@@ -102,7 +102,7 @@ impl Controller for TtlController {
         Action::Write(vec![plan])
     }
 
-    fn learn(&self, cx: &mut Context<'_, Self>, _: &Key, learnt: Learnt<'_, Self>) {
+    fn learn(&self, cx: &mut ContextMut<'_, Self>, _: &Key, learnt: Learnt<'_, Self>) {
         match learnt {
             Learnt::Noted(Note::Removed) => {
                 cx.memory.ended = Some(Ok(()));
@@ -153,7 +153,7 @@ impl Controller for TtlController {
 impl TtlController {
     /// `--remove` is done when a fresh list shows no annotation (TTL-8). The last node that loses it wakes us. The list may
     /// show a node that the cache does not have yet, or not as it is.
-    fn next_of_removal(&self, look: &Look<'_, Self>) -> Action<Self> {
+    fn next_of_removal(&self, look: &Context<'_, Self>) -> Action<Self> {
         let is_done = self.remove && look.memory.left.is_empty() && look.memory.ended.is_none();
         match is_done.then(|| listing(look.pass)) {
             Some(Ok(Explained::Ask(questions))) => Action::Read(questions),
@@ -169,7 +169,7 @@ impl TtlController {
         }
     }
 
-    fn learn_outcome(&self, cx: &mut Context<'_, Self>, plan: &Plan, outcome: &Outcome) {
+    fn learn_outcome(&self, cx: &mut ContextMut<'_, Self>, plan: &Plan, outcome: &Outcome) {
         let node = &plan.node;
         match outcome {
             Outcome::Failed(failed) if failed.is_gone() => cx.memory.forget(node),
@@ -187,7 +187,7 @@ impl TtlController {
     }
 
     /// Says once who keeps undoing our writes; `--remove` gives up.
-    fn name_rival(&self, cx: &mut Context<'_, Self>, node: &ObjectKey, answer: Option<&Answer>) {
+    fn name_rival(&self, cx: &mut ContextMut<'_, Self>, node: &ObjectKey, answer: Option<&Answer>) {
         let manager = answer.and_then(|answer| answer.manager.as_deref());
         if self.remove {
             let manager = manager.unwrap_or("another writer");

@@ -17,8 +17,8 @@ use super::retry::RetryShare;
 use super::seating::Seating;
 use super::timers::Timers;
 use super::{
-    Action, AnswerOf, Ask, Context, Controller, Learnt, Look, Now, Observed, Outcome, Output, Pass, Reply,
-    StoreOf, Wake, Watches,
+    Action, AnswerOf, Ask, Context, ContextMut, Controller, Learnt, Now, Observed, Outcome, Output, Pass,
+    Reply, StoreOf, Wake, Watches,
 };
 use crate::informer::{Delta, SourceEvent, Store, Taken, View};
 use crate::workqueue::QueueMetrics;
@@ -115,7 +115,7 @@ impl<C: Controller> Loop<C> {
 
     /// What the controller says of `key` in this pass.
     pub(super) fn next(&self, key: &C::Key, pass: &Pass<C>, now: Now) -> Action<C> {
-        let look = Look {
+        let look = Context {
             memory: &self.memory,
             stores: &self.stores,
             pass,
@@ -386,8 +386,8 @@ impl<C: Controller> Loop<C> {
     }
 
     /// Lets the controller change its memory, then does what it asks for.
-    fn with<T>(&mut self, now: Now, act: impl FnOnce(&C, &mut Context<'_, C>) -> T) -> T {
-        let mut cx = Context {
+    fn with<T>(&mut self, now: Now, act: impl FnOnce(&C, &mut ContextMut<'_, C>) -> T) -> T {
+        let mut cx = ContextMut {
             memory: &mut self.memory,
             stores: &self.stores,
             leading: self.leading,

@@ -128,13 +128,13 @@ pub trait Controller: Sized + Debug + Send + Sync + 'static {
     }
 
     /// Something has happened besides a change of an object.
-    fn observe(&self, cx: &mut Context<'_, Self>, observed: Observed<'_, Self>);
+    fn observe(&self, cx: &mut ContextMut<'_, Self>, observed: Observed<'_, Self>);
 
     /// The one thing to do for `key` now. It changes nothing and is asked again after every effect.
-    fn next(&self, look: &Look<'_, Self>, key: &Self::Key) -> Action<Self>;
+    fn next(&self, look: &Context<'_, Self>, key: &Self::Key) -> Action<Self>;
 
     /// Remembers what came of a step of `key`.
-    fn learn(&self, cx: &mut Context<'_, Self>, key: &Self::Key, learnt: Learnt<'_, Self>);
+    fn learn(&self, cx: &mut ContextMut<'_, Self>, key: &Self::Key, learnt: Learnt<'_, Self>);
 
     /// What `write` makes of its object once it is accepted; nothing, unless said otherwise.
     fn shows(&self, write: &Self::Write, mutation: &mut Mutation<'_, Self>) {
@@ -178,7 +178,7 @@ pub trait Controller: Sized + Debug + Send + Sync + 'static {
 /// A controller that watches objects with this view.
 pub trait Watches<V: View>: Controller {
     /// The store holds another view of an object: the watch has shown it, or a write of ours was accepted.
-    fn changed(&self, cx: &mut Context<'_, Self>, change: Change<'_, V>);
+    fn changed(&self, cx: &mut ContextMut<'_, Self>, change: Change<'_, V>);
 }
 
 /// Which of the stores of a controller: each kind that it watches has one.
@@ -244,7 +244,7 @@ pub trait Write: Clone + Debug + PartialEq + Send + Sync {
 pub type AnswerOf<C> = <<C as Controller>::Question as Question>::Answer;
 
 /// What a controller changes, sees, and wants to happen.
-pub struct Context<'a, C: Controller> {
+pub struct ContextMut<'a, C: Controller> {
     /// What it remembers.
     pub memory: &'a mut C::Memory,
     /// The caches, with our own accepted writes on top.
@@ -258,7 +258,7 @@ pub struct Context<'a, C: Controller> {
 }
 
 /// What a controller looks at to say what is next for a key.
-pub struct Look<'a, C: Controller> {
+pub struct Context<'a, C: Controller> {
     /// What it remembers.
     pub memory: &'a C::Memory,
     /// The caches, with our own accepted writes on top.
@@ -292,7 +292,7 @@ pub struct Output<C: Controller> {
     events: Vec<C::Event>,
 }
 
-impl<C: Controller> Look<'_, C> {
+impl<C: Controller> Context<'_, C> {
     /// The answer to `question` that another key has got lately; see [`Asking::shared_for`].
     pub fn shared(&self, question: &C::Question) -> Option<&Reply<AnswerOf<C>>> {
         self.answers.get(question)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::cell::Cell;
 
 use controller_core::controller::{
-    self, Action, Ask, Asking, Context, Controller, Description, Learnt, Look, Now, Object, Observed,
+    self, Action, Ask, Asking, Context, ContextMut, Controller, Description, Learnt, Now, Object, Observed,
     Outcome, Pass, Priority, Queue, Reply, Request, Wake,
 };
 use controller_core::events::Recorder;
@@ -67,7 +67,7 @@ pub(crate) struct Seen<'a> {
     pub(crate) key: Text,
     /// What was learnt and observed, as texts.
     pub(crate) memory: &'a [String],
-    pub(crate) look: &'a Look<'a, Scripted>,
+    pub(crate) look: &'a Context<'a, Scripted>,
     pub(crate) pass: &'a Pass<Scripted>,
     pub(crate) now: Now,
 }
@@ -178,7 +178,7 @@ impl Controller for Scripted {
         }
     }
 
-    fn observe(&self, cx: &mut Context<'_, Self>, observed: Observed<'_, Self>) {
+    fn observe(&self, cx: &mut ContextMut<'_, Self>, observed: Observed<'_, Self>) {
         for (key, wake) in std::mem::take(&mut *self.said.wakes.lock()) {
             cx.out.wake_at(key, wake);
         }
@@ -188,7 +188,7 @@ impl Controller for Scripted {
         }
     }
 
-    fn next(&self, look: &Look<'_, Self>, key: &Text) -> Action<Self> {
+    fn next(&self, look: &Context<'_, Self>, key: &Text) -> Action<Self> {
         self.said.asked.lock().push(key);
         (self.next)(&Seen {
             key,
@@ -199,7 +199,7 @@ impl Controller for Scripted {
         })
     }
 
-    fn learn(&self, cx: &mut Context<'_, Self>, _: &Text, learnt: Learnt<'_, Self>) {
+    fn learn(&self, cx: &mut ContextMut<'_, Self>, _: &Text, learnt: Learnt<'_, Self>) {
         cx.memory.push(match learnt {
             Learnt::Noted(note) => {
                 cx.out.record(note.to_owned());

@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::controller::{Context, Observed, Wake, Watches};
+use controller_core::controller::{ContextMut, Observed, Wake, Watches};
 use controller_core::informer::{Change, View};
 use controller_core::meta::{ObjectKey, OwnerRef, Uid};
 use controller_core::rival::Contests;
@@ -71,7 +71,7 @@ pub struct Changed {
 }
 
 impl Watches<PodView> for DisruptionController {
-    fn changed(&self, cx: &mut Context<'_, Self>, change: Change<'_, PodView>) {
+    fn changed(&self, cx: &mut ContextMut<'_, Self>, change: Change<'_, PodView>) {
         let (key, new) = is_now(&change);
         // Outside of a term, too: it is handed out in the next one.
         let wake = new.and_then(|pod| stale(pod)).map_or(Wake::Never, Wake::At);
@@ -82,7 +82,7 @@ impl Watches<PodView> for DisruptionController {
 }
 
 impl Watches<PdbView> for DisruptionController {
-    fn changed(&self, cx: &mut Context<'_, Self>, change: Change<'_, PdbView>) {
+    fn changed(&self, cx: &mut ContextMut<'_, Self>, change: Change<'_, PdbView>) {
         let (key, new) = is_now(&change);
         if let Some(pdb) = is_now_large(&change) {
             cx.out.record(Event::LargeSelector(Arc::clone(pdb)));
@@ -97,7 +97,7 @@ impl Watches<PdbView> for DisruptionController {
 
 impl Watches<WorkloadView> for DisruptionController {
     /// Every change of the view concerns the budgets of its pods: nothing else is in it.
-    fn changed(&self, cx: &mut Context<'_, Self>, change: Change<'_, WorkloadView>) {
+    fn changed(&self, cx: &mut ContextMut<'_, Self>, change: Change<'_, WorkloadView>) {
         let (Change::Added(workload) | Change::Updated { new: workload, .. } | Change::Deleted(workload)) =
             change;
         let namespace = workload.key.namespace.as_ref();
@@ -110,7 +110,7 @@ impl Watches<WorkloadView> for DisruptionController {
 }
 
 /// Wakes the budgets that a change concerns, and tells of new overlaps.
-fn tell(cx: &mut Context<'_, DisruptionController>, changed: Changed) {
+fn tell(cx: &mut ContextMut<'_, DisruptionController>, changed: Changed) {
     if !cx.leading {
         return;
     }
@@ -126,7 +126,7 @@ fn tell(cx: &mut Context<'_, DisruptionController>, changed: Changed) {
 /// Something besides an object has changed. A write that the watch does not show in time stands all the same: the next
 /// one names its version.
 pub(crate) fn observe(
-    cx: &mut Context<'_, DisruptionController>,
+    cx: &mut ContextMut<'_, DisruptionController>,
     observed: &Observed<'_, DisruptionController>,
 ) {
     let sees_again = match observed {

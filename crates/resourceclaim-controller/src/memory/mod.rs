@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::controller::{Context, Observed, Wake, Watches};
+use controller_core::controller::{ContextMut, Observed, Wake, Watches};
 use controller_core::informer::{Change, Store};
 use controller_core::meta::{ObjectKey, Uid};
 use controller_core::rival::Contests;
@@ -44,7 +44,7 @@ const TELL_OF_SIZE_EVERY: Duration = Duration::from_mins(1);
 /// The first uid of all: those that are UUIDs come before those that are not.
 const NIL: &str = "00000000-0000-0000-0000-000000000000";
 
-type Cx<'a> = Context<'a, ResourceClaimController>;
+type Cx<'a> = ContextMut<'a, ResourceClaimController>;
 
 /// What is remembered between steps.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -231,7 +231,7 @@ impl Memory {
 }
 
 impl Watches<ClaimantView> for ResourceClaimController {
-    fn changed(&self, cx: &mut Context<'_, Self>, change: Change<'_, ClaimantView>) {
+    fn changed(&self, cx: &mut ContextMut<'_, Self>, change: Change<'_, ClaimantView>) {
         let (Change::Added(claimant) | Change::Updated { new: claimant, .. } | Change::Deleted(claimant)) =
             &change;
         let is_gone = matches!(change, Change::Deleted(_));
@@ -270,7 +270,7 @@ impl Watches<ClaimantView> for ResourceClaimController {
 }
 
 impl Watches<ClaimView> for ResourceClaimController {
-    fn changed(&self, cx: &mut Context<'_, Self>, change: Change<'_, ClaimView>) {
+    fn changed(&self, cx: &mut ContextMut<'_, Self>, change: Change<'_, ClaimView>) {
         let (Change::Added(claim) | Change::Updated { new: claim, .. } | Change::Deleted(claim)) = &change;
         let is_gone = matches!(change, Change::Deleted(_));
         if is_gone || matches!(change, Change::Added(_)) {
@@ -300,7 +300,7 @@ impl Watches<ClaimView> for ResourceClaimController {
 
 impl Watches<TemplateView> for ResourceClaimController {
     /// Every change of the view concerns the pods that wait for it: nothing else is in it (RC-6).
-    fn changed(&self, cx: &mut Context<'_, Self>, change: Change<'_, TemplateView>) {
+    fn changed(&self, cx: &mut ContextMut<'_, Self>, change: Change<'_, TemplateView>) {
         let (Change::Added(template) | Change::Updated { new: template, .. }) = change else {
             return;
         };

@@ -33,8 +33,8 @@ use std::time::Duration;
 
 use controller_core::api::{CallFailed, Outcome as Answered};
 use controller_core::controller::{
-    Action, Ask, Context, Controller, Driver, Learnt, Look, Mutation, Observed, Outcome, Queue, Reading,
-    Retry, RetryLimit,
+    Action, Ask, Context, ContextMut, Controller, Driver, Learnt, Mutation, Observed, Outcome, Queue,
+    Reading, Retry, RetryLimit,
 };
 use controller_core::events::Recorder;
 use controller_core::meta::{ObjectKey, Uid};
@@ -105,7 +105,7 @@ pub enum Note {
 #[derive(Clone, Copy)]
 struct Turn<'a> {
     gates: Gates,
-    look: &'a Look<'a, ResourceClaimController>,
+    look: &'a Context<'a, ResourceClaimController>,
 }
 
 type Action = Action<ResourceClaimController>;
@@ -147,11 +147,11 @@ impl Controller for ResourceClaimController {
         }
     }
 
-    fn observe(&self, cx: &mut Context<'_, Self>, observed: Observed<'_, Self>) {
+    fn observe(&self, cx: &mut ContextMut<'_, Self>, observed: Observed<'_, Self>) {
         memory::observe(cx, observed, self.gates);
     }
 
-    fn next(&self, look: &Look<'_, Self>, key: &Key) -> Action<Self> {
+    fn next(&self, look: &Context<'_, Self>, key: &Key) -> Action<Self> {
         let gates = self.gates;
         let turn = Turn { gates, look };
         let decided = match key {
@@ -165,7 +165,7 @@ impl Controller for ResourceClaimController {
         decided.unwrap_or_else(|step| step)
     }
 
-    fn learn(&self, cx: &mut Context<'_, Self>, _: &Key, learnt: Learnt<'_, Self>) {
+    fn learn(&self, cx: &mut ContextMut<'_, Self>, _: &Key, learnt: Learnt<'_, Self>) {
         match learnt {
             Learnt::Noted(Note::Gates(gates)) => memory::observe_gates(cx, gates, self.gates),
             Learnt::Noted(note) => learn_note(cx, note),
@@ -249,7 +249,7 @@ impl Controller for ResourceClaimController {
 
 impl ResourceClaimController {
     /// Whether the gates are still as they were when the process began. What cannot be asked is asked again by the queue.
-    fn check_gates(&self, look: &Look<'_, Self>) -> Action {
+    fn check_gates(&self, look: &Context<'_, Self>) -> Action {
         let mut answers = Answers::of(look.pass);
         let is_known = look.memory.has_gates();
         match answers.gates(self.asked) {
@@ -261,7 +261,7 @@ impl ResourceClaimController {
     }
 }
 
-fn learn_note(cx: &mut Context<'_, ResourceClaimController>, note: Note) {
+fn learn_note(cx: &mut ContextMut<'_, ResourceClaimController>, note: Note) {
     let (memory, now) = (&mut *cx.memory, cx.now.uptime);
     match note {
         Note::Undone(contested) => {
@@ -304,7 +304,7 @@ fn learn_note(cx: &mut Context<'_, ResourceClaimController>, note: Note) {
     }
 }
 
-fn learn_outcome(cx: &mut Context<'_, ResourceClaimController>, write: &Write, outcome: &Outcome) {
+fn learn_outcome(cx: &mut ContextMut<'_, ResourceClaimController>, write: &Write, outcome: &Outcome) {
     let is_written = match outcome {
         Outcome::Accepted(_) => true,
         Outcome::Planned => return,
