@@ -64,7 +64,7 @@ impl Controller for Idle {
         }
     }
 
-    fn next(&self, _: &Context<'_, Self>, _: &ObjectKey) -> Action<Self> {
+    fn reconcile(&self, _: &Context<'_, Self>, _: &ObjectKey) -> Action<Self> {
         Action::Done(vec![])
     }
 

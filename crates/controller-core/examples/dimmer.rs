@@ -168,7 +168,7 @@ impl Controller for Dimmer {
         }
     }
 
-    fn next(&self, look: &Context<'_, Self>, key: &ObjectKey) -> Action<Self> {
+    fn reconcile(&self, look: &Context<'_, Self>, key: &ObjectKey) -> Action<Self> {
         if look.stores.freshness(key) == Freshness::Unknown {
             // Nobody knows what became of our last write.
             return look.read_again(key, Question(key.clone()));

@@ -10,7 +10,7 @@ pub mod labels;
 mod learn;
 pub mod memory;
 pub mod metrics;
-pub mod next;
+pub mod reconcile;
 pub mod requests;
 pub mod route;
 pub mod scales;

@@ -12,7 +12,7 @@ use disruption_controller::decide::{
     Builtin, Cause, Decision, Demand, Owned, Scale, Scales, decide, demand, scale_of,
 };
 use disruption_controller::memory::{Basis, Memory};
-use disruption_controller::next::{Key, Note};
+use disruption_controller::reconcile::{Key, Note};
 use disruption_controller::scales::{MOST_READS, Sources};
 use disruption_controller::view::{PdbView, PdbWire, PodView, PodWire, WorkloadView};
 use disruption_controller::{DisruptionController, Stores};

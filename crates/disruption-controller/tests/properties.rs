@@ -14,7 +14,7 @@ use disruption_controller::decide::Builtin;
 use disruption_controller::discovery::Kind;
 use disruption_controller::labels::Labels;
 use disruption_controller::memory::Memory;
-use disruption_controller::next::Key;
+use disruption_controller::reconcile::Key;
 use disruption_controller::requests::{Answer, Question, Reset, StatusWrite, Write};
 use disruption_controller::selector::Selector;
 use disruption_controller::view::{

@@ -16,7 +16,7 @@ use prometheus::IntCounter;
 use crate::decide::{MANY_ENTRIES, RESERVED_FOR_MAX_SIZE};
 use crate::memory::{Contested, WriteKey};
 use crate::metrics::Creates;
-use crate::next::REQUESTS_A_PASS;
+use crate::reconcile::REQUESTS_A_PASS;
 use crate::view::ClaimantKind;
 
 /// What there is to tell.

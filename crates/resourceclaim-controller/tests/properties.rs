@@ -24,7 +24,7 @@ use proptest::prelude::*;
 use resourceclaim_controller::config::Config;
 use resourceclaim_controller::decide::{RESERVED_FOR_MAX_SIZE, wants_claims};
 use resourceclaim_controller::memory::Memory;
-use resourceclaim_controller::next::Key;
+use resourceclaim_controller::reconcile::Key;
 use resourceclaim_controller::requests::{Answer, Write};
 use resourceclaim_controller::view::{
     ClaimSource, ClaimView, ClaimWire, ClaimantView, ConsumerKind, Entry, PodWire, TemplateView,

@@ -11,7 +11,7 @@ use prometheus::Registry;
 use resourceclaim_controller::ResourceClaimController;
 use resourceclaim_controller::config::Config;
 use resourceclaim_controller::decide::Gates;
-use resourceclaim_controller::next::Key;
+use resourceclaim_controller::reconcile::Key;
 use resourceclaim_controller::route::{ClaimantWakes, Users, claim_wakes, claimant_wakes, is_deleted, users};
 use resourceclaim_controller::view::{
     ClaimSource, ClaimStatus, ClaimView, ClaimantKind, ClaimantView, Consumer, ConsumerKind, Entry, Origin,

@@ -21,7 +21,7 @@ use crate::decide::{
     self, Because, Judgement, PendingEviction, Rules, Sight, TaintMemory, Tolerated, Verdict,
 };
 use crate::events::Event;
-use crate::next::Key;
+use crate::reconcile::Key;
 use crate::route::{self, Wake as Route};
 use crate::view::{NodeView, PodView, Toleration};
 

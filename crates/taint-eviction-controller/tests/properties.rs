@@ -13,7 +13,7 @@ use prometheus::Registry;
 use proptest::prelude::*;
 use taint_eviction_controller::config::Config;
 use taint_eviction_controller::memory::Memory;
-use taint_eviction_controller::next::Key;
+use taint_eviction_controller::reconcile::Key;
 use taint_eviction_controller::requests::{Answer, Question, Write};
 use taint_eviction_controller::view::{NodeView, NodeWire, Operator, PodView, PodWire, Taint, Toleration};
 use taint_eviction_controller::{Stores, TaintEvictionController};

@@ -6,7 +6,7 @@ pub mod events;
 pub mod explain;
 pub mod memory;
 pub mod metrics;
-pub mod next;
+pub mod reconcile;
 pub mod requests;
 pub mod view;
 

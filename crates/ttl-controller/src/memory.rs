@@ -16,7 +16,7 @@ use controller_core::rival::Contests;
 use crate::TtlController;
 use crate::decide::{self, Step};
 use crate::events::Event;
-use crate::next::Key;
+use crate::reconcile::Key;
 use crate::view::{Annotation, NodeView};
 
 /// What is remembered between steps.

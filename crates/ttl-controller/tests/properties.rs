@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use ttl_controller::TtlController;
 use ttl_controller::config::Config;
 use ttl_controller::memory::Memory;
-use ttl_controller::next::Key;
+use ttl_controller::reconcile::Key;
 use ttl_controller::requests::{Answer, Question};
 use ttl_controller::view::{Annotation, NodeView, NodeWire};
 

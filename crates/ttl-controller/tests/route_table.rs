@@ -11,7 +11,7 @@ use prometheus::Registry;
 use rstest::rstest;
 use ttl_controller::TtlController;
 use ttl_controller::config::Config;
-use ttl_controller::next::Key;
+use ttl_controller::reconcile::Key;
 use ttl_controller::view::{Annotation, NodeView};
 
 fn node(number: usize, annotation: Annotation) -> NodeView {

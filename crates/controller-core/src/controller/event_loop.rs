@@ -122,7 +122,7 @@ impl<C: Controller> Loop<C> {
             now,
             answers: &self.answers,
         };
-        self.controller.next(&look, key)
+        self.controller.reconcile(&look, key)
     }
 
     /// A store holds other views of objects.

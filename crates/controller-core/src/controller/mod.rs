@@ -131,7 +131,7 @@ pub trait Controller: Sized + Debug + Send + Sync + 'static {
     fn observe(&self, cx: &mut ContextMut<'_, Self>, observed: Observed<'_, Self>);
 
     /// The one thing to do for `key` now. It changes nothing and is asked again after every effect.
-    fn next(&self, look: &Context<'_, Self>, key: &Self::Key) -> Action<Self>;
+    fn reconcile(&self, look: &Context<'_, Self>, key: &Self::Key) -> Action<Self>;
 
     /// Remembers what came of a step of `key`.
     fn learn(&self, cx: &mut ContextMut<'_, Self>, key: &Self::Key, learnt: Learnt<'_, Self>);

@@ -188,7 +188,7 @@ impl Controller for Scripted {
         }
     }
 
-    fn next(&self, look: &Context<'_, Self>, key: &Text) -> Action<Self> {
+    fn reconcile(&self, look: &Context<'_, Self>, key: &Text) -> Action<Self> {
         self.said.asked.lock().push(key);
         (self.next)(&Seen {
             key,

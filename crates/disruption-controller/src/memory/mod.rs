@@ -31,7 +31,7 @@ use self::namespace::Namespace;
 use crate::decide::{Builtin, SYNC_FAILED, Situation, stale};
 use crate::discovery::Kind;
 use crate::events::Event;
-use crate::next::Key;
+use crate::reconcile::Key;
 use crate::route::{COALESCE, COALESCE_URGENT};
 use crate::view::{PdbView, PodView, WorkloadView};
 use crate::{DisruptionController, Stores};

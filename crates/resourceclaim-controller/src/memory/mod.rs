@@ -23,7 +23,7 @@ use crate::decide::{
     ClaimantId, Departed, Gates, MANY_ENTRIES, Quiet, RESERVED_FOR_MAX_SIZE, Reserve, wants_claims,
 };
 use crate::events::Event;
-use crate::next::Key;
+use crate::reconcile::Key;
 use crate::requests::Write;
 use crate::route::{self, ClaimantWakes, Users};
 use crate::view::{

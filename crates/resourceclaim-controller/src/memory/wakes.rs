@@ -14,7 +14,7 @@ use controller_core::meta::{ObjectKey, Uid};
 use super::Cx;
 use crate::Stores;
 use crate::decide::{Claimant, Gates, Groups, group_of, needs_work, needs_work_on};
-use crate::next::Key;
+use crate::reconcile::Key;
 use crate::route::Users;
 use crate::view::{ClaimIndex, ClaimView, ClaimantIndex, ClaimantKind, ClaimantView, beside};
 

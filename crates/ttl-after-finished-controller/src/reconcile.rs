@@ -61,7 +61,7 @@ impl Controller for TtlAfterFinishedController {
         memory::observe(cx, observed);
     }
 
-    fn next(&self, look: &Context<'_, Self>, key: &ObjectKey) -> Action<Self> {
+    fn reconcile(&self, look: &Context<'_, Self>, key: &ObjectKey) -> Action<Self> {
         let now = look.now.wall;
         let Some(job) = look.stores.get(key) else {
             return done(look, key, None, Wake::Never);

@@ -118,7 +118,7 @@ impl Controller for DisruptionController {
         memory::observe(cx, &observed);
     }
 
-    fn next(&self, look: &Context<'_, Self>, key: &Key) -> Action<Self> {
+    fn reconcile(&self, look: &Context<'_, Self>, key: &Key) -> Action<Self> {
         match key {
             Key::Budget(pdb) => next_of_budget(look, pdb),
             // Not computed here: a budget is in one pass at a time.

@@ -76,7 +76,7 @@ impl Controller for TtlController {
         memory::observe(cx, observed);
     }
 
-    fn next(&self, look: &Context<'_, Self>, key: &Key) -> Action<Self> {
+    fn reconcile(&self, look: &Context<'_, Self>, key: &Key) -> Action<Self> {
         let Key::Node(node) = key else {
             return self.next_of_removal(look);
         };

@@ -119,7 +119,7 @@ impl Controller for TaintEvictionController {
         cx.memory.observe(observed, &self.rules, cx.now.wall, &mut cx.out);
     }
 
-    fn next(&self, look: &Context<'_, Self>, key: &Key) -> Action<Self> {
+    fn reconcile(&self, look: &Context<'_, Self>, key: &Key) -> Action<Self> {
         match key {
             Key::Node(node) => self.next_of_judging(look, look.stores.pods.by_index(node)),
             Key::Pod(pod) => self.next_of_judging(look, look.stores.pods.get(pod).into_iter().collect()),

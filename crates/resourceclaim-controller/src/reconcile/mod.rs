@@ -151,7 +151,7 @@ impl Controller for ResourceClaimController {
         memory::observe(cx, observed, self.gates);
     }
 
-    fn next(&self, look: &Context<'_, Self>, key: &Key) -> Action<Self> {
+    fn reconcile(&self, look: &Context<'_, Self>, key: &Key) -> Action<Self> {
         let gates = self.gates;
         let turn = Turn { gates, look };
         let decided = match key {
