@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use controller_core::clock::saturating_add;
 use controller_core::controller::{
-    self, Action, Context, ContextMut, Controller, Description, Learnt, Limit, Loop, Now, Object, Observed,
+    self, Action, Context, ContextMut, Controller, Description, Learnt, Limit, Loop, LoopEvent, Now, Object,
     Queue, Request, Wake,
 };
 use controller_core::events::Recorder;
@@ -58,7 +58,7 @@ impl Controller for Idle {
         vec![Queue::FIFO]
     }
 
-    fn observe(&self, cx: &mut ContextMut<'_, Self>, _: Observed<'_, Self>) {
+    fn on_event(&self, cx: &mut ContextMut<'_, Self>, _: LoopEvent<'_, Self>) {
         for (key, wake) in self.0.lock().drain(..) {
             cx.out.wake_at(key, wake);
         }
@@ -68,7 +68,7 @@ impl Controller for Idle {
         Action::Done(vec![])
     }
 
-    fn learn(&self, _: &mut ContextMut<'_, Self>, _: &ObjectKey, _: Learnt<'_, Self>) {}
+    fn on_result(&self, _: &mut ContextMut<'_, Self>, _: &ObjectKey, _: Learnt<'_, Self>) {}
 
     fn record(&self, (): (), _: &Recorder) {}
 }
@@ -97,8 +97,8 @@ impl Bench {
             uptime: Duration::ZERO,
         };
         let mut event_loop = Loop::new(Arc::clone(&idle), [None], false);
-        event_loop.observe(Observed::Synced, now);
-        event_loop.observe(Observed::Leading(true), now);
+        event_loop.observe(LoopEvent::Synced, now);
+        event_loop.observe(LoopEvent::Leading(true), now);
         Self {
             idle,
             event_loop,
@@ -108,7 +108,7 @@ impl Bench {
 
     fn wake(&mut self, key: ObjectKey, wake: Wake) {
         self.idle.0.lock().push((key, wake));
-        let something = Observed::Watching("objects", true);
+        let something = LoopEvent::Watching("objects", true);
         self.event_loop.observe(something, self.now);
     }
 }

@@ -13,7 +13,7 @@ use controller_core::api::Verb;
 use controller_core::args::{About, about};
 use controller_core::config::CommonConfig;
 use controller_core::controller::{
-    self, Action, Context, ContextMut, Controller, Description, Learnt, Mutation, Object, Observed, Outcome,
+    self, Action, Context, ContextMut, Controller, Description, Learnt, LoopEvent, Mutation, Object, Outcome,
     Reading, Request, Watches, Watching, requests_to,
 };
 use controller_core::events::Recorder;
@@ -137,7 +137,7 @@ impl controller::Write for Dim {
 pub struct Dimmer;
 
 impl Watches<Lamp> for Dimmer {
-    fn changed(&self, cx: &mut ContextMut<'_, Self>, change: Change<'_, Lamp>) {
+    fn on_change(&self, cx: &mut ContextMut<'_, Self>, change: Change<'_, Lamp>) {
         let (Change::Added(lamp) | Change::Updated { new: lamp, .. } | Change::Deleted(lamp)) = change;
         cx.out.wake(lamp.key.clone());
     }
@@ -155,16 +155,16 @@ impl Controller for Dimmer {
 
     const NAME: &'static str = "dimmer";
 
-    fn observe(&self, cx: &mut ContextMut<'_, Self>, observed: Observed<'_, Self>) {
+    fn on_event(&self, cx: &mut ContextMut<'_, Self>, observed: LoopEvent<'_, Self>) {
         match observed {
-            Observed::Overdue(dim) => cx.out.wake(dim.lamp.clone()),
+            LoopEvent::Overdue(dim) => cx.out.wake(dim.lamp.clone()),
             // Also what seemed to be done.
-            Observed::Resync => cx
+            LoopEvent::Resync => cx
                 .stores
                 .snapshot()
                 .iter()
                 .for_each(|lamp| cx.out.wake(lamp.key.clone())),
-            Observed::Synced | Observed::Leading(_) | Observed::Watching(..) => {}
+            LoopEvent::Synced | LoopEvent::Leading(_) | LoopEvent::Watching(..) => {}
         }
     }
 
@@ -182,7 +182,7 @@ impl Controller for Dimmer {
         }
     }
 
-    fn learn(&self, cx: &mut ContextMut<'_, Self>, key: &ObjectKey, learnt: Learnt<'_, Self>) {
+    fn on_result(&self, cx: &mut ContextMut<'_, Self>, key: &ObjectKey, learnt: Learnt<'_, Self>) {
         if let Learnt::Outcome(dim, Outcome::Accepted(_)) = learnt {
             cx.out.record(format!("{key} shines {}", dim.shines));
         }

@@ -17,7 +17,7 @@ use std::time::Duration;
 use controller_core::api::CallFailed;
 use controller_core::clock::saturating_add;
 use controller_core::controller::{
-    Action, Ask, Context, ContextMut, Controller, Driver, Failed, Learnt, Mutation, Observed, Outcome,
+    Action, Ask, Context, ContextMut, Controller, Driver, Failed, Learnt, LoopEvent, Mutation, Outcome,
     Priority, Queue, Reply, Retry, RetryLimit, Wake,
 };
 use controller_core::events::Recorder;
@@ -114,7 +114,7 @@ impl Controller for DisruptionController {
         }
     }
 
-    fn observe(&self, cx: &mut ContextMut<'_, Self>, observed: Observed<'_, Self>) {
+    fn on_event(&self, cx: &mut ContextMut<'_, Self>, observed: LoopEvent<'_, Self>) {
         memory::observe(cx, &observed);
     }
 
@@ -127,7 +127,7 @@ impl Controller for DisruptionController {
         }
     }
 
-    fn learn(&self, cx: &mut ContextMut<'_, Self>, _: &Key, learnt: Learnt<'_, Self>) {
+    fn on_result(&self, cx: &mut ContextMut<'_, Self>, _: &Key, learnt: Learnt<'_, Self>) {
         match learnt {
             Learnt::Noted(Note::Basis(pdb, basis)) => {
                 cx.memory.change(&pdb, None, |budget| budget.basis = Some(basis));

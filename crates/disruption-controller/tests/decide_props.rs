@@ -364,7 +364,7 @@ impl World {
             out: Output::default(),
         };
         let key = Key::Budget(pdb_key(0));
-        controller().learn(&mut cx, &key, Learnt::Noted(note.clone()));
+        controller().on_result(&mut cx, &key, Learnt::Noted(note.clone()));
     }
 
     fn scale(&self, owner: &Arc<OwnerRef>) -> Scale {

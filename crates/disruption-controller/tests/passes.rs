@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use controller_core::api::{Call, CallFailed, Outcome, Verb};
 use controller_core::clock::saturating_add;
-use controller_core::controller::{Accepted, Ask, Completed, Effect, Loop, Now, Observed};
+use controller_core::controller::{Accepted, Ask, Completed, Effect, Loop, LoopEvent, Now};
 use controller_core::informer::{self, Freshness, Page};
 use controller_core::meta::{ObjectKey, Uid};
 use disruption_controller::config::Config;
@@ -71,8 +71,8 @@ impl Rig {
         pdbs.restart();
         all.deliver(&mut event_loop, now);
         pdbs.deliver(&mut event_loop, now);
-        event_loop.observe(Observed::Synced, now);
-        event_loop.observe(Observed::Leading(true), now);
+        event_loop.observe(LoopEvent::Synced, now);
+        event_loop.observe(LoopEvent::Leading(true), now);
         Self {
             pods: all,
             pdbs,

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::controller::{Completed, Effect, Limit, Loop, Now, Observed};
+use controller_core::controller::{Completed, Effect, Limit, Loop, LoopEvent, Now};
 use controller_core::informer::View;
 use harness::sim::{NOW, Resource, Watch};
 use prometheus::Registry;
@@ -95,8 +95,8 @@ impl Rig {
             watch.restart();
             watch.deliver(&mut event_loop, NOW);
         }
-        event_loop.observe(Observed::Synced, NOW);
-        event_loop.observe(Observed::Leading(true), NOW);
+        event_loop.observe(LoopEvent::Synced, NOW);
+        event_loop.observe(LoopEvent::Leading(true), NOW);
         Self {
             server,
             pods: (pods, 0),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controller_core::clock::saturating_add;
-use controller_core::controller::{ContextMut, Now, Observed, Output, Wake, Watches};
+use controller_core::controller::{ContextMut, LoopEvent, Now, Output, Wake, Watches};
 use controller_core::informer::Change;
 use controller_core::meta::{ObjectKey, Uid};
 use controller_core::said::Said;
@@ -85,7 +85,7 @@ pub(crate) struct Tries {
 }
 
 impl Watches<NodeView> for TaintEvictionController {
-    fn changed(&self, cx: &mut ContextMut<'_, Self>, change: Change<'_, NodeView>) {
+    fn on_change(&self, cx: &mut ContextMut<'_, Self>, change: Change<'_, NodeView>) {
         let (Change::Added(node) | Change::Updated { new: node, .. } | Change::Deleted(node)) = change;
         let name = &node.key.name;
         let memory = &mut *cx.memory;
@@ -102,7 +102,7 @@ impl Watches<NodeView> for TaintEvictionController {
 }
 
 impl Watches<PodView> for TaintEvictionController {
-    fn changed(&self, cx: &mut ContextMut<'_, Self>, change: Change<'_, PodView>) {
+    fn on_change(&self, cx: &mut ContextMut<'_, Self>, change: Change<'_, PodView>) {
         let (Change::Added(pod) | Change::Updated { new: pod, .. } | Change::Deleted(pod)) = change;
         match route::wake(&change) {
             Route::Nothing => {}
@@ -124,19 +124,19 @@ impl Memory {
     /// Something besides a node or a pod has changed.
     pub(crate) fn observe(
         &mut self,
-        observed: Observed<'_, TaintEvictionController>,
+        observed: LoopEvent<'_, TaintEvictionController>,
         rules: &Rules,
         now: Timestamp,
         out: &mut Output<TaintEvictionController>,
     ) {
         match observed {
-            Observed::Leading(leading) => {
+            LoopEvent::Leading(leading) => {
                 self.leading = leading;
                 self.doubt_done(out);
             }
-            Observed::Resync => return self.doubt_done(out),
-            Observed::Watching("nodes", stands) => self.watching = stands,
-            Observed::Synced | Observed::Watching(..) | Observed::Overdue(_) => return,
+            LoopEvent::Resync => return self.doubt_done(out),
+            LoopEvent::Watching("nodes", stands) => self.watching = stands,
+            LoopEvent::Synced | LoopEvent::Watching(..) | LoopEvent::Overdue(_) => return,
         }
         self.tell_comparison(out);
         let saw = self.sight.sees();

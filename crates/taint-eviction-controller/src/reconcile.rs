@@ -17,7 +17,7 @@ use std::time::Duration;
 use controller_core::api::{CallFailed, Denial, Outcome as Answered};
 use controller_core::clock::saturating_add;
 use controller_core::controller::{
-    Action, Ask, Context, ContextMut, Controller, Driver, Learnt, Mutation, Observed, Order, Outcome, Queue,
+    Action, Ask, Context, ContextMut, Controller, Driver, Learnt, LoopEvent, Mutation, Order, Outcome, Queue,
     Reply, Retry, Wake,
 };
 use controller_core::events::Recorder;
@@ -115,7 +115,7 @@ impl Controller for TaintEvictionController {
         }
     }
 
-    fn observe(&self, cx: &mut ContextMut<'_, Self>, observed: Observed<'_, Self>) {
+    fn on_event(&self, cx: &mut ContextMut<'_, Self>, observed: LoopEvent<'_, Self>) {
         cx.memory.observe(observed, &self.rules, cx.now.wall, &mut cx.out);
     }
 
@@ -127,7 +127,7 @@ impl Controller for TaintEvictionController {
         }
     }
 
-    fn learn(&self, cx: &mut ContextMut<'_, Self>, _: &Key, learnt: Learnt<'_, Self>) {
+    fn on_result(&self, cx: &mut ContextMut<'_, Self>, _: &Key, learnt: Learnt<'_, Self>) {
         match learnt {
             Learnt::Noted(Note::Judged(pods)) => {
                 for (pod, judgement) in pods {

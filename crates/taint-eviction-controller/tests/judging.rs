@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use controller_core::controller::{Controller, Loop, Observed, Told};
+use controller_core::controller::{Controller, Loop, LoopEvent, Told};
 use controller_core::meta::{ObjectKey, Uid};
 use harness::sim::{NOW, NoPermits, Resource, START, Watch};
 use prometheus::Registry;
@@ -66,10 +66,10 @@ fn the_first_toleration_that_compares_is_warned_of(#[case] gates: Option<&str>, 
         );
     }
     while pods.deliver(&mut event_loop, NOW) {}
-    event_loop.observe(Observed::Synced, NOW);
+    event_loop.observe(LoopEvent::Synced, NOW);
     assert!(event_loop.take_told().is_empty());
     for leads in [true, false, true] {
-        event_loop.observe(Observed::Leading(leads), NOW);
+        event_loop.observe(LoopEvent::Leading(leads), NOW);
     }
     let told = event_loop.take_told();
     let compares = Event::Compares(ObjectKey::namespaced("ns", "q"));
@@ -108,7 +108,7 @@ fn nodes_are_judged_before_pods() {
     pods.restart();
     nodes.restart();
     nodes.deliver(&mut event_loop, NOW);
-    event_loop.observe(Observed::Synced, NOW);
+    event_loop.observe(LoopEvent::Synced, NOW);
     // Judging sends nothing.
     event_loop.poll(NOW, &NoPermits);
     // The pods come first, and their node changes after that.

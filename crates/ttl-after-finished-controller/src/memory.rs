@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use controller_core::controller::{ContextMut, Observed, Wake, Watches};
+use controller_core::controller::{ContextMut, LoopEvent, Wake, Watches};
 use controller_core::informer::Change;
 use controller_core::meta::ObjectKey;
 
@@ -31,7 +31,7 @@ pub struct Memory {
 }
 
 impl Watches<JobView> for TtlAfterFinishedController {
-    fn changed(&self, cx: &mut ContextMut<'_, Self>, change: Change<'_, JobView>) {
+    fn on_change(&self, cx: &mut ContextMut<'_, Self>, change: Change<'_, JobView>) {
         let (Change::Added(job) | Change::Updated { new: job, .. } | Change::Deleted(job)) = change;
         // What the Job was before says nothing about when it expires.
         cx.out.wake_at(job.key.clone(), Wake::Never);
@@ -46,12 +46,12 @@ impl Watches<JobView> for TtlAfterFinishedController {
 /// Something besides a Job has changed. A standby waits for no Job.
 pub(crate) fn observe(
     cx: &mut ContextMut<'_, TtlAfterFinishedController>,
-    observed: Observed<'_, TtlAfterFinishedController>,
+    observed: LoopEvent<'_, TtlAfterFinishedController>,
 ) {
     let wake = match observed {
-        Observed::Leading(true) | Observed::Resync => Wake::Now,
-        Observed::Leading(false) => Wake::Never,
-        Observed::Synced | Observed::Watching(..) | Observed::Overdue(_) => return,
+        LoopEvent::Leading(true) | LoopEvent::Resync => Wake::Now,
+        LoopEvent::Leading(false) => Wake::Never,
+        LoopEvent::Synced | LoopEvent::Watching(..) | LoopEvent::Overdue(_) => return,
     };
     for job in cx.stores.snapshot() {
         cx.out.wake_at(job.key.clone(), wake);

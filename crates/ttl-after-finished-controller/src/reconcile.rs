@@ -15,7 +15,7 @@ use controller_core::api::dated::CLOCK_TOLERANCE;
 use controller_core::api::{Denial, Outcome as Answered};
 use controller_core::clock::saturating_add;
 use controller_core::controller::{
-    Action, Context, ContextMut, Controller, Driver, Learnt, Mutation, Observed, Outcome, Queue, Retry,
+    Action, Context, ContextMut, Controller, Driver, Learnt, LoopEvent, Mutation, Outcome, Queue, Retry,
     RetryLimit, Wake,
 };
 use controller_core::events::Recorder;
@@ -57,7 +57,7 @@ impl Controller for TtlAfterFinishedController {
         job.namespace.as_deref()
     }
 
-    fn observe(&self, cx: &mut ContextMut<'_, Self>, observed: Observed<'_, Self>) {
+    fn on_event(&self, cx: &mut ContextMut<'_, Self>, observed: LoopEvent<'_, Self>) {
         memory::observe(cx, observed);
     }
 
@@ -81,7 +81,7 @@ impl Controller for TtlAfterFinishedController {
         }
     }
 
-    fn learn(&self, cx: &mut ContextMut<'_, Self>, _: &ObjectKey, learnt: Learnt<'_, Self>) {
+    fn on_result(&self, cx: &mut ContextMut<'_, Self>, _: &ObjectKey, learnt: Learnt<'_, Self>) {
         match learnt {
             Learnt::Noted(remark) => {
                 cx.memory.make(&remark, cx.now.uptime);

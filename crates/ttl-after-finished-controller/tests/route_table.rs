@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use controller_core::controller::{Controller, Loop, Observed};
+use controller_core::controller::{Controller, Loop, LoopEvent};
 use controller_core::meta::{ObjectKey, Uid};
 use harness::sim::{NOW, NoPermits, Resource, START, Watch};
 use prometheus::Registry;
@@ -25,8 +25,8 @@ impl World {
         let event_loop = Loop::new(Arc::new(controller), [None], false);
         let mut world = Self { jobs, event_loop };
         world.jobs.deliver(&mut world.event_loop, NOW);
-        world.event_loop.observe(Observed::Synced, NOW);
-        world.event_loop.observe(Observed::Leading(true), NOW);
+        world.event_loop.observe(LoopEvent::Synced, NOW);
+        world.event_loop.observe(LoopEvent::Leading(true), NOW);
         world
     }
 
@@ -97,11 +97,11 @@ fn a_standby_waits_for_no_job() {
     let mut world = World::leading();
     world.tell(1);
     world.judge();
-    world.event_loop.observe(Observed::Leading(false), NOW);
+    world.event_loop.observe(LoopEvent::Leading(false), NOW);
     assert_eq!(world.woken(), (false, 0));
     world.tell(2);
     assert_eq!(world.woken(), (false, 0));
-    world.event_loop.observe(Observed::Leading(true), NOW);
+    world.event_loop.observe(LoopEvent::Leading(true), NOW);
     assert_eq!(world.woken(), (true, 0));
 }
 

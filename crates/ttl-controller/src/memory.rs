@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use controller_core::controller::{ContextMut, Observed, Output, Watches};
+use controller_core::controller::{ContextMut, LoopEvent, Output, Watches};
 use controller_core::informer::Change;
 use controller_core::meta::ObjectKey;
 use controller_core::rival::Contests;
@@ -39,7 +39,7 @@ pub struct Memory {
 }
 
 impl Watches<NodeView> for TtlController {
-    fn changed(&self, cx: &mut ContextMut<'_, Self>, change: Change<'_, NodeView>) {
+    fn on_change(&self, cx: &mut ContextMut<'_, Self>, change: Change<'_, NodeView>) {
         let (Change::Added(node) | Change::Updated { new: node, .. } | Change::Deleted(node)) = change;
         let is_gone = matches!(change, Change::Deleted(_));
         if is_gone {
@@ -60,17 +60,17 @@ impl Watches<NodeView> for TtlController {
 }
 
 /// Something besides a node has changed.
-pub(crate) fn observe(cx: &mut ContextMut<'_, TtlController>, observed: Observed<'_, TtlController>) {
+pub(crate) fn observe(cx: &mut ContextMut<'_, TtlController>, observed: LoopEvent<'_, TtlController>) {
     match observed {
-        Observed::Synced => start(cx),
-        Observed::Leading(true) => {
+        LoopEvent::Synced => start(cx),
+        LoopEvent::Leading(true) => {
             // What the nodes carry is what the leader before us decided, with a memory that we do not have.
             start(cx);
             cx.out.wake(Key::Removal);
         }
-        Observed::Overdue(plan) if cx.leading => cx.out.wake(Key::Node(plan.node.clone())),
-        Observed::Resync => wake_all(cx),
-        Observed::Leading(false) | Observed::Watching(..) | Observed::Overdue(_) => {}
+        LoopEvent::Overdue(plan) if cx.leading => cx.out.wake(Key::Node(plan.node.clone())),
+        LoopEvent::Resync => wake_all(cx),
+        LoopEvent::Leading(false) | LoopEvent::Watching(..) | LoopEvent::Overdue(_) => {}
     }
 }
 

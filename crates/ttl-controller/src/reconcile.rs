@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controller_core::controller::{
-    Action, Context, ContextMut, Controller, Driver, Explained, Learnt, Mutation, Observed, Outcome, Queue,
+    Action, Context, ContextMut, Controller, Driver, Explained, Learnt, LoopEvent, Mutation, Outcome, Queue,
     Reading, Wake,
 };
 use controller_core::events::Recorder;
@@ -72,7 +72,7 @@ impl Controller for TtlController {
         vec![Queue::fifo("ttlcontroller", self.concurrent_syncs)]
     }
 
-    fn observe(&self, cx: &mut ContextMut<'_, Self>, observed: Observed<'_, Self>) {
+    fn on_event(&self, cx: &mut ContextMut<'_, Self>, observed: LoopEvent<'_, Self>) {
         memory::observe(cx, observed);
     }
 
@@ -102,7 +102,7 @@ impl Controller for TtlController {
         Action::Write(vec![plan])
     }
 
-    fn learn(&self, cx: &mut ContextMut<'_, Self>, _: &Key, learnt: Learnt<'_, Self>) {
+    fn on_result(&self, cx: &mut ContextMut<'_, Self>, _: &Key, learnt: Learnt<'_, Self>) {
         match learnt {
             Learnt::Noted(Note::Removed) => {
                 cx.memory.ended = Some(Ok(()));

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use controller_core::controller::{Accepted, Ask, Completed, Loop, Now, Observed};
+use controller_core::controller::{Accepted, Ask, Completed, Loop, LoopEvent, Now};
 use controller_core::informer::Page;
 use controller_core::meta::{ObjectKey, Uid};
 use harness::encodings::assert_the_same_views;
@@ -220,8 +220,8 @@ fn removal_goes_on_while_a_fresh_list_shows_an_annotation_that_the_cache_does_no
         let mut event_loop = Loop::new(Arc::new(cluster.controller()), [None], false);
         cluster.nodes.restart();
         cluster.nodes.deliver(&mut event_loop, NOW);
-        event_loop.observe(Observed::Synced, NOW);
-        event_loop.observe(Observed::Leading(true), NOW);
+        event_loop.observe(LoopEvent::Synced, NOW);
+        event_loop.observe(LoopEvent::Leading(true), NOW);
         // The watch has still to tell.
         cluster.add(0, &annotation);
         for effect in event_loop.poll(NOW, &Unlimited).effects {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::controller::{Loop, Observed};
+use controller_core::controller::{Loop, LoopEvent};
 use controller_core::meta::{ObjectKey, Uid};
 use harness::sim::{NOW, Resource, Unlimited, Watch};
 use prometheus::Registry;
@@ -34,8 +34,8 @@ fn woken(others: usize, old: Option<Annotation>, new: Option<Annotation>) -> (bo
     let mut event_loop = Loop::new(Arc::new(controller), [None], false);
     nodes.restart();
     nodes.deliver(&mut event_loop, NOW);
-    event_loop.observe(Observed::Synced, NOW);
-    event_loop.observe(Observed::Leading(true), NOW);
+    event_loop.observe(LoopEvent::Synced, NOW);
+    event_loop.observe(LoopEvent::Leading(true), NOW);
     while event_loop.poll(NOW, &Unlimited).again == Some(Duration::ZERO) {}
     match new {
         Some(new) => {
@@ -76,7 +76,7 @@ fn a_node_that_went_is_counted() {
     let mut event_loop = Loop::new(Arc::new(controller), [None], false);
     nodes.restart();
     nodes.deliver(&mut event_loop, NOW);
-    event_loop.observe(Observed::Synced, NOW);
+    event_loop.observe(LoopEvent::Synced, NOW);
     assert_eq!(event_loop.memory().step.unwrap().ttl_seconds(), 15);
     nodes.delete(&ObjectKey::cluster("node-0"));
     nodes.deliver(&mut event_loop, NOW);

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use super::mutation::{Phase, ReadPhase};
 use super::requests::SlotOf;
 use super::{
-    Action, AnswerOf, Ask, Controller, Description, Learnt, Loop, Now, Observed, Outcome, Pass, Question,
+    Action, AnswerOf, Ask, Controller, Description, Learnt, Loop, LoopEvent, Now, Outcome, Pass, Question,
     Reply, Told, Write,
 };
 use crate::api::CallFailed;
@@ -148,7 +148,7 @@ impl<C: Controller> Loop<C> {
     pub(super) fn find_overdue(&mut self, now: Now) {
         while let Some((id, write)) = self.requests.awaited.pop_overdue(now.uptime) {
             if self.mutate(id, &write, Phase::Overdue, now) {
-                self.observe(Observed::Overdue(&write), now);
+                self.observe(LoopEvent::Overdue(&write), now);
             }
         }
     }

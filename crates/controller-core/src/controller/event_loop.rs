@@ -17,7 +17,7 @@ use super::retry::RetryShare;
 use super::seating::Seating;
 use super::timers::Timers;
 use super::{
-    Action, AnswerOf, Ask, Context, ContextMut, Controller, Learnt, Now, Observed, Outcome, Output, Pass,
+    Action, AnswerOf, Ask, Context, ContextMut, Controller, Learnt, LoopEvent, Now, Outcome, Output, Pass,
     Reply, StoreOf, Wake, Watches,
 };
 use crate::informer::{Delta, SourceEvent, Store, Taken, View};
@@ -131,7 +131,7 @@ impl<C: Controller> Loop<C> {
         C: Watches<V>,
     {
         for change in deltas.into_iter().flat_map(Delta::changes) {
-            self.with(now, |controller, cx| controller.changed(cx, change));
+            self.with(now, |controller, cx| controller.on_change(cx, change));
         }
     }
 
@@ -157,13 +157,13 @@ impl<C: Controller> Loop<C> {
     }
 
     /// Something else has happened.
-    pub fn observe(&mut self, observed: Observed<'_, C>, now: Now) {
+    pub fn observe(&mut self, observed: LoopEvent<'_, C>, now: Now) {
         match observed {
-            Observed::Synced if self.stage == Stage::Starting => self.stage = Stage::Working,
-            Observed::Leading(leading) => self.lead(leading, now),
-            Observed::Synced | Observed::Resync | Observed::Watching(..) | Observed::Overdue(_) => {}
+            LoopEvent::Synced if self.stage == Stage::Starting => self.stage = Stage::Working,
+            LoopEvent::Leading(leading) => self.lead(leading, now),
+            LoopEvent::Synced | LoopEvent::Resync | LoopEvent::Watching(..) | LoopEvent::Overdue(_) => {}
         }
-        self.with(now, |controller, cx| controller.observe(cx, observed));
+        self.with(now, |controller, cx| controller.on_event(cx, observed));
     }
 
     /// A term begins, or is over: then so are all passes that need one. The ends of their requests are still told.
@@ -358,7 +358,7 @@ impl<C: Controller> Loop<C> {
     }
 
     pub(super) fn learn(&mut self, key: &C::Key, learnt: Learnt<'_, C>, now: Now) {
-        self.with(now, |controller, cx| controller.learn(cx, key, learnt));
+        self.with(now, |controller, cx| controller.on_result(cx, key, learnt));
     }
 
     /// Brings the store to where the write of this number is; whether the watch has still to show it.

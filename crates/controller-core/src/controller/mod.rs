@@ -128,13 +128,13 @@ pub trait Controller: Sized + Debug + Send + Sync + 'static {
     }
 
     /// Something has happened besides a change of an object.
-    fn observe(&self, cx: &mut ContextMut<'_, Self>, observed: Observed<'_, Self>);
+    fn on_event(&self, cx: &mut ContextMut<'_, Self>, observed: LoopEvent<'_, Self>);
 
     /// The one thing to do for `key` now. It changes nothing and is asked again after every effect.
     fn reconcile(&self, look: &Context<'_, Self>, key: &Self::Key) -> Action<Self>;
 
     /// Remembers what came of a step of `key`.
-    fn learn(&self, cx: &mut ContextMut<'_, Self>, key: &Self::Key, learnt: Learnt<'_, Self>);
+    fn on_result(&self, cx: &mut ContextMut<'_, Self>, key: &Self::Key, learnt: Learnt<'_, Self>);
 
     /// What `write` makes of its object once it is accepted; nothing, unless said otherwise.
     fn shows(&self, write: &Self::Write, mutation: &mut Mutation<'_, Self>) {
@@ -178,7 +178,7 @@ pub trait Controller: Sized + Debug + Send + Sync + 'static {
 /// A controller that watches objects with this view.
 pub trait Watches<V: View>: Controller {
     /// The store holds another view of an object: the watch has shown it, or a write of ours was accepted.
-    fn changed(&self, cx: &mut ContextMut<'_, Self>, change: Change<'_, V>);
+    fn on_change(&self, cx: &mut ContextMut<'_, Self>, change: Change<'_, V>);
 }
 
 /// Which of the stores of a controller: each kind that it watches has one.
@@ -272,7 +272,7 @@ pub struct Context<'a, C: Controller> {
 
 /// What happens besides changes of objects.
 #[derive_where(Clone, Copy, Debug, PartialEq)]
-pub enum Observed<'a, C: Controller> {
+pub enum LoopEvent<'a, C: Controller> {
     /// The caches are full; told once, before any key is asked about.
     Synced,
     /// A term begins or is over.

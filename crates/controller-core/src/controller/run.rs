@@ -17,7 +17,7 @@ use tracing::Instrument;
 use super::explain::ask_first;
 use super::request::Sender;
 use super::{
-    AnswerOf, Ask, Completed, Controller, Description, Effect, Explained, Loop, Now, Object, Observed, Pass,
+    AnswerOf, Ask, Completed, Controller, Description, Effect, Explained, Loop, LoopEvent, Now, Object, Pass,
     Polled, Told, Watching, Write,
 };
 use crate::api::limits::Permits;
@@ -188,7 +188,7 @@ impl<C: Controller> Driver<C> {
         leadership: &Leadership,
         shutdown: &Shutdown,
     ) -> Result<(), Failure> {
-        self.hear(|event_loop, now| event_loop.observe(Observed::Synced, now));
+        self.hear(|event_loop, now| event_loop.observe(LoopEvent::Synced, now));
         let mut term: Option<Term> = None;
         let mut draining = false;
         let mut resynced = self.clock.instant();
@@ -201,7 +201,7 @@ impl<C: Controller> Driver<C> {
             if term.as_ref().is_some_and(|term| !term.is_valid()) {
                 term = None;
                 term_over.set(over(None));
-                self.hear(|event_loop, now| event_loop.observe(Observed::Leading(false), now));
+                self.hear(|event_loop, now| event_loop.observe(LoopEvent::Leading(false), now));
             }
             let (polled, is_drained, finished) = {
                 let mut event_loop = self.event_loop.lock();
@@ -240,7 +240,7 @@ impl<C: Controller> Driver<C> {
                     term_over.set(over(Some(next.clone())));
                     term = Some(next);
                     resynced = self.clock.instant();
-                    self.hear(|event_loop, now| event_loop.observe(Observed::Leading(true), now));
+                    self.hear(|event_loop, now| event_loop.observe(LoopEvent::Leading(true), now));
                 }
                 Some((id, completed)) = in_flight.next() => {
                     self.hear(|event_loop, now| event_loop.completed(id, completed, now));
@@ -249,7 +249,7 @@ impl<C: Controller> Driver<C> {
                 () = &mut timer, if wait.is_some() => {
                     if term.is_some() && resynced.elapsed() >= RESYNC_EVERY {
                         resynced = self.clock.instant();
-                        self.hear(|event_loop, now| event_loop.observe(Observed::Resync, now));
+                        self.hear(|event_loop, now| event_loop.observe(LoopEvent::Resync, now));
                     }
                 }
             }

@@ -6,7 +6,7 @@ use kube::Resource;
 use kube::discovery::ApiResource;
 use tokio::sync::{Notify, watch};
 
-use super::{Controller, Driver, Observed, StoreOf, Watches};
+use super::{Controller, Driver, LoopEvent, StoreOf, Watches};
 use crate::informer::{
     Handler, Informer, InformerMetrics, InformerState, ListWatch, Source, SourceEvent, Taken, View, Wire,
 };
@@ -119,7 +119,7 @@ async fn tell_health<C: Controller>(
             state.watching()
         };
         if std::mem::replace(&mut told, stands) != stands {
-            driver.act(|event_loop, now| event_loop.observe(Observed::Watching(resource, stands), now));
+            driver.act(|event_loop, now| event_loop.observe(LoopEvent::Watching(resource, stands), now));
         }
         if state.changed().await.is_err() {
             // The informer is gone, and with it the process.

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use controller_core::api::Outcome;
-use controller_core::controller::{Action, Observed, Wake};
+use controller_core::controller::{Action, LoopEvent, Wake};
 use parking_lot::Mutex;
 
 use crate::queue::ask_once;
@@ -57,7 +57,7 @@ fn caches_that_are_full_after_a_drain_has_begun_start_nothing() {
     rig.lead(true);
     rig.wake("a");
     rig.event_loop.drain();
-    rig.event_loop.observe(Observed::Synced, rig.now);
+    rig.event_loop.observe(LoopEvent::Synced, rig.now);
     assert_eq!(rig.turn(), NOTHING);
     assert!(rig.event_loop.is_drained());
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use controller_core::api::{Call, CallFailed, Outcome, Verb};
 use controller_core::clock::saturating_add;
 use controller_core::controller::{
-    Accepted, Action, Ask, Asking, Completed, Effect, Limit, Loop, Now, Observed, Polled, Queue, RetryShare,
+    Accepted, Action, Ask, Asking, Completed, Effect, Limit, Loop, LoopEvent, Now, Polled, Queue, RetryShare,
     Told, Wake,
 };
 use controller_core::workqueue::{QueueMetrics, TokenBucket};
@@ -92,7 +92,7 @@ impl Setup {
     pub(crate) fn rig(self, next: impl Fn(&Seen<'_>) -> Action<Scripted> + Send + Sync + 'static) -> Rig {
         let leading = self.leading;
         let mut rig = self.unsynced(next);
-        rig.event_loop.observe(Observed::Synced, rig.now);
+        rig.event_loop.observe(LoopEvent::Synced, rig.now);
         if leading {
             rig.lead(true);
         }
@@ -231,11 +231,11 @@ impl Rig {
     /// Something changes.
     pub(crate) fn change(&mut self) {
         self.event_loop
-            .observe(Observed::Watching("objects", true), self.now);
+            .observe(LoopEvent::Watching("objects", true), self.now);
     }
 
     pub(crate) fn lead(&mut self, leading: bool) {
-        self.event_loop.observe(Observed::Leading(leading), self.now);
+        self.event_loop.observe(LoopEvent::Leading(leading), self.now);
     }
 
     /// The question that is out is answered so.

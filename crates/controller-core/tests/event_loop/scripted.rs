@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::cell::Cell;
 
 use controller_core::controller::{
-    self, Action, Ask, Asking, Context, ContextMut, Controller, Description, Learnt, Now, Object, Observed,
+    self, Action, Ask, Asking, Context, ContextMut, Controller, Description, Learnt, LoopEvent, Now, Object,
     Outcome, Pass, Priority, Queue, Reply, Request, Wake,
 };
 use controller_core::events::Recorder;
@@ -178,11 +178,11 @@ impl Controller for Scripted {
         }
     }
 
-    fn observe(&self, cx: &mut ContextMut<'_, Self>, observed: Observed<'_, Self>) {
+    fn on_event(&self, cx: &mut ContextMut<'_, Self>, observed: LoopEvent<'_, Self>) {
         for (key, wake) in std::mem::take(&mut *self.said.wakes.lock()) {
             cx.out.wake_at(key, wake);
         }
-        if !matches!(observed, Observed::Watching(..)) {
+        if !matches!(observed, LoopEvent::Watching(..)) {
             cx.memory.push(format!("{observed:?}"));
             cx.out.record(format!("{observed:?}"));
         }
@@ -199,7 +199,7 @@ impl Controller for Scripted {
         })
     }
 
-    fn learn(&self, cx: &mut ContextMut<'_, Self>, _: &Text, learnt: Learnt<'_, Self>) {
+    fn on_result(&self, cx: &mut ContextMut<'_, Self>, _: &Text, learnt: Learnt<'_, Self>) {
         cx.memory.push(match learnt {
             Learnt::Noted(note) => {
                 cx.out.record(note.to_owned());

@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::controller::{ContextMut, Observed, Wake, Watches};
+use controller_core::controller::{ContextMut, LoopEvent, Wake, Watches};
 use controller_core::informer::{Change, View};
 use controller_core::meta::{ObjectKey, OwnerRef, Uid};
 use controller_core::rival::Contests;
@@ -71,7 +71,7 @@ pub struct Changed {
 }
 
 impl Watches<PodView> for DisruptionController {
-    fn changed(&self, cx: &mut ContextMut<'_, Self>, change: Change<'_, PodView>) {
+    fn on_change(&self, cx: &mut ContextMut<'_, Self>, change: Change<'_, PodView>) {
         let (key, new) = is_now(&change);
         // Outside of a term, too: it is handed out in the next one.
         let wake = new.and_then(|pod| stale(pod)).map_or(Wake::Never, Wake::At);
@@ -82,7 +82,7 @@ impl Watches<PodView> for DisruptionController {
 }
 
 impl Watches<PdbView> for DisruptionController {
-    fn changed(&self, cx: &mut ContextMut<'_, Self>, change: Change<'_, PdbView>) {
+    fn on_change(&self, cx: &mut ContextMut<'_, Self>, change: Change<'_, PdbView>) {
         let (key, new) = is_now(&change);
         if let Some(pdb) = is_now_large(&change) {
             cx.out.record(Event::LargeSelector(Arc::clone(pdb)));
@@ -97,7 +97,7 @@ impl Watches<PdbView> for DisruptionController {
 
 impl Watches<WorkloadView> for DisruptionController {
     /// Every change of the view concerns the budgets of its pods: nothing else is in it.
-    fn changed(&self, cx: &mut ContextMut<'_, Self>, change: Change<'_, WorkloadView>) {
+    fn on_change(&self, cx: &mut ContextMut<'_, Self>, change: Change<'_, WorkloadView>) {
         let (Change::Added(workload) | Change::Updated { new: workload, .. } | Change::Deleted(workload)) =
             change;
         let namespace = workload.key.namespace.as_ref();
@@ -127,11 +127,11 @@ fn tell(cx: &mut ContextMut<'_, DisruptionController>, changed: Changed) {
 /// one names its version.
 pub(crate) fn observe(
     cx: &mut ContextMut<'_, DisruptionController>,
-    observed: &Observed<'_, DisruptionController>,
+    observed: &LoopEvent<'_, DisruptionController>,
 ) {
     let sees_again = match observed {
-        Observed::Watching(resource, stands) => cx.memory.watching(resource, *stands),
-        Observed::Leading(true) => {
+        LoopEvent::Watching(resource, stands) => cx.memory.watching(resource, *stands),
+        LoopEvent::Leading(true) => {
             cx.memory.late_from(cx.now.uptime);
             let large = cx.memory.budgets().filter(|budget| is_large(&budget.pdb));
             let large = large.map(|budget| Event::LargeSelector(Arc::clone(&budget.pdb)));
@@ -140,7 +140,7 @@ pub(crate) fn observe(
         }
         _ => false,
     };
-    if sees_again || matches!(observed, Observed::Leading(true) | Observed::Resync) {
+    if sees_again || matches!(observed, LoopEvent::Leading(true) | LoopEvent::Resync) {
         for budget in cx.memory.budgets() {
             cx.out.wake(Key::Budget(budget.pdb.key.clone()));
         }

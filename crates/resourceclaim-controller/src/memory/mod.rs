@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::controller::{ContextMut, Observed, Wake, Watches};
+use controller_core::controller::{ContextMut, LoopEvent, Wake, Watches};
 use controller_core::informer::{Change, Store};
 use controller_core::meta::{ObjectKey, Uid};
 use controller_core::rival::Contests;
@@ -231,7 +231,7 @@ impl Memory {
 }
 
 impl Watches<ClaimantView> for ResourceClaimController {
-    fn changed(&self, cx: &mut ContextMut<'_, Self>, change: Change<'_, ClaimantView>) {
+    fn on_change(&self, cx: &mut ContextMut<'_, Self>, change: Change<'_, ClaimantView>) {
         let (Change::Added(claimant) | Change::Updated { new: claimant, .. } | Change::Deleted(claimant)) =
             &change;
         let is_gone = matches!(change, Change::Deleted(_));
@@ -270,7 +270,7 @@ impl Watches<ClaimantView> for ResourceClaimController {
 }
 
 impl Watches<ClaimView> for ResourceClaimController {
-    fn changed(&self, cx: &mut ContextMut<'_, Self>, change: Change<'_, ClaimView>) {
+    fn on_change(&self, cx: &mut ContextMut<'_, Self>, change: Change<'_, ClaimView>) {
         let (Change::Added(claim) | Change::Updated { new: claim, .. } | Change::Deleted(claim)) = &change;
         let is_gone = matches!(change, Change::Deleted(_));
         if is_gone || matches!(change, Change::Added(_)) {
@@ -300,7 +300,7 @@ impl Watches<ClaimView> for ResourceClaimController {
 
 impl Watches<TemplateView> for ResourceClaimController {
     /// Every change of the view concerns the pods that wait for it: nothing else is in it (RC-6).
-    fn changed(&self, cx: &mut ContextMut<'_, Self>, change: Change<'_, TemplateView>) {
+    fn on_change(&self, cx: &mut ContextMut<'_, Self>, change: Change<'_, TemplateView>) {
         let (Change::Added(template) | Change::Updated { new: template, .. }) = change else {
             return;
         };
@@ -325,23 +325,23 @@ pub(crate) fn observe_lost(cx: &mut Cx<'_>, claim: ObjectKey) {
 }
 
 /// Something besides an object has changed.
-pub(crate) fn observe(cx: &mut Cx<'_>, observed: Observed<'_, ResourceClaimController>, gates: Gates) {
+pub(crate) fn observe(cx: &mut Cx<'_>, observed: LoopEvent<'_, ResourceClaimController>, gates: Gates) {
     match observed {
-        Observed::Synced => cx.memory.synced = Some(cx.now.uptime),
-        Observed::Leading(leads) => {
+        LoopEvent::Synced => cx.memory.synced = Some(cx.now.uptime),
+        LoopEvent::Leading(leads) => {
             cx.memory.has_gates = false;
             if leads {
                 cx.memory.begin_term(cx.now.uptime);
                 cx.out.wake(Key::Gates);
             }
         }
-        Observed::Resync => {
+        LoopEvent::Resync => {
             cx.out.wake(Key::Gates);
             wake_all(cx, gates);
         }
         // They may be served in another version from now on.
-        Observed::Watching(PodGroup::URL_PATH_SEGMENT, false) => cx.out.wake(Key::Gates),
-        Observed::Overdue(Write::Create(create)) => {
+        LoopEvent::Watching(PodGroup::URL_PATH_SEGMENT, false) => cx.out.wake(Key::Gates),
+        LoopEvent::Overdue(Write::Create(create)) => {
             let claim = create.claim();
             // One that we have deleted since is no longer waited for.
             if cx.stores.claims.get(&claim).is_some() {
@@ -352,7 +352,7 @@ pub(crate) fn observe(cx: &mut Cx<'_>, observed: Observed<'_, ResourceClaimContr
             }
         }
         // Any other object is shown sooner or later, or its end is. What is written meanwhile insists on a version.
-        Observed::Overdue(_) | Observed::Watching(..) => {}
+        LoopEvent::Overdue(_) | LoopEvent::Watching(..) => {}
     }
 }
 

@@ -33,7 +33,7 @@ use std::time::Duration;
 
 use controller_core::api::{CallFailed, Outcome as Answered};
 use controller_core::controller::{
-    Action, Ask, Context, ContextMut, Controller, Driver, Learnt, Mutation, Observed, Outcome, Queue,
+    Action, Ask, Context, ContextMut, Controller, Driver, Learnt, LoopEvent, Mutation, Outcome, Queue,
     Reading, Retry, RetryLimit,
 };
 use controller_core::events::Recorder;
@@ -147,7 +147,7 @@ impl Controller for ResourceClaimController {
         }
     }
 
-    fn observe(&self, cx: &mut ContextMut<'_, Self>, observed: Observed<'_, Self>) {
+    fn on_event(&self, cx: &mut ContextMut<'_, Self>, observed: LoopEvent<'_, Self>) {
         memory::observe(cx, observed, self.gates);
     }
 
@@ -165,7 +165,7 @@ impl Controller for ResourceClaimController {
         decided.unwrap_or_else(|step| step)
     }
 
-    fn learn(&self, cx: &mut ContextMut<'_, Self>, _: &Key, learnt: Learnt<'_, Self>) {
+    fn on_result(&self, cx: &mut ContextMut<'_, Self>, _: &Key, learnt: Learnt<'_, Self>) {
         match learnt {
             Learnt::Noted(Note::Gates(gates)) => memory::observe_gates(cx, gates, self.gates),
             Learnt::Noted(note) => learn_note(cx, note),
