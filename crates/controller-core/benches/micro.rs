@@ -9,7 +9,7 @@ use std::time::Duration;
 use controller_core::clock::saturating_add;
 use controller_core::controller::{
     self, Action, Context, ContextMut, Controller, Description, Learnt, Limit, Loop, LoopEvent, Now, Object,
-    Queue, Request, Wake,
+    Queue, Request, Requeue,
 };
 use controller_core::events::Recorder;
 use controller_core::meta::ObjectKey;
@@ -22,7 +22,7 @@ const ENTRIES: usize = 150_000;
 
 /// Wakes what it is told to, and does nothing.
 #[derive(Debug, Default)]
-struct Idle(Mutex<Vec<(ObjectKey, Wake)>>);
+struct Idle(Mutex<Vec<(ObjectKey, Requeue)>>);
 
 #[derive(Clone, Debug, PartialEq)]
 enum NoWrite {}
@@ -60,7 +60,7 @@ impl Controller for Idle {
 
     fn on_event(&self, cx: &mut ContextMut<'_, Self>, _: LoopEvent<'_, Self>) {
         for (key, wake) in self.0.lock().drain(..) {
-            cx.out.wake_at(key, wake);
+            cx.out.requeue(key, wake);
         }
     }
 
@@ -106,7 +106,7 @@ impl Bench {
         }
     }
 
-    fn wake(&mut self, key: ObjectKey, wake: Wake) {
+    fn wake(&mut self, key: ObjectKey, wake: Requeue) {
         self.idle.0.lock().push((key, wake));
         let something = LoopEvent::Watching("objects", true);
         self.event_loop.observe(something, self.now);
@@ -120,9 +120,9 @@ fn keys(count: usize) -> Vec<ObjectKey> {
         .collect()
 }
 
-fn later(n: usize) -> Wake {
+fn later(n: usize) -> Requeue {
     let seconds = Duration::from_secs(3600 + (n as u64 * 7919) % 100_000);
-    Wake::At(saturating_add(Timestamp::UNIX_EPOCH, seconds))
+    Requeue::At(saturating_add(Timestamp::UNIX_EPOCH, seconds))
 }
 
 /// As client-go's `BenchmarkQueue`: 100 times add, get, done.
@@ -134,7 +134,7 @@ fn add_get_done(c: &mut Criterion) {
     group.bench_function("add_get_done_100", |b| {
         b.iter(|| {
             for key in &keys {
-                bench.wake(key.clone(), Wake::Now);
+                bench.wake(key.clone(), Requeue::Now);
                 black_box(bench.event_loop.poll(bench.now, &Unlimited));
             }
         });

@@ -139,7 +139,7 @@ pub struct Dimmer;
 impl Watches<Lamp> for Dimmer {
     fn on_change(&self, cx: &mut ContextMut<'_, Self>, change: Change<'_, Lamp>) {
         let (Change::Added(lamp) | Change::Updated { new: lamp, .. } | Change::Deleted(lamp)) = change;
-        cx.out.wake(lamp.key.clone());
+        cx.out.enqueue(lamp.key.clone());
     }
 }
 
@@ -157,13 +157,13 @@ impl Controller for Dimmer {
 
     fn on_event(&self, cx: &mut ContextMut<'_, Self>, observed: LoopEvent<'_, Self>) {
         match observed {
-            LoopEvent::Overdue(dim) => cx.out.wake(dim.lamp.clone()),
+            LoopEvent::Overdue(dim) => cx.out.enqueue(dim.lamp.clone()),
             // Also what seemed to be done.
             LoopEvent::Resync => cx
                 .stores
                 .snapshot()
                 .iter()
-                .for_each(|lamp| cx.out.wake(lamp.key.clone())),
+                .for_each(|lamp| cx.out.enqueue(lamp.key.clone())),
             LoopEvent::Synced | LoopEvent::Leading(_) | LoopEvent::Watching(..) => {}
         }
     }

@@ -18,7 +18,7 @@ use controller_core::api::CallFailed;
 use controller_core::clock::saturating_add;
 use controller_core::controller::{
     Action, Ask, Context, ContextMut, Controller, Driver, Failed, Learnt, LoopEvent, Mutation, Outcome,
-    Priority, Queue, Reply, Retry, RetryLimit, Wake,
+    Priority, Queue, Reply, Requeue, Retry, RetryLimit,
 };
 use controller_core::events::Recorder;
 use controller_core::meta::{ObjectKey, OwnerRef};
@@ -122,7 +122,7 @@ impl Controller for DisruptionController {
         match key {
             Key::Budget(pdb) => next_of_budget(look, pdb),
             // Not computed here: a budget is in one pass at a time.
-            Key::Recheck(pdb) => Action::Done(vec![(Key::Budget(pdb.clone()), Wake::Now)]),
+            Key::Recheck(pdb) => Action::Done(vec![(Key::Budget(pdb.clone()), Requeue::Now)]),
             Key::StalePod(pod) => next_of_pod(look, pod),
         }
     }
@@ -225,7 +225,7 @@ fn next_of_budget(look: &Context<'_, DisruptionController>, key: &ObjectKey) -> 
         unmanaged: if by_scale { situation.counts.unmanaged } else { 0 },
         failure: failure.map(|failure| failure.cause.clone()),
     };
-    let look_again = decision.look_again.map_or(Wake::Never, Wake::At);
+    let look_again = decision.look_again.map_or(Requeue::Cancel, Requeue::At);
     let wakes = vec![(Key::Recheck(key.clone()), look_again)];
     match (look.pass.outcomes().last(), decision.plan) {
         (Some((_, Outcome::Planned)), _) | (_, None) => left(budget, decision.result, seen, wakes),
@@ -288,7 +288,7 @@ fn next_of_write(
     look: &Context<'_, DisruptionController>,
     budget: &Budget,
     write: StatusWrite,
-    wakes: Vec<(Key, Wake)>,
+    wakes: Vec<(Key, Requeue)>,
 ) -> Action<DisruptionController> {
     let (pass, rivals, now) = (look.pass, &look.memory.rivals, look.now.uptime);
     let (key, held) = (&budget.pdb.key, &budget.pdb.status);
@@ -299,7 +299,7 @@ fn next_of_write(
     let is_contested = is_contested(budget, &write.status);
     let write = Write::Status(Arc::new(write));
     let again = |wait| {
-        let again = (Key::Budget(key.clone()), Wake::Within(wait));
+        let again = (Key::Budget(key.clone()), Requeue::After(wait));
         Action::Done(wakes.iter().cloned().chain([again]).collect())
     };
     match pass.outcomes().last() {
@@ -332,7 +332,7 @@ fn left(
     budget: &Budget,
     result: Result<Numbers, Failure>,
     seen: Seen,
-    wakes: Vec<(Key, Wake)>,
+    wakes: Vec<(Key, Requeue)>,
 ) -> Action<DisruptionController> {
     if !budget.is_left(&seen) {
         return Action::Note(Note::Left(budget.pdb.key.clone(), seen));
@@ -351,14 +351,14 @@ fn left(
 fn next_of_pod(look: &Context<'_, DisruptionController>, key: &ObjectKey) -> Action<DisruptionController> {
     let again = |wake| Action::Done(vec![(Key::StalePod(key.clone()), wake)]);
     let Some(pod) = look.stores.pods.get(key) else {
-        return again(Wake::Never);
+        return again(Requeue::Cancel);
     };
     let (Some(at), Some(target)) = (stale(&pod), &pod.target) else {
-        return again(Wake::Never);
+        return again(Requeue::Cancel);
     };
     let now = look.now.wall;
     if now < at {
-        return again(Wake::At(at));
+        return again(Requeue::At(at));
     }
     let question = Question::Pod(key.clone());
     let Some(reply) = look.pass.answer(&question) else {
@@ -375,7 +375,7 @@ fn next_of_pod(look: &Context<'_, DisruptionController>, key: &ObjectKey) -> Act
     }
     if let Some(wait) = sight_of(Some(reply)).read_again(&pod.uid, at) {
         // Since the answer was given time has passed.
-        return again(Wake::At(saturating_add(reply.asked.wall, wait)));
+        return again(Requeue::At(saturating_add(reply.asked.wall, wait)));
     }
     let reset = Write::Reset(Reset {
         pod: key.clone(),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controller_core::clock::saturating_add;
-use controller_core::controller::{ContextMut, LoopEvent, Now, Output, Wake, Watches};
+use controller_core::controller::{ContextMut, LoopEvent, Now, Output, Requeue, Watches};
 use controller_core::informer::Change;
 use controller_core::meta::{ObjectKey, Uid};
 use controller_core::said::Said;
@@ -22,7 +22,7 @@ use crate::decide::{
 };
 use crate::events::Event;
 use crate::reconcile::Key;
-use crate::route::{self, Wake as Route};
+use crate::route::{self, Effect as Route};
 use crate::view::{NodeView, PodView, Toleration};
 
 /// What is remembered between steps.
@@ -97,14 +97,14 @@ impl Watches<NodeView> for TaintEvictionController {
             memory.taints.observe(name, &node.taints, cx.now.wall);
             memory.node_changes.insert(Arc::clone(name), memory.last_change);
         }
-        cx.out.wake(Key::Node(Arc::clone(name)));
+        cx.out.enqueue(Key::Node(Arc::clone(name)));
     }
 }
 
 impl Watches<PodView> for TaintEvictionController {
     fn on_change(&self, cx: &mut ContextMut<'_, Self>, change: Change<'_, PodView>) {
         let (Change::Added(pod) | Change::Updated { new: pod, .. } | Change::Deleted(pod)) = change;
-        match route::wake(&change) {
+        match route::effect_of(&change) {
             Route::Nothing => {}
             Route::Forget => cx.memory.forget(&pod.key, &mut cx.out),
             Route::Judge => {
@@ -113,7 +113,7 @@ impl Watches<PodView> for TaintEvictionController {
                 cx.memory.tell_comparison(&mut cx.out);
                 // A node that is tainted after this look finds the pod in the store.
                 if cx.memory.taints.is_tainted(&pod.node) || cx.memory.holds(&pod.key) {
-                    cx.out.wake(Key::Pod(pod.key.clone()));
+                    cx.out.enqueue(Key::Pod(pod.key.clone()));
                 }
             }
         }
@@ -147,7 +147,7 @@ impl Memory {
         };
         if self.sight.sees() && !saw {
             for node in self.taints.tainted() {
-                out.wake(Key::Node(Arc::clone(node)));
+                out.enqueue(Key::Node(Arc::clone(node)));
             }
         }
     }
@@ -183,7 +183,7 @@ impl Memory {
     fn doubt_done(&mut self, out: &mut Output<TaintEvictionController>) {
         for (pod, entry) in self.evictions.iter_mut().filter(|(_, entry)| entry.done) {
             entry.done = false;
-            out.wake_at(Key::Evict(pod.clone()), entry.wake(&entry.pending));
+            out.requeue(Key::Evict(pod.clone()), entry.wake(&entry.pending));
         }
     }
 
@@ -254,7 +254,7 @@ impl Memory {
         match judgement.verdict {
             Verdict::Keep(because) => {
                 let was = self.evictions.remove(&pod.key);
-                out.wake_at(Key::Evict(pod.key.clone()), Wake::Never);
+                out.requeue(Key::Evict(pod.key.clone()), Requeue::Cancel);
                 // Another pod of this name left nothing that counts for this one (TE-6).
                 let was =
                     was.filter(|was| was.uid == pod.uid && !was.done && because != Because::BeingDeleted);
@@ -273,7 +273,7 @@ impl Memory {
                     tries: None,
                 };
                 let entry = known.unwrap_or_else(new).judged_again(remembered, pending);
-                out.wake_at(Key::Evict(pod.key.clone()), entry.wake(&entry.pending));
+                out.requeue(Key::Evict(pod.key.clone()), entry.wake(&entry.pending));
                 self.evictions.insert(pod.key.clone(), entry);
             }
         }
@@ -283,7 +283,7 @@ impl Memory {
     fn forget(&mut self, pod: &ObjectKey, out: &mut Output<TaintEvictionController>) {
         self.first_sights.remove(pod);
         if self.evictions.remove(pod).is_some() {
-            out.wake_at(Key::Evict(pod.clone()), Wake::Never);
+            out.requeue(Key::Evict(pod.clone()), Requeue::Cancel);
         }
     }
 
@@ -325,9 +325,9 @@ impl Entry {
     }
 
     /// When to ask about its eviction, for what is `pending` now.
-    pub(crate) fn wake(&self, pending: &PendingEviction) -> Wake {
+    pub(crate) fn wake(&self, pending: &PendingEviction) -> Requeue {
         let at = self.at(pending).filter(|_| !self.done);
-        at.map_or(Wake::Never, Wake::At)
+        at.map_or(Requeue::Cancel, Requeue::At)
     }
 
     pub(crate) fn tries(&mut self) -> &mut Tries {

@@ -18,7 +18,7 @@ use controller_core::api::{CallFailed, Denial, Outcome as Answered};
 use controller_core::clock::saturating_add;
 use controller_core::controller::{
     Action, Ask, Context, ContextMut, Controller, Driver, Learnt, LoopEvent, Mutation, Order, Outcome, Queue,
-    Reply, Retry, Wake,
+    Reply, Requeue, Retry,
 };
 use controller_core::events::Recorder;
 use controller_core::meta::ObjectKey;
@@ -227,7 +227,7 @@ impl TaintEvictionController {
     fn next_of_eviction(&self, look: &Context<'_, Self>, key: &ObjectKey) -> Action<Self> {
         let Context { memory, now, .. } = look;
         let again = |at: Option<Timestamp>| {
-            let wake = at.map_or(Wake::Never, Wake::At);
+            let wake = at.map_or(Requeue::Cancel, Requeue::At);
             Action::Done(vec![(Key::Evict(key.clone()), wake)])
         };
         let Some(pod) = look.stores.pods.get(key) else {
@@ -305,7 +305,7 @@ fn learn_node(cx: &mut ContextMut<'_, TaintEvictionController>, name: &Arc<str>,
             let before = memory.taints.of(name);
             memory.taints.read(name, taints, cx.now.wall);
             if memory.taints.of(name) != before {
-                cx.out.wake(Key::Node(Arc::clone(name)));
+                cx.out.enqueue(Key::Node(Arc::clone(name)));
             }
         }
         (None, Err(failed)) => cx.out.record(Event::NotRead(Arc::clone(name), failed.clone())),

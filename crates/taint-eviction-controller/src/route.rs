@@ -11,7 +11,7 @@ use crate::view::PodView;
 
 /// What a change of a pod asks for. Every change of a node's view wakes the node: nothing else is in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wake {
+pub enum Effect {
     /// Judge the pod.
     Judge,
     /// Forget the pod: it is gone or on its way (TE-6, TE-7).
@@ -21,12 +21,12 @@ pub enum Wake {
 }
 
 /// What `change` asks for.
-pub fn wake(change: &Change<'_, PodView>) -> Wake {
+pub fn effect_of(change: &Change<'_, PodView>) -> Effect {
     match change {
-        Change::Deleted(_) => Wake::Forget,
-        Change::Added(new) | Change::Updated { new, .. } if new.deleting => Wake::Forget,
-        Change::Updated { old, new } if judges_alike(old, new) => Wake::Nothing,
-        Change::Added(_) | Change::Updated { .. } => Wake::Judge,
+        Change::Deleted(_) => Effect::Forget,
+        Change::Added(new) | Change::Updated { new, .. } if new.deleting => Effect::Forget,
+        Change::Updated { old, new } if judges_alike(old, new) => Effect::Nothing,
+        Change::Added(_) | Change::Updated { .. } => Effect::Judge,
     }
 }
 

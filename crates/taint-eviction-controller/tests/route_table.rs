@@ -6,7 +6,7 @@ use std::sync::Arc;
 use controller_core::informer::Change;
 use controller_core::meta::{ObjectKey, Uid};
 use rstest::rstest;
-use taint_eviction_controller::route::{Wake, wake};
+use taint_eviction_controller::route::{Effect, effect_of};
 use taint_eviction_controller::view::{Operator, PodView, Toleration};
 
 fn pod() -> PodView {
@@ -23,20 +23,20 @@ fn pod() -> PodView {
 
 #[test]
 fn a_new_pod_is_judged() {
-    assert_eq!(wake(&Change::Added(&Arc::new(pod()))), Wake::Judge);
+    assert_eq!(effect_of(&Change::Added(&Arc::new(pod()))), Effect::Judge);
 }
 
 #[test]
 fn a_pod_that_is_gone_is_forgotten() {
-    assert_eq!(wake(&Change::Deleted(&Arc::new(pod()))), Wake::Forget);
+    assert_eq!(effect_of(&Change::Deleted(&Arc::new(pod()))), Effect::Forget);
 }
 
 #[rstest]
-#[case::another_generation(PodView { generation: 2, ..pod() }, Wake::Nothing)]
-#[case::on_its_way(PodView { deleting: true, ..pod() }, Wake::Forget)]
-#[case::another_uid(PodView { uid: Uid::from("other"), ..pod() }, Wake::Judge)]
-#[case::another_node(PodView { node: "m".into(), ..pod() }, Wake::Judge)]
-#[case::bound_at_another_time(PodView { bound: None, ..pod() }, Wake::Judge)]
+#[case::another_generation(PodView { generation: 2, ..pod() }, Effect::Nothing)]
+#[case::on_its_way(PodView { deleting: true, ..pod() }, Effect::Forget)]
+#[case::another_uid(PodView { uid: Uid::from("other"), ..pod() }, Effect::Judge)]
+#[case::another_node(PodView { node: "m".into(), ..pod() }, Effect::Judge)]
+#[case::bound_at_another_time(PodView { bound: None, ..pod() }, Effect::Judge)]
 #[case::other_tolerations(
     PodView {
         tolerations: Arc::new(vec![Toleration {
@@ -47,12 +47,12 @@ fn a_pod_that_is_gone_is_forgotten() {
         }]),
         ..pod()
     },
-    Wake::Judge
+    Effect::Judge
 )]
-fn only_what_a_rule_reads_wakes(#[case] new: PodView, #[case] expected: Wake) {
+fn only_what_a_rule_reads_wakes(#[case] new: PodView, #[case] expected: Effect) {
     let change = Change::Updated {
         old: &Arc::new(pod()),
         new: &Arc::new(new),
     };
-    assert_eq!(wake(&change), expected);
+    assert_eq!(effect_of(&change), expected);
 }

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use controller_core::controller::{ContextMut, LoopEvent, Wake, Watches};
+use controller_core::controller::{ContextMut, LoopEvent, Requeue, Watches};
 use controller_core::informer::Change;
 use controller_core::meta::ObjectKey;
 
@@ -34,11 +34,11 @@ impl Watches<JobView> for TtlAfterFinishedController {
     fn on_change(&self, cx: &mut ContextMut<'_, Self>, change: Change<'_, JobView>) {
         let (Change::Added(job) | Change::Updated { new: job, .. } | Change::Deleted(job)) = change;
         // What the Job was before says nothing about when it expires.
-        cx.out.wake_at(job.key.clone(), Wake::Never);
+        cx.out.requeue(job.key.clone(), Requeue::Cancel);
         if let Change::Deleted(_) = change {
             cx.memory.forget(&job.key);
         } else if cx.leading {
-            cx.out.wake(job.key.clone());
+            cx.out.enqueue(job.key.clone());
         }
     }
 }
@@ -49,12 +49,12 @@ pub(crate) fn observe(
     observed: LoopEvent<'_, TtlAfterFinishedController>,
 ) {
     let wake = match observed {
-        LoopEvent::Leading(true) | LoopEvent::Resync => Wake::Now,
-        LoopEvent::Leading(false) => Wake::Never,
+        LoopEvent::Leading(true) | LoopEvent::Resync => Requeue::Now,
+        LoopEvent::Leading(false) => Requeue::Cancel,
         LoopEvent::Synced | LoopEvent::Watching(..) | LoopEvent::Overdue(_) => return,
     };
     for job in cx.stores.snapshot() {
-        cx.out.wake_at(job.key.clone(), wake);
+        cx.out.requeue(job.key.clone(), wake);
     }
 }
 

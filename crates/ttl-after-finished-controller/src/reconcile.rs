@@ -15,8 +15,8 @@ use controller_core::api::dated::CLOCK_TOLERANCE;
 use controller_core::api::{Denial, Outcome as Answered};
 use controller_core::clock::saturating_add;
 use controller_core::controller::{
-    Action, Context, ContextMut, Controller, Driver, Learnt, LoopEvent, Mutation, Outcome, Queue, Retry,
-    RetryLimit, Wake,
+    Action, Context, ContextMut, Controller, Driver, Learnt, LoopEvent, Mutation, Outcome, Queue, Requeue,
+    Retry, RetryLimit,
 };
 use controller_core::events::Recorder;
 use controller_core::informer::Store;
@@ -64,18 +64,18 @@ impl Controller for TtlAfterFinishedController {
     fn reconcile(&self, look: &Context<'_, Self>, key: &ObjectKey) -> Action<Self> {
         let now = look.now.wall;
         let Some(job) = look.stores.get(key) else {
-            return done(look, key, None, Wake::Never);
+            return done(look, key, None, Requeue::Cancel);
         };
         match judge(&job, now) {
-            Judgement::LeftAlone(_) => done(look, key, None, Wake::Never),
+            Judgement::LeftAlone(_) => done(look, key, None, Requeue::Cancel),
             Judgement::Undated => {
                 let undated = Remark::Undated(key.clone(), job.uid.clone());
-                done(look, key, Some(undated), Wake::Never)
+                done(look, key, Some(undated), Requeue::Cancel)
             }
             Judgement::Waits { finish, expiry } => {
                 let ahead = finish.duration_since(now);
                 let ahead = (finish > now).then(|| Remark::Ahead(key.clone(), ahead));
-                done(look, key, ahead, Wake::At(expiry))
+                done(look, key, ahead, Requeue::At(expiry))
             }
             Judgement::Expired { .. } => next_of_expired(look, &job),
         }
@@ -128,21 +128,21 @@ fn next_of_expired(
     };
     // The read failed, and the queue retries it.
     if reply.value.is_err() {
-        return done(look, key, None, Wake::Never);
+        return done(look, key, None, Requeue::Cancel);
     }
     // An answer that is long in coming says nothing about our clock.
     let then = slower_clock(reply.asked.wall, reply.date);
     let since = look.now.uptime.saturating_sub(reply.asked.uptime);
     let now = saturating_add(then, since).min(ours);
     match plan(job, now) {
-        Plan::Leave => done(look, key, None, Wake::Never),
+        Plan::Leave => done(look, key, None, Requeue::Cancel),
         Plan::LookAgain { after } => {
             let ahead = ours.duration_since(now);
             let skewed = (ahead > CLOCK_TOLERANCE).then(|| Remark::Skewed(key.clone(), ahead));
-            done(look, key, skewed, Wake::At(saturating_add(ours, after)))
+            done(look, key, skewed, Requeue::At(saturating_add(ours, after)))
         }
         Plan::Delete(deletion) if look.pass.outcome(&deletion).is_some() => {
-            done(look, key, None, Wake::Never)
+            done(look, key, None, Requeue::Cancel)
         }
         Plan::Delete(deletion) => Action::Write(vec![deletion]),
     }
@@ -153,7 +153,7 @@ fn done(
     look: &Context<'_, TtlAfterFinishedController>,
     key: &ObjectKey,
     remark: Option<Remark>,
-    wake: Wake,
+    wake: Requeue,
 ) -> Action<TtlAfterFinishedController> {
     let remark = remark.filter(|remark| !look.memory.has_made(remark, look.now.uptime));
     remark.map_or_else(|| Action::Done(vec![(key.clone(), wake)]), Action::Note)

@@ -45,7 +45,7 @@ impl Watches<NodeView> for TtlController {
         if is_gone {
             cx.memory.forget(&node.key);
         } else if cx.leading {
-            cx.out.wake(Key::Node(node.key.clone()));
+            cx.out.enqueue(Key::Node(node.key.clone()));
         }
         if self.remove {
             let carries = !is_gone && node.annotation != Annotation::Missing;
@@ -66,9 +66,9 @@ pub(crate) fn observe(cx: &mut ContextMut<'_, TtlController>, observed: LoopEven
         LoopEvent::Leading(true) => {
             // What the nodes carry is what the leader before us decided, with a memory that we do not have.
             start(cx);
-            cx.out.wake(Key::Removal);
+            cx.out.enqueue(Key::Removal);
         }
-        LoopEvent::Overdue(plan) if cx.leading => cx.out.wake(Key::Node(plan.node.clone())),
+        LoopEvent::Overdue(plan) if cx.leading => cx.out.enqueue(Key::Node(plan.node.clone())),
         LoopEvent::Resync => wake_all(cx),
         LoopEvent::Leading(false) | LoopEvent::Watching(..) | LoopEvent::Overdue(_) => {}
     }
@@ -92,7 +92,7 @@ fn go_to(cx: &mut ContextMut<'_, TtlController>, step: Step) {
 
 fn wake_all(cx: &mut ContextMut<'_, TtlController>) {
     for node in cx.stores.snapshot() {
-        cx.out.wake(Key::Node(node.key.clone()));
+        cx.out.enqueue(Key::Node(node.key.clone()));
     }
 }
 
@@ -114,7 +114,7 @@ impl Memory {
         if carries {
             self.left.insert(node.clone());
         } else if self.left.remove(node) && self.left.is_empty() {
-            out.wake(Key::Removal);
+            out.enqueue(Key::Removal);
         }
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use controller_core::controller::{
     Action, Context, ContextMut, Controller, Driver, Explained, Learnt, LoopEvent, Mutation, Outcome, Queue,
-    Reading, Wake,
+    Reading, Requeue,
 };
 use controller_core::events::Recorder;
 use controller_core::informer::{Freshness, Store};
@@ -96,7 +96,7 @@ impl Controller for TtlController {
                 return Action::Note(Note::Undone(node.clone()));
             }
             if let Some(wait) = memory.rivals.wait(node, now) {
-                return Action::Done(vec![(key.clone(), Wake::Within(wait))]);
+                return Action::Done(vec![(key.clone(), Requeue::After(wait))]);
             }
         }
         Action::Write(vec![plan])
@@ -162,7 +162,7 @@ impl TtlController {
                 if look.memory.planned || nodes.all(|node| node.annotation == Annotation::Missing) {
                     Action::Note(Note::Removed)
                 } else {
-                    Action::Done(vec![(Key::Removal, Wake::Within(LOOK_AGAIN))])
+                    Action::Done(vec![(Key::Removal, Requeue::After(LOOK_AGAIN))])
                 }
             }
             Some(Err(_)) | None => Action::Done(vec![]),

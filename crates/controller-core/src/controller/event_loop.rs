@@ -18,7 +18,7 @@ use super::seating::Seating;
 use super::timers::Timers;
 use super::{
     Action, AnswerOf, Ask, Context, ContextMut, Controller, Learnt, LoopEvent, Now, Outcome, Output, Pass,
-    Reply, StoreOf, Wake, Watches,
+    Reply, Requeue, StoreOf, Watches,
 };
 use crate::informer::{Delta, SourceEvent, Store, Taken, View};
 use crate::workqueue::QueueMetrics;
@@ -183,7 +183,7 @@ impl<C: Controller> Loop<C> {
             if let Some(pass) = self.passes.remove(&key) {
                 self.end(&key, pass);
                 // The next term goes on with it.
-                self.wake_key(key, Wake::Now, now);
+                self.wake_key(key, Requeue::Now, now);
             }
         }
         self.forget_the_ended();
@@ -229,7 +229,7 @@ impl<C: Controller> Loop<C> {
         if self.stage != Stage::Starting {
             self.find_overdue(now);
             while let Some(key) = self.plans.pop_review(now.uptime) {
-                self.wake(vec![(key, Wake::Now)], now);
+                self.wake(vec![(key, Requeue::Now)], now);
             }
             self.answers.forget_before(now.uptime);
             self.expire(now);
@@ -337,15 +337,15 @@ impl<C: Controller> Loop<C> {
         (&mut self.queues[index], seats)
     }
 
-    pub(super) fn wake(&mut self, wakes: Vec<(C::Key, Wake)>, now: Now) {
+    pub(super) fn wake(&mut self, wakes: Vec<(C::Key, Requeue)>, now: Now) {
         for (key, wake) in wakes {
             self.wake_key(key, wake, now);
         }
     }
 
-    pub(super) fn wake_key(&mut self, key: C::Key, wake: Wake, now: Now) {
-        self.woken |= wake != Wake::Never;
-        if matches!(wake, Wake::Now | Wake::Afresh)
+    pub(super) fn wake_key(&mut self, key: C::Key, wake: Requeue, now: Now) {
+        self.woken |= wake != Requeue::Cancel;
+        if matches!(wake, Requeue::Now | Requeue::Afresh)
             && let Some(pass) = self.passes.get_mut(&key)
             && pass.only_reads()
             && !std::mem::replace(&mut pass.is_runnable, true)

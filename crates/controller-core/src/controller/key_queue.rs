@@ -19,7 +19,7 @@ use super::queue::{Order, Queue};
 use super::retry::{Failures, Retry, RetryLimit, RetryShare};
 use super::timers::Timers;
 use super::workers::{Suspend, Workers};
-use super::{Now, Wake};
+use super::{Now, Requeue};
 use crate::workqueue::QueueMetrics;
 
 /// The keys of one queue.
@@ -67,20 +67,20 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
         }
     }
 
-    pub(super) fn wake(&mut self, key: K, wake: Wake, now: Now, seats: &impl Seats<K>) {
+    pub(super) fn wake(&mut self, key: K, wake: Requeue, now: Now, seats: &impl Seats<K>) {
         match wake {
-            Wake::Now => {
+            Requeue::Now => {
                 self.add_due(now, seats);
                 self.wake_now(key, now, seats);
             }
-            Wake::Afresh => {
+            Requeue::Afresh => {
                 self.delays.remove(&key);
                 self.forget(&key, seats);
-                self.wake(key, Wake::Now, now, seats);
+                self.wake(key, Requeue::Now, now, seats);
             }
-            Wake::Within(wait) => self.delay(key, wait, now),
-            Wake::At(at) => self.schedule(key, at),
-            Wake::Never => {
+            Requeue::After(wait) => self.delay(key, wait, now),
+            Requeue::At(at) => self.schedule(key, at),
+            Requeue::Cancel => {
                 self.leave_level(&key);
                 self.timers.remove(&key);
                 self.delays.remove(&key);

@@ -65,7 +65,7 @@ pub use self::explain::{Explained, explain};
 pub use self::line::Limit;
 pub use self::mutation::{Mutation, Reading};
 pub use self::pass::{
-    Accepted, Action, Ask, Asking, Description, Failed, Learnt, Now, Object, Outcome, Pass, Reply, Wake,
+    Accepted, Action, Ask, Asking, Description, Failed, Learnt, Now, Object, Outcome, Pass, Reply, Requeue,
 };
 pub use self::queue::{Order, Priority, Queue};
 pub use self::request::{Request, Sender, requests_to};
@@ -288,7 +288,7 @@ pub enum LoopEvent<'a, C: Controller> {
 /// Keys to be asked about, and what people are told.
 #[derive_where(Debug, Default)]
 pub struct Output<C: Controller> {
-    wakes: Vec<(C::Key, Wake)>,
+    wakes: Vec<(C::Key, Requeue)>,
     events: Vec<C::Event>,
 }
 
@@ -304,19 +304,19 @@ impl<C: Controller> Context<'_, C> {
         match self.pass.answer(&question).map(|reply| reply.value.is_ok()) {
             None => Action::Read(vec![question]),
             Some(false) => Action::Done(vec![]),
-            Some(true) => Action::Done(vec![(key.clone(), Wake::Within(READ_AGAIN))]),
+            Some(true) => Action::Done(vec![(key.clone(), Requeue::After(READ_AGAIN))]),
         }
     }
 }
 
 impl<C: Controller> Output<C> {
     /// Ask about `key` as soon as it is its turn.
-    pub fn wake(&mut self, key: C::Key) {
-        self.wake_at(key, Wake::Now);
+    pub fn enqueue(&mut self, key: C::Key) {
+        self.requeue(key, Requeue::Now);
     }
 
     /// Ask about `key` then.
-    pub fn wake_at(&mut self, key: C::Key, wake: Wake) {
+    pub fn requeue(&mut self, key: C::Key, wake: Requeue) {
         self.wakes.push((key, wake));
     }
 

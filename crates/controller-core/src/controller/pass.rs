@@ -28,17 +28,17 @@ pub struct Now {
 
 /// When a key is to be asked about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Wake {
+pub enum Requeue {
     /// As soon as it is its turn.
     Now,
     /// After so long; the earliest of several counts.
-    Within(Duration),
+    After(Duration),
     /// At this wall time, instead of when it was scheduled before.
     At(Timestamp),
     /// As soon as it is its turn; how often it has failed is forgotten.
     Afresh,
     /// Not by itself: what was scheduled is cancelled, and how often it has failed is forgotten.
-    Never,
+    Cancel,
 }
 
 /// The one thing to do for a key now.
@@ -46,7 +46,7 @@ pub enum Wake {
 pub enum Action<C: Controller> {
     /// Nothing more until one of these times, or until something changes. What it names for the key itself takes the
     /// place of what was scheduled for it.
-    Done(Vec<(C::Key, Wake)>),
+    Done(Vec<(C::Key, Requeue)>),
     /// A change of the memory alone.
     Note(C::Note),
     /// Questions that do not depend on each other.
@@ -67,7 +67,7 @@ pub struct Failed<C: Controller> {
     /// The key is not retried sooner than after so long.
     pub not_before: Duration,
     /// As of [`Step::Done`].
-    pub wakes: Vec<(C::Key, Wake)>,
+    pub wakes: Vec<(C::Key, Requeue)>,
 }
 
 /// What [`Controller::learn`] is told, once each.

@@ -7,8 +7,8 @@ use super::mutation::{Phase, ReadPhase};
 use super::pass::PassFailed;
 use super::requests::{InFlight, SlotOf};
 use super::{
-    Action, Ask, Controller, Description, Effect, Failed, Learnt, Loop, Now, Outcome, Pass, Retry, Told,
-    Wake, Write,
+    Action, Ask, Controller, Description, Effect, Failed, Learnt, Loop, Now, Outcome, Pass, Requeue, Retry,
+    Told, Write,
 };
 
 /// A pass with more effects since its last accepted write makes no progress.
@@ -294,7 +294,7 @@ impl<C: Controller> Loop<C> {
 
     /// The pass has come to its end. One that failed is retried by its queue, if that is its policy: what it names for
     /// the key itself does not count then.
-    fn finish(&mut self, key: &C::Key, pass: Pass<C>, mut wakes: Vec<(C::Key, Wake)>, now: Now) {
+    fn finish(&mut self, key: &C::Key, pass: Pass<C>, mut wakes: Vec<(C::Key, Requeue)>, now: Now) {
         if pass.failed.is_some() && matches!(self.queue(key).queue.retry, Retry::RateLimited(_)) {
             self.stop(key, pass, now);
             wakes.retain(|(woken, _)| woken != key);

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use controller_core::api::Outcome;
-use controller_core::controller::{Action, LoopEvent, Wake};
+use controller_core::controller::{Action, LoopEvent, Requeue};
 use parking_lot::Mutex;
 
 use crate::queue::ask_once;
@@ -19,7 +19,7 @@ fn a_drain_takes_no_new_keys_and_lets_passes_run_to_their_end() {
         .limit(Permits::new(1.0, 1))
         .rig(|seen| match seen.answer("q") {
             None => reads(["q"]),
-            Some(_) if seen.is_accepted(seen.key) => Action::Done(vec![(seen.key, Wake::Now)]),
+            Some(_) if seen.is_accepted(seen.key) => Action::Done(vec![(seen.key, Requeue::Now)]),
             Some(_) => writes([seen.key]),
         });
     rig.wake_all(["x=1", "y=1", "z=1"]);

@@ -2,7 +2,7 @@
 
 use controller_core::api::Outcome;
 use controller_core::clock::Clock;
-use controller_core::controller::{Action, Order, Queue, Wake};
+use controller_core::controller::{Action, Order, Queue, Requeue};
 use controller_core::workqueue::QueueMetrics;
 use harness::sim::START;
 use prometheus::Registry;
@@ -73,7 +73,7 @@ fn the_metrics_follow_a_key_through_the_queue() {
 #[test]
 fn a_wait_that_was_asked_for_is_no_retry() {
     let (mut rig, registry) = counted(Queue::FIFO, |seen| {
-        Action::Done(vec![(seen.key, Wake::Within(SECOND))])
+        Action::Done(vec![(seen.key, Requeue::After(SECOND))])
     });
     rig.woken("a");
     rig.after(SECOND);
@@ -116,7 +116,7 @@ fn a_pass_that_ends_with_its_term_has_ended() {
 fn keys_that_come_back_while_all_workers_are_busy_are_in_the_queue() {
     let (mut rig, registry) = counted(Queue::FIFO, ask_once);
     rig.woken("busy");
-    rig.wake_at("a", Wake::Within(100 * MS));
+    rig.wake_at("a", Requeue::After(100 * MS));
     rig.after(200 * MS);
     rig.wake("b");
     assert_counts(&registry, 3, 2, 1, 0, 0);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use controller_core::clock::saturating_add;
-use controller_core::controller::{Action, Wake};
+use controller_core::controller::{Action, Requeue};
 use harness::sim::START;
 use proptest::prelude::*;
 
@@ -152,12 +152,12 @@ fn rig() -> Rig {
 fn apply(rig: &mut Rig, model: &mut Model, op: &Op) {
     match *op {
         Op::Now(key) => rig.wake(key),
-        Op::Afresh(key) => rig.wake_at(key, Wake::Afresh),
-        Op::Within(key, wait) => rig.wake_at(key, Wake::Within(Duration::from_secs(wait))),
+        Op::Afresh(key) => rig.wake_at(key, Requeue::Afresh),
+        Op::Within(key, wait) => rig.wake_at(key, Requeue::After(Duration::from_secs(wait))),
         Op::At(key, at) => {
-            rig.wake_at(key, Wake::At(saturating_add(START, Duration::from_secs(at))));
+            rig.wake_at(key, Requeue::At(saturating_add(START, Duration::from_secs(at))));
         }
-        Op::Never(key) => rig.wake_at(key, Wake::Never),
+        Op::Never(key) => rig.wake_at(key, Requeue::Cancel),
         Op::End(place) => match model.passes.get(place) {
             Some(key) => rig.accept(key),
             None => return,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use controller_core::api::{Denial, Outcome};
 use controller_core::controller::{
-    Accepted, Action, Ask, Completed, Failed, Order, Queue, Retry, RetryLimit, RetryShare, Wake,
+    Accepted, Action, Ask, Completed, Failed, Order, Queue, Requeue, Retry, RetryLimit, RetryShare,
 };
 
 use crate::rig::{MS, NOTHING, Rig, SECOND, Setup, failed};
@@ -70,7 +70,7 @@ fn a_success_forgets_the_failures() {
 fn a_key_that_is_given_up_leaves_nothing_behind() {
     let mut rig = Setup::default().rig(write);
     rig.fail_once("a=1", "a=1", REFUSED);
-    rig.wake_at("a=1", Wake::Never);
+    rig.wake_at("a=1", Requeue::Cancel);
     assert_eq!(rig.turn(), NOTHING);
     assert_eq!(rig.event_loop.held(), 0);
 }
@@ -132,7 +132,7 @@ fn a_failed_read_is_retried_too() {
 fn a_failed_pass_that_ends_with_never_is_retried_all_the_same() {
     let mut rig = Setup::default().rig(|seen| match seen.outcome("a=1") {
         None => writes(["a=1"]),
-        Some(_) => Action::Done(vec![("a", Wake::Never)]),
+        Some(_) => Action::Done(vec![("a", Requeue::Cancel)]),
     });
     rig.fail_once("a", "a=1", REFUSED);
     assert_eq!(rig.after(5 * MS), ["a writes a=1"]);
@@ -150,7 +150,7 @@ fn by_controller(next: impl Fn(&Seen<'_>) -> Action<Scripted> + Send + Sync + 's
 fn the_controller_names_the_time_of_a_retry_where_the_queue_leaves_it_to_it() {
     let mut rig = by_controller(|seen| match seen.outcome("a=1") {
         None => writes(["a=1"]),
-        Some(_) => Action::Done(vec![(seen.key, Wake::Within(3 * SECOND))]),
+        Some(_) => Action::Done(vec![(seen.key, Requeue::After(3 * SECOND))]),
     });
     rig.fail_once("a", "a=1", REFUSED);
     assert_eq!(rig.after(2_999 * MS), NOTHING);
@@ -268,7 +268,7 @@ fn a_key_that_waits_for_its_turn_and_is_woken_afresh_does_not_wait() {
     let (mut rig, keys) = refused_once();
     rig.timeline(SECOND, refuse);
     let last = *keys.last().unwrap();
-    rig.wake_at(last, Wake::Afresh);
+    rig.wake_at(last, Requeue::Afresh);
     assert_eq!(rig.turn(), [format!("{last} writes {last}")]);
 }
 
@@ -288,7 +288,7 @@ fn a_key_whose_time_has_come_does_not_wait_behind_those_that_fail_in_a_queue_by_
     };
     let mut rig = setup.rig(|seen| match seen.outcome(seen.key) {
         None => writes([seen.key]),
-        Some(_) => Action::Done(vec![(seen.key, Wake::Within(SECOND))]),
+        Some(_) => Action::Done(vec![(seen.key, Requeue::After(SECOND))]),
     });
     rig.wake_all(keys);
     assert_eq!(
@@ -314,7 +314,7 @@ fn a_key_that_is_woken_afresh_has_never_failed() {
     }
     rig.fail("a=1", REFUSED);
     rig.turn();
-    rig.wake_at("a=1", Wake::Afresh);
+    rig.wake_at("a=1", Requeue::Afresh);
     assert_eq!(rig.turn(), ["a=1 writes a=1"]);
     rig.fail("a=1", REFUSED);
     rig.turn();
@@ -328,7 +328,7 @@ fn fail(not_before: Duration) -> impl Fn(&Seen<'_>) -> Action<Scripted> {
             reason: "Taken",
             text: "the name is taken".to_owned(),
             not_before,
-            wakes: vec![("b", Wake::Now), ("a", Wake::Never)],
+            wakes: vec![("b", Requeue::Now), ("a", Requeue::Cancel)],
         }),
         _ => Action::Done(vec![]),
     }

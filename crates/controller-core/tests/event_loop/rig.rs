@@ -7,8 +7,8 @@ use std::time::Duration;
 use controller_core::api::{Call, CallFailed, Outcome, Verb};
 use controller_core::clock::saturating_add;
 use controller_core::controller::{
-    Accepted, Action, Ask, Asking, Completed, Effect, Limit, Loop, LoopEvent, Now, Polled, Queue, RetryShare,
-    Told, Wake,
+    Accepted, Action, Ask, Asking, Completed, Effect, Limit, Loop, LoopEvent, Now, Polled, Queue, Requeue,
+    RetryShare, Told,
 };
 use controller_core::workqueue::{QueueMetrics, TokenBucket};
 use harness::sim::NOW;
@@ -208,7 +208,7 @@ impl Rig {
     }
 
     pub(crate) fn wake(&mut self, key: Text) {
-        self.wake_at(key, Wake::Now);
+        self.wake_at(key, Requeue::Now);
     }
 
     /// A key is woken, then it is polled.
@@ -223,7 +223,7 @@ impl Rig {
         }
     }
 
-    pub(crate) fn wake_at(&mut self, key: Text, wake: Wake) {
+    pub(crate) fn wake_at(&mut self, key: Text, wake: Requeue) {
         self.said.wakes.lock().push((key, wake));
         self.change();
     }

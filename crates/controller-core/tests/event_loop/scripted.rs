@@ -6,7 +6,7 @@ use std::cell::Cell;
 
 use controller_core::controller::{
     self, Action, Ask, Asking, Context, ContextMut, Controller, Description, Learnt, LoopEvent, Now, Object,
-    Outcome, Pass, Priority, Queue, Reply, Request, Wake,
+    Outcome, Pass, Priority, Queue, Reply, Request, Requeue,
 };
 use controller_core::events::Recorder;
 use controller_core::meta::ObjectKey;
@@ -56,7 +56,7 @@ pub(crate) struct Scripted {
 #[derive(Debug, Default)]
 pub(crate) struct Said {
     /// To be woken when something is observed.
-    pub(crate) wakes: Mutex<Vec<(Text, Wake)>>,
+    pub(crate) wakes: Mutex<Vec<(Text, Requeue)>>,
     /// The keys that were asked about.
     pub(crate) asked: Mutex<Vec<Text>>,
 }
@@ -180,7 +180,7 @@ impl Controller for Scripted {
 
     fn on_event(&self, cx: &mut ContextMut<'_, Self>, observed: LoopEvent<'_, Self>) {
         for (key, wake) in std::mem::take(&mut *self.said.wakes.lock()) {
-            cx.out.wake_at(key, wake);
+            cx.out.requeue(key, wake);
         }
         if !matches!(observed, LoopEvent::Watching(..)) {
             cx.memory.push(format!("{observed:?}"));

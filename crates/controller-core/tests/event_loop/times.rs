@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use controller_core::clock::saturating_add;
-use controller_core::controller::{Action, Order, Queue, Wake};
+use controller_core::controller::{Action, Order, Queue, Requeue};
 use harness::sim::START;
 use jiff::Timestamp;
 
@@ -11,8 +11,8 @@ use crate::queue::ask_once;
 use crate::rig::{MS, NOTHING, Rig, SECOND, Setup};
 use crate::scripted::{Scripted, Seen};
 
-fn at(seconds: u64) -> Wake {
-    Wake::At(wall(seconds))
+fn at(seconds: u64) -> Requeue {
+    Requeue::At(wall(seconds))
 }
 
 fn wall(seconds: u64) -> Timestamp {
@@ -60,8 +60,8 @@ fn a_key_comes_at_its_time_and_once() {
 #[test]
 fn of_two_waits_the_shorter_counts_and_of_two_times_the_later_named() {
     let mut rig = fifo();
-    rig.wake_at("waits", Wake::Within(5 * SECOND));
-    rig.wake_at("waits", Wake::Within(7 * SECOND));
+    rig.wake_at("waits", Requeue::After(5 * SECOND));
+    rig.wake_at("waits", Requeue::After(7 * SECOND));
     rig.wake_at("timed", at(5));
     rig.wake_at("timed", at(7));
     rig.after(6 * SECOND);
@@ -77,8 +77,8 @@ fn of_two_waits_the_shorter_counts_and_of_two_times_the_later_named() {
 fn a_key_that_is_to_come_never_does_not_come() {
     for mut rig in [fifo(), earliest_first(done)] {
         rig.wake_at("a", at(5));
-        rig.wake_at("a", Wake::Within(5 * SECOND));
-        rig.wake_at("a", Wake::Never);
+        rig.wake_at("a", Requeue::After(5 * SECOND));
+        rig.wake_at("a", Requeue::Cancel);
         rig.after(60 * SECOND);
         assert_eq!(rig.asked(), NOTHING);
         assert_eq!(rig.event_loop.held(), 0);
@@ -91,13 +91,13 @@ fn the_end_of_a_pass_names_the_time_at_which_its_key_comes_back() {
         Setup::default().rig(|seen| {
             Action::Done(vec![(
                 seen.key,
-                Wake::At(saturating_add(seen.now.wall, 9 * SECOND)),
+                Requeue::At(saturating_add(seen.now.wall, 9 * SECOND)),
             )])
         }),
         earliest_first(|seen| {
             Action::Done(vec![(
                 seen.key,
-                Wake::At(saturating_add(seen.now.wall, 9 * SECOND)),
+                Requeue::At(saturating_add(seen.now.wall, 9 * SECOND)),
             )])
         }),
     ] {
@@ -167,7 +167,7 @@ fn what_is_cancelled_during_the_pass_of_its_key_does_not_come_after_it() {
     for mut rig in [Setup::default().rig(ask_once), earliest_first(ask_once)] {
         rig.woken("a");
         rig.wake_at("a", at(2));
-        rig.wake_at("a", Wake::Never);
+        rig.wake_at("a", Requeue::Cancel);
         rig.answer("a", "x");
         assert_eq!(rig.after(60 * SECOND), NOTHING);
         assert_eq!(rig.event_loop.held(), 0);
@@ -212,9 +212,9 @@ fn a_wall_clock_that_is_set_is_noticed_within_ten_seconds() {
 fn a_wait_of_ages_and_a_time_at_the_end_of_the_calendar_are_harmless() {
     for order in [Order::Fifo, Order::EarliestFirst] {
         let mut rig = with_workers(1, order).rig(done);
-        rig.wake_at("a", Wake::Within(Duration::MAX));
-        rig.wake_at("b", Wake::At(Timestamp::MAX));
-        rig.wake_at("c", Wake::At(Timestamp::MIN));
+        rig.wake_at("a", Requeue::After(Duration::MAX));
+        rig.wake_at("b", Requeue::At(Timestamp::MAX));
+        rig.wake_at("c", Requeue::At(Timestamp::MIN));
         rig.after(Duration::from_hours(24));
         assert_eq!(rig.asked(), ["c"]);
     }
@@ -225,7 +225,7 @@ fn a_key_that_is_scheduled_again_and_again_is_held_once() {
     let mut rig = fifo();
     for second in (1_000..2_000).chain((1..1_000).rev()) {
         rig.wake_at("a", at(second));
-        rig.wake_at("a", Wake::Within(Duration::from_secs(second)));
+        rig.wake_at("a", Requeue::After(Duration::from_secs(second)));
     }
     rig.turn();
     assert_eq!(rig.event_loop.held(), 2, "a time and a delay");

@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::controller::{ContextMut, LoopEvent, Wake, Watches};
+use controller_core::controller::{ContextMut, LoopEvent, Requeue, Watches};
 use controller_core::informer::{Change, View};
 use controller_core::meta::{ObjectKey, OwnerRef, Uid};
 use controller_core::rival::Contests;
@@ -74,8 +74,10 @@ impl Watches<PodView> for DisruptionController {
     fn on_change(&self, cx: &mut ContextMut<'_, Self>, change: Change<'_, PodView>) {
         let (key, new) = is_now(&change);
         // Outside of a term, too: it is handed out in the next one.
-        let wake = new.and_then(|pod| stale(pod)).map_or(Wake::Never, Wake::At);
-        cx.out.wake_at(Key::StalePod(key.clone()), wake);
+        let wake = new
+            .and_then(|pod| stale(pod))
+            .map_or(Requeue::Cancel, Requeue::At);
+        cx.out.requeue(Key::StalePod(key.clone()), wake);
         let changed = cx.memory.pod_changed(key, new, cx.now.uptime);
         tell(cx, changed);
     }
@@ -89,7 +91,7 @@ impl Watches<PdbView> for DisruptionController {
         }
         let changed = cx.memory.pdb_changed(key, new, cx.leading);
         if new.is_none() {
-            cx.out.wake_at(Key::Recheck(key.clone()), Wake::Never);
+            cx.out.requeue(Key::Recheck(key.clone()), Requeue::Cancel);
         }
         tell(cx, changed);
     }
@@ -119,7 +121,7 @@ fn tell(cx: &mut ContextMut<'_, DisruptionController>, changed: Changed) {
     }
     for Woken { pdb, urgent } in changed.woken {
         let collect = if urgent { COALESCE_URGENT } else { COALESCE };
-        cx.out.wake_at(Key::Budget(pdb), Wake::Within(collect));
+        cx.out.requeue(Key::Budget(pdb), Requeue::After(collect));
     }
 }
 
@@ -142,7 +144,7 @@ pub(crate) fn observe(
     };
     if sees_again || matches!(observed, LoopEvent::Leading(true) | LoopEvent::Resync) {
         for budget in cx.memory.budgets() {
-            cx.out.wake(Key::Budget(budget.pdb.key.clone()));
+            cx.out.enqueue(Key::Budget(budget.pdb.key.clone()));
         }
     }
 }

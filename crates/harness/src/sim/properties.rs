@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use controller_core::clock::saturating_add;
-use controller_core::controller::{Action, Ask, Completed, Controller, Now, Wake};
+use controller_core::controller::{Action, Ask, Completed, Controller, Now, Requeue};
 
 use super::model::{KeyOf, Model};
 use super::run::Sim;
@@ -77,12 +77,12 @@ impl<M: Model> Sim<M> {
         };
         let own = wakes.iter().find(|(woken, _)| woken == key);
         match own {
-            None | Some((_, Wake::Never)) => true,
-            Some((_, Wake::At(at))) => {
+            None | Some((_, Requeue::Cancel)) => true,
+            Some((_, Requeue::At(at))) => {
                 let known = self.event_loop.scheduled_at(key);
                 is_retried || known.is_some_and(|known| known <= *at)
             }
-            Some((_, Wake::Now | Wake::Afresh | Wake::Within(_))) => is_retried,
+            Some((_, Requeue::Now | Requeue::Afresh | Requeue::After(_))) => is_retried,
         }
     }
 

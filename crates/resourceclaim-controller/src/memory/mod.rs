@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::controller::{ContextMut, LoopEvent, Wake, Watches};
+use controller_core::controller::{ContextMut, LoopEvent, Requeue, Watches};
 use controller_core::informer::{Change, Store};
 use controller_core::meta::{ObjectKey, Uid};
 use controller_core::rival::Contests;
@@ -289,7 +289,7 @@ impl Watches<ClaimView> for ResourceClaimController {
             return;
         }
         if route::claim_wakes(&change) {
-            cx.out.wake(Key::Claim(claim.key.clone()));
+            cx.out.enqueue(Key::Claim(claim.key.clone()));
         }
         let users = route::users(&change);
         if users != Users::None {
@@ -310,7 +310,7 @@ impl Watches<TemplateView> for ResourceClaimController {
         let index = ClaimantIndex::Template(template.key.clone());
         for store in [&cx.stores.pods, &cx.stores.groups] {
             for claimant in store.by_index(&index) {
-                wake(cx, &claimant, None, self.gates, Wake::Afresh);
+                wake(cx, &claimant, None, self.gates, Requeue::Afresh);
             }
         }
     }
@@ -320,7 +320,7 @@ impl Watches<TemplateView> for ResourceClaimController {
 pub(crate) fn observe_lost(cx: &mut Cx<'_>, claim: ObjectKey) {
     cx.memory.pending.insert(claim.clone());
     if cx.leading {
-        cx.out.wake_at(Key::Claim(claim), Wake::Within(GIVEN_UP));
+        cx.out.requeue(Key::Claim(claim), Requeue::After(GIVEN_UP));
     }
 }
 
@@ -332,22 +332,22 @@ pub(crate) fn observe(cx: &mut Cx<'_>, observed: LoopEvent<'_, ResourceClaimCont
             cx.memory.has_gates = false;
             if leads {
                 cx.memory.begin_term(cx.now.uptime);
-                cx.out.wake(Key::Gates);
+                cx.out.enqueue(Key::Gates);
             }
         }
         LoopEvent::Resync => {
-            cx.out.wake(Key::Gates);
+            cx.out.enqueue(Key::Gates);
             wake_all(cx, gates);
         }
         // They may be served in another version from now on.
-        LoopEvent::Watching(PodGroup::URL_PATH_SEGMENT, false) => cx.out.wake(Key::Gates),
+        LoopEvent::Watching(PodGroup::URL_PATH_SEGMENT, false) => cx.out.enqueue(Key::Gates),
         LoopEvent::Overdue(Write::Create(create)) => {
             let claim = create.claim();
             // One that we have deleted since is no longer waited for.
             if cx.stores.claims.get(&claim).is_some() {
                 cx.memory.pending.insert(claim.clone());
                 if cx.leading {
-                    cx.out.wake(Key::Claim(claim));
+                    cx.out.enqueue(Key::Claim(claim));
                 }
             }
         }

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use controller_core::controller::Wake;
+use controller_core::controller::Requeue;
 use controller_core::informer::Store;
 use controller_core::meta::{ObjectKey, Uid};
 
@@ -27,7 +27,7 @@ pub(super) fn wake_all(cx: &mut Cx<'_>, gates: Gates) {
         .into_iter()
         .map(|claim| claim.key.clone());
     for key in claims.chain(cx.memory.pending.iter().cloned()) {
-        cx.out.wake(Key::Claim(key));
+        cx.out.enqueue(Key::Claim(key));
     }
     for claimant in [&stores.groups, &stores.pods]
         .into_iter()
@@ -44,7 +44,7 @@ pub(super) fn wake(
     view: &ClaimantView,
     claim: Option<&ClaimView>,
     gates: Gates,
-    when: Wake,
+    when: Requeue,
 ) {
     let group = cx.stores.group_of(view);
     let group = group_of(view, group.as_deref(), gates);
@@ -70,7 +70,7 @@ pub(super) fn wake(
             ClaimantKind::Pod => Key::Pod(key),
             ClaimantKind::PodGroup(_) => Key::PodGroup(key),
         };
-        cx.out.wake_at(key, when);
+        cx.out.requeue(key, when);
     }
 }
 
@@ -83,8 +83,8 @@ pub(super) fn wake_changed(
     gates: Gates,
 ) {
     let when = match claimant.kind {
-        ClaimantKind::Pod => Wake::Now,
-        ClaimantKind::PodGroup(_) => Wake::Afresh,
+        ClaimantKind::Pod => Requeue::Now,
+        ClaimantKind::PodGroup(_) => Requeue::Afresh,
     };
     wake(cx, claimant, claim, gates, when);
 }
@@ -131,7 +131,7 @@ pub(super) fn wake_claims(cx: &mut Cx<'_>, claimant: &ObjectKey, uid: &Uid, name
         .into_iter();
     let refer = claims.map(|claim| claim.key.clone());
     for key in named.chain(refer).collect::<BTreeSet<_>>() {
-        cx.out.wake(Key::Claim(key));
+        cx.out.enqueue(Key::Claim(key));
     }
 }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::controller::{Action, Outcome, Wake};
+use controller_core::controller::{Action, Outcome, Requeue};
 use controller_core::meta::{ObjectKey, Uid};
 
 use super::{Action, Key, SIDE_BY_SIDE, Turn};
@@ -33,7 +33,7 @@ impl Turn<'_> {
             owner: Ownership::Leave,
             unchanged: self.look.memory.quiet.unchanged(&claim, self.look.now.uptime),
         };
-        let again = |wait| Action::Done(vec![(Key::Claim(key.clone()), Wake::Within(wait))]);
+        let again = |wait| Action::Done(vec![(Key::Claim(key.clone()), Requeue::After(wait))]);
         loop {
             if claim.reserved.is_empty() && claim.deleting.is_none() {
                 evidence.owner = self.owner(&claim)?;

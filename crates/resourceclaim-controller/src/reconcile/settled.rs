@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::controller::{Action, Failed, Wake};
+use controller_core::controller::{Action, Failed, Requeue};
 
 use super::{Action, Key};
 use crate::error::{self, EntryError};
@@ -43,8 +43,8 @@ impl Settled {
     /// What only waits for something else is no failure. A request that failed has been told already.
     pub(super) fn end(self, key: Key) -> Action {
         let wake = match self.left {
-            _ if self.breaks_off => Some(Wake::Now),
-            left => left.map(Wake::Within),
+            _ if self.breaks_off => Some(Requeue::Now),
+            left => left.map(Requeue::After),
         };
         let wakes = wake.map(|wake| (key, wake)).into_iter().collect();
         let failures = self.failures;
