@@ -45,11 +45,11 @@ impl controller::Write for NoWrite {
 
 impl Controller for Idle {
     type Stores = ();
-    type Memory = ();
+    type State = ();
     type Key = ObjectKey;
     type Question = Infallible;
     type Write = NoWrite;
-    type Note = ();
+    type StateChange = ();
     type Event = ();
 
     const NAME: &'static str = "idle";

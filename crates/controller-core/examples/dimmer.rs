@@ -146,11 +146,11 @@ impl Watches<Lamp> for Dimmer {
 impl Controller for Dimmer {
     type Stores = Store<Lamp>;
     /// The cache is all that it needs.
-    type Memory = ();
+    type State = ();
     type Key = ObjectKey;
     type Question = Question;
     type Write = Dim;
-    type Note = Infallible;
+    type StateChange = Infallible;
     type Event = String;
 
     const NAME: &'static str = "dimmer";

@@ -8,18 +8,18 @@ use controller_core::rival::Pace;
 
 use crate::DisruptionController;
 use crate::events::{Event, Seen};
-use crate::memory::Budget;
 use crate::requests::StatusWrite;
+use crate::state::Budget;
 
 /// A budget was computed; `wrote` says whether that changed its status.
 pub(crate) fn seen(cx: &mut ContextMut<'_, DisruptionController>, key: &ObjectKey, seen: Seen, wrote: bool) {
-    let Some(budget) = cx.memory.budget(key) else {
+    let Some(budget) = cx.state.budget(key) else {
         return;
     };
     for event in seen.news(budget.seen.as_ref(), &budget.pdb, wrote) {
         cx.out.record(event);
     }
-    cx.memory.change(key, None, |budget| {
+    cx.state.change(key, None, |budget| {
         if wrote {
             budget.seen = Some(seen);
         } else {
@@ -32,13 +32,13 @@ pub(crate) fn seen(cx: &mut ContextMut<'_, DisruptionController>, key: &ObjectKe
 pub(crate) fn outcome(cx: &mut ContextMut<'_, DisruptionController>, write: &StatusWrite, outcome: &Outcome) {
     let status = &write.status;
     let ended = |budget: &mut Budget| (Arc::clone(&budget.pdb), budget.ended(outcome));
-    let Some((pdb, behind)) = cx.memory.change(&status.pdb.key, Some(&status.pdb.uid), ended) else {
+    let Some((pdb, behind)) = cx.state.change(&status.pdb.key, Some(&status.pdb.uid), ended) else {
         return;
     };
     if !matches!(outcome, Outcome::Accepted(_)) {
         return;
     }
-    cx.memory.rivals.wrote(&status.pdb.key, cx.now.uptime);
+    cx.state.rivals.wrote(&status.pdb.key, cx.now.uptime);
     if let Some(since) = behind {
         cx.out.record(Event::Written(cx.now.uptime.saturating_sub(since)));
     }
@@ -51,15 +51,15 @@ pub(crate) fn outcome(cx: &mut ContextMut<'_, DisruptionController>, write: &Sta
 
 /// Another writer has undone the status of a budget: it is named once.
 pub(crate) fn undone(cx: &mut ContextMut<'_, DisruptionController>, key: &ObjectKey) {
-    let is_first = cx.memory.rivals.undone(Pace::default(), key, cx.now.uptime);
+    let is_first = cx.state.rivals.undone(Pace::default(), key, cx.now.uptime);
     cx.out.record(Event::Undone);
-    let (true, Some(budget)) = (is_first, cx.memory.budget(key)) else {
+    let (true, Some(budget)) = (is_first, cx.state.budget(key)) else {
         return;
     };
     let pdb = Arc::clone(&budget.pdb);
     let manager = pdb.written_by.as_deref().unwrap_or("an unknown field manager");
     let manager = manager.to_owned();
-    if cx.memory.rivals.may_warn(&manager, cx.now.uptime) {
+    if cx.state.rivals.may_warn(&manager, cx.now.uptime) {
         cx.out.record(Event::Rival(pdb, manager));
     }
 }

@@ -8,13 +8,13 @@ pub mod events;
 pub mod explain;
 pub mod labels;
 mod learn;
-pub mod memory;
 pub mod metrics;
 pub mod reconcile;
 pub mod requests;
 pub mod route;
 pub mod scales;
 pub mod selector;
+pub mod state;
 pub mod view;
 
 use std::collections::BTreeMap;

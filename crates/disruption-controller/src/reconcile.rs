@@ -29,10 +29,10 @@ use crate::decide::{
 };
 use crate::events::{Event, Seen};
 use crate::learn;
-use crate::memory::{self, Basis, Budget, Memory};
 use crate::requests::{Answer, Question, Reset, StatusWrite, Write, serves_for};
 use crate::route::{self, COALESCE};
 use crate::scales::{Sources, unreadable};
+use crate::state::{self, Basis, Budget, State};
 use crate::view::PodView;
 use crate::{DisruptionController, NAME, Stores, metrics};
 
@@ -57,7 +57,7 @@ pub enum Key {
 
 /// A change of the memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Note {
+pub enum StateChange {
     /// The number allowed is made of this. Noted before the write, so that it is known while that is on its way which
     /// changes cannot wait (DIS-14).
     Basis(ObjectKey, Basis),
@@ -76,11 +76,11 @@ impl fmt::Display for Key {
 
 impl Controller for DisruptionController {
     type Stores = Stores;
-    type Memory = Memory;
+    type State = State;
     type Key = Key;
     type Question = Question;
     type Write = Write;
-    type Note = Note;
+    type StateChange = StateChange;
     type Event = Event;
 
     const NAME: &'static str = NAME;
@@ -107,7 +107,7 @@ impl Controller for DisruptionController {
         object.namespace.as_deref()
     }
 
-    fn priority(&self, memory: &Memory, _: &Stores, key: &Key) -> Priority {
+    fn priority(&self, memory: &State, _: &Stores, key: &Key) -> Priority {
         match key {
             Key::Budget(pdb) => memory.budget(pdb).map_or(Priority::Normal, Budget::priority),
             Key::Recheck(_) | Key::StalePod(_) => Priority::Normal,
@@ -115,7 +115,7 @@ impl Controller for DisruptionController {
     }
 
     fn on_event(&self, cx: &mut ContextMut<'_, Self>, observed: LoopEvent<'_, Self>) {
-        memory::observe(cx, &observed);
+        state::observe(cx, &observed);
     }
 
     fn reconcile(&self, look: &Context<'_, Self>, key: &Key) -> Action<Self> {
@@ -129,15 +129,15 @@ impl Controller for DisruptionController {
 
     fn on_result(&self, cx: &mut ContextMut<'_, Self>, _: &Key, learnt: Learnt<'_, Self>) {
         match learnt {
-            Learnt::Noted(Note::Basis(pdb, basis)) => {
-                cx.memory.change(&pdb, None, |budget| budget.basis = Some(basis));
+            Learnt::Noted(StateChange::Basis(pdb, basis)) => {
+                cx.state.change(&pdb, None, |budget| budget.basis = Some(basis));
             }
-            Learnt::Noted(Note::Left(pdb, seen)) => learn::seen(cx, &pdb, seen, false),
-            Learnt::Noted(Note::Undone(pdb)) => learn::undone(cx, &pdb),
+            Learnt::Noted(StateChange::Left(pdb, seen)) => learn::seen(cx, &pdb, seen, false),
+            Learnt::Noted(StateChange::Undone(pdb)) => learn::undone(cx, &pdb),
             Learnt::Sent(Ask::Write(Write::Status(write))) => {
                 let status = &write.status;
                 let sent = |budget: &mut Budget| budget.sent(status);
-                cx.memory.change(&status.pdb.key, Some(&status.pdb.uid), sent);
+                cx.state.change(&status.pdb.key, Some(&status.pdb.uid), sent);
             }
             Learnt::Outcome(Write::Status(write), outcome) => learn::outcome(cx, write, outcome),
             Learnt::Answer(Question::Scale(_), reply) => {
@@ -149,7 +149,7 @@ impl Controller for DisruptionController {
                     Ok(Answer::Kinds(kinds)) => Some(kinds),
                     _ => None,
                 };
-                cx.memory.discovered(api_version, kinds);
+                cx.state.discovered(api_version, kinds);
             }
             Learnt::Sent(_) | Learnt::Outcome(Write::Reset(_), _) | Learnt::Answer(..) => {}
         }
@@ -196,7 +196,7 @@ impl Controller for DisruptionController {
 }
 
 fn next_of_budget(look: &Context<'_, DisruptionController>, key: &ObjectKey) -> Action<DisruptionController> {
-    let memory = look.memory;
+    let memory = look.state;
     let (Some(budget), Some(mut situation)) = (memory.budget(key), memory.snapshot(key)) else {
         return Action::Done(vec![]);
     };
@@ -217,7 +217,7 @@ fn next_of_budget(look: &Context<'_, DisruptionController>, key: &ObjectKey) -> 
     let by_scale = demand(&situation.pdb).is_ok_and(Demand::needs_scales);
     let basis = Basis::of(&decision, by_scale);
     if budget.basis != Some(basis) {
-        return Action::Note(Note::Basis(key.clone(), basis));
+        return Action::Note(StateChange::Basis(key.clone(), basis));
     }
     let failure = decision.result.as_ref().err();
     let seen = Seen {
@@ -290,9 +290,9 @@ fn next_of_write(
     write: StatusWrite,
     wakes: Vec<(Key, Requeue)>,
 ) -> Action<DisruptionController> {
-    let (pass, rivals, now) = (look.pass, &look.memory.rivals, look.now.uptime);
+    let (pass, rivals, now) = (look.pass, &look.state.rivals, look.now.uptime);
     let (key, held) = (&budget.pdb.key, &budget.pdb.status);
-    if look.memory.is_blind() && write.status.allows_more() {
+    if look.state.is_blind() && write.status.allows_more() {
         return Action::Done(wakes);
     }
     let is_urgent = route::urgency(write.status.allowed(), held.disruptions_allowed);
@@ -311,7 +311,7 @@ fn next_of_write(
     }
     if is_contested {
         if rivals.stands(key, now) {
-            return Action::Note(Note::Undone(key.clone()));
+            return Action::Note(StateChange::Undone(key.clone()));
         }
         // What allows less is never put off.
         if let Some(wait) = rivals.wait(key, now).filter(|_| !is_urgent) {
@@ -335,7 +335,7 @@ fn left(
     wakes: Vec<(Key, Requeue)>,
 ) -> Action<DisruptionController> {
     if !budget.is_left(&seen) {
-        return Action::Note(Note::Left(budget.pdb.key.clone(), seen));
+        return Action::Note(StateChange::Left(budget.pdb.key.clone(), seen));
     }
     match result {
         Err(failure) if failure.transient => Action::Fail(Failed {

@@ -11,9 +11,9 @@ use disruption_controller::config::Config;
 use disruption_controller::decide::{
     Builtin, Cause, Decision, Demand, Owned, Scale, Scales, decide, demand, scale_of,
 };
-use disruption_controller::memory::{Basis, Memory};
-use disruption_controller::reconcile::{Key, Note};
+use disruption_controller::reconcile::{Key, StateChange};
 use disruption_controller::scales::{MOST_READS, Sources};
+use disruption_controller::state::{Basis, State};
 use disruption_controller::view::{PdbView, PdbWire, PodView, PodWire, WorkloadView};
 use disruption_controller::{DisruptionController, Stores};
 use harness::sim::decoded;
@@ -151,7 +151,7 @@ impl Selects {
 
 /// The objects as the API server has them, and the loop's memory beside it.
 struct World {
-    memory: Memory,
+    memory: State,
     pods: BTreeMap<usize, (Pod, u64)>,
     /// When the pods were created, by uid.
     created: BTreeMap<u64, Timestamp>,
@@ -181,7 +181,7 @@ fn pdb_key(name: usize) -> ObjectKey {
 impl World {
     fn new() -> Self {
         Self {
-            memory: Memory::default(),
+            memory: State::default(),
             pods: BTreeMap::new(),
             created: BTreeMap::new(),
             pdbs: BTreeMap::new(),
@@ -327,7 +327,7 @@ impl World {
     fn compute(&mut self, name: usize) {
         let Some(decision) = self.decide(name) else { return };
         let by_scale = demand(&self.pdbs[&name].view).is_ok_and(Demand::needs_scales);
-        self.note(&Note::Basis(pdb_key(name), Basis::of(&decision, by_scale)));
+        self.note(&StateChange::Basis(pdb_key(name), Basis::of(&decision, by_scale)));
         let Some(write) = &decision.plan else {
             return;
         };
@@ -350,14 +350,14 @@ impl World {
         self.put_pdb(name, held.spec, view, entries);
     }
 
-    fn note(&mut self, note: &Note) {
+    fn note(&mut self, note: &StateChange) {
         let now = Now {
             wall: self.now,
             uptime: Duration::ZERO,
         };
         let (memory, stores) = (&mut self.memory, &Stores::default());
         let mut cx = ContextMut {
-            memory,
+            state: memory,
             stores,
             leading: true,
             now,

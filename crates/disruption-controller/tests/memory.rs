@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controller_core::informer::{Observed, Wire};
-use disruption_controller::memory::Memory;
+use disruption_controller::state::State;
 use disruption_controller::view::{PdbWire, PodWire};
 use testkit::real::Usage;
 
@@ -59,14 +59,14 @@ fn cost<W: Wire>(rest: &str, entry: &str, mut keep: impl FnMut(Arc<W::View>)) ->
 }
 
 fn cost_of_pods(rest: &str, entry: &str) -> f64 {
-    let memory = Box::leak(Box::<Memory>::default());
+    let memory = Box::leak(Box::<State>::default());
     cost::<PodWire>(rest, entry, |pod| {
         memory.pod_changed(&pod.key.clone(), Some(&pod), Duration::ZERO);
     })
 }
 
 fn cost_of_pdbs(rest: &str, entry: &str) -> f64 {
-    let memory = Box::leak(Box::<Memory>::default());
+    let memory = Box::leak(Box::<State>::default());
     cost::<PdbWire>(rest, entry, |pdb| {
         memory.pdb_changed(&pdb.key.clone(), Some(&pdb), true);
     })

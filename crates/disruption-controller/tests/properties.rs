@@ -13,10 +13,10 @@ use disruption_controller::config::Config;
 use disruption_controller::decide::Builtin;
 use disruption_controller::discovery::Kind;
 use disruption_controller::labels::Labels;
-use disruption_controller::memory::Memory;
 use disruption_controller::reconcile::Key;
 use disruption_controller::requests::{Answer, Question, Reset, StatusWrite, Write};
 use disruption_controller::selector::Selector;
+use disruption_controller::state::State;
 use disruption_controller::view::{
     Amount, DisruptionTarget, PdbView, PdbWire, PodView, PodWire, Status, WorkloadView, WorkloadWire,
 };
@@ -508,7 +508,7 @@ impl Model for Cluster {
         event_loop.scheduled(1)
     }
 
-    fn remembered(&self, memory: &Memory) -> usize {
+    fn remembered(&self, memory: &State) -> usize {
         memory.held()
     }
 

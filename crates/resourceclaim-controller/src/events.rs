@@ -14,9 +14,9 @@ use controller_core::meta::{ObjectKey, Uid};
 use prometheus::IntCounter;
 
 use crate::decide::{MANY_ENTRIES, RESERVED_FOR_MAX_SIZE};
-use crate::memory::{Contested, WriteKey};
 use crate::metrics::Creates;
 use crate::reconcile::REQUESTS_A_PASS;
+use crate::state::{Contested, WriteKey};
 use crate::view::ClaimantKind;
 
 /// What there is to tell.

@@ -7,12 +7,12 @@ pub mod error;
 pub mod events;
 pub mod explain;
 pub mod gates;
-pub mod memory;
 pub mod metrics;
 pub mod pod_group;
 pub mod reconcile;
 pub mod requests;
 pub mod route;
+pub mod state;
 pub mod view;
 
 use std::sync::Arc;

@@ -23,9 +23,9 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use resourceclaim_controller::config::Config;
 use resourceclaim_controller::decide::{RESERVED_FOR_MAX_SIZE, wants_claims};
-use resourceclaim_controller::memory::Memory;
 use resourceclaim_controller::reconcile::Key;
 use resourceclaim_controller::requests::{Answer, Write};
+use resourceclaim_controller::state::State;
 use resourceclaim_controller::view::{
     ClaimSource, ClaimView, ClaimWire, ClaimantView, ConsumerKind, Entry, PodWire, TemplateView,
 };
@@ -304,7 +304,7 @@ impl Model for Cluster {
         true
     }
 
-    fn remembered(&self, memory: &Memory) -> usize {
+    fn remembered(&self, memory: &State) -> usize {
         memory.held()
     }
 

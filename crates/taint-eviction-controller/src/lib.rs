@@ -4,11 +4,11 @@ pub mod config;
 pub mod decide;
 pub mod events;
 pub mod explain;
-pub mod memory;
 pub mod metrics;
 pub mod reconcile;
 pub mod requests;
 pub mod route;
+pub mod state;
 pub mod view;
 
 use std::time::Duration;

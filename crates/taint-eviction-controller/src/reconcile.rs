@@ -27,8 +27,8 @@ use prometheus::Registry;
 
 use crate::decide::{self, Eviction, Judgement, RETRIES, Seen, Verdict, clock_ahead};
 use crate::events::Event;
-use crate::memory::{Entry, Memory};
 use crate::requests::{Answer, Question, SERVES_FOR, Write};
+use crate::state::{Entry, State};
 use crate::view::{PodView, Taint};
 use crate::{NAME, Stores, TaintEvictionController, metrics};
 
@@ -54,7 +54,7 @@ pub enum Key {
 
 /// A change of the memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Note {
+pub enum StateChange {
     /// These pods were judged, and not as before.
     Judged(Vec<(Arc<PodView>, Judgement)>),
     /// The API server says that this pod stays, at least until then.
@@ -72,11 +72,11 @@ impl fmt::Display for Key {
 
 impl Controller for TaintEvictionController {
     type Stores = Stores;
-    type Memory = Memory;
+    type State = State;
     type Key = Key;
     type Question = Question;
     type Write = Write;
-    type Note = Note;
+    type StateChange = StateChange;
     type Event = Event;
 
     const NAME: &'static str = NAME;
@@ -116,7 +116,7 @@ impl Controller for TaintEvictionController {
     }
 
     fn on_event(&self, cx: &mut ContextMut<'_, Self>, observed: LoopEvent<'_, Self>) {
-        cx.memory.observe(observed, &self.rules, cx.now.wall, &mut cx.out);
+        cx.state.observe(observed, &self.rules, cx.now.wall, &mut cx.out);
     }
 
     fn reconcile(&self, look: &Context<'_, Self>, key: &Key) -> Action<Self> {
@@ -129,19 +129,19 @@ impl Controller for TaintEvictionController {
 
     fn on_result(&self, cx: &mut ContextMut<'_, Self>, _: &Key, learnt: Learnt<'_, Self>) {
         match learnt {
-            Learnt::Noted(Note::Judged(pods)) => {
+            Learnt::Noted(StateChange::Judged(pods)) => {
                 for (pod, judgement) in pods {
-                    cx.memory.judged(&pod, judgement, &mut cx.out);
+                    cx.state.judged(&pod, judgement, &mut cx.out);
                 }
             }
-            Learnt::Noted(Note::PutOff(pod, at)) => {
-                cx.memory
+            Learnt::Noted(StateChange::PutOff(pod, at)) => {
+                cx.state
                     .change_eviction(&pod.key, &pod.uid, |entry| entry.tries().put_off = Some(at));
                 name_skew(cx);
             }
             Learnt::Sent(Ask::Write(write)) => {
                 let eviction = write.eviction();
-                cx.memory.change_eviction(&eviction.pod, &eviction.uid, |entry| {
+                cx.state.change_eviction(&eviction.pod, &eviction.uid, |entry| {
                     if !std::mem::replace(&mut entry.tries().announced, true) {
                         cx.out.record(Event::Announced(eviction.clone()));
                     }
@@ -185,8 +185,8 @@ impl TaintEvictionController {
         let mut wakes = Vec::new();
         for pod in pods {
             let judgement = self.judge(look, &pod);
-            match (&judgement.verdict, look.memory.eviction_of(&pod)) {
-                _ if !look.memory.knows(&pod, &judgement) => judged.push((pod, judgement)),
+            match (&judgement.verdict, look.state.eviction_of(&pod)) {
+                _ if !look.state.knows(&pod, &judgement) => judged.push((pod, judgement)),
                 (Verdict::Evict(pending), Some(entry)) => {
                     wakes.push((Key::Evict(pod.key.clone()), entry.wake(pending)));
                 }
@@ -196,13 +196,13 @@ impl TaintEvictionController {
         if judged.is_empty() {
             Action::Done(wakes)
         } else {
-            Action::Note(Note::Judged(judged))
+            Action::Note(StateChange::Judged(judged))
         }
     }
 
     /// Judges a pod on the cache.
     fn judge(&self, look: &Context<'_, Self>, pod: &PodView) -> Judgement {
-        let taints = look.memory.taints.of(&pod.node);
+        let taints = look.state.taints.of(&pod.node);
         self.judge_on(look, pod, &taints, SignedDuration::ZERO)
     }
 
@@ -213,7 +213,9 @@ impl TaintEvictionController {
         taints: &[Seen],
         ahead: SignedDuration,
     ) -> Judgement {
-        let Context { memory, now, .. } = look;
+        let Context {
+            state: memory, now, ..
+        } = look;
         let bound = decide::bound(pod, memory.first_sight(pod, now.wall));
         let now = decide::Now {
             ours: now.wall,
@@ -225,7 +227,9 @@ impl TaintEvictionController {
 
     /// Judges once more, on the cache and on the API server's state, then writes (TE-8, TE-9).
     fn next_of_eviction(&self, look: &Context<'_, Self>, key: &ObjectKey) -> Action<Self> {
-        let Context { memory, now, .. } = look;
+        let Context {
+            state: memory, now, ..
+        } = look;
         let again = |at: Option<Timestamp>| {
             let wake = at.map_or(Requeue::Cancel, Requeue::At);
             Action::Done(vec![(Key::Evict(key.clone()), wake)])
@@ -265,15 +269,15 @@ impl TaintEvictionController {
                     Write::Mark(eviction, servers_time)
                 }])
             }
-            Verdict::Evict(pending) => Action::Note(Note::PutOff(pod, pending.at.unwrap_or(later))),
-            Verdict::Keep(_) => Action::Note(Note::PutOff(pod, later)),
+            Verdict::Evict(pending) => Action::Note(StateChange::PutOff(pod, pending.at.unwrap_or(later))),
+            Verdict::Keep(_) => Action::Note(StateChange::PutOff(pod, later)),
         }
     }
 
     /// Judges a pod on the taints that the API server has; nothing of it is remembered.
     fn judge_fresh(&self, look: &Context<'_, Self>, pod: &PodView, reading: &Reply<Answer>) -> Verdict {
-        let known = look.memory.taints.of(&pod.node);
-        let judge = |taints: &[Seen]| self.judge_on(look, pod, taints, look.memory.ahead).verdict;
+        let known = look.state.taints.of(&pod.node);
+        let judge = |taints: &[Seen]| self.judge_on(look, pod, taints, look.state.ahead).verdict;
         let Some(taints) = taints_of(reading) else {
             return judge(&known);
         };
@@ -296,7 +300,7 @@ fn taints_of(reply: &Reply<Answer>) -> Option<&[Taint]> {
 }
 
 fn learn_node(cx: &mut ContextMut<'_, TaintEvictionController>, name: &Arc<str>, reply: &Reply<Answer>) {
-    let memory = &mut *cx.memory;
+    let memory = &mut *cx.state;
     match (taints_of(reply), &reply.value) {
         (Some(taints), _) => {
             if let (Ok(_), Some(ahead)) = (&reply.value, reply.ahead()) {
@@ -317,7 +321,7 @@ fn learn_outcome(cx: &mut ContextMut<'_, TaintEvictionController>, write: &Write
     let (now, out) = (cx.now, &mut cx.out);
     let eviction = write.eviction();
     let Eviction { pod, uid, .. } = eviction;
-    let mut change = |change: &mut dyn FnMut(&mut Entry)| cx.memory.change_eviction(pod, uid, change);
+    let mut change = |change: &mut dyn FnMut(&mut Entry)| cx.state.change_eviction(pod, uid, change);
     match outcome {
         Outcome::Accepted(_) | Outcome::Planned if write.is_mark() => {
             change(&mut |entry| entry.tries().marked = true);
@@ -349,7 +353,7 @@ fn learn_outcome(cx: &mut ContextMut<'_, TaintEvictionController>, write: &Write
 }
 
 fn name_skew(cx: &mut ContextMut<'_, TaintEvictionController>) {
-    let (memory, now) = (&mut *cx.memory, cx.now.uptime);
+    let (memory, now) = (&mut *cx.state, cx.now.uptime);
     if !memory.ahead.is_zero() && memory.skew_named.is_due(&(), SKEW_NAMED_EVERY, now) {
         cx.out.record(Event::Skew(memory.ahead));
     }

@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use taint_eviction_controller::decide::{
     Because, Judgement, Now, Rules, Sight, TaintMemory, Tolerated, Verdict, bound, judge, used_tolerations,
 };
-use taint_eviction_controller::memory::Memory;
+use taint_eviction_controller::state::State;
 use taint_eviction_controller::view::{Operator, PodView, Taint, Toleration};
 
 const RULES: Rules = Rules {
@@ -275,8 +275,8 @@ proptest! {
     #[test]
     fn a_pod_of_the_same_name_inherits_nothing(history in history(), tolerations in vec(toleration(), 0..4)) {
         let mut world = World::new();
-        let mut memory = Memory::default();
-        let settle = |memory: &mut Memory, world: &World, pod: &PodView| {
+        let mut memory = State::default();
+        let settle = |memory: &mut State, world: &World, pod: &PodView| {
             let now = world.now();
             let remembered = memory.remembered(pod);
             let judgement = judge(pod, bound(pod, now.ours), &world.memory.of("n"), remembered, &now, &RULES);

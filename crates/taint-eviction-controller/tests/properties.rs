@@ -12,9 +12,9 @@ use jiff::Timestamp;
 use prometheus::Registry;
 use proptest::prelude::*;
 use taint_eviction_controller::config::Config;
-use taint_eviction_controller::memory::Memory;
 use taint_eviction_controller::reconcile::Key;
 use taint_eviction_controller::requests::{Answer, Question, Write};
+use taint_eviction_controller::state::State;
 use taint_eviction_controller::view::{NodeView, NodeWire, Operator, PodView, PodWire, Taint, Toleration};
 use taint_eviction_controller::{Stores, TaintEvictionController};
 
@@ -271,7 +271,7 @@ impl Model for Cluster {
         !ending.is_empty()
     }
 
-    fn remembered(&self, memory: &Memory) -> usize {
+    fn remembered(&self, memory: &State) -> usize {
         memory.held()
     }
 

@@ -25,8 +25,8 @@ use prometheus::Registry;
 
 use crate::decide::{Deletion, Judgement, Plan, judge, plan, slower_clock};
 use crate::events::{Event, Remark};
-use crate::memory::{self, Memory};
 use crate::requests::Question;
+use crate::state::{self, State};
 use crate::view::JobView;
 use crate::{NAME, TtlAfterFinishedController, metrics};
 
@@ -37,11 +37,11 @@ const RETRY_LAST: Duration = Duration::from_secs(8);
 
 impl Controller for TtlAfterFinishedController {
     type Stores = Store<JobView>;
-    type Memory = Memory;
+    type State = State;
     type Key = ObjectKey;
     type Question = Question;
     type Write = Deletion;
-    type Note = Remark;
+    type StateChange = Remark;
     type Event = Event;
 
     const NAME: &'static str = NAME;
@@ -58,7 +58,7 @@ impl Controller for TtlAfterFinishedController {
     }
 
     fn on_event(&self, cx: &mut ContextMut<'_, Self>, observed: LoopEvent<'_, Self>) {
-        memory::observe(cx, observed);
+        state::observe(cx, observed);
     }
 
     fn reconcile(&self, look: &Context<'_, Self>, key: &ObjectKey) -> Action<Self> {
@@ -84,7 +84,7 @@ impl Controller for TtlAfterFinishedController {
     fn on_result(&self, cx: &mut ContextMut<'_, Self>, _: &ObjectKey, learnt: Learnt<'_, Self>) {
         match learnt {
             Learnt::Noted(remark) => {
-                cx.memory.make(&remark, cx.now.uptime);
+                cx.state.make(&remark, cx.now.uptime);
                 cx.out.record(Event::Remark(remark));
             }
             Learnt::Outcome(deletion, Outcome::Accepted(_)) => {
@@ -155,6 +155,6 @@ fn done(
     remark: Option<Remark>,
     wake: Requeue,
 ) -> Action<TtlAfterFinishedController> {
-    let remark = remark.filter(|remark| !look.memory.has_made(remark, look.now.uptime));
+    let remark = remark.filter(|remark| !look.state.has_made(remark, look.now.uptime));
     remark.map_or_else(|| Action::Done(vec![(key.clone(), wake)]), Action::Note)
 }

@@ -15,8 +15,8 @@ use proptest::prelude::*;
 use ttl_after_finished_controller::TtlAfterFinishedController;
 use ttl_after_finished_controller::config::Config;
 use ttl_after_finished_controller::decide::{Deletion, Judgement, judge};
-use ttl_after_finished_controller::memory::Memory;
 use ttl_after_finished_controller::requests::{Answer, Question};
+use ttl_after_finished_controller::state::State;
 use ttl_after_finished_controller::view::{Finish, JobView, JobWire};
 
 use serde_json::json;
@@ -194,7 +194,7 @@ impl Model for Cluster {
         (0..JOBS).map(key).collect()
     }
 
-    fn remembered(&self, memory: &Memory) -> usize {
+    fn remembered(&self, memory: &State) -> usize {
         memory.held()
     }
 

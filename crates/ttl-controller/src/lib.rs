@@ -4,10 +4,10 @@ pub mod config;
 pub mod decide;
 pub mod events;
 pub mod explain;
-pub mod memory;
 pub mod metrics;
 pub mod reconcile;
 pub mod requests;
+pub mod state;
 pub mod view;
 
 use controller_core::args::{About, about};

@@ -21,8 +21,8 @@ use prometheus::Registry;
 
 use crate::decide::{Plan, plan};
 use crate::events::Event;
-use crate::memory::{self, Memory};
 use crate::requests::{Answer, Question, listing};
+use crate::state::{self, State};
 use crate::view::{Annotation, NodeView};
 use crate::{NAME, TtlController, metrics};
 
@@ -40,7 +40,7 @@ pub enum Key {
 
 /// A change of the memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Note {
+pub enum StateChange {
     /// Another writer has undone our write.
     Undone(ObjectKey),
     /// No node carries the annotation any more (TTL-8).
@@ -58,11 +58,11 @@ impl fmt::Display for Key {
 
 impl Controller for TtlController {
     type Stores = Store<NodeView>;
-    type Memory = Memory;
+    type State = State;
     type Key = Key;
     type Question = Question;
     type Write = Plan;
-    type Note = Note;
+    type StateChange = StateChange;
     type Event = Event;
 
     const NAME: &'static str = NAME;
@@ -73,14 +73,14 @@ impl Controller for TtlController {
     }
 
     fn on_event(&self, cx: &mut ContextMut<'_, Self>, observed: LoopEvent<'_, Self>) {
-        memory::observe(cx, observed);
+        state::observe(cx, observed);
     }
 
     fn reconcile(&self, look: &Context<'_, Self>, key: &Key) -> Action<Self> {
         let Key::Node(node) = key else {
             return self.next_of_removal(look);
         };
-        let (memory, now) = (look.memory, look.now.uptime);
+        let (memory, now) = (look.state, look.now.uptime);
         let (Some(view), Some(step)) = (look.stores.get(node), memory.step) else {
             return Action::Done(vec![]);
         };
@@ -93,7 +93,7 @@ impl Controller for TtlController {
         };
         if memory.written.get(node) == Some(&desired) {
             if memory.rivals.stands(node, now) {
-                return Action::Note(Note::Undone(node.clone()));
+                return Action::Note(StateChange::Undone(node.clone()));
             }
             if let Some(wait) = memory.rivals.wait(node, now) {
                 return Action::Done(vec![(key.clone(), Requeue::After(wait))]);
@@ -104,18 +104,18 @@ impl Controller for TtlController {
 
     fn on_result(&self, cx: &mut ContextMut<'_, Self>, _: &Key, learnt: Learnt<'_, Self>) {
         match learnt {
-            Learnt::Noted(Note::Removed) => {
-                cx.memory.ended = Some(Ok(()));
-                cx.out.record(Event::Removed(cx.memory.written.len()));
+            Learnt::Noted(StateChange::Removed) => {
+                cx.state.ended = Some(Ok(()));
+                cx.out.record(Event::Removed(cx.state.written.len()));
             }
-            Learnt::Noted(Note::Undone(node)) => {
+            Learnt::Noted(StateChange::Undone(node)) => {
                 cx.out.record(Event::Undone);
-                if cx.memory.rivals.undone(Pace::default(), &node, cx.now.uptime) {
-                    cx.memory.unnamed.insert(node);
+                if cx.state.rivals.undone(Pace::default(), &node, cx.now.uptime) {
+                    cx.state.unnamed.insert(node);
                 }
             }
             Learnt::Outcome(plan, outcome) => self.learn_outcome(cx, plan, outcome),
-            Learnt::Answer(Question::Node(node), reply) if cx.memory.unnamed.remove(node) => {
+            Learnt::Answer(Question::Node(node), reply) if cx.state.unnamed.remove(node) => {
                 self.name_rival(cx, node, reply.value.as_ref().ok());
             }
             Learnt::Sent(_) | Learnt::Answer(..) => {}
@@ -145,7 +145,7 @@ impl Controller for TtlController {
         metrics::register(driver, registry)
     }
 
-    fn finished(&self, memory: &Memory) -> Option<Result<(), String>> {
+    fn finished(&self, memory: &State) -> Option<Result<(), String>> {
         memory.ended.clone()
     }
 }
@@ -154,13 +154,13 @@ impl TtlController {
     /// `--remove` is done when a fresh list shows no annotation (TTL-8). The last node that loses it wakes us. The list may
     /// show a node that the cache does not have yet, or not as it is.
     fn next_of_removal(&self, look: &Context<'_, Self>) -> Action<Self> {
-        let is_done = self.remove && look.memory.left.is_empty() && look.memory.ended.is_none();
+        let is_done = self.remove && look.state.left.is_empty() && look.state.ended.is_none();
         match is_done.then(|| listing(look.pass)) {
             Some(Ok(Explained::Ask(questions))) => Action::Read(questions),
             Some(Ok(Explained::Text(nodes))) => {
                 let mut nodes = nodes.iter();
-                if look.memory.planned || nodes.all(|node| node.annotation == Annotation::Missing) {
-                    Action::Note(Note::Removed)
+                if look.state.planned || nodes.all(|node| node.annotation == Annotation::Missing) {
+                    Action::Note(StateChange::Removed)
                 } else {
                     Action::Done(vec![(Key::Removal, Requeue::After(LOOK_AGAIN))])
                 }
@@ -172,16 +172,16 @@ impl TtlController {
     fn learn_outcome(&self, cx: &mut ContextMut<'_, Self>, plan: &Plan, outcome: &Outcome) {
         let node = &plan.node;
         match outcome {
-            Outcome::Failed(failed) if failed.is_gone() => cx.memory.forget(node),
+            Outcome::Failed(failed) if failed.is_gone() => cx.state.forget(node),
             Outcome::Planned if self.remove => {
-                cx.memory.planned = true;
-                cx.memory.written.insert(node.clone(), plan.ttl_seconds);
-                cx.memory.removing(node, false, &mut cx.out);
+                cx.state.planned = true;
+                cx.state.written.insert(node.clone(), plan.ttl_seconds);
+                cx.state.removing(node, false, &mut cx.out);
             }
             Outcome::Planned | Outcome::Failed(_) => {}
             Outcome::Accepted(_) => {
-                cx.memory.written.insert(node.clone(), plan.ttl_seconds);
-                cx.memory.rivals.wrote(node, cx.now.uptime);
+                cx.state.written.insert(node.clone(), plan.ttl_seconds);
+                cx.state.rivals.wrote(node, cx.now.uptime);
             }
         }
     }
@@ -191,7 +191,7 @@ impl TtlController {
         let manager = answer.and_then(|answer| answer.manager.as_deref());
         if self.remove {
             let manager = manager.unwrap_or("another writer");
-            cx.memory.ended = Some(Err(format!(
+            cx.state.ended = Some(Err(format!(
                 "{manager} puts the TTL annotation back on node {node}: switch it off first \
                  (append -ttl-controller to kube-controller-manager's --controllers)"
             )));
@@ -200,9 +200,9 @@ impl TtlController {
         let manager = manager.unwrap_or("an unknown field manager");
         let found = answer.and_then(|answer| answer.page.items.first());
         let uid = found.map(|node| node.uid.clone()).unwrap_or_default();
-        let undone = cx.stores.get(node).zip(cx.memory.written.get(node));
+        let undone = cx.stores.get(node).zip(cx.state.written.get(node));
         if let Some(undone) = undone.and_then(|(view, ours)| plan(&view, *ours))
-            && cx.memory.rivals.may_warn(manager, cx.now.uptime)
+            && cx.state.rivals.may_warn(manager, cx.now.uptime)
         {
             cx.out.record(Event::Rival(undone, uid, manager.to_owned()));
         }

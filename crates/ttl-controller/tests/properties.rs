@@ -12,9 +12,9 @@ use prometheus::Registry;
 use proptest::prelude::*;
 use ttl_controller::TtlController;
 use ttl_controller::config::Config;
-use ttl_controller::memory::Memory;
 use ttl_controller::reconcile::Key;
 use ttl_controller::requests::{Answer, Question};
+use ttl_controller::state::State;
 use ttl_controller::view::{Annotation, NodeView, NodeWire};
 
 use serde_json::json;
@@ -152,7 +152,7 @@ impl Model for Cluster {
         (0..MOST_NODES).map(|number| Key::Node(key(number))).collect()
     }
 
-    fn remembered(&self, memory: &Memory) -> usize {
+    fn remembered(&self, memory: &State) -> usize {
         memory.held()
     }
 

@@ -30,7 +30,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(10);
 pub struct Loop<C: Controller> {
     pub(super) controller: Arc<C>,
     stores: C::Stores,
-    memory: C::Memory,
+    memory: C::State,
     queues: Vec<KeyQueue<C::Key>>,
     pub(super) retry_share: RetryShare,
     pub(super) passes: BTreeMap<C::Key, Pass<C>>,
@@ -77,7 +77,7 @@ impl<C: Controller> Loop<C> {
                 .collect(),
             controller,
             stores: C::Stores::default(),
-            memory: C::Memory::default(),
+            memory: C::State::default(),
             retry_share: RetryShare::default(),
             passes: BTreeMap::new(),
             runnable: VecDeque::new(),
@@ -104,7 +104,7 @@ impl<C: Controller> Loop<C> {
     }
 
     /// What the controller remembers.
-    pub const fn memory(&self) -> &C::Memory {
+    pub const fn memory(&self) -> &C::State {
         &self.memory
     }
 
@@ -116,7 +116,7 @@ impl<C: Controller> Loop<C> {
     /// What the controller says of `key` in this pass.
     pub(super) fn next(&self, key: &C::Key, pass: &Pass<C>, now: Now) -> Action<C> {
         let look = Context {
-            memory: &self.memory,
+            state: &self.memory,
             stores: &self.stores,
             pass,
             now,
@@ -388,7 +388,7 @@ impl<C: Controller> Loop<C> {
     /// Lets the controller change its memory, then does what it asks for.
     fn with<T>(&mut self, now: Now, act: impl FnOnce(&C, &mut ContextMut<'_, C>) -> T) -> T {
         let mut cx = ContextMut {
-            memory: &mut self.memory,
+            state: &mut self.memory,
             stores: &self.stores,
             leading: self.leading,
             now,

@@ -84,7 +84,7 @@ pub trait Controller: Sized + Debug + Send + Sync + 'static {
     /// The stores of what it watches; empty at first.
     type Stores: Default + Send + Sync;
     /// What it remembers between steps; the default is that of a process that has just started.
-    type Memory: Clone + Debug + Default + Eq + Hash + Send;
+    type State: Clone + Debug + Default + Eq + Hash + Send;
     /// What it is asked about.
     type Key: Clone + Debug + Display + Ord + Hash + Send + Sync;
     /// What it reads past the caches.
@@ -92,7 +92,7 @@ pub trait Controller: Sized + Debug + Send + Sync + 'static {
     /// What it writes.
     type Write: Write;
     /// A change of the memory that needs no request.
-    type Note: Clone + Debug + PartialEq + Send;
+    type StateChange: Clone + Debug + PartialEq + Send;
     /// What is told to people: events, lines of the log, metrics. Dropped outside a term.
     type Event: Debug + PartialEq + Send;
 
@@ -122,7 +122,7 @@ pub trait Controller: Sized + Debug + Send + Sync + 'static {
 
     /// How urgent `key` is among the keys of its queue, as far as the memory and the caches tell; all alike, unless said
     /// otherwise. Asked whenever the key is woken.
-    fn priority(&self, memory: &Self::Memory, stores: &Self::Stores, key: &Self::Key) -> Priority {
+    fn priority(&self, memory: &Self::State, stores: &Self::Stores, key: &Self::Key) -> Priority {
         let _ = (memory, stores, key);
         Priority::default()
     }
@@ -169,7 +169,7 @@ pub trait Controller: Sized + Debug + Send + Sync + 'static {
     }
 
     /// Whether its work is over, for one that does not run for ever; an error ends the process as a failure.
-    fn finished(&self, memory: &Self::Memory) -> Option<Result<(), String>> {
+    fn finished(&self, memory: &Self::State) -> Option<Result<(), String>> {
         let _ = memory;
         None
     }
@@ -246,7 +246,7 @@ pub type AnswerOf<C> = <<C as Controller>::Question as Question>::Answer;
 /// What a controller changes, sees, and wants to happen.
 pub struct ContextMut<'a, C: Controller> {
     /// What it remembers.
-    pub memory: &'a mut C::Memory,
+    pub state: &'a mut C::State,
     /// The caches, with our own accepted writes on top.
     pub stores: &'a C::Stores,
     /// Whether this process leads.
@@ -260,7 +260,7 @@ pub struct ContextMut<'a, C: Controller> {
 /// What a controller looks at to say what is next for a key.
 pub struct Context<'a, C: Controller> {
     /// What it remembers.
-    pub memory: &'a C::Memory,
+    pub state: &'a C::State,
     /// The caches, with our own accepted writes on top.
     pub stores: &'a C::Stores,
     /// What has happened in the pass of the key.

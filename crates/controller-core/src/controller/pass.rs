@@ -48,7 +48,7 @@ pub enum Action<C: Controller> {
     /// place of what was scheduled for it.
     Done(Vec<(C::Key, Requeue)>),
     /// A change of the memory alone.
-    Note(C::Note),
+    Note(C::StateChange),
     /// Questions that do not depend on each other.
     Read(Vec<C::Question>),
     /// Writes that do not depend on each other. One that was refused in this pass is not sent again in it.
@@ -74,7 +74,7 @@ pub struct Failed<C: Controller> {
 #[derive_where(Clone, Debug)]
 pub enum Learnt<'a, C: Controller> {
     /// What [`Step::Note`] asked for.
-    Noted(C::Note),
+    Noted(C::StateChange),
     /// The question or the write is being sent.
     Sent(&'a Ask<C>),
     /// The write has ended.

@@ -144,7 +144,7 @@ impl<C: Controller> Driver<C> {
     }
 
     /// What `look` makes of the memory and the stores, for metrics.
-    pub fn scrape<T>(&self, look: impl FnOnce(&C::Memory, &C::Stores) -> T) -> T {
+    pub fn scrape<T>(&self, look: impl FnOnce(&C::State, &C::Stores) -> T) -> T {
         let event_loop = self.event_loop.lock();
         look(event_loop.memory(), event_loop.stores())
     }

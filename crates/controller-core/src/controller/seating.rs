@@ -6,7 +6,7 @@ use super::{Controller, Priority};
 /// What the controller says of its keys now.
 pub(super) struct Seating<'a, C: Controller> {
     pub(super) controller: &'a C,
-    pub(super) memory: &'a C::Memory,
+    pub(super) memory: &'a C::State,
     pub(super) stores: &'a C::Stores,
 }
 

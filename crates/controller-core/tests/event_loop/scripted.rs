@@ -145,11 +145,11 @@ impl controller::Write for W {
 
 impl Controller for Scripted {
     type Stores = ();
-    type Memory = Vec<String>;
+    type State = Vec<String>;
     type Key = Text;
     type Question = Q;
     type Write = W;
-    type Note = Text;
+    type StateChange = Text;
     type Event = String;
 
     const NAME: &'static str = "scripted";
@@ -183,7 +183,7 @@ impl Controller for Scripted {
             cx.out.requeue(key, wake);
         }
         if !matches!(observed, LoopEvent::Watching(..)) {
-            cx.memory.push(format!("{observed:?}"));
+            cx.state.push(format!("{observed:?}"));
             cx.out.record(format!("{observed:?}"));
         }
     }
@@ -192,7 +192,7 @@ impl Controller for Scripted {
         self.said.asked.lock().push(key);
         (self.next)(&Seen {
             key,
-            memory: look.memory,
+            memory: look.state,
             look,
             pass: look.pass,
             now: look.now,
@@ -200,7 +200,7 @@ impl Controller for Scripted {
     }
 
     fn on_result(&self, cx: &mut ContextMut<'_, Self>, _: &Text, learnt: Learnt<'_, Self>) {
-        cx.memory.push(match learnt {
+        cx.state.push(match learnt {
             Learnt::Noted(note) => {
                 cx.out.record(note.to_owned());
                 note.to_owned()

@@ -19,9 +19,9 @@ use crate::DisruptionController;
 use crate::decide::{
     Builtin, DELETION_TIMEOUT, Decision, Demand, Fate, Scale, Scales, Situation, decide, demand,
 };
-use crate::memory::Memory;
 use crate::requests::{Answer, Question};
 use crate::scales::Sources;
+use crate::state::State;
 use crate::view::{PdbView, PodView};
 
 /// The kinds of workloads that are listed.
@@ -93,7 +93,7 @@ fn explanation(
         Answer::Pods(pods) => views(pods),
         _ => vec![],
     };
-    let mut memory = Memory::default();
+    let mut memory = State::default();
     for pod in &pods {
         memory.pod_changed(&pod.key, Some(pod), Duration::ZERO);
     }

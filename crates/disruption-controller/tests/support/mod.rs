@@ -9,7 +9,7 @@ use controller_core::meta::{ObjectKey, OwnerRef, Uid};
 use disruption_controller::decide::{
     Builtin, Decision, Demand, Reading, Scale, Scales, Situation, Write, decide, demand, scale_of,
 };
-use disruption_controller::memory::Memory;
+use disruption_controller::state::State;
 use disruption_controller::view::{PdbView, PdbWire, PodView, PodWire, WorkloadView};
 use harness::sim;
 use jiff::{SignedDuration, Timestamp};
@@ -80,7 +80,7 @@ pub(crate) fn workload(
 /// What the informers have, and what reads would say.
 #[derive(Default)]
 pub(crate) struct World {
-    pub(crate) memory: RefCell<Memory>,
+    pub(crate) memory: RefCell<State>,
     pub(crate) pdb: Option<Arc<PdbView>>,
     pub(crate) workloads: HashMap<(u8, String), Arc<WorkloadView>>,
     pub(crate) readings: BTreeMap<String, Reading>,

@@ -9,14 +9,14 @@ use controller_core::informer::{Freshness, Store};
 use controller_core::meta::ObjectKey;
 
 use super::settled::Settled;
-use super::{Action, Key, Note, REQUESTS_A_PASS, SIDE_BY_SIDE, Turn};
+use super::{Action, Key, REQUESTS_A_PASS, SIDE_BY_SIDE, StateChange, Turn};
 use crate::decide::{
     Answer as Entitled, Claimant, ClaimantId, Create, Group, Reservation, Reserve, Seen, answer, group_of,
     made_after, reservation, statuses, wants_claims,
 };
 use crate::error::EntryError;
-use crate::memory::{Failing, WriteKey};
 use crate::requests::{Answer, Question, Record, Write};
+use crate::state::{Failing, WriteKey};
 use crate::view::{ClaimSource, ClaimView, ClaimantView, Entry, beside};
 
 /// How many names of a claim are tried in one pass.
@@ -134,7 +134,7 @@ impl<'a> Turn<'a> {
             return Ok(settled);
         }
         // A standby's cache may not show yet what the leader before has recorded.
-        if claimant.view.statuses.is_empty() && self.look.memory.may_be_late(self.look.now.uptime) {
+        if claimant.view.statuses.is_empty() && self.look.state.may_be_late(self.look.now.uptime) {
             self.read_claimant(claimant)?;
         }
         // What we recorded last may name claims that are gone already: their names must not be used again.
@@ -285,7 +285,7 @@ impl<'a> Turn<'a> {
         let failing: Failing = news
             .map(|(entry, error)| (Arc::clone(entry), error.to_string()))
             .collect();
-        let is_new = match self.look.memory.failing.get(&claimant.view.uid) {
+        let is_new = match self.look.state.failing.get(&claimant.view.uid) {
             // What failed only for a moment is no end of what was told.
             Some(_) if failing.is_empty() => failures.is_empty(),
             Some(told) => *told != failing,
@@ -294,7 +294,7 @@ impl<'a> Turn<'a> {
         if !is_new {
             return Ok(());
         }
-        Err(Action::Note(Note::Failing {
+        Err(Action::Note(StateChange::Failing {
             kind: claimant.view.kind,
             claimant: (claimant.view.key.clone(), claimant.view.uid.clone()),
             failing,
@@ -348,8 +348,8 @@ impl<'a> Turn<'a> {
         let Some(claim) = claim else { return Ok(None) };
         match reservation(claimant, entry, &claim) {
             Reservation::Nothing => Ok(None),
-            Reservation::Full if self.look.memory.full.contains(&claim.uid) => Ok(None),
-            Reservation::Full => Err(Action::Note(Note::Full {
+            Reservation::Full if self.look.state.full.contains(&claim.uid) => Ok(None),
+            Reservation::Full => Err(Action::Note(StateChange::Full {
                 claim: (claim.key.clone(), claim.uid.clone()),
                 pod: (pod.key.clone(), pod.uid.clone()),
             })),

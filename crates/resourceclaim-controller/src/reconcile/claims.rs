@@ -12,13 +12,13 @@ use crate::decide::{
     Being, Change as Giving, ClaimantId, Evidence, Next as GiveBack, Ownership, Sight, Standing, next_step,
     owner, standing,
 };
-use crate::memory::WriteKey;
 use crate::requests::{Answer, Question, Write};
+use crate::state::WriteKey;
 use crate::view::{ClaimView, Consumer};
 
 impl Turn<'_> {
     pub(super) fn of_claim(self, key: &ObjectKey) -> Result<Action, Action> {
-        if self.look.memory.pending.contains(key) {
+        if self.look.state.pending.contains(key) {
             let question = Question::Claim(key.clone());
             return Ok(match self.look.pass.answer(&question) {
                 None => Action::Read(vec![question]),
@@ -31,7 +31,7 @@ impl Turn<'_> {
         let mut evidence = Evidence {
             gone: self.gone(&claim)?,
             owner: Ownership::Leave,
-            unchanged: self.look.memory.quiet.unchanged(&claim, self.look.now.uptime),
+            unchanged: self.look.state.quiet.unchanged(&claim, self.look.now.uptime),
         };
         let again = |wait| Action::Done(vec![(Key::Claim(key.clone()), Requeue::After(wait))]);
         loop {

@@ -44,8 +44,8 @@ use prometheus::Registry;
 use crate::decide::{ClaimantId, Gates, PENDING_TTL};
 use crate::events::Event;
 use crate::gates::{self, Answers};
-use crate::memory::{self, Contested, Failing, Memory, WriteKey};
 use crate::requests::{Answer, Question, Write};
+use crate::state::{self, Contested, Failing, State, WriteKey};
 use crate::view::{ClaimantKind, beside};
 use crate::{NAME, ResourceClaimController, Stores, metrics};
 
@@ -78,7 +78,7 @@ pub enum Key {
 
 /// A change of the memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Note {
+pub enum StateChange {
     /// Another writer has undone our write.
     Undone(Contested),
     /// Entries of a pod or a group have no claims, or all have theirs again.
@@ -124,11 +124,11 @@ impl fmt::Display for Key {
 
 impl Controller for ResourceClaimController {
     type Stores = Stores;
-    type Memory = Memory;
+    type State = State;
     type Key = Key;
     type Question = Question;
     type Write = Write;
-    type Note = Note;
+    type StateChange = StateChange;
     type Event = Event;
 
     const NAME: &'static str = NAME;
@@ -148,7 +148,7 @@ impl Controller for ResourceClaimController {
     }
 
     fn on_event(&self, cx: &mut ContextMut<'_, Self>, observed: LoopEvent<'_, Self>) {
-        memory::observe(cx, observed, self.gates);
+        state::observe(cx, observed, self.gates);
     }
 
     fn reconcile(&self, look: &Context<'_, Self>, key: &Key) -> Action<Self> {
@@ -157,7 +157,7 @@ impl Controller for ResourceClaimController {
         let decided = match key {
             Key::Gates => Ok(self.check_gates(look)),
             // What is right follows from them: they wake it.
-            _ if !look.memory.has_gates() => Ok(Action::Done(vec![])),
+            _ if !look.state.has_gates() => Ok(Action::Done(vec![])),
             Key::Pod(pod) => turn.of_pod(pod),
             Key::PodGroup(group) => turn.of_group(group),
             Key::Claim(claim) => turn.of_claim(claim),
@@ -167,7 +167,7 @@ impl Controller for ResourceClaimController {
 
     fn on_result(&self, cx: &mut ContextMut<'_, Self>, _: &Key, learnt: Learnt<'_, Self>) {
         match learnt {
-            Learnt::Noted(Note::Gates(gates)) => memory::observe_gates(cx, gates, self.gates),
+            Learnt::Noted(StateChange::Gates(gates)) => state::observe_gates(cx, gates, self.gates),
             Learnt::Noted(note) => learn_note(cx, note),
             Learnt::Outcome(write, outcome) => learn_outcome(cx, write, outcome),
             Learnt::Answer(Question::Rival(contested), reply) => {
@@ -175,7 +175,7 @@ impl Controller for ResourceClaimController {
                     Ok(Answer::Manager(Some(manager))) => manager.as_str(),
                     _ => "an unknown field manager",
                 };
-                if cx.memory.unnamed.remove(contested) && cx.memory.rivals.may_warn(manager, cx.now.uptime) {
+                if cx.state.unnamed.remove(contested) && cx.state.rivals.may_warn(manager, cx.now.uptime) {
                     cx.out.record(Event::Rival {
                         contested: contested.clone(),
                         manager: manager.to_owned(),
@@ -185,7 +185,7 @@ impl Controller for ResourceClaimController {
             Learnt::Answer(Question::Claim(claim), reply) => {
                 let is_known = reply.value.as_ref().map_or_else(CallFailed::is_gone, |_| true);
                 if is_known {
-                    cx.memory.pending.remove(claim);
+                    cx.state.pending.remove(claim);
                 }
             }
             Learnt::Answer(Question::Being(being), reply) => {
@@ -194,7 +194,7 @@ impl Controller for ResourceClaimController {
                     Err(failed) => failed.is_gone(),
                 };
                 if is_gone {
-                    memory::observe_gone(cx, being.clone());
+                    state::observe_gone(cx, being.clone());
                 }
             }
             Learnt::Answer(..) | Learnt::Sent(_) => {}
@@ -229,7 +229,7 @@ impl Controller for ResourceClaimController {
         }
     }
 
-    fn finished(&self, memory: &Memory) -> Option<Result<(), String>> {
+    fn finished(&self, memory: &State) -> Option<Result<(), String>> {
         let gates = memory.outdated_by()?;
         let text = format!(
             "the API server has become another: the gates would be {gates:?} now, and are {:?}",
@@ -251,20 +251,20 @@ impl ResourceClaimController {
     /// Whether the gates are still as they were when the process began. What cannot be asked is asked again by the queue.
     fn check_gates(&self, look: &Context<'_, Self>) -> Action {
         let mut answers = Answers::of(look.pass);
-        let is_known = look.memory.has_gates();
+        let is_known = look.state.has_gates();
         match answers.gates(self.asked) {
             Ok(_) if !answers.open.is_empty() => Action::Read(answers.open),
-            Ok(_) if look.memory.outdated_by().is_some() => Action::Done(vec![]),
-            Ok(gates) if gates != self.gates || !is_known => Action::Note(Note::Gates(gates)),
+            Ok(_) if look.state.outdated_by().is_some() => Action::Done(vec![]),
+            Ok(gates) if gates != self.gates || !is_known => Action::Note(StateChange::Gates(gates)),
             Ok(_) | Err(_) => Action::Done(vec![]),
         }
     }
 }
 
-fn learn_note(cx: &mut ContextMut<'_, ResourceClaimController>, note: Note) {
-    let (memory, now) = (&mut *cx.memory, cx.now.uptime);
+fn learn_note(cx: &mut ContextMut<'_, ResourceClaimController>, note: StateChange) {
+    let (memory, now) = (&mut *cx.state, cx.now.uptime);
     match note {
-        Note::Undone(contested) => {
+        StateChange::Undone(contested) => {
             let pace = match contested.write {
                 WriteKey::Reserved { .. } => RESERVATIONS,
                 WriteKey::Recorded { .. } | WriteKey::Deleted { .. } => Pace::default(),
@@ -274,7 +274,7 @@ fn learn_note(cx: &mut ContextMut<'_, ResourceClaimController>, note: Note) {
                 memory.unnamed.insert(contested);
             }
         }
-        Note::Failing {
+        StateChange::Failing {
             kind,
             claimant,
             failing,
@@ -296,8 +296,8 @@ fn learn_note(cx: &mut ContextMut<'_, ResourceClaimController>, note: Note) {
             }
         }
         // See `learn`.
-        Note::Gates(_) => {}
-        Note::Full { claim, pod } => {
+        StateChange::Gates(_) => {}
+        StateChange::Full { claim, pod } => {
             memory.full.insert(claim.1.clone());
             cx.out.record(Event::Full { claim, pod });
         }
@@ -325,12 +325,12 @@ fn learn_outcome(cx: &mut ContextMut<'_, ResourceClaimController>, write: &Write
             });
         }
         if matches!(outcome, Outcome::Failed(failed) if failed.fate_unknown()) {
-            memory::observe_lost(cx, create.claim());
+            state::observe_lost(cx, create.claim());
         }
     }
     if is_written && is_there(cx.stores, write) {
         for key in write.keys() {
-            cx.memory.rivals.wrote(&key, cx.now.uptime);
+            cx.state.rivals.wrote(&key, cx.now.uptime);
         }
     }
 }
@@ -357,17 +357,17 @@ fn is_there(stores: &Stores, write: &Write) -> bool {
 impl Turn<'_> {
     /// Whether the pod or the group is known to be gone, whatever the cache shows (RC-14).
     fn has_departed(&self, identity: &ClaimantId) -> bool {
-        self.look.memory.departed.contains(identity)
+        self.look.state.departed.contains(identity)
     }
 
     /// How long another writer keeps us from writing this to the object again; an error is to note that it was undone, or
     /// to ask by whom.
     fn contested(&self, write: WriteKey, object: &ObjectKey, uid: &Uid) -> Result<Option<Duration>, Action> {
-        let (memory, now) = (self.look.memory, self.look.now.uptime);
+        let (memory, now) = (self.look.state, self.look.now.uptime);
         let (object, uid) = (object.clone(), uid.clone());
         let contested = Contested { write, object, uid };
         if memory.rivals.stands(&contested.write, now) {
-            return Err(Action::Note(Note::Undone(contested)));
+            return Err(Action::Note(StateChange::Undone(contested)));
         }
         let wait = memory.rivals.wait(&contested.write, now);
         if memory.unnamed.contains(&contested) {

@@ -21,8 +21,8 @@ use serde_json::{from_slice, json};
 use super::{CLAIMS, TEMPLATES, claimants, claims_in};
 use crate::NAME;
 use crate::decide::{Being, ClaimantId};
-use crate::memory::{Contested, WriteKey};
 use crate::pod_group::GroupVersion;
+use crate::state::{Contested, WriteKey};
 use crate::view::{
     AlphaPodGroupWire, ClaimView, ClaimWire, ClaimantKind, ClaimantView, PodGroupWire, PodWire,
     SCHEDULING_GROUP, TemplateView, TemplateWire,

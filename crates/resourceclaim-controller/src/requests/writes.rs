@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 
 use super::{CLAIMS, CLAIMS_STATUS, claimants, claims_in};
 use crate::decide::{Change, Create, FIELD_MANAGER, Reserve};
-use crate::memory::WriteKey;
+use crate::state::WriteKey;
 use crate::view::{
     ClaimStatus, ClaimView, ClaimantKind, Consumer, ConsumerKind, ENTRY_ANNOTATION, FINALIZER,
     SCHEDULING_GROUP,

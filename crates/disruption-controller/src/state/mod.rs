@@ -41,7 +41,7 @@ const LARGE_SELECTOR: usize = 1_000;
 
 /// What is remembered between steps.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Memory {
+pub struct State {
     namespaces: BTreeMap<Arc<str>, Namespace>,
     /// By `apiVersion`, the kinds of those that have a kind with a scale: as long as a scale is there, discovery need
     /// not be asked where it is.
@@ -78,7 +78,7 @@ impl Watches<PodView> for DisruptionController {
             .and_then(|pod| stale(pod))
             .map_or(Requeue::Cancel, Requeue::At);
         cx.out.requeue(Key::StalePod(key.clone()), wake);
-        let changed = cx.memory.pod_changed(key, new, cx.now.uptime);
+        let changed = cx.state.pod_changed(key, new, cx.now.uptime);
         tell(cx, changed);
     }
 }
@@ -89,7 +89,7 @@ impl Watches<PdbView> for DisruptionController {
         if let Some(pdb) = is_now_large(&change) {
             cx.out.record(Event::LargeSelector(Arc::clone(pdb)));
         }
-        let changed = cx.memory.pdb_changed(key, new, cx.leading);
+        let changed = cx.state.pdb_changed(key, new, cx.leading);
         if new.is_none() {
             cx.out.requeue(Key::Recheck(key.clone()), Requeue::Cancel);
         }
@@ -104,7 +104,7 @@ impl Watches<WorkloadView> for DisruptionController {
             change;
         let namespace = workload.key.namespace.as_ref();
         for uid in below(cx.stores, &workload.uid) {
-            let woken = cx.memory.scale_changed(namespace, &uid);
+            let woken = cx.state.scale_changed(namespace, &uid);
             let overlapping = None;
             tell(cx, Changed { woken, overlapping });
         }
@@ -132,10 +132,10 @@ pub(crate) fn observe(
     observed: &LoopEvent<'_, DisruptionController>,
 ) {
     let sees_again = match observed {
-        LoopEvent::Watching(resource, stands) => cx.memory.watching(resource, *stands),
+        LoopEvent::Watching(resource, stands) => cx.state.watching(resource, *stands),
         LoopEvent::Leading(true) => {
-            cx.memory.late_from(cx.now.uptime);
-            let large = cx.memory.budgets().filter(|budget| is_large(&budget.pdb));
+            cx.state.late_from(cx.now.uptime);
+            let large = cx.state.budgets().filter(|budget| is_large(&budget.pdb));
             let large = large.map(|budget| Event::LargeSelector(Arc::clone(&budget.pdb)));
             large.for_each(|event| cx.out.record(event));
             false
@@ -143,7 +143,7 @@ pub(crate) fn observe(
         _ => false,
     };
     if sees_again || matches!(observed, LoopEvent::Leading(true) | LoopEvent::Resync) {
-        for budget in cx.memory.budgets() {
+        for budget in cx.state.budgets() {
             cx.out.enqueue(Key::Budget(budget.pdb.key.clone()));
         }
     }
@@ -180,7 +180,7 @@ fn below(stores: &Stores, workload: &Uid) -> Vec<Uid> {
     below.chain([workload.clone()]).collect()
 }
 
-impl Memory {
+impl State {
     /// The pod `key` is `new` now, or gone, as of `now`.
     pub fn pod_changed(&mut self, key: &ObjectKey, new: Option<&Arc<PodView>>, now: Duration) -> Changed {
         self.in_namespace(key, |namespace| namespace.change_pod(key, new, now))

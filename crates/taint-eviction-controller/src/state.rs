@@ -27,7 +27,7 @@ use crate::view::{NodeView, PodView, Toleration};
 
 /// What is remembered between steps.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Memory {
+pub struct State {
     pub(crate) taints: TaintMemory,
     /// Of each tainted node the number of its last change: what was asked before it says nothing.
     node_changes: BTreeMap<Arc<str>, u64>,
@@ -88,7 +88,7 @@ impl Watches<NodeView> for TaintEvictionController {
     fn on_change(&self, cx: &mut ContextMut<'_, Self>, change: Change<'_, NodeView>) {
         let (Change::Added(node) | Change::Updated { new: node, .. } | Change::Deleted(node)) = change;
         let name = &node.key.name;
-        let memory = &mut *cx.memory;
+        let memory = &mut *cx.state;
         memory.last_change += 1;
         if let Change::Deleted(_) = change {
             memory.taints.forget(name);
@@ -106,13 +106,13 @@ impl Watches<PodView> for TaintEvictionController {
         let (Change::Added(pod) | Change::Updated { new: pod, .. } | Change::Deleted(pod)) = change;
         match route::effect_of(&change) {
             Route::Nothing => {}
-            Route::Forget => cx.memory.forget(&pod.key, &mut cx.out),
+            Route::Forget => cx.state.forget(&pod.key, &mut cx.out),
             Route::Judge => {
-                cx.memory.note_first_sight(pod, cx.now.wall);
-                cx.memory.note_comparison(pod, &self.rules);
-                cx.memory.tell_comparison(&mut cx.out);
+                cx.state.note_first_sight(pod, cx.now.wall);
+                cx.state.note_comparison(pod, &self.rules);
+                cx.state.tell_comparison(&mut cx.out);
                 // A node that is tainted after this look finds the pod in the store.
-                if cx.memory.taints.is_tainted(&pod.node) || cx.memory.holds(&pod.key) {
+                if cx.state.taints.is_tainted(&pod.node) || cx.state.holds(&pod.key) {
                     cx.out.enqueue(Key::Pod(pod.key.clone()));
                 }
             }
@@ -120,7 +120,7 @@ impl Watches<PodView> for TaintEvictionController {
     }
 }
 
-impl Memory {
+impl State {
     /// Something besides a node or a pod has changed.
     pub(crate) fn observe(
         &mut self,

@@ -13,7 +13,7 @@ fn what_was_written_about_a_claim_goes_with_it_alone(#[case] gone: &str, #[case]
         claim: Uid::from(claim),
         consumer: Uid::from(consumer),
     };
-    let mut memory = Memory::default();
+    let mut memory = State::default();
     for key in [
         reserved(gone, other),
         reserved(gone, "text"),

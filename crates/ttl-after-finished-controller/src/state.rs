@@ -21,7 +21,7 @@ const SKEW_NAMED_EVERY: Duration = Duration::from_mins(10);
 
 /// What is remembered between steps. When each Job expires is in the queue alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Memory {
+pub struct State {
     /// Jobs whose [`Remark::Undated`] was made.
     undated: BTreeSet<ObjectKey>,
     /// Jobs whose [`Remark::Ahead`] was made.
@@ -36,7 +36,7 @@ impl Watches<JobView> for TtlAfterFinishedController {
         // What the Job was before says nothing about when it expires.
         cx.out.requeue(job.key.clone(), Requeue::Cancel);
         if let Change::Deleted(_) = change {
-            cx.memory.forget(&job.key);
+            cx.state.forget(&job.key);
         } else if cx.leading {
             cx.out.enqueue(job.key.clone());
         }
@@ -58,7 +58,7 @@ pub(crate) fn observe(
     }
 }
 
-impl Memory {
+impl State {
     /// Whether `remark` was made and is not to be repeated.
     pub(crate) fn has_made(&self, remark: &Remark, now: Duration) -> bool {
         match remark {

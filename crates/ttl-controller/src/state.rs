@@ -21,7 +21,7 @@ use crate::view::{Annotation, NodeView};
 
 /// What is remembered between steps.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Memory {
+pub struct State {
     /// TTL-1's hysteresis; `None` before the first full list.
     pub step: Option<Step>,
     /// The value that we wrote last to each node; none where we took it off.
@@ -43,14 +43,14 @@ impl Watches<NodeView> for TtlController {
         let (Change::Added(node) | Change::Updated { new: node, .. } | Change::Deleted(node)) = change;
         let is_gone = matches!(change, Change::Deleted(_));
         if is_gone {
-            cx.memory.forget(&node.key);
+            cx.state.forget(&node.key);
         } else if cx.leading {
             cx.out.enqueue(Key::Node(node.key.clone()));
         }
         if self.remove {
             let carries = !is_gone && node.annotation != Annotation::Missing;
-            cx.memory.removing(&node.key, carries, &mut cx.out);
-        } else if let Some(from) = cx.memory.step {
+            cx.state.removing(&node.key, carries, &mut cx.out);
+        } else if let Some(from) = cx.state.step {
             let step = decide::step(from, cx.stores.len());
             if step != from {
                 go_to(cx, step);
@@ -77,13 +77,13 @@ pub(crate) fn observe(cx: &mut ContextMut<'_, TtlController>, observed: LoopEven
 fn start(cx: &mut ContextMut<'_, TtlController>) {
     let nodes = cx.stores.snapshot();
     let annotations = nodes.iter().map(|node| &node.annotation);
-    let step = decide::first_step(annotations, cx.memory.step.unwrap_or_default());
+    let step = decide::first_step(annotations, cx.state.step.unwrap_or_default());
     go_to(cx, step);
 }
 
 /// Every node is looked at again (TTL-5).
 fn go_to(cx: &mut ContextMut<'_, TtlController>, step: Step) {
-    cx.memory.step = Some(step);
+    cx.state.step = Some(step);
     cx.out.record(Event::StepChosen(cx.stores.len(), step));
     if cx.leading {
         wake_all(cx);
@@ -96,7 +96,7 @@ fn wake_all(cx: &mut ContextMut<'_, TtlController>) {
     }
 }
 
-impl Memory {
+impl State {
     /// How much of it is about objects: 0 once there are none; for tests.
     pub fn held(&self) -> usize {
         self.written.len() + self.rivals.held() + self.unnamed.len() + self.left.len()

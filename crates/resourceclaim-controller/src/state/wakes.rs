@@ -26,7 +26,7 @@ pub(super) fn wake_all(cx: &mut Cx<'_>, gates: Gates) {
         .snapshot()
         .into_iter()
         .map(|claim| claim.key.clone());
-    for key in claims.chain(cx.memory.pending.iter().cloned()) {
+    for key in claims.chain(cx.state.pending.iter().cloned()) {
         cx.out.enqueue(Key::Claim(key));
     }
     for claimant in [&stores.groups, &stores.pods]
@@ -55,7 +55,7 @@ pub(super) fn wake(
     };
     // What was told of it may be over.
     let is_told = cx
-        .memory
+        .state
         .failing
         .get(&view.uid)
         .is_some_and(|failing| match claim {

@@ -48,7 +48,7 @@ type Cx<'a> = ContextMut<'a, ResourceClaimController>;
 
 /// What is remembered between steps.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Memory {
+pub struct State {
     pub(crate) departed: Departed,
     pub(crate) quiet: Quiet,
     /// What another writer keeps undoing (CORE-17).
@@ -153,7 +153,7 @@ impl WriteKey {
     }
 }
 
-impl Memory {
+impl State {
     /// A term begins at `now`: caches that were listed long ago may be behind.
     fn begin_term(&mut self, now: Duration) {
         let age = now.saturating_sub(self.synced.unwrap_or(now));
@@ -236,13 +236,13 @@ impl Watches<ClaimantView> for ResourceClaimController {
             &change;
         let is_gone = matches!(change, Change::Deleted(_));
         if is_gone && route::is_deleted(claimant) {
-            cx.memory.departed(ClaimantId::of(claimant), &cx.stores.claims);
+            cx.state.departed(ClaimantId::of(claimant), &cx.stores.claims);
         }
         if is_gone {
-            cx.memory.forget_recorded(claimant);
+            cx.state.forget_recorded(claimant);
         }
         if is_gone || !wants_claims(claimant) {
-            cx.memory.failing.remove(&claimant.uid);
+            cx.state.failing.remove(&claimant.uid);
         }
         if !cx.leading {
             return;
@@ -250,7 +250,7 @@ impl Watches<ClaimantView> for ResourceClaimController {
         let entries = claimant.entries.len();
         if matches!(change, Change::Added(_))
             && entries > MANY_ENTRIES
-            && cx.memory.may_tell_of_size(cx.now.uptime)
+            && cx.state.may_tell_of_size(cx.now.uptime)
         {
             cx.out.record(Event::Large {
                 kind: claimant.kind,
@@ -274,16 +274,16 @@ impl Watches<ClaimView> for ResourceClaimController {
         let (Change::Added(claim) | Change::Updated { new: claim, .. } | Change::Deleted(claim)) = &change;
         let is_gone = matches!(change, Change::Deleted(_));
         if is_gone || matches!(change, Change::Added(_)) {
-            cx.memory.pending.remove(&claim.key);
+            cx.state.pending.remove(&claim.key);
         }
         if is_gone {
-            cx.memory.quiet.forget(&claim.uid);
-            cx.memory.forget_reserved(&claim.uid);
+            cx.state.quiet.forget(&claim.uid);
+            cx.state.forget_reserved(&claim.uid);
         } else {
-            cx.memory.quiet.observe(claim, cx.now.uptime);
+            cx.state.quiet.observe(claim, cx.now.uptime);
         }
         if is_gone || claim.reserved.len() < RESERVED_FOR_MAX_SIZE {
-            cx.memory.full.remove(&claim.uid);
+            cx.state.full.remove(&claim.uid);
         }
         if !cx.leading {
             return;
@@ -318,7 +318,7 @@ impl Watches<TemplateView> for ResourceClaimController {
 
 /// Nobody knows whether the claim was made. The pod's pass asks, unless the pod is gone by now, or the term is over.
 pub(crate) fn observe_lost(cx: &mut Cx<'_>, claim: ObjectKey) {
-    cx.memory.pending.insert(claim.clone());
+    cx.state.pending.insert(claim.clone());
     if cx.leading {
         cx.out.requeue(Key::Claim(claim), Requeue::After(GIVEN_UP));
     }
@@ -327,11 +327,11 @@ pub(crate) fn observe_lost(cx: &mut Cx<'_>, claim: ObjectKey) {
 /// Something besides an object has changed.
 pub(crate) fn observe(cx: &mut Cx<'_>, observed: LoopEvent<'_, ResourceClaimController>, gates: Gates) {
     match observed {
-        LoopEvent::Synced => cx.memory.synced = Some(cx.now.uptime),
+        LoopEvent::Synced => cx.state.synced = Some(cx.now.uptime),
         LoopEvent::Leading(leads) => {
-            cx.memory.has_gates = false;
+            cx.state.has_gates = false;
             if leads {
-                cx.memory.begin_term(cx.now.uptime);
+                cx.state.begin_term(cx.now.uptime);
                 cx.out.enqueue(Key::Gates);
             }
         }
@@ -345,7 +345,7 @@ pub(crate) fn observe(cx: &mut Cx<'_>, observed: LoopEvent<'_, ResourceClaimCont
             let claim = create.claim();
             // One that we have deleted since is no longer waited for.
             if cx.stores.claims.get(&claim).is_some() {
-                cx.memory.pending.insert(claim.clone());
+                cx.state.pending.insert(claim.clone());
                 if cx.leading {
                     cx.out.enqueue(Key::Claim(claim));
                 }
@@ -359,10 +359,10 @@ pub(crate) fn observe(cx: &mut Cx<'_>, observed: LoopEvent<'_, ResourceClaimCont
 /// The API server says what the gates are; this process began with others, or goes on with these.
 pub(crate) fn observe_gates(cx: &mut Cx<'_>, now: Gates, begun_with: Gates) {
     if now != begun_with {
-        cx.memory.outdated_by = Some(now);
+        cx.state.outdated_by = Some(now);
         return;
     }
-    cx.memory.has_gates = true;
+    cx.state.has_gates = true;
     wake_all(cx, now);
 }
 
@@ -371,7 +371,7 @@ pub(crate) fn observe_gone(cx: &mut Cx<'_>, gone: ClaimantId) {
     if cx.leading {
         wake_claims(cx, &gone.key, &gone.uid, &[]);
     }
-    cx.memory.departed(gone, &cx.stores.claims);
+    cx.state.departed(gone, &cx.stores.claims);
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ fn web() -> Value {
 }
 
 #[derive(Default)]
-struct Bench(RefCell<Memory>);
+struct Bench(RefCell<State>);
 
 fn web_key() -> ObjectKey {
     ObjectKey::namespaced("ns", "web")
@@ -353,7 +353,7 @@ fn what_was_computed_before_a_controller_came_does_not_hold_any_more(
 
 #[test]
 fn a_kind_is_remembered_while_its_version_has_a_scale() {
-    let mut memory = Memory::default();
+    let mut memory = State::default();
     let kinds = |scales| {
         let (name, plural) = ("Widget".to_owned(), "widgets".to_owned());
         let kind = Kind {
