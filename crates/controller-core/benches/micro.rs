@@ -47,7 +47,7 @@ impl Controller for Idle {
     type Stores = ();
     type State = ();
     type Key = ObjectKey;
-    type Question = Infallible;
+    type Query = Infallible;
     type Write = NoWrite;
     type StateChange = ();
     type Event = ();

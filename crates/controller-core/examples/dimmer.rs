@@ -88,9 +88,9 @@ fn step(lamp: &Lamp) -> Option<u8> {
 
 /// The lamp of this name, as the API server has it now.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Question(pub ObjectKey);
+pub struct Query(pub ObjectKey);
 
-impl controller::Question for Question {
+impl controller::Query for Query {
     type Answer = Option<informer::Observed<Lamp>>;
 
     fn request(&self) -> Request {
@@ -148,7 +148,7 @@ impl Controller for Dimmer {
     /// The cache is all that it needs.
     type State = ();
     type Key = ObjectKey;
-    type Question = Question;
+    type Query = Query;
     type Write = Dim;
     type StateChange = Infallible;
     type Event = String;
@@ -171,7 +171,7 @@ impl Controller for Dimmer {
     fn reconcile(&self, look: &Context<'_, Self>, key: &ObjectKey) -> Action<Self> {
         if look.stores.freshness(key) == Freshness::Unknown {
             // Nobody knows what became of our last write.
-            return look.read_again(key, Question(key.clone()));
+            return look.read_again(key, Query(key.clone()));
         }
         match look.stores.get(key).and_then(|lamp| step(&lamp)) {
             Some(shines) => Action::Write(vec![Dim {
@@ -197,7 +197,7 @@ impl Controller for Dimmer {
         mutation.patch(|lamps| lamps, &dim.lamp, dimmed);
     }
 
-    fn reads(&self, Question(lamp): &Question, reading: &mut Reading<'_, Self>) {
+    fn reads(&self, Query(lamp): &Query, reading: &mut Reading<'_, Self>) {
         reading.object(|lamps| lamps, lamp, Option::as_ref);
     }
 

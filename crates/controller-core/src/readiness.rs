@@ -22,12 +22,12 @@ pub struct Readiness(Arc<Mutex<Questions>>);
 pub struct Liveness(Readiness);
 
 /// A name and what to ask.
-type Question<T> = (Arc<str>, Box<dyn Fn() -> T + Send>);
+type Check<T> = (Arc<str>, Box<dyn Fn() -> T + Send>);
 
 #[derive(Default)]
 struct Questions {
-    checks: Vec<Question<Result<(), String>>>,
-    notes: Vec<Question<Vec<String>>>,
+    checks: Vec<Check<Result<(), String>>>,
+    notes: Vec<Check<Vec<String>>>,
 }
 
 impl Questions {
@@ -77,7 +77,7 @@ impl Readiness {
     }
 }
 
-fn ask<T>(questions: &[Question<T>]) -> Vec<(Arc<str>, T)> {
+fn ask<T>(questions: &[Check<T>]) -> Vec<(Arc<str>, T)> {
     let answered = questions
         .iter()
         .map(|(name, answer)| (Arc::clone(name), answer()));

@@ -17,8 +17,8 @@ use std::time::Duration;
 use controller_core::api::CallFailed;
 use controller_core::clock::saturating_add;
 use controller_core::controller::{
-    Action, Ask, Context, ContextMut, Controller, Driver, Failed, Learnt, LoopEvent, Mutation, Outcome,
-    Priority, Queue, Reply, Requeue, Retry, RetryLimit,
+    Action, Context, ContextMut, Controller, Driver, Failed, Learnt, LoopEvent, Mutation, Outcome, Priority,
+    Queue, Reply, RequestOf, Requeue, Retry, RetryLimit,
 };
 use controller_core::events::Recorder;
 use controller_core::meta::{ObjectKey, OwnerRef};
@@ -29,7 +29,7 @@ use crate::decide::{
 };
 use crate::events::{Event, Seen};
 use crate::learn;
-use crate::requests::{Answer, Question, Reset, StatusWrite, Write, serves_for};
+use crate::requests::{Answer, Query, Reset, StatusWrite, Write, serves_for};
 use crate::route::{self, COALESCE};
 use crate::scales::{Sources, unreadable};
 use crate::state::{self, Basis, Budget, State};
@@ -78,7 +78,7 @@ impl Controller for DisruptionController {
     type Stores = Stores;
     type State = State;
     type Key = Key;
-    type Question = Question;
+    type Query = Query;
     type Write = Write;
     type StateChange = StateChange;
     type Event = Event;
@@ -134,17 +134,17 @@ impl Controller for DisruptionController {
             }
             Learnt::Noted(StateChange::Left(pdb, seen)) => learn::seen(cx, &pdb, seen, false),
             Learnt::Noted(StateChange::Undone(pdb)) => learn::undone(cx, &pdb),
-            Learnt::Sent(Ask::Write(Write::Status(write))) => {
+            Learnt::Sent(RequestOf::Write(Write::Status(write))) => {
                 let status = &write.status;
                 let sent = |budget: &mut Budget| budget.sent(status);
                 cx.state.change(&status.pdb.key, Some(&status.pdb.uid), sent);
             }
             Learnt::Outcome(Write::Status(write), outcome) => learn::outcome(cx, write, outcome),
-            Learnt::Answer(Question::Scale(_), reply) => {
+            Learnt::Answer(Query::Scale(_), reply) => {
                 let code = reply.value.as_ref().map_or_else(CallFailed::code, |_| Some(200));
                 cx.out.record(Event::ScaleRead(code));
             }
-            Learnt::Answer(Question::Kinds(api_version), reply) => {
+            Learnt::Answer(Query::Kinds(api_version), reply) => {
                 let kinds = match &reply.value {
                     Ok(Answer::Kinds(kinds)) => Some(kinds),
                     _ => None,
@@ -182,8 +182,8 @@ impl Controller for DisruptionController {
     }
 
     /// Whatever is said of a scale is an answer: the budget allows nothing, and says why.
-    fn is_failure(&self, ask: &Ask<Self>, failed: &CallFailed) -> bool {
-        matches!(ask, Ask::Write(_)) && !failed.is_gone()
+    fn is_failure(&self, ask: &RequestOf<Self>, failed: &CallFailed) -> bool {
+        matches!(ask, RequestOf::Write(_)) && !failed.is_gone()
     }
 
     fn record(&self, event: Event, recorder: &Recorder) {
@@ -238,11 +238,11 @@ fn confirm_overdue(
     look: &Context<'_, DisruptionController>,
     pdb: &ObjectKey,
     entries: &mut [Entry],
-) -> Result<(), Vec<Question>> {
+) -> Result<(), Vec<Query>> {
     let mut unread = Vec::new();
     for (index, entry) in overdue(entries, look.now.wall).enumerate() {
         let namespace = pdb.namespace.clone();
-        let question = Question::Pod(ObjectKey {
+        let question = Query::Pod(ObjectKey {
             namespace,
             name: Arc::clone(&entry.name),
         });
@@ -274,7 +274,7 @@ fn sight_of(reply: Option<&Reply<Answer>>) -> Sight {
 }
 
 /// The newest answer that serves: one of this pass to its end, that of another key for a while.
-fn answer<'a>(look: &'a Context<'_, DisruptionController>, question: &Question) -> Option<&'a Reply<Answer>> {
+fn answer<'a>(look: &'a Context<'_, DisruptionController>, question: &Query) -> Option<&'a Reply<Answer>> {
     let age = |reply: &Reply<Answer>| look.now.uptime.saturating_sub(reply.answered.uptime);
     let shared = look.shared(question);
     let shared = shared.filter(|reply| age(reply) < serves_for(question, &reply.value));
@@ -360,7 +360,7 @@ fn next_of_pod(look: &Context<'_, DisruptionController>, key: &ObjectKey) -> Act
     if now < at {
         return again(Requeue::At(at));
     }
-    let question = Question::Pod(key.clone());
+    let question = Query::Pod(key.clone());
     let Some(reply) = look.pass.answer(&question) else {
         return Action::Read(vec![question]);
     };

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controller_core::api::{CallFailed, Verb};
-use controller_core::controller::{self, Asking, Description, Object, Request, requests_to};
+use controller_core::controller::{self, Description, Object, QueryPolicy, Request, requests_to};
 use controller_core::informer::Page;
 use controller_core::meta::{ObjectKey, OwnerRef, Uid};
 use derive_where::derive_where;
@@ -45,7 +45,7 @@ const SCALES_AT_ONCE: usize = 16;
 
 /// A read past the caches.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Question {
+pub enum Query {
     /// Which kinds there are of this `apiVersion`.
     Kinds(Arc<str>),
     /// A scale.
@@ -172,7 +172,7 @@ impl Target {
     }
 }
 
-impl controller::Question for Question {
+impl controller::Query for Query {
     type Answer = Answer;
 
     fn request(&self) -> Request {
@@ -220,16 +220,16 @@ impl controller::Question for Question {
         })
     }
 
-    fn asking(&self) -> Asking {
+    fn policy(&self) -> QueryPolicy {
         match self {
-            Self::Scale(target) => Asking {
+            Self::Scale(target) => QueryPolicy {
                 kind: Cow::Owned(format!("scales of {}", target.api_version)),
                 at_most: SCALES_AT_ONCE,
                 shared_for: SERVES_FOR,
             },
-            _ => Asking {
+            _ => QueryPolicy {
                 shared_for: SERVES_FOR,
-                ..Asking::default()
+                ..QueryPolicy::default()
             },
         }
     }
@@ -240,9 +240,9 @@ impl controller::Question for Question {
 }
 
 /// How long an answer serves other budgets: a group that is not served most likely stays so for a while.
-pub fn serves_for(question: &Question, answer: &Result<Answer, CallFailed>) -> Duration {
+pub fn serves_for(question: &Query, answer: &Result<Answer, CallFailed>) -> Duration {
     match (question, answer) {
-        (Question::Kinds(_), Err(failed)) if failed.code() == Some(404) => UNKNOWN_FOR,
+        (Query::Kinds(_), Err(failed)) if failed.code() == Some(404) => UNKNOWN_FOR,
         _ => SERVES_FOR,
     }
 }

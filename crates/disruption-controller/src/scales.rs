@@ -15,7 +15,7 @@ use controller_core::meta::{ObjectKey, OwnerRef};
 
 use crate::decide::{Builtin, Cause, Demand, Failure, Reading, Scale, Scales, Situation, demand, scale_of};
 use crate::discovery::{self, Kind};
-use crate::requests::{Answer, Question, Target};
+use crate::requests::{Answer, Query, Target};
 use crate::view::WorkloadView;
 
 /// So many questions of one budget are out at the same time.
@@ -30,13 +30,13 @@ pub struct Sources<'a> {
     /// By `apiVersion`: kinds that had a scale when discovery was asked last.
     pub kinds: &'a BTreeMap<Arc<str>, Arc<Vec<Kind>>>,
     /// What was read lately.
-    pub answer: &'a dyn Fn(&Question) -> Option<&'a Reply<Answer>>,
+    pub answer: &'a dyn Fn(&Query) -> Option<&'a Reply<Answer>>,
 }
 
 impl Sources<'_> {
     /// The scales of the controllers of a budget's pods, or what must be asked first: a few at a time, so that a budget
     /// of a thousand controllers keeps nobody waiting. Those before the first that fails: it decides.
-    pub fn scales(&self, Situation { pdb, counts, .. }: &Situation) -> Result<Scales, Vec<Question>> {
+    pub fn scales(&self, Situation { pdb, counts, .. }: &Situation) -> Result<Scales, Vec<Query>> {
         let (mut scales, mut unread) = (Scales::new(), BTreeSet::new());
         // What cannot be computed anyway needs no reads.
         if !demand(pdb).is_ok_and(Demand::needs_scales) {
@@ -51,7 +51,7 @@ impl Sources<'_> {
         let reads = Cell::new(0);
         let count = |_: &OwnerRef| {
             reads.update(|count| count + 1);
-            Ok::<_, Question>(Reading::NotFound)
+            Ok::<_, Query>(Reading::NotFound)
         };
         if counts.controllers.len() > MOST_READS {
             let controllers = counts.controllers.keys();
@@ -89,7 +89,7 @@ impl Sources<'_> {
 
     /// What the API server says of the scale of `owner`: discovery tells where it is. After a 404 discovery is asked once
     /// more, for only that tells an object that is gone from a subresource that is.
-    fn reading(&self, namespace: &Arc<str>, owner: &OwnerRef) -> Result<Reading, Question> {
+    fn reading(&self, namespace: &Arc<str>, owner: &OwnerRef) -> Result<Reading, Query> {
         // A reference is what the maker of a pod wrote: it must not lead anywhere else.
         if !discovery::is_api_version(&owner.api_version) {
             return Ok(Reading::Failed(unknown_kind(owner)));
@@ -107,14 +107,14 @@ impl Sources<'_> {
             Ok(kind) => kind,
             Err(failure) => return Ok(Reading::Failed(failure)),
         };
-        let reply = self.ask(Question::Scale(Target::new(namespace, owner, &kind)))?;
+        let reply = self.ask(Query::Scale(Target::new(namespace, owner, &kind)))?;
         let reading = read_of(reply);
         if reading != Reading::NotFound {
             return Ok(reading);
         }
         match self.kind(owner, reply.asked.uptime)? {
             Ok(now) if now != kind => {
-                let reply = self.ask(Question::Scale(Target::new(namespace, owner, &now)))?;
+                let reply = self.ask(Query::Scale(Target::new(namespace, owner, &now)))?;
                 Ok(read_of(reply))
             }
             Ok(_) => Ok(Reading::NotFound),
@@ -123,8 +123,8 @@ impl Sources<'_> {
     }
 
     /// The kind of `owner`, which has a scale, by what discovery was asked at `since` or later; or why there is none.
-    fn kind(&self, owner: &OwnerRef, since: Duration) -> Result<Result<Kind, Failure>, Question> {
-        let question = Question::Kinds(Arc::clone(&owner.api_version));
+    fn kind(&self, owner: &OwnerRef, since: Duration) -> Result<Result<Kind, Failure>, Query> {
+        let question = Query::Kinds(Arc::clone(&owner.api_version));
         let reply = (self.answer)(&question).filter(|reply| reply.asked.uptime >= since);
         let Some(Reply { value, .. }) = reply else {
             return Err(question);
@@ -145,7 +145,7 @@ impl Sources<'_> {
         })
     }
 
-    fn ask(&self, question: Question) -> Result<&Reply<Answer>, Question> {
+    fn ask(&self, question: Query) -> Result<&Reply<Answer>, Query> {
         (self.answer)(&question).ok_or(question)
     }
 }

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use controller_core::api::{Call, CallFailed, Outcome, Verb};
 use controller_core::clock::saturating_add;
-use controller_core::controller::{Accepted, Ask, Completed, Effect, Loop, LoopEvent, Now};
+use controller_core::controller::{Accepted, Completed, Effect, Loop, LoopEvent, Now, RequestOf};
 use controller_core::informer::{self, Freshness, Page};
 use controller_core::meta::{ObjectKey, Uid};
 use disruption_controller::config::Config;
 use disruption_controller::discovery::Kind;
-use disruption_controller::requests::{Answer, Question, Write};
+use disruption_controller::requests::{Answer, Query, Write};
 use disruption_controller::view::{Amount, PdbView, PdbWire, PodView, PodWire};
 use disruption_controller::{DisruptionController, Stores};
 use harness::sim::{NOW, Resource, START, Unlimited, Watch, decoded};
@@ -86,10 +86,10 @@ impl Rig {
     fn turn(&mut self) -> Vec<String> {
         let effects = self.event_loop.poll(self.now, &Unlimited).effects;
         let sent = effects.iter().map(|effect| match &effect.ask {
-            Ask::Write(Write::Status(write)) => format!("allow {}", write.status.allowed()),
-            Ask::Question(Question::Kinds(_)) => "kinds".to_owned(),
-            Ask::Question(Question::Scale(target)) => format!("scale of {}", target.name),
-            Ask::Question(Question::Pod(pod)) => format!("pod {}", pod.name),
+            RequestOf::Write(Write::Status(write)) => format!("allow {}", write.status.allowed()),
+            RequestOf::Question(Query::Kinds(_)) => "kinds".to_owned(),
+            RequestOf::Question(Query::Scale(target)) => format!("scale of {}", target.name),
+            RequestOf::Question(Query::Pod(pod)) => format!("pod {}", pod.name),
             other => panic!("{other:?}"),
         });
         let sent = sent.collect();
@@ -128,7 +128,7 @@ impl Rig {
     }
 
     fn accept(&mut self) {
-        let Ask::Write(Write::Status(write)) = self.in_flight[0].ask.clone() else {
+        let RequestOf::Write(Write::Status(write)) = self.in_flight[0].ask.clone() else {
             panic!("{:?}", self.in_flight[0]);
         };
         let held = self.pdbs.objects()[&pdb_key()].clone();

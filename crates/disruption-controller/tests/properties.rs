@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controller_core::api::CallFailed;
-use controller_core::controller::{Accepted, Ask, Completed, Loop, Now};
+use controller_core::controller::{Accepted, Completed, Loop, Now, RequestOf};
 use controller_core::informer::Page;
 use controller_core::meta::{ObjectKey, OwnerRef, Uid};
 use disruption_controller::config::Config;
@@ -14,7 +14,7 @@ use disruption_controller::decide::Builtin;
 use disruption_controller::discovery::Kind;
 use disruption_controller::labels::Labels;
 use disruption_controller::reconcile::Key;
-use disruption_controller::requests::{Answer, Question, Reset, StatusWrite, Write};
+use disruption_controller::requests::{Answer, Query, Reset, StatusWrite, Write};
 use disruption_controller::selector::Selector;
 use disruption_controller::state::State;
 use disruption_controller::view::{
@@ -314,9 +314,9 @@ impl Cluster {
         accepted.ok_or_else(sim::gone)
     }
 
-    fn read(&self, question: &Question) -> Result<Answer, CallFailed> {
+    fn read(&self, question: &Query) -> Result<Answer, CallFailed> {
         match question {
-            Question::Kinds(api_version) => {
+            Query::Kinds(api_version) => {
                 let (name, plural) = if **api_version == *"apps/v1" {
                     ("ReplicaSet", "replicasets")
                 } else {
@@ -329,19 +329,19 @@ impl Cluster {
                     scales: true,
                 }])))
             }
-            Question::Scale(target) => {
+            Query::Scale(target) => {
                 let number = (0..WORKLOADS).find(|number| workload(*number).name == target.name);
                 let replicas = number.and_then(|number| self.wants(number));
                 let scale = number.zip(replicas);
                 let scale = scale.map(|(number, replicas)| Answer::Scale(uid_of(number), replicas));
                 scale.ok_or_else(sim::gone)
             }
-            Question::Pod(key) => {
+            Query::Pod(key) => {
                 let pod = self.pods.objects().get(key);
                 let items = pod.map(sim::observed).into_iter().collect();
                 Ok(Answer::Pods(Page { items, token: None }))
             }
-            Question::Pdbs(_) | Question::Pods(_) | Question::Workloads(..) => {
+            Query::Pdbs(_) | Query::Pods(_) | Query::Workloads(..) => {
                 unreachable!("only explain lists")
             }
         }
@@ -473,11 +473,11 @@ impl Model for Cluster {
         }
     }
 
-    fn arrive(&mut self, ask: &Ask<DisruptionController>, now: Now) -> Completed<Answer> {
+    fn arrive(&mut self, ask: &RequestOf<DisruptionController>, now: Now) -> Completed<Answer> {
         match ask {
-            Ask::Question(question) => Completed::Read(self.read(question), Some(self.clock(now))),
-            Ask::Write(Write::Status(write)) => Completed::Wrote(self.write_status(write, now)),
-            Ask::Write(Write::Reset(reset)) => Completed::Wrote(self.write_reset(reset, now)),
+            RequestOf::Question(question) => Completed::Read(self.read(question), Some(self.clock(now))),
+            RequestOf::Write(Write::Status(write)) => Completed::Wrote(self.write_status(write, now)),
+            RequestOf::Write(Write::Reset(reset)) => Completed::Wrote(self.write_reset(reset, now)),
         }
     }
 

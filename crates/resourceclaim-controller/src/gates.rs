@@ -15,7 +15,7 @@ use controller_core::runtime::Failure;
 use crate::ResourceClaimController;
 use crate::decide::{Gates, Groups};
 use crate::pod_group::GroupVersion;
-use crate::requests::{Answer, Question};
+use crate::requests::{Answer, Query};
 
 /// The first minor version of Kubernetes 1 whose API server no longer lets admin access be switched off.
 const ADMIN_ACCESS_LOCKED_SINCE: u32 = 36;
@@ -28,7 +28,7 @@ const FORBIDDEN: Option<u16> = Some(403);
 pub(crate) struct Answers<'a> {
     pub(crate) pass: &'a Pass<ResourceClaimController>,
     /// What is still to be asked.
-    pub(crate) open: Vec<Question>,
+    pub(crate) open: Vec<Query>,
 }
 
 impl<'a> Answers<'a> {
@@ -40,7 +40,7 @@ impl<'a> Answers<'a> {
     }
 
     /// None where nothing is there, or the question is still to be asked.
-    pub(crate) fn get(&mut self, question: Question) -> Result<Option<&'a Answer>, CallFailed> {
+    pub(crate) fn get(&mut self, question: Query) -> Result<Option<&'a Answer>, CallFailed> {
         match self.pass.answer(&question).map(|reply| &reply.value) {
             None => self.open.push(question),
             Some(Ok(answer)) => return Ok(Some(answer)),
@@ -55,7 +55,7 @@ impl<'a> Answers<'a> {
     pub(crate) fn gates(&mut self, asked: Gates) -> Result<Gates, CallFailed> {
         let mut gates = asked;
         if !asked.admin_access {
-            let version = self.get(Question::Version)?;
+            let version = self.get(Query::Version)?;
             let is_locked =
                 matches!(version, Some(Answer::Minor(Some(minor))) if *minor >= ADMIN_ACCESS_LOCKED_SINCE);
             gates.admin_access = is_locked;
@@ -70,7 +70,7 @@ impl<'a> Answers<'a> {
 
     /// The newest version in which the API server has `PodGroups`.
     fn served(&mut self, asked: Gates) -> Result<Option<GroupVersion>, CallFailed> {
-        let served = match self.get(Question::Served) {
+        let served = match self.get(Query::Served) {
             Err(failed) if is_answer(asked, &failed) => None,
             served => served?,
         };
@@ -88,10 +88,7 @@ pub(crate) fn is_answer(asked: Gates, failed: &CallFailed) -> bool {
 }
 
 /// `asked` as far as the API server goes along. Says in the log where it does not.
-pub fn learn(
-    asked: Gates,
-    pass: &Pass<ResourceClaimController>,
-) -> Result<Explained<Question, Gates>, Failure> {
+pub fn learn(asked: Gates, pass: &Pass<ResourceClaimController>) -> Result<Explained<Query, Gates>, Failure> {
     let mut answers = Answers::of(pass);
     let gates = answers.gates(asked)?;
     if !answers.open.is_empty() {

@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::controller::{Ask, Completed, Loop, Now};
+use controller_core::controller::{Completed, Loop, Now, RequestOf};
 use controller_core::informer::View;
 use controller_core::meta::{ObjectKey, OwnerRef};
 use harness::encodings::assert_the_same_views;
@@ -165,8 +165,8 @@ fn sees_recorded(process: &Sim<Cluster>, claim: &ClaimView) -> bool {
     let Some(owner) = claim.owning_pod() else {
         return [CROWDED, FREE].contains(&&*claim.key.name);
     };
-    let makes_it = |ask: &Ask<_>| match ask {
-        Ask::Write(Write::Create(create)) => create.claim() == claim.key,
+    let makes_it = |ask: &RequestOf<_>| match ask {
+        RequestOf::Write(Write::Create(create)) => create.claim() == claim.key,
         _ => false,
     };
     let is_recorded = process.stores().pods.get(&key_of(owner)).is_some_and(|pod| {
@@ -234,7 +234,7 @@ impl Model for Cluster {
         }
     }
 
-    fn arrive(&mut self, ask: &Ask<ResourceClaimController>, _: Now) -> Completed<Answer> {
+    fn arrive(&mut self, ask: &RequestOf<ResourceClaimController>, _: Now) -> Completed<Answer> {
         self.server.borrow_mut().answer(ask)
     }
 

@@ -13,7 +13,7 @@ use crate::decide::{
     Because, Judgement, Moment, Now, PendingEviction, Rules, Seen, Sight, Verdict, bound, clock_ahead, judge,
     seen, used_tolerations,
 };
-use crate::requests::{Answer, Question};
+use crate::requests::{Answer, Query};
 use crate::view::{PodView, Taint, Toleration};
 
 /// Explains the pod `key`, once it and its node are read.
@@ -23,7 +23,7 @@ pub fn explain(
     now: controller::Now,
     rules: &Rules,
 ) -> Explanation<TaintEvictionController> {
-    let question = Question::Pod(key.clone());
+    let question = Query::Pod(key.clone());
     let pod = match pass.answer(&question).map(|reply| &reply.value) {
         None => return Ok(Explained::Ask(vec![question])),
         Some(Ok(Answer::Pod(Some(pod)))) => pod,
@@ -31,7 +31,7 @@ pub fn explain(
         Some(_) => return Err(format!("no pod {key}, or it is bound to no node").into()),
     };
     let name = Arc::clone(&pod.node);
-    let question = Question::Node { name, change: 0 };
+    let question = Query::Node { name, change: 0 };
     let Some(reply) = pass.answer(&question) else {
         return Ok(Explained::Ask(vec![question]));
     };

@@ -17,8 +17,8 @@ use std::time::Duration;
 use controller_core::api::{CallFailed, Denial, Outcome as Answered};
 use controller_core::clock::saturating_add;
 use controller_core::controller::{
-    Action, Ask, Context, ContextMut, Controller, Driver, Learnt, LoopEvent, Mutation, Order, Outcome, Queue,
-    Reply, Requeue, Retry,
+    Action, Context, ContextMut, Controller, Driver, Learnt, LoopEvent, Mutation, Order, Outcome, Queue,
+    Reply, RequestOf, Requeue, Retry,
 };
 use controller_core::events::Recorder;
 use controller_core::meta::ObjectKey;
@@ -27,7 +27,7 @@ use prometheus::Registry;
 
 use crate::decide::{self, Eviction, Judgement, RETRIES, Seen, Verdict, clock_ahead};
 use crate::events::Event;
-use crate::requests::{Answer, Question, SERVES_FOR, Write};
+use crate::requests::{Answer, Query, SERVES_FOR, Write};
 use crate::state::{Entry, State};
 use crate::view::{PodView, Taint};
 use crate::{NAME, Stores, TaintEvictionController, metrics};
@@ -74,7 +74,7 @@ impl Controller for TaintEvictionController {
     type Stores = Stores;
     type State = State;
     type Key = Key;
-    type Question = Question;
+    type Query = Query;
     type Write = Write;
     type StateChange = StateChange;
     type Event = Event;
@@ -139,7 +139,7 @@ impl Controller for TaintEvictionController {
                     .change_eviction(&pod.key, &pod.uid, |entry| entry.tries().put_off = Some(at));
                 name_skew(cx);
             }
-            Learnt::Sent(Ask::Write(write)) => {
+            Learnt::Sent(RequestOf::Write(write)) => {
                 let eviction = write.eviction();
                 cx.state.change_eviction(&eviction.pod, &eviction.uid, |entry| {
                     if !std::mem::replace(&mut entry.tries().announced, true) {
@@ -148,8 +148,8 @@ impl Controller for TaintEvictionController {
                 });
             }
             Learnt::Outcome(write, outcome) => learn_outcome(cx, write, outcome),
-            Learnt::Answer(Question::Node { name, .. }, reply) => learn_node(cx, name, reply),
-            Learnt::Sent(Ask::Question(_)) | Learnt::Answer(Question::Pod(_), _) => {}
+            Learnt::Answer(Query::Node { name, .. }, reply) => learn_node(cx, name, reply),
+            Learnt::Sent(RequestOf::Question(_)) | Learnt::Answer(Query::Pod(_), _) => {}
         }
     }
 
@@ -159,13 +159,13 @@ impl Controller for TaintEvictionController {
         }
     }
 
-    fn is_failure(&self, ask: &Ask<Self>, failed: &CallFailed) -> bool {
+    fn is_failure(&self, ask: &RequestOf<Self>, failed: &CallFailed) -> bool {
         match ask {
             // The cache decides.
-            Ask::Question(_) => false,
+            RequestOf::Question(_) => false,
             // A condition that the API server refuses does not stop the delete (TE-9).
-            Ask::Write(Write::Mark(..)) if failed.outcome() == Answered::Invalid => false,
-            Ask::Write(_) => !failed.is_gone(),
+            RequestOf::Write(Write::Mark(..)) if failed.outcome() == Answered::Invalid => false,
+            RequestOf::Write(_) => !failed.is_gone(),
         }
     }
 
@@ -247,7 +247,7 @@ impl TaintEvictionController {
             Some(at) if at <= now.wall => {}
             later => return again(later),
         }
-        let question = Question::Node {
+        let question = Query::Node {
             name: Arc::clone(&pod.node),
             change: memory.change_of(&pod.node),
         };

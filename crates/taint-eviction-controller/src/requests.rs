@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controller_core::api::Verb;
-use controller_core::controller::{self, Asking, Description, Object, Request, requests_to};
+use controller_core::controller::{self, Description, Object, QueryPolicy, Request, requests_to};
 use controller_core::informer::Observed;
 use controller_core::meta::ObjectKey;
 use jiff::Timestamp;
@@ -32,7 +32,7 @@ const CONDITION_MESSAGE: &str = "Taint manager: deleting due to NoExecute taint"
 
 /// A read past the cache.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Question {
+pub enum Query {
     /// A node, after its change of this number: an older answer does not serve.
     Node {
         /// Its name.
@@ -71,7 +71,7 @@ impl PartialEq for Write {
 
 impl Eq for Write {}
 
-impl controller::Question for Question {
+impl controller::Query for Query {
     type Answer = Answer;
 
     fn request(&self) -> Request {
@@ -99,10 +99,10 @@ impl controller::Question for Question {
         })
     }
 
-    fn asking(&self) -> Asking {
-        Asking {
+    fn policy(&self) -> QueryPolicy {
+        QueryPolicy {
             shared_for: SERVES_FOR,
-            ..Asking::default()
+            ..QueryPolicy::default()
         }
     }
 }

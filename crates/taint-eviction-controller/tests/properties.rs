@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use controller_core::controller::{Accepted, Ask, Completed, Loop, Now};
+use controller_core::controller::{Accepted, Completed, Loop, Now, RequestOf};
 use controller_core::meta::{ObjectKey, Uid};
 use harness::encodings::assert_the_same_views;
 use harness::sim::{self, Model, Object, Resource, Watch};
@@ -13,7 +13,7 @@ use prometheus::Registry;
 use proptest::prelude::*;
 use taint_eviction_controller::config::Config;
 use taint_eviction_controller::reconcile::Key;
-use taint_eviction_controller::requests::{Answer, Question, Write};
+use taint_eviction_controller::requests::{Answer, Query, Write};
 use taint_eviction_controller::state::State;
 use taint_eviction_controller::view::{NodeView, NodeWire, Operator, PodView, PodWire, Taint, Toleration};
 use taint_eviction_controller::{Stores, TaintEvictionController};
@@ -227,9 +227,9 @@ impl Model for Cluster {
         }
     }
 
-    fn arrive(&mut self, ask: &Ask<TaintEvictionController>, now: Now) -> Completed<Answer> {
+    fn arrive(&mut self, ask: &RequestOf<TaintEvictionController>, now: Now) -> Completed<Answer> {
         match ask {
-            Ask::Question(Question::Node { name, .. }) => {
+            RequestOf::Question(Query::Node { name, .. }) => {
                 let taints = (0..NODES).find(|number| node(*number) == *name);
                 let taints = taints
                     .and_then(|number| self.taints.get(&number))
@@ -237,8 +237,8 @@ impl Model for Cluster {
                     .unwrap_or_default();
                 Completed::Read(Ok(Answer::Node(taints)), Some(now.wall))
             }
-            Ask::Question(Question::Pod(_)) => unreachable!("only explain reads pods"),
-            Ask::Write(write) => Completed::Wrote(self.write(write).ok_or_else(sim::gone)),
+            RequestOf::Question(Query::Pod(_)) => unreachable!("only explain reads pods"),
+            RequestOf::Write(write) => Completed::Wrote(self.write(write).ok_or_else(sim::gone)),
         }
     }
 

@@ -6,7 +6,7 @@ use controller_core::runtime::Explanation;
 
 use crate::TtlAfterFinishedController;
 use crate::decide::{Because, Judgement, judge, slower_clock};
-use crate::requests::{Answer, Question};
+use crate::requests::{Answer, Query};
 use crate::view::JobView;
 
 /// Explains the Job `key`, once it is read.
@@ -14,7 +14,7 @@ pub fn explain(
     pass: &Pass<TtlAfterFinishedController>,
     key: &ObjectKey,
 ) -> Explanation<TtlAfterFinishedController> {
-    let question = Question::Job(key.clone());
+    let question = Query::Job(key.clone());
     let Some(reply) = pass.answer(&question) else {
         return Ok(Explained::Ask(vec![question]));
     };

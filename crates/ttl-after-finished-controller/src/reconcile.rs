@@ -25,7 +25,7 @@ use prometheus::Registry;
 
 use crate::decide::{Deletion, Judgement, Plan, judge, plan, slower_clock};
 use crate::events::{Event, Remark};
-use crate::requests::Question;
+use crate::requests::Query;
 use crate::state::{self, State};
 use crate::view::JobView;
 use crate::{NAME, TtlAfterFinishedController, metrics};
@@ -39,7 +39,7 @@ impl Controller for TtlAfterFinishedController {
     type Stores = Store<JobView>;
     type State = State;
     type Key = ObjectKey;
-    type Question = Question;
+    type Query = Query;
     type Write = Deletion;
     type StateChange = Remark;
     type Event = Event;
@@ -122,9 +122,9 @@ fn next_of_expired(
     job: &JobView,
 ) -> Action<TtlAfterFinishedController> {
     let (key, ours) = (&job.key, look.now.wall);
-    let known = look.shared(&Question::Time);
-    let Some(reply) = known.or_else(|| look.pass.answer(&Question::Time)) else {
-        return Action::Read(vec![Question::Time]);
+    let known = look.shared(&Query::Time);
+    let Some(reply) = known.or_else(|| look.pass.answer(&Query::Time)) else {
+        return Action::Read(vec![Query::Time]);
     };
     // The read failed, and the queue retries it.
     if reply.value.is_err() {

@@ -27,7 +27,7 @@ const CLOCK_SERVES: Duration = Duration::from_mins(1);
 
 /// A read past the cache.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Question {
+pub enum Query {
     /// What time it is for the API server. Every answer has the time; this one is a list of one Job.
     Time,
     /// The Job of this name, as the API server has it now: by a list, which needs no permission of its own.
@@ -48,7 +48,7 @@ struct Found {
     items: Vec<Box<RawValue>>,
 }
 
-impl controller::Question for Question {
+impl controller::Query for Query {
     type Answer = Answer;
 
     fn request(&self) -> Request {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use controller_core::api::CallFailed;
-use controller_core::controller::{Accepted, Ask, Completed, Loop, Now};
+use controller_core::controller::{Accepted, Completed, Loop, Now, RequestOf};
 use controller_core::meta::{ObjectKey, Uid};
 use harness::encodings::assert_the_same_views;
 use harness::sim::{self, Model, Op, Resource, Watch};
@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use ttl_after_finished_controller::TtlAfterFinishedController;
 use ttl_after_finished_controller::config::Config;
 use ttl_after_finished_controller::decide::{Deletion, Judgement, judge};
-use ttl_after_finished_controller::requests::{Answer, Question};
+use ttl_after_finished_controller::requests::{Answer, Query};
 use ttl_after_finished_controller::state::State;
 use ttl_after_finished_controller::view::{Finish, JobView, JobWire};
 
@@ -178,11 +178,11 @@ impl Model for Cluster {
         }
     }
 
-    fn arrive(&mut self, ask: &Ask<TtlAfterFinishedController>, now: Now) -> Completed<Answer> {
+    fn arrive(&mut self, ask: &RequestOf<TtlAfterFinishedController>, now: Now) -> Completed<Answer> {
         match ask {
-            Ask::Question(Question::Time) => Completed::Read(Ok(Answer::Time), Some(now.wall)),
-            Ask::Question(Question::Job(job)) => panic!("{job} is read"),
-            Ask::Write(deletion) => Completed::Wrote(self.delete(deletion, now)),
+            RequestOf::Question(Query::Time) => Completed::Read(Ok(Answer::Time), Some(now.wall)),
+            RequestOf::Question(Query::Job(job)) => panic!("{job} is read"),
+            RequestOf::Write(deletion) => Completed::Wrote(self.delete(deletion, now)),
         }
     }
 

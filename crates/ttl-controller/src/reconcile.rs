@@ -21,7 +21,7 @@ use prometheus::Registry;
 
 use crate::decide::{Plan, plan};
 use crate::events::Event;
-use crate::requests::{Answer, Question, listing};
+use crate::requests::{Answer, Query, listing};
 use crate::state::{self, State};
 use crate::view::{Annotation, NodeView};
 use crate::{NAME, TtlController, metrics};
@@ -60,7 +60,7 @@ impl Controller for TtlController {
     type Stores = Store<NodeView>;
     type State = State;
     type Key = Key;
-    type Question = Question;
+    type Query = Query;
     type Write = Plan;
     type StateChange = StateChange;
     type Event = Event;
@@ -85,7 +85,7 @@ impl Controller for TtlController {
             return Action::Done(vec![]);
         };
         if look.stores.freshness(node) == Freshness::Unknown || memory.unnamed.contains(node) {
-            return look.read_again(key, Question::Node(node.clone()));
+            return look.read_again(key, Query::Node(node.clone()));
         }
         let desired = (!self.remove).then(|| step.ttl_seconds());
         let Some(plan) = plan(&view, desired) else {
@@ -115,7 +115,7 @@ impl Controller for TtlController {
                 }
             }
             Learnt::Outcome(plan, outcome) => self.learn_outcome(cx, plan, outcome),
-            Learnt::Answer(Question::Node(node), reply) if cx.state.unnamed.remove(node) => {
+            Learnt::Answer(Query::Node(node), reply) if cx.state.unnamed.remove(node) => {
                 self.name_rival(cx, node, reply.value.as_ref().ok());
             }
             Learnt::Sent(_) | Learnt::Answer(..) => {}
@@ -130,10 +130,10 @@ impl Controller for TtlController {
         mutation.patch(|nodes| nodes, &plan.node, move |_| shown.clone());
     }
 
-    fn reads(&self, question: &Question, reading: &mut Reading<'_, Self>) {
+    fn reads(&self, question: &Query, reading: &mut Reading<'_, Self>) {
         match question {
-            Question::Node(node) => reading.object(|nodes| nodes, node, |answer| answer.page.items.first()),
-            Question::Page(_) => reading.page(|nodes| nodes, |answer| &answer.page),
+            Query::Node(node) => reading.object(|nodes| nodes, node, |answer| answer.page.items.first()),
+            Query::Page(_) => reading.page(|nodes| nodes, |answer| &answer.page),
         }
     }
 

@@ -20,7 +20,7 @@ const PAGE_SIZE: u32 = 500;
 
 /// A read past the cache.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Question {
+pub enum Query {
     /// One node.
     Node(ObjectKey),
     /// All nodes, a page of them: the first, or the one that this token continues.
@@ -37,9 +37,9 @@ pub struct Answer {
 }
 
 /// All nodes, as far as the answers of `pass` go.
-pub fn listing(pass: &Pass<TtlController>) -> Result<Explained<Question, Vec<&NodeView>>, CallFailed> {
+pub fn listing(pass: &Pass<TtlController>) -> Result<Explained<Query, Vec<&NodeView>>, CallFailed> {
     let mut nodes = Vec::new();
-    let mut question = Question::Page(None);
+    let mut question = Query::Page(None);
     loop {
         let Some(reply) = pass.answer(&question) else {
             return Ok(Explained::Ask(vec![question]));
@@ -47,13 +47,13 @@ pub fn listing(pass: &Pass<TtlController>) -> Result<Explained<Question, Vec<&No
         let Answer { page, .. } = reply.value.as_ref().map_err(Clone::clone)?;
         nodes.extend(page.items.iter().map(|node| &node.view));
         match &page.token {
-            Some(token) => question = Question::Page(Some(token.clone())),
+            Some(token) => question = Query::Page(Some(token.clone())),
             None => return Ok(Explained::Text(nodes)),
         }
     }
 }
 
-impl controller::Question for Question {
+impl controller::Query for Query {
     type Answer = Answer;
 
     fn request(&self) -> Request {

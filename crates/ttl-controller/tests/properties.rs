@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use controller_core::controller::{Accepted, Ask, Completed, Loop, LoopEvent, Now};
+use controller_core::controller::{Accepted, Completed, Loop, LoopEvent, Now, RequestOf};
 use controller_core::informer::Page;
 use controller_core::meta::{ObjectKey, Uid};
 use harness::encodings::assert_the_same_views;
@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use ttl_controller::TtlController;
 use ttl_controller::config::Config;
 use ttl_controller::reconcile::Key;
-use ttl_controller::requests::{Answer, Question};
+use ttl_controller::requests::{Answer, Query};
 use ttl_controller::state::State;
 use ttl_controller::view::{Annotation, NodeView, NodeWire};
 
@@ -121,12 +121,12 @@ impl Model for Cluster {
         }
     }
 
-    fn arrive(&mut self, ask: &Ask<TtlController>, _: Now) -> Completed<Answer> {
+    fn arrive(&mut self, ask: &RequestOf<TtlController>, _: Now) -> Completed<Answer> {
         match ask {
-            Ask::Question(question) => {
+            RequestOf::Question(question) => {
                 let wanted = |node: &ObjectKey| match question {
-                    Question::Node(only) => only == node,
-                    Question::Page(_) => true,
+                    Query::Node(only) => only == node,
+                    Query::Page(_) => true,
                 };
                 let objects = self.nodes.objects().values();
                 let items = objects
@@ -137,7 +137,7 @@ impl Model for Cluster {
                 let manager = Some("somebody".to_owned());
                 Completed::Read(Ok(Answer { page, manager }), None)
             }
-            Ask::Write(plan) => {
+            RequestOf::Write(plan) => {
                 let annotation = Annotation::of(plan.ttl_seconds);
                 Completed::Wrote(self.annotate(&plan.node, annotation).ok_or_else(sim::gone))
             }

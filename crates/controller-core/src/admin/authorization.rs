@@ -311,7 +311,7 @@ struct Status {
     denied: bool,
 }
 
-impl controller::Question for TokenReview {
+impl controller::Query for TokenReview {
     type Answer = Option<User>;
 
     fn request(&self) -> Request {
@@ -325,7 +325,7 @@ impl controller::Question for TokenReview {
     }
 }
 
-impl controller::Question for SubjectAccessReview {
+impl controller::Query for SubjectAccessReview {
     type Answer = bool;
 
     fn request(&self) -> Request {

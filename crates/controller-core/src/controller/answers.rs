@@ -9,24 +9,24 @@ use jiff::Timestamp;
 use super::mutation::{Phase, ReadPhase};
 use super::requests::SlotOf;
 use super::{
-    Action, AnswerOf, Ask, Controller, Description, Learnt, Loop, LoopEvent, Now, Outcome, Pass, Question,
-    Reply, Told, Write,
+    Action, AnswerOf, Controller, Description, Learnt, Loop, LoopEvent, Now, Outcome, Pass, Query, Reply,
+    RequestOf, Told, Write,
 };
 use crate::api::CallFailed;
 
 /// Answers that serve other keys, too, each until its time.
 #[derive_where(Default)]
 pub(super) struct Answers<C: Controller> {
-    known: BTreeMap<C::Question, (Reply<AnswerOf<C>>, Duration)>,
-    until: BTreeSet<(Duration, C::Question)>,
+    known: BTreeMap<C::Query, (Reply<AnswerOf<C>>, Duration)>,
+    until: BTreeSet<(Duration, C::Query)>,
 }
 
 impl<C: Controller> Answers<C> {
-    pub(super) fn get(&self, question: &C::Question) -> Option<&Reply<AnswerOf<C>>> {
+    pub(super) fn get(&self, question: &C::Query) -> Option<&Reply<AnswerOf<C>>> {
         self.known.get(question).map(|(reply, _)| reply)
     }
 
-    fn keep(&mut self, question: C::Question, reply: Reply<AnswerOf<C>>) {
+    fn keep(&mut self, question: C::Query, reply: Reply<AnswerOf<C>>) {
         let shared_for = question.serves_for(&reply.value);
         if shared_for.is_zero() {
             return;
@@ -54,7 +54,7 @@ impl<C: Controller> Loop<C> {
         &mut self,
         id: u64,
         asker: &C::Key,
-        question: C::Question,
+        question: C::Query,
         reply: Reply<AnswerOf<C>>,
         steps: &[u64],
         now: Now,
@@ -71,7 +71,7 @@ impl<C: Controller> Loop<C> {
         self.reading(&question, phase, now);
         let keys = self.requests.answered(id, &question);
         let failed = reply.value.as_ref().err();
-        let ask = Ask::Question(question.clone());
+        let ask = RequestOf::Question(question.clone());
         let failed = failed.filter(|failed| self.controller.is_failure(&ask, failed));
         if !is_overtaken {
             self.learn(asker, Learnt::Answer(&question, &reply), now);
@@ -133,7 +133,9 @@ impl<C: Controller> Loop<C> {
             return;
         };
         if let Outcome::Failed(failed) = &outcome
-            && self.controller.is_failure(&Ask::Write(write.clone()), failed)
+            && self
+                .controller
+                .is_failure(&RequestOf::Write(write.clone()), failed)
         {
             pass.fail(failed);
             self.told.push(Told::Failed(key.clone(), failed.clone()));
@@ -158,7 +160,7 @@ impl<C: Controller> Loop<C> {
         &self,
         key: &C::Key,
         now: Now,
-        mut answer: impl FnMut(&C::Question) -> (Result<AnswerOf<C>, CallFailed>, Option<Timestamp>),
+        mut answer: impl FnMut(&C::Query) -> (Result<AnswerOf<C>, CallFailed>, Option<Timestamp>),
     ) -> Action<C> {
         let mut pass = Pass::default();
         loop {

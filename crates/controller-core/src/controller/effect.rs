@@ -5,7 +5,7 @@ use std::time::Duration;
 use derive_where::derive_where;
 use jiff::Timestamp;
 
-use super::{Accepted, Ask, Controller, Description, Object};
+use super::{Accepted, Controller, Description, Object, RequestOf};
 use crate::api::CallFailed;
 
 /// What is to be performed, then told by [`Loop::completed`](super::Loop::completed).
@@ -20,7 +20,7 @@ pub struct Effect<C: Controller> {
     /// How long it has waited for its permit.
     pub waited: Duration,
     /// What is asked or written.
-    pub ask: Ask<C>,
+    pub ask: RequestOf<C>,
 }
 
 /// How a request ended.

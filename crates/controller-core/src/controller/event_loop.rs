@@ -17,8 +17,8 @@ use super::retry::RetryShare;
 use super::seating::Seating;
 use super::timers::Timers;
 use super::{
-    Action, AnswerOf, Ask, Context, ContextMut, Controller, Learnt, LoopEvent, Now, Outcome, Output, Pass,
-    Reply, Requeue, StoreOf, Watches,
+    Action, AnswerOf, Context, ContextMut, Controller, Learnt, LoopEvent, Now, Outcome, Output, Pass, Reply,
+    RequestOf, Requeue, StoreOf, Watches,
 };
 use crate::informer::{Delta, SourceEvent, Store, Taken, View};
 use crate::workqueue::QueueMetrics;
@@ -286,7 +286,7 @@ impl<C: Controller> Loop<C> {
             steps,
         } = ended;
         match (ask, completed) {
-            (Ask::Question(question), Completed::Read(value, date)) => {
+            (RequestOf::Question(question), Completed::Read(value, date)) => {
                 let reply = Reply {
                     value,
                     asked: sent,
@@ -295,7 +295,7 @@ impl<C: Controller> Loop<C> {
                 };
                 self.answered(id, &key, question, reply, &steps, now);
             }
-            (Ask::Write(write), Completed::Wrote(answer)) => {
+            (RequestOf::Write(write), Completed::Wrote(answer)) => {
                 let outcome = answer.map_or_else(Outcome::Failed, Outcome::Accepted);
                 self.wrote(id, &key, pass, write, outcome, now);
             }
@@ -376,7 +376,7 @@ impl<C: Controller> Loop<C> {
     }
 
     /// The question is being sent, or is answered.
-    pub(super) fn reading(&mut self, question: &C::Question, phase: ReadPhase<'_, C>, now: Now) {
+    pub(super) fn reading(&mut self, question: &C::Query, phase: ReadPhase<'_, C>, now: Now) {
         let mut reading = Reading {
             phase,
             event_loop: self,

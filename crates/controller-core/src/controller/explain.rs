@@ -23,7 +23,7 @@ pub enum Explained<Q, T = String> {
 /// Asks the API server what `explain` wants to know until it is complete. The answers are in the pass.
 pub async fn explain<C: Controller, T>(
     sender: Sender,
-    explain: impl Fn(&Pass<C>, Now) -> Result<Explained<C::Question, T>, Failure> + Send,
+    explain: impl Fn(&Pass<C>, Now) -> Result<Explained<C::Query, T>, Failure> + Send,
 ) -> Result<T, Failure> {
     let clock = sender.caller.clock().clone();
     let origin = clock.instant();
@@ -55,7 +55,7 @@ pub async fn explain<C: Controller, T>(
 /// end first.
 pub(super) async fn ask_first<C: Controller, T>(
     env: &Env,
-    ask: impl Fn(&Pass<C>) -> Result<Explained<C::Question, T>, Failure> + Send + Sync,
+    ask: impl Fn(&Pass<C>) -> Result<Explained<C::Query, T>, Failure> + Send + Sync,
 ) -> Option<T> {
     let answered = async {
         loop {

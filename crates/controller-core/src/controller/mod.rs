@@ -65,7 +65,8 @@ pub use self::explain::{Explained, explain};
 pub use self::line::Limit;
 pub use self::mutation::{Mutation, Reading};
 pub use self::pass::{
-    Accepted, Action, Ask, Asking, Description, Failed, Learnt, Now, Object, Outcome, Pass, Reply, Requeue,
+    Accepted, Action, Description, Failed, Learnt, Now, Object, Outcome, Pass, QueryPolicy, Reply, RequestOf,
+    Requeue,
 };
 pub use self::queue::{Order, Priority, Queue};
 pub use self::request::{Request, Sender, requests_to};
@@ -88,7 +89,7 @@ pub trait Controller: Sized + Debug + Send + Sync + 'static {
     /// What it is asked about.
     type Key: Clone + Debug + Display + Ord + Hash + Send + Sync;
     /// What it reads past the caches.
-    type Question: Question;
+    type Query: Query;
     /// What it writes.
     type Write: Write;
     /// A change of the memory that needs no request.
@@ -148,13 +149,13 @@ pub trait Controller: Sized + Debug + Send + Sync + 'static {
     }
 
     /// Which objects the answer to `question` shows as they are now; none, unless said otherwise.
-    fn reads(&self, question: &Self::Question, reading: &mut Reading<'_, Self>) {
+    fn reads(&self, question: &Self::Query, reading: &mut Reading<'_, Self>) {
         let _ = (question, reading);
     }
 
     /// Whether the pass of the key has failed when this request has. Not where the object is gone, unless said
     /// otherwise.
-    fn is_failure(&self, ask: &Ask<Self>, failed: &CallFailed) -> bool {
+    fn is_failure(&self, ask: &RequestOf<Self>, failed: &CallFailed) -> bool {
         let _ = ask;
         !failed.is_gone()
     }
@@ -185,7 +186,7 @@ pub trait Watches<V: View>: Controller {
 pub type StoreOf<C, V> = fn(&mut <C as Controller>::Stores) -> &mut Store<V>;
 
 /// A read past the caches, as data.
-pub trait Question: Clone + Debug + Ord + Hash + Send + Sync {
+pub trait Query: Clone + Debug + Ord + Hash + Send + Sync {
     /// What it tells.
     type Answer: Clone + Debug + PartialEq + Send + Sync;
 
@@ -196,19 +197,19 @@ pub trait Question: Clone + Debug + Ord + Hash + Send + Sync {
     fn read(&self, body: &[u8]) -> serde_json::Result<Self::Answer>;
 
     /// How it is asked.
-    fn asking(&self) -> Asking {
-        Asking::default()
+    fn policy(&self) -> QueryPolicy {
+        QueryPolicy::default()
     }
 
     /// How long this answer serves other keys; [`Asking::shared_for`], unless said otherwise.
     fn serves_for(&self, answer: &Result<Self::Answer, CallFailed>) -> Duration {
         let _ = answer;
-        self.asking().shared_for
+        self.policy().shared_for
     }
 }
 
 /// For a controller that reads nothing past its caches.
-impl Question for Infallible {
+impl Query for Infallible {
     type Answer = Self;
 
     fn request(&self) -> Request {
@@ -241,7 +242,7 @@ pub trait Write: Clone + Debug + PartialEq + Send + Sync {
 }
 
 /// What a question of this controller tells.
-pub type AnswerOf<C> = <<C as Controller>::Question as Question>::Answer;
+pub type AnswerOf<C> = <<C as Controller>::Query as Query>::Answer;
 
 /// What a controller changes, sees, and wants to happen.
 pub struct ContextMut<'a, C: Controller> {
@@ -294,13 +295,13 @@ pub struct Output<C: Controller> {
 
 impl<C: Controller> Context<'_, C> {
     /// The answer to `question` that another key has got lately; see [`Asking::shared_for`].
-    pub fn shared(&self, question: &C::Question) -> Option<&Reply<AnswerOf<C>>> {
+    pub fn shared(&self, question: &C::Query) -> Option<&Reply<AnswerOf<C>>> {
         self.answers.get(question)
     }
 
     /// What to do where nobody knows what became of our last write: `question` reads the object of `key` again. An
     /// answer that leaves it unknown is about another object of this name: the watch will tell.
-    pub fn read_again(&self, key: &C::Key, question: C::Question) -> Action<C> {
+    pub fn read_again(&self, key: &C::Key, question: C::Query) -> Action<C> {
         match self.pass.answer(&question).map(|reply| reply.value.is_ok()) {
             None => Action::Read(vec![question]),
             Some(false) => Action::Done(vec![]),

@@ -50,7 +50,7 @@ pub enum Action<C: Controller> {
     /// A change of the memory alone.
     Note(C::StateChange),
     /// Questions that do not depend on each other.
-    Read(Vec<C::Question>),
+    Read(Vec<C::Query>),
     /// Writes that do not depend on each other. One that was refused in this pass is not sent again in it.
     Write(Vec<C::Write>),
     /// Nothing more in this pass, which has failed although no request of it has.
@@ -76,11 +76,11 @@ pub enum Learnt<'a, C: Controller> {
     /// What [`Step::Note`] asked for.
     Noted(C::StateChange),
     /// The question or the write is being sent.
-    Sent(&'a Ask<C>),
+    Sent(&'a RequestOf<C>),
     /// The write has ended.
     Outcome(&'a C::Write, &'a Outcome),
     /// The question has its answer. Told once, however many keys have asked it, and also where the term is over.
-    Answer(&'a C::Question, &'a Reply<AnswerOf<C>>),
+    Answer(&'a C::Query, &'a Reply<AnswerOf<C>>),
 }
 
 /// How a write ended.
@@ -120,9 +120,9 @@ pub struct Reply<A> {
 
 /// A question or a write.
 #[derive_where(Clone, Debug, PartialEq)]
-pub enum Ask<C: Controller> {
+pub enum RequestOf<C: Controller> {
     /// A question.
-    Question(C::Question),
+    Question(C::Query),
     /// A write.
     Write(C::Write),
 }
@@ -147,7 +147,7 @@ pub struct Object {
 
 /// How questions of one kind are asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asking {
+pub struct QueryPolicy {
     /// The kind, which `at_most` is about.
     pub kind: Cow<'static, str>,
     /// How many of the kind are out at the same time.
@@ -156,7 +156,7 @@ pub struct Asking {
     pub shared_for: Duration,
 }
 
-impl Default for Asking {
+impl Default for QueryPolicy {
     fn default() -> Self {
         Self {
             kind: Cow::Borrowed(""),
@@ -171,12 +171,12 @@ impl Default for Asking {
 pub struct Pass<C: Controller> {
     /// Tells it from other passes of the key.
     pub(super) number: u64,
-    answers: BTreeMap<C::Question, Answers<AnswerOf<C>>>,
+    answers: BTreeMap<C::Query, Answers<AnswerOf<C>>>,
     outcomes: Vec<(C::Write, Outcome)>,
     /// Where the outcomes of writes to an object are.
     by_object: HashMap<Object, Vec<usize>>,
     /// Questions whose answers it waits for.
-    pub(super) asking: Vec<C::Question>,
+    pub(super) asking: Vec<C::Query>,
     /// Writes that are on their way.
     pub(super) sending: Vec<C::Write>,
     /// How many effects it has had since its last accepted write.
@@ -267,7 +267,7 @@ impl<C: Controller> Pass<C> {
     }
 
     /// The last answer to `question` in this pass.
-    pub fn answer(&self, question: &C::Question) -> Option<&Reply<AnswerOf<C>>> {
+    pub fn answer(&self, question: &C::Query) -> Option<&Reply<AnswerOf<C>>> {
         self.answers.get(question).map(|answers| &answers.latest)
     }
 
@@ -289,7 +289,7 @@ impl<C: Controller> Pass<C> {
     }
 
     /// The question is answered so.
-    pub(super) fn answered(&mut self, question: C::Question, reply: Reply<AnswerOf<C>>) {
+    pub(super) fn answered(&mut self, question: C::Query, reply: Reply<AnswerOf<C>>) {
         self.has_a_sign_of_life();
         let has_failed = reply.value.is_err();
         self.has_failure |= has_failed;
@@ -360,7 +360,7 @@ impl<C: Controller> Pass<C> {
     }
 
     /// Whether `question` is not asked again in this pass: it failed, or has been answered often enough.
-    pub(super) fn is_answered(&self, question: &C::Question) -> bool {
+    pub(super) fn is_answered(&self, question: &C::Query) -> bool {
         let answers = self.answers.get(question);
         answers.is_some_and(|answers| answers.has_failed || answers.times >= MOST_ANSWERS)
     }

@@ -7,8 +7,8 @@ use super::mutation::{Phase, ReadPhase};
 use super::pass::PassFailed;
 use super::requests::{InFlight, SlotOf};
 use super::{
-    Action, Ask, Controller, Description, Effect, Failed, Learnt, Loop, Now, Outcome, Pass, Requeue, Retry,
-    Told, Write,
+    Action, Controller, Description, Effect, Failed, Learnt, Loop, Now, Outcome, Pass, RequestOf, Requeue,
+    Retry, Told, Write,
 };
 
 /// A pass with more effects since its last accepted write makes no progress.
@@ -174,7 +174,7 @@ impl<C: Controller> Loop<C> {
         &mut self,
         key: &C::Key,
         pass: &mut Pass<C>,
-        questions: Vec<C::Question>,
+        questions: Vec<C::Query>,
         turn: Turn,
         now: Now,
         limit: &dyn Limit,
@@ -205,7 +205,7 @@ impl<C: Controller> Loop<C> {
                 }
                 let mut steps = Vec::new();
                 self.reading(&question, ReadPhase::Sent(&mut steps), now);
-                self.send(key, pass, Ask::Question(question.clone()), steps, now);
+                self.send(key, pass, RequestOf::Question(question.clone()), steps, now);
             }
             pass.effects += 1;
             pass.asking.push(question);
@@ -253,7 +253,7 @@ impl<C: Controller> Loop<C> {
             }
             self.requests.slots.take(slot, &mut pass.slots);
             self.mutate(0, &write, Phase::Begins, now);
-            self.send(key, pass, Ask::Write(write.clone()), Vec::new(), now);
+            self.send(key, pass, RequestOf::Write(write.clone()), Vec::new(), now);
             pass.effects += 1;
             pass.sending.push(write);
             progress = Progress::Waits;
@@ -272,7 +272,7 @@ impl<C: Controller> Loop<C> {
         pass.effects += 1;
     }
 
-    fn send(&mut self, key: &C::Key, pass: &Pass<C>, ask: Ask<C>, steps: Vec<u64>, now: Now) {
+    fn send(&mut self, key: &C::Key, pass: &Pass<C>, ask: RequestOf<C>, steps: Vec<u64>, now: Now) {
         self.learn(key, Learnt::Sent(&ask), now);
         let attempt = self.queue(key).num_requeues(key);
         let waited = pass.lacks_since.map(|since| now.uptime.saturating_sub(since));

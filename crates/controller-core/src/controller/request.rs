@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use kube::Resource;
 use kube::client::Body;
 
-use super::{Accepted, Question, Write};
+use super::{Accepted, Query, Write};
 use crate::api::dated::{body_of, date_of};
 use crate::api::limits::{AnswerWithin, Permitted};
 use crate::api::{Call, CallFailed, Caller, Http, Verb};
@@ -95,7 +95,7 @@ impl Sender {
     }
 
     /// Asks; the answer, and the API server's clock. `waited`: how long for a permit, if the limit applies.
-    pub(crate) async fn ask<Q: Question>(
+    pub(crate) async fn ask<Q: Query>(
         &self,
         question: &Q,
         waited: Option<Duration>,

@@ -9,14 +9,14 @@ use derive_where::derive_where;
 
 use super::timers::Timers;
 use super::turns::{Place, Turns};
-use super::{Ask, Controller, Now, Object, Question};
+use super::{Controller, Now, Object, Query, RequestOf};
 
 /// Everything about requests.
 #[derive_where(Default)]
 pub(super) struct Requests<C: Controller> {
     last_id: u64,
     out: BTreeMap<u64, InFlight<C>>,
-    asked: BTreeMap<C::Question, Asked<C::Key>>,
+    asked: BTreeMap<C::Query, Asked<C::Key>>,
     pub(super) slots: Slots<C::Key>,
     pub(super) awaited: Awaited<C::Write>,
 }
@@ -27,7 +27,7 @@ pub(super) struct InFlight<C: Controller> {
     pub(super) key: C::Key,
     /// The number of the pass.
     pub(super) pass: u64,
-    pub(super) ask: Ask<C>,
+    pub(super) ask: RequestOf<C>,
     pub(super) sent: Now,
     /// Of a question: the steps at which the stores were that its answer tells of.
     pub(super) steps: Vec<u64>,
@@ -44,7 +44,7 @@ impl<C: Controller> Requests<C> {
     /// A request is sent; its number.
     pub(super) fn send(&mut self, request: InFlight<C>) -> u64 {
         self.last_id += 1;
-        if let Ask::Question(question) = &request.ask {
+        if let RequestOf::Question(question) = &request.ask {
             let (id, keys) = (self.last_id, vec![request.key.clone()]);
             self.asked.insert(question.clone(), Asked { id, keys });
         }
@@ -53,7 +53,7 @@ impl<C: Controller> Requests<C> {
     }
 
     /// The question is out: `key` waits for its answer, too.
-    pub(super) fn join(&mut self, question: &C::Question, key: &C::Key) -> bool {
+    pub(super) fn join(&mut self, question: &C::Query, key: &C::Key) -> bool {
         let asked = self.asked.get_mut(question);
         asked.map(|asked| asked.keys.push(key.clone())).is_some()
     }
@@ -64,7 +64,7 @@ impl<C: Controller> Requests<C> {
     }
 
     /// Who waits for this answer to the question.
-    pub(super) fn answered(&mut self, id: u64, question: &C::Question) -> Vec<C::Key> {
+    pub(super) fn answered(&mut self, id: u64, question: &C::Query) -> Vec<C::Key> {
         let is_it = self.asked.get(question).is_some_and(|asked| asked.id == id);
         let asked = is_it.then(|| self.asked.remove(question)).flatten();
         asked.map(|asked| asked.keys).unwrap_or_default()
@@ -95,8 +95,8 @@ pub(super) enum SlotOf {
 
 impl SlotOf {
     /// The slot of a question, and how many there are; none where any number may be out.
-    pub(super) fn question(question: &impl Question) -> Option<(Self, usize)> {
-        let asking = question.asking();
+    pub(super) fn question(question: &impl Query) -> Option<(Self, usize)> {
+        let asking = question.policy();
         (asking.at_most != usize::MAX).then_some((Self::Kind(asking.kind), asking.at_most))
     }
 }

@@ -17,8 +17,8 @@ use tracing::Instrument;
 use super::explain::ask_first;
 use super::request::Sender;
 use super::{
-    AnswerOf, Ask, Completed, Controller, Description, Effect, Explained, Loop, LoopEvent, Now, Object, Pass,
-    Polled, Told, Watching, Write,
+    AnswerOf, Completed, Controller, Description, Effect, Explained, Loop, LoopEvent, Now, Object, Pass,
+    Polled, RequestOf, Told, Watching, Write,
 };
 use crate::api::limits::Permits;
 use crate::api::{CallFailed, Outcome};
@@ -87,7 +87,7 @@ pub async fn run<C: Controller>(
 /// The same, once `ask` has learnt what `begin` has to know to make the controller, and what it watches.
 pub async fn ask_and_run<C: Controller, T, W>(
     env: Env,
-    ask: impl Fn(&Pass<C>) -> Result<Explained<C::Question, T>, Failure> + Send + Sync,
+    ask: impl Fn(&Pass<C>) -> Result<Explained<C::Query, T>, Failure> + Send + Sync,
     begin: impl FnOnce(T, &Env) -> (prometheus::Result<C>, W) + Send,
 ) -> Result<(), Failure>
 where
@@ -274,11 +274,13 @@ impl<C: Controller> Driver<C> {
         let span = tracing::debug_span!("sync", controller = C::NAME, %key, attempt);
         let performed = async {
             let completed = match ask {
-                Ask::Question(question) => {
+                RequestOf::Question(question) => {
                     let (value, date) = sender.ask(&question, Some(waited)).await;
                     Completed::Read(value, date)
                 }
-                Ask::Write(write) => Completed::Wrote(sender.write(&write, term.as_ref(), waited).await),
+                RequestOf::Write(write) => {
+                    Completed::Wrote(sender.write(&write, term.as_ref(), waited).await)
+                }
             };
             (id, completed)
         };

@@ -38,7 +38,7 @@ pub type ExplainOne<A> = fn(&<A as App>::Config, &Pass<A>, Now, &ObjectKey) -> E
 pub type ExplainAll<A> = fn(&<A as App>::Config, &Pass<A>, Now, Option<&str>) -> Explanation<A>;
 
 /// What is to be asked first, or the text.
-pub type Explanation<C> = Result<Explained<<C as Controller>::Question>, Failure>;
+pub type Explanation<C> = Result<Explained<<C as Controller>::Query>, Failure>;
 
 impl<A: App> Explain<A> {
     pub(super) fn subcommand(&self) -> Subcommand {

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use crate::api::{Outcome, Verb};
 use crate::args::{SUPPORTED_KUBERNETES, supported_kubernetes};
 use crate::clock::Clock;
-use crate::controller::{Question, Request, Sender};
+use crate::controller::{Query, Request, Sender};
 
 /// How soon an API server that gave no answer is asked again.
 const ASK_AGAIN: Duration = Duration::from_secs(10);
@@ -23,7 +23,7 @@ struct Info {
     minor: String,
 }
 
-impl Question for ServerVersion {
+impl Query for ServerVersion {
     type Answer = Option<u32>;
 
     fn request(&self) -> Request {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use controller_core::api::Outcome;
 use controller_core::clock::saturating_add;
 use controller_core::controller::{
-    Accepted, Ask, Completed, Controller, Effect, Loop, LoopEvent, Now, Polled, Told,
+    Accepted, Completed, Controller, Effect, Loop, LoopEvent, Now, Polled, RequestOf, Told,
 };
 use controller_core::informer::{self, Freshness};
 use controller_core::meta::{ObjectKey, Uid};
@@ -62,8 +62,8 @@ impl World {
         let Polled { effects, again, .. } = self.event_loop.poll(self.now, &Permits::default());
         self.again = again;
         let written = effects.iter().filter_map(|effect| match &effect.ask {
-            Ask::Write(dim) => Some(dim.shines),
-            Ask::Question(_) => None,
+            RequestOf::Write(dim) => Some(dim.shines),
+            RequestOf::Question(_) => None,
         });
         let written = written.collect();
         self.in_flight.extend(effects);
@@ -92,7 +92,7 @@ impl World {
 
     /// The write arrives at the API server.
     fn arrive(&mut self) -> Accepted {
-        let Ask::Write(dim) = self.in_flight[0].ask.clone() else {
+        let RequestOf::Write(dim) = self.in_flight[0].ask.clone() else {
             panic!("a question is out");
         };
         self.edit(|lamp| lamp.shines = dim.shines)
@@ -100,7 +100,7 @@ impl World {
 
     /// The question that is out finds the lamp as it is.
     fn read(&mut self) {
-        let Ask::Question(_) = self.in_flight[0].ask else {
+        let RequestOf::Question(_) = self.in_flight[0].ask else {
             panic!("a write is out");
         };
         let found = observed(&self.lamps.objects()[&lamp()]);

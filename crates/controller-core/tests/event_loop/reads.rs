@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use controller_core::api::Outcome;
 use controller_core::clock::Clock;
-use controller_core::controller::{Action, Asking};
+use controller_core::controller::{Action, QueryPolicy};
 use controller_core::workqueue::QueueMetrics;
 use harness::sim::START;
 use prometheus::Registry;
@@ -84,10 +84,10 @@ fn several_questions_go_side_by_side_and_all_answers_are_waited_for() {
 /// Two reads of `/scale` at a time, as many others as are wanted.
 fn of_two_scales() -> Setup {
     Setup {
-        asking: |kind| Asking {
+        asking: |kind| QueryPolicy {
             kind: kind.into(),
             at_most: if kind == "scale" { 2 } else { usize::MAX },
-            ..Asking::default()
+            ..QueryPolicy::default()
         },
         ..Setup::workers(9)
     }
@@ -203,9 +203,9 @@ fn questions_without_end_are_no_progress() {
 /// Answers to questions of kind `long` serve others for a minute, those of other kinds for two seconds.
 fn shared() -> Rig {
     let setup = Setup {
-        asking: |kind| Asking {
+        asking: |kind| QueryPolicy {
             shared_for: Duration::from_secs(if kind == "long" { 60 } else { 2 }),
-            ..Asking::default()
+            ..QueryPolicy::default()
         },
         ..Setup::default()
     };
@@ -256,10 +256,10 @@ fn an_answer_frees_one_pass_of_those_that_wait_to_ask_a_question_of_its_kind() {
 #[test]
 fn a_pass_that_waits_to_ask_of_two_kinds_loses_neither_place() {
     let setup = Setup {
-        asking: |kind| Asking {
+        asking: |kind| QueryPolicy {
             kind: kind.into(),
             at_most: 1,
-            ..Asking::default()
+            ..QueryPolicy::default()
         },
         ..Setup::workers(9)
     };
@@ -314,9 +314,9 @@ fn a_key_that_is_woken_while_it_waits_for_an_answer_is_asked_about_at_once() {
 #[test]
 fn a_newer_answer_serves_from_when_it_came() {
     let setup = Setup {
-        asking: |_| Asking {
+        asking: |_| QueryPolicy {
             shared_for: 2 * SECOND,
-            ..Asking::default()
+            ..QueryPolicy::default()
         },
         ..Setup::default()
     };

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use controller_core::api::{Denial, Outcome};
 use controller_core::controller::{
-    Accepted, Action, Ask, Completed, Failed, Order, Queue, Requeue, Retry, RetryLimit, RetryShare,
+    Accepted, Action, Completed, Failed, Order, Queue, RequestOf, Requeue, Retry, RetryLimit, RetryShare,
 };
 
 use crate::rig::{MS, NOTHING, Rig, SECOND, Setup, failed};
@@ -22,7 +22,7 @@ fn write(seen: &Seen<'_>) -> Action<Scripted> {
     }
 }
 
-fn refuse(_: &Ask<Scripted>) -> Completed<Text> {
+fn refuse(_: &RequestOf<Scripted>) -> Completed<Text> {
     Completed::Wrote(Err(failed(REFUSED)))
 }
 
@@ -216,7 +216,7 @@ fn a_key_that_is_refused_for_long_waits_an_eighth_of_that_and_at_most_five_minut
 fn a_key_whose_server_is_away_for_long_waits_no_longer_than_the_queue_says() {
     let mut rig = up_to_8_s(1, write);
     rig.wake("a=1");
-    let away = |_: &Ask<Scripted>| Completed::Wrote(Err(failed(Outcome::retry(false))));
+    let away = |_: &RequestOf<Scripted>| Completed::Wrote(Err(failed(Outcome::retry(false))));
     let timeline = times(&rig.timeline(Duration::from_mins(30), away));
     let waits = timeline.windows(2).map(|pair| pair[1] - pair[0]);
     assert_eq!(waits.max(), Some(8_000));

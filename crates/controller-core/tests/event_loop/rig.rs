@@ -7,8 +7,8 @@ use std::time::Duration;
 use controller_core::api::{Call, CallFailed, Outcome, Verb};
 use controller_core::clock::saturating_add;
 use controller_core::controller::{
-    Accepted, Action, Ask, Asking, Completed, Effect, Limit, Loop, LoopEvent, Now, Polled, Queue, Requeue,
-    RetryShare, Told,
+    Accepted, Action, Completed, Effect, Limit, Loop, LoopEvent, Now, Polled, QueryPolicy, Queue, RequestOf,
+    Requeue, RetryShare, Told,
 };
 use controller_core::workqueue::{QueueMetrics, TokenBucket};
 use harness::sim::NOW;
@@ -26,7 +26,7 @@ const MOST_TURNS: usize = 1_000;
 pub(crate) struct Setup {
     pub(crate) queues: Vec<Queue>,
     pub(crate) metrics: Vec<Option<QueueMetrics>>,
-    pub(crate) asking: fn(Text) -> Asking,
+    pub(crate) asking: fn(Text) -> QueryPolicy,
     pub(crate) limit: Permits,
     pub(crate) retries: RetryShare,
     pub(crate) dry_run: bool,
@@ -58,7 +58,7 @@ impl Default for Setup {
         Self {
             queues: vec![Queue::FIFO],
             metrics: vec![None, None],
-            asking: |_| Asking::default(),
+            asking: |_| QueryPolicy::default(),
             limit: Permits::default(),
             retries: RetryShare::default(),
             dry_run: false,
@@ -178,7 +178,7 @@ impl Rig {
     pub(crate) fn timeline(
         &mut self,
         time: Duration,
-        answer: impl Fn(&Ask<Scripted>) -> Completed<Text>,
+        answer: impl Fn(&RequestOf<Scripted>) -> Completed<Text>,
     ) -> Vec<(u128, String)> {
         let end = self.now.uptime + time;
         let mut timeline = Vec::new();
@@ -276,7 +276,7 @@ impl Rig {
     pub(crate) fn fail_with(&mut self, what: Text, failed: CallFailed) {
         let completed = match self.in_flight.iter().find(|effect| what_of(effect) == what) {
             Some(Effect {
-                ask: Ask::Question(_),
+                ask: RequestOf::Question(_),
                 ..
             }) => Completed::Read(Err(failed), None),
             _ => Completed::Wrote(Err(failed)),
@@ -328,14 +328,14 @@ pub(crate) fn call() -> Call {
 }
 
 fn what_of(effect: &Effect<Scripted>) -> Text {
-    let (Ask::Question(Q(what)) | Ask::Write(W(what))) = effect.ask;
+    let (RequestOf::Question(Q(what)) | RequestOf::Write(W(what))) = effect.ask;
     what
 }
 
 fn text(effect: &Effect<Scripted>) -> String {
     match effect.ask {
-        Ask::Question(Q(question)) => format!("{} asks {question}", effect.key),
-        Ask::Write(W(write)) => format!("{} writes {write}", effect.key),
+        RequestOf::Question(Q(question)) => format!("{} asks {question}", effect.key),
+        RequestOf::Write(W(write)) => format!("{} writes {write}", effect.key),
     }
 }
 

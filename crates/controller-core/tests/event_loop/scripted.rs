@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::cell::Cell;
 
 use controller_core::controller::{
-    self, Action, Ask, Asking, Context, ContextMut, Controller, Description, Learnt, LoopEvent, Now, Object,
-    Outcome, Pass, Priority, Queue, Reply, Request, Requeue,
+    self, Action, Context, ContextMut, Controller, Description, Learnt, LoopEvent, Now, Object, Outcome,
+    Pass, Priority, QueryPolicy, Queue, Reply, Request, RequestOf, Requeue,
 };
 use controller_core::events::Recorder;
 use controller_core::meta::ObjectKey;
@@ -24,10 +24,10 @@ pub(crate) struct W(pub(crate) Text);
 
 thread_local! {
     /// How questions are asked: by what stands before the colon.
-    pub(crate) static ASKING: Cell<fn(kind: Text) -> Asking> = const { Cell::new(|_| USUAL) };
+    pub(crate) static ASKING: Cell<fn(kind: Text) -> QueryPolicy> = const { Cell::new(|_| USUAL) };
 }
 
-const USUAL: Asking = Asking {
+const USUAL: QueryPolicy = QueryPolicy {
     kind: std::borrow::Cow::Borrowed(""),
     at_most: usize::MAX,
     shared_for: std::time::Duration::ZERO,
@@ -100,7 +100,7 @@ impl Seen<'_> {
     }
 }
 
-impl controller::Question for Q {
+impl controller::Query for Q {
     type Answer = Text;
 
     fn request(&self) -> Request {
@@ -111,7 +111,7 @@ impl controller::Question for Q {
         unreachable!("nothing is sent")
     }
 
-    fn asking(&self) -> Asking {
+    fn policy(&self) -> QueryPolicy {
         ASKING.get()(self.0.split(':').next().unwrap_or_default())
     }
 }
@@ -147,7 +147,7 @@ impl Controller for Scripted {
     type Stores = ();
     type State = Vec<String>;
     type Key = Text;
-    type Question = Q;
+    type Query = Q;
     type Write = W;
     type StateChange = Text;
     type Event = String;
@@ -205,8 +205,8 @@ impl Controller for Scripted {
                 cx.out.record(note.to_owned());
                 note.to_owned()
             }
-            Learnt::Sent(Ask::Question(Q(question))) => format!("asks {question}"),
-            Learnt::Sent(Ask::Write(W(write))) => format!("writes {write}"),
+            Learnt::Sent(RequestOf::Question(Q(question))) => format!("asks {question}"),
+            Learnt::Sent(RequestOf::Write(W(write))) => format!("writes {write}"),
             Learnt::Outcome(W(write), Outcome::Accepted(_)) => format!("{write}: accepted"),
             Learnt::Outcome(W(write), Outcome::Planned) => format!("{write}: planned"),
             Learnt::Outcome(W(write), Outcome::Failed(failed)) => format!("{write}: {}", failed.reason()),

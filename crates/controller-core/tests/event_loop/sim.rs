@@ -1,6 +1,6 @@
 //! The dimmer's loop against a model of the API server: late watches, lost answers, terms that end, crashes.
 
-use controller_core::controller::{Accepted, Ask, Completed, Loop, Now};
+use controller_core::controller::{Accepted, Completed, Loop, Now, RequestOf};
 use controller_core::informer::Observed;
 use controller_core::meta::{ObjectKey, Uid};
 use harness::sim::{self, Model, Op, Resource, Watch};
@@ -100,16 +100,16 @@ impl Model for Room {
         }
     }
 
-    fn arrive(&mut self, ask: &Ask<Dimmer>, _: Now) -> Completed<Option<Observed<Lamp>>> {
+    fn arrive(&mut self, ask: &RequestOf<Dimmer>, _: Now) -> Completed<Option<Observed<Lamp>>> {
         match ask {
-            Ask::Question(Question(lamp)) => {
+            RequestOf::Question(Question(lamp)) => {
                 let found = self.lamps.objects().get(lamp);
                 Completed::Read(
                     found.map(|lamp| Some(sim::observed(lamp))).ok_or_else(sim::gone),
                     None,
                 )
             }
-            Ask::Write(dim) => {
+            RequestOf::Write(dim) => {
                 let accepted = self.edit(&dim.lamp, |lamp| lamp.shines = dim.shines);
                 Completed::Wrote(accepted.ok_or_else(sim::gone))
             }

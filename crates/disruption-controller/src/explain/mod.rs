@@ -19,7 +19,7 @@ use crate::DisruptionController;
 use crate::decide::{
     Builtin, DELETION_TIMEOUT, Decision, Demand, Fate, Scale, Scales, Situation, decide, demand,
 };
-use crate::requests::{Answer, Question};
+use crate::requests::{Answer, Query};
 use crate::scales::Sources;
 use crate::state::State;
 use crate::view::{PdbView, PodView};
@@ -50,7 +50,7 @@ struct Explanation {
 /// Why it is not all there.
 enum Missing {
     /// This is to be asked first.
-    Answers(Vec<Question>),
+    Answers(Vec<Query>),
     /// It cannot be read, or does not exist.
     Failed(Failure),
 }
@@ -68,7 +68,7 @@ pub fn explain(
     pass: &Pass<DisruptionController>,
     key: &ObjectKey,
     now: Timestamp,
-) -> Result<Explained<Question>, Failure> {
+) -> Result<Explained<Query>, Failure> {
     match explanation(pass, key, now) {
         Ok(explanation) => Ok(Explained::Text(explanation.to_string())),
         Err(Missing::Answers(questions)) => Ok(Explained::Ask(questions)),
@@ -83,13 +83,13 @@ fn explanation(
 ) -> Result<Explanation, Missing> {
     let none = || Missing::Failed(format!("no PodDisruptionBudget {key}").into());
     let namespace = key.namespace.clone().unwrap_or_default();
-    let pdbs = match read(pass, Question::Pdbs(Arc::clone(&namespace)))? {
+    let pdbs = match read(pass, Query::Pdbs(Arc::clone(&namespace)))? {
         Answer::Pdbs(pdbs) => views(pdbs),
         _ => vec![],
     };
     let (asked, others): (Vec<_>, _) = pdbs.into_iter().partition(|pdb| pdb.key == *key);
     let pdb = asked.into_iter().next().ok_or_else(none)?;
-    let mut pods = match read(pass, Question::Pods(Arc::clone(&namespace)))? {
+    let mut pods = match read(pass, Query::Pods(Arc::clone(&namespace)))? {
         Answer::Pods(pods) => views(pods),
         _ => vec![],
     };
@@ -122,7 +122,7 @@ fn scales(
     let mut workloads = BTreeMap::new();
     if demand(&situation.pdb).is_ok_and(Demand::needs_scales) {
         for kind in WORKLOADS {
-            if let Answer::Workloads(listed) = read(pass, Question::Workloads(kind, Arc::clone(namespace)))? {
+            if let Answer::Workloads(listed) = read(pass, Query::Workloads(kind, Arc::clone(namespace)))? {
                 let listed = views(listed).into_iter();
                 workloads.extend(listed.map(|workload| ((kind, workload.key.clone()), workload)));
             }
@@ -137,7 +137,7 @@ fn scales(
     sources.scales(situation).map_err(Missing::Answers)
 }
 
-fn read(pass: &Pass<DisruptionController>, question: Question) -> Result<&Answer, Missing> {
+fn read(pass: &Pass<DisruptionController>, question: Query) -> Result<&Answer, Missing> {
     let failed = |failed: &CallFailed| Missing::Failed(failed.clone().into());
     match pass.answer(&question) {
         Some(reply) => reply.value.as_ref().map_err(failed),

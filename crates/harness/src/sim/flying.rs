@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use controller_core::api::{CallFailed, Outcome};
-use controller_core::controller::{Ask, Completed, Now};
+use controller_core::controller::{Completed, Now, RequestOf};
 use controller_core::leader::LeaseLost;
 
 use super::model::{AnswerOf, Model, call, failed};
@@ -11,7 +11,7 @@ use super::model::{AnswerOf, Model, call, failed};
 pub(super) struct Flying<M: Model> {
     /// Nothing where the process that sent it is gone.
     pub(super) id: Option<u64>,
-    pub(super) ask: Ask<M::Controller>,
+    pub(super) ask: RequestOf<M::Controller>,
     pub(super) answer: Option<Completed<AnswerOf<M>>>,
     /// It has not arrived, and fails then.
     pub(super) fails_at: Option<Duration>,
@@ -29,17 +29,22 @@ pub(super) fn arrive<M: Model>(model: &mut M, flying: &mut Flying<M>, now: Now) 
 }
 
 /// The answer to a request that fails.
-pub(super) fn failure<M: Model>(ask: &Ask<M::Controller>, fate_unknown: bool) -> Completed<AnswerOf<M>> {
+pub(super) fn failure<M: Model>(
+    ask: &RequestOf<M::Controller>,
+    fate_unknown: bool,
+) -> Completed<AnswerOf<M>> {
     let failed = failed(Outcome::retry(fate_unknown), None);
     match ask {
-        Ask::Question(_) => Completed::Read(Err(failed), None),
-        Ask::Write(_) => Completed::Wrote(Err(failed)),
+        RequestOf::Question(_) => Completed::Read(Err(failed), None),
+        RequestOf::Write(_) => Completed::Wrote(Err(failed)),
     }
 }
 
 /// A write that is dropped because its term is over.
 pub(super) fn lost<M: Model>(flying: &mut Flying<M>) -> Option<(u64, Completed<AnswerOf<M>>)> {
-    let Ask::Write(_) = flying.ask else { return None };
+    let RequestOf::Write(_) = flying.ask else {
+        return None;
+    };
     let id = flying.id.take()?;
     let (call, source) = (call(), LeaseLost);
     Some((id, Completed::Wrote(Err(CallFailed::LeaseLost { call, source }))))

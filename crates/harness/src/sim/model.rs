@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use controller_core::api::{Call, CallFailed, Outcome, Verb};
-use controller_core::controller::{self, Accepted, Ask, Completed, Controller, Loop, Now};
+use controller_core::controller::{self, Accepted, Completed, Controller, Loop, Now, RequestOf};
 use controller_core::meta::Uid;
 use jiff::Timestamp;
 use proptest::prelude::*;
@@ -40,7 +40,7 @@ pub trait Model {
     fn act(&mut self, action: &Self::Act, now: Now);
 
     /// A request arrives at the API server.
-    fn arrive(&mut self, ask: &Ask<Self::Controller>, now: Now) -> Completed<AnswerOf<Self>>;
+    fn arrive(&mut self, ask: &RequestOf<Self::Controller>, now: Now) -> Completed<AnswerOf<Self>>;
 
     /// The resources that are watched, each by its plural name.
     fn watches(&mut self) -> Vec<(&'static str, &mut dyn Watch<Self::Controller>)>;

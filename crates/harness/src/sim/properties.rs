@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use controller_core::clock::saturating_add;
-use controller_core::controller::{Action, Ask, Completed, Controller, Now, Requeue};
+use controller_core::controller::{Action, Completed, Controller, Now, RequestOf, Requeue};
 
 use super::model::{KeyOf, Model};
 use super::run::Sim;
@@ -60,7 +60,8 @@ impl<M: Model> Sim<M> {
     fn is_kept(&mut self, key: &KeyOf<M>, step: &Action<M::Controller>, now: Now) -> bool {
         if let Action::Read(_) = step {
             let (model, event_loop) = (&mut self.model, &self.event_loop);
-            let answer = |question: &_| match model.arrive(&Ask::Question(Clone::clone(question)), now) {
+            let answer = |question: &_| match model.arrive(&RequestOf::Question(Clone::clone(question)), now)
+            {
                 Completed::Read(value, date) => (value, date),
                 Completed::Wrote(_) => panic!("the answer to a write"),
             };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controller_core::clock::{Clock, saturating_add};
-use controller_core::controller::{Ask, Controller, Effect, Loop, LoopEvent, Now, Polled, Told};
+use controller_core::controller::{Controller, Effect, Loop, LoopEvent, Now, Polled, RequestOf, Told};
 use controller_core::workqueue::QueueMetrics;
 use prometheus::Registry;
 use proptest::strategy::{Strategy, ValueTree};
@@ -97,7 +97,7 @@ impl<M: Model> Sim<M> {
     }
 
     /// The requests that have not arrived.
-    pub fn on_their_way(&self) -> impl Iterator<Item = &Ask<M::Controller>> {
+    pub fn on_their_way(&self) -> impl Iterator<Item = &RequestOf<M::Controller>> {
         let left = self.in_flight.iter().filter(|flying| flying.answer.is_none());
         left.map(|flying| &flying.ask)
     }

@@ -14,7 +14,7 @@ use controller_core::runtime::Failure;
 use crate::ResourceClaimController;
 use crate::decide::{ClaimantId, Gates, Groups, Known, Sight};
 use crate::gates::{self, Answers};
-use crate::requests::{Answer, Question};
+use crate::requests::{Answer, Query};
 use crate::view::{ClaimView, ClaimantKind, ClaimantView, Consumer, TemplateView, beside};
 
 /// What is there to explain, as the API server has it.
@@ -39,8 +39,8 @@ struct Found<'a> {
 impl<'a> Found<'a> {
     /// The pod and the claim of this name, and all that counts for them, as far as the answers go.
     fn ask(answers: &mut Answers<'a>, asked: Gates, key: &ObjectKey) -> Result<Self, CallFailed> {
-        let pod = answers.get(Question::Claimant(ClaimantKind::Pod, key.clone()))?;
-        let claim = answers.get(Question::Claim(key.clone()))?;
+        let pod = answers.get(Query::Claimant(ClaimantKind::Pod, key.clone()))?;
+        let claim = answers.get(Query::Claim(key.clone()))?;
         let mut found = Self {
             pass: answers.pass,
             gates: answers.gates(asked)?,
@@ -71,15 +71,15 @@ impl<'a> Found<'a> {
     /// What there is in the namespace of the pod, and its group.
     fn ask_beside(&mut self, answers: &mut Answers<'a>, pod: &ClaimantView) -> Result<(), CallFailed> {
         let namespace = &pod.key.namespace;
-        if let Some(Answer::Claims(claims)) = answers.get(Question::Claims(namespace.clone()))? {
+        if let Some(Answer::Claims(claims)) = answers.get(Query::Claims(namespace.clone()))? {
             self.claims = claims;
         }
-        if let Some(Answer::Templates(templates)) = answers.get(Question::Templates(namespace.clone()))? {
+        if let Some(Answer::Templates(templates)) = answers.get(Query::Templates(namespace.clone()))? {
             self.templates = templates;
         }
         if let (Some(group), Groups::On(version)) = (&pod.group, self.gates.groups) {
             let kind = ClaimantKind::PodGroup(version);
-            let question = Question::Claimant(kind, beside(&pod.key, group));
+            let question = Query::Claimant(kind, beside(&pod.key, group));
             let group = answers.get(question)?.and_then(Answer::claimant);
             self.group = group.map(|group| &group.view);
         }
@@ -87,8 +87,8 @@ impl<'a> Found<'a> {
     }
 
     /// Whether the consumer of a claim is there; none where that does not count.
-    fn question(&self, claim: &ObjectKey, consumer: &Consumer) -> Option<Question> {
-        Some(Question::Being(ClaimantId::of_consumer(
+    fn question(&self, claim: &ObjectKey, consumer: &Consumer) -> Option<Query> {
+        Some(Query::Being(ClaimantId::of_consumer(
             claim, consumer, self.gates,
         )?))
     }
@@ -131,7 +131,7 @@ pub fn explain(
     pass: &Pass<ResourceClaimController>,
     asked: Gates,
     key: &ObjectKey,
-) -> Result<Explained<Question>, Failure> {
+) -> Result<Explained<Query>, Failure> {
     let mut answers = Answers::of(pass);
     let found = Found::ask(&mut answers, asked, key)?;
     if !answers.open.is_empty() {

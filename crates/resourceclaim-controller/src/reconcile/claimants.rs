@@ -15,7 +15,7 @@ use crate::decide::{
     made_after, reservation, statuses, wants_claims,
 };
 use crate::error::EntryError;
-use crate::requests::{Answer, Question, Record, Write};
+use crate::requests::{Answer, Query, Record, Write};
 use crate::state::{Failing, WriteKey};
 use crate::view::{ClaimSource, ClaimView, ClaimantView, Entry, beside};
 
@@ -28,7 +28,7 @@ enum Settling {
     None,
     /// The claim of this name was made for it, now or before.
     Has(Arc<str>),
-    Ask(Question),
+    Ask(Query),
     Create(Create),
     Fails(EntryError),
 }
@@ -241,7 +241,7 @@ impl<'a> Turn<'a> {
 
     /// The claim that the API server has under this name.
     fn look_for(self, claim: ObjectKey) -> Result<Option<&'a ClaimView>, Settling> {
-        let question = Question::Claim(claim);
+        let question = Query::Claim(claim);
         match self.look.pass.answer(&question).map(|reply| &reply.value) {
             None => Err(Settling::Ask(question)),
             Some(Ok(found)) => Ok(found.claim().map(|found| &found.view)),
@@ -362,6 +362,6 @@ impl<'a> Turn<'a> {
     }
 }
 
-fn question_about(claimant: &Claimant<'_>) -> Question {
-    Question::Claimant(claimant.view.kind, claimant.view.key.clone())
+fn question_about(claimant: &Claimant<'_>) -> Query {
+    Query::Claimant(claimant.view.kind, claimant.view.key.clone())
 }

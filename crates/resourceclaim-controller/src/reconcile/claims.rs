@@ -12,14 +12,14 @@ use crate::decide::{
     Being, Change as Giving, ClaimantId, Evidence, Next as GiveBack, Ownership, Sight, Standing, next_step,
     owner, standing,
 };
-use crate::requests::{Answer, Question, Write};
+use crate::requests::{Answer, Query, Write};
 use crate::state::WriteKey;
 use crate::view::{ClaimView, Consumer};
 
 impl Turn<'_> {
     pub(super) fn of_claim(self, key: &ObjectKey) -> Result<Action, Action> {
         if self.look.state.pending.contains(key) {
-            let question = Question::Claim(key.clone());
+            let question = Query::Claim(key.clone());
             return Ok(match self.look.pass.answer(&question) {
                 None => Action::Read(vec![question]),
                 Some(_) => Action::Done(vec![]),
@@ -117,7 +117,7 @@ impl Turn<'_> {
     /// What the API server has under the name that the object of this uid had. Where it does not say, everything stays,
     /// and the queue tries again.
     fn live(self, of: ClaimantId) -> Result<Sight, Action> {
-        let question = Question::Being(of);
+        let question = Query::Being(of);
         match self.look.pass.answer(&question).map(|reply| &reply.value) {
             None => Err(Action::Read(vec![question])),
             Some(Ok(Answer::Being(being))) => Ok(Sight::Live(Some(being.clone()))),

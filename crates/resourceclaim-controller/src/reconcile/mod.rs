@@ -33,8 +33,8 @@ use std::time::Duration;
 
 use controller_core::api::{CallFailed, Outcome as Answered};
 use controller_core::controller::{
-    Action, Ask, Context, ContextMut, Controller, Driver, Learnt, LoopEvent, Mutation, Outcome, Queue,
-    Reading, Retry, RetryLimit,
+    Action, Context, ContextMut, Controller, Driver, Learnt, LoopEvent, Mutation, Outcome, Queue, Reading,
+    RequestOf, Retry, RetryLimit,
 };
 use controller_core::events::Recorder;
 use controller_core::meta::{ObjectKey, Uid};
@@ -44,7 +44,7 @@ use prometheus::Registry;
 use crate::decide::{ClaimantId, Gates, PENDING_TTL};
 use crate::events::Event;
 use crate::gates::{self, Answers};
-use crate::requests::{Answer, Question, Write};
+use crate::requests::{Answer, Query, Write};
 use crate::state::{self, Contested, Failing, State, WriteKey};
 use crate::view::{ClaimantKind, beside};
 use crate::{NAME, ResourceClaimController, Stores, metrics};
@@ -126,7 +126,7 @@ impl Controller for ResourceClaimController {
     type Stores = Stores;
     type State = State;
     type Key = Key;
-    type Question = Question;
+    type Query = Query;
     type Write = Write;
     type StateChange = StateChange;
     type Event = Event;
@@ -170,7 +170,7 @@ impl Controller for ResourceClaimController {
             Learnt::Noted(StateChange::Gates(gates)) => state::observe_gates(cx, gates, self.gates),
             Learnt::Noted(note) => learn_note(cx, note),
             Learnt::Outcome(write, outcome) => learn_outcome(cx, write, outcome),
-            Learnt::Answer(Question::Rival(contested), reply) => {
+            Learnt::Answer(Query::Rival(contested), reply) => {
                 let manager = match &reply.value {
                     Ok(Answer::Manager(Some(manager))) => manager.as_str(),
                     _ => "an unknown field manager",
@@ -182,13 +182,13 @@ impl Controller for ResourceClaimController {
                     });
                 }
             }
-            Learnt::Answer(Question::Claim(claim), reply) => {
+            Learnt::Answer(Query::Claim(claim), reply) => {
                 let is_known = reply.value.as_ref().map_or_else(CallFailed::is_gone, |_| true);
                 if is_known {
                     cx.state.pending.remove(claim);
                 }
             }
-            Learnt::Answer(Question::Being(being), reply) => {
+            Learnt::Answer(Query::Being(being), reply) => {
                 let is_gone = match &reply.value {
                     Ok(answer) => matches!(answer, Answer::Being(found) if found.uid != being.uid),
                     Err(failed) => failed.is_gone(),
@@ -209,23 +209,23 @@ impl Controller for ResourceClaimController {
         PENDING_TTL
     }
 
-    fn reads(&self, question: &Question, reading: &mut Reading<'_, Self>) {
+    fn reads(&self, question: &Query, reading: &mut Reading<'_, Self>) {
         match question {
-            Question::Claim(key) => reading.object(|stores| &mut stores.claims, key, Answer::claim),
-            Question::Claimant(kind, key) => {
+            Query::Claim(key) => reading.object(|stores| &mut stores.claims, key, Answer::claim),
+            Query::Claimant(kind, key) => {
                 reading.object(Stores::store_of(*kind), key, Answer::claimant);
             }
             _ => {}
         }
     }
 
-    fn is_failure(&self, ask: &Ask<Self>, failed: &CallFailed) -> bool {
+    fn is_failure(&self, ask: &RequestOf<Self>, failed: &CallFailed) -> bool {
         match ask {
-            Ask::Question(Question::Rival(_)) => false,
-            Ask::Question(Question::Served | Question::Version) => !gates::is_answer(self.asked, failed),
+            RequestOf::Question(Query::Rival(_)) => false,
+            RequestOf::Question(Query::Served | Query::Version) => !gates::is_answer(self.asked, failed),
             // It may be ours. Where the namespace is gone, the pod is not for long.
-            Ask::Write(Write::Create(_)) => failed.outcome() != Answered::AlreadyExists,
-            Ask::Question(_) | Ask::Write(_) => !failed.is_gone(),
+            RequestOf::Write(Write::Create(_)) => failed.outcome() != Answered::AlreadyExists,
+            RequestOf::Question(_) | RequestOf::Write(_) => !failed.is_gone(),
         }
     }
 
@@ -371,7 +371,7 @@ impl Turn<'_> {
         }
         let wait = memory.rivals.wait(&contested.write, now);
         if memory.unnamed.contains(&contested) {
-            let question = Question::Rival(contested);
+            let question = Query::Rival(contested);
             if self.look.pass.answer(&question).is_none() {
                 return Err(Action::Read(vec![question]));
             }

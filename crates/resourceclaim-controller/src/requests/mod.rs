@@ -1,6 +1,6 @@
 //! Questions and writes as data: the only files that name verbs and bodies.
 
-mod questions;
+mod queries;
 mod writes;
 
 use controller_core::controller::requests_to;
@@ -10,7 +10,7 @@ use k8s_openapi::api::resource::v1::ResourceClaim;
 use k8s_openapi::api::scheduling::v1beta1::PodGroup;
 use kube::core::Request as Http;
 
-pub use self::questions::{Answer, Question};
+pub use self::queries::{Answer, Query};
 pub use self::writes::{Record, Write};
 use crate::pod_group::{AlphaPodGroup, GroupVersion};
 use crate::view::ClaimantKind;

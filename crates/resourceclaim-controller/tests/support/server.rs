@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use controller_core::api::{CallFailed, Outcome};
-use controller_core::controller::{Accepted, Ask, Completed};
+use controller_core::controller::{Accepted, Completed, RequestOf};
 use controller_core::informer::Observed;
 use controller_core::meta::{ObjectKey, Uid};
 use harness::sim;
@@ -15,7 +15,7 @@ use resourceclaim_controller::decide::{
     Being, Change, ClaimantId, Create, RESERVED_FOR_MAX_SIZE, Reserve, claim_name,
 };
 use resourceclaim_controller::pod_group::GroupVersion;
-use resourceclaim_controller::requests::{Answer, Question, Record, Write};
+use resourceclaim_controller::requests::{Answer, Query, Record, Write};
 use resourceclaim_controller::view::{
     ClaimSource, ClaimView, ClaimantKind, ClaimantView, Consumer, ConsumerKind, Entry, Origin, TemplateView,
 };
@@ -200,10 +200,10 @@ impl Server {
     // ---- ours
 
     /// A request of ours arrives.
-    pub(crate) fn answer(&mut self, ask: &Ask<ResourceClaimController>) -> Completed<Answer> {
+    pub(crate) fn answer(&mut self, ask: &RequestOf<ResourceClaimController>) -> Completed<Answer> {
         match ask {
-            Ask::Question(question) => Completed::Read(self.read(question).ok_or_else(sim::gone), None),
-            Ask::Write(write) => Completed::Wrote(match write {
+            RequestOf::Question(question) => Completed::Read(self.read(question).ok_or_else(sim::gone), None),
+            RequestOf::Write(write) => Completed::Wrote(match write {
                 Write::Create(create) => self.create(create),
                 Write::Record(record) => self.record(record),
                 Write::Reserve(reserve) => self.reserve(reserve),
@@ -223,13 +223,13 @@ impl Server {
         })
     }
 
-    fn read(&self, question: &Question) -> Option<Answer> {
+    fn read(&self, question: &Query) -> Option<Answer> {
         Some(match question {
-            Question::Claim(key) => Answer::Claim(observed_claim(self.claims.get(key)?)),
-            Question::Claimant(_, key) => Answer::Claimant(self.observed_pod(key)?),
-            Question::Being(ClaimantId { key, .. }) => Answer::Being(Being::of(self.pods.get(key)?)),
-            Question::Rival(_) => Answer::Manager(None),
-            Question::Served => Answer::Served(Some(GroupVersion::V1Beta1)),
+            Query::Claim(key) => Answer::Claim(observed_claim(self.claims.get(key)?)),
+            Query::Claimant(_, key) => Answer::Claimant(self.observed_pod(key)?),
+            Query::Being(ClaimantId { key, .. }) => Answer::Being(Being::of(self.pods.get(key)?)),
+            Query::Rival(_) => Answer::Manager(None),
+            Query::Served => Answer::Served(Some(GroupVersion::V1Beta1)),
             other => panic!("{other:?}"),
         })
     }

@@ -18,7 +18,7 @@ impl<C: Controller> Loop<C> {
     }
 
     /// The answer to `question` that serves other keys, too; for tests.
-    pub fn shared(&self, question: &C::Question) -> Option<&Reply<AnswerOf<C>>> {
+    pub fn shared(&self, question: &C::Query) -> Option<&Reply<AnswerOf<C>>> {
         self.answers.get(question)
     }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::read::{MANAGER, SYSTEM};
 use super::{Controllers, Fields, Lease, Manager, Node, Read, Trace, Version};
 use crate::clock::saturating_add;
-use crate::controller::Question;
+use crate::controller::Query;
 use crate::runtime::ServerVersion;
 
 /// What k3s says of its arguments on each node.

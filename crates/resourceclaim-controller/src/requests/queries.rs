@@ -30,7 +30,7 @@ use crate::view::{
 
 /// A read past the cache.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Question {
+pub enum Query {
     /// A claim, which the cache may not show yet.
     Claim(ObjectKey),
     /// A pod or a group: which claims are recorded in it?
@@ -71,7 +71,7 @@ pub enum Answer {
     Templates(Vec<TemplateView>),
 }
 
-impl controller::Question for Question {
+impl controller::Query for Query {
     type Answer = Answer;
 
     fn request(&self) -> Request {
