@@ -13,8 +13,8 @@ use controller_core::api::Verb;
 use controller_core::args::{About, about};
 use controller_core::config::CommonConfig;
 use controller_core::controller::{
-    self, Action, Context, ContextMut, Controller, Description, Learnt, LoopEvent, Mutation, Object, Outcome,
-    Reading, Request, Watches, Watching, requests_to,
+    self, Action, CacheRead, CacheWrite, Context, ContextMut, Controller, Description, Learnt, LoopEvent,
+    Object, Outcome, Request, Watches, Watching, requests_to,
 };
 use controller_core::events::Recorder;
 use controller_core::informer::protobuf::{METADATA, Message, TEXTS_BY_NAME};
@@ -91,7 +91,7 @@ fn step(lamp: &Lamp) -> Option<u8> {
 pub struct Query(pub ObjectKey);
 
 impl controller::Query for Query {
-    type Answer = Option<informer::Observed<Lamp>>;
+    type Answer = Option<informer::Versioned<Lamp>>;
 
     fn request(&self) -> Request {
         let Self(lamp) = self;
@@ -100,7 +100,7 @@ impl controller::Query for Query {
     }
 
     fn read(&self, body: &[u8]) -> serde_json::Result<Self::Answer> {
-        informer::Observed::read::<LampWire>(body)
+        informer::Versioned::read::<LampWire>(body)
     }
 }
 
@@ -188,7 +188,7 @@ impl Controller for Dimmer {
         }
     }
 
-    fn shows(&self, dim: &Dim, mutation: &mut Mutation<'_, Self>) {
+    fn apply_to_cache(&self, dim: &Dim, mutation: &mut CacheWrite<'_, Self>) {
         let shines = dim.shines;
         let dimmed = move |lamp: &Lamp| Lamp {
             shines,
@@ -197,7 +197,7 @@ impl Controller for Dimmer {
         mutation.patch(|lamps| lamps, &dim.lamp, dimmed);
     }
 
-    fn reads(&self, Query(lamp): &Query, reading: &mut Reading<'_, Self>) {
+    fn refresh_cache(&self, Query(lamp): &Query, reading: &mut CacheRead<'_, Self>) {
         reading.object(|lamps| lamps, lamp, Option::as_ref);
     }
 

@@ -17,8 +17,8 @@ use std::time::Duration;
 use controller_core::api::CallFailed;
 use controller_core::clock::saturating_add;
 use controller_core::controller::{
-    Action, Context, ContextMut, Controller, Driver, Failed, Learnt, LoopEvent, Mutation, Outcome, Priority,
-    Queue, Reply, RequestOf, Requeue, Retry, RetryLimit,
+    Action, CacheWrite, Context, ContextMut, Controller, Driver, Failed, Learnt, LoopEvent, Outcome,
+    Priority, Queue, Reply, RequestOf, Requeue, Retry, RetryLimit,
 };
 use controller_core::events::Recorder;
 use controller_core::meta::{ObjectKey, OwnerRef};
@@ -155,7 +155,7 @@ impl Controller for DisruptionController {
         }
     }
 
-    fn shows(&self, write: &Write, mutation: &mut Mutation<'_, Self>) {
+    fn apply_to_cache(&self, write: &Write, mutation: &mut CacheWrite<'_, Self>) {
         let mutation = mutation.guarded();
         match write {
             Write::Status(write) => {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::informer::{Observed, Wire};
+use controller_core::informer::{Versioned, Wire};
 use disruption_controller::state::State;
 use disruption_controller::view::{PdbWire, PodWire};
 use testkit::real::Usage;
@@ -47,7 +47,7 @@ fn object(number: usize, rest: &str, entry: &str) -> String {
 fn cost<W: Wire>(rest: &str, entry: &str, mut keep: impl FnMut(Arc<W::View>)) -> f64 {
     let mut bring = |number: usize| {
         let text = object(number, rest, entry);
-        let found = Observed::read::<W>(text.as_bytes()).unwrap().unwrap();
+        let found = Versioned::read::<W>(text.as_bytes()).unwrap().unwrap();
         keep(Arc::new(found.view));
     };
     // What is only needed to make an object is there from the first one on.

@@ -146,7 +146,7 @@ impl Rig {
 
     fn answer_pod(&mut self, pod: PodView) {
         let uid = pod.uid.clone();
-        let items = vec![informer::Observed {
+        let items = vec![informer::Versioned {
             view: pod,
             uid,
             version: None,

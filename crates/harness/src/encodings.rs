@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use controller_core::informer::{Observed, Wire};
+use controller_core::informer::{Versioned, Wire};
 use serde_json::{Value, json};
 use testkit::embedded::to_protobuf;
 
@@ -26,7 +26,7 @@ pub fn assert_the_same_views<W: Wire<View: Debug>>(rich: &Value) {
 
 fn assert_the_same<W: Wire<View: Debug>>(object: &Value) {
     let protobuf = to_protobuf(object).unwrap();
-    let read = |body: &[u8]| Observed::read::<W>(body).map_err(|error| error.to_string());
+    let read = |body: &[u8]| Versioned::read::<W>(body).map_err(|error| error.to_string());
     assert_eq!(read(&protobuf), read(object.to_string().as_bytes()), "{object:#}");
 }
 

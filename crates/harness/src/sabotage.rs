@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use controller_core::clock::Clock;
-use controller_core::informer::{BoxSource, Observed, Source, SourceEvent, View, Wire};
+use controller_core::informer::{BoxSource, Source, SourceEvent, Versioned, View, Wire};
 use controller_core::leader::Leadership;
 use controller_core::meta::ObjectKey;
 use controller_core::runtime::Env;
@@ -52,9 +52,9 @@ pub type Retell<V> = Box<dyn FnMut(&mut SourceEvent<V>) + Send>;
 /// A source whose relists leave nothing out: what a list does not name any more is kept.
 struct Hoarding<S: Source> {
     source: S,
-    known: BTreeMap<ObjectKey, Observed<S::View>>,
+    known: BTreeMap<ObjectKey, Versioned<S::View>>,
     /// While a list is under way, what it has not named yet.
-    unnamed: Option<BTreeMap<ObjectKey, Observed<S::View>>>,
+    unnamed: Option<BTreeMap<ObjectKey, Versioned<S::View>>>,
     /// The end of the list, held back until everything is named.
     end: Option<SourceEvent<S::View>>,
 }
@@ -116,7 +116,7 @@ pub fn leads_always(mut env: Env) -> Env {
 /// stays.
 pub fn hoarding<W: Wire>(env: Env) -> Env
 where
-    Observed<W::View>: Clone,
+    Versioned<W::View>: Clone,
 {
     env.over_source::<W>(|source| BoxSource::new(Hoarding::new(source)))
 }
@@ -281,7 +281,7 @@ impl<S: Source> Hoarding<S> {
 
 impl<S: Source> Source for Hoarding<S>
 where
-    Observed<S::View>: Clone,
+    Versioned<S::View>: Clone,
 {
     type View = S::View;
 

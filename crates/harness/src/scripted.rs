@@ -1,6 +1,6 @@
 //! An informer's source that tells what a test scripts.
 
-use controller_core::informer::{ErrorKind, Observed, Removed, Source, SourceError, SourceEvent, View};
+use controller_core::informer::{ErrorKind, Removed, Source, SourceError, SourceEvent, Versioned, View};
 use controller_core::meta::Uid;
 use tokio::sync::mpsc;
 
@@ -72,8 +72,8 @@ impl<V: View> Source for ScriptedSource<V> {
     }
 }
 
-fn observed<V>(view: V, uid: &str) -> Observed<V> {
-    Observed {
+fn observed<V>(view: V, uid: &str) -> Versioned<V> {
+    Versioned {
         view,
         uid: Uid::from(uid),
         version: None,

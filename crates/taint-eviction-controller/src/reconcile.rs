@@ -17,7 +17,7 @@ use std::time::Duration;
 use controller_core::api::{CallFailed, Denial, Outcome as Answered};
 use controller_core::clock::saturating_add;
 use controller_core::controller::{
-    Action, Context, ContextMut, Controller, Driver, Learnt, LoopEvent, Mutation, Order, Outcome, Queue,
+    Action, CacheWrite, Context, ContextMut, Controller, Driver, Learnt, LoopEvent, Order, Outcome, Queue,
     Reply, RequestOf, Requeue, Retry,
 };
 use controller_core::events::Recorder;
@@ -153,7 +153,7 @@ impl Controller for TaintEvictionController {
         }
     }
 
-    fn shows(&self, write: &Write, mutation: &mut Mutation<'_, Self>) {
+    fn apply_to_cache(&self, write: &Write, mutation: &mut CacheWrite<'_, Self>) {
         if let Write::Delete(eviction) = write {
             mutation.delete(|stores| &mut stores.pods, &eviction.pod, &eviction.uid);
         }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use controller_core::api::Verb;
 use controller_core::controller::{self, Description, Object, QueryPolicy, Request, requests_to};
-use controller_core::informer::Observed;
+use controller_core::informer::Versioned;
 use controller_core::meta::ObjectKey;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -92,10 +92,10 @@ impl controller::Query for Query {
     fn read(&self, body: &[u8]) -> serde_json::Result<Answer> {
         Ok(match self {
             Self::Node { .. } => {
-                let kept = Observed::read::<NodeWire>(body)?;
+                let kept = Versioned::read::<NodeWire>(body)?;
                 Answer::Node(kept.map(|node| node.view.taints).unwrap_or_default())
             }
-            Self::Pod(_) => Answer::Pod(Observed::read::<PodWire>(body)?.map(|pod| pod.view)),
+            Self::Pod(_) => Answer::Pod(Versioned::read::<PodWire>(body)?.map(|pod| pod.view)),
         })
     }
 

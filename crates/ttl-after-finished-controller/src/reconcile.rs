@@ -15,7 +15,7 @@ use controller_core::api::dated::CLOCK_TOLERANCE;
 use controller_core::api::{Denial, Outcome as Answered};
 use controller_core::clock::saturating_add;
 use controller_core::controller::{
-    Action, Context, ContextMut, Controller, Driver, Learnt, LoopEvent, Mutation, Outcome, Queue, Requeue,
+    Action, CacheWrite, Context, ContextMut, Controller, Driver, Learnt, LoopEvent, Outcome, Queue, Requeue,
     Retry, RetryLimit,
 };
 use controller_core::events::Recorder;
@@ -101,7 +101,7 @@ impl Controller for TtlAfterFinishedController {
         }
     }
 
-    fn shows(&self, deletion: &Deletion, mutation: &mut Mutation<'_, Self>) {
+    fn apply_to_cache(&self, deletion: &Deletion, mutation: &mut CacheWrite<'_, Self>) {
         mutation
             .guarded()
             .delete(|jobs| jobs, &deletion.job, &deletion.uid);

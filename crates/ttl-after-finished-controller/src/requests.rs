@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use controller_core::api::{CallFailed, Verb};
 use controller_core::controller::{self, Description, Object, Request, requests_to};
-use controller_core::informer::Observed;
+use controller_core::informer::Versioned;
 use controller_core::meta::ObjectKey;
 use k8s_openapi::api::batch::v1::Job;
 use kube::api::{DeleteParams, ListParams, Preconditions, PropagationPolicy};
@@ -40,7 +40,7 @@ pub enum Answer {
     /// Nothing.
     Time,
     /// The Job, if there is one.
-    Job(Option<Observed<JobView>>),
+    Job(Option<Versioned<JobView>>),
 }
 
 #[derive(Deserialize)]
@@ -71,7 +71,7 @@ impl controller::Query for Query {
             Self::Job(_) => {
                 let found: Found = serde_json::from_slice(body)?;
                 let job = found.items.first();
-                let job = job.map(|job| Observed::read_any::<JobWire>(job.get().as_bytes()));
+                let job = job.map(|job| Versioned::read_any::<JobWire>(job.get().as_bytes()));
                 job.transpose().map(Answer::Job)
             }
         }

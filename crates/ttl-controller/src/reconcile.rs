@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controller_core::controller::{
-    Action, Context, ContextMut, Controller, Driver, Explained, Learnt, LoopEvent, Mutation, Outcome, Queue,
-    Reading, Requeue,
+    Action, CacheRead, CacheWrite, Context, ContextMut, Controller, Driver, Explained, Learnt, LoopEvent,
+    Outcome, Queue, Requeue,
 };
 use controller_core::events::Recorder;
 use controller_core::informer::{Freshness, Store};
@@ -122,7 +122,7 @@ impl Controller for TtlController {
         }
     }
 
-    fn shows(&self, plan: &Plan, mutation: &mut Mutation<'_, Self>) {
+    fn apply_to_cache(&self, plan: &Plan, mutation: &mut CacheWrite<'_, Self>) {
         let shown = NodeView {
             key: plan.node.clone(),
             annotation: Annotation::of(plan.ttl_seconds),
@@ -130,7 +130,7 @@ impl Controller for TtlController {
         mutation.patch(|nodes| nodes, &plan.node, move |_| shown.clone());
     }
 
-    fn reads(&self, question: &Query, reading: &mut Reading<'_, Self>) {
+    fn refresh_cache(&self, question: &Query, reading: &mut CacheRead<'_, Self>) {
         match question {
             Query::Node(node) => reading.object(|nodes| nodes, node, |answer| answer.page.items.first()),
             Query::Page(_) => reading.page(|nodes| nodes, |answer| &answer.page),

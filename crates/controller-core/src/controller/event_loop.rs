@@ -10,7 +10,7 @@ use super::answers::Answers;
 use super::effect::{Completed, Effect, Polled, Told};
 use super::key_queue::KeyQueue;
 use super::line::{Limit, Line};
-use super::mutation::{Mutation, Phase, ReadPhase, Reading};
+use super::mutation::{CacheRead, CacheWrite, Phase, ReadPhase};
 use super::plans::Plans;
 use super::requests::{InFlight, Requests};
 use super::retry::RetryShare;
@@ -364,25 +364,25 @@ impl<C: Controller> Loop<C> {
     /// Brings the store to where the write of this number is; whether the watch has still to show it.
     pub(super) fn mutate(&mut self, id: u64, write: &C::Write, phase: Phase<'_>, now: Now) -> bool {
         let controller = Arc::clone(&self.controller);
-        let mut mutation = Mutation {
+        let mut mutation = CacheWrite {
             id,
             phase,
             event_loop: self,
             now,
             is_pending: false,
         };
-        controller.shows(write, &mut mutation);
+        controller.apply_to_cache(write, &mut mutation);
         mutation.is_pending
     }
 
     /// The question is being sent, or is answered.
     pub(super) fn reading(&mut self, question: &C::Query, phase: ReadPhase<'_, C>, now: Now) {
-        let mut reading = Reading {
+        let mut reading = CacheRead {
             phase,
             event_loop: self,
             now,
         };
-        Arc::clone(&reading.event_loop.controller).reads(question, &mut reading);
+        Arc::clone(&reading.event_loop.controller).refresh_cache(question, &mut reading);
     }
 
     /// Lets the controller change its memory, then does what it asks for.

@@ -63,7 +63,7 @@ pub use self::effect::{Completed, Effect, Polled, Told};
 pub use self::event_loop::Loop;
 pub use self::explain::{Explained, explain};
 pub use self::line::Limit;
-pub use self::mutation::{Mutation, Reading};
+pub use self::mutation::{CacheRead, CacheWrite};
 pub use self::pass::{
     Accepted, Action, Description, Failed, Learnt, Now, Object, Outcome, Pass, QueryPolicy, Reply, RequestOf,
     Requeue,
@@ -138,7 +138,7 @@ pub trait Controller: Sized + Debug + Send + Sync + 'static {
     fn on_result(&self, cx: &mut ContextMut<'_, Self>, key: &Self::Key, learnt: Learnt<'_, Self>);
 
     /// What `write` makes of its object once it is accepted; nothing, unless said otherwise.
-    fn shows(&self, write: &Self::Write, mutation: &mut Mutation<'_, Self>) {
+    fn apply_to_cache(&self, write: &Self::Write, mutation: &mut CacheWrite<'_, Self>) {
         let _ = (write, mutation);
     }
 
@@ -149,7 +149,7 @@ pub trait Controller: Sized + Debug + Send + Sync + 'static {
     }
 
     /// Which objects the answer to `question` shows as they are now; none, unless said otherwise.
-    fn reads(&self, question: &Self::Query, reading: &mut Reading<'_, Self>) {
+    fn refresh_cache(&self, question: &Self::Query, reading: &mut CacheRead<'_, Self>) {
         let _ = (question, reading);
     }
 

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use super::{Accepted, AnswerOf, Controller, Loop, Now, StoreOf, Watches};
 use crate::api::CallFailed;
-use crate::informer::{Effect, Freshness, Observed, Page, View};
+use crate::informer::{Effect, Freshness, Page, Versioned, View};
 use crate::meta::{ObjectKey, Uid};
 
 /// How far a write has come. [`Controller::shows`] declares its effect; this brings the store to it.
-pub struct Mutation<'a, C: Controller> {
+pub struct CacheWrite<'a, C: Controller> {
     /// The number of its request.
     pub(super) id: u64,
     pub(super) phase: Phase<'a>,
@@ -21,7 +21,7 @@ pub struct Mutation<'a, C: Controller> {
 
 /// A question that is sent, or answered. [`Controller::reads`] declares of which objects it tells; this brings the store to
 /// it.
-pub struct Reading<'a, C: Controller> {
+pub struct CacheRead<'a, C: Controller> {
     pub(super) phase: ReadPhase<'a, C>,
     pub(super) event_loop: &'a mut Loop<C>,
     pub(super) now: Now,
@@ -48,7 +48,7 @@ pub(super) enum ReadPhase<'a, C: Controller> {
     },
 }
 
-impl<C: Controller> Mutation<'_, C> {
+impl<C: Controller> CacheWrite<'_, C> {
     /// The write makes `patch` of the object. It may name the object by its name alone: the answer says which it was.
     pub fn patch<V: View>(
         &mut self,
@@ -148,13 +148,13 @@ impl<C: Controller> Mutation<'_, C> {
     }
 }
 
-impl<'a, C: Controller> Reading<'a, C> {
+impl<'a, C: Controller> CacheRead<'a, C> {
     /// The question is about this one object. `found` takes it from the answer; `None` where there is none.
     pub fn object<V: View + Clone>(
         &mut self,
         of: StoreOf<C, V>,
         key: &ObjectKey,
-        found: impl FnOnce(&AnswerOf<C>) -> Option<&Observed<V>>,
+        found: impl FnOnce(&AnswerOf<C>) -> Option<&Versioned<V>>,
     ) where
         C: Watches<V>,
     {
@@ -199,7 +199,7 @@ impl<'a, C: Controller> Reading<'a, C> {
         &mut self,
         of: StoreOf<C, V>,
         key: &ObjectKey,
-        found: Option<&Observed<V>>,
+        found: Option<&Versioned<V>>,
         sent: u64,
     ) -> bool
     where

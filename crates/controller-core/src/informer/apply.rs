@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::handlers::{Applied, Delta};
 use super::listing::Listing;
-use super::overlay::Mutation;
+use super::overlay::PendingObject;
 use super::source::{Removed, Skipped, SourceEvent};
 use super::store::{Held, Store, number};
 use super::view::View;
@@ -97,7 +97,7 @@ impl<V: View> Store<V> {
 
     fn skipped(&mut self, skipped: Skipped) -> Option<Delta<V>> {
         let (key, uid) = (skipped.key?, skipped.uid?);
-        let is_ours = |mutation: &Mutation<V>| mutation.knows(&uid);
+        let is_ours = |mutation: &PendingObject<V>| mutation.knows(&uid);
         if self.uid(&key) == Some(&uid) || self.mutations.get(&key).is_some_and(is_ours) {
             return None;
         }

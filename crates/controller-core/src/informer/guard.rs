@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::encoding::ListPage;
-use super::source::{Observed, Removed, Skipped};
+use super::source::{Removed, Skipped, Versioned};
 use super::view::{DecodeError, Identity, Wire};
 use super::{intern, protobuf};
 use crate::config::Encoding;
@@ -88,7 +88,7 @@ impl<W: Wire> Guarded<W> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page<V> {
     /// Its objects; those that are not kept, or cannot be decoded, are left out.
-    pub items: Vec<Observed<V>>,
+    pub items: Vec<Versioned<V>>,
     /// What continues the list, if there is more of it.
     pub token: Option<String>,
 }
@@ -109,7 +109,7 @@ impl<V> Page<V> {
     }
 }
 
-impl<V> Observed<V> {
+impl<V> Versioned<V> {
     /// Reads the body of an answer, in either encoding, as an informer of `W` does; `None` where the object is not kept.
     pub fn read<W: Wire<View = V>>(body: &[u8]) -> serde_json::Result<Option<Self>> {
         match guarded::<W>(body)?.observed() {
@@ -150,7 +150,7 @@ fn unreadable(why: impl fmt::Display) -> serde_json::Error {
 /// What an object that is there is to the store.
 #[derive(Debug)]
 pub(super) enum Presence<V> {
-    Kept(Observed<V>),
+    Kept(Versioned<V>),
     /// As good as deleted: see [`Wire::is_kept`].
     NotKept(Removed<V>),
 }
@@ -204,12 +204,12 @@ impl<'de, W: Wire> Deserialize<'de> for Guarded<W> {
     }
 }
 
-fn decode<W: Wire>(meta: &Meta, object: Result<W, DecodeError>) -> Result<Observed<W::View>, DecodeError> {
+fn decode<W: Wire>(meta: &Meta, object: Result<W, DecodeError>) -> Result<Versioned<W::View>, DecodeError> {
     let object = object?;
     let identity = meta.identity().ok_or(DecodeError::Unnamed)?;
     let (uid, version) = (identity.uid.clone(), identity.version.clone());
     let view = object.into_view(identity)?;
-    Ok(Observed { view, uid, version })
+    Ok(Versioned { view, uid, version })
 }
 
 fn skipped(meta: &Meta, error: DecodeError) -> Skipped {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use derive_where::derive_where;
 
 use super::handlers::Delta;
-use super::source::{Observed, Skipped};
+use super::source::{Skipped, Versioned};
 use super::store::{ByKey, Held, Revision, Store};
 use super::view::View;
 use crate::meta::ObjectKey;
@@ -35,8 +35,8 @@ impl<V: View> Listing<V> {
     }
 
     /// The list names this object. The last word on a name counts.
-    pub(super) fn add(&mut self, observed: Observed<V>, store: &Store<V>) {
-        let Observed { view, uid, version } = observed;
+    pub(super) fn add(&mut self, observed: Versioned<V>, store: &Store<V>) {
+        let Versioned { view, uid, version } = observed;
         let view = match store.held(view.key()) {
             Some(held) if held.at.uid == uid && *held.view == view => held.view,
             _ => Arc::new(view),

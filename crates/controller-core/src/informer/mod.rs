@@ -29,6 +29,6 @@ pub use list_watch::ListWatch;
 pub use metrics::{InformerMetrics, ResourceMetrics};
 pub use mutation::{Effect, Freshness};
 pub use run::{Informer, InformerState};
-pub use source::{BoxSource, ErrorKind, Observed, Removed, Skipped, Source, SourceError, SourceEvent};
+pub use source::{BoxSource, ErrorKind, Removed, Skipped, Source, SourceError, SourceEvent, Versioned};
 pub use store::Store;
 pub use view::{DecodeError, Identity, OwnerWire, View, Wire, time};

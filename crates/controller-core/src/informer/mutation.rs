@@ -36,7 +36,7 @@
 use std::sync::Arc;
 
 use super::handlers::Delta;
-use super::overlay::{Done, Mutation, Write};
+use super::overlay::{PendingEffect, PendingObject, PendingWrite};
 use super::store::{Held, Store};
 use super::view::View;
 use crate::meta::{ObjectKey, Uid};
@@ -72,7 +72,7 @@ impl<V: View> Store<V> {
     /// Whether the store shows our own writes to the object.
     pub fn freshness(&self, key: &ObjectKey) -> Freshness {
         let mutation = self.mutations.get(key);
-        mutation.map_or(Freshness::Synced, Mutation::freshness)
+        mutation.map_or(Freshness::Synced, PendingObject::freshness)
     }
 
     /// Whether a request is in flight that may change the object.
@@ -133,15 +133,15 @@ impl<V: View> Store<V> {
             mutation.end_write(step);
             let done = match effect {
                 Effect::Nothing => return held,
-                Effect::Deleted => Done::Deleted,
+                Effect::Deleted => PendingEffect::Deleted,
                 _ if version.is_none() => {
                     mutation.unknown = Some(step);
                     return held;
                 }
-                Effect::Object(view) => Done::Object(Arc::new(view)),
-                Effect::Patch(patch) => Done::Patch(patch),
+                Effect::Object(view) => PendingEffect::Object(Arc::new(view)),
+                Effect::Patch(patch) => PendingEffect::Patch(patch),
             };
-            mutation.accepted(held, uid, Write::new(version, done, step, id), told)
+            mutation.accepted(held, uid, PendingWrite::new(version, done, step, id), told)
         });
         if is_set_back {
             self.list_again().notify_one();
@@ -163,7 +163,7 @@ impl<V: View> Store<V> {
             };
             // The watch has still to show what was read, as it had to show the write before.
             let id = mutation.awaited().unwrap_or_default();
-            let found = Write::new(Some(version), Done::Object(Arc::new(view)), step, id);
+            let found = PendingWrite::new(Some(version), PendingEffect::Object(Arc::new(view)), step, id);
             mutation.read(held, &uid, found, told)
         })
     }
@@ -185,7 +185,7 @@ impl<V: View> Store<V> {
     }
 
     /// Changes what is recorded, and nothing that is held.
-    fn record(&mut self, key: &ObjectKey, change: impl FnOnce(&mut Mutation<V>, Option<&Held<V>>, u64)) {
+    fn record(&mut self, key: &ObjectKey, change: impl FnOnce(&mut PendingObject<V>, Option<&Held<V>>, u64)) {
         self.mutate(key, |mutation, held, step| {
             change(mutation, held.as_ref(), step);
             held

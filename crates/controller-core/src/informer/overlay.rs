@@ -12,7 +12,7 @@ use crate::meta::Uid;
 
 /// What is recorded under one name.
 #[derive_where(Default)]
-pub(super) struct Mutation<V> {
+pub(super) struct PendingObject<V> {
     /// How many requests are in flight that may change the object.
     pub(super) writes: usize,
     /// The step at which the last write began or ended.
@@ -32,7 +32,7 @@ pub(super) struct Mutation<V> {
 struct Overlay<V> {
     uid: Uid,
     /// In the order of their versions.
-    writes: Vec<Write<V>>,
+    writes: Vec<PendingWrite<V>>,
     /// The object as the watch showed it last.
     shown: Option<Held<V>>,
     /// Whether the watch has shown another object before this one: the store holds that one for now.
@@ -46,12 +46,12 @@ struct Overlay<V> {
 }
 
 /// An accepted write.
-pub(super) struct Write<V> {
+pub(super) struct PendingWrite<V> {
     /// As answered; 0 if the answer had none.
     version: u64,
     /// From which version on the watch has shown it.
     shown_at: u64,
-    done: Done<V>,
+    done: PendingEffect<V>,
     /// The step of the answer.
     answered: u64,
     /// The number of the request, or of the one before what was read; 0 where there was none.
@@ -59,13 +59,13 @@ pub(super) struct Write<V> {
 }
 
 /// What it has done to the view.
-pub(super) enum Done<V> {
+pub(super) enum PendingEffect<V> {
     Object(Arc<V>),
     Patch(Patch<V>),
     Deleted,
 }
 
-impl<V: View> Mutation<V> {
+impl<V: View> PendingObject<V> {
     pub(super) fn freshness(&self) -> Freshness {
         match &self.overlay {
             _ if self.unknown.is_some() => Freshness::Unknown,
@@ -114,7 +114,7 @@ impl<V: View> Mutation<V> {
 
     /// The number of the last write that the watch has still to show.
     pub(super) fn awaited(&self) -> Option<u64> {
-        let ours = |write: &&Write<V>| write.id != 0;
+        let ours = |write: &&PendingWrite<V>| write.id != 0;
         self.overlay
             .as_ref()?
             .writes
@@ -148,7 +148,7 @@ impl<V: View> Mutation<V> {
         &mut self,
         held: Option<Held<V>>,
         uid: &Uid,
-        write: Write<V>,
+        write: PendingWrite<V>,
         told: u64,
     ) -> Option<Held<V>> {
         self.unknown = None;
@@ -181,7 +181,7 @@ impl<V: View> Mutation<V> {
         &mut self,
         held: Option<Held<V>>,
         uid: &Uid,
-        found: Write<V>,
+        found: PendingWrite<V>,
         told: u64,
     ) -> Option<Held<V>> {
         if let Some(overlay) = &mut self.overlay {
@@ -203,9 +203,9 @@ impl<V: View> Mutation<V> {
         };
         let overdue = std::mem::take(&mut overlay.overdue);
         if overlay.shown.is_none() {
-            overlay.writes = vec![Write {
+            overlay.writes = vec![PendingWrite {
                 version: overlay.last().unwrap_or_default(),
-                ..Write::new(None, Done::Deleted, step, id)
+                ..PendingWrite::new(None, PendingEffect::Deleted, step, id)
             }];
             if overdue {
                 // The object came and went between two lists: the watch will never show it.
@@ -296,9 +296,9 @@ impl<V: View> Overlay<V> {
     fn effective(&self) -> Option<Held<V>> {
         self.writes.iter().fold(self.shown.clone(), |held, write| {
             let view = match &write.done {
-                Done::Object(object) => Arc::clone(object),
-                Done::Patch(patch) => Arc::new(patch(&held?.view)),
-                Done::Deleted => return None,
+                PendingEffect::Object(object) => Arc::clone(object),
+                PendingEffect::Patch(patch) => Arc::new(patch(&held?.view)),
+                PendingEffect::Deleted => return None,
             };
             let (uid, version) = (self.uid.clone(), write.version);
             let at = Revision { uid, version };
@@ -307,7 +307,7 @@ impl<V: View> Overlay<V> {
     }
 
     /// Adds a write in the order of versions, unless the watch or another write includes it.
-    fn add(&mut self, write: Write<V>) {
+    fn add(&mut self, write: PendingWrite<V>) {
         let shown = self.shown.as_ref().map_or(0, |shown| shown.at.version);
         if shown >= write.shown_at || self.writes.iter().any(|other| other.includes(&write)) {
             return;
@@ -331,13 +331,13 @@ impl<V: View> Overlay<V> {
     }
 }
 
-impl<V> Write<V> {
+impl<V> PendingWrite<V> {
     /// A write of this number, whose answer had this version, and came at step `answered`.
-    pub(super) fn new(version: Option<u64>, done: Done<V>, answered: u64, id: u64) -> Self {
+    pub(super) fn new(version: Option<u64>, done: PendingEffect<V>, answered: u64, id: u64) -> Self {
         let shown_at = match (&done, version) {
-            (Done::Deleted, None) => u64::MAX,
-            (Done::Deleted, Some(version)) => version.saturating_add(1),
-            (Done::Object(_) | Done::Patch(_), version) => version.unwrap_or_default(),
+            (PendingEffect::Deleted, None) => u64::MAX,
+            (PendingEffect::Deleted, Some(version)) => version.saturating_add(1),
+            (PendingEffect::Object(_) | PendingEffect::Patch(_), version) => version.unwrap_or_default(),
         };
         Self {
             version: version.unwrap_or_default(),
@@ -351,14 +351,14 @@ impl<V> Write<V> {
     /// Whether it shows the whole object, or its end, and is as new as `other`.
     fn includes(&self, other: &Self) -> bool {
         match self.done {
-            Done::Object(_) => self.version >= other.shown_at,
-            Done::Deleted => self.shown_at > other.version,
-            Done::Patch(_) => false,
+            PendingEffect::Object(_) => self.version >= other.shown_at,
+            PendingEffect::Deleted => self.shown_at > other.version,
+            PendingEffect::Patch(_) => false,
         }
     }
 
     fn is_deleted(&self) -> bool {
-        matches!(self.done, Done::Deleted)
+        matches!(self.done, PendingEffect::Deleted)
     }
 }
 

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::backoff::{Backoff, LONGEST_ASKED};
 use super::handlers::{Handler, Taken};
 use super::metrics::ResourceMetrics;
-use super::source::{ErrorKind, Observed, Removed, Skipped, Source, SourceError, SourceEvent};
+use super::source::{ErrorKind, Removed, Skipped, Source, SourceError, SourceEvent, Versioned};
 use super::view::View;
 use crate::clock::Clock;
 use crate::error::Chain;
@@ -180,8 +180,8 @@ impl<S: Source> Informer<S> {
         }
         let resource = &self.metrics.resource;
         match event {
-            SourceEvent::InitItem(Observed { view, version, .. })
-            | SourceEvent::Applied(Observed { view, version, .. }) => {
+            SourceEvent::InitItem(Versioned { view, version, .. })
+            | SourceEvent::Applied(Versioned { view, version, .. }) => {
                 tracing::trace!(resource, key = %view.key(), version = version.as_deref(), "object observed");
             }
             SourceEvent::Deleted(Removed { key, version, .. }) => {

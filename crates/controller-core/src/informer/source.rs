@@ -56,14 +56,14 @@ pub enum SourceEvent<V> {
     /// A full list begins; whatever an unfinished one has told is void.
     Init,
     /// An object of the list.
-    InitItem(Observed<V>),
+    InitItem(Versioned<V>),
     /// The list is complete: what it did not name does not exist (any more).
     InitDone {
         /// The version of the list, if the source knows it.
         version: Option<Arc<str>>,
     },
     /// An object was added or modified.
-    Applied(Observed<V>),
+    Applied(Versioned<V>),
     /// An object was deleted.
     Deleted(Removed<V>),
     /// An object of the list or of the watch could not be decoded.
@@ -79,8 +79,8 @@ impl<V> SourceEvent<V> {
     /// The version to which the source has come, if it says so.
     pub(super) fn version(&self) -> Option<&str> {
         match self {
-            Self::InitItem(Observed { version, .. })
-            | Self::Applied(Observed { version, .. })
+            Self::InitItem(Versioned { version, .. })
+            | Self::Applied(Versioned { version, .. })
             | Self::Deleted(Removed { version, .. })
             | Self::Skipped(Skipped { version, .. })
             | Self::InitDone { version } => version.as_deref(),
@@ -91,7 +91,7 @@ impl<V> SourceEvent<V> {
 
 /// An object as it is now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Observed<V> {
+pub struct Versioned<V> {
     /// What is kept of it.
     pub view: V,
     /// `metadata.uid`.
@@ -100,7 +100,7 @@ pub struct Observed<V> {
     pub version: Option<Arc<str>>,
 }
 
-impl<V> Observed<V> {
+impl<V> Versioned<V> {
     /// The version as a number; 0 if it is none.
     pub fn number(&self) -> u64 {
         number(self.version.as_deref())

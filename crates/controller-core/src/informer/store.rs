@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 use super::handlers::Delta;
 use super::listing::Listing;
-use super::overlay::Mutation;
+use super::overlay::PendingObject;
 use super::view::View;
 use crate::meta::{ObjectKey, Uid};
 
@@ -30,7 +30,7 @@ pub struct Store<V: View> {
     /// The list under way, if any.
     pub(super) listing: Option<Listing<V>>,
     /// Empty except around our own writes.
-    pub(super) mutations: HashMap<ObjectKey, Mutation<V>>,
+    pub(super) mutations: HashMap<ObjectKey, PendingObject<V>>,
     /// The version up to which the watch, or the last list, has told of every change.
     pub(super) told: u64,
     /// Counts lists that began and requests of ours: which was first?
@@ -152,7 +152,7 @@ impl<V: View> Store<V> {
     pub(super) fn mutate(
         &mut self,
         key: &ObjectKey,
-        change: impl FnOnce(&mut Mutation<V>, Option<Held<V>>, u64) -> Option<Held<V>>,
+        change: impl FnOnce(&mut PendingObject<V>, Option<Held<V>>, u64) -> Option<Held<V>>,
     ) -> Option<Delta<V>> {
         let step = self.next_step();
         let mut mutation = self.mutations.remove(key).unwrap_or_default();

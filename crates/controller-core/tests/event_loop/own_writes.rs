@@ -112,7 +112,7 @@ impl World {
         self.complete(Completed::Wrote(Ok(accepted)));
     }
 
-    fn complete(&mut self, completed: Completed<Option<informer::Observed<Lamp>>>) {
+    fn complete(&mut self, completed: Completed<Option<informer::Versioned<Lamp>>>) {
         let effect = self.in_flight.remove(0);
         self.event_loop.completed(effect.id, completed, self.now);
     }

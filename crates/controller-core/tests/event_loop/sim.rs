@@ -1,7 +1,7 @@
 //! The dimmer's loop against a model of the API server: late watches, lost answers, terms that end, crashes.
 
 use controller_core::controller::{Accepted, Completed, Loop, Now, RequestOf};
-use controller_core::informer::Observed;
+use controller_core::informer::Versioned;
 use controller_core::meta::{ObjectKey, Uid};
 use harness::sim::{self, Model, Op, Resource, Watch};
 use proptest::prelude::*;
@@ -100,7 +100,7 @@ impl Model for Room {
         }
     }
 
-    fn arrive(&mut self, ask: &RequestOf<Dimmer>, _: Now) -> Completed<Option<Observed<Lamp>>> {
+    fn arrive(&mut self, ask: &RequestOf<Dimmer>, _: Now) -> Completed<Option<Versioned<Lamp>>> {
         match ask {
             RequestOf::Question(Question(lamp)) => {
                 let found = self.lamps.objects().get(lamp);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use controller_core::informer::{
-    DecodeError, ErrorKind, Observed, Removed, Skipped, SourceError, SourceEvent,
+    DecodeError, ErrorKind, Removed, Skipped, SourceError, SourceEvent, Versioned,
 };
 use controller_core::meta::Uid;
 use harness::scripted::scripted;
@@ -46,8 +46,8 @@ impl Object {
         on_node(self.name, self.node, self.value)
     }
 
-    fn observed(&self) -> Observed<Thing> {
-        Observed {
+    fn observed(&self) -> Versioned<Thing> {
+        Versioned {
             view: self.view(),
             uid: Uid::from(self.uid),
             version: None,

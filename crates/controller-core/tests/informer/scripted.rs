@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use controller_core::informer::{
-    DecodeError, Effect, ErrorKind, Observed, Removed, Skipped, Source, SourceError, SourceEvent,
+    DecodeError, Effect, ErrorKind, Removed, Skipped, Source, SourceError, SourceEvent, Versioned,
 };
 use controller_core::meta::Uid;
 use harness::scripted::{Script, ScriptedSource, scripted};
@@ -33,8 +33,8 @@ impl Source for Counted {
     }
 }
 
-fn observed(name: &str, version: &str) -> Observed<Thing> {
-    Observed {
+fn observed(name: &str, version: &str) -> Versioned<Thing> {
+    Versioned {
         view: thing(name, 1),
         uid: Uid::from(name),
         version: Some(version.into()),
@@ -101,7 +101,7 @@ async fn sync_waits_for_the_whole_list_and_for_the_handlers() {
     let (script, running) = start();
     script.send(SourceEvent::Init);
     for name in ["b", "a"] {
-        script.send(SourceEvent::InitItem(Observed {
+        script.send(SourceEvent::InitItem(Versioned {
             view: thing(name, 1),
             uid: Uid::from(name),
             version: Some("5".into()),
@@ -169,7 +169,7 @@ async fn a_relist_yields_the_differences_deletions_first() {
 async fn a_relist_is_not_seen_before_it_is_complete_and_a_broken_one_never() {
     let (script, running) = synced().await;
     script.send(SourceEvent::Init);
-    script.send(SourceEvent::InitItem(Observed {
+    script.send(SourceEvent::InitItem(Versioned {
         view: thing("z", 1),
         uid: Uid::from("Z"),
         version: None,

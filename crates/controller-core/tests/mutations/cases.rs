@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use controller_core::informer::{
-    Change, DecodeError, Delta, Effect, Freshness, Observed, Removed, Skipped, SourceEvent, Store, View,
+    Change, DecodeError, Delta, Effect, Freshness, Removed, Skipped, SourceEvent, Store, Versioned, View,
 };
 use controller_core::meta::{ObjectKey, Uid};
 
@@ -36,8 +36,8 @@ fn word(name: &str, text: &str) -> Word {
     }
 }
 
-fn observed(name: &str, uid: &str, version: &str, text: &str) -> Observed<Word> {
-    Observed {
+fn observed(name: &str, uid: &str, version: &str, text: &str) -> Versioned<Word> {
+    Versioned {
         view: word(name, text),
         uid: Uid::from(uid),
         version: Some(version.into()),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use controller_core::informer::{
-    Change, Delta, Effect, Freshness, Observed, Removed, SourceEvent, Store, View,
+    Change, Delta, Effect, Freshness, Removed, SourceEvent, Store, Versioned, View,
 };
 use controller_core::meta::{ObjectKey, Uid};
 use proptest::prelude::*;
@@ -162,7 +162,7 @@ fn read(name: &str, object: &Object) -> (Thing, Uid, u64) {
 fn event(name: &str, object: &Object) -> SourceEvent<Thing> {
     let version = Some(object.version.to_string().into());
     if object.kept {
-        return SourceEvent::Applied(Observed {
+        return SourceEvent::Applied(Versioned {
             view: thing(name, object),
             uid: uid(object.uid),
             version,

@@ -12,7 +12,7 @@ use crate::decide::{Decision, Fate, Numbers, Scales, Situation, Write, decide};
 use crate::view::{PdbWire, PodWire};
 
 fn decoded<W: Wire>(object: &Value) -> Arc<W::View> {
-    let found = controller_core::informer::Observed::read::<W>(object.to_string().as_bytes());
+    let found = controller_core::informer::Versioned::read::<W>(object.to_string().as_bytes());
     Arc::new(found.unwrap().unwrap().view)
 }
 

@@ -180,8 +180,8 @@ impl<C: Watches<V>, V: View + Clone> Watch<C> for Resource<C, V> {
 }
 
 /// The object as a list shows it.
-pub fn observed<V: Clone>(object: &Object<V>) -> informer::Observed<V> {
-    informer::Observed {
+pub fn observed<V: Clone>(object: &Object<V>) -> informer::Versioned<V> {
+    informer::Versioned {
         view: object.view.clone(),
         uid: object.uid.clone(),
         version: Some(object.version.to_string().into()),
@@ -190,6 +190,6 @@ pub fn observed<V: Clone>(object: &Object<V>) -> informer::Observed<V> {
 
 /// The view of an object that the API server has so.
 pub fn decoded<W: Wire>(object: &Value) -> W::View {
-    let found = informer::Observed::read::<W>(object.to_string().as_bytes());
+    let found = informer::Versioned::read::<W>(object.to_string().as_bytes());
     found.unwrap().unwrap().view
 }

@@ -33,8 +33,8 @@ use std::time::Duration;
 
 use controller_core::api::{CallFailed, Outcome as Answered};
 use controller_core::controller::{
-    Action, Context, ContextMut, Controller, Driver, Learnt, LoopEvent, Mutation, Outcome, Queue, Reading,
-    RequestOf, Retry, RetryLimit,
+    Action, CacheRead, CacheWrite, Context, ContextMut, Controller, Driver, Learnt, LoopEvent, Outcome,
+    Queue, RequestOf, Retry, RetryLimit,
 };
 use controller_core::events::Recorder;
 use controller_core::meta::{ObjectKey, Uid};
@@ -201,7 +201,7 @@ impl Controller for ResourceClaimController {
         }
     }
 
-    fn shows(&self, write: &Write, mutation: &mut Mutation<'_, Self>) {
+    fn apply_to_cache(&self, write: &Write, mutation: &mut CacheWrite<'_, Self>) {
         shown::shows(write, mutation);
     }
 
@@ -209,7 +209,7 @@ impl Controller for ResourceClaimController {
         PENDING_TTL
     }
 
-    fn reads(&self, question: &Query, reading: &mut Reading<'_, Self>) {
+    fn refresh_cache(&self, question: &Query, reading: &mut CacheRead<'_, Self>) {
         match question {
             Query::Claim(key) => reading.object(|stores| &mut stores.claims, key, Answer::claim),
             Query::Claimant(kind, key) => {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use controller_core::controller::{Accepted, Mutation};
+use controller_core::controller::{Accepted, CacheWrite};
 use controller_core::meta::{OwnerRef, Uid};
 
 use crate::decide::{Change, Create};
@@ -10,7 +10,7 @@ use crate::requests::{Record, Write};
 use crate::view::{ClaimStatus, ClaimView, ClaimantView, EXTENDED_ANNOTATION, Origin};
 use crate::{ResourceClaimController, Stores};
 
-pub(super) fn shows(write: &Write, mutation: &mut Mutation<'_, ResourceClaimController>) {
+pub(super) fn shows(write: &Write, mutation: &mut CacheWrite<'_, ResourceClaimController>) {
     let accepted = mutation.accepted().cloned().unwrap_or_default();
     match write {
         Write::Create(create) => {

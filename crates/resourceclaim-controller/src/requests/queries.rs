@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use controller_core::api::Verb;
 use controller_core::controller::{self, Request, requests_to};
-use controller_core::informer::{Observed, Page};
+use controller_core::informer::{Page, Versioned};
 use controller_core::meta::ObjectKey;
 use controller_core::rival::manager_of;
 use controller_core::runtime::ServerVersion;
@@ -54,9 +54,9 @@ pub enum Query {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
     /// The claim.
-    Claim(Observed<ClaimView>),
+    Claim(Versioned<ClaimView>),
     /// The pod or the group.
-    Claimant(Observed<ClaimantView>),
+    Claimant(Versioned<ClaimantView>),
     /// Who has the name.
     Being(Being),
     /// A field manager, where the API server tells.
@@ -116,12 +116,12 @@ impl controller::Query for Query {
 
     fn read(&self, body: &[u8]) -> serde_json::Result<Answer> {
         let claimant = |kind: &ClaimantKind| match kind {
-            ClaimantKind::Pod => Observed::read_any::<PodWire>(body),
-            ClaimantKind::PodGroup(GroupVersion::V1Beta1) => Observed::read_any::<PodGroupWire>(body),
-            ClaimantKind::PodGroup(GroupVersion::V1Alpha2) => Observed::read_any::<AlphaPodGroupWire>(body),
+            ClaimantKind::Pod => Versioned::read_any::<PodWire>(body),
+            ClaimantKind::PodGroup(GroupVersion::V1Beta1) => Versioned::read_any::<PodGroupWire>(body),
+            ClaimantKind::PodGroup(GroupVersion::V1Alpha2) => Versioned::read_any::<AlphaPodGroupWire>(body),
         };
         Ok(match self {
-            Self::Claim(_) => Answer::Claim(Observed::read_any::<ClaimWire>(body)?),
+            Self::Claim(_) => Answer::Claim(Versioned::read_any::<ClaimWire>(body)?),
             Self::Claimant(kind, _) => Answer::Claimant(claimant(kind)?),
             Self::Being(ClaimantId { kind, .. }) => Answer::Being(Being::of(&claimant(kind)?.view)),
             Self::Rival(contested) => {
@@ -146,7 +146,7 @@ impl controller::Query for Query {
 
 impl Answer {
     /// The claim.
-    pub const fn claim(&self) -> Option<&Observed<ClaimView>> {
+    pub const fn claim(&self) -> Option<&Versioned<ClaimView>> {
         match self {
             Self::Claim(claim) => Some(claim),
             _ => None,
@@ -154,7 +154,7 @@ impl Answer {
     }
 
     /// The pod or the group.
-    pub const fn claimant(&self) -> Option<&Observed<ClaimantView>> {
+    pub const fn claimant(&self) -> Option<&Versioned<ClaimantView>> {
         match self {
             Self::Claimant(claimant) => Some(claimant),
             _ => None,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use controller_core::api::{CallFailed, Outcome};
 use controller_core::controller::{Accepted, Completed, RequestOf};
-use controller_core::informer::Observed;
+use controller_core::informer::Versioned;
 use controller_core::meta::{ObjectKey, Uid};
 use harness::sim;
 use jiff::Timestamp;
@@ -77,8 +77,8 @@ fn accepted(claim: &ClaimView) -> Accepted {
 }
 
 /// The claim as a list shows it.
-pub(crate) fn observed_claim(claim: &ClaimView) -> Observed<ClaimView> {
-    Observed {
+pub(crate) fn observed_claim(claim: &ClaimView) -> Versioned<ClaimView> {
+    Versioned {
         view: claim.clone(),
         uid: claim.uid.clone(),
         version: Some(Arc::clone(&claim.version)),
@@ -213,10 +213,10 @@ impl Server {
     }
 
     /// The pod as a list shows it.
-    pub(crate) fn observed_pod(&self, key: &ObjectKey) -> Option<Observed<ClaimantView>> {
+    pub(crate) fn observed_pod(&self, key: &ObjectKey) -> Option<Versioned<ClaimantView>> {
         let view = ClaimantView::clone(self.pods.get(key)?);
         let version = self.versions.get(key).map(|version| version.to_string().into());
-        Some(Observed {
+        Some(Versioned {
             uid: view.uid.clone(),
             view,
             version,

@@ -1,4 +1,4 @@
-use controller_core::informer::Observed;
+use controller_core::informer::Versioned;
 use controller_core::meta::Uid;
 use rstest::rstest;
 use serde_json::json;
@@ -8,7 +8,7 @@ use super::*;
 fn decoded<W: Wire>(object: &Value) -> W::View {
     let mut object = object.clone();
     object["metadata"]["name"] = json!("n");
-    let found = Observed::read::<W>(object.to_string().as_bytes());
+    let found = Versioned::read::<W>(object.to_string().as_bytes());
     found.unwrap().unwrap().view
 }
 
