@@ -12,8 +12,8 @@ use std::time::Duration;
 use controller_core::clock::saturating_add;
 use controller_core::controller::{ContextMut, LoopEvent, Now, Output, Requeue, Watches};
 use controller_core::informer::Change;
+use controller_core::log_throttle::LogThrottle;
 use controller_core::meta::{ObjectKey, Uid};
-use controller_core::said::Said;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::TaintEvictionController;
@@ -42,7 +42,7 @@ pub struct State {
     evictions: BTreeMap<ObjectKey, Entry>,
     /// How far our clock is ahead of the API server's, by the last read of a node that told.
     pub(crate) ahead: SignedDuration,
-    pub(crate) skew_named: Said<()>,
+    pub(crate) skew_named: LogThrottle<()>,
     /// Of a pod whose toleration compares numbers, where none is expected.
     compares: Compares,
 }

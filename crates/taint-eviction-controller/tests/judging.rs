@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use controller_core::controller::{Controller, Loop, LoopEvent, Told};
+use controller_core::controller::{Controller, Loop, LoopEvent, Notification};
 use controller_core::meta::{ObjectKey, Uid};
 use harness::sim::{NOW, NoPermits, Resource, START, Watch};
 use prometheus::Registry;
@@ -73,7 +73,7 @@ fn the_first_toleration_that_compares_is_warned_of(#[case] gates: Option<&str>, 
     }
     let told = event_loop.take_told();
     let compares = Event::Compares(ObjectKey::namespaced("ns", "q"));
-    let is_such = |told: &&Told<_>| matches!(told, Told::Event(event) if *event == compares);
+    let is_such = |told: &&Notification<_>| matches!(told, Notification::Event(event) if *event == compares);
     assert_eq!(
         (told.iter().filter(is_such).count(), told.len()),
         (warned, warned)

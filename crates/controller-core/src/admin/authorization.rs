@@ -29,7 +29,7 @@ use crate::api::{CallFailed, Caller, Verb};
 use crate::clock::Clock;
 use crate::config::Encoding;
 use crate::controller::{self, Request, Sender};
-use crate::said::Said;
+use crate::log_throttle::LogThrottle;
 use crate::workqueue::TokenBucket;
 
 /// Who was let in is asked about again after so long. Source: controller-runtime, `CacheTTL` of its authenticator.
@@ -65,7 +65,7 @@ struct Shared {
 struct Decisions {
     by_request: BTreeMap<Key, Decision>,
     by_peer: BTreeMap<IpAddr, Peer>,
-    named: Said<()>,
+    named: LogThrottle<()>,
 }
 
 /// An address from which unknown tokens came.

@@ -13,7 +13,7 @@ use super::outcome::{Denial, Outcome, Verb, classify};
 use crate::clock::Clock;
 use crate::error::Chain;
 use crate::leader::{LeaseLost, Term};
-use crate::said::Said;
+use crate::log_throttle::LogThrottle;
 
 /// How often one missing right is named in the log.
 const NAMED_EVERY: Duration = Duration::from_mins(1);
@@ -65,7 +65,7 @@ pub struct Caller {
 #[derive(Clone, Debug, Default)]
 struct Missing {
     messages: BTreeMap<(&'static str, &'static str), String>,
-    named: Said<(&'static str, &'static str), Instant>,
+    named: LogThrottle<(&'static str, &'static str), Instant>,
 }
 
 impl Call {

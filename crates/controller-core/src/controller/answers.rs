@@ -9,8 +9,8 @@ use jiff::Timestamp;
 use super::mutation::{Phase, ReadPhase};
 use super::requests::SlotOf;
 use super::{
-    Action, AnswerOf, Controller, Description, Learnt, Loop, LoopEvent, Now, Outcome, Pass, Query, Reply,
-    RequestOf, Told, Write,
+    Action, AnswerOf, Controller, Description, Learnt, Loop, LoopEvent, Notification, Now, Outcome, Pass,
+    Query, Reply, RequestOf, Write,
 };
 use crate::api::CallFailed;
 
@@ -95,7 +95,8 @@ impl<C: Controller> Loop<C> {
             }
         }
         if let Some(failed) = failed {
-            self.told.push(Told::Failed(asker.clone(), failed.clone()));
+            self.told
+                .push(Notification::Failed(asker.clone(), failed.clone()));
         }
         if !is_overtaken {
             self.answers.keep(question, reply);
@@ -122,7 +123,7 @@ impl<C: Controller> Loop<C> {
         if let Outcome::Accepted(accepted) = &outcome {
             let description = Description::of(&write);
             self.told
-                .push(Told::Wrote(key.clone(), write.object(), description));
+                .push(Notification::Wrote(key.clone(), write.object(), description));
             if is_pending && accepted.version.is_some() {
                 let by = now.uptime.saturating_add(self.controller.shown_within(&write));
                 self.requests.awaited.push(id, by, write.clone());
@@ -138,7 +139,7 @@ impl<C: Controller> Loop<C> {
                 .is_failure(&RequestOf::Write(write.clone()), failed)
         {
             pass.fail(failed);
-            self.told.push(Told::Failed(key.clone(), failed.clone()));
+            self.told.push(Notification::Failed(key.clone(), failed.clone()));
         }
         pass.ended(write, outcome);
         if !std::mem::replace(&mut pass.is_runnable, true) {

@@ -34,7 +34,7 @@ pub enum Completed<A> {
 
 /// What people are to be told, once nothing is locked any more.
 #[derive_where(Debug)]
-pub enum Told<C: Controller> {
+pub enum Notification<C: Controller> {
     /// The controller tells something.
     Event(C::Event),
     /// The API server accepted this write of a key to this object.
@@ -55,7 +55,7 @@ pub struct Polled<C: Controller> {
     /// To be performed.
     pub effects: Vec<Effect<C>>,
     /// To be told.
-    pub told: Vec<Told<C>>,
+    pub told: Vec<Notification<C>>,
     /// In how long to poll again; `None`: not before something happens.
     pub again: Option<Duration>,
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::answers::Answers;
-use super::effect::{Completed, Effect, Polled, Told};
+use super::effect::{Completed, Effect, Notification, Polled};
 use super::key_queue::KeyQueue;
 use super::line::{Limit, Line};
 use super::mutation::{CacheRead, CacheWrite, Phase, ReadPhase};
@@ -50,7 +50,7 @@ pub struct Loop<C: Controller> {
     pub(super) dry_run: bool,
     woken: bool,
     pub(super) effects: Vec<Effect<C>>,
-    pub(super) told: Vec<Told<C>>,
+    pub(super) told: Vec<Notification<C>>,
 }
 
 /// The life of a process.
@@ -269,7 +269,7 @@ impl<C: Controller> Loop<C> {
     }
 
     /// What people are to be told.
-    pub fn take_told(&mut self) -> Vec<Told<C>> {
+    pub fn take_told(&mut self) -> Vec<Notification<C>> {
         std::mem::take(&mut self.told)
     }
 
@@ -397,7 +397,7 @@ impl<C: Controller> Loop<C> {
         let result = act(&self.controller, &mut cx);
         let Output { wakes, events } = cx.out;
         if self.leading {
-            self.told.extend(events.into_iter().map(Told::Event));
+            self.told.extend(events.into_iter().map(Notification::Event));
         }
         self.wake(wakes, now);
         result

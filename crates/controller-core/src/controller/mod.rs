@@ -59,7 +59,7 @@ use std::time::Duration;
 use derive_where::derive_where;
 use prometheus::Registry;
 
-pub use self::effect::{Completed, Effect, Polled, Told};
+pub use self::effect::{Completed, Effect, Notification, Polled};
 pub use self::event_loop::Loop;
 pub use self::explain::{Explained, explain};
 pub use self::line::Limit;

@@ -7,8 +7,8 @@ use super::mutation::{Phase, ReadPhase};
 use super::pass::PassFailed;
 use super::requests::{InFlight, SlotOf};
 use super::{
-    Action, Controller, Description, Effect, Failed, Learnt, Loop, Now, Outcome, Pass, RequestOf, Requeue,
-    Retry, Told, Write,
+    Action, Controller, Description, Effect, Failed, Learnt, Loop, Notification, Now, Outcome, Pass,
+    RequestOf, Requeue, Retry, Write,
 };
 
 /// A pass with more effects since its last accepted write makes no progress.
@@ -264,7 +264,7 @@ impl<C: Controller> Loop<C> {
     /// A dry run goes on as if the write had been sent. Told once, until a pass that succeeds does not plan it any more.
     fn plan(&mut self, key: &C::Key, pass: &mut Pass<C>, write: C::Write, now: Now) {
         if self.plans.add(key, &write, now.uptime) && write.is_planned() {
-            let planned = Told::Planned(key.clone(), write.object(), Description::of(&write));
+            let planned = Notification::Planned(key.clone(), write.object(), Description::of(&write));
             self.told.push(planned);
         }
         self.learn(key, Learnt::Outcome(&write, &Outcome::Planned), now);
@@ -314,7 +314,8 @@ impl<C: Controller> Loop<C> {
         } = failed;
         let failed = pass.failed.get_or_insert_default();
         failed.wait = failed.wait.max(not_before);
-        self.told.push(Told::PassFailed(key.clone(), reason, text));
+        self.told
+            .push(Notification::PassFailed(key.clone(), reason, text));
         self.finish(key, pass, wakes, now);
     }
 
@@ -330,7 +331,7 @@ impl<C: Controller> Loop<C> {
     }
 
     fn get_nowhere(&mut self, key: &C::Key, pass: Pass<C>, now: Now) {
-        self.told.push(Told::NoProgress(key.clone()));
+        self.told.push(Notification::NoProgress(key.clone()));
         self.retry(key, pass, PassFailed::default(), now);
     }
 

@@ -17,17 +17,17 @@ use tracing::Instrument;
 use super::explain::ask_first;
 use super::request::Sender;
 use super::{
-    AnswerOf, Completed, Controller, Description, Effect, Explained, Loop, LoopEvent, Now, Object, Pass,
-    Polled, RequestOf, Told, Watching, Write,
+    AnswerOf, Completed, Controller, Description, Effect, Explained, Loop, LoopEvent, Notification, Now,
+    Object, Pass, Polled, RequestOf, Watching, Write,
 };
 use crate::api::limits::Permits;
 use crate::api::{CallFailed, Outcome};
 use crate::clock::Clock;
 use crate::events::Recorder;
 use crate::leader::{Leadership, Term};
+use crate::log_throttle::LogThrottle;
 use crate::metrics::{PlannedWrites, SyncFailures, at_scrape};
 use crate::runtime::{Env, Failure};
-use crate::said::Said;
 use crate::shutdown::Shutdown;
 use crate::tasks::TaskSet;
 use crate::workqueue::QueueMetrics;
@@ -43,7 +43,7 @@ pub struct Driver<C: Controller> {
     planned: PlannedWrites,
     failures: SyncFailures,
     /// Causes of failures that were named lately: the reason, and what was asked of which resource.
-    named: Mutex<Said<(&'static str, String), Duration>>,
+    named: Mutex<LogThrottle<(&'static str, String), Duration>>,
 }
 
 /// How often a leader looks at everything again: what an answer wrongly said to be done is done late, not never.
@@ -287,23 +287,23 @@ impl<C: Controller> Driver<C> {
         performed.instrument(span).await
     }
 
-    fn tell(&self, told: Vec<Told<C>>) {
+    fn tell(&self, told: Vec<Notification<C>>) {
         for told in told {
             match told {
-                Told::Event(event) => self.controller.record(event, &self.recorder),
-                Told::Wrote(key, Object { key: object, .. }, Description { action, text, .. }) => {
+                Notification::Event(event) => self.controller.record(event, &self.recorder),
+                Notification::Wrote(key, Object { key: object, .. }, Description { action, text, .. }) => {
                     tracing::info!(%key, %object, action, "{text}");
                 }
-                Told::Planned(key, Object { key: object, .. }, Description { action, text, .. }) => {
+                Notification::Planned(key, Object { key: object, .. }, Description { action, text, .. }) => {
                     self.planned.count(action);
                     tracing::info!(%key, %object, action, "dry run, not written: {text}");
                 }
-                Told::Failed(key, failed) => self.tell_failure(&key, &failed),
-                Told::PassFailed(key, reason, text) => {
+                Notification::Failed(key, failed) => self.tell_failure(&key, &failed),
+                Notification::PassFailed(key, reason, text) => {
                     self.failures.count(reason);
                     self.name_failure(&key, reason, String::new(), &text);
                 }
-                Told::NoProgress(key) => {
+                Notification::NoProgress(key) => {
                     self.failures.count("NoProgress");
                     tracing::error!(%key, "asked for the same again and again, will be retried");
                 }

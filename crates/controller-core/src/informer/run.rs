@@ -15,7 +15,7 @@ use super::source::{ErrorKind, Removed, Skipped, Source, SourceError, SourceEven
 use super::view::View;
 use crate::clock::Clock;
 use crate::error::Chain;
-use crate::said::Said;
+use crate::log_throttle::LogThrottle;
 
 /// How often an undecodable object of one namespace is named in the log: a tenant's thousand are not a thousand lines.
 const SKIPPED_NAMED_EVERY: Duration = Duration::from_mins(10);
@@ -32,7 +32,7 @@ pub struct Informer<S: Source> {
     state: watch::Sender<InformerState>,
     backoff: Backoff,
     /// Namespaces of which an undecodable object was named.
-    skipped: Said<Option<Arc<str>>, Instant>,
+    skipped: LogThrottle<Option<Arc<str>>, Instant>,
 }
 
 /// How an informer is doing, for `/readyz`.
@@ -115,7 +115,7 @@ impl<S: Source> Informer<S> {
             handler: Box::new(handler),
             is_listing: false,
             state: watch::Sender::default(),
-            skipped: Said::default(),
+            skipped: LogThrottle::default(),
         }
     }
 

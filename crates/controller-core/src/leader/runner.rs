@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use crate::clock::Clock;
 use crate::error::Chain;
-use crate::said::Said;
+use crate::log_throttle::LogThrottle;
 use crate::shutdown::Shutdown;
 
 use super::config::ElectionConfig;
@@ -57,7 +57,7 @@ enum Outcome {
 }
 
 /// Failures that were logged lately.
-type Complaints = Said<String, Instant>;
+type Complaints = LogThrottle<String, Instant>;
 
 /// An elector for the Lease that `config` names, and what the process sees of it.
 ///

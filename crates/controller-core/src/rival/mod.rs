@@ -18,8 +18,8 @@ use std::time::Duration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use prometheus::{IntCounter, Registry};
 
+use crate::log_throttle::LogThrottle;
 use crate::metrics::register;
-use crate::said::Said;
 
 /// This many undone writes within [`WINDOW`] make an object contested.
 const STRIKES: usize = 3;
@@ -51,7 +51,7 @@ pub struct Contests<K> {
     /// How many records the last pruning left, at least [`PRUNE_FROM`].
     pruned_to: usize,
     /// Field managers named, and when.
-    warned: Said<String>,
+    warned: LogThrottle<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -94,7 +94,7 @@ impl<K> Default for Contests<K> {
         Self {
             records: BTreeMap::new(),
             pruned_to: PRUNE_FROM,
-            warned: Said::default(),
+            warned: LogThrottle::default(),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use controller_core::api::Outcome;
 use controller_core::clock::saturating_add;
 use controller_core::controller::{
-    Accepted, Completed, Controller, Effect, Loop, LoopEvent, Now, Polled, RequestOf, Told,
+    Accepted, Completed, Controller, Effect, Loop, LoopEvent, Notification, Now, Polled, RequestOf,
 };
 use controller_core::informer::{self, Freshness};
 use controller_core::meta::{ObjectKey, Uid};
@@ -348,8 +348,10 @@ fn what_was_written_is_told_by_its_event_and_its_description() {
     let told: Vec<_> = told
         .iter()
         .map(|told| match told {
-            Told::Event(event) => event.clone(),
-            Told::Wrote(key, _, description) => format!("{key}: {} {}", description.action, description.text),
+            Notification::Event(event) => event.clone(),
+            Notification::Wrote(key, _, description) => {
+                format!("{key}: {} {}", description.action, description.text)
+            }
             other => format!("{other:?}"),
         })
         .collect();

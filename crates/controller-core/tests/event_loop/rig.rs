@@ -7,8 +7,8 @@ use std::time::Duration;
 use controller_core::api::{Call, CallFailed, Outcome, Verb};
 use controller_core::clock::saturating_add;
 use controller_core::controller::{
-    Accepted, Action, Completed, Effect, Limit, Loop, LoopEvent, Now, Polled, QueryPolicy, Queue, RequestOf,
-    Requeue, RetryShare, Told,
+    Accepted, Action, Completed, Effect, Limit, Loop, LoopEvent, Notification, Now, Polled, QueryPolicy,
+    Queue, RequestOf, Requeue, RetryShare,
 };
 use controller_core::workqueue::{QueueMetrics, TokenBucket};
 use harness::sim::NOW;
@@ -339,13 +339,13 @@ fn text(effect: &Effect<Scripted>) -> String {
     }
 }
 
-fn told_text(told: &Told<Scripted>) -> String {
+fn told_text(told: &Notification<Scripted>) -> String {
     match told {
-        Told::Event(event) => event.clone(),
-        Told::Wrote(key, _, description) => format!("{key} wrote {}", description.text),
-        Told::Planned(key, _, description) => format!("{key} would write {}", description.text),
-        Told::Failed(key, failed) => format!("{key} failed: {}", failed.reason()),
-        Told::PassFailed(key, reason, text) => format!("{key} failed: {reason}: {text}"),
-        Told::NoProgress(key) => format!("{key} makes no progress"),
+        Notification::Event(event) => event.clone(),
+        Notification::Wrote(key, _, description) => format!("{key} wrote {}", description.text),
+        Notification::Planned(key, _, description) => format!("{key} would write {}", description.text),
+        Notification::Failed(key, failed) => format!("{key} failed: {}", failed.reason()),
+        Notification::PassFailed(key, reason, text) => format!("{key} failed: {reason}: {text}"),
+        Notification::NoProgress(key) => format!("{key} makes no progress"),
     }
 }

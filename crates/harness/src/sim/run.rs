@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controller_core::clock::{Clock, saturating_add};
-use controller_core::controller::{Controller, Effect, Loop, LoopEvent, Now, Polled, RequestOf, Told};
+use controller_core::controller::{
+    Controller, Effect, Loop, LoopEvent, Notification, Now, Polled, RequestOf,
+};
 use controller_core::workqueue::QueueMetrics;
 use prometheus::Registry;
 use proptest::strategy::{Strategy, ValueTree};
@@ -198,7 +200,7 @@ impl<M: Model> Sim<M> {
     fn turn(&mut self) {
         for _ in 0..MOST_TURNS {
             let polled = self.poll();
-            let without_progress = |told: &&_| matches!(told, Told::NoProgress(_));
+            let without_progress = |told: &&_| matches!(told, Notification::NoProgress(_));
             self.no_progress += polled.told.iter().filter(without_progress).count();
             assert!(
                 self.no_progress <= MOST_REPEATS,

@@ -10,9 +10,9 @@ use derive_where::derive_where;
 /// What was said, each with its time. A value: whoever calls says what time it is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[derive_where(Default)]
-pub struct Said<K, T = Duration>(BTreeMap<K, T>);
+pub struct LogThrottle<K, T = Duration>(BTreeMap<K, T>);
 
-impl<K: Ord, T: Copy + Ord + Add<Duration, Output = T>> Said<K, T> {
+impl<K: Ord, T: Copy + Ord + Add<Duration, Output = T>> LogThrottle<K, T> {
     /// Whether to say `what` now: not if it was said less than `every` ago. It counts as said then.
     pub fn is_due<Q>(&mut self, what: &Q, every: Duration, now: T) -> bool
     where
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn the_same_is_said_once_in_a_while_and_something_else_at_once() {
-        let mut said: Said<String> = Said::default();
+        let mut said: LogThrottle<String> = LogThrottle::default();
         assert!(said.is_due("a", at(60), at(0)));
         assert!(!said.is_due("a", at(60), at(59)));
         assert!(said.is_due("b", at(60), at(59)));
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn what_is_over_is_said_again() {
-        let mut said: Said<String> = Said::default();
+        let mut said: LogThrottle<String> = LogThrottle::default();
         assert!(said.is_due("a", at(60), at(0)));
         said.forget("a");
         assert!(said.is_due("a", at(60), at(1)));
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn nothing_old_is_kept() {
-        let mut said: Said<u64> = Said::default();
+        let mut said: LogThrottle<u64> = LogThrottle::default();
         for what in 0..1_000 {
             assert!(said.is_due(&what, at(10), at(what)));
         }
