@@ -9,8 +9,8 @@ use std::time::Duration;
 use super::answers::Answers;
 use super::effect::{Completed, Effect, Notification, Polled};
 use super::key_queue::KeyQueue;
-use super::line::{Limit, Line};
 use super::mutation::{CacheRead, CacheWrite, Phase, ReadPhase};
+use super::permit_queue::{Limit, PermitQueue};
 use super::plans::Plans;
 use super::requests::{InFlight, Requests};
 use super::retry::RetryShare;
@@ -37,7 +37,7 @@ pub struct Loop<C: Controller> {
     /// Passes to be asked about at once: something that they wait for has come.
     pub(super) runnable: VecDeque<C::Key>,
     /// Passes that wait for a permit.
-    pub(super) line: Line<C::Key>,
+    pub(super) line: PermitQueue<C::Key>,
     /// When a pass gives up its worker, or its place in the line.
     pub(super) deadlines: Timers<C::Key, Duration>,
     pub(super) requests: Requests<C>,
@@ -81,7 +81,7 @@ impl<C: Controller> Loop<C> {
             retry_share: RetryShare::default(),
             passes: BTreeMap::new(),
             runnable: VecDeque::new(),
-            line: Line::default(),
+            line: PermitQueue::default(),
             deadlines: Timers::default(),
             requests: Requests::default(),
             answers: Answers::default(),

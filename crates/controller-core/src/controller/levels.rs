@@ -2,8 +2,8 @@
 
 use derive_where::derive_where;
 
+use super::fair_queue::{FairQueue, Place};
 use super::queue::Priority;
-use super::turns::{Place, Turns};
 
 /// So often a key of normal priority goes before those of a high one.
 const ONE_NORMAL_IN: u32 = 4;
@@ -38,7 +38,7 @@ pub(super) struct Seat {
 #[derive_where(Default)]
 pub(super) struct Levels<K> {
     /// By [`Level`].
-    levels: [Turns<K>; 4],
+    levels: [FairQueue<K>; 4],
     /// How many keys have been handed out that do not fail.
     handed_out: u32,
 }
@@ -95,16 +95,18 @@ impl<K: Clone> Levels<K> {
     }
 
     pub(super) fn has_ready(&self) -> bool {
-        !self.levels[..Level::Failing as usize].iter().all(Turns::is_empty)
+        !self.levels[..Level::Failing as usize]
+            .iter()
+            .all(FairQueue::is_empty)
     }
 
     pub(super) fn len(&self) -> usize {
-        self.levels.iter().map(Turns::len).sum()
+        self.levels.iter().map(FairQueue::len).sum()
     }
 
     /// The keys that do not fail, the most urgent first; for tests.
     pub(super) fn ready_keys(&self) -> impl Iterator<Item = K> {
         let ready = self.levels[..Level::Failing as usize].iter().rev();
-        ready.flat_map(Turns::in_order)
+        ready.flat_map(FairQueue::in_order)
     }
 }

@@ -32,12 +32,13 @@ mod answers;
 mod effect;
 mod event_loop;
 mod explain;
+mod fair_queue;
 mod key_queue;
 mod levels;
-mod line;
 mod mutation;
 mod pass;
 mod passes;
+mod permit_queue;
 mod plans;
 mod queue;
 mod request;
@@ -46,7 +47,6 @@ mod retry;
 mod run;
 mod seating;
 mod timers;
-mod turns;
 mod watching;
 mod workers;
 
@@ -62,12 +62,12 @@ use prometheus::Registry;
 pub use self::effect::{Completed, Effect, Notification, Polled};
 pub use self::event_loop::Loop;
 pub use self::explain::{Explained, explain};
-pub use self::line::Limit;
 pub use self::mutation::{CacheRead, CacheWrite};
 pub use self::pass::{
     Accepted, Action, Description, Failed, Learnt, Now, Object, Outcome, Pass, QueryPolicy, Reply, RequestOf,
     Requeue,
 };
+pub use self::permit_queue::Limit;
 pub use self::queue::{Order, Priority, Queue};
 pub use self::request::{Request, Sender, requests_to};
 pub use self::retry::{Retry, RetryLimit, RetryShare};

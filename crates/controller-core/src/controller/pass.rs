@@ -8,7 +8,7 @@ use std::time::Duration;
 use derive_where::derive_where;
 use jiff::{SignedDuration, Timestamp};
 
-use super::line::Spot;
+use super::permit_queue::Spot;
 use super::requests::PassSlots;
 use super::{AnswerOf, Controller, Write};
 use crate::api::{CallFailed, Outcome as Classified};

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::line::{Limit, Rank, Turn};
 use super::mutation::{Phase, ReadPhase};
 use super::pass::PassFailed;
+use super::permit_queue::{Limit, Rank, Turn};
 use super::requests::{InFlight, SlotOf};
 use super::{
     Action, Controller, Description, Effect, Failed, Learnt, Loop, Notification, Now, Outcome, Pass,

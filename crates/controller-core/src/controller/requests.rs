@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use derive_where::derive_where;
 
+use super::fair_queue::{FairQueue, Place};
 use super::timers::Timers;
-use super::turns::{Place, Turns};
 use super::{Controller, Now, Object, Query, RequestOf};
 
 /// Everything about requests.
@@ -110,7 +110,7 @@ pub(super) struct Slots<K> {
 #[derive_where(Default)]
 struct Slot<K> {
     taken: usize,
-    waiting: Turns<K>,
+    waiting: FairQueue<K>,
 }
 
 /// What a pass has of slots.

@@ -8,8 +8,8 @@ use derive_where::derive_where;
 /// Keys in the order in which they are served. Every call takes logarithmic time.
 #[derive(Clone, Debug)]
 #[derive_where(Default)]
-pub(super) struct Turns<K> {
-    lines: HashMap<Arc<str>, Line<K>>,
+pub(super) struct FairQueue<K> {
+    lines: HashMap<Arc<str>, NamespaceQueue<K>>,
     /// Whose turn it is, the next one first.
     order: BTreeMap<u64, Arc<str>>,
     /// Namespaces whose keys are not handed out.
@@ -20,7 +20,7 @@ pub(super) struct Turns<K> {
 
 /// The keys of one namespace.
 #[derive(Clone, Debug)]
-struct Line<K> {
+struct NamespaceQueue<K> {
     turn: u64,
     /// By their arrival.
     keys: BTreeMap<u64, K>,
@@ -33,7 +33,7 @@ pub(super) struct Place {
     number: u64,
 }
 
-impl<K> Turns<K> {
+impl<K> FairQueue<K> {
     pub(super) fn push(&mut self, namespace: Option<&str>, key: K) -> Place {
         self.last += 1;
         let number = self.last;
@@ -44,7 +44,7 @@ impl<K> Turns<K> {
             if !self.suspended.contains(&namespace) {
                 self.order.insert(number, Arc::clone(&namespace));
             }
-            Line {
+            NamespaceQueue {
                 turn: number,
                 keys: BTreeMap::new(),
             }
@@ -108,7 +108,7 @@ impl<K> Turns<K> {
     }
 }
 
-impl<K: Clone> Turns<K> {
+impl<K: Clone> FairQueue<K> {
     /// The keys in their order; for tests.
     pub(super) fn in_order(&self) -> impl Iterator<Item = K> + use<K> {
         let mut rest = self.clone();
@@ -120,13 +120,13 @@ impl<K: Clone> Turns<K> {
 mod tests {
     use super::*;
 
-    fn all(turns: &Turns<&'static str>) -> Vec<&'static str> {
+    fn all(turns: &FairQueue<&'static str>) -> Vec<&'static str> {
         turns.in_order().collect()
     }
 
     #[test]
     fn namespaces_take_turns_and_keys_of_one_go_in_the_order_in_which_they_came() {
-        let mut turns = Turns::default();
+        let mut turns = FairQueue::default();
         for key in ["a/1", "a/2", "a/3", "b/1", "c/1", "b/2"] {
             turns.push(key.split('/').next(), key);
         }
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn the_keys_of_a_namespace_that_is_suspended_wait() {
-        let mut turns = Turns::default();
+        let mut turns = FairQueue::default();
         turns.push(Some("a"), "a/1");
         turns.suspend("a", true);
         turns.push(Some("a"), "a/2");
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn without_namespaces_the_first_that_came_goes_first() {
-        let mut turns = Turns::default();
+        let mut turns = FairQueue::default();
         for key in ["c", "a", "b"] {
             turns.push(None, key);
         }
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn a_key_that_is_taken_out_leaves_nothing_behind() {
-        let mut turns = Turns::default();
+        let mut turns = FairQueue::default();
         let first = turns.push(Some("a"), "a/1");
         let second = turns.push(Some("a"), "a/2");
         turns.push(Some("b"), "b/1");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use derive_where::derive_where;
 
-use super::turns::{Place, Turns};
+use super::fair_queue::{FairQueue, Place};
 
 /// The client-side limit on requests.
 pub trait Limit {
@@ -48,19 +48,19 @@ pub(super) struct Spot {
 /// The line. Passes with many writes and those that have not begun take turns, and so do namespaces in each rank: a pass with
 /// thousands of writes delays nobody's first one, and is not put off by new ones either.
 #[derive_where(Default)]
-pub(super) struct Line<K> {
+pub(super) struct PermitQueue<K> {
     /// By [`Rank`].
-    waiting: [Turns<K>; 4],
+    waiting: [FairQueue<K>; 4],
     /// Whether the last one that left, follow-ups aside, had begun.
     begun_left: bool,
     /// How many have left that had not.
     fresh_left: u32,
 }
 
-impl<K> Line<K> {
+impl<K> PermitQueue<K> {
     /// How many passes wait.
     pub(super) fn len(&self) -> usize {
-        self.waiting.iter().map(Turns::len).sum()
+        self.waiting.iter().map(FairQueue::len).sum()
     }
 
     /// Takes a permit for a request of now, if there is one and nobody has waited longer for it.
@@ -106,7 +106,7 @@ impl<K> Line<K> {
         } else {
             [writes, reads]
         };
-        if let Some(key) = order.into_iter().find_map(Turns::pop) {
+        if let Some(key) = order.into_iter().find_map(FairQueue::pop) {
             (self.begun_left, self.fresh_left) = (false, turn);
             return Some(key);
         }
