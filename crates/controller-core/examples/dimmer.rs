@@ -13,8 +13,8 @@ use controller_core::api::Verb;
 use controller_core::args::{About, about};
 use controller_core::config::CommonConfig;
 use controller_core::controller::{
-    self, Action, CacheRead, CacheWrite, Context, ContextMut, Controller, Description, Learnt, LoopEvent,
-    Object, Outcome, Request, Watches, Watching, requests_to,
+    self, Action, CacheRead, CacheWrite, Context, ContextMut, Controller, Description, InformerSet, Learnt,
+    LoopEvent, Object, Outcome, Request, Watches, requests_to,
 };
 use controller_core::events::Recorder;
 use controller_core::informer::protobuf::{METADATA, Message, TEXTS_BY_NAME};
@@ -207,7 +207,7 @@ impl Controller for Dimmer {
 }
 
 /// Lists and watches the lamps.
-pub fn lamps(watching: &mut Watching<Dimmer>) {
+pub fn lamps(watching: &mut InformerSet<Dimmer>) {
     watching.fill::<ConfigMap, LampWire>(|lamps| lamps);
 }
 

@@ -18,7 +18,7 @@ pub mod view;
 use std::sync::Arc;
 
 use controller_core::args::{About, about};
-use controller_core::controller::{self, StoreOf, Watching};
+use controller_core::controller::{self, InformerSet, StoreOf};
 use controller_core::informer::Store;
 use controller_core::meta::ObjectKey;
 use controller_core::rival::undone_total;
@@ -118,7 +118,7 @@ impl App for ResourceClaimController {
     fn run(config: Config, env: Env) -> impl Future<Output = Result<(), Failure>> + Send {
         let asked = config.gates();
         let begin = move |gates: Gates, env: &Env| {
-            let watch = move |watching: &mut Watching<Self>| {
+            let watch = move |watching: &mut InformerSet<Self>| {
                 watching.fill::<Pod, PodWire>(|stores| &mut stores.pods);
                 watching.fill::<ResourceClaim, ClaimWire>(|stores| &mut stores.claims);
                 watching.fill::<ResourceClaimTemplate, TemplateWire>(|stores| &mut stores.templates);

@@ -33,6 +33,7 @@ mod effect;
 mod event_loop;
 mod explain;
 mod fair_queue;
+mod informer_set;
 mod key_queue;
 mod levels;
 mod mutation;
@@ -47,7 +48,6 @@ mod retry;
 mod run;
 mod seating;
 mod timers;
-mod watching;
 mod workers;
 
 use std::convert::Infallible;
@@ -62,6 +62,7 @@ use prometheus::Registry;
 pub use self::effect::{Completed, Effect, Notification, Polled};
 pub use self::event_loop::Loop;
 pub use self::explain::{Explained, explain};
+pub use self::informer_set::InformerSet;
 pub use self::mutation::{CacheRead, CacheWrite};
 pub use self::pass::{
     Accepted, Action, Description, Failed, Learnt, Now, Object, Outcome, Pass, QueryPolicy, Reply, RequestOf,
@@ -72,7 +73,6 @@ pub use self::queue::{Order, Priority, Queue};
 pub use self::request::{Request, Sender, requests_to};
 pub use self::retry::{Retry, RetryLimit, RetryShare};
 pub use self::run::{Driver, ask_and_run, run};
-pub use self::watching::Watching;
 use crate::api::CallFailed;
 use crate::events::Recorder;
 use crate::informer::{Change, Store, View};

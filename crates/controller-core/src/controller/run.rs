@@ -17,8 +17,8 @@ use tracing::Instrument;
 use super::explain::ask_first;
 use super::request::Sender;
 use super::{
-    AnswerOf, Completed, Controller, Description, Effect, Explained, Loop, LoopEvent, Notification, Now,
-    Object, Pass, Polled, RequestOf, Watching, Write,
+    AnswerOf, Completed, Controller, Description, Effect, Explained, InformerSet, Loop, LoopEvent,
+    Notification, Now, Object, Pass, Polled, RequestOf, Write,
 };
 use crate::api::limits::Permits;
 use crate::api::{CallFailed, Outcome};
@@ -55,11 +55,11 @@ const NAMED_EVERY: Duration = Duration::from_mins(1);
 pub async fn run<C: Controller>(
     env: Env,
     controller: prometheus::Result<C>,
-    watch: impl FnOnce(&mut Watching<C>) + Send,
+    watch: impl FnOnce(&mut InformerSet<C>) + Send,
 ) -> Result<(), Failure> {
     let mut tasks = TaskSet::new();
     let (driver, synced) = {
-        let mut watching = Watching::new(&env)?;
+        let mut watching = InformerSet::new(&env)?;
         watch(&mut watching);
         let driver = Arc::new(Driver::new(controller?, &env)?);
         C::register(&driver, &env.registry)?;
@@ -91,7 +91,7 @@ pub async fn ask_and_run<C: Controller, T, W>(
     begin: impl FnOnce(T, &Env) -> (prometheus::Result<C>, W) + Send,
 ) -> Result<(), Failure>
 where
-    W: FnOnce(&mut Watching<C>) + Send,
+    W: FnOnce(&mut InformerSet<C>) + Send,
 {
     let Some(learnt) = ask_first(&env, ask).await else {
         return Ok(());

@@ -8,7 +8,7 @@ use kube::core::{ObjectList, Status};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::guard::Guarded;
+use super::guard::Lenient;
 use super::protobuf;
 use super::view::Wire;
 use crate::config::Encoding;
@@ -26,13 +26,13 @@ pub(super) struct ListPage<W> {
     pub(super) version: Option<String>,
     /// What continues it, if there is more.
     pub(super) token: Option<String>,
-    pub(super) items: Vec<Guarded<W>>,
+    pub(super) items: Vec<Lenient<W>>,
 }
 
 /// An event of a watch.
 pub(super) enum WatchEvent<W> {
-    Applied(Guarded<W>),
-    Deleted(Guarded<W>),
+    Applied(Lenient<W>),
+    Deleted(Lenient<W>),
     /// How far the watch has come.
     Bookmark {
         version: String,
@@ -109,7 +109,7 @@ impl Encoding {
         let some = |text: String| Some(text).filter(|text| !text.is_empty());
         match self {
             Self::Json => {
-                let list: ObjectList<Guarded<W>> =
+                let list: ObjectList<Lenient<W>> =
                     serde_json::from_slice(body).map_err(|error| error.to_string())?;
                 Ok(ListPage {
                     version: list.metadata.resource_version.and_then(some),
@@ -122,7 +122,7 @@ impl Encoding {
                 Ok(ListPage {
                     version: some(list.version),
                     token: list.token,
-                    items: list.items.into_iter().map(Guarded::read_protobuf).collect(),
+                    items: list.items.into_iter().map(Lenient::read_protobuf).collect(),
                 })
             }
         }
@@ -140,8 +140,8 @@ fn json_event<W: Wire>(line: &[u8]) -> serde_json::Result<WatchEvent<W>> {
     let Line { kind, object } = serde_json::from_slice(line)?;
     let object = object.get();
     Ok(match &*kind {
-        "ADDED" | "MODIFIED" => WatchEvent::Applied(Guarded::read_json(object)),
-        "DELETED" => WatchEvent::Deleted(Guarded::read_json(object)),
+        "ADDED" | "MODIFIED" => WatchEvent::Applied(Lenient::read_json(object)),
+        "DELETED" => WatchEvent::Deleted(Lenient::read_json(object)),
         "BOOKMARK" => serde_json::from_str::<Bookmark>(object)?.into(),
         "ERROR" => WatchEvent::Error(serde_json::from_str(object)?),
         other => {
@@ -155,8 +155,8 @@ fn json_event<W: Wire>(line: &[u8]) -> serde_json::Result<WatchEvent<W>> {
 fn protobuf_event<W: Wire>(frame: &[u8]) -> Result<WatchEvent<W>, protobuf::Error> {
     let (kind, object) = protobuf::read_event(frame)?;
     Ok(match kind {
-        "ADDED" | "MODIFIED" => WatchEvent::Applied(Guarded::read_protobuf(protobuf::unwrapped(object)?)),
-        "DELETED" => WatchEvent::Deleted(Guarded::read_protobuf(protobuf::unwrapped(object)?)),
+        "ADDED" | "MODIFIED" => WatchEvent::Applied(Lenient::read_protobuf(protobuf::unwrapped(object)?)),
+        "DELETED" => WatchEvent::Deleted(Lenient::read_protobuf(protobuf::unwrapped(object)?)),
         "BOOKMARK" => {
             protobuf::read::<Bookmark>(protobuf::METADATA_ONLY, protobuf::unwrapped(object)?)?.into()
         }

@@ -18,7 +18,7 @@ use crate::meta::{ObjectKey, Uid};
 /// An object off the wire: the identity that can be read of anything, and the object or what is wrong with it.
 #[derive(Clone)]
 #[derive_where(Debug)]
-pub(super) struct Guarded<W> {
+pub(super) struct Lenient<W> {
     meta: Meta,
     #[derive_where(skip)]
     object: Result<W, DecodeError>,
@@ -57,7 +57,7 @@ struct Metadata<'a> {
     deletion_timestamp: Option<&'a RawValue>,
 }
 
-impl<W: Wire> Guarded<W> {
+impl<W: Wire> Lenient<W> {
     pub(super) fn read_json(json: &str) -> Self {
         Self {
             meta: read_meta(json),
@@ -97,7 +97,7 @@ impl<V> Page<V> {
     /// Reads the body of an answer, in either encoding, each object as an informer of `W` does.
     pub fn read<W: Wire<View = V>>(body: &[u8]) -> serde_json::Result<Self> {
         let page: ListPage<W> = encoding_of(body).page(body).map_err(unreadable)?;
-        let observed = page.items.into_iter().map(Guarded::observed);
+        let observed = page.items.into_iter().map(Lenient::observed);
         let kept = observed.filter_map(|presence| match presence {
             Ok(Presence::Kept(observed)) => Some(observed),
             Ok(Presence::NotKept(_)) | Err(_) => None,
@@ -121,16 +121,16 @@ impl<V> Versioned<V> {
 
     /// The same, also where the object is not kept.
     pub fn read_any<W: Wire<View = V>>(body: &[u8]) -> serde_json::Result<Self> {
-        let Guarded { meta, object } = guarded::<W>(body)?;
+        let Lenient { meta, object } = guarded::<W>(body)?;
         decode(&meta, object).map_err(|error| unreadable(Chain(&error)))
     }
 }
 
-fn guarded<W: Wire>(body: &[u8]) -> serde_json::Result<Guarded<W>> {
+fn guarded<W: Wire>(body: &[u8]) -> serde_json::Result<Lenient<W>> {
     match encoding_of(body) {
         Encoding::Json => serde_json::from_slice(body),
         Encoding::Protobuf => protobuf::unwrapped(body)
-            .map(Guarded::read_protobuf)
+            .map(Lenient::read_protobuf)
             .map_err(unreadable),
     }
 }
@@ -155,7 +155,7 @@ pub(super) enum Presence<V> {
     NotKept(Removed<V>),
 }
 
-impl<W: Wire> Guarded<W> {
+impl<W: Wire> Lenient<W> {
     /// The object as the store wants it.
     pub(super) fn observed(self) -> Result<Presence<W::View>, Skipped> {
         if self.object.as_ref().is_ok_and(|object| !object.is_kept()) {
@@ -197,7 +197,7 @@ impl<W: Wire> Guarded<W> {
     }
 }
 
-impl<'de, W: Wire> Deserialize<'de> for Guarded<W> {
+impl<'de, W: Wire> Deserialize<'de> for Lenient<W> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let json = Box::<RawValue>::deserialize(deserializer)?;
         Ok(Self::read_json(json.get()))
@@ -319,7 +319,7 @@ mod tests {
 
     const BAD: &str = r#"{"spec":256,"metadata":{"name":"n","namespace":7,"uid":"u","resourceVersion":"5"}}"#;
 
-    fn assert_skipped(object: Guarded<Strict>, why: &str) {
+    fn assert_skipped(object: Lenient<Strict>, why: &str) {
         assert_eq!(object.version(), Some("5"));
         let Err(skipped) = object.observed() else {
             panic!("256 is no u8");
@@ -341,7 +341,7 @@ mod tests {
     fn a_bad_object_does_not_fail_its_list() {
         let json =
             format!(r#"{{"kind":"L","apiVersion":"v1","metadata":{{}},"items":[{BAD},null,{{"spec":1}}]}}"#);
-        let list: ObjectList<Guarded<Strict>> = serde_json::from_str(&json).unwrap();
+        let list: ObjectList<Lenient<Strict>> = serde_json::from_str(&json).unwrap();
         assert_eq!(list.items.len(), 3);
         let bad = list.items.into_iter().next().unwrap();
         assert_skipped(bad, " at line 1 column 11");
@@ -350,7 +350,7 @@ mod tests {
     #[test]
     fn a_bad_object_in_protobuf_has_the_name_that_is_readable() {
         let bad = b"\x10\x80\x02\x0a\x0b\x0a\x01n\x18\x07\x2a\x01u\x32\x015";
-        assert_skipped(Guarded::read_protobuf(bad), "");
+        assert_skipped(Lenient::read_protobuf(bad), "");
     }
 
     /// Texts of a map, a list and a pointer, with a byte that is no UTF-8.
@@ -380,8 +380,8 @@ mod tests {
         let json = r#"{"metadata":{"labels":{"a\ufffd":"\ufffdb"}},"list":["c\ufffd"],"port":"\ufffd"}"#;
         let protobuf = b"\x0a\x0a\x5a\x08\x0a\x02a\xff\x12\x02\xffb\x12\x02c\xff\x1a\x05\x08\x01\x1a\x01\xff";
         for object in [
-            Guarded::<Texts>::read_json(json),
-            Guarded::read_protobuf(protobuf),
+            Lenient::<Texts>::read_json(json),
+            Lenient::read_protobuf(protobuf),
         ] {
             let Texts { metadata, list, port } =
                 object.object.map_err(|error| Chain(&error).to_string()).unwrap();
@@ -392,7 +392,7 @@ mod tests {
 
     #[test]
     fn an_object_without_a_name_is_skipped_whatever_else_it_holds() {
-        let object = Guarded::<Strict>::read_json(r#"{"spec":1,"metadata":{"name":"","uid":"u"}}"#);
+        let object = Lenient::<Strict>::read_json(r#"{"spec":1,"metadata":{"name":"","uid":"u"}}"#);
         let Err(skipped) = object.observed() else {
             panic!("it has no name");
         };

@@ -12,7 +12,7 @@ use crate::clock::Clock;
 use crate::config::Encoding;
 use crate::error::Chain;
 use crate::informer::encoding::{Frames, WatchEvent};
-use crate::informer::guard::{Guarded, Presence};
+use crate::informer::guard::{Lenient, Presence};
 use crate::informer::source::{ErrorKind, SourceError, SourceEvent};
 use crate::informer::view::Wire;
 
@@ -183,20 +183,20 @@ impl Watch {
         }
     }
 
-    fn has_come_to<W: Wire>(&mut self, object: &Guarded<W>) {
+    fn has_come_to<W: Wire>(&mut self, object: &Lenient<W>) {
         self.version.clear();
         self.version.push_str(object.version().unwrap_or_default());
     }
 }
 
-pub(super) fn initial<W: Wire>(object: Guarded<W>) -> SourceEvent<W::View> {
+pub(super) fn initial<W: Wire>(object: Lenient<W>) -> SourceEvent<W::View> {
     match applied(object) {
         SourceEvent::Applied(observed) => SourceEvent::InitItem(observed),
         other => other,
     }
 }
 
-fn applied<W: Wire>(object: Guarded<W>) -> SourceEvent<W::View> {
+fn applied<W: Wire>(object: Lenient<W>) -> SourceEvent<W::View> {
     match object.observed() {
         Ok(Presence::Kept(observed)) => SourceEvent::Applied(observed),
         Ok(Presence::NotKept(removed)) => SourceEvent::Deleted(removed),

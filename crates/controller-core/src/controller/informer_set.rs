@@ -14,7 +14,7 @@ use crate::runtime::Env;
 use crate::tasks::TaskSet;
 
 /// Says which informers fill the stores of a controller.
-pub struct Watching<C: Controller> {
+pub struct InformerSet<C: Controller> {
     env: Env,
     metrics: InformerMetrics,
     start: Vec<Start<C>>,
@@ -28,7 +28,7 @@ struct Filling<C: Controller, V: View> {
     of: StoreOf<C, V>,
 }
 
-impl<C: Controller> Watching<C> {
+impl<C: Controller> InformerSet<C> {
     pub(super) fn new(env: &Env) -> prometheus::Result<Self> {
         Ok(Self {
             metrics: InformerMetrics::register(&env.registry)?,
