@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use controller_core::clock::saturating_add;
 use controller_core::controller::{
-    self, Action, Context, ContextMut, Controller, Description, Learnt, Limit, Loop, LoopEvent, Now, Object,
-    Queue, Request, Requeue,
+    self, Action, Context, ContextMut, Controller, Description, Limit, Loop, LoopEvent, Now, Object, Queue,
+    Request, Requeue, ResultOf,
 };
 use controller_core::events::Recorder;
 use controller_core::meta::ObjectKey;
@@ -68,7 +68,7 @@ impl Controller for Idle {
         Action::Done(vec![])
     }
 
-    fn on_result(&self, _: &mut ContextMut<'_, Self>, _: &ObjectKey, _: Learnt<'_, Self>) {}
+    fn on_result(&self, _: &mut ContextMut<'_, Self>, _: &ObjectKey, _: ResultOf<'_, Self>) {}
 
     fn record(&self, (): (), _: &Recorder) {}
 }

@@ -13,8 +13,8 @@ use controller_core::api::Verb;
 use controller_core::args::{About, about};
 use controller_core::config::CommonConfig;
 use controller_core::controller::{
-    self, Action, CacheRead, CacheWrite, Context, ContextMut, Controller, Description, InformerSet, Learnt,
-    LoopEvent, Object, Outcome, Request, Watches, requests_to,
+    self, Action, CacheRead, CacheWrite, Context, ContextMut, Controller, Description, InformerSet,
+    LoopEvent, Object, Outcome, Request, ResultOf, Watches, requests_to,
 };
 use controller_core::events::Recorder;
 use controller_core::informer::protobuf::{METADATA, Message, TEXTS_BY_NAME};
@@ -168,12 +168,12 @@ impl Controller for Dimmer {
         }
     }
 
-    fn reconcile(&self, look: &Context<'_, Self>, key: &ObjectKey) -> Action<Self> {
-        if look.stores.freshness(key) == Freshness::Unknown {
+    fn reconcile(&self, cx: &Context<'_, Self>, key: &ObjectKey) -> Action<Self> {
+        if cx.stores.freshness(key) == Freshness::Unknown {
             // Nobody knows what became of our last write.
-            return look.read_again(key, Query(key.clone()));
+            return cx.read_again(key, Query(key.clone()));
         }
-        match look.stores.get(key).and_then(|lamp| step(&lamp)) {
+        match cx.stores.get(key).and_then(|lamp| step(&lamp)) {
             Some(shines) => Action::Write(vec![Dim {
                 lamp: key.clone(),
                 shines,
@@ -182,8 +182,8 @@ impl Controller for Dimmer {
         }
     }
 
-    fn on_result(&self, cx: &mut ContextMut<'_, Self>, key: &ObjectKey, learnt: Learnt<'_, Self>) {
-        if let Learnt::Outcome(dim, Outcome::Accepted(_)) = learnt {
+    fn on_result(&self, cx: &mut ContextMut<'_, Self>, key: &ObjectKey, result: ResultOf<'_, Self>) {
+        if let ResultOf::Outcome(dim, Outcome::Accepted(_)) = result {
             cx.out.record(format!("{key} shines {}", dim.shines));
         }
     }

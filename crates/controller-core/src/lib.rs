@@ -17,7 +17,7 @@
 //! |---|---|---|
 //! | CORE-1 | `KeyQueue` | `tests/event_loop/queue_props.rs::any_sequence_of_calls_does_what_the_contract_says` |
 //! | CORE-2 | `Timers` | `tests/event_loop/queue_props.rs::any_sequence_of_calls_does_what_the_contract_says`, `tests/event_loop/times.rs::a_time_that_is_moved_during_the_pass_of_its_key_counts_after_it` |
-//! | CORE-3 | `Informer`, `ListWatch`, `Guarded` | `tests/informer/scripted.rs::a_relist_yields_the_differences_deletions_first`, `tests/informer/http.rs::a_bad_object_does_not_fail_its_page` |
+//! | CORE-3 | `Informer`, `ListWatch`, `Lenient` | `tests/informer/scripted.rs::a_relist_yields_the_differences_deletions_first`, `tests/informer/http.rs::a_bad_object_does_not_fail_its_page` |
 //! | CORE-4 | `Loop` | `tests/informer/scripted.rs::sync_waits_for_the_whole_list_and_for_the_handlers`, `tests/event_loop/queue.rs::nothing_is_asked_before_the_caches_are_full` |
 //! | CORE-5 | `classify`, `Freshness` | `src/api/outcome.rs::another_uid_means_gone_in_every_form_the_server_has_for_it`, `tests/mutations/props.rs::the_store_is_never_older_than_what_it_was_told` |
 //! | CORE-6 | `elector`, `Term` | `src/leader/tests/simulation.rs::never_two_valid_terms_at_once_and_a_leader_when_the_trouble_is_over`, `src/leader/tests/whole_loop/mod.rs::a_released_lease_is_taken_at_once` |

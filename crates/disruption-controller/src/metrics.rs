@@ -58,7 +58,7 @@ pub fn register_states(
     );
     let driver = Arc::clone(driver);
     by_label_at_scrape(registry, [gauge], ["state"], move || {
-        let counts = driver.scrape(|memory, _| memory.states());
+        let counts = driver.scrape(|state, _| state.states());
         [["allowed"], ["blocked"], ["failed"]].into_iter().zip(counts)
     })
 }

@@ -17,8 +17,8 @@ use std::time::Duration;
 use controller_core::api::CallFailed;
 use controller_core::clock::saturating_add;
 use controller_core::controller::{
-    Action, CacheWrite, Context, ContextMut, Controller, Driver, Failed, Learnt, LoopEvent, Outcome,
-    Priority, Queue, Reply, RequestOf, Requeue, Retry, RetryLimit,
+    Action, CacheWrite, Context, ContextMut, Controller, Driver, Failed, LoopEvent, Outcome, Priority, Queue,
+    Reply, RequestOf, Requeue, ResultOf, Retry, RetryLimit,
 };
 use controller_core::events::Recorder;
 use controller_core::meta::{ObjectKey, OwnerRef};
@@ -107,9 +107,9 @@ impl Controller for DisruptionController {
         object.namespace.as_deref()
     }
 
-    fn priority(&self, memory: &State, _: &Stores, key: &Key) -> Priority {
+    fn priority(&self, state: &State, _: &Stores, key: &Key) -> Priority {
         match key {
-            Key::Budget(pdb) => memory.budget(pdb).map_or(Priority::Normal, Budget::priority),
+            Key::Budget(pdb) => state.budget(pdb).map_or(Priority::Normal, Budget::priority),
             Key::Recheck(_) | Key::StalePod(_) => Priority::Normal,
         }
     }
@@ -118,40 +118,40 @@ impl Controller for DisruptionController {
         state::observe(cx, &observed);
     }
 
-    fn reconcile(&self, look: &Context<'_, Self>, key: &Key) -> Action<Self> {
+    fn reconcile(&self, cx: &Context<'_, Self>, key: &Key) -> Action<Self> {
         match key {
-            Key::Budget(pdb) => next_of_budget(look, pdb),
+            Key::Budget(pdb) => next_of_budget(cx, pdb),
             // Not computed here: a budget is in one pass at a time.
             Key::Recheck(pdb) => Action::Done(vec![(Key::Budget(pdb.clone()), Requeue::Now)]),
-            Key::StalePod(pod) => next_of_pod(look, pod),
+            Key::StalePod(pod) => next_of_pod(cx, pod),
         }
     }
 
-    fn on_result(&self, cx: &mut ContextMut<'_, Self>, _: &Key, learnt: Learnt<'_, Self>) {
-        match learnt {
-            Learnt::Noted(StateChange::Basis(pdb, basis)) => {
+    fn on_result(&self, cx: &mut ContextMut<'_, Self>, _: &Key, result: ResultOf<'_, Self>) {
+        match result {
+            ResultOf::Remembered(StateChange::Basis(pdb, basis)) => {
                 cx.state.change(&pdb, None, |budget| budget.basis = Some(basis));
             }
-            Learnt::Noted(StateChange::Left(pdb, seen)) => learn::seen(cx, &pdb, seen, false),
-            Learnt::Noted(StateChange::Undone(pdb)) => learn::undone(cx, &pdb),
-            Learnt::Sent(RequestOf::Write(Write::Status(write))) => {
+            ResultOf::Remembered(StateChange::Left(pdb, seen)) => learn::seen(cx, &pdb, seen, false),
+            ResultOf::Remembered(StateChange::Undone(pdb)) => learn::undone(cx, &pdb),
+            ResultOf::Sent(RequestOf::Write(Write::Status(write))) => {
                 let status = &write.status;
                 let sent = |budget: &mut Budget| budget.sent(status);
                 cx.state.change(&status.pdb.key, Some(&status.pdb.uid), sent);
             }
-            Learnt::Outcome(Write::Status(write), outcome) => learn::outcome(cx, write, outcome),
-            Learnt::Answer(Query::Scale(_), reply) => {
+            ResultOf::Outcome(Write::Status(write), outcome) => learn::outcome(cx, write, outcome),
+            ResultOf::Answer(Query::Scale(_), reply) => {
                 let code = reply.value.as_ref().map_or_else(CallFailed::code, |_| Some(200));
                 cx.out.record(Event::ScaleRead(code));
             }
-            Learnt::Answer(Query::Kinds(api_version), reply) => {
+            ResultOf::Answer(Query::Kinds(api_version), reply) => {
                 let kinds = match &reply.value {
                     Ok(Answer::Kinds(kinds)) => Some(kinds),
                     _ => None,
                 };
                 cx.state.discovered(api_version, kinds);
             }
-            Learnt::Sent(_) | Learnt::Outcome(Write::Reset(_), _) | Learnt::Answer(..) => {}
+            ResultOf::Sent(_) | ResultOf::Outcome(Write::Reset(_), _) | ResultOf::Answer(..) => {}
         }
     }
 
@@ -195,29 +195,29 @@ impl Controller for DisruptionController {
     }
 }
 
-fn next_of_budget(look: &Context<'_, DisruptionController>, key: &ObjectKey) -> Action<DisruptionController> {
-    let memory = look.state;
-    let (Some(budget), Some(mut situation)) = (memory.budget(key), memory.snapshot(key)) else {
+fn next_of_budget(cx: &Context<'_, DisruptionController>, key: &ObjectKey) -> Action<DisruptionController> {
+    let state = cx.state;
+    let (Some(budget), Some(mut situation)) = (state.budget(key), state.snapshot(key)) else {
         return Action::Done(vec![]);
     };
-    if let Err(questions) = confirm_overdue(look, key, &mut situation.entries) {
-        return Action::Read(questions);
+    if let Err(queries) = confirm_overdue(cx, key, &mut situation.entries) {
+        return Action::Read(queries);
     }
     let sources = Sources {
-        held: &|kind, key| look.stores.workloads.get(&kind)?.get(key),
-        kinds: &memory.kinds,
-        answer: &|question| answer(look, question),
+        held: &|kind, key| cx.stores.workloads.get(&kind)?.get(key),
+        kinds: &state.kinds,
+        answer: &|query| answer(cx, query),
     };
     let scales = match sources.scales(&situation) {
         Ok(scales) => scales,
-        Err(questions) => return Action::Read(questions),
+        Err(queries) => return Action::Read(queries),
     };
-    let smallest_pod = |owners: &[&OwnerRef]| memory.smallest_pod(key, owners);
-    let decision = decide(&situation, &scales, smallest_pod, look.now.wall);
+    let smallest_pod = |owners: &[&OwnerRef]| state.smallest_pod(key, owners);
+    let decision = decide(&situation, &scales, smallest_pod, cx.now.wall);
     let by_scale = demand(&situation.pdb).is_ok_and(Demand::needs_scales);
     let basis = Basis::of(&decision, by_scale);
     if budget.basis != Some(basis) {
-        return Action::Note(StateChange::Basis(key.clone(), basis));
+        return Action::Remember(StateChange::Basis(key.clone(), basis));
     }
     let failure = decision.result.as_ref().err();
     let seen = Seen {
@@ -226,31 +226,31 @@ fn next_of_budget(look: &Context<'_, DisruptionController>, key: &ObjectKey) -> 
         failure: failure.map(|failure| failure.cause.clone()),
     };
     let look_again = decision.look_again.map_or(Requeue::Cancel, Requeue::At);
-    let wakes = vec![(Key::Recheck(key.clone()), look_again)];
-    match (look.pass.outcomes().last(), decision.plan) {
-        (Some((_, Outcome::Planned)), _) | (_, None) => left(budget, decision.result, seen, wakes),
-        (_, Some(status)) => next_of_write(look, budget, StatusWrite { status, seen }, wakes),
+    let requeues = vec![(Key::Recheck(key.clone()), look_again)];
+    match (cx.pass.outcomes().last(), decision.plan) {
+        (Some((_, Outcome::Planned)), _) | (_, None) => left(budget, decision.result, seen, requeues),
+        (_, Some(status)) => next_of_write(cx, budget, StatusWrite { status, seen }, requeues),
     }
 }
 
 /// Keeps the overdue entries that the API server does not confirm, or tells what must be asked first (DIS-6).
 fn confirm_overdue(
-    look: &Context<'_, DisruptionController>,
+    cx: &Context<'_, DisruptionController>,
     pdb: &ObjectKey,
     entries: &mut [Entry],
 ) -> Result<(), Vec<Query>> {
     let mut unread = Vec::new();
-    for (index, entry) in overdue(entries, look.now.wall).enumerate() {
+    for (index, entry) in overdue(entries, cx.now.wall).enumerate() {
         let namespace = pdb.namespace.clone();
-        let question = Query::Pod(ObjectKey {
+        let query = Query::Pod(ObjectKey {
             namespace,
             name: Arc::clone(&entry.name),
         });
-        let reply = answer(look, &question);
+        let reply = answer(cx, &query);
         if reply.is_none() && index < CONFIRMED_AT_ONCE {
-            unread.push(question);
+            unread.push(query);
         }
-        entry.fate = confirmed(entry, &sight_of(reply), look.now.wall);
+        entry.fate = confirmed(entry, &sight_of(reply), cx.now.wall);
     }
     if unread.is_empty() { Ok(()) } else { Err(unread) }
 }
@@ -274,44 +274,44 @@ fn sight_of(reply: Option<&Reply<Answer>>) -> Sight {
 }
 
 /// The newest answer that serves: one of this pass to its end, that of another key for a while.
-fn answer<'a>(look: &'a Context<'_, DisruptionController>, question: &Query) -> Option<&'a Reply<Answer>> {
-    let age = |reply: &Reply<Answer>| look.now.uptime.saturating_sub(reply.answered.uptime);
-    let shared = look.shared(question);
-    let shared = shared.filter(|reply| age(reply) < serves_for(question, &reply.value));
-    let own = look.pass.answer(question);
+fn answer<'a>(cx: &'a Context<'_, DisruptionController>, query: &Query) -> Option<&'a Reply<Answer>> {
+    let age = |reply: &Reply<Answer>| cx.now.uptime.saturating_sub(reply.answered.uptime);
+    let shared = cx.shared(query);
+    let shared = shared.filter(|reply| age(reply) < serves_for(query, &reply.value));
+    let own = cx.pass.answer(query);
     own.into_iter().chain(shared).min_by_key(|reply| age(reply))
 }
 
 /// Writes a status. One write a pass, or a burst would be written as fast as the API server answers; what allows less
 /// than the API server believes is written at once.
 fn next_of_write(
-    look: &Context<'_, DisruptionController>,
+    cx: &Context<'_, DisruptionController>,
     budget: &Budget,
     write: StatusWrite,
-    wakes: Vec<(Key, Requeue)>,
+    requeues: Vec<(Key, Requeue)>,
 ) -> Action<DisruptionController> {
-    let (pass, rivals, now) = (look.pass, &look.state.rivals, look.now.uptime);
+    let (pass, rivals, now) = (cx.pass, &cx.state.rivals, cx.now.uptime);
     let (key, held) = (&budget.pdb.key, &budget.pdb.status);
-    if look.state.is_blind() && write.status.allows_more() {
-        return Action::Done(wakes);
+    if cx.state.is_blind() && write.status.allows_more() {
+        return Action::Done(requeues);
     }
     let is_urgent = route::urgency(write.status.allowed(), held.disruptions_allowed);
     let is_contested = is_contested(budget, &write.status);
     let write = Write::Status(Arc::new(write));
     let again = |wait| {
         let again = (Key::Budget(key.clone()), Requeue::After(wait));
-        Action::Done(wakes.iter().cloned().chain([again]).collect())
+        Action::Done(requeues.iter().cloned().chain([again]).collect())
     };
     match pass.outcomes().last() {
         // The queue tries again, or the watch will show that the budget is gone.
-        Some((_, Outcome::Failed(_))) => return Action::Done(wakes),
-        Some(_) if pass.outcome(&write).is_some() => return Action::Done(wakes),
+        Some((_, Outcome::Failed(_))) => return Action::Done(requeues),
+        Some(_) if pass.outcome(&write).is_some() => return Action::Done(requeues),
         Some(_) if !is_urgent => return again(COALESCE),
         Some(_) | None => {}
     }
     if is_contested {
         if rivals.stands(key, now) {
-            return Action::Note(StateChange::Undone(key.clone()));
+            return Action::Remember(StateChange::Undone(key.clone()));
         }
         // What allows less is never put off.
         if let Some(wait) = rivals.wait(key, now).filter(|_| !is_urgent) {
@@ -332,37 +332,37 @@ fn left(
     budget: &Budget,
     result: Result<Numbers, Failure>,
     seen: Seen,
-    wakes: Vec<(Key, Requeue)>,
+    requeues: Vec<(Key, Requeue)>,
 ) -> Action<DisruptionController> {
     if !budget.is_left(&seen) {
-        return Action::Note(StateChange::Left(budget.pdb.key.clone(), seen));
+        return Action::Remember(StateChange::Left(budget.pdb.key.clone(), seen));
     }
     match result {
         Err(failure) if failure.transient => Action::Fail(Failed {
             reason: "SyncFailed",
             text: format!("cannot compute the budget, it allows nothing: {failure}"),
             not_before: failure.wait,
-            wakes,
+            requeues,
         }),
-        _ => Action::Done(wakes),
+        _ => Action::Done(requeues),
     }
 }
 
-fn next_of_pod(look: &Context<'_, DisruptionController>, key: &ObjectKey) -> Action<DisruptionController> {
+fn next_of_pod(cx: &Context<'_, DisruptionController>, key: &ObjectKey) -> Action<DisruptionController> {
     let again = |wake| Action::Done(vec![(Key::StalePod(key.clone()), wake)]);
-    let Some(pod) = look.stores.pods.get(key) else {
+    let Some(pod) = cx.stores.pods.get(key) else {
         return again(Requeue::Cancel);
     };
     let (Some(at), Some(target)) = (stale(&pod), &pod.target) else {
         return again(Requeue::Cancel);
     };
-    let now = look.now.wall;
+    let now = cx.now.wall;
     if now < at {
         return again(Requeue::At(at));
     }
-    let question = Query::Pod(key.clone());
-    let Some(reply) = look.pass.answer(&question) else {
-        return Action::Read(vec![question]);
+    let query = Query::Pod(key.clone());
+    let Some(reply) = cx.pass.answer(&query) else {
+        return Action::Read(vec![query]);
     };
     if let Err(failed) = &reply.value {
         let Failure { cause, wait, .. } = unreadable(failed);
@@ -370,7 +370,7 @@ fn next_of_pod(look: &Context<'_, DisruptionController>, key: &ObjectKey) -> Act
             reason: "SyncFailed",
             text: format!("cannot tell whether the pod's condition is stale: {cause}"),
             not_before: wait,
-            wakes: vec![],
+            requeues: vec![],
         });
     }
     if let Some(wait) = sight_of(Some(reply)).read_again(&pod.uid, at) {
@@ -383,7 +383,7 @@ fn next_of_pod(look: &Context<'_, DisruptionController>, key: &ObjectKey) -> Act
         target: Arc::clone(target),
         now,
     });
-    match look.pass.outcomes().next() {
+    match cx.pass.outcomes().next() {
         None => Action::Write(vec![reset]),
         // Whether it is tried again is the queue's matter.
         Some(_) => Action::Done(vec![]),

@@ -66,8 +66,8 @@ impl Sources<'_> {
         for controller in counts.controllers.keys() {
             let scale = match scale_of(controller, held, read) {
                 Ok(scale) => scale,
-                Err(question) => {
-                    unread.insert(question);
+                Err(query) => {
+                    unread.insert(query);
                     if unread.len() == QUESTIONS_AT_ONCE {
                         break;
                     }
@@ -124,10 +124,10 @@ impl Sources<'_> {
 
     /// The kind of `owner`, which has a scale, by what discovery was asked at `since` or later; or why there is none.
     fn kind(&self, owner: &OwnerRef, since: Duration) -> Result<Result<Kind, Failure>, Query> {
-        let question = Query::Kinds(Arc::clone(&owner.api_version));
-        let reply = (self.answer)(&question).filter(|reply| reply.asked.uptime >= since);
+        let query = Query::Kinds(Arc::clone(&owner.api_version));
+        let reply = (self.answer)(&query).filter(|reply| reply.asked.uptime >= since);
         let Some(Reply { value, .. }) = reply else {
-            return Err(question);
+            return Err(query);
         };
         let kind = match value {
             Ok(Answer::Kinds(kinds)) => find(kinds, owner),
@@ -145,8 +145,8 @@ impl Sources<'_> {
         })
     }
 
-    fn ask(&self, question: Query) -> Result<&Reply<Answer>, Query> {
-        (self.answer)(&question).ok_or(question)
+    fn ask(&self, query: Query) -> Result<&Reply<Answer>, Query> {
+        (self.answer)(&query).ok_or(query)
     }
 }
 

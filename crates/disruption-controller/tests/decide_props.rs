@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::controller::{ContextMut, Controller, Learnt, Now, Output, Priority};
+use controller_core::controller::{ContextMut, Controller, Now, Output, Priority, ResultOf};
 use controller_core::meta::{ObjectKey, OwnerRef, Uid};
 use disruption_controller::config::Config;
 use disruption_controller::decide::{
@@ -151,7 +151,7 @@ impl Selects {
 
 /// The objects as the API server has them, and the loop's memory beside it.
 struct World {
-    memory: State,
+    state: State,
     pods: BTreeMap<usize, (Pod, u64)>,
     /// When the pods were created, by uid.
     created: BTreeMap<u64, Timestamp>,
@@ -181,7 +181,7 @@ fn pdb_key(name: usize) -> ObjectKey {
 impl World {
     fn new() -> Self {
         Self {
-            memory: State::default(),
+            state: State::default(),
             pods: BTreeMap::new(),
             created: BTreeMap::new(),
             pdbs: BTreeMap::new(),
@@ -241,7 +241,7 @@ impl World {
             }
             Step::DeletePod(name) => {
                 self.pods.remove(name);
-                self.memory.pod_changed(&pod_key(*name), None, Duration::ZERO);
+                self.state.pod_changed(&pod_key(*name), None, Duration::ZERO);
             }
             Step::PutPdb(name, spec) => {
                 let mut view = self.pdb_view(*name, spec);
@@ -261,7 +261,7 @@ impl World {
             }
             Step::DeletePdb(name) => {
                 self.pdbs.remove(name);
-                self.memory.pdb_changed(&pdb_key(*name), None, false);
+                self.state.pdb_changed(&pdb_key(*name), None, false);
             }
             Step::Evict(name, pod) => self.evict(*name, *pod),
             Step::Scale(workload, replicas) => {
@@ -270,7 +270,7 @@ impl World {
                 let sets: &[usize] = [&[0][..], &[1], &[2, 3]][*workload];
                 for set in sets {
                     let uid = Uid::from(&*format!("rs{set}"));
-                    self.memory.scale_changed(Some(&"ns".into()), &uid);
+                    self.state.scale_changed(Some(&"ns".into()), &uid);
                 }
             }
             Step::Pass(seconds) => {
@@ -291,7 +291,7 @@ impl World {
             }
         }
         let view = self.pod_view(name, pod, uid);
-        self.memory.pod_changed(&view.key, Some(&view), Duration::ZERO);
+        self.state.pod_changed(&view.key, Some(&view), Duration::ZERO);
     }
 
     fn put_pdb(
@@ -302,7 +302,7 @@ impl World {
         entries: BTreeMap<usize, (Timestamp, Option<u64>)>,
     ) {
         let view = Arc::new(view);
-        self.memory.pdb_changed(&view.key, Some(&view), false);
+        self.state.pdb_changed(&view.key, Some(&view), false);
         self.pdbs.insert(name, Held { spec, view, entries });
     }
 
@@ -355,16 +355,16 @@ impl World {
             wall: self.now,
             uptime: Duration::ZERO,
         };
-        let (memory, stores) = (&mut self.memory, &Stores::default());
+        let (state, stores) = (&mut self.state, &Stores::default());
         let mut cx = ContextMut {
-            state: memory,
+            state,
             stores,
             leading: true,
             now,
             out: Output::default(),
         };
         let key = Key::Budget(pdb_key(0));
-        controller().on_result(&mut cx, &key, Learnt::Noted(note.clone()));
+        controller().on_result(&mut cx, &key, ResultOf::Remembered(note.clone()));
     }
 
     fn scale(&self, owner: &Arc<OwnerRef>) -> Scale {
@@ -396,7 +396,7 @@ impl World {
     /// What our loop would do.
     fn decide_at(&self, name: usize, now: Timestamp) -> Option<Decision> {
         let key = pdb_key(name);
-        let snapshot = self.memory.snapshot(&key)?;
+        let snapshot = self.state.snapshot(&key)?;
         let mut scales = Scales::default();
         if demand(&snapshot.pdb).is_ok_and(Demand::needs_scales) {
             for controller in snapshot.counts.controllers.keys() {
@@ -406,7 +406,7 @@ impl World {
         Some(decide(
             &snapshot,
             &scales,
-            |owners| self.memory.smallest_pod(&key, owners),
+            |owners| self.state.smallest_pod(&key, owners),
             now,
         ))
     }
@@ -418,7 +418,7 @@ impl World {
     /// How urgent the budget is, and how urgent it must be: last only where the API server refuses the eviction of each
     /// of its pods anyway, first where it believes that more is allowed than is.
     fn priorities(&self, name: usize) -> (Priority, Priority) {
-        let found = controller().priority(&self.memory, &Stores::default(), &Key::Budget(pdb_key(name)));
+        let found = controller().priority(&self.state, &Stores::default(), &Key::Budget(pdb_key(name)));
         let selected_by = |pdb: &Held, pod: &Pod| pdb.spec.selector.selects(pod.app);
         let held = &self.pdbs[&name];
         let mut pods = self
@@ -507,7 +507,7 @@ proptest! {
         let mut world = World::new();
         for step in &steps {
             world.take(step);
-            prop_assert_eq!(world.memory.miscounted(), None);
+            prop_assert_eq!(world.state.miscounted(), None);
             for name in world.pdbs.keys() {
                 let decision = world.decide(*name).unwrap();
                 let found = decision.result.ok().map(|numbers| {
@@ -541,7 +541,7 @@ proptest! {
     ) {
         let mut world = World::new();
         world.take(&Step::PutPdb(0, Pdb { selector: Selects::All, field: "maxUnavailable", amount: Amount::Pods(1) }));
-        let mut situation = world.memory.snapshot(&pdb_key(0)).unwrap();
+        let mut situation = world.state.snapshot(&pdb_key(0)).unwrap();
         let owner = |kind: &str, number| Arc::new(OwnerRef {
             api_version: if kind == "Widget" { "example.com/v1" } else { "apps/v1" }.into(),
             kind: kind.into(),
@@ -561,7 +561,7 @@ proptest! {
         }));
         let sources = Sources { held: &set, kinds: &BTreeMap::new(), answer: &|_| None };
         match sources.scales(&situation) {
-            Err(questions) => prop_assert!(unread <= MOST_READS && !questions.is_empty()),
+            Err(queries) => prop_assert!(unread <= MOST_READS && !queries.is_empty()),
             Ok(scales) => {
                 prop_assert!(unread > MOST_READS);
                 let causes = scales.values().filter_map(|scale| match scale {

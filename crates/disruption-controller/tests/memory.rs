@@ -59,16 +59,16 @@ fn cost<W: Wire>(rest: &str, entry: &str, mut keep: impl FnMut(Arc<W::View>)) ->
 }
 
 fn cost_of_pods(rest: &str, entry: &str) -> f64 {
-    let memory = Box::leak(Box::<State>::default());
+    let state = Box::leak(Box::<State>::default());
     cost::<PodWire>(rest, entry, |pod| {
-        memory.pod_changed(&pod.key.clone(), Some(&pod), Duration::ZERO);
+        state.pod_changed(&pod.key.clone(), Some(&pod), Duration::ZERO);
     })
 }
 
 fn cost_of_pdbs(rest: &str, entry: &str) -> f64 {
-    let memory = Box::leak(Box::<State>::default());
+    let state = Box::leak(Box::<State>::default());
     cost::<PdbWire>(rest, entry, |pdb| {
-        memory.pdb_changed(&pdb.key.clone(), Some(&pdb), true);
+        state.pdb_changed(&pdb.key.clone(), Some(&pdb), true);
     })
 }
 

@@ -87,9 +87,9 @@ impl Rig {
         let effects = self.event_loop.poll(self.now, &Unlimited).effects;
         let sent = effects.iter().map(|effect| match &effect.ask {
             RequestOf::Write(Write::Status(write)) => format!("allow {}", write.status.allowed()),
-            RequestOf::Question(Query::Kinds(_)) => "kinds".to_owned(),
-            RequestOf::Question(Query::Scale(target)) => format!("scale of {}", target.name),
-            RequestOf::Question(Query::Pod(pod)) => format!("pod {}", pod.name),
+            RequestOf::Query(Query::Kinds(_)) => "kinds".to_owned(),
+            RequestOf::Query(Query::Scale(target)) => format!("scale of {}", target.name),
+            RequestOf::Query(Query::Pod(pod)) => format!("pod {}", pod.name),
             other => panic!("{other:?}"),
         });
         let sent = sent.collect();

@@ -314,8 +314,8 @@ impl Cluster {
         accepted.ok_or_else(sim::gone)
     }
 
-    fn read(&self, question: &Query) -> Result<Answer, CallFailed> {
-        match question {
+    fn read(&self, query: &Query) -> Result<Answer, CallFailed> {
+        match query {
             Query::Kinds(api_version) => {
                 let (name, plural) = if **api_version == *"apps/v1" {
                     ("ReplicaSet", "replicasets")
@@ -475,7 +475,7 @@ impl Model for Cluster {
 
     fn arrive(&mut self, ask: &RequestOf<DisruptionController>, now: Now) -> Completed<Answer> {
         match ask {
-            RequestOf::Question(question) => Completed::Read(self.read(question), Some(self.clock(now))),
+            RequestOf::Query(query) => Completed::Read(self.read(query), Some(self.clock(now))),
             RequestOf::Write(Write::Status(write)) => Completed::Wrote(self.write_status(write, now)),
             RequestOf::Write(Write::Reset(reset)) => Completed::Wrote(self.write_reset(reset, now)),
         }
@@ -508,12 +508,12 @@ impl Model for Cluster {
         event_loop.scheduled(1)
     }
 
-    fn remembered(&self, memory: &State) -> usize {
-        memory.held()
+    fn remembered(&self, state: &State) -> usize {
+        state.held()
     }
 
     fn check(&self, event_loop: &Loop<DisruptionController>, _: Now) -> Result<(), String> {
-        if let Some(budget) = event_loop.memory().miscounted() {
+        if let Some(budget) = event_loop.state().miscounted() {
             return Err(format!("the pods of {budget} are miscounted"));
         }
         if let Some(early) = &self.early {

@@ -71,12 +71,12 @@ fn owner() -> OwnerRef {
         reason: "r".into(), since: now(), version: "1".into(), generation: 1,
     }));
 }, false)]
-fn only_what_a_rule_reads_of_a_pod_wakes(#[case] change: fn(&mut PodView), #[case] wakes: bool) {
+fn only_what_a_rule_reads_of_a_pod_wakes(#[case] change: fn(&mut PodView), #[case] requeues: bool) {
     let old = pod();
     let mut new = old.clone();
     change(&mut new);
     assert_ne!(old, new);
-    assert_eq!(!counts_alike(&old, &new), wakes);
+    assert_eq!(!counts_alike(&old, &new), requeues);
 }
 
 #[rstest]
@@ -91,12 +91,12 @@ fn only_what_a_rule_reads_of_a_pod_wakes(#[case] change: fn(&mut PodView), #[cas
     pdb.status.disrupted_pods.insert("p".into(), now());
 }, true)]
 #[case::another_status(|pdb: &mut PdbView| pdb.status.disruptions_allowed = 7, true)]
-fn only_what_a_rule_reads_of_a_budget_wakes(#[case] change: fn(&mut PdbView), #[case] wakes: bool) {
+fn only_what_a_rule_reads_of_a_budget_wakes(#[case] change: fn(&mut PdbView), #[case] requeues: bool) {
     let old = pdb();
     let mut new = old.clone();
     change(&mut new);
     assert_ne!(old, new);
-    assert_eq!(pdb_wakes(&old, &new), wakes);
+    assert_eq!(pdb_wakes(&old, &new), requeues);
 }
 
 #[rstest]

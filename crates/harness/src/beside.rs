@@ -92,10 +92,10 @@ impl Beside {
     }
 
     /// Fails if it takes more than so much memory, or more than a little CPU while nothing happens. What it used before that.
-    pub async fn assert_small(&self, what: &str, memory: u64) -> Usage {
+    pub async fn assert_small(&self, what: &str, state: u64) -> Usage {
         let before = self.usage_at_rest(what).await;
         let after = self.usage_at_rest("at rest").await;
-        assert!(after.rss < memory, "{}", shown(after));
+        assert!(after.rss < state, "{}", shown(after));
         let at_rest = after.cpu.saturating_sub(before.cpu);
         assert!(at_rest < CPU_AT_REST, "{at_rest:?} of CPU in {REST:?} of waiting");
         before

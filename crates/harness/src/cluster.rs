@@ -333,16 +333,16 @@ pub fn kubectl() -> Option<PathBuf> {
     found
 }
 
-/// Waits until what `look` sees is as `is` says, and returns it. Fails with what it saw last.
+/// Waits until what `cx` sees is as `is` says, and returns it. Fails with what it saw last.
 pub async fn until<T: Debug>(
     within: Duration,
     what: &str,
-    look: impl AsyncFn() -> T,
+    cx: impl AsyncFn() -> T,
     is: impl Fn(&T) -> bool,
 ) -> T {
     let mut seen = None;
     let there = async || {
-        let found = seen.insert(look().await);
+        let found = seen.insert(cx().await);
         is(found).then_some(())
     };
     if let Err(error) = eventually(within, what, there).await {

@@ -76,7 +76,7 @@ impl Cluster {
 
     /// Waits until `preflight` concludes from what it wrote that the built-in loop is on. `stir` has it write.
     pub async fn until_preflight_sees_work(&self, what: &str, stir: impl AsyncFn()) {
-        let look = async || {
+        let cx = async || {
             stir().await;
             self.built_in_by_preflight().await
         };
@@ -87,7 +87,7 @@ impl Cluster {
                     .as_str()
                     .is_some_and(|found| found.starts_with(&text))
         };
-        until(SOON, "preflight sees the work of the built-in loop", look, is).await;
+        until(SOON, "preflight sees the work of the built-in loop", cx, is).await;
     }
 }
 

@@ -40,9 +40,9 @@ impl<'a> Answers<'a> {
     }
 
     /// None where nothing is there, or the question is still to be asked.
-    pub(crate) fn get(&mut self, question: Query) -> Result<Option<&'a Answer>, CallFailed> {
-        match self.pass.answer(&question).map(|reply| &reply.value) {
-            None => self.open.push(question),
+    pub(crate) fn get(&mut self, query: Query) -> Result<Option<&'a Answer>, CallFailed> {
+        match self.pass.answer(&query).map(|reply| &reply.value) {
+            None => self.open.push(query),
             Some(Ok(answer)) => return Ok(Some(answer)),
             Some(Err(failed)) if failed.code() == NOT_FOUND => {}
             Some(Err(failed)) => return Err(failed.clone()),

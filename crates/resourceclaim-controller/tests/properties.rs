@@ -304,8 +304,8 @@ impl Model for Cluster {
         true
     }
 
-    fn remembered(&self, memory: &State) -> usize {
-        memory.held()
+    fn remembered(&self, state: &State) -> usize {
+        state.held()
     }
 
     fn check(&self, _: &Loop<ResourceClaimController>, _: Now) -> Result<(), String> {

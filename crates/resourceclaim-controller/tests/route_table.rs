@@ -169,8 +169,8 @@ fn a_claim_wakes_the_pods_whose_answer_changed(
     let new = Arc::new(new);
     let change = Change::Updated { old: &old, new: &new };
     assert_eq!((claim_wakes(&change), users(&change)), (claim_woken, expected));
-    for (change, wakes) in [(Change::Added(&new), true), (Change::Deleted(&new), false)] {
-        assert_eq!((claim_wakes(&change), users(&change)), (wakes, Users::All));
+    for (change, requeues) in [(Change::Added(&new), true), (Change::Deleted(&new), false)] {
+        assert_eq!((claim_wakes(&change), users(&change)), (requeues, Users::All));
     }
 }
 

@@ -23,17 +23,17 @@ pub fn explain(
     now: controller::Now,
     rules: &Rules,
 ) -> Explanation<TaintEvictionController> {
-    let question = Query::Pod(key.clone());
-    let pod = match pass.answer(&question).map(|reply| &reply.value) {
-        None => return Ok(Explained::Ask(vec![question])),
+    let query = Query::Pod(key.clone());
+    let pod = match pass.answer(&query).map(|reply| &reply.value) {
+        None => return Ok(Explained::Ask(vec![query])),
         Some(Ok(Answer::Pod(Some(pod)))) => pod,
         Some(Err(failed)) if !failed.is_gone() => return Err(failed.clone().into()),
         Some(_) => return Err(format!("no pod {key}, or it is bound to no node").into()),
     };
     let name = Arc::clone(&pod.node);
-    let question = Query::Node { name, change: 0 };
-    let Some(reply) = pass.answer(&question) else {
-        return Ok(Explained::Ask(vec![question]));
+    let query = Query::Node { name, change: 0 };
+    let Some(reply) = pass.answer(&query) else {
+        return Ok(Explained::Ask(vec![query]));
     };
     let taints = match &reply.value {
         Ok(Answer::Node(taints)) => &taints[..],

@@ -76,6 +76,6 @@ pub fn register_counts(
     ];
     let driver = Arc::clone(driver);
     at_scrape(registry, gauges, move || {
-        Some(driver.scrape(|memory, _| memory.counts()))
+        Some(driver.scrape(|state, _| state.counts()))
     })
 }

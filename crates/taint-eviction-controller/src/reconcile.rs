@@ -17,8 +17,8 @@ use std::time::Duration;
 use controller_core::api::{CallFailed, Denial, Outcome as Answered};
 use controller_core::clock::saturating_add;
 use controller_core::controller::{
-    Action, CacheWrite, Context, ContextMut, Controller, Driver, Learnt, LoopEvent, Order, Outcome, Queue,
-    Reply, RequestOf, Requeue, Retry,
+    Action, CacheWrite, Context, ContextMut, Controller, Driver, LoopEvent, Order, Outcome, Queue, Reply,
+    RequestOf, Requeue, ResultOf, Retry,
 };
 use controller_core::events::Recorder;
 use controller_core::meta::ObjectKey;
@@ -119,27 +119,27 @@ impl Controller for TaintEvictionController {
         cx.state.observe(observed, &self.rules, cx.now.wall, &mut cx.out);
     }
 
-    fn reconcile(&self, look: &Context<'_, Self>, key: &Key) -> Action<Self> {
+    fn reconcile(&self, cx: &Context<'_, Self>, key: &Key) -> Action<Self> {
         match key {
-            Key::Node(node) => self.next_of_judging(look, look.stores.pods.by_index(node)),
-            Key::Pod(pod) => self.next_of_judging(look, look.stores.pods.get(pod).into_iter().collect()),
-            Key::Evict(pod) => self.next_of_eviction(look, pod),
+            Key::Node(node) => self.next_of_judging(cx, cx.stores.pods.by_index(node)),
+            Key::Pod(pod) => self.next_of_judging(cx, cx.stores.pods.get(pod).into_iter().collect()),
+            Key::Evict(pod) => self.next_of_eviction(cx, pod),
         }
     }
 
-    fn on_result(&self, cx: &mut ContextMut<'_, Self>, _: &Key, learnt: Learnt<'_, Self>) {
-        match learnt {
-            Learnt::Noted(StateChange::Judged(pods)) => {
+    fn on_result(&self, cx: &mut ContextMut<'_, Self>, _: &Key, result: ResultOf<'_, Self>) {
+        match result {
+            ResultOf::Remembered(StateChange::Judged(pods)) => {
                 for (pod, judgement) in pods {
                     cx.state.judged(&pod, judgement, &mut cx.out);
                 }
             }
-            Learnt::Noted(StateChange::PutOff(pod, at)) => {
+            ResultOf::Remembered(StateChange::PutOff(pod, at)) => {
                 cx.state
                     .change_eviction(&pod.key, &pod.uid, |entry| entry.tries().put_off = Some(at));
                 name_skew(cx);
             }
-            Learnt::Sent(RequestOf::Write(write)) => {
+            ResultOf::Sent(RequestOf::Write(write)) => {
                 let eviction = write.eviction();
                 cx.state.change_eviction(&eviction.pod, &eviction.uid, |entry| {
                     if !std::mem::replace(&mut entry.tries().announced, true) {
@@ -147,9 +147,9 @@ impl Controller for TaintEvictionController {
                     }
                 });
             }
-            Learnt::Outcome(write, outcome) => learn_outcome(cx, write, outcome),
-            Learnt::Answer(Query::Node { name, .. }, reply) => learn_node(cx, name, reply),
-            Learnt::Sent(RequestOf::Question(_)) | Learnt::Answer(Query::Pod(_), _) => {}
+            ResultOf::Outcome(write, outcome) => learn_outcome(cx, write, outcome),
+            ResultOf::Answer(Query::Node { name, .. }, reply) => learn_node(cx, name, reply),
+            ResultOf::Sent(RequestOf::Query(_)) | ResultOf::Answer(Query::Pod(_), _) => {}
         }
     }
 
@@ -162,7 +162,7 @@ impl Controller for TaintEvictionController {
     fn is_failure(&self, ask: &RequestOf<Self>, failed: &CallFailed) -> bool {
         match ask {
             // The cache decides.
-            RequestOf::Question(_) => false,
+            RequestOf::Query(_) => false,
             // A condition that the API server refuses does not stop the delete (TE-9).
             RequestOf::Write(Write::Mark(..)) if failed.outcome() == Answered::Invalid => false,
             RequestOf::Write(_) => !failed.is_gone(),
@@ -180,110 +180,112 @@ impl Controller for TaintEvictionController {
 
 impl TaintEvictionController {
     /// Judges pods; those that are judged as before are only scheduled.
-    fn next_of_judging(&self, look: &Context<'_, Self>, pods: Vec<Arc<PodView>>) -> Action<Self> {
+    fn next_of_judging(&self, cx: &Context<'_, Self>, pods: Vec<Arc<PodView>>) -> Action<Self> {
         let mut judged = Vec::new();
-        let mut wakes = Vec::new();
+        let mut requeues = Vec::new();
         for pod in pods {
-            let judgement = self.judge(look, &pod);
-            match (&judgement.verdict, look.state.eviction_of(&pod)) {
-                _ if !look.state.knows(&pod, &judgement) => judged.push((pod, judgement)),
+            let judgement = self.judge(cx, &pod);
+            match (&judgement.verdict, cx.state.eviction_of(&pod)) {
+                _ if !cx.state.knows(&pod, &judgement) => judged.push((pod, judgement)),
                 (Verdict::Evict(pending), Some(entry)) => {
-                    wakes.push((Key::Evict(pod.key.clone()), entry.wake(pending)));
+                    requeues.push((Key::Evict(pod.key.clone()), entry.wake(pending)));
                 }
                 _ => {}
             }
         }
         if judged.is_empty() {
-            Action::Done(wakes)
+            Action::Done(requeues)
         } else {
-            Action::Note(StateChange::Judged(judged))
+            Action::Remember(StateChange::Judged(judged))
         }
     }
 
     /// Judges a pod on the cache.
-    fn judge(&self, look: &Context<'_, Self>, pod: &PodView) -> Judgement {
-        let taints = look.state.taints.of(&pod.node);
-        self.judge_on(look, pod, &taints, SignedDuration::ZERO)
+    fn judge(&self, cx: &Context<'_, Self>, pod: &PodView) -> Judgement {
+        let taints = cx.state.taints.of(&pod.node);
+        self.judge_on(cx, pod, &taints, SignedDuration::ZERO)
     }
 
     fn judge_on(
         &self,
-        look: &Context<'_, Self>,
+        cx: &Context<'_, Self>,
         pod: &PodView,
         taints: &[Seen],
         ahead: SignedDuration,
     ) -> Judgement {
         let Context {
-            state: memory, now, ..
-        } = look;
-        let bound = decide::bound(pod, memory.first_sight(pod, now.wall));
+            state: state, now, ..
+        } = cx;
+        let bound = decide::bound(pod, state.first_sight(pod, now.wall));
         let now = decide::Now {
             ours: now.wall,
             ahead,
-            sight: memory.sight,
+            sight: state.sight,
         };
-        decide::judge(pod, bound, taints, memory.remembered(pod), &now, &self.rules)
+        decide::judge(pod, bound, taints, state.remembered(pod), &now, &self.rules)
     }
 
     /// Judges once more, on the cache and on the API server's state, then writes (TE-8, TE-9).
-    fn next_of_eviction(&self, look: &Context<'_, Self>, key: &ObjectKey) -> Action<Self> {
+    fn next_of_eviction(&self, cx: &Context<'_, Self>, key: &ObjectKey) -> Action<Self> {
         let Context {
-            state: memory, now, ..
-        } = look;
+            state: state, now, ..
+        } = cx;
         let again = |at: Option<Timestamp>| {
             let wake = at.map_or(Requeue::Cancel, Requeue::At);
             Action::Done(vec![(Key::Evict(key.clone()), wake)])
         };
-        let Some(pod) = look.stores.pods.get(key) else {
+        let Some(pod) = cx.stores.pods.get(key) else {
             return again(None);
         };
-        let Some(entry) = memory.eviction_of(&pod).filter(|entry| !entry.done) else {
+        let Some(entry) = state.eviction_of(&pod).filter(|entry| !entry.done) else {
             return again(None);
         };
-        let Verdict::Evict(pending) = self.judge(look, &pod).verdict else {
+        let Verdict::Evict(pending) = self.judge(cx, &pod).verdict else {
             return again(None);
         };
         match entry.at(&pending) {
             Some(at) if at <= now.wall => {}
             later => return again(later),
         }
-        let question = Query::Node {
+        let query = Query::Node {
             name: Arc::clone(&pod.node),
-            change: memory.change_of(&pod.node),
+            change: state.change_of(&pod.node),
         };
         // Its own read serves a pass to its end, that of another pod for a while.
         let lately = |reply: &&Reply<Answer>| now.uptime.saturating_sub(reply.answered.uptime) < SERVES_FOR;
-        let shared = || look.shared(&question).filter(lately);
-        let Some(reading) = look.pass.answer(&question).or_else(shared) else {
-            return Action::Read(vec![question]);
+        let shared = || cx.shared(&query).filter(lately);
+        let Some(reading) = cx.pass.answer(&query).or_else(shared) else {
+            return Action::Read(vec![query]);
         };
         let later = saturating_add(now.wall, CACHE_CATCHES_UP);
-        match self.judge_fresh(look, &pod, reading) {
+        match self.judge_fresh(cx, &pod, reading) {
             Verdict::Evict(pending) if pending.is_due(now.wall) => {
                 let eviction = pending.eviction(&pod);
                 // Our clock, set back to the API server's.
-                let servers_time = now.wall.checked_sub(memory.ahead).unwrap_or(now.wall);
+                let servers_time = now.wall.checked_sub(state.ahead).unwrap_or(now.wall);
                 Action::Write(vec![if entry.is_marked() {
                     Write::Delete(eviction)
                 } else {
                     Write::Mark(eviction, servers_time)
                 }])
             }
-            Verdict::Evict(pending) => Action::Note(StateChange::PutOff(pod, pending.at.unwrap_or(later))),
-            Verdict::Keep(_) => Action::Note(StateChange::PutOff(pod, later)),
+            Verdict::Evict(pending) => {
+                Action::Remember(StateChange::PutOff(pod, pending.at.unwrap_or(later)))
+            }
+            Verdict::Keep(_) => Action::Remember(StateChange::PutOff(pod, later)),
         }
     }
 
     /// Judges a pod on the taints that the API server has; nothing of it is remembered.
-    fn judge_fresh(&self, look: &Context<'_, Self>, pod: &PodView, reading: &Reply<Answer>) -> Verdict {
-        let known = look.state.taints.of(&pod.node);
-        let judge = |taints: &[Seen]| self.judge_on(look, pod, taints, look.state.ahead).verdict;
+    fn judge_fresh(&self, cx: &Context<'_, Self>, pod: &PodView, reading: &Reply<Answer>) -> Verdict {
+        let known = cx.state.taints.of(&pod.node);
+        let judge = |taints: &[Seen]| self.judge_on(cx, pod, taints, cx.state.ahead).verdict;
         let Some(taints) = taints_of(reading) else {
             return judge(&known);
         };
         // What the cache has not shown yet is remembered under no stay.
         let mut unknown = u64::MAX;
-        judge(&decide::seen(&known, taints, look.now.wall, || {
+        judge(&decide::seen(&known, taints, cx.now.wall, || {
             unknown -= 1;
             unknown
         }))
@@ -300,15 +302,15 @@ fn taints_of(reply: &Reply<Answer>) -> Option<&[Taint]> {
 }
 
 fn learn_node(cx: &mut ContextMut<'_, TaintEvictionController>, name: &Arc<str>, reply: &Reply<Answer>) {
-    let memory = &mut *cx.state;
+    let state = &mut *cx.state;
     match (taints_of(reply), &reply.value) {
         (Some(taints), _) => {
             if let (Ok(_), Some(ahead)) = (&reply.value, reply.ahead()) {
-                memory.ahead = clock_ahead(ahead);
+                state.ahead = clock_ahead(ahead);
             }
-            let before = memory.taints.of(name);
-            memory.taints.read(name, taints, cx.now.wall);
-            if memory.taints.of(name) != before {
+            let before = state.taints.of(name);
+            state.taints.read(name, taints, cx.now.wall);
+            if state.taints.of(name) != before {
                 cx.out.enqueue(Key::Node(Arc::clone(name)));
             }
         }
@@ -353,8 +355,8 @@ fn learn_outcome(cx: &mut ContextMut<'_, TaintEvictionController>, write: &Write
 }
 
 fn name_skew(cx: &mut ContextMut<'_, TaintEvictionController>) {
-    let (memory, now) = (&mut *cx.state, cx.now.uptime);
-    if !memory.ahead.is_zero() && memory.skew_named.is_due(&(), SKEW_NAMED_EVERY, now) {
-        cx.out.record(Event::Skew(memory.ahead));
+    let (state, now) = (&mut *cx.state, cx.now.uptime);
+    if !state.ahead.is_zero() && state.skew_named.is_due(&(), SKEW_NAMED_EVERY, now) {
+        cx.out.record(Event::Skew(state.ahead));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! | rule | function | test |
 //! |---|---|---|
-//! | TE-8 | `Question` | `tests/sync/requests.rs::the_pods_of_a_burst_share_one_read_of_their_node` |
+//! | TE-8 | `Query` | `tests/sync/requests.rs::the_pods_of_a_burst_share_one_read_of_their_node` |
 //! | TE-9 | `Write` | `tests/sync/requests.rs::an_eviction_is_one_read_of_the_node_a_condition_and_a_delete` |
 
 use std::sync::Arc;

@@ -2,8 +2,8 @@
 //!
 //! | rule | function | test |
 //! |---|---|---|
-//! | TE-6 | `Memory::forget`, `Memory::judged` | `tests/sync/replaced.rs::a_pod_of_the_same_name_is_judged_on_its_own` |
-//! | TE-15 | `Memory` | `tests/sync/order.rs::many_waiting_pods_cost_one_timer` |
+//! | TE-6 | `State::forget`, `State::judged` | `tests/sync/replaced.rs::a_pod_of_the_same_name_is_judged_on_its_own` |
+//! | TE-15 | `State` | `tests/sync/order.rs::many_waiting_pods_cost_one_timer` |
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -88,14 +88,14 @@ impl Watches<NodeView> for TaintEvictionController {
     fn on_change(&self, cx: &mut ContextMut<'_, Self>, change: Change<'_, NodeView>) {
         let (Change::Added(node) | Change::Updated { new: node, .. } | Change::Deleted(node)) = change;
         let name = &node.key.name;
-        let memory = &mut *cx.state;
-        memory.last_change += 1;
+        let state = &mut *cx.state;
+        state.last_change += 1;
         if let Change::Deleted(_) = change {
-            memory.taints.forget(name);
-            memory.node_changes.remove(name);
+            state.taints.forget(name);
+            state.node_changes.remove(name);
         } else {
-            memory.taints.observe(name, &node.taints, cx.now.wall);
-            memory.node_changes.insert(Arc::clone(name), memory.last_change);
+            state.taints.observe(name, &node.taints, cx.now.wall);
+            state.node_changes.insert(Arc::clone(name), state.last_change);
         }
         cx.out.enqueue(Key::Node(Arc::clone(name)));
     }

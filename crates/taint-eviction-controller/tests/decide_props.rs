@@ -100,7 +100,7 @@ fn pod(tolerations: Vec<Toleration>, uid: &str) -> PodView {
 
 /// One pod on one node, through a history.
 struct World {
-    memory: TaintMemory,
+    state: TaintMemory,
     remembered: Vec<Tolerated>,
     pod: PodView,
     sight: Sight,
@@ -110,7 +110,7 @@ struct World {
 impl World {
     fn new() -> Self {
         Self {
-            memory: TaintMemory::default(),
+            state: TaintMemory::default(),
             remembered: Vec::new(),
             pod: pod(Vec::new(), "uid"),
             sight: Sight::none().regained(Timestamp::MIN),
@@ -122,7 +122,7 @@ impl World {
         self.seconds += wait;
         let now = at(self.seconds);
         match change {
-            Change::Taints(taints) => self.memory.observe(&"n".into(), &taints, now),
+            Change::Taints(taints) => self.state.observe(&"n".into(), &taints, now),
             Change::Tolerations(tolerations) => self.pod.tolerations = Arc::new(tolerations),
             Change::Sight(true) => self.sight = self.sight.regained(now),
             Change::Sight(false) => self.sight = self.sight.lost(now, &RULES),
@@ -138,7 +138,7 @@ impl World {
     }
 
     fn judgement(&self, now: &Now) -> Judgement {
-        let taints = self.memory.of("n");
+        let taints = self.state.of("n");
         judge(
             &self.pod,
             bound(&self.pod, now.ours),
@@ -157,7 +157,7 @@ impl World {
 
     /// Whether each taint has a toleration, and none of those that are used ends.
     fn tolerates_for_ever(&self) -> bool {
-        let used = used_tolerations(&self.pod.tolerations, &self.memory.of("n"));
+        let used = used_tolerations(&self.pod.tolerations, &self.state.of("n"));
         used.iter()
             .all(|used| used.is_some_and(|used| used.seconds.is_none()))
     }
@@ -166,9 +166,9 @@ impl World {
 proptest! {
     #[test]
     fn the_first_toleration_that_matches_is_used(tolerations in vec(toleration(), 0..8), taints in vec(taint(), 0..8)) {
-        let mut memory = TaintMemory::default();
-        memory.observe(&"n".into(), &taints, at(0));
-        let seen = memory.of("n");
+        let mut state = TaintMemory::default();
+        state.observe(&"n".into(), &taints, at(0));
+        let seen = state.of("n");
         let first = |taint: &Taint| tolerations.iter().find(|toleration| toleration.tolerates(taint));
         let expected: Vec<_> = taints.iter().map(first).collect();
         prop_assert_eq!(used_tolerations(&tolerations, &seen), expected);
@@ -275,30 +275,30 @@ proptest! {
     #[test]
     fn a_pod_of_the_same_name_inherits_nothing(history in history(), tolerations in vec(toleration(), 0..4)) {
         let mut world = World::new();
-        let mut memory = State::default();
-        let settle = |memory: &mut State, world: &World, pod: &PodView| {
+        let mut state = State::default();
+        let settle = |state: &mut State, world: &World, pod: &PodView| {
             let now = world.now();
-            let remembered = memory.remembered(pod);
-            let judgement = judge(pod, bound(pod, now.ours), &world.memory.of("n"), remembered, &now, &RULES);
+            let remembered = state.remembered(pod);
+            let judgement = judge(pod, bound(pod, now.ours), &world.state.of("n"), remembered, &now, &RULES);
             let mut out = Output::default();
-            memory.judged(&Arc::new(pod.clone()), judgement, &mut out);
+            state.judged(&Arc::new(pod.clone()), judgement, &mut out);
             out.into_events()
         };
         for (wait, change) in history {
             world.apply(wait, change);
-            settle(&mut memory, &world, &world.pod);
+            settle(&mut state, &world, &world.pod);
         }
         let other = pod(tolerations, "other");
-        settle(&mut memory, &world, &other);
+        settle(&mut state, &world, &other);
         let now = world.now();
-        let alone = judge(&other, bound(&other, now.ours), &world.memory.of("n"), &[], &now, &RULES);
-        prop_assert_eq!(memory.holds(&other.key), matches!(alone.verdict, Verdict::Evict(_)));
+        let alone = judge(&other, bound(&other, now.ours), &world.state.of("n"), &[], &now, &RULES);
+        prop_assert_eq!(state.holds(&other.key), matches!(alone.verdict, Verdict::Evict(_)));
         if let Verdict::Evict(_) = alone.verdict {
-            prop_assert_eq!(memory.remembered(&other), alone.remembered);
+            prop_assert_eq!(state.remembered(&other), alone.remembered);
         }
-        prop_assert!(memory.remembered(&world.pod).is_empty());
+        prop_assert!(state.remembered(&world.pod).is_empty());
         // And the old one is not kept with an event when the new one stays.
         world.apply(0, Change::Taints(Vec::new()));
-        prop_assert_eq!(settle(&mut memory, &world, &pod(Vec::new(), "third")), []);
+        prop_assert_eq!(settle(&mut state, &world, &pod(Vec::new(), "third")), []);
     }
 }

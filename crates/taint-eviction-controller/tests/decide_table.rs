@@ -110,17 +110,17 @@ fn pod(tolerations: impl Into<Vec<Toleration>>) -> PodView {
 /// A node's taints over time, and one pod on it.
 #[derive(Default)]
 struct Story {
-    memory: TaintMemory,
+    state: TaintMemory,
     remembered: Vec<Tolerated>,
 }
 
 impl Story {
     fn taints(&mut self, seconds: i64, taints: &[Taint]) {
-        self.memory.observe(&"n".into(), taints, at(seconds));
+        self.state.observe(&"n".into(), taints, at(seconds));
     }
 
     fn seen(&self) -> Arc<[Seen]> {
-        self.memory.of("n")
+        self.state.of("n")
     }
 
     fn judge(&mut self, pod: &PodView, now: &Now) -> Verdict {
@@ -403,9 +403,9 @@ fn a_taint_that_had_been_swapped_before_the_pod_came_counts_for_nothing() {
 #[test]
 fn a_node_that_is_gone_has_no_taints() {
     let mut story = with_taints(&[taint("a")]);
-    assert!(story.memory.is_tainted("n"));
-    story.memory.forget("n");
-    assert!(!story.memory.is_tainted("n"));
+    assert!(story.state.is_tainted("n"));
+    story.state.forget("n");
+    assert!(!story.state.is_tainted("n"));
     assert_eq!(story.judge(&pod([]), &now(0)), Verdict::Keep(Because::Untainted));
 }
 
@@ -563,8 +563,8 @@ fn cost(size: u32) -> Duration {
     let mut story = with_taints(&taints);
     average(|| {
         story.taints(1, &taints);
-        story.memory.read(&"n".into(), &taints[1..], at(2));
-        story.memory.read(&"n".into(), &taints, at(3));
+        story.state.read(&"n".into(), &taints[1..], at(2));
+        story.state.read(&"n".into(), &taints, at(3));
         assert_eq!(story.deadline(&pod, 4), Some(100));
         assert_eq!(story.remembered.len(), taints.len());
     })

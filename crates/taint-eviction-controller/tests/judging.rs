@@ -129,5 +129,5 @@ fn nodes_are_judged_before_pods() {
     );
     event_loop.poll(NOW, &NoPermits);
     assert!(event_loop.waiting_keys().is_empty());
-    assert!(event_loop.memory().holds(&ObjectKey::namespaced("ns", "q")));
+    assert!(event_loop.state().holds(&ObjectKey::namespaced("ns", "q")));
 }

@@ -229,7 +229,7 @@ impl Model for Cluster {
 
     fn arrive(&mut self, ask: &RequestOf<TaintEvictionController>, now: Now) -> Completed<Answer> {
         match ask {
-            RequestOf::Question(Query::Node { name, .. }) => {
+            RequestOf::Query(Query::Node { name, .. }) => {
                 let taints = (0..NODES).find(|number| node(*number) == *name);
                 let taints = taints
                     .and_then(|number| self.taints.get(&number))
@@ -237,7 +237,7 @@ impl Model for Cluster {
                     .unwrap_or_default();
                 Completed::Read(Ok(Answer::Node(taints)), Some(now.wall))
             }
-            RequestOf::Question(Query::Pod(_)) => unreachable!("only explain reads pods"),
+            RequestOf::Query(Query::Pod(_)) => unreachable!("only explain reads pods"),
             RequestOf::Write(write) => Completed::Wrote(self.write(write).ok_or_else(sim::gone)),
         }
     }
@@ -271,8 +271,8 @@ impl Model for Cluster {
         !ending.is_empty()
     }
 
-    fn remembered(&self, memory: &State) -> usize {
-        memory.held()
+    fn remembered(&self, state: &State) -> usize {
+        state.held()
     }
 
     fn check(&self, _: &Loop<TaintEvictionController>, _: Now) -> Result<(), String> {

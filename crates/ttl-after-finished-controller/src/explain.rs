@@ -14,9 +14,9 @@ pub fn explain(
     pass: &Pass<TtlAfterFinishedController>,
     key: &ObjectKey,
 ) -> Explanation<TtlAfterFinishedController> {
-    let question = Query::Job(key.clone());
-    let Some(reply) = pass.answer(&question) else {
-        return Ok(Explained::Ask(vec![question]));
+    let query = Query::Job(key.clone());
+    let Some(reply) = pass.answer(&query) else {
+        return Ok(Explained::Ask(vec![query]));
     };
     match &reply.value {
         Ok(Answer::Job(Some(fresh))) => Ok(Explained::Text(explanation(&fresh.view, reply))),

@@ -5,8 +5,8 @@
 //!
 //! | rule | function | test |
 //! |---|---|---|
-//! | TAF-7 | `next`, `next_of_expired` | `tests/sync/clocks.rs::a_finish_in_the_future_defers_the_deletion`, `tests/sync/clocks.rs::a_clock_of_ours_that_is_an_hour_fast_deletes_nothing_early` |
-//! | TAF-8 | `next` | `tests/sync/expiry.rs::a_finish_without_a_time_gets_one_warning_and_no_retries` |
+//! | TAF-7 | `reconcile`, `next_of_expired` | `tests/sync/clocks.rs::a_finish_in_the_future_defers_the_deletion`, `tests/sync/clocks.rs::a_clock_of_ours_that_is_an_hour_fast_deletes_nothing_early` |
+//! | TAF-8 | `reconcile` | `tests/sync/expiry.rs::a_finish_without_a_time_gets_one_warning_and_no_retries` |
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,8 +15,8 @@ use controller_core::api::dated::CLOCK_TOLERANCE;
 use controller_core::api::{Denial, Outcome as Answered};
 use controller_core::clock::saturating_add;
 use controller_core::controller::{
-    Action, CacheWrite, Context, ContextMut, Controller, Driver, Learnt, LoopEvent, Outcome, Queue, Requeue,
-    Retry, RetryLimit,
+    Action, CacheWrite, Context, ContextMut, Controller, Driver, LoopEvent, Outcome, Queue, Requeue,
+    ResultOf, Retry, RetryLimit,
 };
 use controller_core::events::Recorder;
 use controller_core::informer::Store;
@@ -61,43 +61,43 @@ impl Controller for TtlAfterFinishedController {
         state::observe(cx, observed);
     }
 
-    fn reconcile(&self, look: &Context<'_, Self>, key: &ObjectKey) -> Action<Self> {
-        let now = look.now.wall;
-        let Some(job) = look.stores.get(key) else {
-            return done(look, key, None, Requeue::Cancel);
+    fn reconcile(&self, cx: &Context<'_, Self>, key: &ObjectKey) -> Action<Self> {
+        let now = cx.now.wall;
+        let Some(job) = cx.stores.get(key) else {
+            return done(cx, key, None, Requeue::Cancel);
         };
         match judge(&job, now) {
-            Judgement::LeftAlone(_) => done(look, key, None, Requeue::Cancel),
+            Judgement::LeftAlone(_) => done(cx, key, None, Requeue::Cancel),
             Judgement::Undated => {
                 let undated = Remark::Undated(key.clone(), job.uid.clone());
-                done(look, key, Some(undated), Requeue::Cancel)
+                done(cx, key, Some(undated), Requeue::Cancel)
             }
             Judgement::Waits { finish, expiry } => {
                 let ahead = finish.duration_since(now);
                 let ahead = (finish > now).then(|| Remark::Ahead(key.clone(), ahead));
-                done(look, key, ahead, Requeue::At(expiry))
+                done(cx, key, ahead, Requeue::At(expiry))
             }
-            Judgement::Expired { .. } => next_of_expired(look, &job),
+            Judgement::Expired { .. } => next_of_expired(cx, &job),
         }
     }
 
-    fn on_result(&self, cx: &mut ContextMut<'_, Self>, _: &ObjectKey, learnt: Learnt<'_, Self>) {
-        match learnt {
-            Learnt::Noted(remark) => {
+    fn on_result(&self, cx: &mut ContextMut<'_, Self>, _: &ObjectKey, result: ResultOf<'_, Self>) {
+        match result {
+            ResultOf::Remembered(remark) => {
                 cx.state.make(&remark, cx.now.uptime);
                 cx.out.record(Event::Remark(remark));
             }
-            Learnt::Outcome(deletion, Outcome::Accepted(_)) => {
+            ResultOf::Outcome(deletion, Outcome::Accepted(_)) => {
                 let lag = cx.now.wall.duration_since(deletion.expiry);
                 let lag = Duration::try_from(lag).unwrap_or_default();
                 cx.out.record(Event::Deleted(deletion.clone(), lag));
             }
-            Learnt::Outcome(deletion, Outcome::Failed(failed))
+            ResultOf::Outcome(deletion, Outcome::Failed(failed))
                 if failed.outcome() == Answered::Forbidden(Denial::ThisObject) =>
             {
                 cx.out.record(Event::NotDeleted(deletion.clone(), failed.clone()));
             }
-            Learnt::Outcome(..) | Learnt::Sent(_) | Learnt::Answer(..) => {}
+            ResultOf::Outcome(..) | ResultOf::Sent(_) | ResultOf::Answer(..) => {}
         }
     }
 
@@ -118,31 +118,31 @@ impl Controller for TtlAfterFinishedController {
 
 /// The second look, by the slower clock (TAF-7).
 fn next_of_expired(
-    look: &Context<'_, TtlAfterFinishedController>,
+    cx: &Context<'_, TtlAfterFinishedController>,
     job: &JobView,
 ) -> Action<TtlAfterFinishedController> {
-    let (key, ours) = (&job.key, look.now.wall);
-    let known = look.shared(&Query::Time);
-    let Some(reply) = known.or_else(|| look.pass.answer(&Query::Time)) else {
+    let (key, ours) = (&job.key, cx.now.wall);
+    let known = cx.shared(&Query::Time);
+    let Some(reply) = known.or_else(|| cx.pass.answer(&Query::Time)) else {
         return Action::Read(vec![Query::Time]);
     };
     // The read failed, and the queue retries it.
     if reply.value.is_err() {
-        return done(look, key, None, Requeue::Cancel);
+        return done(cx, key, None, Requeue::Cancel);
     }
     // An answer that is long in coming says nothing about our clock.
     let then = slower_clock(reply.asked.wall, reply.date);
-    let since = look.now.uptime.saturating_sub(reply.asked.uptime);
+    let since = cx.now.uptime.saturating_sub(reply.asked.uptime);
     let now = saturating_add(then, since).min(ours);
     match plan(job, now) {
-        Plan::Leave => done(look, key, None, Requeue::Cancel),
+        Plan::Leave => done(cx, key, None, Requeue::Cancel),
         Plan::LookAgain { after } => {
             let ahead = ours.duration_since(now);
             let skewed = (ahead > CLOCK_TOLERANCE).then(|| Remark::Skewed(key.clone(), ahead));
-            done(look, key, skewed, Requeue::At(saturating_add(ours, after)))
+            done(cx, key, skewed, Requeue::At(saturating_add(ours, after)))
         }
-        Plan::Delete(deletion) if look.pass.outcome(&deletion).is_some() => {
-            done(look, key, None, Requeue::Cancel)
+        Plan::Delete(deletion) if cx.pass.outcome(&deletion).is_some() => {
+            done(cx, key, None, Requeue::Cancel)
         }
         Plan::Delete(deletion) => Action::Write(vec![deletion]),
     }
@@ -150,11 +150,11 @@ fn next_of_expired(
 
 /// Nothing more until `wake`, once `remark` has been made.
 fn done(
-    look: &Context<'_, TtlAfterFinishedController>,
+    cx: &Context<'_, TtlAfterFinishedController>,
     key: &ObjectKey,
     remark: Option<Remark>,
     wake: Requeue,
 ) -> Action<TtlAfterFinishedController> {
-    let remark = remark.filter(|remark| !look.state.has_made(remark, look.now.uptime));
-    remark.map_or_else(|| Action::Done(vec![(key.clone(), wake)]), Action::Note)
+    let remark = remark.filter(|remark| !cx.state.has_made(remark, cx.now.uptime));
+    remark.map_or_else(|| Action::Done(vec![(key.clone(), wake)]), Action::Remember)
 }

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | TAF-4 | `request` | `tests/sync/faults.rs::a_ttl_raised_before_the_delete_arrives_saves_the_job` |
 //! | TAF-5 | `request` | `tests/sync/expiry.rs::each_job_takes_one_delete_of_just_the_state_that_was_judged` |
-//! | TAF-7 | `Question` | `tests/sync/clocks.rs::the_clock_is_asked_once_a_minute` |
+//! | TAF-7 | `Query` | `tests/sync/clocks.rs::the_clock_is_asked_once_a_minute` |
 
 use std::time::Duration;
 

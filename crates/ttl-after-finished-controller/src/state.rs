@@ -2,8 +2,8 @@
 //!
 //! | rule | function | test |
 //! |---|---|---|
-//! | TAF-6 | `changed` | `tests/sync/expiry.rs::the_pending_time_moves_with_the_ttl`, `tests/route_table.rs::a_changed_job_is_judged` |
-//! | TAF-9 | `changed`, `Memory::forget` | `tests/sync/expiry.rs::a_deleted_job_leaves_nothing_behind`, `tests/properties.rs::every_run_ends_with_no_expired_job` |
+//! | TAF-6 | `on_change` | `tests/sync/expiry.rs::the_pending_time_moves_with_the_ttl`, `tests/route_table.rs::a_changed_job_is_judged` |
+//! | TAF-9 | `on_change`, `State::forget` | `tests/sync/expiry.rs::a_deleted_job_leaves_nothing_behind`, `tests/properties.rs::every_run_ends_with_no_expired_job` |
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -180,8 +180,8 @@ impl Model for Cluster {
 
     fn arrive(&mut self, ask: &RequestOf<TtlAfterFinishedController>, now: Now) -> Completed<Answer> {
         match ask {
-            RequestOf::Question(Query::Time) => Completed::Read(Ok(Answer::Time), Some(now.wall)),
-            RequestOf::Question(Query::Job(job)) => panic!("{job} is read"),
+            RequestOf::Query(Query::Time) => Completed::Read(Ok(Answer::Time), Some(now.wall)),
+            RequestOf::Query(Query::Job(job)) => panic!("{job} is read"),
             RequestOf::Write(deletion) => Completed::Wrote(self.delete(deletion, now)),
         }
     }
@@ -194,8 +194,8 @@ impl Model for Cluster {
         (0..JOBS).map(key).collect()
     }
 
-    fn remembered(&self, memory: &State) -> usize {
-        memory.held()
+    fn remembered(&self, state: &State) -> usize {
+        state.held()
     }
 
     fn check(&self, _: &Loop<TtlAfterFinishedController>, now: Now) -> Result<(), String> {

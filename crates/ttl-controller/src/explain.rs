@@ -11,7 +11,7 @@ use crate::view::NodeView;
 /// Explains `only` one node, or all, once they are listed.
 pub fn explain(pass: &Pass<TtlController>, only: Option<&str>) -> Explanation<TtlController> {
     Ok(match listing(pass)? {
-        Explained::Ask(questions) => Explained::Ask(questions),
+        Explained::Ask(queries) => Explained::Ask(queries),
         Explained::Text(nodes) => Explained::Text(explanation(nodes, only)?),
     })
 }

@@ -24,9 +24,9 @@ pub fn register(driver: &Arc<Driver<TtlController>>, registry: &Registry) -> pro
     ];
     let driver = Arc::clone(driver);
     at_scrape(registry, gauges, move || {
-        driver.scrape(|memory, nodes| {
+        driver.scrape(|state, nodes| {
             // Before the first full list there is no count and no desired TTL: better none than a wrong one.
-            let desired = memory.step?.ttl_seconds();
+            let desired = state.step?.ttl_seconds();
             let wanted = Annotation::Seconds(desired);
             let out_of_date = nodes.iter().filter(|node| node.annotation != wanted);
             let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controller_core::controller::{
-    Action, CacheRead, CacheWrite, Context, ContextMut, Controller, Driver, Explained, Learnt, LoopEvent,
-    Outcome, Queue, Requeue,
+    Action, CacheRead, CacheWrite, Context, ContextMut, Controller, Driver, Explained, LoopEvent, Outcome,
+    Queue, Requeue, ResultOf,
 };
 use controller_core::events::Recorder;
 use controller_core::informer::{Freshness, Store};
@@ -76,49 +76,49 @@ impl Controller for TtlController {
         state::observe(cx, observed);
     }
 
-    fn reconcile(&self, look: &Context<'_, Self>, key: &Key) -> Action<Self> {
+    fn reconcile(&self, cx: &Context<'_, Self>, key: &Key) -> Action<Self> {
         let Key::Node(node) = key else {
-            return self.next_of_removal(look);
+            return self.next_of_removal(cx);
         };
-        let (memory, now) = (look.state, look.now.uptime);
-        let (Some(view), Some(step)) = (look.stores.get(node), memory.step) else {
+        let (state, now) = (cx.state, cx.now.uptime);
+        let (Some(view), Some(step)) = (cx.stores.get(node), state.step) else {
             return Action::Done(vec![]);
         };
-        if look.stores.freshness(node) == Freshness::Unknown || memory.unnamed.contains(node) {
-            return look.read_again(key, Query::Node(node.clone()));
+        if cx.stores.freshness(node) == Freshness::Unknown || state.unnamed.contains(node) {
+            return cx.read_again(key, Query::Node(node.clone()));
         }
         let desired = (!self.remove).then(|| step.ttl_seconds());
         let Some(plan) = plan(&view, desired) else {
             return Action::Done(vec![]);
         };
-        if memory.written.get(node) == Some(&desired) {
-            if memory.rivals.stands(node, now) {
-                return Action::Note(StateChange::Undone(node.clone()));
+        if state.written.get(node) == Some(&desired) {
+            if state.rivals.stands(node, now) {
+                return Action::Remember(StateChange::Undone(node.clone()));
             }
-            if let Some(wait) = memory.rivals.wait(node, now) {
+            if let Some(wait) = state.rivals.wait(node, now) {
                 return Action::Done(vec![(key.clone(), Requeue::After(wait))]);
             }
         }
         Action::Write(vec![plan])
     }
 
-    fn on_result(&self, cx: &mut ContextMut<'_, Self>, _: &Key, learnt: Learnt<'_, Self>) {
-        match learnt {
-            Learnt::Noted(StateChange::Removed) => {
+    fn on_result(&self, cx: &mut ContextMut<'_, Self>, _: &Key, result: ResultOf<'_, Self>) {
+        match result {
+            ResultOf::Remembered(StateChange::Removed) => {
                 cx.state.ended = Some(Ok(()));
                 cx.out.record(Event::Removed(cx.state.written.len()));
             }
-            Learnt::Noted(StateChange::Undone(node)) => {
+            ResultOf::Remembered(StateChange::Undone(node)) => {
                 cx.out.record(Event::Undone);
                 if cx.state.rivals.undone(Pace::default(), &node, cx.now.uptime) {
                     cx.state.unnamed.insert(node);
                 }
             }
-            Learnt::Outcome(plan, outcome) => self.learn_outcome(cx, plan, outcome),
-            Learnt::Answer(Query::Node(node), reply) if cx.state.unnamed.remove(node) => {
+            ResultOf::Outcome(plan, outcome) => self.learn_outcome(cx, plan, outcome),
+            ResultOf::Answer(Query::Node(node), reply) if cx.state.unnamed.remove(node) => {
                 self.name_rival(cx, node, reply.value.as_ref().ok());
             }
-            Learnt::Sent(_) | Learnt::Answer(..) => {}
+            ResultOf::Sent(_) | ResultOf::Answer(..) => {}
         }
     }
 
@@ -130,8 +130,8 @@ impl Controller for TtlController {
         mutation.patch(|nodes| nodes, &plan.node, move |_| shown.clone());
     }
 
-    fn refresh_cache(&self, question: &Query, reading: &mut CacheRead<'_, Self>) {
-        match question {
+    fn refresh_cache(&self, query: &Query, reading: &mut CacheRead<'_, Self>) {
+        match query {
             Query::Node(node) => reading.object(|nodes| nodes, node, |answer| answer.page.items.first()),
             Query::Page(_) => reading.page(|nodes| nodes, |answer| &answer.page),
         }
@@ -145,22 +145,22 @@ impl Controller for TtlController {
         metrics::register(driver, registry)
     }
 
-    fn finished(&self, memory: &State) -> Option<Result<(), String>> {
-        memory.ended.clone()
+    fn finished(&self, state: &State) -> Option<Result<(), String>> {
+        state.ended.clone()
     }
 }
 
 impl TtlController {
     /// `--remove` is done when a fresh list shows no annotation (TTL-8). The last node that loses it wakes us. The list may
     /// show a node that the cache does not have yet, or not as it is.
-    fn next_of_removal(&self, look: &Context<'_, Self>) -> Action<Self> {
-        let is_done = self.remove && look.state.left.is_empty() && look.state.ended.is_none();
-        match is_done.then(|| listing(look.pass)) {
-            Some(Ok(Explained::Ask(questions))) => Action::Read(questions),
+    fn next_of_removal(&self, cx: &Context<'_, Self>) -> Action<Self> {
+        let is_done = self.remove && cx.state.left.is_empty() && cx.state.ended.is_none();
+        match is_done.then(|| listing(cx.pass)) {
+            Some(Ok(Explained::Ask(queries))) => Action::Read(queries),
             Some(Ok(Explained::Text(nodes))) => {
                 let mut nodes = nodes.iter();
-                if look.state.planned || nodes.all(|node| node.annotation == Annotation::Missing) {
-                    Action::Note(StateChange::Removed)
+                if cx.state.planned || nodes.all(|node| node.annotation == Annotation::Missing) {
+                    Action::Remember(StateChange::Removed)
                 } else {
                     Action::Done(vec![(Key::Removal, Requeue::After(LOOK_AGAIN))])
                 }

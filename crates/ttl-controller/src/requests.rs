@@ -39,15 +39,15 @@ pub struct Answer {
 /// All nodes, as far as the answers of `pass` go.
 pub fn listing(pass: &Pass<TtlController>) -> Result<Explained<Query, Vec<&NodeView>>, CallFailed> {
     let mut nodes = Vec::new();
-    let mut question = Query::Page(None);
+    let mut query = Query::Page(None);
     loop {
-        let Some(reply) = pass.answer(&question) else {
-            return Ok(Explained::Ask(vec![question]));
+        let Some(reply) = pass.answer(&query) else {
+            return Ok(Explained::Ask(vec![query]));
         };
         let Answer { page, .. } = reply.value.as_ref().map_err(Clone::clone)?;
         nodes.extend(page.items.iter().map(|node| &node.view));
         match &page.token {
-            Some(token) => question = Query::Page(Some(token.clone())),
+            Some(token) => query = Query::Page(Some(token.clone())),
             None => return Ok(Explained::Text(nodes)),
         }
     }

@@ -3,8 +3,8 @@
 //! | rule | function | test |
 //! |---|---|---|
 //! | TTL-4 | `observe`, `start` | `tests/sync/boundary.rs::nothing_is_written_before_the_whole_list_is_counted` |
-//! | TTL-5 | `changed`, `go_to` | `tests/sync/boundary.rs::crossing_a_boundary_rewrites_every_node_at_once` |
-//! | TTL-8 | `Memory::removing` | `tests/sync/removal.rs::removal_takes_the_annotation_off_every_node_and_ends` |
+//! | TTL-5 | `on_change`, `go_to` | `tests/sync/boundary.rs::crossing_a_boundary_rewrites_every_node_at_once` |
+//! | TTL-8 | `State::removing` | `tests/sync/removal.rs::removal_takes_the_annotation_off_every_node_and_ends` |
 
 use std::collections::{BTreeMap, BTreeSet};
 

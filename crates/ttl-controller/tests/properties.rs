@@ -123,8 +123,8 @@ impl Model for Cluster {
 
     fn arrive(&mut self, ask: &RequestOf<TtlController>, _: Now) -> Completed<Answer> {
         match ask {
-            RequestOf::Question(question) => {
-                let wanted = |node: &ObjectKey| match question {
+            RequestOf::Query(query) => {
+                let wanted = |node: &ObjectKey| match query {
                     Query::Node(only) => only == node,
                     Query::Page(_) => true,
                 };
@@ -152,15 +152,15 @@ impl Model for Cluster {
         (0..MOST_NODES).map(|number| Key::Node(key(number))).collect()
     }
 
-    fn remembered(&self, memory: &State) -> usize {
-        memory.held()
+    fn remembered(&self, state: &State) -> usize {
+        state.held()
     }
 
     fn check(&self, event_loop: &Loop<TtlController>, _: Now) -> Result<(), String> {
         let wanted = if self.remove {
             Annotation::Missing
         } else {
-            let step = event_loop.memory().step.unwrap();
+            let step = event_loop.state().step.unwrap();
             let count = self.nodes.objects().len();
             if !step.nodes().contains(&count) {
                 return Err(format!("{count} nodes at {step:?}"));

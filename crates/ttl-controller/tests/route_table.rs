@@ -77,8 +77,8 @@ fn a_node_that_went_is_counted() {
     nodes.restart();
     nodes.deliver(&mut event_loop, NOW);
     event_loop.observe(LoopEvent::Synced, NOW);
-    assert_eq!(event_loop.memory().step.unwrap().ttl_seconds(), 15);
+    assert_eq!(event_loop.state().step.unwrap().ttl_seconds(), 15);
     nodes.delete(&ObjectKey::cluster("node-0"));
     nodes.deliver(&mut event_loop, NOW);
-    assert_eq!(event_loop.memory().step.unwrap().ttl_seconds(), 0);
+    assert_eq!(event_loop.state().step.unwrap().ttl_seconds(), 0);
 }

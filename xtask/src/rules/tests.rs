@@ -104,10 +104,10 @@ fn a_value_has_no_io_time_or_lock_but_in_comments_and_tests() {
         "// async fn\nfn next() { x.await }\nuse kube::Client;\n#[cfg(test)]\nmod tests { async fn t() {} }";
     let found = |path: &str| impurities(&BOOK, &source(path, text));
     assert_eq!(
-        found("src/next.rs"),
+        found("src/reconcile.rs"),
         [
-            "ttl-controller/src/next.rs: a value has no .await: fn next() { x.await }",
-            "ttl-controller/src/next.rs: a value has no kube::Client: use kube::Client;",
+            "ttl-controller/src/reconcile.rs: a value has no .await: fn next() { x.await }",
+            "ttl-controller/src/reconcile.rs: a value has no kube::Client: use kube::Client;",
         ]
     );
     assert_eq!(found("tests/sync/main.rs"), Vec::<String>::new());

@@ -126,7 +126,7 @@ impl Authorizer {
     ) -> Result<(), Refusal> {
         let token = token.ok_or(Refusal::Unauthenticated)?;
         let request = key(token, verb, path);
-        let known = self.0.decisions.lock().look(peer, &request, self.now());
+        let known = self.0.decisions.lock().lookup(peer, &request, self.now());
         let verdict = match known {
             Known::Decided(verdict) => verdict,
             Known::TooMany => return Err(Refusal::TooMany),
@@ -203,7 +203,7 @@ fn key(token: &str, verb: &str, path: &str) -> Key {
 // === impl Decisions ===
 
 impl Decisions {
-    fn look(&mut self, peer: IpAddr, request: &Key, now: Duration) -> Known {
+    fn lookup(&mut self, peer: IpAddr, request: &Key, now: Duration) -> Known {
         match self.by_request.get(request) {
             Some(Decision { verdict, until }) if now < *until => return Known::Decided(verdict.clone()),
             Some(Decision {

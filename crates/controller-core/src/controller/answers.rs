@@ -9,8 +9,8 @@ use jiff::Timestamp;
 use super::mutation::{Phase, ReadPhase};
 use super::requests::SlotOf;
 use super::{
-    Action, AnswerOf, Controller, Description, Learnt, Loop, LoopEvent, Notification, Now, Outcome, Pass,
-    Query, Reply, RequestOf, Write,
+    Action, AnswerOf, Controller, Description, Loop, LoopEvent, Notification, Now, Outcome, Pass, Query,
+    Reply, RequestOf, ResultOf, Write,
 };
 use crate::api::CallFailed;
 
@@ -22,27 +22,27 @@ pub(super) struct Answers<C: Controller> {
 }
 
 impl<C: Controller> Answers<C> {
-    pub(super) fn get(&self, question: &C::Query) -> Option<&Reply<AnswerOf<C>>> {
-        self.known.get(question).map(|(reply, _)| reply)
+    pub(super) fn get(&self, query: &C::Query) -> Option<&Reply<AnswerOf<C>>> {
+        self.known.get(query).map(|(reply, _)| reply)
     }
 
-    fn keep(&mut self, question: C::Query, reply: Reply<AnswerOf<C>>) {
-        let shared_for = question.serves_for(&reply.value);
+    fn keep(&mut self, query: C::Query, reply: Reply<AnswerOf<C>>) {
+        let shared_for = query.serves_for(&reply.value);
         if shared_for.is_zero() {
             return;
         }
         let until = reply.answered.uptime.saturating_add(shared_for);
-        if let Some((_, known)) = self.known.insert(question.clone(), (reply, until)) {
-            self.until.remove(&(known, question.clone()));
+        if let Some((_, known)) = self.known.insert(query.clone(), (reply, until)) {
+            self.until.remove(&(known, query.clone()));
         }
-        self.until.insert((until, question));
+        self.until.insert((until, query));
     }
 
     pub(super) fn forget_before(&mut self, now: Duration) {
         while self.until.first().is_some_and(|(until, _)| *until <= now)
-            && let Some((_, question)) = self.until.pop_first()
+            && let Some((_, query)) = self.until.pop_first()
         {
-            self.known.remove(&question);
+            self.known.remove(&query);
         }
     }
 }
@@ -54,12 +54,12 @@ impl<C: Controller> Loop<C> {
         &mut self,
         id: u64,
         asker: &C::Key,
-        question: C::Query,
+        query: C::Query,
         reply: Reply<AnswerOf<C>>,
         steps: &[u64],
         now: Now,
     ) {
-        if let Some((slot, _)) = SlotOf::question(&question) {
+        if let Some((slot, _)) = SlotOf::query(&query) {
             self.free_slot(&slot);
         }
         let mut is_overtaken = false;
@@ -68,24 +68,24 @@ impl<C: Controller> Loop<C> {
             steps: steps.iter(),
             is_overtaken: &mut is_overtaken,
         };
-        self.reading(&question, phase, now);
-        let keys = self.requests.answered(id, &question);
+        self.reading(&query, phase, now);
+        let keys = self.requests.answered(id, &query);
         let failed = reply.value.as_ref().err();
-        let ask = RequestOf::Question(question.clone());
+        let ask = RequestOf::Query(query.clone());
         let failed = failed.filter(|failed| self.controller.is_failure(&ask, failed));
         if !is_overtaken {
-            self.learn(asker, Learnt::Answer(&question, &reply), now);
+            self.learn(asker, ResultOf::Answer(&query, &reply), now);
         }
         for key in keys {
             let pass = self.passes.get_mut(&key);
-            let Some(pass) = pass.filter(|pass| pass.asking.contains(&question)) else {
+            let Some(pass) = pass.filter(|pass| pass.querying.contains(&query)) else {
                 continue;
             };
             if is_overtaken {
-                pass.asking.retain(|asked| *asked != question);
+                pass.querying.retain(|asked| *asked != query);
                 pass.has_a_sign_of_life();
             } else {
-                pass.answered(question.clone(), reply.clone());
+                pass.answered(query.clone(), reply.clone());
             }
             if let Some(failed) = failed {
                 pass.fail(failed);
@@ -99,7 +99,7 @@ impl<C: Controller> Loop<C> {
                 .push(Notification::Failed(asker.clone(), failed.clone()));
         }
         if !is_overtaken {
-            self.answers.keep(question, reply);
+            self.answers.keep(query, reply);
         }
     }
 
@@ -119,13 +119,13 @@ impl<C: Controller> Loop<C> {
             Outcome::Failed(_) | Outcome::Planned => Phase::Refused,
         };
         let is_pending = self.mutate(id, &write, phase, now);
-        self.learn(key, Learnt::Outcome(&write, &outcome), now);
+        self.learn(key, ResultOf::Outcome(&write, &outcome), now);
         if let Outcome::Accepted(accepted) = &outcome {
             let description = Description::of(&write);
             self.told
                 .push(Notification::Wrote(key.clone(), write.object(), description));
             if is_pending && accepted.version.is_some() {
-                let by = now.uptime.saturating_add(self.controller.shown_within(&write));
+                let by = now.uptime.saturating_add(self.controller.watch_timeout(&write));
                 self.requests.awaited.push(id, by, write.clone());
             }
         }
@@ -166,20 +166,20 @@ impl<C: Controller> Loop<C> {
         let mut pass = Pass::default();
         loop {
             let step = self.next(key, &pass, now);
-            let Action::Read(questions) = &step else {
+            let Action::Read(queries) = &step else {
                 return step;
             };
             let asked = pass.requests;
-            for question in questions {
-                if !pass.is_answered(question) {
-                    let (value, date) = answer(question);
+            for query in queries {
+                if !pass.is_answered(query) {
+                    let (value, date) = answer(query);
                     let reply = Reply {
                         value,
                         asked: now,
                         answered: now,
                         date,
                     };
-                    pass.answered(question.clone(), reply);
+                    pass.answered(query.clone(), reply);
                 }
             }
             if pass.requests == asked {

@@ -17,8 +17,8 @@ use super::retry::RetryShare;
 use super::seating::Seating;
 use super::timers::Timers;
 use super::{
-    Action, AnswerOf, Context, ContextMut, Controller, Learnt, LoopEvent, Now, Outcome, Output, Pass, Reply,
-    RequestOf, Requeue, StoreOf, Watches,
+    Action, AnswerOf, Context, ContextMut, Controller, LoopEvent, Now, Outcome, Output, Pass, Reply,
+    RequestOf, Requeue, ResultOf, StoreOf, Watches,
 };
 use crate::informer::{Delta, SourceEvent, Store, Taken, View};
 use crate::workqueue::QueueMetrics;
@@ -30,7 +30,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(10);
 pub struct Loop<C: Controller> {
     pub(super) controller: Arc<C>,
     stores: C::Stores,
-    memory: C::State,
+    state: C::State,
     queues: Vec<KeyQueue<C::Key>>,
     pub(super) retry_share: RetryShare,
     pub(super) passes: BTreeMap<C::Key, Pass<C>>,
@@ -77,7 +77,7 @@ impl<C: Controller> Loop<C> {
                 .collect(),
             controller,
             stores: C::Stores::default(),
-            memory: C::State::default(),
+            state: C::State::default(),
             retry_share: RetryShare::default(),
             passes: BTreeMap::new(),
             runnable: VecDeque::new(),
@@ -104,8 +104,8 @@ impl<C: Controller> Loop<C> {
     }
 
     /// What the controller remembers.
-    pub const fn memory(&self) -> &C::State {
-        &self.memory
+    pub const fn state(&self) -> &C::State {
+        &self.state
     }
 
     /// The caches.
@@ -115,14 +115,14 @@ impl<C: Controller> Loop<C> {
 
     /// What the controller says of `key` in this pass.
     pub(super) fn next(&self, key: &C::Key, pass: &Pass<C>, now: Now) -> Action<C> {
-        let look = Context {
-            state: &self.memory,
+        let cx = Context {
+            state: &self.state,
             stores: &self.stores,
             pass,
             now,
             answers: &self.answers,
         };
-        self.controller.reconcile(&look, key)
+        self.controller.reconcile(&cx, key)
     }
 
     /// A store holds other views of objects.
@@ -220,7 +220,7 @@ impl<C: Controller> Loop<C> {
 
     /// Whether the controller's work is over.
     pub fn finished(&self) -> Option<Result<(), String>> {
-        self.controller.finished(&self.memory)
+        self.controller.finished(&self.state)
     }
 
     /// One turn.
@@ -286,14 +286,14 @@ impl<C: Controller> Loop<C> {
             steps,
         } = ended;
         match (ask, completed) {
-            (RequestOf::Question(question), Completed::Read(value, date)) => {
+            (RequestOf::Query(query), Completed::Read(value, date)) => {
                 let reply = Reply {
                     value,
                     asked: sent,
                     answered: now,
                     date,
                 };
-                self.answered(id, &key, question, reply, &steps, now);
+                self.answered(id, &key, query, reply, &steps, now);
             }
             (RequestOf::Write(write), Completed::Wrote(answer)) => {
                 let outcome = answer.map_or_else(Outcome::Failed, Outcome::Accepted);
@@ -311,7 +311,7 @@ impl<C: Controller> Loop<C> {
         }
         let seats = Seating {
             controller: &*self.controller,
-            memory: &self.memory,
+            state: &self.state,
             stores: &self.stores,
         };
         let mut open = self.queues.iter_mut().filter(|queue| queue.is_open(self.leading));
@@ -331,21 +331,21 @@ impl<C: Controller> Loop<C> {
         let index = self.controller.queue_of(key).min(self.queues.len() - 1);
         let seats = Seating {
             controller: &*self.controller,
-            memory: &self.memory,
+            state: &self.state,
             stores: &self.stores,
         };
         (&mut self.queues[index], seats)
     }
 
-    pub(super) fn wake(&mut self, wakes: Vec<(C::Key, Requeue)>, now: Now) {
-        for (key, wake) in wakes {
+    pub(super) fn wake(&mut self, requeues: Vec<(C::Key, Requeue)>, now: Now) {
+        for (key, wake) in requeues {
             self.wake_key(key, wake, now);
         }
     }
 
     pub(super) fn wake_key(&mut self, key: C::Key, wake: Requeue, now: Now) {
         self.woken |= wake != Requeue::Cancel;
-        if matches!(wake, Requeue::Now | Requeue::Afresh)
+        if matches!(wake, Requeue::Now | Requeue::Reset)
             && let Some(pass) = self.passes.get_mut(&key)
             && pass.only_reads()
             && !std::mem::replace(&mut pass.is_runnable, true)
@@ -357,8 +357,8 @@ impl<C: Controller> Loop<C> {
         queue.wake(key, wake, now, &seats);
     }
 
-    pub(super) fn learn(&mut self, key: &C::Key, learnt: Learnt<'_, C>, now: Now) {
-        self.with(now, |controller, cx| controller.on_result(cx, key, learnt));
+    pub(super) fn learn(&mut self, key: &C::Key, result: ResultOf<'_, C>, now: Now) {
+        self.with(now, |controller, cx| controller.on_result(cx, key, result));
     }
 
     /// Brings the store to where the write of this number is; whether the watch has still to show it.
@@ -376,30 +376,30 @@ impl<C: Controller> Loop<C> {
     }
 
     /// The question is being sent, or is answered.
-    pub(super) fn reading(&mut self, question: &C::Query, phase: ReadPhase<'_, C>, now: Now) {
+    pub(super) fn reading(&mut self, query: &C::Query, phase: ReadPhase<'_, C>, now: Now) {
         let mut reading = CacheRead {
             phase,
             event_loop: self,
             now,
         };
-        Arc::clone(&reading.event_loop.controller).refresh_cache(question, &mut reading);
+        Arc::clone(&reading.event_loop.controller).refresh_cache(query, &mut reading);
     }
 
     /// Lets the controller change its memory, then does what it asks for.
     fn with<T>(&mut self, now: Now, act: impl FnOnce(&C, &mut ContextMut<'_, C>) -> T) -> T {
         let mut cx = ContextMut {
-            state: &mut self.memory,
+            state: &mut self.state,
             stores: &self.stores,
             leading: self.leading,
             now,
             out: Output::default(),
         };
         let result = act(&self.controller, &mut cx);
-        let Output { wakes, events } = cx.out;
+        let Output { requeues, events } = cx.out;
         if self.leading {
             self.told.extend(events.into_iter().map(Notification::Event));
         }
-        self.wake(wakes, now);
+        self.wake(requeues, now);
         result
     }
 }

@@ -33,20 +33,20 @@ pub async fn explain<C: Controller, T>(
     };
     let mut pass = Pass::default();
     loop {
-        let questions = match explain(&pass, now())? {
+        let queries = match explain(&pass, now())? {
             Explained::Text(text) => return Ok(text),
-            Explained::Ask(questions) => questions,
+            Explained::Ask(queries) => queries,
         };
-        for question in questions {
+        for query in queries {
             let asked = now();
-            let (value, date) = sender.ask(&question, None).await;
+            let (value, date) = sender.ask(&query, None).await;
             let reply = Reply {
                 value,
                 asked,
                 answered: now(),
                 date,
             };
-            pass.answered(question, reply);
+            pass.answered(query, reply);
         }
     }
 }
@@ -61,7 +61,7 @@ pub(super) async fn ask_first<C: Controller, T>(
         loop {
             let sender = Sender::new(env.http.clone(), env.caller.clone(), env.encoding);
             match explain(sender, |pass, _| ask(pass)).await {
-                Ok(learnt) => return learnt,
+                Ok(result) => return result,
                 Err(failed) => {
                     tracing::warn!("cannot ask what the API server can do: {}", Chain(&*failed));
                     env.clock.sleep(ASK_AGAIN).await;
@@ -72,6 +72,6 @@ pub(super) async fn ask_first<C: Controller, T>(
     tokio::select! {
         biased;
         () = env.shutdown.draining() => None,
-        learnt = answered => Some(learnt),
+        result = answered => Some(result),
     }
 }

@@ -73,7 +73,7 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
                 self.add_due(now, seats);
                 self.wake_now(key, now, seats);
             }
-            Requeue::Afresh => {
+            Requeue::Reset => {
                 self.delays.remove(&key);
                 self.forget(&key, seats);
                 self.wake(key, Requeue::Now, now, seats);

@@ -65,8 +65,8 @@ pub use self::explain::{Explained, explain};
 pub use self::informer_set::InformerSet;
 pub use self::mutation::{CacheRead, CacheWrite};
 pub use self::pass::{
-    Accepted, Action, Description, Failed, Learnt, Now, Object, Outcome, Pass, QueryPolicy, Reply, RequestOf,
-    Requeue,
+    Accepted, Action, Description, Failed, Now, Object, Outcome, Pass, QueryPolicy, Reply, RequestOf,
+    Requeue, ResultOf,
 };
 pub use self::permit_queue::Limit;
 pub use self::queue::{Order, Priority, Queue};
@@ -123,8 +123,8 @@ pub trait Controller: Sized + Debug + Send + Sync + 'static {
 
     /// How urgent `key` is among the keys of its queue, as far as the memory and the caches tell; all alike, unless said
     /// otherwise. Asked whenever the key is woken.
-    fn priority(&self, memory: &Self::State, stores: &Self::Stores, key: &Self::Key) -> Priority {
-        let _ = (memory, stores, key);
+    fn priority(&self, state: &Self::State, stores: &Self::Stores, key: &Self::Key) -> Priority {
+        let _ = (state, stores, key);
         Priority::default()
     }
 
@@ -132,10 +132,10 @@ pub trait Controller: Sized + Debug + Send + Sync + 'static {
     fn on_event(&self, cx: &mut ContextMut<'_, Self>, observed: LoopEvent<'_, Self>);
 
     /// The one thing to do for `key` now. It changes nothing and is asked again after every effect.
-    fn reconcile(&self, look: &Context<'_, Self>, key: &Self::Key) -> Action<Self>;
+    fn reconcile(&self, cx: &Context<'_, Self>, key: &Self::Key) -> Action<Self>;
 
     /// Remembers what came of a step of `key`.
-    fn on_result(&self, cx: &mut ContextMut<'_, Self>, key: &Self::Key, learnt: Learnt<'_, Self>);
+    fn on_result(&self, cx: &mut ContextMut<'_, Self>, key: &Self::Key, result: ResultOf<'_, Self>);
 
     /// What `write` makes of its object once it is accepted; nothing, unless said otherwise.
     fn apply_to_cache(&self, write: &Self::Write, mutation: &mut CacheWrite<'_, Self>) {
@@ -143,14 +143,14 @@ pub trait Controller: Sized + Debug + Send + Sync + 'static {
     }
 
     /// How long the watch may take to show `write`. After that its fate is unknown.
-    fn shown_within(&self, write: &Self::Write) -> Duration {
+    fn watch_timeout(&self, write: &Self::Write) -> Duration {
         let _ = write;
         Duration::from_secs(30)
     }
 
-    /// Which objects the answer to `question` shows as they are now; none, unless said otherwise.
-    fn refresh_cache(&self, question: &Self::Query, reading: &mut CacheRead<'_, Self>) {
-        let _ = (question, reading);
+    /// Which objects the answer to `query` shows as they are now; none, unless said otherwise.
+    fn refresh_cache(&self, query: &Self::Query, reading: &mut CacheRead<'_, Self>) {
+        let _ = (query, reading);
     }
 
     /// Whether the pass of the key has failed when this request has. Not where the object is gone, unless said
@@ -170,8 +170,8 @@ pub trait Controller: Sized + Debug + Send + Sync + 'static {
     }
 
     /// Whether its work is over, for one that does not run for ever; an error ends the process as a failure.
-    fn finished(&self, memory: &Self::State) -> Option<Result<(), String>> {
-        let _ = memory;
+    fn finished(&self, state: &Self::State) -> Option<Result<(), String>> {
+        let _ = state;
         None
     }
 }
@@ -201,7 +201,7 @@ pub trait Query: Clone + Debug + Ord + Hash + Send + Sync {
         QueryPolicy::default()
     }
 
-    /// How long this answer serves other keys; [`Asking::shared_for`], unless said otherwise.
+    /// How long this answer serves other keys; [`QueryPolicy::shared_for`], unless said otherwise.
     fn serves_for(&self, answer: &Result<Self::Answer, CallFailed>) -> Duration {
         let _ = answer;
         self.policy().shared_for
@@ -289,21 +289,21 @@ pub enum LoopEvent<'a, C: Controller> {
 /// Keys to be asked about, and what people are told.
 #[derive_where(Debug, Default)]
 pub struct Output<C: Controller> {
-    wakes: Vec<(C::Key, Requeue)>,
+    requeues: Vec<(C::Key, Requeue)>,
     events: Vec<C::Event>,
 }
 
 impl<C: Controller> Context<'_, C> {
-    /// The answer to `question` that another key has got lately; see [`Asking::shared_for`].
-    pub fn shared(&self, question: &C::Query) -> Option<&Reply<AnswerOf<C>>> {
-        self.answers.get(question)
+    /// The answer to `query` that another key has got lately; see [`QueryPolicy::shared_for`].
+    pub fn shared(&self, query: &C::Query) -> Option<&Reply<AnswerOf<C>>> {
+        self.answers.get(query)
     }
 
-    /// What to do where nobody knows what became of our last write: `question` reads the object of `key` again. An
+    /// What to do where nobody knows what became of our last write: `query` reads the object of `key` again. An
     /// answer that leaves it unknown is about another object of this name: the watch will tell.
-    pub fn read_again(&self, key: &C::Key, question: C::Query) -> Action<C> {
-        match self.pass.answer(&question).map(|reply| reply.value.is_ok()) {
-            None => Action::Read(vec![question]),
+    pub fn read_again(&self, key: &C::Key, query: C::Query) -> Action<C> {
+        match self.pass.answer(&query).map(|reply| reply.value.is_ok()) {
+            None => Action::Read(vec![query]),
             Some(false) => Action::Done(vec![]),
             Some(true) => Action::Done(vec![(key.clone(), Requeue::After(READ_AGAIN))]),
         }
@@ -318,7 +318,7 @@ impl<C: Controller> Output<C> {
 
     /// Ask about `key` then.
     pub fn requeue(&mut self, key: C::Key, wake: Requeue) {
-        self.wakes.push((key, wake));
+        self.requeues.push((key, wake));
     }
 
     /// Tell people.

@@ -8,7 +8,7 @@ use crate::api::CallFailed;
 use crate::informer::{Effect, Freshness, Page, Versioned, View};
 use crate::meta::{ObjectKey, Uid};
 
-/// How far a write has come. [`Controller::shows`] declares its effect; this brings the store to it.
+/// How far a write has come. [`Controller::apply_to_cache`] declares its effect; this brings the store to it.
 pub struct CacheWrite<'a, C: Controller> {
     /// The number of its request.
     pub(super) id: u64,
@@ -19,7 +19,7 @@ pub struct CacheWrite<'a, C: Controller> {
     pub(super) is_pending: bool,
 }
 
-/// A question that is sent, or answered. [`Controller::reads`] declares of which objects it tells; this brings the store to
+/// A question that is sent, or answered. [`Controller::refresh_cache`] declares of which objects it tells; this brings the store to
 /// it.
 pub struct CacheRead<'a, C: Controller> {
     pub(super) phase: ReadPhase<'a, C>,

@@ -36,7 +36,7 @@ pub enum Requeue {
     /// At this wall time, instead of when it was scheduled before.
     At(Timestamp),
     /// As soon as it is its turn; how often it has failed is forgotten.
-    Afresh,
+    Reset,
     /// Not by itself: what was scheduled is cancelled, and how often it has failed is forgotten.
     Cancel,
 }
@@ -48,7 +48,7 @@ pub enum Action<C: Controller> {
     /// place of what was scheduled for it.
     Done(Vec<(C::Key, Requeue)>),
     /// A change of the memory alone.
-    Note(C::StateChange),
+    Remember(C::StateChange),
     /// Questions that do not depend on each other.
     Read(Vec<C::Query>),
     /// Writes that do not depend on each other. One that was refused in this pass is not sent again in it.
@@ -66,15 +66,15 @@ pub struct Failed<C: Controller> {
     pub text: String,
     /// The key is not retried sooner than after so long.
     pub not_before: Duration,
-    /// As of [`Step::Done`].
-    pub wakes: Vec<(C::Key, Requeue)>,
+    /// As of [`Action::Done`].
+    pub requeues: Vec<(C::Key, Requeue)>,
 }
 
-/// What [`Controller::learn`] is told, once each.
+/// What [`Controller::on_result`] is told, once each.
 #[derive_where(Clone, Debug)]
-pub enum Learnt<'a, C: Controller> {
-    /// What [`Step::Note`] asked for.
-    Noted(C::StateChange),
+pub enum ResultOf<'a, C: Controller> {
+    /// What [`Action::Remember`] asked for.
+    Remembered(C::StateChange),
     /// The question or the write is being sent.
     Sent(&'a RequestOf<C>),
     /// The write has ended.
@@ -122,7 +122,7 @@ pub struct Reply<A> {
 #[derive_where(Clone, Debug, PartialEq)]
 pub enum RequestOf<C: Controller> {
     /// A question.
-    Question(C::Query),
+    Query(C::Query),
     /// A write.
     Write(C::Write),
 }
@@ -166,7 +166,7 @@ impl Default for QueryPolicy {
     }
 }
 
-/// What has happened in the pass of a key, from the queue to [`Step::Done`]; nothing yet by default.
+/// What has happened in the pass of a key, from the queue to [`Action::Done`]; nothing yet by default.
 #[derive_where(Clone, Debug, Default)]
 pub struct Pass<C: Controller> {
     /// Tells it from other passes of the key.
@@ -176,7 +176,7 @@ pub struct Pass<C: Controller> {
     /// Where the outcomes of writes to an object are.
     by_object: HashMap<Object, Vec<usize>>,
     /// Questions whose answers it waits for.
-    pub(super) asking: Vec<C::Query>,
+    pub(super) querying: Vec<C::Query>,
     /// Writes that are on their way.
     pub(super) sending: Vec<C::Write>,
     /// How many effects it has had since its last accepted write.
@@ -266,9 +266,9 @@ impl<C: Controller> Pass<C> {
         }
     }
 
-    /// The last answer to `question` in this pass.
-    pub fn answer(&self, question: &C::Query) -> Option<&Reply<AnswerOf<C>>> {
-        self.answers.get(question).map(|answers| &answers.latest)
+    /// The last answer to `query` in this pass.
+    pub fn answer(&self, query: &C::Query) -> Option<&Reply<AnswerOf<C>>> {
+        self.answers.get(query).map(|answers| &answers.latest)
     }
 
     /// The writes that have ended in this pass, the first one first.
@@ -289,12 +289,12 @@ impl<C: Controller> Pass<C> {
     }
 
     /// The question is answered so.
-    pub(super) fn answered(&mut self, question: C::Query, reply: Reply<AnswerOf<C>>) {
+    pub(super) fn answered(&mut self, query: C::Query, reply: Reply<AnswerOf<C>>) {
         self.has_a_sign_of_life();
         let has_failed = reply.value.is_err();
         self.has_failure |= has_failed;
-        self.asking.retain(|asked| *asked != question);
-        match self.answers.entry(question) {
+        self.querying.retain(|asked| *asked != query);
+        match self.answers.entry(query) {
             Entry::Vacant(entry) => {
                 entry.insert(Answers {
                     latest: reply,
@@ -351,17 +351,17 @@ impl<C: Controller> Pass<C> {
     }
 
     pub(super) fn is_out(&self) -> bool {
-        !self.asking.is_empty() || !self.sending.is_empty()
+        !self.querying.is_empty() || !self.sending.is_empty()
     }
 
     /// Whether answers are all that it waits for.
     pub(super) fn only_reads(&self) -> bool {
-        !self.asking.is_empty() && self.sending.is_empty()
+        !self.querying.is_empty() && self.sending.is_empty()
     }
 
-    /// Whether `question` is not asked again in this pass: it failed, or has been answered often enough.
-    pub(super) fn is_answered(&self, question: &C::Query) -> bool {
-        let answers = self.answers.get(question);
+    /// Whether `query` is not asked again in this pass: it failed, or has been answered often enough.
+    pub(super) fn is_answered(&self, query: &C::Query) -> bool {
+        let answers = self.answers.get(query);
         answers.is_some_and(|answers| answers.has_failed || answers.times >= MOST_ANSWERS)
     }
 

@@ -1,4 +1,4 @@
-//! The pass of a key, from its queue to [`Step::Done`].
+//! The pass of a key, from its queue to [`Action::Done`].
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use super::pass::PassFailed;
 use super::permit_queue::{Limit, Rank, Turn};
 use super::requests::{InFlight, SlotOf};
 use super::{
-    Action, Controller, Description, Effect, Failed, Learnt, Loop, Notification, Now, Outcome, Pass,
-    RequestOf, Requeue, Retry, Write,
+    Action, Controller, Description, Effect, Failed, Loop, Notification, Now, Outcome, Pass, RequestOf,
+    Requeue, ResultOf, Retry, Write,
 };
 
 /// A pass with more effects since its last accepted write makes no progress.
@@ -80,16 +80,16 @@ impl<C: Controller> Loop<C> {
             let progress = match step {
                 // What is on its way is waited for.
                 Action::Done(_) | Action::Fail(_) if pass.is_out() => Progress::Waits,
-                Action::Done(wakes) => return self.finish(&key, pass, wakes, now),
+                Action::Done(requeues) => return self.finish(&key, pass, requeues, now),
                 Action::Fail(failed) => return self.fail(&key, pass, failed, now),
                 _ if pass.effects >= MOST_EFFECTS && pass.is_out() => Progress::Waits,
                 _ if pass.effects >= MOST_EFFECTS => return self.get_nowhere(&key, pass, now),
-                Action::Note(note) => {
+                Action::Remember(note) => {
                     pass.effects += 1;
-                    self.learn(&key, Learnt::Noted(note), now);
+                    self.learn(&key, ResultOf::Remembered(note), now);
                     Progress::Went
                 }
-                Action::Read(questions) => self.read(&key, &mut pass, questions, turn, now, limit),
+                Action::Read(queries) => self.read(&key, &mut pass, queries, turn, now, limit),
                 Action::Write(writes) => self.write(&key, &mut pass, writes, turn, now, limit),
             };
             match progress {
@@ -174,22 +174,22 @@ impl<C: Controller> Loop<C> {
         &mut self,
         key: &C::Key,
         pass: &mut Pass<C>,
-        questions: Vec<C::Query>,
+        queries: Vec<C::Query>,
         turn: Turn,
         now: Now,
         limit: &dyn Limit,
     ) -> Progress {
         let (mut progress, mut is_full) = (Progress::Nothing, false);
-        for question in questions {
-            if pass.asking.contains(&question) {
+        for query in queries {
+            if pass.querying.contains(&query) {
                 progress = Progress::Waits;
                 continue;
             }
-            if pass.is_answered(&question) {
+            if pass.is_answered(&query) {
                 continue;
             }
-            if !self.requests.join(&question, key) {
-                let slot = SlotOf::question(&question);
+            if !self.requests.join(&query, key) {
+                let slot = SlotOf::query(&query);
                 if let Some((slot, at_most)) = &slot
                     && !self.requests.slots.is_free(slot, *at_most, &pass.slots)
                 {
@@ -204,11 +204,11 @@ impl<C: Controller> Loop<C> {
                     self.requests.slots.take(slot, &mut pass.slots);
                 }
                 let mut steps = Vec::new();
-                self.reading(&question, ReadPhase::Sent(&mut steps), now);
-                self.send(key, pass, RequestOf::Question(question.clone()), steps, now);
+                self.reading(&query, ReadPhase::Sent(&mut steps), now);
+                self.send(key, pass, RequestOf::Query(query.clone()), steps, now);
             }
             pass.effects += 1;
-            pass.asking.push(question);
+            pass.querying.push(query);
             progress = Progress::Waits;
         }
         if is_full { Progress::Blocked } else { progress }
@@ -267,13 +267,13 @@ impl<C: Controller> Loop<C> {
             let planned = Notification::Planned(key.clone(), write.object(), Description::of(&write));
             self.told.push(planned);
         }
-        self.learn(key, Learnt::Outcome(&write, &Outcome::Planned), now);
+        self.learn(key, ResultOf::Outcome(&write, &Outcome::Planned), now);
         pass.ended(write, Outcome::Planned);
         pass.effects += 1;
     }
 
     fn send(&mut self, key: &C::Key, pass: &Pass<C>, ask: RequestOf<C>, steps: Vec<u64>, now: Now) {
-        self.learn(key, Learnt::Sent(&ask), now);
+        self.learn(key, ResultOf::Sent(&ask), now);
         let attempt = self.queue(key).num_requeues(key);
         let waited = pass.lacks_since.map(|since| now.uptime.saturating_sub(since));
         let id = self.requests.send(InFlight {
@@ -294,14 +294,14 @@ impl<C: Controller> Loop<C> {
 
     /// The pass has come to its end. One that failed is retried by its queue, if that is its policy: what it names for
     /// the key itself does not count then.
-    fn finish(&mut self, key: &C::Key, pass: Pass<C>, mut wakes: Vec<(C::Key, Requeue)>, now: Now) {
+    fn finish(&mut self, key: &C::Key, pass: Pass<C>, mut requeues: Vec<(C::Key, Requeue)>, now: Now) {
         if pass.failed.is_some() && matches!(self.queue(key).queue.retry, Retry::RateLimited(_)) {
             self.stop(key, pass, now);
-            wakes.retain(|(woken, _)| woken != key);
+            requeues.retain(|(woken, _)| woken != key);
         } else {
             self.succeed(key, pass, now);
         }
-        self.wake(wakes, now);
+        self.wake(requeues, now);
     }
 
     /// The pass has failed without a request that has.
@@ -310,13 +310,13 @@ impl<C: Controller> Loop<C> {
             reason,
             text,
             not_before,
-            wakes,
+            requeues,
         } = failed;
         let failed = pass.failed.get_or_insert_default();
         failed.wait = failed.wait.max(not_before);
         self.told
             .push(Notification::PassFailed(key.clone(), reason, text));
-        self.finish(key, pass, wakes, now);
+        self.finish(key, pass, requeues, now);
     }
 
     /// Everything that the controller would do has been tried in this pass.

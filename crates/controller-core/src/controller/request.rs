@@ -97,16 +97,16 @@ impl Sender {
     /// Asks; the answer, and the API server's clock. `waited`: how long for a permit, if the limit applies.
     pub(crate) async fn ask<Q: Query>(
         &self,
-        question: &Q,
+        query: &Q,
         waited: Option<Duration>,
     ) -> (Result<Q::Answer, CallFailed>, Option<Timestamp>) {
-        let request = question.request();
+        let request = query.request();
         let call = request.call.clone();
         let mut date = None;
         let read = async {
             let (body, said) = self.send(request, Permitted { waited }).await?;
             date = said;
-            question.read(&body).map_err(kube::Error::SerdeError)
+            query.read(&body).map_err(kube::Error::SerdeError)
         };
         let value = self.caller.read(call, read).await;
         (value, date)

@@ -44,17 +44,17 @@ impl<C: Controller> Requests<C> {
     /// A request is sent; its number.
     pub(super) fn send(&mut self, request: InFlight<C>) -> u64 {
         self.last_id += 1;
-        if let RequestOf::Question(question) = &request.ask {
+        if let RequestOf::Query(query) = &request.ask {
             let (id, keys) = (self.last_id, vec![request.key.clone()]);
-            self.asked.insert(question.clone(), Asked { id, keys });
+            self.asked.insert(query.clone(), Asked { id, keys });
         }
         self.out.insert(self.last_id, request);
         self.last_id
     }
 
     /// The question is out: `key` waits for its answer, too.
-    pub(super) fn join(&mut self, question: &C::Query, key: &C::Key) -> bool {
-        let asked = self.asked.get_mut(question);
+    pub(super) fn join(&mut self, query: &C::Query, key: &C::Key) -> bool {
+        let asked = self.asked.get_mut(query);
         asked.map(|asked| asked.keys.push(key.clone())).is_some()
     }
 
@@ -64,9 +64,9 @@ impl<C: Controller> Requests<C> {
     }
 
     /// Who waits for this answer to the question.
-    pub(super) fn answered(&mut self, id: u64, question: &C::Query) -> Vec<C::Key> {
-        let is_it = self.asked.get(question).is_some_and(|asked| asked.id == id);
-        let asked = is_it.then(|| self.asked.remove(question)).flatten();
+    pub(super) fn answered(&mut self, id: u64, query: &C::Query) -> Vec<C::Key> {
+        let is_it = self.asked.get(query).is_some_and(|asked| asked.id == id);
+        let asked = is_it.then(|| self.asked.remove(query)).flatten();
         asked.map(|asked| asked.keys).unwrap_or_default()
     }
 
@@ -95,9 +95,9 @@ pub(super) enum SlotOf {
 
 impl SlotOf {
     /// The slot of a question, and how many there are; none where any number may be out.
-    pub(super) fn question(question: &impl Query) -> Option<(Self, usize)> {
-        let asking = question.policy();
-        (asking.at_most != usize::MAX).then_some((Self::Kind(asking.kind), asking.at_most))
+    pub(super) fn query(query: &impl Query) -> Option<(Self, usize)> {
+        let querying = query.policy();
+        (querying.at_most != usize::MAX).then_some((Self::Kind(querying.kind), querying.at_most))
     }
 }
 

@@ -9,7 +9,7 @@ use crate::workqueue::TokenBucket;
 pub enum Retry {
     /// After a delay that doubles with each failure.
     RateLimited(RetryLimit),
-    /// When the controller says: [`Controller::next`](super::Controller::next) names the time.
+    /// When the controller says: [`Controller::reconcile`](super::Controller::reconcile) names the time.
     ByController,
 }
 

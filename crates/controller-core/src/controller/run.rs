@@ -93,10 +93,10 @@ pub async fn ask_and_run<C: Controller, T, W>(
 where
     W: FnOnce(&mut InformerSet<C>) + Send,
 {
-    let Some(learnt) = ask_first(&env, ask).await else {
+    let Some(result) = ask_first(&env, ask).await else {
         return Ok(());
     };
-    let (controller, watch) = begin(learnt, &env);
+    let (controller, watch) = begin(result, &env);
     run(env, controller, watch).await
 }
 
@@ -143,10 +143,10 @@ impl<C: Controller> Driver<C> {
         })
     }
 
-    /// What `look` makes of the memory and the stores, for metrics.
-    pub fn scrape<T>(&self, look: impl FnOnce(&C::State, &C::Stores) -> T) -> T {
+    /// What `cx` makes of the memory and the stores, for metrics.
+    pub fn scrape<T>(&self, cx: impl FnOnce(&C::State, &C::Stores) -> T) -> T {
         let event_loop = self.event_loop.lock();
-        look(event_loop.memory(), event_loop.stores())
+        cx(event_loop.state(), event_loop.stores())
     }
 
     /// How many keys of the queue of this index come back at a time that is named, for metrics.
@@ -274,8 +274,8 @@ impl<C: Controller> Driver<C> {
         let span = tracing::debug_span!("sync", controller = C::NAME, %key, attempt);
         let performed = async {
             let completed = match ask {
-                RequestOf::Question(question) => {
-                    let (value, date) = sender.ask(&question, Some(waited)).await;
+                RequestOf::Query(query) => {
+                    let (value, date) = sender.ask(&query, Some(waited)).await;
                     Completed::Read(value, date)
                 }
                 RequestOf::Write(write) => {

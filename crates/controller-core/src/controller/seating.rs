@@ -6,13 +6,13 @@ use super::{Controller, Priority};
 /// What the controller says of its keys now.
 pub(super) struct Seating<'a, C: Controller> {
     pub(super) controller: &'a C,
-    pub(super) memory: &'a C::State,
+    pub(super) state: &'a C::State,
     pub(super) stores: &'a C::Stores,
 }
 
 impl<C: Controller> Seats<C::Key> for Seating<'_, C> {
     fn priority(&self, key: &C::Key) -> Priority {
-        self.controller.priority(self.memory, self.stores, key)
+        self.controller.priority(self.state, self.stores, key)
     }
 
     fn namespace<'a>(&self, key: &'a C::Key) -> Option<&'a str> {

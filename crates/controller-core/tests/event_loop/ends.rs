@@ -98,7 +98,7 @@ fn a_dry_run_sends_nothing_and_goes_on_as_if_it_had() {
     assert_eq!(rig.woken("a"), NOTHING);
     assert_eq!(rig.limit.taken.get(), 0);
     assert_eq!(
-        rig.learnt()[2..],
+        rig.result()[2..],
         ["step=1: planned", "x=1: planned", "y=1: planned"]
     );
     // A step is not counted.

@@ -63,7 +63,7 @@ impl World {
         self.again = again;
         let written = effects.iter().filter_map(|effect| match &effect.ask {
             RequestOf::Write(dim) => Some(dim.shines),
-            RequestOf::Question(_) => None,
+            RequestOf::Query(_) => None,
         });
         let written = written.collect();
         self.in_flight.extend(effects);
@@ -100,7 +100,7 @@ impl World {
 
     /// The question that is out finds the lamp as it is.
     fn read(&mut self) {
-        let RequestOf::Question(_) = self.in_flight[0].ask else {
+        let RequestOf::Query(_) = self.in_flight[0].ask else {
             panic!("a write is out");
         };
         let found = observed(&self.lamps.objects()[&lamp()]);

@@ -222,7 +222,7 @@ fn an_answer_that_comes_while_its_pass_waits_costs_no_second_permit() {
     let mut rig = setup.rig(|seen| {
         let open = ["p", "q"]
             .into_iter()
-            .filter(|question| seen.answer(question).is_none());
+            .filter(|query| seen.answer(query).is_none());
         let open: Vec<_> = open.collect();
         if open.is_empty() {
             Action::Done(vec![])

@@ -54,7 +54,7 @@ enum Event {
     /// A pass was asked about for the last time.
     Ends(Text),
     /// So many things had been learnt by then.
-    Learnt(usize),
+    ResultOf(usize),
 }
 
 #[derive(Default)]
@@ -76,7 +76,7 @@ struct World {
     /// Passes whose object is busy: a write of the last term has not ended. They come to the line when one ends.
     blocked: Vec<(Text, bool)>,
     writers: Vec<Text>,
-    learnt: usize,
+    result: usize,
     writes: usize,
 }
 
@@ -87,7 +87,7 @@ fn next(shared: &Mutex<Shared>, seen: &Seen<'_>) -> Action<Scripted> {
         .get(seen.key)
         .and_then(|writes| writes.first().copied());
     let is_refused = |write: &Text| matches!(seen.outcome(write), Some(Outcome::Failed(_)));
-    shared.events.push(Event::Learnt(seen.memory.len()));
+    shared.events.push(Event::ResultOf(seen.state.len()));
     shared.events.push(match wish {
         Some(write) if !is_refused(&write) => Event::Wants(seen.key),
         _ => Event::Ends(seen.key),
@@ -109,7 +109,7 @@ impl World {
             line: Vec::new(),
             blocked: Vec::new(),
             writers: Vec::new(),
-            learnt: 0,
+            result: 0,
             writes: 0,
         }
     }
@@ -188,9 +188,9 @@ impl World {
     fn note(&mut self, sent: usize) {
         self.sent_at
             .extend(std::iter::repeat_n(self.rig.now.uptime, sent));
-        let learnt = self.rig.learnt().to_vec();
+        let result = self.rig.result().to_vec();
         let mut events = std::mem::take(&mut self.shared.lock().events);
-        events.push(Event::Learnt(learnt.len()));
+        events.push(Event::ResultOf(result.len()));
         let mut asked = "";
         for event in events {
             match event {
@@ -208,13 +208,13 @@ impl World {
                     self.line.retain(|(waiting, _)| *waiting != key);
                     self.writers.retain(|writer| *writer != key);
                 }
-                Event::Learnt(count) => {
-                    for text in &learnt[self.learnt..count] {
+                Event::ResultOf(count) => {
+                    for text in &result[self.result..count] {
                         if let Some(write) = text.strip_prefix("writes ") {
                             self.was_sent(asked, write);
                         }
                     }
-                    self.learnt = count;
+                    self.result = count;
                 }
             }
         }

@@ -83,7 +83,7 @@ fn a_key_that_was_woken_during_its_pass_comes_after_those_that_wait() {
 fn a_key_may_wake_another_at_the_end_of_its_pass() {
     let mut rig = Setup::default().rig(|seen| match seen.key {
         "a" if seen.knows("once") => Action::Done(vec![("b", Requeue::Now)]),
-        "a" => Action::Note("once"),
+        "a" => Action::Remember("once"),
         _ => Action::Done(vec![]),
     });
     rig.woken("a");
@@ -184,7 +184,7 @@ fn urgent_keys_go_first_and_idle_ones_last_and_none_waits_for_ever() {
 #[test]
 fn a_key_that_waits_and_gets_urgent_goes_first() {
     let mut rig = Setup::default().rig(|seen| match seen.key {
-        "tells" if !seen.knows("b urgent") => Action::Note("b urgent"),
+        "tells" if !seen.knows("b urgent") => Action::Remember("b urgent"),
         "tells" => Action::Done(vec![("b", Requeue::Now)]),
         _ => Action::Done(vec![]),
     });

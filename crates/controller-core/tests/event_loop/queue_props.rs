@@ -17,7 +17,7 @@ const WORKERS: usize = 2;
 #[derive(Clone, Debug)]
 enum Op {
     Now(Text),
-    Afresh(Text),
+    Reset(Text),
     Within(Text, u64),
     At(Text, u64),
     Never(Text),
@@ -31,7 +31,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     let key = || prop::sample::select(&KEYS[..]);
     let op = prop_oneof![
         3 => key().prop_map(Op::Now),
-        1 => key().prop_map(Op::Afresh),
+        1 => key().prop_map(Op::Reset),
         2 => (key(), 1..8_u64).prop_map(|(key, wait)| Op::Within(key, wait)),
         2 => (key(), 0..30_u64).prop_map(|(key, at)| Op::At(key, at)),
         1 => key().prop_map(Op::Never),
@@ -85,7 +85,7 @@ impl Model {
                 self.add_due();
                 self.add(key);
             }
-            Op::Afresh(key) => {
+            Op::Reset(key) => {
                 self.delays.remove(key);
                 self.add_due();
                 self.add(key);
@@ -152,7 +152,7 @@ fn rig() -> Rig {
 fn apply(rig: &mut Rig, model: &mut Model, op: &Op) {
     match *op {
         Op::Now(key) => rig.wake(key),
-        Op::Afresh(key) => rig.wake_at(key, Requeue::Afresh),
+        Op::Reset(key) => rig.wake_at(key, Requeue::Reset),
         Op::Within(key, wait) => rig.wake_at(key, Requeue::After(Duration::from_secs(wait))),
         Op::At(key, at) => {
             rig.wake_at(key, Requeue::At(saturating_add(START, Duration::from_secs(at))));

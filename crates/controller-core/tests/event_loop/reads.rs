@@ -14,18 +14,18 @@ use crate::scripted::{Q, Scripted, Seen, Text, reads, writes};
 
 const NO_ANSWER: Outcome = Outcome::retry(false);
 
-/// Asks `question`, then writes what it was told.
-fn ask_then_write(question: Text) -> impl Fn(&Seen<'_>) -> Action<Scripted> {
-    move |seen| match seen.answer(question) {
-        None => reads([question]),
+/// Asks `query`, then writes what it was told.
+fn ask_then_write(query: Text) -> impl Fn(&Seen<'_>) -> Action<Scripted> {
+    move |seen| match seen.answer(query) {
+        None => reads([query]),
         Some(answer) if seen.is_accepted(answer) => Action::Done(vec![]),
         Some(answer) => writes([answer]),
     }
 }
 
-fn ask_all(questions: &'static [Text]) -> impl Fn(&Seen<'_>) -> Action<Scripted> {
+fn ask_all(queries: &'static [Text]) -> impl Fn(&Seen<'_>) -> Action<Scripted> {
     move |seen| {
-        let open = questions.iter().filter(|question| seen.reply(question).is_none());
+        let open = queries.iter().filter(|query| seen.reply(query).is_none());
         let open: Vec<_> = open.copied().collect();
         if open.is_empty() {
             Action::Done(vec![])
@@ -35,8 +35,8 @@ fn ask_all(questions: &'static [Text]) -> impl Fn(&Seen<'_>) -> Action<Scripted>
     }
 }
 
-fn asked(learnt: &[String]) -> Vec<&str> {
-    let asked = learnt.iter().filter_map(|text| text.strip_prefix("asks "));
+fn asked(result: &[String]) -> Vec<&str> {
+    let asked = result.iter().filter_map(|text| text.strip_prefix("asks "));
     asked.collect()
 }
 
@@ -46,8 +46,8 @@ fn an_answer_of_the_pass_serves_it() {
     assert_eq!(rig.woken("a"), ["a asks q"]);
     assert_eq!(rig.answered("q", "o=1"), ["a writes o=1"]);
     assert_eq!(rig.accepted("o=1"), NOTHING);
-    let learnt = ["Leading(true)", "asks q", "q: o=1", "writes o=1", "o=1: accepted"];
-    assert_eq!(rig.learnt()[1..], learnt);
+    let result = ["Leading(true)", "asks q", "q: o=1", "writes o=1", "o=1: accepted"];
+    assert_eq!(rig.result()[1..], result);
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn the_same_question_is_asked_once_for_all_who_ask_and_its_answer_is_learnt_once
     assert_eq!(rig.answered("q", "o=1"), ["a writes o=1"]);
     // All have the answer; one object at a time.
     assert_eq!(rig.asked(), ["a", "b", "c"]);
-    assert_eq!(rig.learnt()[2..], ["asks q", "q: o=1", "writes o=1"]);
+    assert_eq!(rig.result()[2..], ["asks q", "q: o=1", "writes o=1"]);
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn several_questions_go_side_by_side_and_all_answers_are_waited_for() {
 /// Two reads of `/scale` at a time, as many others as are wanted.
 fn of_two_scales() -> Setup {
     Setup {
-        asking: |kind| QueryPolicy {
+        querying: |kind| QueryPolicy {
             kind: kind.into(),
             at_most: if kind == "scale" { 2 } else { usize::MAX },
             ..QueryPolicy::default()
@@ -188,7 +188,7 @@ fn a_question_is_asked_three_times_in_a_pass_which_then_is_retried_later_and_lat
 #[test]
 fn questions_without_end_are_no_progress() {
     let mut rig = Setup::default().rig(|seen| {
-        let answers = seen.memory.iter().filter(|text| text.ends_with(": x"));
+        let answers = seen.state.iter().filter(|text| text.ends_with(": x"));
         reads([&*answers.count().to_string().leak()])
     });
     rig.wake("a");
@@ -203,7 +203,7 @@ fn questions_without_end_are_no_progress() {
 /// Answers to questions of kind `long` serve others for a minute, those of other kinds for two seconds.
 fn shared() -> Rig {
     let setup = Setup {
-        asking: |kind| QueryPolicy {
+        querying: |kind| QueryPolicy {
             shared_for: Duration::from_secs(if kind == "long" { 60 } else { 2 }),
             ..QueryPolicy::default()
         },
@@ -230,7 +230,7 @@ fn an_answer_serves_other_keys_for_as_long_as_is_said() {
 fn an_answer_frees_one_pass_of_those_that_wait_to_ask_a_question_of_its_kind() {
     let keys: Vec<Text> = (0..1_000).map(|key| &*format!("scale:{key}").leak()).collect();
     let setup = Setup {
-        asking: of_two_scales().asking,
+        querying: of_two_scales().querying,
         ..Setup::workers(2_000)
     };
     let mut rig = setup.rig(|seen| match seen.answer(seen.key) {
@@ -256,7 +256,7 @@ fn an_answer_frees_one_pass_of_those_that_wait_to_ask_a_question_of_its_kind() {
 #[test]
 fn a_pass_that_waits_to_ask_of_two_kinds_loses_neither_place() {
     let setup = Setup {
-        asking: |kind| QueryPolicy {
+        querying: |kind| QueryPolicy {
             kind: kind.into(),
             at_most: 1,
             ..QueryPolicy::default()
@@ -285,7 +285,7 @@ fn a_pass_that_waits_to_ask_of_two_kinds_loses_neither_place() {
 fn a_place_to_ask_that_a_pass_does_not_need_any_more_serves_the_next() {
     let mut rig = two_scales(|seen| match seen.answer(seen.key) {
         _ if seen.key == "scale:c" && seen.knows("gone") => Action::Done(vec![]),
-        _ if seen.key == "tells" && !seen.knows("gone") => Action::Note("gone"),
+        _ if seen.key == "tells" && !seen.knows("gone") => Action::Remember("gone"),
         None if seen.key != "tells" => reads([seen.key]),
         _ => Action::Done(vec![]),
     });
@@ -314,7 +314,7 @@ fn a_key_that_is_woken_while_it_waits_for_an_answer_is_asked_about_at_once() {
 #[test]
 fn a_newer_answer_serves_from_when_it_came() {
     let setup = Setup {
-        asking: |_| QueryPolicy {
+        querying: |_| QueryPolicy {
             shared_for: 2 * SECOND,
             ..QueryPolicy::default()
         },
@@ -335,9 +335,9 @@ fn a_newer_answer_serves_from_when_it_came() {
 #[test]
 fn an_answer_that_serves_long_keeps_no_other_from_going() {
     let mut rig = shared();
-    for question in ["long:a", "b"] {
-        rig.woken(question);
-        rig.answer(question, "x");
+    for query in ["long:a", "b"] {
+        rig.woken(query);
+        rig.answer(query, "x");
     }
     rig.after(2 * SECOND);
     assert!(rig.event_loop.shared(&Q("long:a")).is_some());
@@ -364,8 +364,8 @@ fn every_request_is_learnt_before_its_answer() {
     rig.answer("q", "x");
     rig.fail("p", NO_ANSWER);
     rig.turn();
-    assert_eq!(asked(rig.learnt()), ["p", "q"]);
-    assert_eq!(rig.learnt()[4..], ["q: x", "p: Failed"]);
+    assert_eq!(asked(rig.result()), ["p", "q"]);
+    assert_eq!(rig.result()[4..], ["q: x", "p: Failed"]);
     assert_eq!(rig.again, Some(5 * MS), "both passes have failed");
     assert_eq!(rig.after(10 * MS), ["a asks p", "a asks q"]);
 }

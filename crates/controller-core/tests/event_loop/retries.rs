@@ -268,7 +268,7 @@ fn a_key_that_waits_for_its_turn_and_is_woken_afresh_does_not_wait() {
     let (mut rig, keys) = refused_once();
     rig.timeline(SECOND, refuse);
     let last = *keys.last().unwrap();
-    rig.wake_at(last, Requeue::Afresh);
+    rig.wake_at(last, Requeue::Reset);
     assert_eq!(rig.turn(), [format!("{last} writes {last}")]);
 }
 
@@ -314,7 +314,7 @@ fn a_key_that_is_woken_afresh_has_never_failed() {
     }
     rig.fail("a=1", REFUSED);
     rig.turn();
-    rig.wake_at("a=1", Requeue::Afresh);
+    rig.wake_at("a=1", Requeue::Reset);
     assert_eq!(rig.turn(), ["a=1 writes a=1"]);
     rig.fail("a=1", REFUSED);
     rig.turn();
@@ -328,7 +328,7 @@ fn fail(not_before: Duration) -> impl Fn(&Seen<'_>) -> Action<Scripted> {
             reason: "Taken",
             text: "the name is taken".to_owned(),
             not_before,
-            wakes: vec![("b", Requeue::Now), ("a", Requeue::Cancel)],
+            requeues: vec![("b", Requeue::Now), ("a", Requeue::Cancel)],
         }),
         _ => Action::Done(vec![]),
     }

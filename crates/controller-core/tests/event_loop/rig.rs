@@ -26,7 +26,7 @@ const MOST_TURNS: usize = 1_000;
 pub(crate) struct Setup {
     pub(crate) queues: Vec<Queue>,
     pub(crate) metrics: Vec<Option<QueueMetrics>>,
-    pub(crate) asking: fn(Text) -> QueryPolicy,
+    pub(crate) querying: fn(Text) -> QueryPolicy,
     pub(crate) limit: Permits,
     pub(crate) retries: RetryShare,
     pub(crate) dry_run: bool,
@@ -58,7 +58,7 @@ impl Default for Setup {
         Self {
             queues: vec![Queue::FIFO],
             metrics: vec![None, None],
-            asking: |_| QueryPolicy::default(),
+            querying: |_| QueryPolicy::default(),
             limit: Permits::default(),
             retries: RetryShare::default(),
             dry_run: false,
@@ -105,7 +105,7 @@ impl Setup {
         next: impl Fn(&Seen<'_>) -> Action<Scripted> + Send + Sync + 'static,
     ) -> Rig {
         let said = Arc::new(Said::default());
-        ASKING.set(self.asking);
+        ASKING.set(self.querying);
         let controller = Scripted {
             queues: self.queues,
             next: Box::new(next),
@@ -224,7 +224,7 @@ impl Rig {
     }
 
     pub(crate) fn wake_at(&mut self, key: Text, wake: Requeue) {
-        self.said.wakes.lock().push((key, wake));
+        self.said.requeues.lock().push((key, wake));
         self.change();
     }
 
@@ -239,13 +239,13 @@ impl Rig {
     }
 
     /// The question that is out is answered so.
-    pub(crate) fn answer(&mut self, question: Text, answer: Text) {
-        self.complete(question, Completed::Read(Ok(answer), None));
+    pub(crate) fn answer(&mut self, query: Text, answer: Text) {
+        self.complete(query, Completed::Read(Ok(answer), None));
     }
 
     /// The same, then it is polled.
-    pub(crate) fn answered(&mut self, question: Text, answer: Text) -> Vec<String> {
-        self.answer(question, answer);
+    pub(crate) fn answered(&mut self, query: Text, answer: Text) -> Vec<String> {
+        self.answer(query, answer);
         self.turn()
     }
 
@@ -276,7 +276,7 @@ impl Rig {
     pub(crate) fn fail_with(&mut self, what: Text, failed: CallFailed) {
         let completed = match self.in_flight.iter().find(|effect| what_of(effect) == what) {
             Some(Effect {
-                ask: RequestOf::Question(_),
+                ask: RequestOf::Query(_),
                 ..
             }) => Completed::Read(Err(failed), None),
             _ => Completed::Wrote(Err(failed)),
@@ -304,8 +304,8 @@ impl Rig {
     }
 
     /// What the controller has learnt and observed.
-    pub(crate) fn learnt(&self) -> &[String] {
-        self.event_loop.memory()
+    pub(crate) fn result(&self) -> &[String] {
+        self.event_loop.state()
     }
 }
 
@@ -328,13 +328,13 @@ pub(crate) fn call() -> Call {
 }
 
 fn what_of(effect: &Effect<Scripted>) -> Text {
-    let (RequestOf::Question(Q(what)) | RequestOf::Write(W(what))) = effect.ask;
+    let (RequestOf::Query(Q(what)) | RequestOf::Write(W(what))) = effect.ask;
     what
 }
 
 fn text(effect: &Effect<Scripted>) -> String {
     match effect.ask {
-        RequestOf::Question(Q(question)) => format!("{} asks {question}", effect.key),
+        RequestOf::Query(Q(query)) => format!("{} asks {query}", effect.key),
         RequestOf::Write(W(write)) => format!("{} writes {write}", effect.key),
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::cell::Cell;
 
 use controller_core::controller::{
-    self, Action, Context, ContextMut, Controller, Description, Learnt, LoopEvent, Now, Object, Outcome,
-    Pass, Priority, QueryPolicy, Queue, Reply, Request, RequestOf, Requeue,
+    self, Action, Context, ContextMut, Controller, Description, LoopEvent, Now, Object, Outcome, Pass,
+    Priority, QueryPolicy, Queue, Reply, Request, RequestOf, Requeue, ResultOf,
 };
 use controller_core::events::Recorder;
 use controller_core::meta::ObjectKey;
@@ -33,8 +33,8 @@ const USUAL: QueryPolicy = QueryPolicy {
     shared_for: std::time::Duration::ZERO,
 };
 
-pub(crate) fn reads(questions: impl IntoIterator<Item = Text>) -> Action<Scripted> {
-    Action::Read(questions.into_iter().map(Q).collect())
+pub(crate) fn reads(queries: impl IntoIterator<Item = Text>) -> Action<Scripted> {
+    Action::Read(queries.into_iter().map(Q).collect())
 }
 
 pub(crate) fn writes(writes: impl IntoIterator<Item = Text>) -> Action<Scripted> {
@@ -56,7 +56,7 @@ pub(crate) struct Scripted {
 #[derive(Debug, Default)]
 pub(crate) struct Said {
     /// To be woken when something is observed.
-    pub(crate) wakes: Mutex<Vec<(Text, Requeue)>>,
+    pub(crate) requeues: Mutex<Vec<(Text, Requeue)>>,
     /// The keys that were asked about.
     pub(crate) asked: Mutex<Vec<Text>>,
 }
@@ -66,20 +66,20 @@ pub(crate) struct Said {
 pub(crate) struct Seen<'a> {
     pub(crate) key: Text,
     /// What was learnt and observed, as texts.
-    pub(crate) memory: &'a [String],
-    pub(crate) look: &'a Context<'a, Scripted>,
+    pub(crate) state: &'a [String],
+    pub(crate) cx: &'a Context<'a, Scripted>,
     pub(crate) pass: &'a Pass<Scripted>,
     pub(crate) now: Now,
 }
 
 impl Seen<'_> {
-    /// What `question` was answered in this pass.
-    pub(crate) fn answer(&self, question: Text) -> Option<Text> {
-        self.pass.answer(&Q(question))?.value.as_ref().ok().copied()
+    /// What `query` was answered in this pass.
+    pub(crate) fn answer(&self, query: Text) -> Option<Text> {
+        self.pass.answer(&Q(query))?.value.as_ref().ok().copied()
     }
 
-    pub(crate) fn reply(&self, question: Text) -> Option<&Reply<Text>> {
-        self.pass.answer(&Q(question))
+    pub(crate) fn reply(&self, query: Text) -> Option<&Reply<Text>> {
+        self.pass.answer(&Q(query))
     }
 
     pub(crate) fn outcome(&self, write: Text) -> Option<&Outcome> {
@@ -87,8 +87,8 @@ impl Seen<'_> {
     }
 
     /// What another key has got lately.
-    pub(crate) fn shared(&self, question: Text) -> Option<&Reply<Text>> {
-        self.look.shared(&Q(question))
+    pub(crate) fn shared(&self, query: Text) -> Option<&Reply<Text>> {
+        self.cx.shared(&Q(query))
     }
 
     pub(crate) fn is_accepted(&self, write: Text) -> bool {
@@ -96,7 +96,7 @@ impl Seen<'_> {
     }
 
     pub(crate) fn knows(&self, text: &str) -> bool {
-        self.memory.iter().any(|known| known == text)
+        self.state.iter().any(|known| known == text)
     }
 }
 
@@ -168,9 +168,9 @@ impl Controller for Scripted {
         key.split_once('/').map(|(namespace, _)| namespace)
     }
 
-    fn priority(&self, memory: &Vec<String>, (): &(), key: &Text) -> Priority {
+    fn priority(&self, state: &Vec<String>, (): &(), key: &Text) -> Priority {
         let is =
-            |word: &str| key.ends_with(word) || memory.iter().any(|known| *known == format!("{key} {word}"));
+            |word: &str| key.ends_with(word) || state.iter().any(|known| *known == format!("{key} {word}"));
         match () {
             () if is("urgent") => Priority::High,
             () if is("idle") => Priority::Low,
@@ -179,7 +179,7 @@ impl Controller for Scripted {
     }
 
     fn on_event(&self, cx: &mut ContextMut<'_, Self>, observed: LoopEvent<'_, Self>) {
-        for (key, wake) in std::mem::take(&mut *self.said.wakes.lock()) {
+        for (key, wake) in std::mem::take(&mut *self.said.requeues.lock()) {
             cx.out.requeue(key, wake);
         }
         if !matches!(observed, LoopEvent::Watching(..)) {
@@ -188,31 +188,31 @@ impl Controller for Scripted {
         }
     }
 
-    fn reconcile(&self, look: &Context<'_, Self>, key: &Text) -> Action<Self> {
+    fn reconcile(&self, cx: &Context<'_, Self>, key: &Text) -> Action<Self> {
         self.said.asked.lock().push(key);
         (self.next)(&Seen {
             key,
-            memory: look.state,
-            look,
-            pass: look.pass,
-            now: look.now,
+            state: cx.state,
+            cx,
+            pass: cx.pass,
+            now: cx.now,
         })
     }
 
-    fn on_result(&self, cx: &mut ContextMut<'_, Self>, _: &Text, learnt: Learnt<'_, Self>) {
-        cx.state.push(match learnt {
-            Learnt::Noted(note) => {
+    fn on_result(&self, cx: &mut ContextMut<'_, Self>, _: &Text, result: ResultOf<'_, Self>) {
+        cx.state.push(match result {
+            ResultOf::Remembered(note) => {
                 cx.out.record(note.to_owned());
                 note.to_owned()
             }
-            Learnt::Sent(RequestOf::Question(Q(question))) => format!("asks {question}"),
-            Learnt::Sent(RequestOf::Write(W(write))) => format!("writes {write}"),
-            Learnt::Outcome(W(write), Outcome::Accepted(_)) => format!("{write}: accepted"),
-            Learnt::Outcome(W(write), Outcome::Planned) => format!("{write}: planned"),
-            Learnt::Outcome(W(write), Outcome::Failed(failed)) => format!("{write}: {}", failed.reason()),
-            Learnt::Answer(Q(question), reply) => match &reply.value {
-                Ok(answer) => format!("{question}: {answer}"),
-                Err(failed) => format!("{question}: {}", failed.reason()),
+            ResultOf::Sent(RequestOf::Query(Q(query))) => format!("asks {query}"),
+            ResultOf::Sent(RequestOf::Write(W(write))) => format!("writes {write}"),
+            ResultOf::Outcome(W(write), Outcome::Accepted(_)) => format!("{write}: accepted"),
+            ResultOf::Outcome(W(write), Outcome::Planned) => format!("{write}: planned"),
+            ResultOf::Outcome(W(write), Outcome::Failed(failed)) => format!("{write}: {}", failed.reason()),
+            ResultOf::Answer(Q(query), reply) => match &reply.value {
+                Ok(answer) => format!("{query}: {answer}"),
+                Err(failed) => format!("{query}: {}", failed.reason()),
             },
         });
     }

@@ -6,7 +6,7 @@ use controller_core::meta::{ObjectKey, Uid};
 use harness::sim::{self, Model, Op, Resource, Watch};
 use proptest::prelude::*;
 
-use crate::dimmer::{Dimmer, Lamp, Question};
+use crate::dimmer::{Dimmer, Lamp, Query};
 
 const LAMPS: usize = 3;
 
@@ -102,7 +102,7 @@ impl Model for Room {
 
     fn arrive(&mut self, ask: &RequestOf<Dimmer>, _: Now) -> Completed<Option<Versioned<Lamp>>> {
         match ask {
-            RequestOf::Question(Question(lamp)) => {
+            RequestOf::Query(Query(lamp)) => {
                 let found = self.lamps.objects().get(lamp);
                 Completed::Read(
                     found.map(|lamp| Some(sim::observed(lamp))).ok_or_else(sim::gone),

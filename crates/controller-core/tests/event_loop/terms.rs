@@ -94,9 +94,9 @@ fn what_was_on_its_way_when_the_term_ended_is_still_learnt() {
     rig.answer("reads", "late");
     rig.accept("x=1");
     rig.fail_with("y=1", lease_lost());
-    let learnt = rig.learnt();
+    let result = rig.result();
     assert_eq!(
-        learnt[learnt.len() - 3..],
+        result[result.len() - 3..],
         ["reads: late", "x=1: accepted", "y=1: LeaseLost"]
     );
     assert_eq!(rig.turn(), NOTHING);
@@ -115,12 +115,12 @@ fn events_are_dropped_outside_a_term() {
         }],
         ..Setup::default()
     };
-    let mut rig = setup.rig(|seen| match seen.memory.last().unwrap().as_str() {
+    let mut rig = setup.rig(|seen| match seen.state.last().unwrap().as_str() {
         "said" => Action::Done(vec![]),
-        _ => Action::Note("said"),
+        _ => Action::Remember("said"),
     });
     rig.woken("a");
-    assert_eq!(rig.learnt(), ["Synced", "said"]);
+    assert_eq!(rig.result(), ["Synced", "said"]);
     assert_eq!(rig.told(), NOTHING);
     rig.lead(true);
     rig.woken("a");

@@ -90,19 +90,19 @@ fn an_accepted_write_that_is_wanted_again_in_its_pass_is_no_progress() {
 
 #[test]
 fn a_note_is_learnt_and_the_key_is_asked_about_again_at_once() {
-    let mut rig = Setup::default().rig(|seen| match seen.memory.last().unwrap().as_str() {
-        "first" => Action::Note("second"),
+    let mut rig = Setup::default().rig(|seen| match seen.state.last().unwrap().as_str() {
+        "first" => Action::Remember("second"),
         "second" => writes(["x=1"]),
-        _ => Action::Note("first"),
+        _ => Action::Remember("first"),
     });
     assert_eq!(rig.woken("a"), ["a writes x=1"]);
-    assert_eq!(rig.learnt()[2..], ["first", "second", "writes x=1"]);
+    assert_eq!(rig.result()[2..], ["first", "second", "writes x=1"]);
     assert_eq!(rig.asked(), ["a", "a", "a"]);
 }
 
 #[test]
 fn notes_without_end_are_no_progress() {
-    let mut rig = Setup::default().rig(|_| Action::Note("again"));
+    let mut rig = Setup::default().rig(|_| Action::Remember("again"));
     assert_eq!(rig.woken("a"), NOTHING);
     assert_eq!(rig.asked().len(), 1_001);
     assert_eq!(rig.told().last().unwrap(), "a makes no progress");

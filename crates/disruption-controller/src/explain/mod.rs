@@ -71,7 +71,7 @@ pub fn explain(
 ) -> Result<Explained<Query>, Failure> {
     match explanation(pass, key, now) {
         Ok(explanation) => Ok(Explained::Text(explanation.to_string())),
-        Err(Missing::Answers(questions)) => Ok(Explained::Ask(questions)),
+        Err(Missing::Answers(queries)) => Ok(Explained::Ask(queries)),
         Err(Missing::Failed(failure)) => Err(failure),
     }
 }
@@ -93,16 +93,16 @@ fn explanation(
         Answer::Pods(pods) => views(pods),
         _ => vec![],
     };
-    let mut memory = State::default();
+    let mut state = State::default();
     for pod in &pods {
-        memory.pod_changed(&pod.key, Some(pod), Duration::ZERO);
+        state.pod_changed(&pod.key, Some(pod), Duration::ZERO);
     }
-    memory.pdb_changed(key, Some(&pdb), false);
-    let situation = memory.snapshot(key).ok_or_else(none)?;
+    state.pdb_changed(key, Some(&pdb), false);
+    let situation = state.snapshot(key).ok_or_else(none)?;
     pods.retain(|pod| pdb.selector.matches(&pod.labels));
     pods.sort_by(|a, b| a.key.name.cmp(&b.key.name));
     let scales = scales(pass, &namespace, &situation)?;
-    let smallest_pod = |owners: &[&OwnerRef]| memory.smallest_pod(key, owners);
+    let smallest_pod = |owners: &[&OwnerRef]| state.smallest_pod(key, owners);
     Ok(Explanation {
         decision: decide(&situation, &scales, smallest_pod, now),
         demand: demand(&pdb).ok(),
@@ -132,16 +132,16 @@ fn scales(
     let sources = Sources {
         held: &held,
         kinds: &BTreeMap::new(),
-        answer: &|question| pass.answer(question),
+        answer: &|query| pass.answer(query),
     };
     sources.scales(situation).map_err(Missing::Answers)
 }
 
-fn read(pass: &Pass<DisruptionController>, question: Query) -> Result<&Answer, Missing> {
+fn read(pass: &Pass<DisruptionController>, query: Query) -> Result<&Answer, Missing> {
     let failed = |failed: &CallFailed| Missing::Failed(failed.clone().into());
-    match pass.answer(&question) {
+    match pass.answer(&query) {
         Some(reply) => reply.value.as_ref().map_err(failed),
-        None => Err(Missing::Answers(vec![question])),
+        None => Err(Missing::Answers(vec![query])),
     }
 }
 

@@ -98,7 +98,7 @@ impl Budget {
     pub(super) fn renew(&mut self, pdb: &Arc<PdbView>, pods: &BTreeMap<Arc<str>, Arc<PodView>>) -> bool {
         let sending = self.sending.as_ref();
         let ours = sending.filter(|sending| sending.made.status == pdb.status);
-        let wakes = route::pdb_wakes(ours.map_or(&*self.pdb, |ours| &ours.made), pdb);
+        let requeues = route::pdb_wakes(ours.map_or(&*self.pdb, |ours| &ours.made), pdb);
         if pdb.version != self.pdb.version {
             // A write of an older version has been carried out by now, or is a conflict.
             self.in_doubt = 0;
@@ -118,7 +118,7 @@ impl Budget {
                 self.one_more_goes();
             }
         }
-        wakes
+        requeues
     }
 
     /// The pod of a name that an entry may be about has come or changed after the entry: it may be the one that is to go,

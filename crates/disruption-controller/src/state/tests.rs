@@ -353,7 +353,7 @@ fn what_was_computed_before_a_controller_came_does_not_hold_any_more(
 
 #[test]
 fn a_kind_is_remembered_while_its_version_has_a_scale() {
-    let mut memory = State::default();
+    let mut state = State::default();
     let kinds = |scales| {
         let (name, plural) = ("Widget".to_owned(), "widgets".to_owned());
         let kind = Kind {
@@ -370,8 +370,8 @@ fn a_kind_is_remembered_while_its_version_has_a_scale() {
         (Some(kinds(true)), true),
         (None, false),
     ] {
-        memory.discovered(&version, said.as_ref());
-        assert_eq!(memory.kinds.contains_key(&version), remembered);
+        state.discovered(&version, said.as_ref());
+        assert_eq!(state.kinds.contains_key(&version), remembered);
     }
 }
 

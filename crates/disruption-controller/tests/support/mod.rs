@@ -80,7 +80,7 @@ pub(crate) fn workload(
 /// What the informers have, and what reads would say.
 #[derive(Default)]
 pub(crate) struct World {
-    pub(crate) memory: RefCell<State>,
+    pub(crate) state: RefCell<State>,
     pub(crate) pdb: Option<Arc<PdbView>>,
     pub(crate) workloads: HashMap<(u8, String), Arc<WorkloadView>>,
     pub(crate) readings: BTreeMap<String, Reading>,
@@ -95,13 +95,13 @@ impl World {
 
     pub(crate) fn put_pdb(&mut self, pdb: PdbView) {
         let pdb = Arc::new(pdb);
-        self.memory.borrow_mut().pdb_changed(&pdb.key, Some(&pdb), false);
+        self.state.borrow_mut().pdb_changed(&pdb.key, Some(&pdb), false);
         self.pdb = Some(pdb);
     }
 
     pub(crate) fn put(&self, pod: PodView) {
         let pod = Arc::new(pod);
-        self.memory
+        self.state
             .borrow_mut()
             .pod_changed(&pod.key, Some(&pod), Duration::ZERO);
     }
@@ -129,7 +129,7 @@ impl World {
 
     pub(crate) fn snapshot(&self) -> Situation {
         let key = &self.pdb.as_ref().unwrap().key;
-        self.memory.borrow().snapshot(key).unwrap()
+        self.state.borrow().snapshot(key).unwrap()
     }
 
     pub(crate) fn scale(&self, owner: &Arc<OwnerRef>) -> Result<Scale, Arc<OwnerRef>> {
@@ -152,8 +152,8 @@ impl World {
             }
         }
         let key = &snapshot.pdb.key;
-        let memory = self.memory.borrow();
-        decide(&snapshot, &scales, |owners| memory.smallest_pod(key, owners), now)
+        let state = self.state.borrow();
+        decide(&snapshot, &scales, |owners| state.smallest_pod(key, owners), now)
     }
 
     pub(crate) fn decide(&self) -> Decision {

@@ -35,7 +35,7 @@ pub(super) fn failure<M: Model>(
 ) -> Completed<AnswerOf<M>> {
     let failed = failed(Outcome::retry(fate_unknown), None);
     match ask {
-        RequestOf::Question(_) => Completed::Read(Err(failed), None),
+        RequestOf::Query(_) => Completed::Read(Err(failed), None),
         RequestOf::Write(_) => Completed::Wrote(Err(failed)),
     }
 }

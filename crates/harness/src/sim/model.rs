@@ -96,7 +96,7 @@ pub trait Model {
     }
 
     /// How much of what the controller remembers is about objects.
-    fn remembered(&self, memory: &<Self::Controller as Controller>::State) -> usize;
+    fn remembered(&self, state: &<Self::Controller as Controller>::State) -> usize;
 
     /// Whether everything is as it should be, once nothing goes wrong any more.
     fn check(&self, event_loop: &Loop<Self::Controller>, now: Now) -> Result<(), String>;

@@ -60,8 +60,7 @@ impl<M: Model> Sim<M> {
     fn is_kept(&mut self, key: &KeyOf<M>, step: &Action<M::Controller>, now: Now) -> bool {
         if let Action::Read(_) = step {
             let (model, event_loop) = (&mut self.model, &self.event_loop);
-            let answer = |question: &_| match model.arrive(&RequestOf::Question(Clone::clone(question)), now)
-            {
+            let answer = |query: &_| match model.arrive(&RequestOf::Query(Clone::clone(query)), now) {
                 Completed::Read(value, date) => (value, date),
                 Completed::Wrote(_) => panic!("the answer to a write"),
             };
@@ -73,17 +72,17 @@ impl<M: Model> Sim<M> {
         }
         // One whose pass failed is retried after a wait, or waits for its turn among those that fail again and again.
         let is_retried = self.event_loop.is_waiting(key) || self.event_loop.is_woken(key, now);
-        let Action::Done(wakes) = step else {
+        let Action::Done(requeues) = step else {
             return is_retried;
         };
-        let own = wakes.iter().find(|(woken, _)| woken == key);
+        let own = requeues.iter().find(|(woken, _)| woken == key);
         match own {
             None | Some((_, Requeue::Cancel)) => true,
             Some((_, Requeue::At(at))) => {
                 let known = self.event_loop.scheduled_at(key);
                 is_retried || known.is_some_and(|known| known <= *at)
             }
-            Some((_, Requeue::Now | Requeue::Afresh | Requeue::After(_))) => is_retried,
+            Some((_, Requeue::Now | Requeue::Reset | Requeue::After(_))) => is_retried,
         }
     }
 

@@ -145,8 +145,8 @@ impl<M: Model> Sim<M> {
         self.settle();
         self.check();
         self.check_writes();
-        let memory = self.event_loop.memory();
-        assert_eq!(self.model.remembered(memory), 0, "left behind: {memory:?}");
+        let state = self.event_loop.state();
+        assert_eq!(self.model.remembered(state), 0, "left behind: {state:?}");
     }
 
     fn poll(&mut self) -> Polled<M::Controller> {

@@ -14,7 +14,7 @@
 //! | RC-11 | `next_step`, `Quiet` | `tests/decide_table/giving_back.rs::a_claim_that_nobody_uses_is_given_back` |
 //! | RC-12 | `next_step` | `tests/decide_table/giving_back.rs::a_claim_that_is_being_deleted_is_let_go` |
 //! | RC-13 | `owner`, `next_step` | `tests/decide_table/giving_back.rs::the_claim_of_a_pod_that_is_done_is_deleted` |
-//! | RC-14 | `Departed` | `tests/decide_table/memory.rs::deleted_pods_are_remembered_while_a_claim_refers_to_them` |
+//! | RC-14 | `Departed` | `tests/decide_table/departed.rs::deleted_pods_are_remembered_while_a_claim_refers_to_them` |
 //! | RC-15 | `ClaimantView::claims`, `next_step` | `tests/decide_table/giving_back.rs::an_extended_resource_claim_is_given_back_like_any_other` |
 //! | RC-17 | `group_of`, `binds_to`, `answer` | `tests/decide_table/groups.rs::a_pod_shares_the_claims_of_its_group`, `tests/decide_table/groups.rs::groups_count_where_the_feature_is_on` |
 //!

@@ -61,9 +61,9 @@ impl<'a> Found<'a> {
             let consumers: Vec<_> = claim.reserved.iter().cloned().chain(owner).collect();
             consumers
         });
-        let questions = consumers.filter_map(|consumer| found.question(key, &consumer));
-        for question in questions.collect::<BTreeSet<_>>() {
-            answers.get(question)?;
+        let queries = consumers.filter_map(|consumer| found.query(key, &consumer));
+        for query in queries.collect::<BTreeSet<_>>() {
+            answers.get(query)?;
         }
         Ok(found)
     }
@@ -79,15 +79,15 @@ impl<'a> Found<'a> {
         }
         if let (Some(group), Groups::On(version)) = (&pod.group, self.gates.groups) {
             let kind = ClaimantKind::PodGroup(version);
-            let question = Query::Claimant(kind, beside(&pod.key, group));
-            let group = answers.get(question)?.and_then(Answer::claimant);
+            let query = Query::Claimant(kind, beside(&pod.key, group));
+            let group = answers.get(query)?.and_then(Answer::claimant);
             self.group = group.map(|group| &group.view);
         }
         Ok(())
     }
 
     /// Whether the consumer of a claim is there; none where that does not count.
-    fn question(&self, claim: &ObjectKey, consumer: &Consumer) -> Option<Query> {
+    fn query(&self, claim: &ObjectKey, consumer: &Consumer) -> Option<Query> {
         Some(Query::Being(ClaimantId::of_consumer(
             claim, consumer, self.gates,
         )?))
@@ -95,8 +95,8 @@ impl<'a> Found<'a> {
 
     /// Who has the name of the consumer of a claim.
     fn sight(&self, claim: &ClaimView, consumer: &Consumer) -> Sight {
-        let question = self.question(&claim.key, consumer);
-        let reply = question.and_then(|question| self.pass.answer(&question));
+        let query = self.query(&claim.key, consumer);
+        let reply = query.and_then(|query| self.pass.answer(&query));
         Sight::Live(match reply.map(|reply| &reply.value) {
             Some(Ok(Answer::Being(being))) => Some(being.clone()),
             _ => None,

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use controller_core::api::Outcome as Answered;
-use controller_core::controller::{Action, Outcome};
+use controller_core::controller::Outcome;
 use controller_core::informer::{Freshness, Store};
 use controller_core::meta::ObjectKey;
 
@@ -35,10 +35,10 @@ enum Settling {
 
 impl<'a> Turn<'a> {
     pub(super) fn of_pod(self, key: &ObjectKey) -> Result<Action, Action> {
-        let Some(pod) = self.wanting(&self.look.stores.pods, key) else {
+        let Some(pod) = self.wanting(&self.cx.stores.pods, key) else {
             return Ok(Action::Done(vec![]));
         };
-        let group = self.look.stores.group_of(&pod);
+        let group = self.cx.stores.group_of(&pod);
         let claimant = Claimant {
             view: &pod,
             group: group_of(&pod, group.as_deref(), self.gates),
@@ -54,7 +54,7 @@ impl<'a> Turn<'a> {
     }
 
     pub(super) fn of_group(self, key: &ObjectKey) -> Result<Action, Action> {
-        let Some(group) = self.wanting(&self.look.stores.groups, key) else {
+        let Some(group) = self.wanting(&self.cx.stores.groups, key) else {
             return Ok(Action::Done(vec![]));
         };
         let claimant = Claimant {
@@ -95,7 +95,7 @@ impl<'a> Turn<'a> {
             Write::Create(create) => claimant.view.position(&create.entry),
             _ => None,
         };
-        let pass = self.look.pass;
+        let pass = self.cx.pass;
         let ended = pass.outcomes().rev().take(SIDE_BY_SIDE).map(|(write, _)| write);
         ended
             .chain(pass.sending())
@@ -105,13 +105,13 @@ impl<'a> Turn<'a> {
     }
 
     fn has_sent_enough(self) -> bool {
-        self.look.pass.requests() >= REQUESTS_A_PASS
+        self.cx.pass.requests() >= REQUESTS_A_PASS
     }
 
     /// What becomes of the entries from this one on; an error asks or makes the first that are open.
     fn settle_from(self, claimant: &Claimant<'_>, from: usize) -> Result<Settled, Action> {
         let mut settled = Settled::default();
-        let (mut questions, mut creates) = (Vec::new(), Vec::new());
+        let (mut queries, mut creates) = (Vec::new(), Vec::new());
         for entry in claimant.view.entries.iter().skip(from) {
             let name = Arc::clone(&entry.name);
             match self.settle_entry(claimant, entry) {
@@ -119,22 +119,22 @@ impl<'a> Turn<'a> {
                 Settling::Has(claim) => settled.names.push((name, claim)),
                 Settling::Fails(error) => settled.fail(name, error),
                 Settling::Ask(_) | Settling::Create(_) if self.has_sent_enough() => settled.breaks_off = true,
-                Settling::Ask(question) => questions.push(question),
+                Settling::Ask(query) => queries.push(query),
                 Settling::Create(create) => creates.push(Write::Create(create)),
             }
             // The first of those that are not answered, be they on their way already: so many are at a time.
-            if questions.len() + creates.len() == SIDE_BY_SIDE {
+            if queries.len() + creates.len() == SIDE_BY_SIDE {
                 break;
             }
         }
-        if !questions.is_empty() {
-            return Err(Action::Read(questions));
+        if !queries.is_empty() {
+            return Err(Action::Read(queries));
         }
         if creates.is_empty() {
             return Ok(settled);
         }
         // A standby's cache may not show yet what the leader before has recorded.
-        if claimant.view.statuses.is_empty() && self.look.state.may_be_late(self.look.now.uptime) {
+        if claimant.view.statuses.is_empty() && self.cx.state.may_be_late(self.cx.now.uptime) {
             self.read_claimant(claimant)?;
         }
         // What we recorded last may name claims that are gone already: their names must not be used again.
@@ -150,7 +150,7 @@ impl<'a> Turn<'a> {
     /// before: the API server tells, or a name that was used would be used again. Its answer is in the store then.
     fn check_recorded(self, claimant: &Claimant<'_>) -> Result<(), Action> {
         let seems_gone = |entry| {
-            let answered = answer(claimant, entry, self.look.stores, self.gates, Seen::Unasked);
+            let answered = answer(claimant, entry, self.cx.stores, self.gates, Seen::Unasked);
             matches!(answered, Entitled::Ask(_))
         };
         let view = claimant.view;
@@ -158,7 +158,7 @@ impl<'a> Turn<'a> {
             .statuses
             .iter()
             .filter_map(|status| view.entry(&status.entry));
-        if self.look.pass.answer(&question_about(claimant)).is_some() || recorded.any(seems_gone) {
+        if self.cx.pass.answer(&question_about(claimant)).is_some() || recorded.any(seems_gone) {
             self.read_claimant(claimant)
         } else {
             Ok(())
@@ -167,15 +167,15 @@ impl<'a> Turn<'a> {
 
     /// Whether nobody knows what became of our last write to the pod or the group.
     fn is_unknown(self, claimant: &Claimant<'_>) -> bool {
-        let store = self.look.stores.of(claimant.view.kind);
+        let store = self.cx.stores.of(claimant.view.kind);
         store.freshness(&claimant.view.key) == Freshness::Unknown
     }
 
     /// Goes on when the API server has told of the pod or the group as it is now, and it is the one that the cache has.
     fn read_claimant(self, claimant: &Claimant<'_>) -> Result<(), Action> {
-        let question = question_about(claimant);
-        let is_same = match self.look.pass.answer(&question).map(|reply| &reply.value) {
-            None => return Err(Action::Read(vec![question])),
+        let query = question_about(claimant);
+        let is_same = match self.cx.pass.answer(&query).map(|reply| &reply.value) {
+            None => return Err(Action::Read(vec![query])),
             Some(Ok(Answer::Claimant(found))) => found.uid == claimant.view.uid && wants_claims(&found.view),
             Some(_) => false,
         };
@@ -187,11 +187,11 @@ impl<'a> Turn<'a> {
     }
 
     fn settle_entry(self, claimant: &Claimant<'_>, entry: &Entry) -> Settling {
-        let entitled = |seen| answer(claimant, entry, self.look.stores, self.gates, seen);
+        let entitled = |seen| answer(claimant, entry, self.cx.stores, self.gates, seen);
         let mut answered = entitled(Seen::Unasked);
         if let Entitled::Ask(name) = &answered {
             // The pod was read: see `check_recorded`.
-            if let Some(after) = made_after(claimant, entry, name, self.look.stores) {
+            if let Some(after) = made_after(claimant, entry, name, self.cx.stores) {
                 return Settling::Has(after);
             }
             answered = match self.look_for(beside(&claimant.view.key, name)) {
@@ -211,7 +211,7 @@ impl<'a> Turn<'a> {
     /// Whoever else has the name, the store mostly shows by now.
     fn create(self, mut create: Create) -> Settling {
         loop {
-            let failed = match self.look.pass.outcome(&Write::Create(create.clone())) {
+            let failed = match self.cx.pass.outcome(&Write::Create(create.clone())) {
                 None if self.has_tried_enough(&create) => {
                     return Settling::Fails(EntryError::NamesTaken(NAMES_A_PASS));
                 }
@@ -235,15 +235,15 @@ impl<'a> Turn<'a> {
         let mut before = (1..=NAMES_A_PASS).map(|back| create.n.checked_sub(back));
         before.all(|n| {
             let tried = n.map(|n| Write::Create(Create { n, ..create.clone() }));
-            tried.is_some_and(|tried| self.look.pass.outcome(&tried).is_some())
+            tried.is_some_and(|tried| self.cx.pass.outcome(&tried).is_some())
         })
     }
 
     /// The claim that the API server has under this name.
     fn look_for(self, claim: ObjectKey) -> Result<Option<&'a ClaimView>, Settling> {
-        let question = Query::Claim(claim);
-        match self.look.pass.answer(&question).map(|reply| &reply.value) {
-            None => Err(Settling::Ask(question)),
+        let query = Query::Claim(claim);
+        match self.cx.pass.answer(&query).map(|reply| &reply.value) {
+            None => Err(Settling::Ask(query)),
             Some(Ok(found)) => Ok(found.claim().map(|found| &found.view)),
             Some(Err(failed)) if failed.is_gone() => Ok(None),
             Some(Err(failed)) => Err(Settling::Fails(EntryError::Look(failed.clone()))),
@@ -266,7 +266,7 @@ impl<'a> Turn<'a> {
             changed: changed.cloned().collect(),
             statuses,
         });
-        if self.look.pass.outcome(&write).is_some() {
+        if self.cx.pass.outcome(&write).is_some() {
             return Ok(());
         }
         let keys = write.keys().into_iter();
@@ -285,7 +285,7 @@ impl<'a> Turn<'a> {
         let failing: Failing = news
             .map(|(entry, error)| (Arc::clone(entry), error.to_string()))
             .collect();
-        let is_new = match self.look.state.failing.get(&claimant.view.uid) {
+        let is_new = match self.cx.state.failing.get(&claimant.view.uid) {
             // What failed only for a moment is no end of what was told.
             Some(_) if failing.is_empty() => failures.is_empty(),
             Some(told) => *told != failing,
@@ -294,7 +294,7 @@ impl<'a> Turn<'a> {
         if !is_new {
             return Ok(());
         }
-        Err(Action::Note(StateChange::Failing {
+        Err(Action::Remember(StateChange::Failing {
             kind: claimant.view.kind,
             claimant: (claimant.view.key.clone(), claimant.view.uid.clone()),
             failing,
@@ -309,7 +309,7 @@ impl<'a> Turn<'a> {
                 continue;
             };
             let write = Write::Reserve(reserve.clone());
-            match self.look.pass.outcome(&write) {
+            match self.cx.pass.outcome(&write) {
                 None if self.has_sent_enough() => settled.breaks_off = true,
                 None => match self.contested(WriteKey::reserved(&reserve), &reserve.claim, &reserve.uid)? {
                     None => writes.push(write),
@@ -344,12 +344,12 @@ impl<'a> Turn<'a> {
             ClaimSource::Template(_) | ClaimSource::Unknown => settled.name_of(entry),
         };
         let pod = claimant.view;
-        let claim = name.and_then(|name| self.look.stores.claims.get(&beside(&pod.key, name)));
+        let claim = name.and_then(|name| self.cx.stores.claims.get(&beside(&pod.key, name)));
         let Some(claim) = claim else { return Ok(None) };
         match reservation(claimant, entry, &claim) {
             Reservation::Nothing => Ok(None),
-            Reservation::Full if self.look.state.full.contains(&claim.uid) => Ok(None),
-            Reservation::Full => Err(Action::Note(StateChange::Full {
+            Reservation::Full if self.cx.state.full.contains(&claim.uid) => Ok(None),
+            Reservation::Full => Err(Action::Remember(StateChange::Full {
                 claim: (claim.key.clone(), claim.uid.clone()),
                 pod: (pod.key.clone(), pod.uid.clone()),
             })),

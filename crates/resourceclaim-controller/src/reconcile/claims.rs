@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::controller::{Action, Outcome, Requeue};
+use controller_core::controller::{Outcome, Requeue};
 use controller_core::meta::{ObjectKey, Uid};
 
 use super::{Action, Key, SIDE_BY_SIDE, Turn};
@@ -18,20 +18,20 @@ use crate::view::{ClaimView, Consumer};
 
 impl Turn<'_> {
     pub(super) fn of_claim(self, key: &ObjectKey) -> Result<Action, Action> {
-        if self.look.state.pending.contains(key) {
-            let question = Query::Claim(key.clone());
-            return Ok(match self.look.pass.answer(&question) {
-                None => Action::Read(vec![question]),
+        if self.cx.state.pending.contains(key) {
+            let query = Query::Claim(key.clone());
+            return Ok(match self.cx.pass.answer(&query) {
+                None => Action::Read(vec![query]),
                 Some(_) => Action::Done(vec![]),
             });
         }
-        let Some(mut claim) = self.look.stores.claims.get(key) else {
+        let Some(mut claim) = self.cx.stores.claims.get(key) else {
             return Ok(Action::Done(vec![]));
         };
         let mut evidence = Evidence {
             gone: self.gone(&claim)?,
             owner: Ownership::Leave,
-            unchanged: self.look.state.quiet.unchanged(&claim, self.look.now.uptime),
+            unchanged: self.cx.state.quiet.unchanged(&claim, self.cx.now.uptime),
         };
         let again = |wait| Action::Done(vec![(Key::Claim(key.clone()), Requeue::After(wait))]);
         loop {
@@ -44,7 +44,7 @@ impl Turn<'_> {
                 GiveBack::Do(step) => step,
             };
             let write = Write::GiveBack(Arc::clone(&claim), step.clone());
-            match self.look.pass.outcome(&write) {
+            match self.cx.pass.outcome(&write) {
                 None => {
                     return Ok(match self.leave_undeleted(&claim, &step)? {
                         None => Action::Write(vec![write]),
@@ -64,20 +64,20 @@ impl Turn<'_> {
 
     /// The consumers of the claim that need it no more (RC-9). Nothing is done while one of them is not known.
     fn gone(self, claim: &ClaimView) -> Result<Vec<Uid>, Action> {
-        let (mut gone, mut questions) = (Vec::new(), Vec::new());
+        let (mut gone, mut queries) = (Vec::new(), Vec::new());
         for consumer in &claim.reserved {
             match self.standing(claim, consumer) {
                 Ok(Standing::Done | Standing::Gone) => gone.push(consumer.uid.clone()),
                 Ok(Standing::Holds | Standing::Unsure) => {}
-                Err(Action::Read(asked)) => questions.extend(asked),
+                Err(Action::Read(asked)) => queries.extend(asked),
                 Err(step) => return Err(step),
             }
         }
-        questions.truncate(SIDE_BY_SIDE);
-        if questions.is_empty() {
+        queries.truncate(SIDE_BY_SIDE);
+        if queries.is_empty() {
             Ok(gone)
         } else {
-            Err(Action::Read(questions))
+            Err(Action::Read(queries))
         }
     }
 
@@ -110,16 +110,16 @@ impl Turn<'_> {
     }
 
     fn cached(self, of: &ClaimantId) -> Sight {
-        let cached = self.look.stores.claimant(of.kind, &of.key);
+        let cached = self.cx.stores.claimant(of.kind, &of.key);
         Sight::Cached(cached.map(|claimant| Being::of(&claimant)))
     }
 
     /// What the API server has under the name that the object of this uid had. Where it does not say, everything stays,
     /// and the queue tries again.
     fn live(self, of: ClaimantId) -> Result<Sight, Action> {
-        let question = Query::Being(of);
-        match self.look.pass.answer(&question).map(|reply| &reply.value) {
-            None => Err(Action::Read(vec![question])),
+        let query = Query::Being(of);
+        match self.cx.pass.answer(&query).map(|reply| &reply.value) {
+            None => Err(Action::Read(vec![query])),
             Some(Ok(Answer::Being(being))) => Ok(Sight::Live(Some(being.clone()))),
             Some(Err(failed)) if failed.is_gone() => Ok(Sight::Live(None)),
             Some(_) => Err(Action::Done(vec![])),

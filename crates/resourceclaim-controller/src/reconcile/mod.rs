@@ -9,7 +9,7 @@
 //!
 //! | rule | function | test |
 //! |---|---|---|
-//! | RC-4 | `shows`, `reads`, `shown_within` | `tests/sync/claims.rs::a_claim_that_the_watch_has_not_shown_is_not_made_twice`, `tests/sync/claims.rs::an_answer_that_comes_after_the_watch_is_not_remembered`, `tests/sync/claims.rs::what_a_later_list_does_not_show_is_remembered_no_more` |
+//! | RC-4 | `apply_to_cache`, `refresh_cache`, `watch_timeout` | `tests/sync/claims.rs::a_claim_that_the_watch_has_not_shown_is_not_made_twice`, `tests/sync/claims.rs::an_answer_that_comes_after_the_watch_is_not_remembered`, `tests/sync/claims.rs::what_a_later_list_does_not_show_is_remembered_no_more` |
 //!
 //! Another writer that keeps undoing what we write (CORE-17):
 //!
@@ -33,8 +33,8 @@ use std::time::Duration;
 
 use controller_core::api::{CallFailed, Outcome as Answered};
 use controller_core::controller::{
-    Action, CacheRead, CacheWrite, Context, ContextMut, Controller, Driver, Learnt, LoopEvent, Outcome,
-    Queue, RequestOf, Retry, RetryLimit,
+    CacheRead, CacheWrite, Context, ContextMut, Controller, Driver, LoopEvent, Outcome, Queue, RequestOf,
+    ResultOf, Retry, RetryLimit,
 };
 use controller_core::events::Recorder;
 use controller_core::meta::{ObjectKey, Uid};
@@ -105,10 +105,10 @@ pub enum StateChange {
 #[derive(Clone, Copy)]
 struct Turn<'a> {
     gates: Gates,
-    look: &'a Context<'a, ResourceClaimController>,
+    cx: &'a Context<'a, ResourceClaimController>,
 }
 
-type Action = Action<ResourceClaimController>;
+type Action = controller_core::controller::Action<ResourceClaimController>;
 
 /// As upstream's queue has them.
 impl fmt::Display for Key {
@@ -151,13 +151,13 @@ impl Controller for ResourceClaimController {
         state::observe(cx, observed, self.gates);
     }
 
-    fn reconcile(&self, look: &Context<'_, Self>, key: &Key) -> Action<Self> {
+    fn reconcile(&self, cx: &Context<'_, Self>, key: &Key) -> Action {
         let gates = self.gates;
-        let turn = Turn { gates, look };
+        let turn = Turn { gates, cx };
         let decided = match key {
-            Key::Gates => Ok(self.check_gates(look)),
+            Key::Gates => Ok(self.check_gates(cx)),
             // What is right follows from them: they wake it.
-            _ if !look.state.has_gates() => Ok(Action::Done(vec![])),
+            _ if !cx.state.has_gates() => Ok(Action::Done(vec![])),
             Key::Pod(pod) => turn.of_pod(pod),
             Key::PodGroup(group) => turn.of_group(group),
             Key::Claim(claim) => turn.of_claim(claim),
@@ -165,12 +165,12 @@ impl Controller for ResourceClaimController {
         decided.unwrap_or_else(|step| step)
     }
 
-    fn on_result(&self, cx: &mut ContextMut<'_, Self>, _: &Key, learnt: Learnt<'_, Self>) {
-        match learnt {
-            Learnt::Noted(StateChange::Gates(gates)) => state::observe_gates(cx, gates, self.gates),
-            Learnt::Noted(note) => learn_note(cx, note),
-            Learnt::Outcome(write, outcome) => learn_outcome(cx, write, outcome),
-            Learnt::Answer(Query::Rival(contested), reply) => {
+    fn on_result(&self, cx: &mut ContextMut<'_, Self>, _: &Key, result: ResultOf<'_, Self>) {
+        match result {
+            ResultOf::Remembered(StateChange::Gates(gates)) => state::observe_gates(cx, gates, self.gates),
+            ResultOf::Remembered(note) => learn_note(cx, note),
+            ResultOf::Outcome(write, outcome) => learn_outcome(cx, write, outcome),
+            ResultOf::Answer(Query::Rival(contested), reply) => {
                 let manager = match &reply.value {
                     Ok(Answer::Manager(Some(manager))) => manager.as_str(),
                     _ => "an unknown field manager",
@@ -182,13 +182,13 @@ impl Controller for ResourceClaimController {
                     });
                 }
             }
-            Learnt::Answer(Query::Claim(claim), reply) => {
+            ResultOf::Answer(Query::Claim(claim), reply) => {
                 let is_known = reply.value.as_ref().map_or_else(CallFailed::is_gone, |_| true);
                 if is_known {
                     cx.state.pending.remove(claim);
                 }
             }
-            Learnt::Answer(Query::Being(being), reply) => {
+            ResultOf::Answer(Query::Being(being), reply) => {
                 let is_gone = match &reply.value {
                     Ok(answer) => matches!(answer, Answer::Being(found) if found.uid != being.uid),
                     Err(failed) => failed.is_gone(),
@@ -197,20 +197,20 @@ impl Controller for ResourceClaimController {
                     state::observe_gone(cx, being.clone());
                 }
             }
-            Learnt::Answer(..) | Learnt::Sent(_) => {}
+            ResultOf::Answer(..) | ResultOf::Sent(_) => {}
         }
     }
 
     fn apply_to_cache(&self, write: &Write, mutation: &mut CacheWrite<'_, Self>) {
-        shown::shows(write, mutation);
+        shown::apply_to_cache(write, mutation);
     }
 
-    fn shown_within(&self, _: &Write) -> Duration {
+    fn watch_timeout(&self, _: &Write) -> Duration {
         PENDING_TTL
     }
 
-    fn refresh_cache(&self, question: &Query, reading: &mut CacheRead<'_, Self>) {
-        match question {
+    fn refresh_cache(&self, query: &Query, reading: &mut CacheRead<'_, Self>) {
+        match query {
             Query::Claim(key) => reading.object(|stores| &mut stores.claims, key, Answer::claim),
             Query::Claimant(kind, key) => {
                 reading.object(Stores::store_of(*kind), key, Answer::claimant);
@@ -221,16 +221,16 @@ impl Controller for ResourceClaimController {
 
     fn is_failure(&self, ask: &RequestOf<Self>, failed: &CallFailed) -> bool {
         match ask {
-            RequestOf::Question(Query::Rival(_)) => false,
-            RequestOf::Question(Query::Served | Query::Version) => !gates::is_answer(self.asked, failed),
+            RequestOf::Query(Query::Rival(_)) => false,
+            RequestOf::Query(Query::Served | Query::Version) => !gates::is_answer(self.asked, failed),
             // It may be ours. Where the namespace is gone, the pod is not for long.
             RequestOf::Write(Write::Create(_)) => failed.outcome() != Answered::AlreadyExists,
-            RequestOf::Question(_) | RequestOf::Write(_) => !failed.is_gone(),
+            RequestOf::Query(_) | RequestOf::Write(_) => !failed.is_gone(),
         }
     }
 
-    fn finished(&self, memory: &State) -> Option<Result<(), String>> {
-        let gates = memory.outdated_by()?;
+    fn finished(&self, state: &State) -> Option<Result<(), String>> {
+        let gates = state.outdated_by()?;
         let text = format!(
             "the API server has become another: the gates would be {gates:?} now, and are {:?}",
             self.gates
@@ -249,20 +249,20 @@ impl Controller for ResourceClaimController {
 
 impl ResourceClaimController {
     /// Whether the gates are still as they were when the process began. What cannot be asked is asked again by the queue.
-    fn check_gates(&self, look: &Context<'_, Self>) -> Action {
-        let mut answers = Answers::of(look.pass);
-        let is_known = look.state.has_gates();
+    fn check_gates(&self, cx: &Context<'_, Self>) -> Action {
+        let mut answers = Answers::of(cx.pass);
+        let is_known = cx.state.has_gates();
         match answers.gates(self.asked) {
             Ok(_) if !answers.open.is_empty() => Action::Read(answers.open),
-            Ok(_) if look.state.outdated_by().is_some() => Action::Done(vec![]),
-            Ok(gates) if gates != self.gates || !is_known => Action::Note(StateChange::Gates(gates)),
+            Ok(_) if cx.state.outdated_by().is_some() => Action::Done(vec![]),
+            Ok(gates) if gates != self.gates || !is_known => Action::Remember(StateChange::Gates(gates)),
             Ok(_) | Err(_) => Action::Done(vec![]),
         }
     }
 }
 
 fn learn_note(cx: &mut ContextMut<'_, ResourceClaimController>, note: StateChange) {
-    let (memory, now) = (&mut *cx.state, cx.now.uptime);
+    let (state, now) = (&mut *cx.state, cx.now.uptime);
     match note {
         StateChange::Undone(contested) => {
             let pace = match contested.write {
@@ -270,8 +270,8 @@ fn learn_note(cx: &mut ContextMut<'_, ResourceClaimController>, note: StateChang
                 WriteKey::Recorded { .. } | WriteKey::Deleted { .. } => Pace::default(),
             };
             cx.out.record(Event::Undone);
-            if memory.rivals.undone(pace, &contested.write, now) {
-                memory.unnamed.insert(contested);
+            if state.rivals.undone(pace, &contested.write, now) {
+                state.unnamed.insert(contested);
             }
         }
         StateChange::Failing {
@@ -279,7 +279,7 @@ fn learn_note(cx: &mut ContextMut<'_, ResourceClaimController>, note: StateChang
             claimant,
             failing,
         } => {
-            let told = memory.failing.remove(&claimant.1).unwrap_or_default();
+            let told = state.failing.remove(&claimant.1).unwrap_or_default();
             for (entry, why) in failing
                 .iter()
                 .filter(|(entry, why)| told.get(*entry) != Some(why))
@@ -292,13 +292,13 @@ fn learn_note(cx: &mut ContextMut<'_, ResourceClaimController>, note: StateChang
                 });
             }
             if !failing.is_empty() {
-                memory.failing.insert(claimant.1, failing);
+                state.failing.insert(claimant.1, failing);
             }
         }
         // See `learn`.
         StateChange::Gates(_) => {}
         StateChange::Full { claim, pod } => {
-            memory.full.insert(claim.1.clone());
+            state.full.insert(claim.1.clone());
             cx.out.record(Event::Full { claim, pod });
         }
     }
@@ -357,23 +357,23 @@ fn is_there(stores: &Stores, write: &Write) -> bool {
 impl Turn<'_> {
     /// Whether the pod or the group is known to be gone, whatever the cache shows (RC-14).
     fn has_departed(&self, identity: &ClaimantId) -> bool {
-        self.look.state.departed.contains(identity)
+        self.cx.state.departed.contains(identity)
     }
 
     /// How long another writer keeps us from writing this to the object again; an error is to note that it was undone, or
     /// to ask by whom.
     fn contested(&self, write: WriteKey, object: &ObjectKey, uid: &Uid) -> Result<Option<Duration>, Action> {
-        let (memory, now) = (self.look.state, self.look.now.uptime);
+        let (state, now) = (self.cx.state, self.cx.now.uptime);
         let (object, uid) = (object.clone(), uid.clone());
         let contested = Contested { write, object, uid };
-        if memory.rivals.stands(&contested.write, now) {
-            return Err(Action::Note(StateChange::Undone(contested)));
+        if state.rivals.stands(&contested.write, now) {
+            return Err(Action::Remember(StateChange::Undone(contested)));
         }
-        let wait = memory.rivals.wait(&contested.write, now);
-        if memory.unnamed.contains(&contested) {
-            let question = Query::Rival(contested);
-            if self.look.pass.answer(&question).is_none() {
-                return Err(Action::Read(vec![question]));
+        let wait = state.rivals.wait(&contested.write, now);
+        if state.unnamed.contains(&contested) {
+            let query = Query::Rival(contested);
+            if self.cx.pass.answer(&query).is_none() {
+                return Err(Action::Read(vec![query]));
             }
         }
         Ok(wait)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::controller::{Action, Failed, Requeue};
+use controller_core::controller::{Failed, Requeue};
 
 use super::{Action, Key};
 use crate::error::{self, EntryError};
@@ -46,17 +46,17 @@ impl Settled {
             _ if self.breaks_off => Some(Requeue::Now),
             left => left.map(Requeue::After),
         };
-        let wakes = wake.map(|wake| (key, wake)).into_iter().collect();
+        let requeues = wake.map(|wake| (key, wake)).into_iter().collect();
         let failures = self.failures;
         let is_told = failures.iter().any(|(_, error)| error.is_of_a_request());
         if is_told || failures.iter().all(|(_, error)| error.waits()) {
-            return Action::Done(wakes);
+            return Action::Done(requeues);
         }
         Action::Fail(Failed {
             reason: "EntryFailed",
             text: error::told(&failures),
             not_before: Duration::ZERO,
-            wakes,
+            requeues,
         })
     }
 }

@@ -10,7 +10,7 @@ use crate::requests::{Record, Write};
 use crate::view::{ClaimStatus, ClaimView, ClaimantView, EXTENDED_ANNOTATION, Origin};
 use crate::{ResourceClaimController, Stores};
 
-pub(super) fn shows(write: &Write, mutation: &mut CacheWrite<'_, ResourceClaimController>) {
+pub(super) fn apply_to_cache(write: &Write, mutation: &mut CacheWrite<'_, ResourceClaimController>) {
     let accepted = mutation.accepted().cloned().unwrap_or_default();
     match write {
         Write::Create(create) => {

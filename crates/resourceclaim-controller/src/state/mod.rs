@@ -2,9 +2,9 @@
 //!
 //! | rule | function | test |
 //! |---|---|---|
-//! | RC-14 | `Memory::departed`, `observe_gone` | `tests/sync/reservations.rs::a_deleted_pod_gives_its_claims_back_without_a_read`, `tests/sync/reservations.rs::a_pod_that_the_api_server_says_is_gone_gets_no_reservation_when_the_cache_shows_it` |
+//! | RC-14 | `State::departed`, `observe_gone` | `tests/sync/reservations.rs::a_deleted_pod_gives_its_claims_back_without_a_read`, `tests/sync/reservations.rs::a_pod_that_the_api_server_says_is_gone_gets_no_reservation_when_the_cache_shows_it` |
 
-mod wakes;
+mod requeues;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use controller_core::rival::Contests;
 use k8s_openapi::Resource as _;
 use k8s_openapi::api::scheduling::v1beta1::PodGroup;
 
-use self::wakes::{wake, wake_all, wake_changed, wake_claims, wake_members, wake_users};
+use self::requeues::{wake, wake_all, wake_changed, wake_claims, wake_members, wake_users};
 use crate::ResourceClaimController;
 use crate::decide::{
     ClaimantId, Departed, Gates, MANY_ENTRIES, Quiet, RESERVED_FOR_MAX_SIZE, Reserve, wants_claims,
@@ -310,7 +310,7 @@ impl Watches<TemplateView> for ResourceClaimController {
         let index = ClaimantIndex::Template(template.key.clone());
         for store in [&cx.stores.pods, &cx.stores.groups] {
             for claimant in store.by_index(&index) {
-                wake(cx, &claimant, None, self.gates, Requeue::Afresh);
+                wake(cx, &claimant, None, self.gates, Requeue::Reset);
             }
         }
     }

@@ -13,15 +13,15 @@ fn what_was_written_about_a_claim_goes_with_it_alone(#[case] gone: &str, #[case]
         claim: Uid::from(claim),
         consumer: Uid::from(consumer),
     };
-    let mut memory = State::default();
+    let mut state = State::default();
     for key in [
         reserved(gone, other),
         reserved(gone, "text"),
         reserved(other, gone),
     ] {
-        memory.rivals.wrote(&key, Duration::ZERO);
+        state.rivals.wrote(&key, Duration::ZERO);
     }
-    memory.forget_reserved(&Uid::from(gone));
-    assert!(memory.rivals.stands(&reserved(other, gone), Duration::ZERO));
-    assert_eq!(memory.held(), 1);
+    state.forget_reserved(&Uid::from(gone));
+    assert!(state.rivals.stands(&reserved(other, gone), Duration::ZERO));
+    assert_eq!(state.held(), 1);
 }

@@ -99,10 +99,10 @@
 //! | `APIDisabled`, `Convert`, `DeviceBindingConditions`, `EvictCluster…`, `FilterTimeout`, `InvalidResourceSlices`, `MaxResourceSlice`, `NoSchedule…`, `PartitionableDevices`, `Pod`, `PrioritizedListScoring`, `PublishResourceSlices`, `ResourceClaimDeviceStatus`, `ResourcePoolStatusRequest`, `ResourceSliceController`, `UsesAllResources` | none: this controller has no part in them |
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
+mod departed;
 mod entries;
 mod giving_back;
 mod groups;
-mod memory;
 mod reservations;
 #[path = "../support/mod.rs"]
 mod support;

@@ -202,7 +202,7 @@ impl Server {
     /// A request of ours arrives.
     pub(crate) fn answer(&mut self, ask: &RequestOf<ResourceClaimController>) -> Completed<Answer> {
         match ask {
-            RequestOf::Question(question) => Completed::Read(self.read(question).ok_or_else(sim::gone), None),
+            RequestOf::Query(query) => Completed::Read(self.read(query).ok_or_else(sim::gone), None),
             RequestOf::Write(write) => Completed::Wrote(match write {
                 Write::Create(create) => self.create(create),
                 Write::Record(record) => self.record(record),
@@ -223,8 +223,8 @@ impl Server {
         })
     }
 
-    fn read(&self, question: &Query) -> Option<Answer> {
-        Some(match question {
+    fn read(&self, query: &Query) -> Option<Answer> {
+        Some(match query {
             Query::Claim(key) => Answer::Claim(observed_claim(self.claims.get(key)?)),
             Query::Claimant(_, key) => Answer::Claimant(self.observed_pod(key)?),
             Query::Being(ClaimantId { key, .. }) => Answer::Being(Being::of(self.pods.get(key)?)),

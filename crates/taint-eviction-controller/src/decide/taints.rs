@@ -165,24 +165,24 @@ mod tests {
             time_added: None,
         };
         let at = |second| Timestamp::from_second(second).unwrap();
-        let mut memory = TaintMemory::default();
-        memory.observe(&node, std::slice::from_ref(&taint), at(10));
-        let first = memory.of(&node);
-        memory.read(&node, std::slice::from_ref(&taint), at(20));
-        assert_eq!(memory.of(&node), first, "it has stayed");
-        memory.read(&node, &[], at(30));
-        memory.read(&node, &[], at(40));
-        memory.observe(&node, std::slice::from_ref(&taint), at(50));
+        let mut state = TaintMemory::default();
+        state.observe(&node, std::slice::from_ref(&taint), at(10));
+        let first = state.of(&node);
+        state.read(&node, std::slice::from_ref(&taint), at(20));
+        assert_eq!(state.of(&node), first, "it has stayed");
+        state.read(&node, &[], at(30));
+        state.read(&node, &[], at(40));
+        state.observe(&node, std::slice::from_ref(&taint), at(50));
         assert_eq!(
-            memory.of(&node)[0].stay,
+            state.of(&node)[0].stay,
             first[0].stay,
             "an old event tells nothing new"
         );
-        memory.read(&node, std::slice::from_ref(&taint), at(60));
-        let second = memory.of(&node);
+        state.read(&node, std::slice::from_ref(&taint), at(60));
+        let second = state.of(&node);
         assert_ne!(second[0].stay, first[0].stay);
         assert_eq!(second[0].since, since(&taint, at(60)));
-        memory.read(&node, std::slice::from_ref(&taint), at(70));
-        assert_eq!(memory.of(&node), second);
+        state.read(&node, std::slice::from_ref(&taint), at(70));
+        assert_eq!(state.of(&node), second);
     }
 }

@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn commits_are_listed_by_what_they_touch_and_those_with_an_entry_are_not() {
-        let log = "\x1eaaa1\x1fAnnotate in bursts\n\ncrates/ttl-controller/src/next.rs\ncrates/controller-core/src/lib.rs\n\
+        let log = "\x1eaaa1\x1fAnnotate in bursts\n\ncrates/ttl-controller/src/reconcile.rs\ncrates/controller-core/src/lib.rs\n\
                    \x1eaaa2\x1fTell of bursts\n\ncrates/ttl-controller/CHANGELOG.md\ncrates/ttl-controller/src/lib.rs\n\
                    \x1eaaa3\x1fLet a value through\n\ncharts/ttl-controller/values.yaml\n\
                    \x1eaaa6\x1fTest more\n\ncrates/controller-core/src/leader/tests/mod.rs\ncrates/ttl-controller/src/tests.rs\n\

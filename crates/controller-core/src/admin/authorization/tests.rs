@@ -32,11 +32,17 @@ fn who_was_let_in_is_asked_about_after_a_minute_and_who_was_not_after_30_s() {
     for (verdict, lasts) in cases {
         let mut decisions = Decisions::default();
         let request = key("token", "get", "/metrics");
-        assert_eq!(decisions.look(scraper(), &request, at(7)), Known::Nothing);
+        assert_eq!(decisions.lookup(scraper(), &request, at(7)), Known::Nothing);
         decisions.learn(scraper(), request, verdict.clone(), at(7));
         let last = (at(7) + lasts).saturating_sub(Duration::from_nanos(1));
-        assert_eq!(decisions.look(scraper(), &request, last), Known::Decided(verdict));
-        assert_eq!(decisions.look(scraper(), &request, at(7) + lasts), Known::Nothing);
+        assert_eq!(
+            decisions.lookup(scraper(), &request, last),
+            Known::Decided(verdict)
+        );
+        assert_eq!(
+            decisions.lookup(scraper(), &request, at(7) + lasts),
+            Known::Nothing
+        );
     }
 }
 
@@ -54,7 +60,7 @@ fn a_decision_is_about_one_token_one_verb_and_one_path() {
         key("token", "head", "/metrics"),
         key("token", "get", "/configz"),
     ] {
-        assert_eq!(decisions.look(scraper(), &other, at(0)), Known::Nothing);
+        assert_eq!(decisions.lookup(scraper(), &other, at(0)), Known::Nothing);
     }
 }
 
@@ -63,7 +69,7 @@ fn made_up_tokens_are_asked_about_ten_times_and_then_once_a_second() {
     let mut decisions = Decisions::default();
     let mut asked = |tokens: std::ops::Range<u32>, now| {
         let keys = tokens.map(|token| key(&token.to_string(), "get", "/metrics"));
-        let asked = keys.filter(|key| decisions.look(scraper(), key, now) == Known::Nothing);
+        let asked = keys.filter(|key| decisions.lookup(scraper(), key, now) == Known::Nothing);
         asked.count()
     };
     assert_eq!(asked(0..1_000, at(0)), 10);
@@ -79,10 +85,10 @@ fn a_flood_of_made_up_tokens_neither_grows_nor_keeps_a_scraper_out() {
     let mut last = made_up;
     for second in 1..1_000 {
         let rotated = key(&format!("rotated {second}"), "get", "/metrics");
-        assert_eq!(decisions.look(scraper(), &rotated, at(second)), Known::Nothing);
+        assert_eq!(decisions.lookup(scraper(), &rotated, at(second)), Known::Nothing);
         decisions.learn(scraper(), rotated, Verdict::Allowed, at(second));
         assert_eq!(
-            decisions.look(scraper(), &last, at(second)),
+            decisions.lookup(scraper(), &last, at(second)),
             if second == 1 {
                 Known::Nothing
             } else {
@@ -92,11 +98,11 @@ fn a_flood_of_made_up_tokens_neither_grows_nor_keeps_a_scraper_out() {
         last = rotated;
 
         let refused = key(&format!("made up {second}"), "get", "/metrics");
-        if decisions.look(pod(100), &refused, at(second)) == Known::Nothing {
+        if decisions.lookup(pod(100), &refused, at(second)) == Known::Nothing {
             decisions.learn(pod(100), refused, Verdict::Unauthenticated, at(second));
         }
         for other in 100..100 + u16::try_from(2 * MOST_PEERS).unwrap() {
-            while decisions.look(pod(other), &made_up, at(second)) == Known::Nothing {}
+            while decisions.lookup(pod(other), &made_up, at(second)) == Known::Nothing {}
         }
     }
     assert_eq!(decisions.by_request.len(), MOST_DECISIONS);
@@ -110,7 +116,7 @@ fn a_flood_from_many_addresses_asks_a_bounded_number_of_times() {
     let mut asked = 0;
     for second in 0..100 {
         for number in 0..1_000 {
-            asked += usize::from(decisions.look(pod(number), &made_up, at(second)) == Known::Nothing);
+            asked += usize::from(decisions.lookup(pod(number), &made_up, at(second)) == Known::Nothing);
         }
     }
     // The first come have ten each, then one a second.
@@ -121,7 +127,7 @@ fn a_flood_from_many_addresses_asks_a_bounded_number_of_times() {
 fn a_new_address_takes_the_place_of_one_that_was_quiet_and_was_not_let_in() {
     let mut decisions = Decisions::default();
     let token = key("token", "get", "/metrics");
-    let mut look = |number, second| decisions.look(pod(number), &token, at(second));
+    let mut look = |number, second| decisions.lookup(pod(number), &token, at(second));
     for number in 0..u16::try_from(MOST_PEERS).unwrap() {
         assert_eq!(look(number, u64::from(number)), Known::Nothing);
     }
@@ -132,7 +138,7 @@ fn a_new_address_takes_the_place_of_one_that_was_quiet_and_was_not_let_in() {
         decisions.learn(pod(known), token, Verdict::Allowed, at(0));
     }
     decisions.by_request.clear();
-    assert_eq!(decisions.look(pod(1_001), &token, at(last)), Known::Nothing);
+    assert_eq!(decisions.lookup(pod(1_001), &token, at(last)), Known::Nothing);
     assert!(decisions.by_peer.contains_key(&pod(1)), "it was let in");
     assert!(!decisions.by_peer.contains_key(&pod(16)));
 }

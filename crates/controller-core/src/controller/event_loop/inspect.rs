@@ -17,9 +17,9 @@ impl<C: Controller> Loop<C> {
         self.store_of(of)
     }
 
-    /// The answer to `question` that serves other keys, too; for tests.
-    pub fn shared(&self, question: &C::Query) -> Option<&Reply<AnswerOf<C>>> {
-        self.answers.get(question)
+    /// The answer to `query` that serves other keys, too; for tests.
+    pub fn shared(&self, query: &C::Query) -> Option<&Reply<AnswerOf<C>>> {
+        self.answers.get(query)
     }
 
     /// Whether `key` is asked about without further ado; for tests.

@@ -242,7 +242,7 @@ impl Sight {
 
 impl Ledger {
     /// Takes in what there is now.
-    pub(super) fn look(&mut self, server: &Server) -> Sight {
+    pub(super) fn cx(&mut self, server: &Server) -> Sight {
         let sight = Sight::of(server);
         for pod in &sight.pods {
             let recorded = self.recorded.entry(pod.uid.clone()).or_default();

@@ -84,7 +84,7 @@ pub(super) fn wake_changed(
 ) {
     let when = match claimant.kind {
         ClaimantKind::Pod => Requeue::Now,
-        ClaimantKind::PodGroup(_) => Requeue::Afresh,
+        ClaimantKind::PodGroup(_) => Requeue::Reset,
     };
     wake(cx, claimant, claim, gates, when);
 }
