@@ -108,7 +108,7 @@ impl Cluster {
     async fn embedded(clock: &Clock) -> Result<Self> {
         let wall = clock.clone();
         let server = Server::new(move || wall.now());
-        let door = server.listen(0).await.context("listen on loopback")?;
+        let transport = server.listen(0).await.context("listen on loopback")?;
         // What a Job owns ends with it, and pods run and end, as on a cluster with machines.
         let kubelet = KubeletOptions::new()
             .start_after(PODS_START_AFTER)
@@ -119,7 +119,7 @@ impl Cluster {
             .tempdir()
             .context("create a directory for the kubeconfig")?;
         let kubeconfig = dir.path().join("kubeconfig");
-        fs::write(&kubeconfig, door.kubeconfig().to_string())
+        fs::write(&kubeconfig, transport.kubeconfig().to_string())
             .with_context(|| format!("write {}", kubeconfig.display()))?;
         let access = Access {
             kubeconfig,
@@ -127,7 +127,7 @@ impl Cluster {
             through_proxies: false,
         };
         let embedded = Embedded {
-            _door: door,
+            _door: transport,
             _acting: acting,
             _dir: dir,
         };

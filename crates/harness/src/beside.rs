@@ -38,15 +38,15 @@ impl Beside {
         seed(&server);
         let directory = tempfile::tempdir().unwrap();
         let kubeconfig = directory.path().join("kubeconfig");
-        let door = server.listen(0).await.unwrap();
-        door.kubeconfig_file(&kubeconfig).unwrap();
+        let transport = server.listen(0).await.unwrap();
+        transport.kubeconfig_file(&kubeconfig).unwrap();
         let binary = PathBuf::from(std::env::var_os(variable).unwrap());
         let replica = Replica::start(&binary, &kubeconfig, args);
         Self {
             server,
             clock,
             replica,
-            _door: door,
+            _door: transport,
             _directory: directory,
         }
     }

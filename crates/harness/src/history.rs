@@ -71,7 +71,7 @@ pub trait Scene: Default + Send + 'static {
 
     /// What else must hold of the whole run.
     fn afterwards(&self, server: &Server, history: &History<Scripted<Self>>) -> Result<(), String> {
-        if history.troubles.is_empty() {
+        if history.faults.is_empty() {
             prompt(&self.ends(server), Self::PROMPTLY)
         } else {
             Ok(())

@@ -95,13 +95,19 @@ async fn the_largest_cluster_fits_into_memory_and_is_served() {
         rss >> 20
     );
 
-    let door = server.listen(0).await.unwrap();
+    let transport = server.listen(0).await.unwrap();
     let marker = br#""containerStatuses":"#;
-    let list = read(&door.url(), "/api/v1/pods", marker, None).await;
+    let list = read(&transport.url(), "/api/v1/pods", marker, None).await;
     println!("full list: {} MiB in {:.1?}", list.bytes >> 20, list.took);
     let streaming = "/api/v1/pods?watch=true&sendInitialEvents=true&allowWatchBookmarks=true\
                      &resourceVersionMatch=NotOlderThan";
-    let stream = read(&door.url(), streaming, marker, Some(b"k8s.io/initial-events-end")).await;
+    let stream = read(
+        &transport.url(),
+        streaming,
+        marker,
+        Some(b"k8s.io/initial-events-end"),
+    )
+    .await;
     println!(
         "streaming list: {} MiB in {:.1?}",
         stream.bytes >> 20,

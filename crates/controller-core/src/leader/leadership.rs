@@ -18,12 +18,12 @@ pub(super) struct Status {
     /// Who held the Lease when it was last read.
     pub(super) holder: Option<String>,
     /// Why the last attempt failed.
-    pub(super) trouble: Option<Trouble>,
+    pub(super) failure: Option<AttemptFailed>,
 }
 
 /// Why an attempt failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Trouble {
+pub(super) struct AttemptFailed {
     /// The whole chain of causes.
     pub(super) text: String,
     /// Whether the API server refused for want of a right.
@@ -70,14 +70,14 @@ impl Leadership {
     /// Why the last attempt to read or write the Lease failed; `None` after one that did not.
     pub fn last_error(&self) -> Option<String> {
         let status = self.status.borrow();
-        status.trouble.as_ref().map(|trouble| trouble.text.clone())
+        status.failure.as_ref().map(|failure| failure.text.clone())
     }
 
     /// [`last_error`](Self::last_error) where a right to get, create or update the Lease is missing: the one
     /// election failure that makes the process not ready.
     pub fn missing_right(&self) -> Option<String> {
         let status = self.status.borrow();
-        let trouble = status.trouble.as_ref().filter(|trouble| trouble.forbidden);
-        trouble.map(|trouble| trouble.text.clone())
+        let failure = status.failure.as_ref().filter(|failure| failure.forbidden);
+        failure.map(|failure| failure.text.clone())
     }
 }

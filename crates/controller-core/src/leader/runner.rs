@@ -18,7 +18,7 @@ use crate::shutdown::Shutdown;
 
 use super::config::ElectionConfig;
 use super::decide::{Decision, Observed, Role, decide, released};
-use super::leadership::{Leadership, Status, Trouble};
+use super::leadership::{AttemptFailed, Leadership, Status};
 use super::lease::Lease;
 use super::metrics::ElectionMetrics;
 use super::requests::{Error, Events, Requests};
@@ -283,17 +283,17 @@ impl Elector {
     }
 
     fn report(&mut self, error: Option<&Error>) {
-        let trouble = error.map(|error| Trouble {
+        let failure = error.map(|error| AttemptFailed {
             text: Chain(error).to_string(),
             forbidden: error.is_forbidden(),
         });
-        if let Some(trouble) = &trouble {
+        if let Some(failure) = &failure {
             let now = self.clock.instant();
-            complain(&mut self.request_complaints, &trouble.text, now);
+            complain(&mut self.request_complaints, &failure.text, now);
         }
         self.status.send_if_modified(|status| {
-            let changed = status.trouble != trouble;
-            status.trouble = trouble;
+            let changed = status.failure != failure;
+            status.failure = failure;
             changed
         });
     }

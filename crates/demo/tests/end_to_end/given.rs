@@ -24,14 +24,14 @@ impl Cluster {
         // The demo says when Jobs finish, so there is one time for both.
         let wall = Clock::system();
         let server = Server::new(move || wall.now());
-        let door = server.listen(0).await.unwrap();
+        let transport = server.listen(0).await.unwrap();
         let dir = tempfile::tempdir().unwrap();
         let kubeconfig = dir.path().join("kubeconfig");
-        std::fs::write(&kubeconfig, door.kubeconfig().to_string()).unwrap();
+        std::fs::write(&kubeconfig, transport.kubeconfig().to_string()).unwrap();
         Self {
             server,
             kubeconfig,
-            _door: door,
+            _door: transport,
             _dir: dir,
         }
     }

@@ -1,6 +1,6 @@
 //! Feature gates, and what the API server makes of them.
 
-use harness::sabotage::{answered, found_as};
+use harness::seeded_bugs::{answered, found_as};
 use http::StatusCode;
 use http::request::Parts;
 use rstest::rstest;

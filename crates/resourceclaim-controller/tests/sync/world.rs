@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use harness::objects::{each, name, text, uid};
-use harness::sabotage::{answered, answered_late, between, found_as, send};
+use harness::seeded_bugs::{answered, answered_late, between, found_as, send};
 use harness::{Running, Start};
 use http::Method;
 use http::request::Parts;

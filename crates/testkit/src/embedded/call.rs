@@ -4,8 +4,8 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 
 use super::access::{Requester, User};
-use super::course::Bent;
 use super::failure::Failure;
+use super::fault_plan::ReadFaults;
 use super::managed_fields::{Part, Writer};
 use super::options::Parameters;
 use super::patch::{Patch, PatchKind};
@@ -31,7 +31,7 @@ pub(super) struct Call {
     pub(super) view: View,
     pub(super) content_type: String,
     pub(super) body: Bytes,
-    pub(super) bent: Bent,
+    pub(super) read_faults: ReadFaults,
 }
 
 impl Call {

@@ -15,8 +15,8 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::sleep;
 
 use super::connections::Since;
-use super::door::Door;
 use super::shared::Shared;
+use super::transport::Transport;
 
 /// How long to wait after the system refused a connection or a socket: it may be out of file descriptors.
 const RETRY: Duration = Duration::from_millis(50);
@@ -143,7 +143,7 @@ async fn next(listener: &TcpListener) -> TcpStream {
 async fn connection(stream: TcpStream, shared: Arc<Shared>) {
     // An event of a watch is small and must not wait for the acknowledgement of the one before.
     if stream.set_nodelay(true).is_ok() {
-        let service = TowerToHyperService::new(Door::from_outside(shared));
+        let service = TowerToHyperService::new(Transport::from_outside(shared));
         let serving = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
         serving.await.unwrap_or_default();
     }

@@ -26,13 +26,12 @@ mod call;
 mod clock;
 mod conditions;
 mod connections;
-mod course;
 mod definitions;
 mod delete;
 mod discovery;
-mod door;
 mod encoding;
 mod failure;
+mod fault_plan;
 mod faults;
 mod json_patch;
 mod label_selector;
@@ -58,6 +57,7 @@ mod signal;
 mod store;
 mod subresources;
 mod syntax;
+mod transport;
 mod view;
 mod watch;
 mod write;
@@ -73,7 +73,6 @@ use store::Store;
 
 pub use access::User;
 pub use actors::{Acting, Actors, KubeletOptions};
-pub use door::Door;
 pub use failure::Failure;
 pub use faults::{Fault, Rule};
 pub use loopback::Loopback;
@@ -82,6 +81,7 @@ pub use reply::Body;
 pub use request::{Request, Requests, Verb};
 pub use resource::Resource;
 pub use resource::table::*;
+pub use transport::Transport;
 
 /// An API server. Clones are the same server.
 #[derive(Clone, Debug)]
@@ -124,8 +124,8 @@ impl Server {
     }
 
     /// A tower service to build clients on.
-    pub fn door(&self) -> Door {
-        Door::new(self.shared.clone())
+    pub fn transport(&self) -> Transport {
+        Transport::new(self.shared.clone())
     }
 
     /// Serves HTTP on a loopback port, 0 for any, until the result is dropped.
@@ -136,12 +136,12 @@ impl Server {
 
     /// A client that does not say who it is.
     pub fn client(&self) -> kube::Client {
-        kube::Client::new(self.door(), "default")
+        kube::Client::new(self.transport(), "default")
     }
 
     /// A client with a `User-Agent`; the part before the first `/` is its field manager.
     pub fn client_as(&self, user_agent: &str) -> kube::Client {
-        kube::Client::new(self.door().with_user_agent(user_agent), "default")
+        kube::Client::new(self.transport().with_user_agent(user_agent), "default")
     }
 }
 
@@ -206,7 +206,7 @@ impl Server {
 
     /// A client that is `user` without having to prove it.
     pub fn client_for(&self, user: &User) -> kube::Client {
-        kube::Client::new(self.door().as_user(user.clone()), "default")
+        kube::Client::new(self.transport().as_user(user.clone()), "default")
     }
 
     /// The permissions that roles grant to `user` and that none of its requests needed since they were first

@@ -13,10 +13,10 @@ use tokio::time::{sleep, timeout};
 use super::access::{Attributes, User, authorize, is_self_review, self_review};
 use super::call::Call;
 use super::connections::{self, Since};
-use super::course::{self, After, Before, Bent, Course};
 use super::discovery;
 use super::encoding::{Accept, Encoding};
 use super::failure::Failure;
+use super::fault_plan::{self, After, Before, FaultPlan, ReadFaults};
 use super::list::{self, Page};
 use super::options::{self, ListOptions, Parameters};
 use super::protobuf;
@@ -49,27 +49,29 @@ impl Shared {
         request.arrived = self.elapsed();
         let number = self.record(request.clone());
         self.reachable()?;
-        let course = Course::of(self.faults.lock().take(&request));
-        if !course.delay.is_zero() {
-            sleep(course.delay).await;
+        let fault_plan = FaultPlan::of(self.faults.lock().take(&request));
+        if !fault_plan.delay.is_zero() {
+            sleep(fault_plan.delay).await;
             self.still_reachable()?;
         }
-        let mut response = match course.before {
+        let mut response = match fault_plan.before {
             Before::Break => return Err(connections::reset()),
             Before::Hang => return Err(self.cut().await),
             Before::TimeOut(after) => self.time_out(after, refusals).await,
             Before::Refuse(refusal) => refusal.into_response(refusals),
             Before::Nothing => {
                 self.observe(number, &request);
-                let served = self.serve(&head, accept, request, query, body, course.bent).await;
+                let served = self
+                    .serve(&head, accept, request, query, body, fault_plan.read_faults)
+                    .await;
                 let response = served.unwrap_or_else(|failure| refused(&failure, refusals));
-                match course.after {
+                match fault_plan.after {
                     After::Nothing => response,
                     After::Break => return Err(connections::reset()),
                     After::Hang => return Err(self.cut().await),
                     After::TimeOut(after) => self.time_out(after, refusals).await,
-                    After::BreakOff => course::broken_off(response),
-                    After::Garble => course::garbled(),
+                    After::BreakOff => fault_plan::broken_off(response),
+                    After::Garble => fault_plan::garbled(),
                 }
             }
         };
@@ -111,7 +113,7 @@ impl Shared {
 
     async fn time_out(&self, after: Duration, refusals: Encoding) -> Response<Body> {
         sleep(after).await;
-        course::timed_out(refusals)
+        fault_plan::timed_out(refusals)
     }
 
     fn reachable(&self) -> io::Result<()> {
@@ -133,7 +135,7 @@ impl Shared {
         request: Request,
         query: Parameters,
         body: Bytes,
-        bent: Bent,
+        read_faults: ReadFaults,
     ) -> Result<Response<Body>, Failure> {
         let user = self.admit(head, &request, &query)?;
         if request.resource.is_empty() || request.version.is_empty() {
@@ -159,7 +161,7 @@ impl Shared {
             view,
             content_type: content_type.unwrap_or_default().to_owned(),
             body,
-            bent,
+            read_faults,
         };
         if let Some(answer) = self.below(&call) {
             return answer;
@@ -253,7 +255,14 @@ impl Shared {
         }
         let prefix = call.prefix();
         let media = call.view.encoding().media_of_watch();
-        let watching = Watching::open(self.clone(), call.resource, prefix, options, call.view, call.bent);
+        let watching = Watching::open(
+            self.clone(),
+            call.resource,
+            prefix,
+            options,
+            call.view,
+            call.read_faults,
+        );
         Ok(streamed(media, watching.into_stream()))
     }
 
@@ -289,7 +298,7 @@ impl Shared {
 
     /// The latest version that a read is shown, which asks for at least the version `asked`.
     fn latest(&self, store: &Store, call: &Call, asked: Option<u64>) -> u64 {
-        match (call.bent.stale, asked) {
+        match (call.read_faults.stale, asked) {
             (Some((by, _)), Some(asked)) => self.past(store, call, by).max(asked),
             (Some((by, true)), None) => self.past(store, call, by),
             (Some((_, false)) | None, _) => store.version(),

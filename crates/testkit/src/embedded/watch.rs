@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
 
 use super::connections::{self, Connections};
-use super::course::Bent;
 use super::encoding::Encoding;
 use super::failure::Failure;
+use super::fault_plan::ReadFaults;
 use super::options::ListOptions;
 use super::resource::Resource;
 use super::shared::Shared;
@@ -44,7 +44,7 @@ pub(super) struct Watching {
     next_due: Option<Instant>,
     deadline: Instant,
     opened: Connections,
-    bent: Bent,
+    read_faults: ReadFaults,
     over: bool,
 }
 
@@ -63,7 +63,7 @@ impl Watching {
         prefix: String,
         options: ListOptions,
         view: View,
-        bent: Bent,
+        read_faults: ReadFaults,
     ) -> Self {
         let now = shared.clock.instant();
         let deadline = now + options.timeout.unwrap_or(DEFAULT_TIMEOUT);
@@ -78,8 +78,8 @@ impl Watching {
             next_bookmark: next_bookmark(now, deadline).filter(|_| options.bookmarks),
             next_due: None,
             deadline,
-            over: bent.ends,
-            bent,
+            over: read_faults.ends,
+            read_faults,
             options,
             shared,
         };
@@ -128,7 +128,7 @@ impl Watching {
             if self.over {
                 return None;
             }
-            if self.bent.silent {
+            if self.read_faults.silent {
                 return Some(Err(self.cut().await));
             }
             match self.shared.connections.get().since(self.opened) {
@@ -201,7 +201,7 @@ impl Watching {
         match changes {
             Ok(mut changes) => {
                 let seen_until = self.shared.clock.instant();
-                let due = |change: &Change| change.at + self.bent.lag;
+                let due = |change: &Change| change.at + self.read_faults.lag;
                 let late = changes.split_off(changes.partition_point(|change| due(change) <= seen_until));
                 self.next_due = late.first().map(due);
                 let version = late.first().map_or(version, |change| change.version - 1);

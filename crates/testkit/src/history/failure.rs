@@ -17,7 +17,7 @@ pub struct Failure {
     /// How many replicas run.
     pub replicas: usize,
     /// The troubles that are needed, in words.
-    pub troubles: Vec<String>,
+    pub faults: Vec<String>,
     /// The shrunk history, a line each: what happens, and what goes wrong.
     pub timeline: Vec<String>,
     /// How many steps and troubles the whole history has.

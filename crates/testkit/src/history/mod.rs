@@ -18,6 +18,7 @@
 //! repository: a new trouble or another step changes what is drawn.
 
 mod draw;
+mod drawn_fault;
 mod failure;
 mod fence;
 mod refusals;
@@ -25,7 +26,6 @@ mod run;
 mod seeds;
 mod shrink;
 mod timeline;
-mod trouble;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -38,11 +38,11 @@ use tokio::sync::oneshot;
 use crate::embedded::{Request, Resource, Server};
 
 pub use draw::Draw;
+pub use drawn_fault::{DrawnFault, Moment, Which, refusals};
 pub use failure::Failure;
 pub use run::{Run, run};
 pub use seeds::{Report, Shrink, first_failure, report, seeds_to_run};
 pub use timeline::{At, History};
-pub use trouble::{Moment, Trouble, Which, refusals};
 
 /// What is compared at the end: for each object what the suite cares about, in words.
 pub type State = BTreeMap<String, String>;

@@ -11,9 +11,9 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::sleep;
 
+use super::drawn_fault::{DrawnFault, Moment, Which};
 use super::fence;
 use super::refusals;
-use super::trouble::{Moment, Trouble, Which};
 use super::{History, Life, State, Suite};
 use crate::embedded::{Fault, LEASES, Requests, Server};
 
@@ -92,7 +92,7 @@ struct Noted {
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Act(usize),
-    Trouble(usize),
+    DrawnFault(usize),
     /// The server may be reached again.
     Up,
     /// A replica is started (again).
@@ -135,8 +135,8 @@ impl<'a, S: Suite> Stage<'a, S> {
         for number in 0..stage.replicas.len() {
             stage.plan(Duration::ZERO, Step::Start(number));
         }
-        for (number, trouble) in history.troubles.iter().enumerate() {
-            stage.plan(trouble.time, Step::Trouble(number));
+        for (number, fault) in history.faults.iter().enumerate() {
+            stage.plan(fault.time, Step::DrawnFault(number));
         }
         stage
     }
@@ -177,7 +177,7 @@ impl<'a, S: Suite> Stage<'a, S> {
             }
         }
         self.pass_until(S::LENGTH).await?;
-        self.end_troubles();
+        self.end_faults();
         self.settle().await?;
         let end = self.suite.afterwards(&self.server, self.history);
         end.and_then(|()| refusals::are_remembered(&self.server.requests()))
@@ -209,7 +209,7 @@ impl<'a, S: Suite> Stage<'a, S> {
     fn take(&mut self, step: Step) {
         match step {
             Step::Act(number) => self.suite.act(&self.server, &self.history.actions[number].what),
-            Step::Trouble(number) => self.trouble(&self.history.troubles[number].what.clone()),
+            Step::DrawnFault(number) => self.fault(&self.history.faults[number].what.clone()),
             Step::Up if self.server.elapsed() >= self.out_until => self.server.up(),
             Step::Up => {}
             Step::Start(replica) => self.start(replica),
@@ -217,9 +217,9 @@ impl<'a, S: Suite> Stage<'a, S> {
         }
     }
 
-    fn trouble(&mut self, trouble: &Trouble) {
-        match *trouble {
-            Trouble::Requests {
+    fn fault(&mut self, fault: &DrawnFault) {
+        match *fault {
+            DrawnFault::Requests {
                 which,
                 count,
                 ref fault,
@@ -230,26 +230,26 @@ impl<'a, S: Suite> Stage<'a, S> {
                     self.server.close_watches();
                 }
             }
-            Trouble::Outage(lasts) => {
+            DrawnFault::Outage(lasts) => {
                 self.server.down();
                 self.up_in(lasts);
             }
-            Trouble::Restart(lasts) => {
+            DrawnFault::Restart(lasts) => {
                 self.server.restart();
                 self.up_in(lasts);
             }
-            Trouble::WrongClock { seconds } => {
+            DrawnFault::WrongClock { seconds } => {
                 self.server
                     .offset_clock(SignedDuration::from_secs(seconds.into()));
             }
-            Trouble::WatchesEnd => self.server.close_watches(),
-            Trouble::Compaction => self.server.compact(),
-            Trouble::Crash {
+            DrawnFault::WatchesEnd => self.server.close_watches(),
+            DrawnFault::Compaction => self.server.compact(),
+            DrawnFault::Crash {
                 replica,
                 moment,
                 restart,
             } => self.crash(replica - 1, moment, restart),
-            Trouble::Stop { replica, restart } => {
+            DrawnFault::Stop { replica, restart } => {
                 let process = &mut self.replicas[replica - 1].process;
                 if let Some(stop) = process.as_mut().and_then(|process| process.stop.take()) {
                     // One that ended meanwhile needs no asking.
@@ -258,7 +258,7 @@ impl<'a, S: Suite> Stage<'a, S> {
                     self.plan(self.server.elapsed() + restart, Step::Start(replica - 1));
                 }
             }
-            Trouble::LeaseStolen(lasts) => {
+            DrawnFault::LeaseStolen(lasts) => {
                 self.tamper(|server| fence::steal(server, S::NAME));
                 let mut renewal = fence::RENEWAL;
                 while renewal < lasts {
@@ -266,7 +266,7 @@ impl<'a, S: Suite> Stage<'a, S> {
                     renewal += fence::RENEWAL;
                 }
             }
-            Trouble::LeaseDeleted => {
+            DrawnFault::LeaseDeleted => {
                 self.tamper(|server| server.delete(&LEASES, fence::NAMESPACE, S::NAME).is_ok());
             }
         }
@@ -340,7 +340,7 @@ impl<'a, S: Suite> Stage<'a, S> {
     }
 
     /// From here on nothing goes wrong any more.
-    fn end_troubles(&mut self) {
+    fn end_faults(&mut self) {
         self.server.clear_faults();
         self.server.up();
         self.server.offset_clock(SignedDuration::ZERO);

@@ -25,7 +25,7 @@ pub enum Shrink {
     /// Troubles, replicas and steps: what somebody reads who looks for the bug.
     Everything,
     /// Troubles and replicas alone, which takes far fewer runs: what made it fail is known.
-    Troubles,
+    Faults,
 }
 
 /// One seed, told in full.
@@ -114,10 +114,7 @@ fn flaw<S: Suite>(suite: &S, history: &History<S::Action>) -> Option<Flaw> {
 /// Runs a history, and compares its end with that of the same steps without the troubles.
 fn judged<S: Suite>(suite: &S, history: &History<S::Action>) -> (Run, Option<Flaw>) {
     let run_of_it = run(suite, history);
-    let flaw = match (
-        run(suite, &history.without_troubles()).outcome,
-        &run_of_it.outcome,
-    ) {
+    let flaw = match (run(suite, &history.without_faults()).outcome, &run_of_it.outcome) {
         (Err(violation), _) => Some(Flaw::EvenWithoutFaults(violation)),
         (Ok(_), Err(violation)) => Some(Flaw::Violation(violation.clone())),
         (Ok(expected), Ok(state)) if *state == expected => None,
@@ -144,19 +141,19 @@ fn first_difference(state: &State, expected: &State) -> String {
 /// The fewest troubles, then one replica if that is enough, then, if they are asked for, steps of which none can be
 /// left out.
 fn shrunk<S: Suite>(suite: &S, history: History<S::Action>, first: &Flaw, shrink: Shrink) -> Failure {
-    let (seed, drawn) = (history.seed, history.actions.len() + history.troubles.len());
+    let (seed, drawn) = (history.seed, history.actions.len() + history.faults.len());
     // What breaks a rule in the whole history must break one in the smaller one: there is nothing to compare.
     let fails = |smaller: &History<S::Action>| match first {
         Flaw::EvenWithoutFaults(_) | Flaw::Violation(_) => run(suite, smaller).outcome.is_err(),
         Flaw::OtherEnd(_) => flaw(suite, smaller).is_some(),
     };
     let mut smaller = match first {
-        Flaw::EvenWithoutFaults(violation) => history.without_troubles().until(violation.at),
+        Flaw::EvenWithoutFaults(violation) => history.without_faults().until(violation.at),
         Flaw::Violation(violation) => history.until(violation.at),
         Flaw::OtherEnd(_) => history,
     };
-    let kept = shortest(smaller.troubles.len(), |kept| fails(&smaller.with_troubles(kept)));
-    smaller = smaller.with_troubles(&kept);
+    let kept = shortest(smaller.faults.len(), |kept| fails(&smaller.with_faults(kept)));
+    smaller = smaller.with_faults(&kept);
     smaller = smaller
         .with_one_replica()
         .filter(|alone| fails(alone))
@@ -172,10 +169,10 @@ fn shrunk<S: Suite>(suite: &S, history: History<S::Action>, first: &Flaw, shrink
         first: first.to_string(),
         what: what.unwrap_or_default(),
         replicas: smaller.replicas,
-        troubles: smaller
-            .troubles
+        faults: smaller
+            .faults
             .iter()
-            .map(|trouble| trouble.what.to_string())
+            .map(|fault| fault.what.to_string())
             .collect(),
         timeline: smaller.lines(),
         drawn,

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use super::Suite;
 use super::draw::Draw;
-use super::trouble::Trouble;
+use super::drawn_fault::DrawnFault;
 
 /// How many troubles a history has at most.
-const TROUBLES: usize = 7;
+const MOST_FAULTS: usize = 7;
 
 const SHORTLY: Duration = Duration::from_secs(5);
 
@@ -31,7 +31,7 @@ pub struct History<A> {
     /// The steps of the world, in order.
     pub actions: Vec<At<A>>,
     /// What goes wrong, in order.
-    pub troubles: Vec<At<Trouble>>,
+    pub faults: Vec<At<DrawnFault>>,
 }
 
 impl<T> At<T> {
@@ -50,46 +50,46 @@ impl<A: Clone> History<A> {
         let actions = suite.actions(&mut Draw::new(seed, 0));
         let mut draw = Draw::new(seed, 1);
         let replicas = draw.number(1..3);
-        let mut troubles: Vec<_> = (0..draw.number(1..TROUBLES + 1))
+        let mut faults: Vec<_> = (0..draw.number(1..MOST_FAULTS + 1))
             .map(|_| At {
                 time: moment::<S>(&mut draw, &actions),
-                what: Trouble::draw(&mut draw, S::RESOURCES, replicas),
+                what: DrawnFault::draw(&mut draw, S::RESOURCES, replicas),
             })
             .collect();
-        troubles.sort_by_key(|trouble| trouble.time);
+        faults.sort_by_key(|fault| fault.time);
         Self {
             seed,
             replicas,
             actions,
-            troubles,
+            faults,
         }
     }
 
     /// The same world, and nothing goes wrong: one replica is enough.
-    pub(super) fn without_troubles(&self) -> Self {
+    pub(super) fn without_faults(&self) -> Self {
         Self {
             replicas: 1,
-            ..self.with_troubles(&[])
+            ..self.with_faults(&[])
         }
     }
 
     /// Whether its processes must be elected: one that nothing can stop need not be, which halves its requests.
     pub(super) fn has_election(&self) -> bool {
-        self.replicas > 1 || !self.troubles.is_empty()
+        self.replicas > 1 || !self.faults.is_empty()
     }
 
     /// Without what comes later.
     pub(super) fn until(mut self, time: Duration) -> Self {
         self.actions.retain(|action| action.time <= time);
-        self.troubles.retain(|trouble| trouble.time <= time);
+        self.faults.retain(|fault| fault.time <= time);
         self
     }
 
     /// With the first replica alone, if there are others and no trouble is about them.
     pub(super) fn with_one_replica(&self) -> Option<Self> {
         let is_about_others =
-            |trouble: &At<Trouble>| trouble.what.replica().is_some_and(|replica| replica > 1);
-        let may = self.replicas > 1 && !self.troubles.iter().any(is_about_others);
+            |fault: &At<DrawnFault>| fault.what.replica().is_some_and(|replica| replica > 1);
+        let may = self.replicas > 1 && !self.faults.iter().any(is_about_others);
         may.then(|| Self {
             replicas: 1,
             ..self.clone()
@@ -97,9 +97,9 @@ impl<A: Clone> History<A> {
     }
 
     /// With only the troubles of these places in the list.
-    pub(super) fn with_troubles(&self, kept: &[usize]) -> Self {
+    pub(super) fn with_faults(&self, kept: &[usize]) -> Self {
         Self {
-            troubles: at(&self.troubles, kept),
+            faults: at(&self.faults, kept),
             ..self.clone()
         }
     }
@@ -117,15 +117,15 @@ impl<A: fmt::Display> History<A> {
     /// One line each, in the order of their times.
     pub(super) fn lines(&self) -> Vec<String> {
         let steps = self.actions.iter().map(|step| (step.time, 0, step.to_string()));
-        let troubles = self.troubles.iter().map(|trouble| {
-            let time = trouble.time;
+        let faults = self.faults.iter().map(|fault| {
+            let time = fault.time;
             (
                 time,
                 1,
-                format!("{:>9.3} s  FAULT: {}", time.as_secs_f64(), trouble.what),
+                format!("{:>9.3} s  FAULT: {}", time.as_secs_f64(), fault.what),
             )
         });
-        let mut lines: Vec<_> = steps.chain(troubles).collect();
+        let mut lines: Vec<_> = steps.chain(faults).collect();
         lines.sort_by_key(|(time, kind, _)| (*time, *kind));
         lines.into_iter().map(|(_, _, line)| line).collect()
     }

@@ -134,7 +134,7 @@ pub(crate) fn ground_of(server: &embedded::Server) -> Ground {
 /// A client with this bearer token.
 pub(crate) fn with_token(server: &embedded::Server, token: &str) -> Client {
     let bearer = HeaderValue::try_from(format!("Bearer {token}")).unwrap();
-    let service = server.door().map_request(move |mut request: Request<Body>| {
+    let service = server.transport().map_request(move |mut request: Request<Body>| {
         request.headers_mut().insert(AUTHORIZATION, bearer.clone());
         request
     });

@@ -6,7 +6,7 @@ use controller_core::api::Caller;
 use controller_core::config::Encoding;
 use controller_core::controller::{self, Sender};
 use controller_core::meta::ObjectKey;
-use harness::sabotage::answered_late;
+use harness::seeded_bugs::answered_late;
 use testkit::embedded::{Fault, Request, Verb};
 use ttl_after_finished_controller::explain::explain;
 

@@ -7,7 +7,7 @@
 //! ```
 
 mod ledger;
-mod sabotage;
+mod seeded_bugs;
 mod steps;
 mod suite;
 mod tap;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use controller_core::clock::Clock;
 use harness::objects::{is_deleting, name, text, uid};
-use harness::sabotage::{between, send};
+use harness::seeded_bugs::{between, send};
 use http::{Method, Response};
 use http_body_util::BodyExt;
 use jiff::Timestamp;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use harness::history::Histories;
 use testkit::embedded::{Fault, PODS, RESOURCE_CLAIMS, Resource};
-use testkit::history::{At, History, Trouble, Which, run};
+use testkit::history::{At, DrawnFault, History, Which, run};
 
 use super::steps::{Made, delete_claim, entry_name, pod, pod_name, template, template_name};
 use super::suite::Claims;
@@ -23,7 +23,7 @@ fn a_new_leader_that_lags_gives_no_claim_the_name_of_one_before() {
         name_is_taken: false,
     };
     let delete = delete_claim(pod_name(0), 0);
-    let stop = Trouble::Stop {
+    let stop = DrawnFault::Stop {
         replica: 1,
         restart: Duration::from_secs(30),
     };
@@ -36,7 +36,7 @@ fn a_new_leader_that_lags_gives_no_claim_the_name_of_one_before() {
             at(26_000, delete.clone()),
             at(46_500, delete),
         ],
-        troubles: vec![
+        faults: vec![
             at(1_000, lag(&PODS)),
             at(1_000, lag(&RESOURCE_CLAIMS)),
             at(47_000, stop),
@@ -61,8 +61,8 @@ fn at<T>(milliseconds: u64, what: T) -> At<T> {
     }
 }
 
-fn lag(resource: &'static Resource) -> Trouble {
-    Trouble::Requests {
+fn lag(resource: &'static Resource) -> DrawnFault {
+    DrawnFault::Requests {
         which: Which::Watches(resource),
         count: usize::MAX,
         fault: Fault::WatchLags(LAG),

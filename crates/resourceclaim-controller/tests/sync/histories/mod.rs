@@ -10,8 +10,8 @@
 
 mod handover;
 mod ledger;
-mod sabotage;
 mod scheduler;
+mod seeded_bugs;
 mod steps;
 mod suite;
 

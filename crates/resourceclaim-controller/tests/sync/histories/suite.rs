@@ -96,7 +96,7 @@ impl Scene for Claims {
             let is_judged = !matches!(&*write.resource, "leases" | "events");
             is_judged && write.user_agent.starts_with("resourceclaim-controller")
         });
-        let most = WRITES_A_STEP * (history.actions.len() + history.troubles.len());
+        let most = WRITES_A_STEP * (history.actions.len() + history.faults.len());
         if writes.len() > most {
             return Err(format!("{} writes, where {most} are many", writes.len()));
         }

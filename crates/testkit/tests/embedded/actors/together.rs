@@ -179,8 +179,8 @@ async fn every_run_is_the_same() {
 async fn actors_work_for_clients_on_loopback_too() {
     let kubelet = KubeletOptions::new().start_after(MOMENT);
     let cluster = Cluster::new(1, Actors::new().scheduler().kubelet(kubelet));
-    let door = cluster.server.listen(0).await.unwrap();
-    let config = kube::Config::new(door.url().parse().unwrap());
+    let transport = cluster.server.listen(0).await.unwrap();
+    let config = kube::Config::new(transport.url().parse().unwrap());
     let client = Client::try_from(config).unwrap();
     let mut watch = watch(&client, PODS, &cluster.server).await;
     create(&client, PODS, pod("p", json!({}))).await;

@@ -138,7 +138,7 @@ impl Scene for Nodes {
     /// A node is written once for each thing that happened to it or to all: it comes, it is edited, the step
     /// changes, a new leader judges anew.
     fn afterwards(&self, server: &Server, history: &History<Scripted<Self>>) -> Result<(), String> {
-        let limit = 1 + history.actions.len() + history.troubles.len();
+        let limit = 1 + history.actions.len() + history.faults.len();
         let mut writes: BTreeMap<String, usize> = BTreeMap::new();
         for request in &*server.requests().to("nodes").writes() {
             *writes.entry(request.name.clone()).or_default() += usize::from(request.served.is_some());

@@ -12,7 +12,7 @@ const MANY: usize = 1_000_000;
 /// One thing that goes wrong.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Trouble {
+pub enum DrawnFault {
     /// The next requests of a kind meet a fault.
     Requests {
         /// Of which kind.
@@ -85,7 +85,7 @@ pub enum Moment {
     AfterWrite,
 }
 
-impl Trouble {
+impl DrawnFault {
     /// One that concerns `resources` or one of the replicas.
     pub(super) fn draw(draw: &mut Draw, resources: &[&'static Resource], replicas: usize) -> Self {
         let seconds = |from, to| Duration::from_secs(from)..Duration::from_secs(to);
@@ -193,7 +193,7 @@ impl fmt::Display for Which {
     }
 }
 
-impl fmt::Display for Trouble {
+impl fmt::Display for DrawnFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Requests { which, count, fault } if which.ends_watches() => {

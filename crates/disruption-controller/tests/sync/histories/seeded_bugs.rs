@@ -1,16 +1,18 @@
 //! Bugs put in on purpose: the histories must find them, and shrink them to what matters.
 
 use disruption_controller::view::PodWire;
-use harness::sabotage::{asks_again, edited, forgets_the_version, forgets_to_retry, hoarding, leads_always};
+use harness::seeded_bugs::{
+    asks_again, edited, forgets_the_version, forgets_to_retry, hoarding, leads_always,
+};
 use serde_json::Value;
 
 use super::suite::Budgets;
 
-harness::sabotages! { Budgets;
+harness::seeded_bugs! { Budgets;
     // A status is written whatever has become of the budget since it was read.
     a_patch_without_the_version_is_found:
         found(forgets_the_version, 6, "it overwrites the approved eviction of");
-    a_forgotten_retry_is_found: found_in_trouble(forgets_to_retry, 161, "after the last fault");
+    a_forgotten_retry_is_found: found_with_faults(forgets_to_retry, 161, "after the last fault");
     // What cannot be computed allows what it allowed before.
     a_fail_safe_that_keeps_the_old_number_is_found: found(|env| edited(env, |_, write| {
         if let Some(status) = write["status"].as_object_mut()
@@ -26,6 +28,6 @@ harness::sabotages! { Budgets;
         }
     }), 6, "was approved to go");
     a_write_without_the_lease_is_found: found(leads_always, 0, "writes while the lease is held by");
-    a_refusal_of_protobuf_that_is_forgotten_is_found: found_in_trouble(asks_again, 0, "asks again for protobuf");
-    a_delete_that_is_missed_in_a_relist_is_found: found_in_trouble(hoarding::<PodWire>, 37, "");
+    a_refusal_of_protobuf_that_is_forgotten_is_found: found_with_faults(asks_again, 0, "asks again for protobuf");
+    a_delete_that_is_missed_in_a_relist_is_found: found_with_faults(hoarding::<PodWire>, 37, "");
 }

@@ -5,22 +5,22 @@ use std::collections::HashMap;
 use controller_core::informer::SourceEvent;
 use controller_core::runtime::Env;
 use harness::history::Histories;
-use harness::sabotage::{edited, forgets_to_retry, found_in_trouble, retold};
+use harness::seeded_bugs::{edited, forgets_to_retry, found_with_faults, retold};
 use serde_json::Value;
 use ttl_after_finished_controller::view::JobWire;
 
 use super::suite::Jobs;
 
-harness::sabotages! { Jobs;
+harness::seeded_bugs! { Jobs;
     // The shortest ttl that a Job ever had counts.
     an_ignored_raise_of_the_ttl_is_found: found(|env| believing(env, true), 5, "it expires in");
-    a_forgotten_retry_is_found: found_in_trouble(forgets_to_retry, 4, "is still there");
+    a_forgotten_retry_is_found: found_with_faults(forgets_to_retry, 4, "is still there");
 }
 
 /// What the watch told last is taken for the state of the Job.
 #[test]
 fn a_delete_without_the_version_is_found() {
-    let failure = found_in_trouble(&Histories::<Jobs>::with(|env| believing(env, false)), 55, "");
+    let failure = found_with_faults(&Histories::<Jobs>::with(|env| believing(env, false)), 55, "");
     let early = ["it expires in", "it has no ttl", "it has not finished"];
     let is_early = early.iter().any(|early| failure.what.contains(early));
     assert!(is_early, "{failure}");

@@ -28,20 +28,20 @@ const PROTOBUF: &str = "application/vnd.kubernetes.protobuf, application/json";
 /// Within so many seeds each bug must show.
 const SEEDS: u64 = 200;
 /// What shows it is simple: shrunk, it has no more troubles.
-const MOST_TROUBLES: usize = 3;
+const MOST_FAULTS: usize = 3;
 
 /// The API server's answer, or why there is none.
 pub type Answer = kube::Result<Response<Body>>;
 
 /// The tests that histories of a scene find bugs: each with the bug, the seed, and what the failure says.
 #[macro_export]
-macro_rules! sabotages {
+macro_rules! seeded_bugs {
     ($scene:ty; $($(#[$attribute:meta])* $test:ident: $found:ident($bug:expr, $seed:expr, $what:expr);)*) => { $(
         $(#[$attribute])*
         #[test]
         fn $test() {
             let suite = $crate::history::Histories::<$scene>::with($bug);
-            $crate::sabotage::$found(&suite, $seed, $what);
+            $crate::seeded_bugs::$found(&suite, $seed, $what);
         }
     )* };
 }
@@ -63,20 +63,20 @@ struct Hoarding<S: Source> {
 /// bug: those before it would cost time only. Where histories are drawn otherwise since, one of those after it must show
 /// it.
 pub fn found(suite: &impl Suite, seed: u64, what: &str) -> Failure {
-    shrunk(suite, seed, what, Shrink::Troubles)
+    shrunk(suite, seed, what, Shrink::Faults)
 }
 
 /// The same of a bug that does no harm where nothing else goes wrong.
-pub fn found_in_trouble(suite: &impl Suite, seed: u64, what: &str) -> Failure {
+pub fn found_with_faults(suite: &impl Suite, seed: u64, what: &str) -> Failure {
     let failure = found(suite, seed, what);
-    assert!(!failure.troubles.is_empty(), "{failure}");
+    assert!(!failure.faults.is_empty(), "{failure}");
     failure
 }
 
 /// The same with the steps that it takes, too, which are fewer than half of all.
 pub fn found_and_shrunk(suite: &impl Suite, seed: u64, what: &str) -> Failure {
     let failure = shrunk(suite, seed, what, Shrink::Everything);
-    assert!(!failure.troubles.is_empty(), "{failure}");
+    assert!(!failure.faults.is_empty(), "{failure}");
     assert!(failure.timeline.len() < failure.drawn / 2, "{failure}");
     failure
 }
@@ -86,7 +86,7 @@ fn shrunk(suite: &impl Suite, seed: u64, what: &str, shrink: Shrink) -> Failure 
         panic!("no history shows the bug");
     };
     println!("{failure}");
-    assert!(failure.troubles.len() <= MOST_TROUBLES, "{failure}");
+    assert!(failure.faults.len() <= MOST_FAULTS, "{failure}");
     assert!(failure.what.contains(what), "{failure}");
     failure
 }

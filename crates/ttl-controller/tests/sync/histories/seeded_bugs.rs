@@ -6,16 +6,16 @@ use controller_core::leader::Leadership;
 use controller_core::runtime::App;
 use futures::FutureExt;
 use harness::history::Histories;
-use harness::sabotage::{forgets_to_retry, found_and_shrunk, hoarding};
+use harness::seeded_bugs::{forgets_to_retry, found_and_shrunk, hoarding};
 use ttl_controller::TtlController;
 use ttl_controller::view::NodeWire;
 
 use super::suite::Nodes;
 
-harness::sabotages! { Nodes;
+harness::seeded_bugs! { Nodes;
     a_missed_delete_after_a_relist_is_found:
-        found_in_trouble(hoarding::<NodeWire>, 20, "after the last fault node-");
-    a_forgotten_retry_is_found: found_in_trouble(forgets_to_retry, 16, "after the last fault node-");
+        found_with_faults(hoarding::<NodeWire>, 20, "after the last fault node-");
+    a_forgotten_retry_is_found: found_with_faults(forgets_to_retry, 16, "after the last fault node-");
 }
 
 /// Once leader, always leader: writes go on, on what this replica believes, after the lease was lost.

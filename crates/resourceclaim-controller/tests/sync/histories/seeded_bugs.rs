@@ -8,7 +8,7 @@ use controller_core::config::Encoding;
 use controller_core::informer::SourceEvent;
 use controller_core::runtime::Env;
 use harness::objects::{each, name};
-use harness::sabotage::{
+use harness::seeded_bugs::{
     Answer, Retell, between, forgets_the_version, forgets_to_retry, leads_always, refused, retold, send, sent,
 };
 use http::request::Parts;
@@ -24,9 +24,9 @@ use super::suite::Claims;
 /// The characters after the base of a claim's name.
 const SUFFIX: usize = 5;
 
-harness::sabotages! { Claims;
+harness::seeded_bugs! { Claims;
     // A claim has another name each time it is made, as upstream's have.
-    random_names_are_found: found_in_trouble(renaming, 366, "already");
+    random_names_are_found: found_with_faults(renaming, 366, "already");
     // Only what is new is recorded, and what was recorded is lost with it: upstream v1.36.3.
     a_status_of_new_claims_alone_is_found: found(|env| sent(env, records_what_is_new), 4, "it forgets that");
     // A claim is given back whatever has become of it since it was judged.
@@ -39,7 +39,7 @@ harness::sabotages! { Claims;
         let reads = |head: &Parts| head.method == Method::GET && head.uri.path().contains("/pods/");
         refused(env, reads, StatusCode::NOT_FOUND, "NotFound")
     }, 0, "loses its reservation");
-    a_forgotten_retry_is_found: found_in_trouble(forgets_to_retry, 89, "after the last fault");
+    a_forgotten_retry_is_found: found_with_faults(forgets_to_retry, 89, "after the last fault");
     a_write_without_the_lease_is_found: found(leads_always, 0, "writes while the lease is held by");
     // A pod that only ceases to be kept counts as deleted.
     a_deletion_that_was_none_is_found:

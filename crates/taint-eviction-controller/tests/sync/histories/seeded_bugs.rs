@@ -1,15 +1,15 @@
 //! Bugs put in on purpose: the histories must find them, and shrink them to what matters.
 
-use harness::sabotage::{edited, forgets_to_retry, hoarding, refused};
+use harness::seeded_bugs::{edited, forgets_to_retry, hoarding, refused};
 use http::{Method, StatusCode};
 use serde_json::json;
 use taint_eviction_controller::view::NodeWire;
 
 use super::ledger::Ledger;
 
-harness::sabotages! { Ledger;
+harness::seeded_bugs! { Ledger;
     // A relist is added to what is known of the taints, and no node is read before its pods are evicted.
-    a_taint_removal_that_is_missed_after_a_relist_is_found: found_in_trouble(|env| {
+    a_taint_removal_that_is_missed_after_a_relist_is_found: found_with_faults(|env| {
         let is_read = |head: &http::request::Parts| {
             head.method == Method::GET && head.uri.path().starts_with("/api/v1/nodes/")
         };
@@ -21,5 +21,5 @@ harness::sabotages! { Ledger;
             *body = json!({});
         }
     }), 1, "it may hit another pod of the name");
-    a_forgotten_retry_is_found: found_in_trouble(forgets_to_retry, 4, "is still there");
+    a_forgotten_retry_is_found: found_with_faults(forgets_to_retry, 4, "is still there");
 }

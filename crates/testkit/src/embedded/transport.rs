@@ -17,14 +17,14 @@ use super::shared::Shared;
 ///
 /// An error stands for a connection that failed.
 #[derive(Clone, Debug)]
-pub struct Door {
+pub struct Transport {
     shared: Arc<Shared>,
     user_agent: Option<HeaderValue>,
     /// Who those are that bring no token.
     user: User,
 }
 
-impl Door {
+impl Transport {
     /// The door for tests: everybody is an administrator.
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         Self {
@@ -54,7 +54,7 @@ impl Door {
     }
 }
 
-impl<B> tower::Service<Request<B>> for Door
+impl<B> tower::Service<Request<B>> for Transport
 where
     B: http_body::Body + Send + 'static,
     B::Data: Send,

@@ -20,12 +20,12 @@ const PAGE: &[u8] = b"<html><body>Sign in to continue</body></html>\n";
 
 /// How a request fares.
 #[derive(Debug, Default)]
-pub(super) struct Course {
+pub(super) struct FaultPlan {
     /// How long it is held back.
     pub(super) delay: Duration,
     pub(super) before: Before,
     pub(super) after: After,
-    pub(super) bent: Bent,
+    pub(super) read_faults: ReadFaults,
 }
 
 /// What happens instead of carrying it out.
@@ -61,7 +61,7 @@ pub(super) enum After {
 
 /// What is different about how it is carried out.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Bent {
+pub(super) struct ReadFaults {
     /// A watch that ends at once.
     pub(super) ends: bool,
     /// A watch that tells nothing.
@@ -72,13 +72,13 @@ pub(super) struct Bent {
     pub(super) stale: Option<(Duration, bool)>,
 }
 
-impl Course {
+impl FaultPlan {
     pub(super) fn of(faults: Vec<Fault>) -> Self {
-        let mut course = Self::default();
+        let mut plan = Self::default();
         for fault in faults {
-            course.add(fault);
+            plan.add(fault);
         }
-        course
+        plan
     }
 
     fn add(&mut self, fault: Fault) {
@@ -110,10 +110,10 @@ impl Course {
             Fault::CutAnswer => self.after = After::BreakOff,
             Fault::Garbage => self.after = After::Garble,
             Fault::Delay(wait) => self.delay += wait,
-            Fault::WatchEnds => self.bent.ends = true,
-            Fault::WatchSilent => self.bent.silent = true,
-            Fault::WatchLags(lag) => self.bent.lag = lag,
-            Fault::Stale { by, illegal } => self.bent.stale = Some((by, illegal)),
+            Fault::WatchEnds => self.read_faults.ends = true,
+            Fault::WatchSilent => self.read_faults.silent = true,
+            Fault::WatchLags(lag) => self.read_faults.lag = lag,
+            Fault::Stale { by, illegal } => self.read_faults.stale = Some((by, illegal)),
         }
     }
 }
