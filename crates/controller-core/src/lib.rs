@@ -33,6 +33,8 @@
 //! | CORE-17 | `Contests` | `src/rival/tests.rs::the_wait_doubles_up_to_an_hour_and_the_rival_is_named_once` |
 //! | CORE-18 | `InformerState`, `ServerVersion` | `tests/informer/http.rs::a_resource_that_is_not_served_is_looked_for_every_30_s`, `src/runtime/version.rs::a_version_that_was_not_tested_is_found` |
 
+#![deny(missing_docs)]
+
 pub mod admin;
 pub mod api;
 pub mod args;

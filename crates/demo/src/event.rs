@@ -14,7 +14,6 @@ use crate::metrics::Reading;
 /// Something that a viewer should know.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Event {
-    /// The cluster answers.
     Cluster {
         url: String,
         /// The file that leads `kubectl` there.
@@ -22,7 +21,6 @@ pub(crate) enum Event {
         /// The context in that file, where it is not the current one.
         context: Option<String>,
     },
-    /// A scene begins.
     Scene {
         /// From 1.
         number: usize,
@@ -37,7 +35,6 @@ pub(crate) enum Event {
         counted: &'static str,
         steps: usize,
     },
-    /// A step begins.
     Step {
         /// From 1.
         number: usize,
@@ -54,7 +51,6 @@ pub(crate) enum Event {
     },
     /// What the cluster holds has changed.
     Counts(Counts),
-    /// A controller runs.
     Started {
         controller: &'static str,
         pid: u32,
@@ -73,7 +69,6 @@ pub(crate) enum Event {
     Said { controller: &'static str, text: String },
     /// A line of what a controller answers when it is asked to explain an object.
     Explained(String),
-    /// A controller's numbers.
     Metrics {
         controller: &'static str,
         reading: Reading,

@@ -9,7 +9,6 @@ use crate::event::{Action, Event};
 pub(crate) enum Line {
     /// The admin server's address.
     Admin(String),
-    /// Something to show.
     Show(Event),
     /// Nothing that a viewer wants to know.
     Chatter,

@@ -27,7 +27,6 @@ pub(crate) struct Scene {
     pub(crate) steps: Vec<Step>,
 }
 
-/// One step.
 pub(crate) struct Step {
     /// What is done, in a few words.
     pub(crate) title: &'static str,
@@ -77,7 +76,6 @@ pub(crate) struct Seen<'a> {
 /// Whether an expectation holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It does.
     Holds,
     /// Not yet: what is missing.
     NotYet(String),
@@ -164,7 +162,6 @@ impl Expectation {
         owed.saturating_add(least).saturating_sub(made)
     }
 
-    /// Compares.
     pub(crate) fn judge(&self, seen: &Seen<'_>) -> Verdict {
         let mut missing = Vec::new();
         if let Some(expected) = &self.writes {

@@ -73,7 +73,6 @@ impl Seen {
 }
 
 impl Event {
-    /// Tells it.
     pub fn record(self, numbers: &Numbers, recorder: &Recorder) {
         let (regarding, reason, note) = match self {
             Self::Undone => return numbers.rival_writes.inc(),

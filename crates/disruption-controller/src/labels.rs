@@ -54,7 +54,6 @@ impl Labels {
 }
 
 impl Texts {
-    /// These.
     pub fn new<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
         let mut all = Growing::default();
         texts.into_iter().for_each(|text| all.push(text));
@@ -78,7 +77,6 @@ impl Texts {
         self.text.get(before.map_or(0, place)..place(self.ends.get(at)?))
     }
 
-    /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         (0..self.len()).filter_map(|at| self.get(at))
     }

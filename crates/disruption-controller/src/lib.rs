@@ -44,14 +44,10 @@ pub struct DisruptionController {
     numbers: Numbers,
 }
 
-/// What it watches.
 #[derive(Debug, Default)]
 pub struct Stores {
-    /// All pods.
     pub pods: Store<PodView>,
-    /// All budgets.
     pub pdbs: Store<PdbView>,
-    /// What makes pods.
     pub workloads: BTreeMap<Builtin, Store<WorkloadView>>,
 }
 

@@ -48,7 +48,6 @@ const SCALES_AT_ONCE: usize = 16;
 pub enum Query {
     /// Which kinds there are of this `apiVersion`.
     Kinds(Arc<str>),
-    /// A scale.
     Scale(Target),
     /// A pod that was to go. Read as a list: the controller has no permission to get one.
     Pod(ObjectKey),
@@ -71,7 +70,6 @@ pub struct Target {
     pub plural: Arc<str>,
     /// Whether it is in that namespace.
     pub namespaced: bool,
-    /// Its name.
     pub name: Arc<str>,
     /// Its uid: the answer about an object says nothing of the next one of its name.
     pub uid: Uid,
@@ -80,19 +78,14 @@ pub struct Target {
 /// What a read tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The kinds.
     Kinds(Arc<Vec<Kind>>),
     /// The scale of the object of this uid.
     Scale(Uid, i64),
-    /// The budgets.
     Pdbs(Page<PdbView>),
-    /// The pods.
     Pods(Page<PodView>),
-    /// The workloads.
     Workloads(Page<WorkloadView>),
 }
 
-/// A write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Write {
     /// The status of a budget, if that is still in the state that was judged.
@@ -104,7 +97,6 @@ pub enum Write {
 /// The status of a budget, and what is told once it is written.
 #[derive(Clone, Debug)]
 pub struct StatusWrite {
-    /// The status.
     pub status: Status,
     /// What events are about.
     pub seen: Seen,
@@ -114,9 +106,7 @@ pub struct StatusWrite {
 #[derive_where(PartialEq, Eq)]
 #[derive(Clone, Debug)]
 pub struct Reset {
-    /// Which pod.
     pub pod: ObjectKey,
-    /// Of which uid.
     pub uid: Uid,
     /// The condition that is reset.
     pub target: Arc<DisruptionTarget>,
@@ -362,7 +352,6 @@ fn condition(reset: &Reset) -> Value {
     })
 }
 
-/// For the log.
 fn told(write: &Status) -> String {
     match write.numbers {
         Some(numbers) => format!(

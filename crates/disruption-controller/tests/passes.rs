@@ -184,7 +184,6 @@ fn of_widgets<const N: usize>(widgets: [&str; N]) -> Rig {
     Rig::new(&json!({ "maxUnavailable": 1 }), pods)
 }
 
-/// What discovery says.
 fn widgets() -> Answer {
     Answer::Kinds(Arc::new(vec![widget(true)]))
 }

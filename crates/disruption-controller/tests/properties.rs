@@ -64,7 +64,6 @@ enum Act {
     },
     Ready(usize, bool),
     Relabel(usize, usize),
-    /// Its deletion begins.
     Terminate(usize),
     End(usize),
     /// A budget of an app, or of all pods; one that is there asks for something else.

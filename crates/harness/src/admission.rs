@@ -49,7 +49,6 @@ impl Cluster {
         self.until_refused(namespace, kind, probe, true).await;
     }
 
-    /// Ends that.
     pub async fn allow_deletes(&self, namespace: &str, kind: &str, probe: &str) {
         let params = DeleteParams::default();
         self.bindings().delete(namespace, &params).await.unwrap();

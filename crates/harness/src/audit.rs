@@ -31,7 +31,6 @@ pub struct Asked {
     pub name: String,
     /// The HTTP status of the answer.
     pub code: u64,
-    /// Who asked.
     pub user: String,
     /// When the API server had it.
     pub received: Timestamp,

@@ -19,11 +19,8 @@ const CPU_AT_REST: Duration = Duration::from_millis(500);
 
 /// A server and a binary beside it.
 pub struct Beside {
-    /// The server.
     pub server: Server,
-    /// Its clock.
     pub clock: Clock,
-    /// The binary.
     pub replica: Replica,
     _door: Loopback,
     _directory: tempfile::TempDir,

@@ -60,9 +60,7 @@ macro_rules! cluster {
 
 /// A control plane, with an account that has the permissions of the chart.
 pub struct Cluster {
-    /// The control plane.
     pub control_plane: ControlPlane,
-    /// Of the account.
     pub kubeconfig: PathBuf,
     pub(crate) chart: Chart,
     pub(crate) binary: PathBuf,
@@ -187,13 +185,11 @@ impl Cluster {
         create(&self.control_plane, object).await
     }
 
-    /// Makes a namespace.
     pub async fn namespace(&self, name: &str) {
         let namespace = json!({"kind": "Namespace", "metadata": {"name": name}});
         self.create(namespace).await;
     }
 
-    /// Makes many.
     pub async fn create_all(&self, objects: impl IntoIterator<Item = Value>) {
         let making = stream::iter(objects).map(|object| self.create(object));
         making.buffer_unordered(MADE_AT_ONCE).for_each(async |_| {}).await;
@@ -280,7 +276,6 @@ impl Cluster {
         api.patch_status(name, &params, &patch).await.unwrap();
     }
 
-    /// Deletes an object.
     pub async fn delete(&self, kind: &str, name: &str) {
         let params = DeleteParams::default();
         self.api(kind).delete(name, &params).await.unwrap();

@@ -29,7 +29,6 @@ pub const NEVER_NEEDED: &str = "no such write is ever needed";
 
 /// What can happen around a controller, what it may write meanwhile, and what must come of it. Each run has its own.
 pub trait Scene: Default + Send + 'static {
-    /// The controller.
     type App: App<Config: Default> + 'static;
 
     /// The resources that the controller works on: those whose requests fail.
@@ -94,7 +93,6 @@ pub struct Scripted<S> {
 
 type Take<S> = Arc<dyn Fn(&mut S, &Server) + Send + Sync>;
 
-/// A step.
 pub fn step<S>(
     says: impl Into<String>,
     take: impl Fn(&mut S, &Server) + Send + Sync + 'static,

@@ -39,7 +39,6 @@ const LIFE: Duration = Duration::from_hours(2);
 pub type ConfigOf<A> = <A as App>::Config;
 /// A controller's `run`.
 pub type Run<C> = Arc<dyn Fn(C, Env) -> Ran + Send + Sync>;
-/// How it ends.
 pub type Ran = BoxFuture<'static, Result<(), Failure>>;
 
 /// What the binary of `A` runs.
@@ -86,7 +85,6 @@ impl<C: ControllerConfig + Default + Send + 'static> Start<C> {
         }
     }
 
-    /// With another configuration.
     #[must_use]
     pub fn configured(mut self, configure: impl FnOnce(&mut C)) -> Self {
         configure(&mut self.config);

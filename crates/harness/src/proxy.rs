@@ -12,7 +12,6 @@ use tokio::task::JoinSet;
 pub struct Proxy {
     kubeconfig: PathBuf,
     freezes: watch::Sender<()>,
-    /// Ends with it.
     _accepting: JoinSet<()>,
     _directory: TempDir,
 }

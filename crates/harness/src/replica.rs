@@ -30,7 +30,6 @@ const BEAT: Duration = Duration::from_millis(50);
 /// How long a replica takes to say that it lives.
 pub struct Pulse {
     state: Arc<Mutex<Beats>>,
-    /// Ends with it.
     _asking: JoinSet<()>,
 }
 
@@ -81,7 +80,6 @@ impl Beats {
 
 /// A controller's binary, running.
 pub struct Replica {
-    /// Its process.
     pub process: Process,
 }
 

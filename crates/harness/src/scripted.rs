@@ -21,7 +21,6 @@ pub fn scripted<V: View>() -> (Script<V>, ScriptedSource<V>) {
 }
 
 impl<V: View> Script<V> {
-    /// Any event.
     pub fn send(&self, event: SourceEvent<V>) {
         // A test that drops its informer while it still scripts is not wrong.
         let _ = self.0.send(event);

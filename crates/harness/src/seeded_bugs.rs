@@ -106,7 +106,6 @@ pub fn forgets_to_retry(mut env: Env) -> Env {
     env
 }
 
-/// Whoever runs writes.
 pub fn leads_always(mut env: Env) -> Env {
     env.leadership = Leadership::always();
     env
@@ -224,7 +223,6 @@ where
     Client::new(service, namespace)
 }
 
-/// Sends a request.
 pub async fn send(client: &Client, head: Parts, body: Vec<u8>) -> Answer {
     client.send(Request::from_parts(head, Body::from(body))).await
 }

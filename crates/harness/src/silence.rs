@@ -22,12 +22,10 @@ const WAITS: u32 = 10;
 pub struct Silence {
     port: u16,
     accepted: Arc<AtomicUsize>,
-    /// Ends with it.
     _holding: JoinSet<()>,
 }
 
 impl Silence {
-    /// On any port.
     pub async fn listen() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();

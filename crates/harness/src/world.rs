@@ -64,7 +64,6 @@ macro_rules! shows_planned {
 /// What a name stands for is an object of the resource that the tests are about, unless a method says otherwise. It is there,
 /// in the namespace `default` or in none.
 pub struct World<C> {
-    /// The API server.
     pub server: Server,
     /// The server's time, and that of the test.
     pub clock: Clock,
@@ -84,7 +83,6 @@ impl<C: ControllerConfig + Default + Send + 'static> World<C> {
         }
     }
 
-    /// Starts the controller.
     pub fn start(&self) -> Running {
         self.start_with((self.process)())
     }
@@ -103,7 +101,6 @@ impl<C: ControllerConfig + Default + Send + 'static> World<C> {
         running
     }
 
-    /// Starts it so.
     pub fn start_with(&self, start: Start<C>) -> Running {
         start.start(self.client(), &self.clock)
     }
@@ -192,12 +189,10 @@ impl<C: ControllerConfig + Default + Send + 'static> World<C> {
         self.fail_those(usize::MAX, is_such, fault.clone());
     }
 
-    /// Makes an object.
     pub fn insert(&self, object: Value) -> Value {
         self.server.insert(object).unwrap()
     }
 
-    /// An object.
     pub fn get(&self, name: &str) -> Value {
         self.get_of(self.resource, name)
     }
@@ -235,7 +230,6 @@ impl<C: ControllerConfig + Default + Send + 'static> World<C> {
         self.alive()
     }
 
-    /// Changes an object.
     pub fn edit(&self, name: &str, edit: impl FnOnce(&mut Value)) {
         self.edit_of(self.resource, name, edit);
     }

@@ -28,16 +28,12 @@ pub enum Event {
         kind: ClaimantKind,
         /// Which one.
         claimant: (ObjectKey, Uid),
-        /// The entry.
         entry: Arc<str>,
-        /// Why.
         why: String,
     },
     /// A claim has no room for a pod.
     Full {
-        /// The claim.
         claim: (ObjectKey, Uid),
-        /// The pod.
         pod: (ObjectKey, Uid),
     },
     /// A pod or a group has so many entries that its claims take long to make.
@@ -52,12 +48,7 @@ pub enum Event {
     /// Another writer has undone a write of ours.
     Undone,
     /// Another writer keeps undoing something of ours, here and perhaps elsewhere (CORE-17).
-    Rival {
-        /// What.
-        contested: Contested,
-        /// Its field manager.
-        manager: String,
-    },
+    Rival { contested: Contested, manager: String },
     /// A create was answered.
     Created {
         /// For what it was made.
@@ -70,7 +61,6 @@ pub enum Event {
 }
 
 impl Event {
-    /// Tells it.
     pub fn record(self, creates: &Creates, rival_writes: &IntCounter, recorder: &Recorder) {
         match self {
             Self::CannotCreate {

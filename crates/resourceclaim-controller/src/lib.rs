@@ -54,14 +54,11 @@ pub struct ResourceClaimController {
     rival_writes: IntCounter,
 }
 
-/// What it watches.
 #[derive(Debug, Default)]
 pub struct Stores {
     /// The pods that use claims.
     pub pods: Store<ClaimantView>,
-    /// The claims.
     pub claims: Store<ClaimView>,
-    /// The templates.
     pub templates: Store<TemplateView>,
     /// The groups, where they count; else none.
     pub groups: Store<ClaimantView>,

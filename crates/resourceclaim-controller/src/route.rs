@@ -18,7 +18,6 @@ pub enum ClaimantWakes {
     Claimant,
     /// Its claims: it needs them no more.
     Claims,
-    /// Nobody.
     Nobody,
 }
 
@@ -27,7 +26,6 @@ pub enum ClaimantWakes {
 pub enum Users {
     /// None.
     None,
-    /// All of them.
     All,
     /// Those of these uids.
     Of(Vec<Uid>),

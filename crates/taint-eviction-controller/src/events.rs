@@ -44,7 +44,6 @@ pub enum Event {
 }
 
 impl Event {
-    /// Tells it.
     pub fn record(self, evictions: &Evictions, recorder: &Recorder) {
         match self {
             Self::Announced(eviction) => {

@@ -38,7 +38,6 @@ pub struct TaintEvictionController {
     evictions: Evictions,
 }
 
-/// What it watches.
 #[derive(Debug, Default)]
 pub struct Stores {
     /// The pods that are bound to a node.

@@ -35,7 +35,6 @@ const CONDITION_MESSAGE: &str = "Taint manager: deleting due to NoExecute taint"
 pub enum Query {
     /// A node, after its change of this number: an older answer does not serve.
     Node {
-        /// Its name.
         name: Arc<str>,
         /// The number of its last change that the watch has told.
         change: u64,

@@ -12,7 +12,6 @@ use crate::view::PodView;
 /// What a change of a pod asks for. Every change of a node's view wakes the node: nothing else is in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Judge the pod.
     Judge,
     /// Forget the pod: it is gone or on its way (TE-6, TE-7).
     Forget,

@@ -4,6 +4,8 @@
 //! - [`history`]: what happens in a world and what goes wrong in it, drawn from a seed
 //! - [`real`]: etcd, kube-apiserver and, on demand, kube-controller-manager and kube-scheduler
 
+#![deny(missing_docs)]
+
 pub mod embedded;
 pub mod history;
 pub mod real;

@@ -31,16 +31,10 @@ pub enum Judgement {
     Waits {
         /// When it finished; may lie ahead where clocks differ (TAF-7).
         finish: Timestamp,
-        /// When it expires.
         expiry: Timestamp,
     },
     /// It is to be deleted (TAF-3).
-    Expired {
-        /// When it finished.
-        finish: Timestamp,
-        /// When it expired.
-        expiry: Timestamp,
-    },
+    Expired { finish: Timestamp, expiry: Timestamp },
 }
 
 /// Why nothing is to be done.
@@ -61,25 +55,18 @@ pub enum Plan {
     Leave,
     /// Our clock is ahead of the API server's: judge it again.
     LookAgain {
-        /// After this long.
         after: Duration,
     },
-    /// Delete it.
     Delete(Deletion),
 }
 
 /// The delete of one state of one Job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deletion {
-    /// Which Job.
     pub job: ObjectKey,
-    /// Of which uid.
     pub uid: Uid,
-    /// At which resourceVersion.
     pub version: Arc<str>,
-    /// When it finished.
     pub finish: Timestamp,
-    /// When it expired.
     pub expiry: Timestamp,
 }
 

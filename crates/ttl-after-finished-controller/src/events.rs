@@ -40,7 +40,6 @@ pub enum Remark {
 }
 
 impl Event {
-    /// Tells it.
     pub fn record(self, deletions: &Histogram, recorder: &Recorder) {
         match self {
             Self::Remark(Remark::Undated(job, uid)) => {

@@ -37,7 +37,6 @@ pub enum Query {
 /// What a read tells, besides the time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Nothing.
     Time,
     /// The Job, if there is one.
     Job(Option<Versioned<JobView>>),

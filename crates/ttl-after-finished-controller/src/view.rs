@@ -18,7 +18,6 @@ use serde::de::IgnoredAny;
 /// What the store keeps of a Job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobView {
-    /// Namespace and name.
     pub key: ObjectKey,
     /// `metadata.uid`.
     pub uid: Uid,

@@ -47,7 +47,6 @@ enum Act {
     /// It finished so many seconds ago, or in the future; nobody says when.
     Finish(usize, Option<i64>),
     SetTtl(usize, Option<i32>),
-    /// Somebody deletes it.
     Delete(usize),
 }
 

@@ -32,7 +32,6 @@ pub struct Step(usize);
 /// A write of one node's annotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// Which node.
     pub node: ObjectKey,
     /// The new value; `None` takes the annotation off (`--remove`).
     pub ttl_seconds: Option<i64>,

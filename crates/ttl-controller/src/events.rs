@@ -21,7 +21,6 @@ pub enum Event {
 }
 
 impl Event {
-    /// Tells it.
     pub fn record(self, rival_writes: &IntCounter, recorder: &Recorder) {
         match self {
             Self::StepChosen(nodes, step) => {

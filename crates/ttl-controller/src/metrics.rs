@@ -9,7 +9,6 @@ use prometheus::Registry;
 use crate::TtlController;
 use crate::view::Annotation;
 
-/// Registers the gauges.
 pub fn register(driver: &Arc<Driver<TtlController>>, registry: &Registry) -> prometheus::Result<()> {
     let gauges = [
         (

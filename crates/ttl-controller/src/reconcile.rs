@@ -32,7 +32,6 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// What is looked at.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
-    /// One node.
     Node(ObjectKey),
     /// Whether `--remove` is done.
     Removal,

@@ -21,7 +21,6 @@ const PAGE_SIZE: u32 = 500;
 /// A read past the cache.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Query {
-    /// One node.
     Node(ObjectKey),
     /// All nodes, a page of them: the first, or the one that this token continues.
     Page(Option<String>),
@@ -30,7 +29,6 @@ pub enum Query {
 /// What a read tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// The nodes.
     pub page: Page<NodeView>,
     /// Of one node: the field manager that wrote its annotation last, where the API server tells.
     pub manager: Option<String>,

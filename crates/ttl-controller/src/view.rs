@@ -19,16 +19,13 @@ const SHOWN_CHARS: usize = 64;
 /// What the store keeps of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeView {
-    /// The node's name.
     pub key: ObjectKey,
-    /// Its TTL annotation.
     pub annotation: Annotation,
 }
 
 /// The TTL annotation as found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Annotation {
-    /// Not there.
     #[default]
     Missing,
     /// An integer, by Go's `strconv.Atoi`, which the kubelet uses too: an optional sign and digits.

@@ -15,7 +15,6 @@ pub(crate) struct Package {
     pub(crate) name: String,
     pub(crate) version: String,
     pub(crate) description: String,
-    /// An SPDX expression.
     pub(crate) license: String,
 }
 

@@ -32,7 +32,6 @@ struct File {
     text: String,
 }
 
-/// Where to look.
 struct Tree {
     /// Rust files, with texts that go over several lines joined.
     code: Vec<File>,

@@ -12,7 +12,6 @@ use crate::command::{self, cargo};
 /// How a live test says that it is one: `#[ignore = "needs a control plane: …"]`.
 const NEEDS: &str = "#[ignore = \"needs a control plane";
 
-/// A test binary.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Binary {
     /// The folder of its package.
@@ -44,7 +43,6 @@ struct Profile {
     test: bool,
 }
 
-/// Builds them all.
 pub(super) fn build() -> Result<Vec<Binary>> {
     let mut build = cargo(["test", "--workspace", "--no-run"]);
     let messages = command::output(build.arg("--message-format=json-render-diagnostics"))?;

@@ -11,7 +11,6 @@ use super::fair_queue::{FairQueue, Place};
 use super::timers::Timers;
 use super::{Controller, Now, Object, Query, RequestOf};
 
-/// Everything about requests.
 #[derive_where(Default)]
 pub(super) struct Requests<C: Controller> {
     last_id: u64,

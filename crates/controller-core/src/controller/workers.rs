@@ -21,7 +21,6 @@ pub(super) struct Workers<K> {
     slow: HashMap<Arc<str>, usize>,
 }
 
-/// A pass.
 #[derive(Clone, Copy, Debug)]
 struct Pass {
     /// The number of its run in the metrics.

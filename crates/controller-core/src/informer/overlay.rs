@@ -45,7 +45,6 @@ struct Overlay<V> {
     overdue: bool,
 }
 
-/// An accepted write.
 pub(super) struct PendingWrite<V> {
     /// As answered; 0 if the answer had none.
     version: u64,

@@ -12,7 +12,6 @@ use kube::api::ObjectMeta;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-/// A Lease.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Wire", into = "Wire")]
 pub(super) struct Lease {

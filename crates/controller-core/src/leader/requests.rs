@@ -71,7 +71,6 @@ impl Requests {
         self.bounded(Verb::Get, self.leases.get_opt(&self.name)).await
     }
 
-    /// Makes the Lease.
     pub(super) async fn create(&self, lease: &Lease) -> Result<Lease, Error> {
         let params = PostParams::default();
         self.bounded(Verb::Create, self.leases.create(&params, lease))

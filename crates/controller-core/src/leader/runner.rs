@@ -196,7 +196,6 @@ impl Elector {
         result
     }
 
-    /// Reads the Lease.
     async fn look(&mut self) -> Result<(), Error> {
         let lease = self.requests.get().await?;
         self.see(lease);

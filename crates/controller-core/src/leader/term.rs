@@ -142,7 +142,6 @@ impl Fence {
 }
 
 impl Terms {
-    /// No term yet.
     pub(super) fn new(clock: Clock, gauge: IntGauge) -> Self {
         gauge.set(0);
         Self {
@@ -153,7 +152,6 @@ impl Terms {
         }
     }
 
-    /// The reading end.
     pub(super) fn fence(&self) -> Fence {
         Fence {
             held: self.held.subscribe(),

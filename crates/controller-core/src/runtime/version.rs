@@ -60,7 +60,6 @@ pub(super) async fn untested(sender: &Sender, clock: &Clock) -> Option<String> {
     }
 }
 
-/// Says it, once.
 pub(super) async fn warn_if_untested(sender: Sender, clock: Clock) {
     if let Some(version) = untested(&sender, &clock).await {
         let tested = supported_kubernetes();

@@ -227,7 +227,6 @@ fn a_key_with_a_plan_is_asked_again_every_five_minutes() {
     assert_eq!(planned(&mut rig), ["a would write x=1"]);
 }
 
-/// Asks, then plans.
 fn read_then_plan(seen: &Seen<'_>) -> Action<Scripted> {
     match seen.reply("q") {
         None => reads(["q"]),

@@ -122,7 +122,6 @@ impl Model {
         }
     }
 
-    /// Begins passes; which.
     fn turn(&mut self) -> Vec<String> {
         let mut begun = Vec::new();
         self.add_due();

@@ -76,7 +76,6 @@ impl Setup {
         })
     }
 
-    /// One such queue.
     pub(crate) fn queue(queue: Queue) -> Self {
         Self {
             queues: vec![queue],
@@ -228,7 +227,6 @@ impl Rig {
         self.change();
     }
 
-    /// Something changes.
     pub(crate) fn change(&mut self) {
         self.event_loop
             .observe(LoopEvent::Watching("objects", true), self.now);

@@ -14,7 +14,6 @@ use derive_where::derive_where;
 use parking_lot::Mutex;
 
 pub(crate) type Text = &'static str;
-/// A question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Q(pub(crate) Text);
 

@@ -10,7 +10,6 @@ use crate::scripted::{Q, Scripted, Seen, reads, writes};
 
 const NO_ANSWER: Outcome = Outcome::retry(true);
 
-/// Keys are writes.
 fn write(seen: &Seen<'_>) -> Action<Scripted> {
     if seen.is_accepted(seen.key) {
         Action::Done(vec![])

@@ -7,7 +7,6 @@ use crate::queue::ask_once;
 use crate::rig::{MS, NOTHING, Rig, SECOND, Setup};
 use crate::scripted::{Scripted, Seen, Text, reads, writes};
 
-/// Reads, then writes.
 fn read_then_write(seen: &Seen<'_>) -> Action<Scripted> {
     let write = match seen.key {
         "a" => "a=1",

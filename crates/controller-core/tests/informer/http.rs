@@ -49,7 +49,6 @@ enum Answer {
 enum Step {
     Line(String),
     Pause(Duration),
-    /// The connection breaks.
     Break(io::ErrorKind),
     /// Nothing happens any more.
     Hang,

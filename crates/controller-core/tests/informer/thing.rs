@@ -152,7 +152,6 @@ fn line(change: &Change<'_, Thing>, store: &Store<Thing>) -> String {
     }
 }
 
-/// A running informer.
 pub(crate) struct Running {
     pub(crate) clock: Clock,
     pub(crate) state: watch::Receiver<InformerState>,

@@ -131,7 +131,6 @@ enum Listing {
     Taken {
         /// What it has yet to tell.
         items: VecDeque<(&'static str, Object)>,
-        /// What it tells.
         named: BTreeMap<&'static str, Object>,
         /// Where the watch goes on.
         log: usize,

@@ -47,7 +47,6 @@ pub(crate) enum Verb {
     /// From now on our informer does not keep it.
     Hide,
     Delete,
-    /// Takes the finalizer.
     Release,
 }
 

@@ -17,11 +17,9 @@ use crate::event::Moment;
 use plain::Plain;
 use screen::Screen;
 
-/// Either display.
 pub(crate) enum Display {
     /// Lines on standard output.
     Plain(Plain),
-    /// The whole terminal.
     Screen(Box<Screen>),
 }
 

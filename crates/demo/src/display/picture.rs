@@ -42,7 +42,6 @@ struct Told {
     style: Style,
 }
 
-/// What events change.
 impl Picture {
     pub(super) fn add(&mut self, moment: &Moment) {
         self.at = moment.at;
@@ -131,7 +130,6 @@ fn remember<T>(kept: &mut VecDeque<T>, new: T) {
     }
 }
 
-/// How it looks.
 impl Picture {
     pub(super) fn draw(&self, frame: &mut Frame<'_>) {
         let [head, progress, body, foot] = Layout::vertical([

@@ -10,7 +10,6 @@ use crate::view::PodView;
 /// The pods that a budget's selector matches.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Counts {
-    /// All of them.
     pub matched: i64,
     /// Those that are ready and not being deleted.
     pub healthy: i64,

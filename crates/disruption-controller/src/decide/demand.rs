@@ -12,7 +12,6 @@ use crate::view::{Amount, PdbView};
 /// What must be available, or may be unavailable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Demand {
-    /// Neither is said.
     Nothing,
     /// `minAvailable`, so many pods.
     Available(i64),

@@ -41,7 +41,6 @@ pub enum Fate {
     Replaced,
     /// It is still there.
     Here {
-        /// Its uid.
         uid: Uid,
         /// Whether it is ready.
         healthy: bool,

@@ -9,7 +9,6 @@ use crate::scales::MOST_READS;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 #[error("{cause}")]
 pub struct Failure {
-    /// The cause.
     pub cause: Cause,
     /// Whether time alone may mend it: then it is tried again soon.
     pub transient: bool,

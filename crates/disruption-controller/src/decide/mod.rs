@@ -53,7 +53,6 @@ pub const SYNC_FAILED: &str = "SyncFailed";
 pub struct Situation {
     /// The newest version of it that is known.
     pub pdb: Arc<PdbView>,
-    /// Its pods.
     pub counts: Counts,
     /// What the entries of its `disruptedPods` have come to.
     pub entries: Vec<Entry>,
@@ -85,7 +84,6 @@ pub struct Write {
     pub dropped: Vec<Arc<str>>,
     /// Those of them whose eviction was approved and did not come (DIS-6).
     pub overdue: Vec<(Arc<str>, Uid)>,
-    /// The condition.
     pub condition: Condition,
 }
 

@@ -28,7 +28,6 @@ pub enum Builtin {
 /// The scale of a controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// So many pods.
     Of {
         /// Whose: controllers with the same count once.
         uid: Uid,

@@ -13,7 +13,6 @@ use crate::events::Seen;
 use crate::route;
 use crate::view::{PdbView, PodView, Status};
 
-/// A budget.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Budget {
     pub(crate) pdb: Arc<PdbView>,

@@ -55,7 +55,6 @@ pub struct State {
 /// A budget whose numbers may change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Woken {
-    /// Which.
     pub pdb: ObjectKey,
     /// Whether less may be allowed than what was written last: then there is little to wait for (DIS-14).
     pub urgent: bool,

@@ -25,7 +25,6 @@ pub const DISRUPTION_TARGET: &str = "DisruptionTarget";
 /// What the store keeps of a pod.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PodView {
-    /// Namespace and name.
     pub key: ObjectKey,
     /// `metadata.uid`.
     pub uid: Uid,
@@ -62,7 +61,6 @@ pub struct DisruptionTarget {
 /// What the store keeps of a budget.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PdbView {
-    /// Namespace and name.
     pub key: ObjectKey,
     /// `metadata.uid`.
     pub uid: Uid,
@@ -86,7 +84,6 @@ pub struct PdbView {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
 #[serde(from = "serde_json::Value")]
 pub enum Amount {
-    /// So many pods.
     Int(i64),
     /// A percentage, if it can be read as one.
     Text(Arc<str>),
@@ -131,7 +128,6 @@ pub struct Condition {
 /// What the store keeps of a `ReplicationController`, `ReplicaSet`, `Deployment` or `StatefulSet`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct WorkloadView {
-    /// Namespace and name.
     pub key: ObjectKey,
     /// `metadata.uid`.
     pub uid: Uid,

@@ -62,7 +62,6 @@ pub(crate) struct Moment {
 }
 
 impl Record {
-    /// Begins.
     pub(crate) async fn start(cluster: &Cluster) -> Self {
         let seen = Arc::new(Mutex::new(BTreeMap::new()));
         let mut tasks = TaskSet::new();

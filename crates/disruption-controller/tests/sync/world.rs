@@ -16,7 +16,6 @@ use crate::budget::{self, Numbers, definition};
 
 /// The custom resource of these tests, with a `/scale`.
 static WIDGETS: Resource = Resource::namespaced("example.com", "v1", "Widget", "widgets");
-/// What controls pods.
 pub(crate) const WORKLOADS: [&Resource; 5] = [
     &DEPLOYMENTS,
     &REPLICA_SETS,

@@ -25,9 +25,7 @@ pub(super) const MOST_OPS: usize = 60;
 
 /// A world around a controller.
 pub trait Model {
-    /// The controller.
     type Controller: Controller;
-    /// What others do.
     type Act: Clone + Debug;
 
     /// How much time may pass until everything is right, once nothing goes wrong any more.
@@ -76,7 +74,6 @@ pub trait Model {
         false
     }
 
-    /// Others delete everything.
     fn clear(&mut self) {
         for (_, watch) in self.watches() {
             watch.clear();
@@ -114,9 +111,7 @@ pub enum Op<A> {
     Act(A),
     /// A watch tells the next thing.
     Deliver(usize),
-    /// A watch breaks.
     BeginList(usize),
-    /// A request arrives.
     Arrive(usize),
     /// The answer to a request comes; if it had not arrived, it does first.
     Answer(usize),
@@ -126,7 +121,6 @@ pub enum Op<A> {
     Refuse(usize),
     /// A request fails, after ten seconds.
     Hang(usize),
-    /// Time passes.
     Pass(Duration),
     /// A term begins or ends.
     Lead(bool),
@@ -143,7 +137,6 @@ pub fn ops<A: Clone + Debug + 'static>(
     prop::collection::vec(op(action), 0..MOST_OPS)
 }
 
-/// One of them.
 pub fn op<A: Clone + Debug + 'static>(
     action: impl Strategy<Value = A> + 'static,
 ) -> impl Strategy<Value = Op<A>> {

@@ -15,7 +15,6 @@ impl<M: Model> Sim<M> {
             .collect()
     }
 
-    /// Wake completeness.
     pub(super) fn assert_woken(&mut self, before: &[(KeyOf<M>, Action<M::Controller>)]) {
         for (key, before) in before {
             let after = self.event_loop.next_of(key, self.now);

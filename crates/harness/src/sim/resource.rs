@@ -26,14 +26,11 @@ pub struct Resource<C: Controller, V: View> {
 pub struct Object<V> {
     /// What a view of it shows.
     pub view: V,
-    /// Its uid.
     pub uid: Uid,
-    /// Its resourceVersion.
     pub version: u64,
 }
 
 impl<C: Controller, V: View + Clone> Resource<C, V> {
-    /// No objects.
     pub fn new(of: StoreOf<C, V>) -> Self {
         Self {
             of,
@@ -45,7 +42,6 @@ impl<C: Controller, V: View + Clone> Resource<C, V> {
         }
     }
 
-    /// The objects.
     pub fn objects(&self) -> &BTreeMap<ObjectKey, Object<V>> {
         &self.objects
     }

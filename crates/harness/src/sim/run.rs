@@ -88,12 +88,10 @@ impl<M: Model> Sim<M> {
         sim
     }
 
-    /// The world.
     pub const fn model(&self) -> &M {
         &self.model
     }
 
-    /// The caches.
     pub fn stores(&self) -> &<M::Controller as Controller>::Stores {
         self.event_loop.stores()
     }

@@ -52,7 +52,6 @@ pub(super) struct Write {
 }
 
 impl LeaseLog {
-    /// From now on.
     pub(super) fn start(control_plane: &ControlPlane, name: &str) -> Self {
         let leases: Api<Lease> = Api::namespaced(control_plane.client(), NAMESPACE);
         let only = watcher::Config::default().fields(&format!("metadata.name={name}"));

@@ -66,7 +66,6 @@ pub struct Evidence {
 /// What is to be done now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Nothing.
     Leave,
     /// Nothing yet: look again after this long.
     LookAgain(Duration),
@@ -79,16 +78,13 @@ pub enum Next {
 pub enum Change {
     /// Take these uids off `status.reservedFor`, and clear `status.allocation` in the same write.
     Release {
-        /// Whose reservations go.
         gone: Vec<Uid>,
         /// Whether none is left.
         all: bool,
         /// Whether the allocation goes, too.
         deallocate: bool,
     },
-    /// Remove our finalizer.
     RemoveFinalizer,
-    /// Delete the claim.
     Delete,
 }
 

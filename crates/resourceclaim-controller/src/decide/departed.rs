@@ -12,7 +12,6 @@ use crate::view::{ClaimView, ClaimantKind, ClaimantView, Consumer, beside};
 pub struct ClaimantId {
     /// Whether it is a pod or a group.
     pub kind: ClaimantKind,
-    /// Namespace and name.
     pub key: ObjectKey,
     /// `metadata.uid`.
     pub uid: Uid,

@@ -29,7 +29,6 @@ pub enum Recorded {
 pub enum Seen<'a> {
     /// It was not asked for.
     Unasked,
-    /// This.
     Found(Option<&'a ClaimView>),
 }
 
@@ -61,13 +60,10 @@ pub struct Create {
     pub kind: ClaimantKind,
     /// Its namespace and name.
     pub claimant: ObjectKey,
-    /// Its uid.
     pub uid: Uid,
     /// For which entry of it.
     pub entry: Arc<str>,
-    /// From what.
     pub template: Arc<TemplateView>,
-    /// The how manieth.
     pub n: u32,
 }
 

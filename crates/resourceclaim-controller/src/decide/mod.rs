@@ -67,7 +67,6 @@ pub const MANY_ENTRIES: usize = 128;
 /// How many uids of deleted pods are remembered at least. Source: `controller.go`, `maxUIDCacheEntries`.
 pub const MAX_UID_CACHE_ENTRIES: usize = 500;
 
-/// The feature gates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Gates {
     /// `DRAAdminAccess`.
@@ -112,7 +111,6 @@ pub trait Known {
 /// A pod or a `PodGroup` that wants claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claimant<'a> {
-    /// Itself.
     pub view: &'a ClaimantView,
     /// The group of a pod.
     pub group: Group<'a>,

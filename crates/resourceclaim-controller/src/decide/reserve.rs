@@ -14,20 +14,15 @@ pub enum Reservation {
     Nothing,
     /// It has no room for one more; the claim wakes the pod when it has.
     Full,
-    /// Reserve it.
     Write(Reserve),
 }
 
 /// The plan: one entry more in `status.reservedFor`, if the claim is still in the state that was judged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reserve {
-    /// Which claim.
     pub claim: ObjectKey,
-    /// Of which uid.
     pub uid: Uid,
-    /// Its resourceVersion.
     pub version: Arc<str>,
-    /// For whom.
     pub consumer: Consumer,
 }
 

@@ -20,7 +20,6 @@ use crate::view::{ClaimView, ClaimantKind, ClaimantView, Consumer, TemplateView,
 /// What is there to explain, as the API server has it.
 #[derive(Clone, Copy)]
 struct Found<'a> {
-    /// All answers.
     pass: &'a Pass<ResourceClaimController>,
     /// The gates of the flags, as far as the API server goes along.
     gates: Gates,
@@ -32,7 +31,6 @@ struct Found<'a> {
     group: Option<&'a ClaimantView>,
     /// The claims of the namespace of the pod.
     claims: &'a [ClaimView],
-    /// The templates there.
     templates: &'a [TemplateView],
 }
 

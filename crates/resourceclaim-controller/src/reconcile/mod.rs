@@ -83,7 +83,6 @@ pub enum StateChange {
     Undone(Contested),
     /// Entries of a pod or a group have no claims, or all have theirs again.
     Failing {
-        /// What it is.
         kind: ClaimantKind,
         /// Which one.
         claimant: (ObjectKey, Uid),
@@ -94,9 +93,7 @@ pub enum StateChange {
     Gates(Gates),
     /// The claim has no room for the pod.
     Full {
-        /// The claim.
         claim: (ObjectKey, Uid),
-        /// The pod.
         pod: (ObjectKey, Uid),
     },
 }

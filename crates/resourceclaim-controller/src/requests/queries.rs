@@ -53,7 +53,6 @@ pub enum Query {
 /// What a read tells.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// The claim.
     Claim(Versioned<ClaimView>),
     /// The pod or the group.
     Claimant(Versioned<ClaimantView>),
@@ -65,7 +64,6 @@ pub enum Answer {
     Minor(Option<u32>),
     /// The newest version in which the API server has `PodGroups`.
     Served(Option<GroupVersion>),
-    /// The claims.
     Claims(Vec<ClaimView>),
     /// The templates; one that cannot be read is as good as missing, as it is to the controller.
     Templates(Vec<TemplateView>),
@@ -145,7 +143,6 @@ impl controller::Query for Query {
 }
 
 impl Answer {
-    /// The claim.
     pub const fn claim(&self) -> Option<&Versioned<ClaimView>> {
         match self {
             Self::Claim(claim) => Some(claim),

@@ -44,14 +44,12 @@ pub enum Write {
     GiveBack(Arc<ClaimView>, Change),
 }
 
-/// What is recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// In what kind of object.
     pub kind: ClaimantKind,
     /// Its namespace and name.
     pub key: ObjectKey,
-    /// Its uid.
     pub uid: Uid,
     /// All of `status.resourceClaimStatuses`.
     pub statuses: Vec<ClaimStatus>,

@@ -83,27 +83,14 @@ pub enum WriteKey {
     Recorded {
         /// What kind of object it is.
         kind: ClaimantKind,
-        /// Its uid.
         claimant: Uid,
-        /// Which entry.
         entry: Arc<str>,
-        /// Which claim.
         claim: Arc<str>,
     },
     /// The claim is reserved for the consumer.
-    Reserved {
-        /// The claim's uid.
-        claim: Uid,
-        /// The consumer's.
-        consumer: Uid,
-    },
+    Reserved { claim: Uid, consumer: Uid },
     /// This entry of the pod, which is done, has no claim.
-    Deleted {
-        /// The pod's uid.
-        pod: Uid,
-        /// Which entry.
-        entry: Arc<str>,
-    },
+    Deleted { pod: Uid, entry: Arc<str> },
 }
 
 /// A write that another may have undone.
@@ -113,7 +100,6 @@ pub struct Contested {
     pub write: WriteKey,
     /// The pod, the group or the claim that it was to.
     pub object: ObjectKey,
-    /// Its uid.
     pub uid: Uid,
 }
 

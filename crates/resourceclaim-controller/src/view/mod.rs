@@ -36,7 +36,6 @@ pub const SCHEDULING_GROUP: &str = "scheduling.k8s.io";
 pub struct ClaimantView {
     /// Which of the two.
     pub kind: ClaimantKind,
-    /// Namespace and name.
     pub key: ObjectKey,
     /// `metadata.uid`.
     pub uid: Uid,
@@ -59,7 +58,6 @@ pub struct ClaimantView {
 /// What claims are made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ClaimantKind {
-    /// A pod.
     Pod,
     /// A `PodGroup`, in the version in which it is read and written.
     PodGroup(GroupVersion),
@@ -97,7 +95,6 @@ pub struct ClaimStatus {
 /// What the store keeps of a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimView {
-    /// Namespace and name.
     pub key: ObjectKey,
     /// `metadata.uid`.
     pub uid: Uid,
@@ -124,7 +121,6 @@ pub struct ClaimView {
 /// Who made a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Origin {
-    /// A user.
     User,
     /// We, from a template.
     Template,
@@ -135,7 +131,6 @@ pub enum Origin {
 /// An entry of `status.reservedFor`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Consumer {
-    /// What it is.
     pub kind: ConsumerKind,
     /// `name`.
     pub name: Arc<str>,
@@ -146,7 +141,6 @@ pub struct Consumer {
 /// `apiGroup` and `resource` of an entry of `status.reservedFor`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ConsumerKind {
-    /// A pod.
     Pod,
     /// A `PodGroup`.
     PodGroup,
@@ -157,7 +151,6 @@ pub enum ConsumerKind {
 /// What the store keeps of a template.
 #[derive(Clone, Debug)]
 pub struct TemplateView {
-    /// Namespace and name.
     pub key: ObjectKey,
     /// `spec.metadata.labels`.
     pub labels: BTreeMap<String, String>,

@@ -34,7 +34,6 @@ pub struct Rules {
 /// The time of a judgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Now {
-    /// Our clock.
     pub ours: Timestamp,
     /// How far it is ahead of the API server's, as far as we know; never negative.
     pub ahead: SignedDuration,
@@ -65,9 +64,7 @@ pub struct Judgement {
 /// What becomes of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It stays.
     Keep(Because),
-    /// It goes.
     Evict(PendingEviction),
 }
 
@@ -96,15 +93,11 @@ pub struct PendingEviction {
 /// The plan: the two writes that evict one pod.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Eviction {
-    /// Which pod.
     pub pod: ObjectKey,
-    /// Of which uid.
     pub uid: Uid,
     /// Its `metadata.generation`.
     pub generation: i64,
-    /// From which node.
     pub node: Arc<str>,
-    /// Why.
     pub taint: Arc<Taint>,
     /// When it was due, by our clock.
     pub deadline: Timestamp,

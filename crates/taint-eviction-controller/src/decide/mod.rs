@@ -26,7 +26,6 @@ pub const FIRST_BACKOFF: Duration = Duration::from_millis(100);
 /// Up to here the wait doubles; from then on it is an eighth of the time that the failures have gone on, so
 /// that the end of a trouble is noticed within an eighth of its length.
 pub const STEADY_BACKOFF: Duration = Duration::from_secs(5);
-/// The longest wait.
 pub const MAX_BACKOFF: Duration = Duration::from_mins(5);
 
 /// How long to wait after the failure number `failures` (from 1) of an eviction, the first of which was

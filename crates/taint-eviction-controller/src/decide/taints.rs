@@ -21,7 +21,6 @@ pub const TAINTS_OF_A_FAILED_NODE: [&str; 2] =
 /// A taint of a node and what is remembered of it for as long as it stays there (TE-5).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Seen {
-    /// The taint.
     pub taint: Arc<Taint>,
     /// Since when it counts.
     pub since: Moment,

@@ -23,7 +23,6 @@ const NO_EXECUTE: &str = "NoExecute";
 /// What the store keeps of a pod that is bound to a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodView {
-    /// Namespace and name.
     pub key: ObjectKey,
     /// `metadata.uid`.
     pub uid: Uid,
@@ -43,7 +42,6 @@ pub struct PodView {
 /// do not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeView {
-    /// The name.
     pub key: ObjectKey,
     /// Its `NoExecute` taints, in their order.
     pub taints: Vec<Taint>,
@@ -84,7 +82,6 @@ pub enum Operator {
     Lt,
     /// `Gt`: the taint's value is greater.
     Gt,
-    /// Anything else: never.
     Unknown,
 }
 

@@ -20,7 +20,6 @@ pub(crate) enum For {
 }
 
 impl World {
-    /// With these nodes.
     pub(crate) fn with_nodes<const N: usize>(names: [&str; N]) -> Self {
         let world = Self::new();
         for name in names {

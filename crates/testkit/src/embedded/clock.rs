@@ -45,7 +45,6 @@ impl Clock {
         instant()
     }
 
-    /// Wall time.
     pub(super) fn timestamp(&self) -> Timestamp {
         self.wall(|wrong| wrong.wall)
     }

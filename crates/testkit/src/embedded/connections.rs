@@ -43,7 +43,6 @@ impl Connections {
     }
 }
 
-/// Nobody listens.
 pub(super) fn refused() -> io::Error {
     io::Error::new(io::ErrorKind::ConnectionRefused, "connection refused")
 }

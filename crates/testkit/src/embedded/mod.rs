@@ -226,7 +226,6 @@ impl Server {
     }
 }
 
-/// What goes wrong.
 impl Server {
     /// Lets `fault` happen to the next `count` requests that match. Rules are tried in the order in which
     /// they were added; a request meets every delay up to the first other fault.

@@ -10,7 +10,6 @@ use super::failure::Failure;
 use super::resource::Resource;
 use super::selector::{FieldSelector, LabelSelector};
 
-/// A parsed query.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Parameters(Vec<(String, String)>);
 

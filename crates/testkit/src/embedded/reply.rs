@@ -60,7 +60,6 @@ pub(super) fn no_such_page() -> Response<Body> {
     plain(StatusCode::NOT_FOUND, Bytes::from_static(b"404 page not found\n"))
 }
 
-/// Text for people.
 pub(super) fn plain(code: StatusCode, text: Bytes) -> Response<Body> {
     respond(code, "text/plain; charset=utf-8", whole(text))
 }

@@ -23,7 +23,6 @@ pub(super) struct Stored {
     pub(super) body: Bytes,
 }
 
-/// One write.
 #[derive(Clone, Debug)]
 pub(super) struct Change {
     pub(super) version: u64,
@@ -172,7 +171,6 @@ impl Store {
         object
     }
 
-    /// Forgets all history.
     pub(super) fn compact(&mut self) {
         self.compacted = self.version;
         for table in self.tables.values_mut() {

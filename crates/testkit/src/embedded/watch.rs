@@ -27,7 +27,6 @@ const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 /// When a watch ends that names no timeout: the API server's `--min-request-timeout`.
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(30);
 
-/// One open watch.
 pub(super) struct Watching {
     shared: Arc<Shared>,
     resource: &'static Resource,

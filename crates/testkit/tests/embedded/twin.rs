@@ -47,7 +47,6 @@ impl Setting {
 /// A server, as its users see it.
 #[derive(Clone)]
 pub(crate) struct Ground {
-    /// May do everything.
     pub(crate) admin: Client,
     /// The user `alice` of the group `dev`, without permissions.
     pub(crate) alice: Client,

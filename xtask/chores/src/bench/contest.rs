@@ -33,7 +33,6 @@ pub(super) struct Sides {
     pub(super) ours: &'static str,
     /// Its flags; its requests are without limit in any case.
     pub(super) our_flags: &'static [&'static str],
-    /// What kube-controller-manager runs.
     pub(super) theirs: &'static [&'static str],
     pub(super) their_flags: &'static [&'static str],
 }
@@ -62,7 +61,6 @@ pub(super) struct Site {
 pub(super) trait Row {
     fn site(&self) -> &Site;
 
-    /// Undoes the work.
     async fn reset(&self) -> anyhow::Result<()>;
 
     /// Does the work as a plain client, [`IN_FLIGHT`] requests at a time.

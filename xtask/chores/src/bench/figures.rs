@@ -20,7 +20,6 @@ pub(super) struct Figures {
     pub(super) server: Load,
 }
 
-/// All runs.
 #[derive(Debug, Default)]
 pub(super) struct Results {
     pub(super) floor: Vec<Figures>,

@@ -41,7 +41,6 @@ struct Bench {
     claims: Api<ResourceClaim>,
 }
 
-/// Pods without claims.
 struct Start {
     bench: Bench,
     /// What is written into etcd before each run.

@@ -34,7 +34,6 @@ pub(super) const REFERENCE: &str = "vnd.docker.reference.digest";
 pub(super) struct Variant {
     pub(super) platform: Platform,
     pub(super) binary: Vec<u8>,
-    /// An SPDX document.
     pub(super) sbom: Value,
 }
 

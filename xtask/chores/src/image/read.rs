@@ -33,7 +33,6 @@ pub(super) struct Variant {
     pub(super) config: ImageConfiguration,
     /// The only layer, a tar.
     pub(super) layer: Vec<u8>,
-    /// An SPDX document.
     pub(super) sbom: Value,
 }
 

@@ -28,7 +28,6 @@ const MOUNTED: &str = "/etc/controller";
 
 pub(super) struct Cluster {
     control_plane: ControlPlane,
-    /// By controller.
     pods: BTreeMap<String, Pod>,
 }
 

@@ -30,7 +30,6 @@ enum Instead {
     HandOver,
     /// Attests the same by a key.
     Attest,
-    /// Nothing: why.
     Nothing(&'static str),
 }
 
@@ -105,7 +104,6 @@ impl Step {
 
 /// The machine that runs the jobs.
 pub(super) struct Runner {
-    /// The repository.
     pub(super) clone: PathBuf,
     /// Where each release has a folder.
     pub(super) work: PathBuf,
@@ -113,7 +111,6 @@ pub(super) struct Runner {
     pub(super) env: Variables,
 }
 
-/// What was released.
 pub(super) struct Release {
     pub(super) name: String,
     pub(super) version: String,

@@ -26,7 +26,6 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 /// All lengths are in pixels.
 const WIDTH: i32 = 1000;
-/// Of Grafana's grid.
 const COLUMNS: i32 = 24;
 /// Of a unit of that grid; Grafana's own is 30, for a wider screen.
 const ROW: i32 = 23;

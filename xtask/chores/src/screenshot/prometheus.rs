@@ -18,7 +18,6 @@ use xtask::command;
 /// How long it may take to start.
 const SOON: Duration = Duration::from_secs(30);
 
-/// Ends when dropped.
 pub(super) struct Prometheus {
     _server: Process,
     url: String,

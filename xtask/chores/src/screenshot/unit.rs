@@ -11,7 +11,6 @@ pub(super) enum Unit {
     Ops,
     /// Requests in a second.
     Reqps,
-    /// Seconds.
     S,
     Bytes,
 }

@@ -15,7 +15,6 @@ pub(crate) fn charts() -> Vec<String> {
     charts
 }
 
-/// Where they stand.
 pub(crate) fn file(controller: &str) -> PathBuf {
     folder().join(controller).join("files/alerts.yaml")
 }
@@ -24,7 +23,6 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts")
 }
 
-/// Their text.
 pub(crate) fn text(controller: &str) -> String {
     std::fs::read_to_string(file(controller)).unwrap()
 }

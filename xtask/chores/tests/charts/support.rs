@@ -24,7 +24,6 @@ pub(crate) const UMBRELLA: &str = "kube-controllers";
 /// A real API server, which goes with it.
 pub(crate) struct Cluster {
     _control_plane: ControlPlane,
-    /// Of its administrator.
     pub(crate) kubeconfig: PathBuf,
 }
 

@@ -74,13 +74,11 @@ enum Way {
     Typed,
     /// Names a value for the commands that follow.
     Names,
-    /// Waits for pods.
     RollOut,
     /// Reads the log of pods.
     Logs,
     /// Runs a program in a pod.
     Exec,
-    /// Runs a controller.
     Controller,
     /// Runs an example of a crate.
     Example,

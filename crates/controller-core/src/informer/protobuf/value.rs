@@ -54,7 +54,6 @@ impl<'de> Object<'de> {
         value.is_some_and(|value| !value.is_absent())
     }
 
-    /// Reads it.
     pub(in crate::informer) fn read<T: Deserialize<'de>>(self) -> Result<T, Error> {
         T::deserialize(MapAccessDeserializer::new(self))
     }

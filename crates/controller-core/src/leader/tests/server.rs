@@ -28,7 +28,6 @@ pub(super) struct Server {
 pub(super) struct Call {
     /// Identity given to [`Server::client`].
     pub(super) client: &'static str,
-    /// Kubernetes' verb.
     pub(super) verb: &'static str,
     /// What was sent, `null` without.
     pub(super) body: Value,
@@ -111,7 +110,6 @@ impl Server {
         });
     }
 
-    /// Sets a label.
     pub(super) fn label(&self, key: &str, value: &str) {
         self.change(|lease| lease["metadata"]["labels"][key] = json!(value));
     }
@@ -120,7 +118,6 @@ impl Server {
         self.api.edit(&LEASES, NAMESPACE, NAME, change).unwrap();
     }
 
-    /// Deletes the Lease.
     pub(super) fn delete(&self) {
         let _ = self.api.delete(&LEASES, NAMESPACE, NAME);
     }

@@ -26,7 +26,6 @@ use crate::runtime::Failure;
 
 /// The name of kube-controller-manager: of its Lease, and of what it writes.
 pub(super) const MANAGER: &str = "kube-controller-manager";
-/// Its namespace.
 pub(super) const SYSTEM: &str = "kube-system";
 /// The labels of its pods: kubeadm's and those built on it; kOps' and Talos'.
 const MANAGER_LABELS: [&str; 2] = ["component", "k8s-app"];

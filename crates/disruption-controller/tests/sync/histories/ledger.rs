@@ -13,7 +13,6 @@ use crate::world::WORKLOADS;
 /// What there is, as somebody sees it.
 #[derive(Debug, Default)]
 pub(super) struct Sight {
-    /// By name.
     pub(super) pods: BTreeMap<String, Value>,
     /// By kind and name.
     pub(super) workloads: BTreeMap<(String, String), Value>,

@@ -36,11 +36,9 @@ const APPS: [&str; 2] = ["a", "b"];
 /// What the steps asked for.
 #[derive(Default)]
 pub(super) struct Asked {
-    /// By name.
     pods: BTreeMap<String, Wanted>,
     /// The newest of each number.
     workloads: BTreeMap<usize, Value>,
-    /// Evictions under way.
     evictions: JoinSet<()>,
 }
 

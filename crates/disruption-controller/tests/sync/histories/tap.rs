@@ -57,7 +57,6 @@ enum Subject {
     List(String),
     /// A list as a stream, and what it has told so far.
     Stream(String, Vec<Value>),
-    /// Kind and name.
     Scale(String, String),
     /// A budget of this name after a write.
     Written(String),

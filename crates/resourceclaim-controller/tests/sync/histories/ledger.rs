@@ -13,7 +13,6 @@ const ENTRY: &str = "resource.kubernetes.io/pod-claim-name";
 /// How long a finalizer alone must have stood before it goes (RC-11).
 const IDLE_FINALIZER_AGE: Duration = Duration::from_mins(5);
 
-/// What there was.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     /// The names that were recorded for the pod of this uid.
@@ -31,11 +30,9 @@ pub(super) struct Ledger {
     pub(super) wrong: Option<String>,
 }
 
-/// What there is.
 #[derive(Debug, Default)]
 pub(super) struct Sight {
     pub(super) pods: Vec<Pod>,
-    /// By name.
     pub(super) claims: BTreeMap<String, Claim>,
 }
 

@@ -34,7 +34,6 @@ impl Stage {
         Self { shared, manager }
     }
 
-    /// Tokio's time.
     pub(super) fn instant(&self) -> Instant {
         self.shared.clock.instant()
     }

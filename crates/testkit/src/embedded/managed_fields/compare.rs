@@ -10,7 +10,6 @@ use crate::embedded::schema::{Parts, Schema};
 /// What differs between two objects.
 #[derive(Debug, Default)]
 pub(super) struct Difference {
-    /// Added or changed.
     pub(super) changed: Fields,
     pub(super) removed: Fields,
 }

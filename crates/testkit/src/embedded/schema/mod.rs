@@ -185,7 +185,6 @@ impl Schema {
         std::ptr::eq(self.types, &raw const *KUBERNETES)
     }
 
-    /// Anything at all.
     pub(super) fn any() -> Self {
         Self {
             types: &FREE,

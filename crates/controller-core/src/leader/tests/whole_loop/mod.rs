@@ -23,7 +23,6 @@ const fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// A running elector.
 pub(super) struct Replica {
     pub(super) leadership: Leadership,
     clock: Clock,
