@@ -13,6 +13,15 @@ use crate::replica::soon;
 /// How long both run beside each other; in a short test less.
 const BESIDE: [Duration; 2] = [Duration::from_mins(2), Duration::from_secs(20)];
 
+/// Write requests of our controller, without those of Leases and events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// All of them.
+    pub all: usize,
+    /// Those that changed nothing, because the other loop had written since the read.
+    pub conflicts: usize,
+}
+
 impl Cluster {
     /// Starts the loop that ours replaces, and waits until its log says that it starts: `Starting` and `log`.
     pub async fn start_built_in(&self, log: &str) -> Process {
@@ -27,16 +36,19 @@ impl Cluster {
         manager
     }
 
-    /// Lets both loops run for two minutes, in a short test for less; how often ours has written since its start, Leases
-    /// and events aside.
-    pub async fn written_beside(&self) -> usize {
+    /// Lets both loops run for two minutes, in a short test for less; what ours has written since its start.
+    pub async fn written_beside(&self) -> Written {
         let [long, short] = BESIDE;
         let end = saturating_add(now(), long_or_short(long, short));
         until_time(end).await;
         let requests = self.requests();
-        let writes = requests
-            .iter()
-            .filter(|asked| is_work(&asked.verb, &asked.resource));
-        writes.count()
+        let mut written = Written::default();
+        for asked in &requests {
+            if is_work(&asked.verb, &asked.resource) {
+                written.all += 1;
+                written.conflicts += usize::from(asked.code == 409);
+            }
+        }
+        written
     }
 }

@@ -17,7 +17,7 @@ async fn live_the_built_in_loop_beside_ours_starts_no_war() {
     cluster.until_evicted(2 * PODS, SOON).await;
 
     // A condition and a delete of each pod at most: whoever comes second leaves it.
-    let written = cluster.written_beside().await;
+    let written = cluster.written_beside().await.all;
     assert!(written <= 2 * 2 * PODS, "{written} writes");
     assert_eq!(cluster.deleting("Pod").await, 2 * PODS);
     assert_eq!(replica.stop().await, Some(0));

@@ -23,7 +23,7 @@ async fn live_the_built_in_loop_beside_ours_starts_no_patch_war() {
     .await
     .unwrap();
     // Three writes a node at once; within two minutes one more.
-    let written = cluster.written_beside().await;
+    let written = cluster.written_beside().await.all;
     assert!(written <= NODES * long_or_short(4, 3), "{written} writes");
 
     let warnings: Vec<_> = replica
