@@ -1,9 +1,8 @@
 //! Whatever is given is taken or refused.
 
 use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
 
-use controller_core::config::{GoDuration, config_schema};
+use controller_core::config::config_schema;
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -13,7 +12,7 @@ use crate::toy::{ToyConfig, answer, kebab, toy};
 fn valid_config() -> impl Strategy<Value = ToyConfig> {
     let name = || prop::option::of("[^\\x00-\\x1f\\x7f-\\x9f]{1,20}");
     let lease = ("[a-z0-9]{1,63}", "[a-z0-9]{1,63}([.][a-z0-9]{1,63}){0,2}");
-    let renew = (2..1_000_002_u64, 0..1_000_000_000_u32).prop_map(|(secs, nanos)| Duration::new(secs, nanos));
+    let renew = 2_000_000_000..1_000_002_000_000_000_u64;
     let rate = prop_oneof![Just(0.0), 0.001..f64::MAX];
     let address = any::<(IpAddr, u16)>().prop_map(SocketAddr::from);
     let texts = (name(), name(), name(), prop::option::of(lease));
@@ -44,9 +43,9 @@ fn valid_config() -> impl Strategy<Value = ToyConfig> {
                 "leaderElectResourceNamespace": namespace,
                 "leaderElectResourceName": lease,
                 "leaderElectIdentity": identity,
-                "leaderElectLeaseDuration": GoDuration::from(renew * 2),
-                "leaderElectRenewDeadline": GoDuration::from(renew),
-                "leaderElectRetryPeriod": GoDuration::from(renew / 2),
+                "leaderElectLeaseDuration": format!("{}ns", renew * 2),
+                "leaderElectRenewDeadline": format!("{renew}ns"),
+                "leaderElectRetryPeriod": format!("{}ns", renew / 2),
                 "httpBindAddress": address,
                 "metricsAuthorization": authorization,
                 "tlsCertFile": tls.map(|[name, _]| format!("/tls/{name:?}")),
@@ -66,7 +65,7 @@ fn valid_config() -> impl Strategy<Value = ToyConfig> {
 fn key() -> impl Strategy<Value = String> {
     let schema = config_schema::<ToyConfig>();
     let keys = schema["properties"].as_object().unwrap().keys().cloned();
-    prop::sample::select(Vec::from_iter(keys))
+    prop::sample::select(keys.collect::<Vec<_>>())
 }
 
 fn flag() -> impl Strategy<Value = String> {

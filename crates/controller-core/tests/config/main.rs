@@ -22,7 +22,9 @@ fn rows<const N: usize>(table: &str) -> impl Iterator<Item = [&str; N]> {
         .lines()
         .filter(|row| !row.is_empty() && !row.starts_with('#'));
     rows.map(|row| {
-        Vec::from_iter(row.splitn(N, " | ").map(str::trim))
+        row.splitn(N, " | ")
+            .map(str::trim)
+            .collect::<Vec<_>>()
             .try_into()
             .expect(row)
     })

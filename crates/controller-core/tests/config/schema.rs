@@ -53,7 +53,7 @@ fn the_schema_is_the_same_every_time() {
 #[test]
 fn schema_and_parser_agree() {
     let taken = [
-        r#"{}"#,
+        "{}",
         r#"{"kubeApiQps": 5, "kubeApiBurst": 0, "remove": true, "shelfSize": -3}"#,
         r#"{"kubeconfig": null, "logFormat": null, "context": ""}"#,
         r#"{"logFormat": "json", "leaderElectRetryPeriod": "1s", "httpBindAddress": "[::]:0"}"#,
@@ -69,7 +69,7 @@ fn schema_and_parser_agree() {
         r#"{"logFormat": ""}"#,
         r#"{"leaderElectRetryPeriod": 1}"#,
         r#"{"remove": "true"}"#,
-        r#"[]"#,
+        "[]",
     ];
     let schema = config_schema::<ToyConfig>();
     let both = |config: &str| {
@@ -87,7 +87,7 @@ fn schema_and_parser_agree() {
 #[test]
 fn the_effective_config_shows_every_setting_and_fits_the_schema() {
     let (schema, effective) = (config_schema::<ToyConfig>(), effective(&ToyConfig::default()));
-    let keys = |object: &Value| Vec::from_iter(object.as_object().unwrap().keys().cloned());
+    let keys = |object: &Value| object.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     assert_eq!(keys(&effective), keys(&schema["properties"]));
     assert!(fits(&schema, &effective));
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::num::NonZeroU32;
 
 use clap::Arg;
-use controller_core::args::{About, Command, Invocation, Origin, Subcommand, Usage, parse};
+use controller_core::args::{About, Command, Invocation, Subcommand, Usage, parse};
 use controller_core::config::{CommonConfig, ControllerConfig, FieldError, effective};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -42,7 +42,7 @@ impl ControllerConfig for ToyConfig {
 
     fn validate(&self) -> Vec<FieldError> {
         let unlucky = FieldError::new("shelfSize", "invalid value 13: brings bad luck");
-        Vec::from_iter((self.shelf_size == 13).then_some(unlucky))
+        (self.shelf_size == 13).then_some(unlucky).into_iter().collect()
     }
 }
 
@@ -84,20 +84,14 @@ pub(crate) fn answer(file: &str, words: &str) -> Vec<String> {
             .replace('⇥', "\t")
             .replace("<BOM>", "\u{feff}")
     };
+    let (mut args, mut env) = (Vec::new(), Vec::new());
     if file != "-" {
         fs::write(&path, text(file)).unwrap();
+        if !words.contains("FILE") {
+            args.push(format!("--config={path}"));
+        }
     }
-    let named = if file == "-" || words.contains("FILE") {
-        ""
-    } else {
-        "--config=FILE"
-    };
-    let (mut args, mut env) = (Vec::new(), Vec::new());
-    for word in [named]
-        .into_iter()
-        .chain(words.split(' '))
-        .filter(|word| !word.is_empty())
-    {
+    for word in words.split_whitespace() {
         let word = text(word).replace("=FILE", &format!("={path}"));
         match word.split_once('=') {
             Some((name, value)) if !name.starts_with('-') => {
@@ -106,22 +100,21 @@ pub(crate) fn answer(file: &str, words: &str) -> Vec<String> {
             _ => args.push(word),
         }
     }
-    let env = Vec::from_iter(env.iter().map(|(name, value)| (&**name, &**value)));
+    let env: Vec<_> = env.iter().map(|(name, value)| (&**name, &**value)).collect();
     let answer = match parse_os(args.into_iter().map(OsString::from), &env) {
         Ok(toy) => shown(&toy),
-        Err(Usage { text, exit_code: 0 }) if text.lines().count() > 1 => {
-            let flags = text
-                .lines()
-                .map(str::trim_start)
-                .filter(|line| line.starts_with("--"));
-            let flags = Vec::from_iter(flags.map(|line| line.split(' ').next().unwrap()));
-            format!("exit 0: {}", flags.join(" "))
+        Err(Usage { text, exit_code: 0 }) if text.starts_with("Print") => {
+            let words = text.split_whitespace().filter(|word| word.starts_with("--"));
+            words.fold("exit 0:".to_owned(), |listed, flag| listed + " " + flag)
         }
         Err(Usage { text, exit_code: 0 }) => format!("exit 0: {text}"),
         Err(Usage { text, exit_code }) => {
             assert_eq!(exit_code, 2);
-            let lines = if text.starts_with("error:") { 1 } else { usize::MAX };
-            Vec::from_iter(text.lines().take(lines)).join("\n")
+            let clap = text.starts_with("error:");
+            text.lines()
+                .take(if clap { 1 } else { usize::MAX })
+                .collect::<Vec<_>>()
+                .join("\n")
         }
     };
     let answer = answer.replace(&format!("{}/", dir.path().display()), "");
@@ -130,22 +123,22 @@ pub(crate) fn answer(file: &str, words: &str) -> Vec<String> {
 
 /// The command, and each setting that somebody has set; the others have their defaults.
 fn shown(toy: &Invocation<ToyConfig>) -> String {
-    let mut shown = match &toy.command {
+    let mut shown = vec![match &toy.command {
         Command::Run => "run:".to_owned(),
         Command::ConfigSchema => "config-schema:".to_owned(),
         Command::Extra(name, matches) => match matches.get_one::<String>("toy") {
             Some(toy) => format!("{name} {toy}:"),
             None => format!("{name}:"),
         },
-    };
+    }];
     let (settings, defaults) = (effective(&toy.config), effective(&ToyConfig::default()));
     for (key, value) in settings.as_object().unwrap() {
-        match toy.origins.of(key) {
-            Origin::Default => assert_eq!(value, &defaults[key], "{key}"),
-            origin => shown += &format!(" {key}={value} ({origin})"),
+        match toy.origins.get(key) {
+            None => assert_eq!(value, &defaults[key], "{key}"),
+            Some(origin) => shown.push(format!("{key}={value} ({origin})")),
         }
     }
-    shown
+    shown.join(" ")
 }
 
 pub(crate) fn kebab(key: &str) -> String {
