@@ -31,10 +31,14 @@ const WIDTH: usize = 100;
 /// Values are taken as they are: whether they fit is found out together with those of the environment and the
 /// file, so that all problems can be reported at once.
 pub(super) fn build(about: About, properties: &[Property], extra: Vec<Subcommand>) -> Command {
+    let config = Arg::new(CONFIG)
+        .long(CONFIG)
+        .value_name("PATH")
+        .help(format!("YAML file with settings\n[env: {CONFIG_ENV}]"));
     let flags_of = |is_read: &dyn Fn(&str) -> bool| {
         let read = properties.iter().filter(|property| is_read(&property.key));
         let flags = read.map(|property| flag(about.name, property));
-        [config_flag()].into_iter().chain(flags).collect::<Vec<Arg>>()
+        [config.clone()].into_iter().chain(flags).collect::<Vec<_>>()
     };
     let flags = flags_of(&|_| true);
     let run = Command::new(RUN).about("Run the controller (the default)");
@@ -66,18 +70,16 @@ pub(super) fn build(about: About, properties: &[Property], extra: Vec<Subcommand
         }))
 }
 
-fn config_flag() -> Arg {
-    Arg::new(CONFIG)
-        .long(CONFIG)
-        .value_name("PATH")
-        .help(format!("YAML file with settings\n[env: {CONFIG_ENV}]"))
-}
-
 fn flag(controller: &'static str, property: &Property) -> Arg {
+    let Property { help, env, .. } = property;
+    let default = match &property.default {
+        Some(default) => format!(" [default: {default}]"),
+        None => String::new(),
+    };
     let arg = Arg::new(property.flag.clone())
         .long(property.flag.clone())
         .value_name(property.kind.value_name())
-        .help(help(property))
+        .help(format!("{help}\n[env: {env}]{default}"))
         .help_heading(property.heading.clone().unwrap_or_else(|| controller.to_owned()))
         .action(ArgAction::Set)
         .allow_negative_numbers(true);
@@ -87,13 +89,5 @@ fn flag(controller: &'static str, property: &Property) -> Arg {
             .require_equals(true)
             .default_missing_value("true"),
         _ => arg,
-    }
-}
-
-fn help(property: &Property) -> String {
-    let Property { help, env, .. } = property;
-    match &property.default {
-        Some(default) => format!("{help}\n[env: {env}] [default: {default}]"),
-        None => format!("{help}\n[env: {env}]"),
     }
 }

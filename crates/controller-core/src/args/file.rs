@@ -10,31 +10,28 @@ use serde_json::Value;
 use serde_saphyr::options::{DuplicateKeyPolicy, NonFiniteFloatPolicy};
 use serde_saphyr::{MessageFormatter, Options, Spanned, UserMessageFormatter};
 
-/// One key of the file with its value.
-#[derive(Debug, PartialEq)]
-pub(super) struct Entry {
-    pub(super) key: String,
-    /// Counted from 1.
-    pub(super) line: u64,
-    pub(super) value: Value,
-}
+use super::Origin;
+use super::layers::Setting;
 
 /// The keys in the order of the file, repeated ones included.
-struct Entries(Vec<Entry>);
+struct Entries(Vec<(Spanned<String>, Value)>);
 
 /// As much as a `ConfigMap` can hold, so that a device or a log taken for the file does not fill the memory.
 const LONGEST: u64 = 1 << 20;
 
-/// The entries of the file at `path`; none where it is empty.
+/// What the file at `path` sets, key by key; nothing where it is empty.
 ///
 /// # Errors
 /// One line that begins with the path, and with line and column where the text is at fault.
-pub(super) fn read(path: &Path) -> Result<Vec<Entry>, String> {
-    let place = shown(path);
-    let text = read_text(path).map_err(|error| format!("{place}: cannot be read: {error}"))?;
+pub(super) fn read(path: &Path) -> Result<Vec<Setting>, String> {
+    let text = read_text(path).map_err(|error| format!("{}: cannot be read: {error}", shown(path)))?;
     let Entries(entries) =
         serde_saphyr::from_str_with_options(&text, options()).map_err(|error| explain(path, &error))?;
-    Ok(entries)
+    let settings = entries.into_iter().map(|(key, value)| {
+        let (path, line) = (path.to_owned(), key.referenced.line());
+        (key.value, Origin::File { path, line }, value)
+    });
+    Ok(settings.collect())
 }
 
 /// `path` on one line, whatever is in it.
@@ -92,14 +89,7 @@ impl<'de> Visitor<'de> for EntriesVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entries, A::Error> {
-        let mut entries = Vec::new();
-        while let Some(key) = map.next_key::<Spanned<String>>()? {
-            entries.push(Entry {
-                line: key.referenced.line(),
-                key: key.value,
-                value: map.next_value()?,
-            });
-        }
-        Ok(Entries(entries))
+        let entries = std::iter::from_fn(|| map.next_entry().transpose());
+        Ok(Entries(entries.collect::<Result<_, _>>()?))
     }
 }

@@ -18,13 +18,12 @@ mod layers;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::ArgMatches;
 
-use self::layers::Layers;
 pub use crate::about;
-use crate::config::{ControllerConfig, Property, properties};
+use crate::config::{ControllerConfig, properties};
 
 /// The Kubernetes versions that the controllers are tested against (CORE-18).
 pub const SUPPORTED_KUBERNETES: [&str; 3] = ["1.35", "1.36", "1.37"];
@@ -109,15 +108,11 @@ pub struct Usage {
 }
 
 /// Where the settings come from, by config-file key. A key that is not in it has its default.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Origins(BTreeMap<String, Origin>);
+pub type Origins = BTreeMap<String, Origin>;
 
 /// Where the value of one setting comes from.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Nobody has set it.
-    #[default]
-    Default,
     /// The config file.
     File {
         /// As it was given.
@@ -131,27 +126,14 @@ pub enum Origin {
     Flag(String),
 }
 
-/// `<path>:<line>`, the name of the variable, the flag with its dashes, or `default`.
+/// `<path>:<line>`, the name of the variable, or the flag with its dashes.
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Default => f.write_str("default"),
             Self::File { path, line } => write!(f, "{}:{line}", file::shown(path)),
             Self::Environment(name) => f.write_str(name),
             Self::Flag(name) => write!(f, "--{name}"),
         }
-    }
-}
-
-impl Origins {
-    /// Where the setting with this config-file key comes from.
-    pub fn of(&self, key: &str) -> Origin {
-        self.0.get(key).cloned().unwrap_or_default()
-    }
-
-    /// The settings that somebody has set, by config-file key.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Origin)> {
-        self.0.iter().map(|(key, origin)| (key.as_str(), origin))
     }
 }
 
@@ -189,7 +171,7 @@ pub fn parse<C: ControllerConfig>(
             return Ok(Invocation {
                 command: Command::ConfigSchema,
                 config: C::default(),
-                origins: Origins::default(),
+                origins: Origins::new(),
             });
         }
         Some((name, matches)) => Command::Extra(name.to_owned(), matches.clone()),
@@ -204,41 +186,15 @@ pub fn parse<C: ControllerConfig>(
     };
     let env = |name: &str| env(name).filter(|value| !value.is_empty());
 
-    let layers = read_layers(&properties, &flag, &env);
-    let (config, origins) = layers.merge::<C>(&properties).map_err(|problems| Usage {
-        text: problems.join("\n") + "\n",
-        exit_code: BAD_USAGE,
-    })?;
-    Ok(Invocation {
-        command,
-        config,
-        origins,
-    })
-}
-
-fn read_layers(
-    properties: &[Property],
-    flag: &dyn Fn(&str) -> Option<String>,
-    env: &dyn Fn(&str) -> Option<String>,
-) -> Layers {
-    let mut layers = Layers::default();
-    let path = flag(command::CONFIG).or_else(|| env(command::CONFIG_ENV));
-    if let Some(path) = path.filter(|path| !path.is_empty()) {
-        let path = Path::new(&path);
-        match file::read(path) {
-            Ok(entries) => layers.add_file(path, entries),
-            Err(problem) => layers.add_problem(problem),
-        }
+    match layers::merge::<C>(&properties, &flag, &env) {
+        Ok((config, origins)) => Ok(Invocation {
+            command,
+            config,
+            origins,
+        }),
+        Err(problems) => Err(Usage {
+            text: problems.join("\n") + "\n",
+            exit_code: BAD_USAGE,
+        }),
     }
-    for property in properties {
-        if let Some(text) = env(&property.env) {
-            layers.add(property, Origin::Environment(property.env.clone()), &text);
-        }
-    }
-    for property in properties {
-        if let Some(text) = flag(&property.flag) {
-            layers.add(property, Origin::Flag(property.flag.clone()), &text);
-        }
-    }
-    layers
 }

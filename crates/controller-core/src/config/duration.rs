@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -17,43 +16,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GoDuration(Duration);
 
-/// A text that is not a [`GoDuration`].
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("invalid duration {value:?}: {problem}")]
-pub struct GoDurationError {
-    value: String,
-    problem: Problem,
-}
-
-/// What is wrong with a duration, without its text.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-enum Problem {
-    #[error("expected a duration such as 1m30s")]
-    NotADuration,
-    #[error("a number has no unit, expected a duration such as 1m30s")]
-    NoUnit,
-    #[error("unknown unit {0:?}, expected one of ns, us, ms, s, m, h")]
-    UnknownUnit(String),
-    #[error("must not be negative")]
-    Negative,
-    #[error("longer than 292 years")]
-    TooLong,
-}
-
-const LONGEST_NANOS: u128 = i64::MAX as u128;
+const LONGEST_NANOS: u64 = i64::MAX as u64;
+const TOO_LONG: &str = "longer than 292 years";
 const SECOND: u128 = 1_000_000_000;
-
-/// Both spellings of micro: U+00B5 (micro sign) and U+03BC (Greek mu).
-const UNITS: [(&str, u128); 8] = [
-    ("ns", 1),
-    ("us", 1_000),
-    ("\u{b5}s", 1_000),
-    ("\u{3bc}s", 1_000),
-    ("ms", 1_000_000),
-    ("s", SECOND),
-    ("m", 60 * SECOND),
-    ("h", 3_600 * SECOND),
-];
 
 impl GoDuration {
     /// Whole seconds.
@@ -65,104 +30,63 @@ impl GoDuration {
     pub const fn get(self) -> Duration {
         self.0
     }
-
-    fn from_nanos(nanos: u128) -> Option<Self> {
-        let nanos = u64::try_from(nanos)
-            .ok()
-            .filter(|nanos| u128::from(*nanos) <= LONGEST_NANOS)?;
-        Some(Self(Duration::from_nanos(nanos)))
-    }
 }
 
-impl From<GoDuration> for Duration {
-    fn from(duration: GoDuration) -> Self {
-        duration.0
-    }
-}
-
-/// Saturates at the longest duration.
-impl From<Duration> for GoDuration {
-    fn from(duration: Duration) -> Self {
-        Self::from_nanos(duration.as_nanos().min(LONGEST_NANOS)).unwrap_or_default()
-    }
-}
-
-impl FromStr for GoDuration {
-    type Err = GoDurationError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        read(text).map_err(|problem| GoDurationError {
-            value: text.to_owned(),
-            problem,
-        })
-    }
-}
-
-fn read(text: &str) -> Result<GoDuration, Problem> {
+fn read(text: &str) -> Result<GoDuration, String> {
     if text.starts_with('-') {
-        return Err(Problem::Negative);
+        return Err("must not be negative".to_owned());
     }
-    let text = text.strip_prefix('+').unwrap_or(text);
-    if text == "0" {
+    let mut rest = text.strip_prefix('+').unwrap_or(text);
+    if rest == "0" {
         return Ok(GoDuration::default());
     }
-    if text.is_empty() {
-        return Err(Problem::NotADuration);
-    }
-    let mut nanos: u128 = 0;
-    let mut rest = text;
-    while !rest.is_empty() {
+    let mut nanos = 0;
+    loop {
         let (part, after) = read_part(rest)?;
-        // Each part is at most the longest, so the sum of two cannot overflow.
-        nanos = nanos.saturating_add(part);
-        if nanos > LONGEST_NANOS {
-            return Err(Problem::TooLong);
+        let sum = u64::try_from(u128::from(nanos) + part).ok();
+        nanos = sum.filter(|sum| *sum <= LONGEST_NANOS).ok_or(TOO_LONG)?;
+        if after.is_empty() {
+            return Ok(GoDuration(Duration::from_nanos(nanos)));
         }
         rest = after;
     }
-    GoDuration::from_nanos(nanos).ok_or(Problem::TooLong)
 }
 
 /// One number with its unit, in nanoseconds, and the text after it.
-fn read_part(text: &str) -> Result<(u128, &str), Problem> {
+fn read_part(text: &str) -> Result<(u128, &str), String> {
     let (whole, rest) = split_digits(text);
-    let (fraction, rest) = match rest.strip_prefix('.') {
-        Some(rest) => split_digits(rest),
-        None => ("", rest),
-    };
+    let (fraction, rest) = rest.strip_prefix('.').map_or(("", rest), split_digits);
     if whole.is_empty() && fraction.is_empty() {
-        return Err(Problem::NotADuration);
+        return Err("expected a duration such as 1m30s".to_owned());
     }
-    let end = rest
-        .find(|c: char| c == '.' || c.is_ascii_digit())
-        .unwrap_or(rest.len());
-    let (unit, rest) = rest.split_at(end);
+    let end = rest.find(|c: char| c == '.' || c.is_ascii_digit());
+    let (unit, rest) = rest.split_at(end.unwrap_or(rest.len()));
     if unit.is_empty() {
-        return Err(Problem::NoUnit);
+        return Err("a number has no unit, expected a duration such as 1m30s".to_owned());
     }
-    let Some((_, nanos)) = UNITS.iter().find(|(name, _)| *name == unit) else {
-        return Err(Problem::UnknownUnit(unit.to_owned()));
+    let nanos = match unit {
+        "ns" => 1,
+        // The micro sign, and the Greek mu.
+        "us" | "\u{b5}s" | "\u{3bc}s" => 1_000,
+        "ms" => 1_000_000,
+        "s" => SECOND,
+        "m" => 60 * SECOND,
+        "h" => 3_600 * SECOND,
+        _ => {
+            return Err(format!(
+                "unknown unit {unit:?}, expected one of ns, us, ms, s, m, h"
+            ));
+        }
     };
-    let whole = match whole.trim_start_matches('0') {
-        "" => 0,
-        digits => digits.parse::<u64>().map_err(|_| Problem::TooLong)?,
-    };
-    Ok((u128::from(whole) * nanos + fraction_of(fraction, *nanos), rest))
+    let whole: u64 = format!("0{whole}").parse().map_err(|_| TOO_LONG)?;
+    // Cut, not rounded. Fifteen digits of an hour reach below a nanosecond, and their product with it fits easily.
+    let fraction: u64 = format!("{fraction:0<15.15}").parse().map_err(|_| TOO_LONG)?;
+    let fraction = u128::from(fraction) * nanos / 1_000_000_000_000_000;
+    Ok((u128::from(whole) * nanos + fraction, rest))
 }
 
 fn split_digits(text: &str) -> (&str, &str) {
     text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()))
-}
-
-/// `0.DIGITS` of a unit, cut (not rounded) to whole nanoseconds.
-fn fraction_of(digits: &str, unit: u128) -> u128 {
-    // Fifteen digits of an hour reach below a nanosecond, and their product with it fits easily.
-    let (mut value, mut scale) = (0, 1);
-    for digit in digits.bytes().take(15) {
-        value = value * 10 + u128::from(digit - b'0');
-        scale *= 10;
-    }
-    value * unit / scale
 }
 
 impl fmt::Display for GoDuration {

@@ -31,7 +31,7 @@ mod property;
 mod redact;
 mod settings;
 
-pub use self::duration::{GoDuration, GoDurationError};
+pub use self::duration::GoDuration;
 pub use self::log_filter::BadLogFilter;
 pub(crate) use self::log_filter::log_filter;
 pub use self::property::config_schema;

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use schemars::generate::SchemaSettings;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Number, Value, json};
 
 use super::redact::redacted;
 use super::settings::ControllerConfig;
@@ -62,9 +62,8 @@ pub fn config_schema<C: ControllerConfig>() -> Value {
 pub(crate) fn properties<C: ControllerConfig>() -> Vec<Property> {
     let schema = config_schema::<C>();
     let properties = schema["properties"].as_object().into_iter().flatten();
-    let mut properties: Vec<_> = properties
-        .map(|(key, schema)| Property::new(key, schema))
-        .collect();
+    let properties = properties.map(|(key, schema)| Property::new(key, schema));
+    let mut properties: Vec<_> = properties.collect();
     properties.sort_by(|a, b| a.key.cmp(&b.key));
     properties
 }
@@ -92,16 +91,17 @@ pub(crate) fn kebab_case(key: &str) -> String {
 impl Property {
     fn new(key: &str, schema: &Value) -> Self {
         let flag = kebab_case(key);
+        let alternatives = alternatives(schema);
         let description = schema["description"].as_str().unwrap_or_default();
         Self {
             key: key.to_owned(),
             env: format!("CONTROLLER_{}", flag.replace('-', "_").to_ascii_uppercase()),
             flag,
-            kind: Kind::new(schema),
+            kind: Kind::new(&alternatives),
             help: description.split_whitespace().collect::<Vec<_>>().join(" "),
             default: schema.get("default").map(as_flag_value),
             heading: schema["x-heading"].as_str().map(str::to_owned),
-            nullable: allows_null(schema),
+            nullable: alternatives.iter().any(|schema| has_type(schema, "null")),
         }
     }
 
@@ -109,16 +109,8 @@ impl Property {
     pub(crate) fn read(&self, text: &str) -> Value {
         let read = match &self.kind {
             Kind::Boolean => go_bool(text).map(Value::Bool),
-            Kind::Integer { .. } => text
-                .parse::<i64>()
-                .map(Value::from)
-                .or_else(|_| text.parse::<u64>().map(Value::from))
-                .ok(),
-            Kind::Number => text
-                .parse::<f64>()
-                .ok()
-                .and_then(serde_json::Number::from_f64)
-                .map(Value::Number),
+            Kind::Integer { .. } => text.parse().ok().and_then(Number::from_i128).map(Value::Number),
+            Kind::Number => text.parse().ok().and_then(Number::from_f64).map(Value::Number),
             Kind::OneOf(_) | Kind::Text { .. } => None,
         };
         // What cannot be read stays text, which `check` then refuses by showing it.
@@ -154,27 +146,33 @@ impl Property {
 }
 
 impl Kind {
-    fn new(schema: &Value) -> Self {
-        let schema = without_null(schema);
-        let choices = choices(schema);
+    fn new(alternatives: &[&Value]) -> Self {
+        let find = |name: &str| alternatives.iter().find_map(|schema| schema.get(name));
+        let choices = alternatives.iter().flat_map(|schema| match &schema["enum"] {
+            Value::Array(choices) => choices.iter().collect(),
+            _ => vec![&schema["const"]],
+        });
+        let choices: Vec<_> = choices.filter_map(Value::as_str).map(str::to_owned).collect();
         if !choices.is_empty() {
             return Self::OneOf(choices);
         }
-        let format = schema["format"].as_str();
-        match type_name(schema) {
-            Some("boolean") => Self::Boolean,
-            Some("integer") => {
-                let (lowest, highest) = integer_range(format);
-                let bound = |name: &str| schema[name].as_i64().map(i128::from);
-                Self::Integer {
-                    min: bound("minimum").unwrap_or(lowest),
-                    max: bound("maximum").unwrap_or(highest),
-                }
+        let format = find("format").and_then(Value::as_str);
+        let is = |name: &str| alternatives.iter().any(|schema| has_type(schema, name));
+        if is("boolean") {
+            Self::Boolean
+        } else if is("integer") {
+            let (lowest, highest) = integer_range(format.unwrap_or_default());
+            let bound = |name: &str| find(name).and_then(Value::as_i64).map(i128::from);
+            Self::Integer {
+                min: bound("minimum").unwrap_or(lowest),
+                max: bound("maximum").unwrap_or(highest),
             }
-            Some("number") => Self::Number,
-            _ => Self::Text {
+        } else if is("number") {
+            Self::Number
+        } else {
+            Self::Text {
                 format: format.map(str::to_owned),
-            },
+            }
         }
     }
 
@@ -196,11 +194,12 @@ impl Kind {
     fn admits(&self, value: &Value) -> bool {
         match self {
             Self::Boolean => value.is_boolean(),
-            Self::Integer { min, max } => integer(value).is_some_and(|n| (*min..=*max).contains(&n)),
+            Self::Integer { min, max } => value
+                .as_number()
+                .and_then(Number::as_i128)
+                .is_some_and(|n| (*min..=*max).contains(&n)),
             Self::Number => value.is_number(),
-            Self::OneOf(choices) => value
-                .as_str()
-                .is_some_and(|text| choices.iter().any(|c| c == text)),
+            Self::OneOf(choices) => choices.iter().any(|choice| value == choice),
             Self::Text { .. } => value.is_string(),
         }
     }
@@ -225,67 +224,33 @@ impl fmt::Display for Kind {
 
 const GO_DURATION: &str = "go-duration";
 
-/// The branch of an optional type that is not `null`.
-fn without_null(schema: &Value) -> &Value {
-    let branches = schema["anyOf"].as_array().into_iter().flatten();
-    branches
-        .into_iter()
-        .find(|branch| branch["type"] != "null")
-        .unwrap_or(schema)
+/// `schema` itself or, of an optional type and of an enum, its branches and theirs.
+fn alternatives(schema: &Value) -> Vec<&Value> {
+    let branches = ["anyOf", "oneOf"]
+        .iter()
+        .filter_map(|name| schema[name].as_array());
+    let branches = branches.flatten().flat_map(alternatives);
+    [schema].into_iter().chain(branches).collect()
 }
 
-fn allows_null(schema: &Value) -> bool {
-    let is_null = |schema: &Value| schema["type"] == "null";
-    let names_null = |types: &Vec<Value>| types.iter().any(|name| name == "null");
-    schema["anyOf"]
-        .as_array()
-        .is_some_and(|branches| branches.iter().any(is_null))
-        || schema["type"].as_array().is_some_and(names_null)
+fn has_type(schema: &Value, name: &str) -> bool {
+    let types = &schema["type"];
+    types == name
+        || types
+            .as_array()
+            .is_some_and(|types| types.iter().any(|one| one == name))
 }
 
-fn type_name(schema: &Value) -> Option<&str> {
-    match &schema["type"] {
-        Value::Array(names) => names
-            .iter()
-            .filter_map(Value::as_str)
-            .find(|name| *name != "null"),
-        name => name.as_str(),
+/// What an integer of `format` (`uint32`, `int16`) can be.
+fn integer_range(format: &str) -> (i128, i128) {
+    let bits = format
+        .trim_start_matches(char::is_alphabetic)
+        .parse()
+        .unwrap_or(64);
+    match format.strip_prefix("uint") {
+        Some(_) => (0, (1 << bits) - 1),
+        None => (-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
     }
-}
-
-/// The texts of an enum: `enum` where its variants are not documented, a `const` each where they are.
-fn choices(schema: &Value) -> Vec<String> {
-    let plain = schema["enum"].as_array().into_iter().flatten();
-    let branches = schema["oneOf"].as_array().into_iter().flatten();
-    let documented = branches.flat_map(|branch| {
-        let plain = branch["enum"].as_array().into_iter().flatten();
-        plain.chain(branch.get("const"))
-    });
-    plain
-        .chain(documented)
-        .filter_map(Value::as_str)
-        .map(str::to_owned)
-        .collect()
-}
-
-fn integer_range(format: Option<&str>) -> (i128, i128) {
-    match format {
-        Some("uint8") => (0, u8::MAX.into()),
-        Some("uint16") => (0, u16::MAX.into()),
-        Some("uint32") => (0, u32::MAX.into()),
-        Some("uint64" | "uint") => (0, u64::MAX.into()),
-        Some("int8") => (i8::MIN.into(), i8::MAX.into()),
-        Some("int16") => (i16::MIN.into(), i16::MAX.into()),
-        Some("int32") => (i32::MIN.into(), i32::MAX.into()),
-        _ => (i64::MIN.into(), i64::MAX.into()),
-    }
-}
-
-fn integer(value: &Value) -> Option<i128> {
-    value
-        .as_i64()
-        .map(i128::from)
-        .or_else(|| value.as_u64().map(i128::from))
 }
 
 /// Source: Go's `strconv.ParseBool`, which reads the flags of the upstream controllers.
@@ -297,14 +262,12 @@ fn go_bool(text: &str) -> Option<bool> {
     }
 }
 
-/// `value` without quotes, and without a fraction where it has none.
+/// `value` without quotes, and without a fraction where it has none; nothing for null.
 pub(super) fn as_flag_value(value: &Value) -> String {
     match value {
+        Value::Null => String::new(),
         Value::String(text) => text.clone(),
-        Value::Number(number) => number
-            .as_f64()
-            .filter(|_| number.is_f64())
-            .map_or_else(|| number.to_string(), |n| n.to_string()),
+        Value::Number(number) if number.is_f64() => number.as_f64().unwrap_or_default().to_string(),
         other => other.to_string(),
     }
 }

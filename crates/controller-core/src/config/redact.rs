@@ -26,15 +26,9 @@ pub fn effective<C: ControllerConfig>(config: &C) -> Value {
 /// The settings of [`effective`] as flags, by name and value; one that is not set has an empty value.
 pub(crate) fn as_flags(effective: &Value) -> BTreeMap<String, String> {
     let settings = effective.as_object().into_iter().flatten();
-    let flags = settings.map(|(key, value)| {
-        let value = if value.is_null() {
-            String::new()
-        } else {
-            as_flag_value(value)
-        };
-        (kebab_case(key), value)
-    });
-    flags.collect()
+    settings
+        .map(|(key, value)| (kebab_case(key), as_flag_value(value)))
+        .collect()
 }
 
 /// `text` with `***` in place of each `user:password` of `scheme://user:password@host`.

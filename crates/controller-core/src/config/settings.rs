@@ -2,7 +2,6 @@
 
 use std::net::{Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
-use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -236,18 +235,16 @@ impl CommonConfig {
         let mut errors = Vec::new();
         errors.extend(FieldError::of_rate("kubeApiQps", self.kube_api_qps));
         errors.extend(FieldError::of_rate("eventQps", self.event_qps));
-        if let Some(namespace) = &self.leader_elect_resource_namespace
-            && !is_dns_label(namespace)
-        {
+        let namespace = self.leader_elect_resource_namespace.as_deref();
+        if let Some(namespace) = namespace.filter(|name| !is_dns_label(name)) {
             let problem = format!(
                 "invalid value {namespace:?}: a namespace has at most 63 characters of a-z, 0-9 and -, and \
                  neither starts nor ends with -"
             );
             errors.push(FieldError::new("leaderElectResourceNamespace", problem));
         }
-        if let Some(name) = &self.leader_elect_resource_name
-            && !is_dns_subdomain(name)
-        {
+        let name = self.leader_elect_resource_name.as_deref();
+        if let Some(name) = name.filter(|name| !is_dns_subdomain(name)) {
             let problem = format!(
                 "invalid value {name:?}: a Lease's name has at most 253 characters of a-z, 0-9, - and ., and each \
                  part between dots neither starts nor ends with -"
@@ -274,29 +271,30 @@ impl CommonConfig {
     /// The conditions under which client-go's election works, and those of the Lease object, which counts in
     /// whole seconds of 32 bits.
     fn lease_times(&self) -> Vec<FieldError> {
-        let (lease_key, renew_key, retry_key) = (
-            "leaderElectLeaseDuration",
-            "leaderElectRenewDeadline",
-            "leaderElectRetryPeriod",
-        );
-        let lease = self.leader_elect_lease_duration;
-        let renew = self.leader_elect_renew_deadline;
-        let retry = self.leader_elect_retry_period;
-        let mut errors = Vec::new();
-
-        if lease < GoDuration::from_secs(1) {
-            let problem = format!("invalid value {lease}: a Lease lasts at least 1s");
-            errors.push(FieldError::new(lease_key, problem));
-        }
-        if lease > GoDuration::from_secs(i32::MAX.unsigned_abs()) {
-            let problem = format!("invalid value {lease}: a Lease lasts at most 2147483647s");
-            errors.push(FieldError::new(lease_key, problem));
-        }
-        for (key, value) in [(renew_key, renew), (retry_key, retry)] {
-            if value.get() == Duration::ZERO {
-                errors.push(FieldError::new(key, "invalid value 0s: must be longer than 0"));
-            }
-        }
+        let (lease_key, lease) = ("leaderElectLeaseDuration", self.leader_elect_lease_duration);
+        let (renew_key, renew) = ("leaderElectRenewDeadline", self.leader_elect_renew_deadline);
+        let (retry_key, retry) = ("leaderElectRetryPeriod", self.leader_elect_retry_period);
+        let alone = [
+            (
+                lease < GoDuration::from_secs(1),
+                lease_key,
+                lease,
+                "a Lease lasts at least 1s",
+            ),
+            (
+                lease > GoDuration::from_secs(i32::MAX.unsigned_abs()),
+                lease_key,
+                lease,
+                "a Lease lasts at most 2147483647s",
+            ),
+            (renew.get().is_zero(), renew_key, renew, "must be longer than 0"),
+            (retry.get().is_zero(), retry_key, retry, "must be longer than 0"),
+        ];
+        let wrong = alone.into_iter().filter(|(is_wrong, ..)| *is_wrong);
+        let errors = wrong.map(|(_, key, value, problem)| {
+            FieldError::new(key, format!("invalid value {value}: {problem}"))
+        });
+        let mut errors: Vec<_> = errors.collect();
         if !errors.is_empty() {
             return errors;
         }

@@ -188,9 +188,9 @@ fn election(about: About, common: &CommonConfig, host: &str) -> ElectionConfig {
         namespace: lease_namespace(common.leader_elect_resource_namespace.as_deref()),
         name: (common.leader_elect_resource_name.clone()).unwrap_or_else(|| about.name.to_owned()),
         identity: lease_identity(common.leader_elect_identity.as_deref(), host),
-        lease_duration: common.leader_elect_lease_duration.into(),
-        renew_deadline: common.leader_elect_renew_deadline.into(),
-        retry_period: common.leader_elect_retry_period.into(),
+        lease_duration: common.leader_elect_lease_duration.get(),
+        renew_deadline: common.leader_elect_renew_deadline.get(),
+        retry_period: common.leader_elect_retry_period.get(),
     }
 }
 

@@ -15,7 +15,7 @@
 //! | ReleaseLease, ReleaseMethodCallsGet | `whole_loop::release::a_shutdown_releases_the_lease` |
 //! | ReleaseOnCancellation: of update | `whole_loop::release::a_shutdown_during_a_renewal_releases_the_lease` |
 //! | … of get | `whole_loop::release::a_shutdown_during_a_look_releases_the_lease` |
-//! | LeaderElectionConfigValidation | `tests/config.rs::one_problem_is_one_line_with_its_place` |
+//! | LeaderElectionConfigValidation | `tests/config/main.rs::each_case_has_its_answer` |
 //! | FastPathLeaderElection: exercise fast path | `whole_loop::an_absent_lease_is_created_and_renewed_every_retry_period` |
 //! | … fallback to slow path | `whole_loop::term::an_edit_by_somebody_else_costs_one_look_and_not_the_term` |
 //! | CheckMethodRace | no shared state: the state is a watch channel |
