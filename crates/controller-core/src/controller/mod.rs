@@ -270,7 +270,7 @@ pub struct Context<'a, C: Controller> {
     answers: &'a answers::Answers<C>,
 }
 
-/// What happens besides changes of objects.
+/// Everything that happens except changes of objects.
 #[derive_where(Clone, Copy, Debug, PartialEq)]
 pub enum LoopEvent<'a, C: Controller> {
     /// The caches are full; sent once, before any key is reconciled.
