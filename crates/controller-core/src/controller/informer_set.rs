@@ -37,8 +37,8 @@ impl<C: Controller> InformerSet<C> {
         })
     }
 
-    /// Fills the store that `of` names with all objects of `K`, listed and watched; `/readyz` waits for them. Must be called
-    /// within a tokio runtime.
+    /// Fills the store that `of` names with all objects of `K`, listed and watched; `/readyz` waits for them. Must be
+    /// called within a tokio runtime.
     pub fn fill<K, W>(&mut self, of: StoreOf<C, W::View>)
     where
         K: Resource<DynamicType = ()> + k8s_openapi::Resource,

@@ -94,7 +94,7 @@ pub trait Controller: Sized + Debug + Send + Sync + 'static {
     type Write: Write;
     /// A change of the state that needs no request.
     type StateChange: Clone + Debug + PartialEq + Send;
-    /// Output for people: events, log lines, metrics. Dropped outside a term.
+    /// An event, log line or metric to emit. Dropped outside a term.
     type Event: Debug + PartialEq + Send;
 
     /// The name of the binary, for the log.

@@ -33,7 +33,7 @@ pub enum Requeue {
     Now,
     /// After this wait; of several the shortest counts.
     After(Duration),
-    /// At this wall time, in place of an earlier `At`.
+    /// At this wall time, in place of the one that was set before.
     At(Timestamp),
     /// As soon as it is its turn; its failures are forgotten.
     Reset,
