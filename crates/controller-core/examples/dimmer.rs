@@ -1,7 +1,7 @@
-//! A whole controller: it brings each lamp, which is a `ConfigMap`, to its wanted brightness, one step a write.
+//! A whole controller: it brings each lamp, which is a `ConfigMap`, to its wanted brightness, one step per write.
 //!
-//! CONTRIBUTING.md goes through it piece by piece. On the cluster of your kubeconfig it runs with
-//! `cargo run -p controller-core --example dimmer -- --leader-elect=false`.
+//! CONTRIBUTING.md explains it piece by piece. Run it on the cluster of your kubeconfig with `cargo run -p
+//! controller-core --example dimmer -- --leader-elect=false`.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -29,11 +29,11 @@ use serde_json::json;
 /// What the store keeps of a lamp.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lamp {
-    /// Its name.
+    /// Namespace and name.
     pub key: ObjectKey,
     /// `data.wanted`.
     pub wanted: u8,
-    /// `data.shines`, which we write.
+    /// `data.shines`, which the controller writes.
     pub shines: u8,
 }
 
@@ -77,7 +77,7 @@ impl Wire for LampWire {
     }
 }
 
-/// How a lamp is to shine next; `None` where it shines as it is wanted.
+/// The next brightness of a lamp; `None` if it shines as wanted.
 fn step(lamp: &Lamp) -> Option<u8> {
     match lamp.shines.cmp(&lamp.wanted) {
         Ordering::Less => Some(lamp.shines + 1),
@@ -86,7 +86,7 @@ fn step(lamp: &Lamp) -> Option<u8> {
     }
 }
 
-/// The lamp of this name, as the API server has it now.
+/// Reads the lamp of this name from the API server.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Query(pub ObjectKey);
 
@@ -104,10 +104,10 @@ impl controller::Query for Query {
     }
 }
 
-/// From now on the lamp shines so.
+/// Sets the brightness of a lamp.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dim {
-    /// Which one.
+    /// Namespace and name.
     pub lamp: ObjectKey,
     /// The new `data.shines`.
     pub shines: u8,
@@ -132,7 +132,7 @@ impl controller::Write for Dim {
     }
 }
 
-/// The binary, and its controller.
+/// The controller, and its binary.
 #[derive(Debug)]
 pub struct Dimmer;
 
@@ -145,7 +145,7 @@ impl Watches<Lamp> for Dimmer {
 
 impl Controller for Dimmer {
     type Stores = Store<Lamp>;
-    /// The cache is all that it needs.
+    /// The cache is enough: nothing needs to be remembered.
     type State = ();
     type Key = ObjectKey;
     type Query = Query;
@@ -158,7 +158,7 @@ impl Controller for Dimmer {
     fn on_event(&self, cx: &mut ContextMut<'_, Self>, observed: LoopEvent<'_, Self>) {
         match observed {
             LoopEvent::Overdue(dim) => cx.out.enqueue(dim.lamp.clone()),
-            // Also what seemed to be done.
+            // Also lamps that seemed done.
             LoopEvent::Resync => cx
                 .stores
                 .snapshot()

@@ -1,4 +1,4 @@
-//! What the five controllers share.
+//! What the five controllers share: the loop, the informers, and the process around them.
 //!
 //! | module | holds |
 //! |---|---|
@@ -8,8 +8,8 @@
 //! | [`events`], [`metrics`], [`telemetry`], [`workqueue`] | events; metrics; logs; `workqueue_*` and the token bucket |
 //! | [`admin`], [`readiness`], [`tls_files`] | `/metrics`, `/livez`, `/readyz`, who may read them, and their certificates |
 //! | [`args`], [`config`] | one struct gives flags, environment variables, file and schema |
-//! | [`runtime`], [`tasks`], [`shutdown`] | starts all of this, watches over its tasks, and ends it |
-//! | [`clock`], [`error`], [`meta`], [`said`] | time; error chains; names, uids and owners; what was said lately |
+//! | [`runtime`], [`tasks`], [`shutdown`] | starts the process, supervises its tasks, ends it |
+//! | [`clock`], [`error`], [`meta`], [`log_throttle`] | time; error chains; names, uids and owners; repeated log lines |
 //!
 //! Its rules; `cargo xtask rules` checks the names:
 //!

@@ -1,4 +1,4 @@
-//! What becomes of answers.
+//! What the loop does with the answer to a query and with the end of a write.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::api::CallFailed;
 
-/// Answers that serve other keys, too, each until its time.
+/// Answers that also serve other keys, each for a time.
 #[derive_where(Default)]
 pub(super) struct Answers<C: Controller> {
     known: BTreeMap<C::Query, (Reply<AnswerOf<C>>, Duration)>,
@@ -48,8 +48,8 @@ impl<C: Controller> Answers<C> {
 }
 
 impl<C: Controller> Loop<C> {
-    /// The question of this number is answered. An answer that one of our writes has overtaken says nothing of now: whoever
-    /// wants to know asks again.
+    /// Handles the answer to the query with this number. If one of our writes has overtaken the answer, it is out of
+    /// date: keys that need it send the query again.
     pub(super) fn answered(
         &mut self,
         id: u64,
@@ -147,7 +147,7 @@ impl<C: Controller> Loop<C> {
         }
     }
 
-    /// The watch has not shown these writes in time: nobody knows whether they stand.
+    /// Finds accepted writes that the watch has not shown in time: their fate is unknown.
     pub(super) fn find_overdue(&mut self, now: Now) {
         while let Some((id, write)) = self.requests.awaited.pop_overdue(now.uptime) {
             if self.mutate(id, &write, Phase::Overdue, now) {
@@ -156,7 +156,7 @@ impl<C: Controller> Loop<C> {
         }
     }
 
-    /// What `next` would say of `key` in a new pass whose questions `answer` answers at once; for tests.
+    /// What `reconcile` returns for `key` in a new pass whose queries `answer` answers at once; for tests.
     pub fn next_answered(
         &self,
         key: &C::Key,

@@ -1,4 +1,4 @@
-//! What the loop asks for, and what it is told.
+//! What the loop wants performed, and the results that it receives.
 
 use std::time::Duration;
 
@@ -8,54 +8,54 @@ use jiff::Timestamp;
 use super::{Accepted, Controller, Description, Object, RequestOf};
 use crate::api::CallFailed;
 
-/// What is to be performed, then told by [`Loop::completed`](super::Loop::completed).
+/// A request to send; its result goes to [`Loop::completed`](super::Loop::completed).
 #[derive_where(Clone, Debug, PartialEq)]
 pub struct Effect<C: Controller> {
     /// The number of the request.
     pub id: u64,
-    /// For whom.
+    /// The key that it is for.
     pub key: C::Key,
-    /// How often the passes of the key have failed, for the log.
+    /// How often the passes of the key have failed in a row, for the log.
     pub attempt: u32,
-    /// How long it has waited for its permit.
+    /// How long the request has waited for its permit.
     pub waited: Duration,
-    /// What is asked or written.
+    /// The query or write.
     pub ask: RequestOf<C>,
 }
 
 /// How a request ended.
 #[derive(Debug)]
 pub enum Completed<A> {
-    /// A question, with the `Date` of its answer.
+    /// The answer to a query, and its `Date` header.
     Read(Result<A, CallFailed>, Option<Timestamp>),
-    /// A write.
+    /// The answer to a write.
     Wrote(Result<Accepted, CallFailed>),
 }
 
-/// What people are to be told, once nothing is locked any more.
+/// Events, log lines and metrics to emit after the loop's lock is released.
 #[derive_where(Debug)]
 pub enum Notification<C: Controller> {
-    /// The controller tells something.
+    /// An event of the controller.
     Event(C::Event),
     /// The API server accepted this write of a key to this object.
     Wrote(C::Key, Object, Description),
-    /// A dry run left this write of a key to this object undone.
+    /// A dry run did not send this write of a key to this object.
     Planned(C::Key, Object, Description),
     /// A request of a key failed.
     Failed(C::Key, CallFailed),
     /// The pass of a key failed, for this reason and text.
     PassFailed(C::Key, &'static str, String),
-    /// A key asks for the same again and again.
+    /// The passes of a key repeat the same action.
     NoProgress(C::Key),
 }
 
-/// What came of a turn.
+/// The result of a turn.
 #[derive_where(Debug)]
 pub struct Polled<C: Controller> {
-    /// To be performed.
+    /// Requests to send.
     pub effects: Vec<Effect<C>>,
-    /// To be told.
+    /// Notifications to emit.
     pub told: Vec<Notification<C>>,
-    /// In how long to poll again; `None`: not before something happens.
+    /// Time until the next poll; `None`: not before something happens.
     pub again: Option<Duration>,
 }

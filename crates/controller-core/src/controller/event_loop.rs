@@ -1,4 +1,4 @@
-//! The loop, a value: what has happened, what is in flight, what is to be performed.
+//! The loop as a value: what has happened, what is in flight, what must be performed.
 
 mod inspect;
 
@@ -23,10 +23,10 @@ use super::{
 use crate::informer::{Delta, SourceEvent, Store, Taken, View};
 use crate::workqueue::QueueMetrics;
 
-/// The wall clock is looked at again after so long, so that one that is set delays nothing for longer.
+/// Longest wait before the wall clock is read again, so that a clock that is set delays nothing for longer.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
 
-/// Everything that one controller does.
+/// One running controller: its caches, queues, passes and requests in flight.
 pub struct Loop<C: Controller> {
     pub(super) controller: Arc<C>,
     stores: C::Stores,
@@ -34,15 +34,16 @@ pub struct Loop<C: Controller> {
     queues: Vec<KeyQueue<C::Key>>,
     pub(super) retry_share: RetryShare,
     pub(super) passes: BTreeMap<C::Key, Pass<C>>,
-    /// Passes to be asked about at once: something that they wait for has come.
+    /// Passes to reconcile at once: something that they waited for has come.
     pub(super) runnable: VecDeque<C::Key>,
     /// Passes that wait for a permit.
     pub(super) line: PermitQueue<C::Key>,
-    /// When a pass gives up its worker, or its place in the line.
+    /// When a pass that waits for answers gives up its worker, or one that waits for its turn is next reported as not
+    /// stuck.
     pub(super) deadlines: Timers<C::Key, Duration>,
     pub(super) requests: Requests<C>,
     pub(super) answers: Answers<C>,
-    /// Of a dry run.
+    /// The writes that a dry run would send.
     pub(super) plans: Plans<C::Key, C::Write>,
     last_pass: u64,
     stage: Stage,
@@ -53,7 +54,6 @@ pub struct Loop<C: Controller> {
     pub(super) told: Vec<Notification<C>>,
 }
 
-/// The life of a process.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     /// The caches are not full.
@@ -64,7 +64,7 @@ enum Stage {
 }
 
 impl<C: Controller> Loop<C> {
-    /// A loop in which nothing has happened yet. `metrics` are those of the queues, in their order.
+    /// A loop in which nothing has happened yet. `metrics` are those of the queues, in the same order.
     pub fn new(
         controller: Arc<C>,
         metrics: impl IntoIterator<Item = Option<QueueMetrics>>,
@@ -96,14 +96,14 @@ impl<C: Controller> Loop<C> {
         }
     }
 
-    /// The same loop, whose keys that fail again and again get no more than `share`.
+    /// Limits the keys that keep failing to `share`.
     #[must_use]
     pub fn retrying_within(mut self, share: RetryShare) -> Self {
         self.retry_share = share;
         self
     }
 
-    /// What the controller remembers.
+    /// The controller's state.
     pub const fn state(&self) -> &C::State {
         &self.state
     }
@@ -113,7 +113,7 @@ impl<C: Controller> Loop<C> {
         &self.stores
     }
 
-    /// What the controller says of `key` in this pass.
+    /// Calls `reconcile` for `key` in this pass.
     pub(super) fn next(&self, key: &C::Key, pass: &Pass<C>, now: Now) -> Action<C> {
         let cx = Context {
             state: &self.state,
@@ -125,7 +125,7 @@ impl<C: Controller> Loop<C> {
         self.controller.reconcile(&cx, key)
     }
 
-    /// A store holds other views of objects.
+    /// Passes changes of a store on to the controller.
     pub(super) fn tell<'a, V: View>(&mut self, deltas: impl IntoIterator<Item = &'a Delta<V>>, now: Now)
     where
         C: Watches<V>,
@@ -135,7 +135,7 @@ impl<C: Controller> Loop<C> {
         }
     }
 
-    /// The watch of the store that `of` names tells something.
+    /// Applies an event of the watch to the store that `of` names.
     pub fn apply<V: View>(&mut self, of: StoreOf<C, V>, event: SourceEvent<V>, now: Now) -> Taken
     where
         C: Watches<V>,
@@ -151,12 +151,11 @@ impl<C: Controller> Loop<C> {
         Taken { changes, objects }
     }
 
-    /// The store that `of` names.
     pub(super) fn store_of<V: View>(&mut self, of: StoreOf<C, V>) -> &mut Store<V> {
         of(&mut self.stores)
     }
 
-    /// Something else has happened.
+    /// Handles everything but changes of objects and ends of requests.
     pub fn observe(&mut self, observed: LoopEvent<'_, C>, now: Now) {
         match observed {
             LoopEvent::Synced if self.stage == Stage::Starting => self.stage = Stage::Working,
@@ -166,7 +165,7 @@ impl<C: Controller> Loop<C> {
         self.with(now, |controller, cx| controller.on_event(cx, observed));
     }
 
-    /// A term begins, or is over: then so are all passes that need one. The ends of their requests are still told.
+    /// Begins or ends a term. All passes that need one end with it; the results of their requests are still passed on.
     fn lead(&mut self, leading: bool, now: Now) {
         self.leading = leading;
         if leading {
@@ -182,7 +181,7 @@ impl<C: Controller> Loop<C> {
         for key in over {
             if let Some(pass) = self.passes.remove(&key) {
                 self.end(&key, pass);
-                // The next term goes on with it.
+                // The next term continues with the key.
                 self.wake_key(key, Requeue::Now, now);
             }
         }
@@ -195,7 +194,7 @@ impl<C: Controller> Loop<C> {
         self.requests.forget_askers(|key| passes.contains_key(key));
     }
 
-    /// Takes no new keys; passes that have sent something run to their end.
+    /// Takes no new keys; passes that have sent a request run to their end.
     pub fn drain(&mut self) {
         self.stage = Stage::Draining;
         let is_idle = |(_, pass): &(&C::Key, &Pass<C>)| !pass.is_out() && pass.writes() == 0;
@@ -213,17 +212,17 @@ impl<C: Controller> Loop<C> {
         self.forget_the_ended();
     }
 
-    /// Whether nothing is left to finish.
+    /// Returns whether the loop drains and no pass is left.
     pub fn is_drained(&self) -> bool {
         self.stage == Stage::Draining && self.passes.is_empty()
     }
 
-    /// Whether the controller's work is over.
+    /// The result of the controller; `None` while it works.
     pub fn finished(&self) -> Option<Result<(), String>> {
         self.controller.finished(&self.state)
     }
 
-    /// One turn.
+    /// Takes one turn: continues passes, begins new ones, and returns what must be performed.
     pub fn poll(&mut self, now: Now, limit: &dyn Limit) -> Polled<C> {
         let mut again = None;
         if self.stage != Stage::Starting {
@@ -263,17 +262,17 @@ impl<C: Controller> Loop<C> {
         times.min().map(|wait| wait.min(LOOK_AGAIN))
     }
 
-    /// Whether something has happened since the last call that makes a turn worth it.
+    /// Returns whether something since the last call makes a turn worthwhile.
     pub fn take_woken(&mut self) -> bool {
         std::mem::take(&mut self.woken)
     }
 
-    /// What people are to be told.
+    /// Takes the notifications to emit.
     pub fn take_told(&mut self) -> Vec<Notification<C>> {
         std::mem::take(&mut self.told)
     }
 
-    /// The request of this number has ended.
+    /// Handles the end of the request with this number.
     pub fn completed(&mut self, id: u64, completed: Completed<AnswerOf<C>>, now: Now) {
         let Some(ended) = self.requests.ended(id) else {
             return;
@@ -299,12 +298,12 @@ impl<C: Controller> Loop<C> {
                 let outcome = answer.map_or_else(Outcome::Failed, Outcome::Accepted);
                 self.wrote(id, &key, pass, write, outcome, now);
             }
-            // Not what was asked for.
+            // The result does not fit the request.
             _ => {}
         }
     }
 
-    /// Begins the pass of the first key of the queues that may.
+    /// Begins the pass of the first key that a queue hands out.
     pub(super) fn begin_pass(&mut self, now: Now) -> Option<C::Key> {
         if self.stage != Stage::Working {
             return None;
@@ -326,7 +325,7 @@ impl<C: Controller> Loop<C> {
         self.seated(key).0
     }
 
-    /// The queue of a key, and what it asks of keys.
+    /// The queue of a key, and the priorities and namespaces of its keys.
     pub(super) fn seated<'a>(&'a mut self, key: &C::Key) -> (&'a mut KeyQueue<C::Key>, Seating<'a, C>) {
         let index = self.controller.queue_of(key).min(self.queues.len() - 1);
         let seats = Seating {
@@ -350,7 +349,7 @@ impl<C: Controller> Loop<C> {
             && pass.only_reads()
             && !std::mem::replace(&mut pass.is_runnable, true)
         {
-            // What it wants to know may not matter any more.
+            // Its query may no longer matter.
             self.runnable.push_back(key.clone());
         }
         let (queue, seats) = self.seated(&key);
@@ -361,7 +360,7 @@ impl<C: Controller> Loop<C> {
         self.with(now, |controller, cx| controller.on_result(cx, key, result));
     }
 
-    /// Brings the store to where the write of this number is; whether the watch has still to show it.
+    /// Applies this phase of the write to the cache; returns whether the watch has yet to show the write.
     pub(super) fn mutate(&mut self, id: u64, write: &C::Write, phase: Phase<'_>, now: Now) -> bool {
         let controller = Arc::clone(&self.controller);
         let mut mutation = CacheWrite {
@@ -375,7 +374,7 @@ impl<C: Controller> Loop<C> {
         mutation.is_pending
     }
 
-    /// The question is being sent, or is answered.
+    /// Applies a query, which is being sent or is answered, to the cache.
     pub(super) fn reading(&mut self, query: &C::Query, phase: ReadPhase<'_, C>, now: Now) {
         let mut reading = CacheRead {
             phase,
@@ -385,7 +384,7 @@ impl<C: Controller> Loop<C> {
         Arc::clone(&reading.event_loop.controller).refresh_cache(query, &mut reading);
     }
 
-    /// Lets the controller change its memory, then does what it asks for.
+    /// Lets the controller change its state, then requeues its keys and, in a term, keeps its events.
     fn with<T>(&mut self, now: Now, act: impl FnOnce(&C, &mut ContextMut<'_, C>) -> T) -> T {
         let mut cx = ContextMut {
             state: &mut self.state,

@@ -1,5 +1,5 @@
-//! Questions without a loop: `explain` tells what a controller would do with one object now, and why, by the same
-//! questions that it asks itself; and some controllers have to know something before they can be made.
+//! Queries without a loop. [`explain`] says what a controller would do with one object now, and why; it uses the same
+//! queries as the controller. Some controllers also need answers before they can be made.
 
 use std::time::Duration;
 
@@ -8,19 +8,20 @@ use super::{Controller, Now, Pass, Reply};
 use crate::error::Chain;
 use crate::runtime::{Env, Failure};
 
-/// How soon an API server that gave no answer at the start is asked again.
+/// Wait before an API server that gave no answer at the start is queried again.
 const ASK_AGAIN: Duration = Duration::from_secs(2);
 
-/// How far an explanation, or something else that is made of answers, has come.
+/// How far an explanation, or anything else made of answers, has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Explained<Q, T = String> {
-    /// It needs these answers.
+    /// It needs the answers to these queries.
     Ask(Vec<Q>),
     /// It is complete.
     Text(T),
 }
 
-/// Asks the API server what `explain` wants to know until it is complete. The answers are in the pass.
+/// Sends the queries that `explain` names until it is complete. The answers are in the pass; errors come from
+/// `explain`.
 pub async fn explain<C: Controller, T>(
     sender: Sender,
     explain: impl Fn(&Pass<C>, Now) -> Result<Explained<C::Query, T>, Failure> + Send,
@@ -51,8 +52,8 @@ pub async fn explain<C: Controller, T>(
     }
 }
 
-/// Asks what has to be known before a controller can be made, until all of it is answered; `None` if the process is to
-/// end first.
+/// Sends the queries whose answers are needed to make a controller, until all are answered; `None` if the process
+/// drains first.
 pub(super) async fn ask_first<C: Controller, T>(
     env: &Env,
     ask: impl Fn(&Pass<C>) -> Result<Explained<C::Query, T>, Failure> + Send + Sync,

@@ -1,4 +1,4 @@
-//! Keys that wait: namespaces take turns, and within one whoever came first goes first.
+//! Keys that wait: namespaces take turns; within a namespace, first in, first out.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use derive_where::derive_where;
 #[derive_where(Default)]
 pub(super) struct FairQueue<K> {
     lines: HashMap<Arc<str>, NamespaceQueue<K>>,
-    /// Whose turn it is, the next one first.
+    /// Namespaces by their turn, the next one first.
     order: BTreeMap<u64, Arc<str>>,
     /// Namespaces whose keys are not handed out.
     suspended: HashSet<Arc<str>>,
@@ -18,11 +18,10 @@ pub(super) struct FairQueue<K> {
     last: u64,
 }
 
-/// The keys of one namespace.
 #[derive(Clone, Debug)]
 struct NamespaceQueue<K> {
     turn: u64,
-    /// By their arrival.
+    /// By arrival.
     keys: BTreeMap<u64, K>,
 }
 
@@ -69,7 +68,7 @@ impl<K> FairQueue<K> {
         Some(key)
     }
 
-    /// Takes the key out that waits there, if it still does.
+    /// Removes the key at this place, if it still waits.
     pub(super) fn remove(&mut self, place: &Place) -> Option<K> {
         let line = self.lines.get_mut(&place.namespace)?;
         let key = line.keys.remove(&place.number)?;
@@ -81,7 +80,7 @@ impl<K> FairQueue<K> {
         Some(key)
     }
 
-    /// The keys of this namespace are not handed out, or are again.
+    /// Stops handing out the keys of this namespace, or starts again.
     pub(super) fn suspend(&mut self, namespace: &str, is_suspended: bool) {
         if is_suspended {
             self.suspended.insert(namespace.into());
@@ -102,14 +101,14 @@ impl<K> FairQueue<K> {
         self.len
     }
 
-    /// Whether none is to be handed out.
+    /// Returns whether no key can be handed out; those of suspended namespaces do not count.
     pub(super) fn is_empty(&self) -> bool {
         self.order.is_empty()
     }
 }
 
 impl<K: Clone> FairQueue<K> {
-    /// The keys in their order; for tests.
+    /// The keys in the order of their turns; for tests.
     pub(super) fn in_order(&self) -> impl Iterator<Item = K> + use<K> {
         let mut rest = self.clone();
         std::iter::from_fn(move || rest.pop())

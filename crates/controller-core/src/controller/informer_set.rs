@@ -1,4 +1,4 @@
-//! Which informers tell the loop.
+//! The informers of a controller, and how they feed the loop.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::informer::{
 use crate::runtime::Env;
 use crate::tasks::TaskSet;
 
-/// Says which informers fill the stores of a controller.
+/// Declares which informers fill the stores of a controller.
 pub struct InformerSet<C: Controller> {
     env: Env,
     metrics: InformerMetrics,
@@ -22,7 +22,7 @@ pub struct InformerSet<C: Controller> {
 
 type Start<C> = Box<dyn FnOnce(&Arc<Driver<C>>, &mut TaskSet) -> watch::Receiver<InformerState> + Send>;
 
-/// Brings one store of a loop to what its informer tells.
+/// Applies the events of one informer to its store in the loop.
 struct Filling<C: Controller, V: View> {
     driver: Arc<Driver<C>>,
     of: StoreOf<C, V>,
@@ -37,8 +37,8 @@ impl<C: Controller> InformerSet<C> {
         })
     }
 
-    /// Fills the store that `of` names with all objects of `K`, listed and watched; `/readyz` waits for them. Must be called
-    /// within a tokio runtime.
+    /// Fills the store that `of` names with all objects of `K`, listed and watched; `/readyz` waits for them. Must be
+    /// called within a tokio runtime.
     pub fn fill<K, W>(&mut self, of: StoreOf<C, W::View>)
     where
         K: Resource<DynamicType = ()> + k8s_openapi::Resource,
@@ -106,7 +106,7 @@ impl<C: Controller> InformerSet<C> {
     }
 }
 
-/// Tells the loop, for ever, whether the watch stands.
+/// Tells the loop, for ever, when the watch is established or broken.
 async fn tell_health<C: Controller>(
     driver: &Driver<C>,
     resource: &'static str,

@@ -1,11 +1,12 @@
-//! The keys of one declared queue: who is next, who waits for a time, who has failed how often.
+//! The keys of one declared queue: which is next, which wait for a time, how often each has failed.
 //!
-//! A value: whoever calls says what time it is. The contract is client-go's (CORE-1): a key is processed once at a
-//! time, duplicates collapse, and a key that is added while it is processed is queued again when that ends.
+//! A value: the caller passes the time. The contract is client-go's (CORE-1): a key is processed once at a time,
+//! duplicates collapse, and a key that is added while it is processed is queued again when that ends.
 //!
-//! Keys wait in levels: those that fail again and again in one of their own, the others by their [`Priority`](super::Priority). In each level
-//! namespaces take turns. The [`RetryShare`] says how often the failing level is served, and at most a quarter of the workers
-//! (at least one) works for it, so that failures that take long keep no other key waiting.
+//! Keys wait in levels: those that keep failing in a level of their own, the others by their
+//! [`Priority`](super::Priority). In each level namespaces take turns. The [`RetryShare`] limits how often the failing
+//! level is served, and at most a quarter of the workers (at least one) serve it, so that slow failures keep no other
+//! key waiting.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -27,16 +28,16 @@ use crate::workqueue::QueueMetrics;
 pub(super) struct KeyQueue<K> {
     pub(super) queue: Queue,
     metrics: Option<QueueMetrics>,
-    /// Keys to be handed out. Not those that are processed.
+    /// Keys to be handed out, without those that are processed.
     levels: Levels<K>,
-    /// Keys to be processed, also those that are processed now and come back after that.
+    /// Keys to be processed, including those that are processed now and come back after that.
     dirty: HashMap<K, Dirty>,
     workers: Workers<K>,
-    /// Whether the last key that was handed out fails again and again.
+    /// True if the last key that was handed out keeps failing.
     was_failing: bool,
     timers: Timers<K, Timestamp>,
     delays: Timers<K, Duration>,
-    /// Of keys that are processed: what was scheduled meanwhile.
+    /// Times that were scheduled for keys while they are processed.
     after: HashMap<K, Timestamp>,
     failures: HashMap<K, Failures>,
     next_begin: Duration,
@@ -46,7 +47,7 @@ pub(super) struct KeyQueue<K> {
 struct Dirty {
     /// For the metrics.
     since: Option<Duration>,
-    /// Nowhere while the key is processed.
+    /// None while the key is processed.
     seat: Option<Seat>,
 }
 
@@ -94,13 +95,13 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
         if self.queue.order == Order::Fifo || self.dirty.contains_key(&key) {
             return self.add(&key, now, seats);
         }
-        // One that is late already keeps its place.
+        // A key that is already late keeps its place.
         let known = self.after.get(&key).copied().or_else(|| self.timers.get(&key));
         let at = known.map_or(now.wall, |known| now.wall.min(known));
         self.schedule(key, at);
     }
 
-    /// Keys whose time has come stand before those that are woken from now on.
+    /// Adds keys whose time has come, ahead of those that are enqueued from now on.
     fn add_due(&mut self, now: Now, seats: &impl Seats<K>) {
         while let Some(key) = self.delays.pop_due(now.uptime) {
             self.wake_now(key, now, seats);
@@ -124,7 +125,7 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
         }
     }
 
-    /// The key takes its place, or a better one than it has.
+    /// Gives the key a place, or a better one than it has.
     fn line_up(&mut self, key: &K, seats: &impl Seats<K>) {
         let level = if self.is_failing(key) {
             Level::Failing
@@ -144,7 +145,7 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
         dirty.seat = Some(self.levels.push(level, seats.namespace(key), key.clone()));
     }
 
-    /// A key whose time has come, and that waits for its turn because it has failed, gets another time.
+    /// In a queue by time, takes a due key out of its level: the key gets another time.
     fn leave_level(&mut self, key: &K) {
         if self.queue.order == Order::EarliestFirst
             && let Some(Dirty { seat: Some(seat), .. }) = self.dirty.remove(key)
@@ -170,9 +171,9 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
         }
     }
 
-    /// The earliest time counts.
+    /// Brings the key back after `wait`, unless it comes back sooner.
     fn delay(&mut self, key: K, wait: Duration, now: Now) {
-        // Too far to be represented is never.
+        // A time too far to be represented is never.
         let Some(at) = now.uptime.checked_add(wait) else {
             return;
         };
@@ -181,7 +182,8 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
         }
     }
 
-    /// Takes the next key that may begin a pass now. After one that fails again and again comes another one, if any waits.
+    /// Takes the next key that may begin a pass now. After a key that keeps failing comes one that does not, if any
+    /// waits.
     pub(super) fn begin(&mut self, now: Now, share: &mut RetryShare, seats: &impl Seats<K>) -> Option<K> {
         self.add_due(now, seats);
         if now.uptime < self.next_begin || !self.workers.are_free(self.queue.workers) {
@@ -215,7 +217,7 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
         (self.may_fail() && share.take(now.uptime)).then(|| self.levels.pop_failing())?
     }
 
-    /// Of keys by time those that are due take turns, too: within a namespace the earliest goes first.
+    /// In a queue by time, namespaces take turns among due keys, too; within a namespace the earliest key goes first.
     fn next_ready(&mut self, now: Now, seats: &impl Seats<K>) -> Option<K> {
         while self.queue.order == Order::EarliestFirst
             && let Some(key) = self.timers.pop_due(now.wall)
@@ -225,7 +227,7 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
         self.levels.pop_ready()
     }
 
-    /// The pass of `key` is over.
+    /// Ends the pass of `key`.
     pub(super) fn done(&mut self, key: &K, seats: &impl Seats<K>) {
         self.park(key, false, false, seats);
         if let (Some(run), Some(metrics)) = (self.workers.end(key), &self.metrics) {
@@ -239,7 +241,7 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
         }
     }
 
-    /// The pass of `key` succeeded.
+    /// Forgets the failures of `key`.
     pub(super) fn forget(&mut self, key: &K, seats: &impl Seats<K>) {
         let was_failing = self.is_failing(key);
         self.failures.remove(key);
@@ -248,7 +250,7 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
         }
     }
 
-    /// The pass of `key` failed, and the controller says when it comes back. Since when it fails.
+    /// Counts a failed pass of `key` and schedules nothing; returns since when the key has been failing.
     pub(super) fn fail(&mut self, key: &K, now: Now) -> Duration {
         let (times, since) = (0, now.uptime);
         let failures = self.failures.entry(key.clone());
@@ -257,7 +259,8 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
         failures.since
     }
 
-    /// The pass of `key` failed: it comes back after the delay of its queue, no sooner than after `failed.wait`.
+    /// Counts a failed pass of `key`, which comes back after the delay of its queue, no sooner than after
+    /// `failed.wait`.
     pub(super) fn retry(&mut self, key: K, failed: PassFailed, now: Now) {
         let limit = match self.queue.retry {
             Retry::RateLimited(limit) => limit,
@@ -272,7 +275,7 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
         self.delay(key, delay.max(failed.wait), now);
     }
 
-    /// How many keys come back at a time that is named.
+    /// How many keys come back at a set time.
     pub(super) fn scheduled(&self) -> usize {
         let lined_up = match self.queue.order {
             Order::Fifo => 0,
@@ -286,13 +289,13 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
         self.failures.get(key).map_or(0, |failures| failures.times)
     }
 
-    /// Whether `key` fails again and again, and so stands in the line of those that do.
+    /// Returns whether `key` keeps failing, and so waits in the failing level.
     pub(super) fn is_failing(&self, key: &K) -> bool {
         self.num_requeues(key) > self.queue.retry.at_once()
     }
 
-    /// While the pass of the key is parked it holds no worker, and while it is slow as well: a namespace with too many of those
-    /// begins no other.
+    /// Sets whether the pass of the key is parked or slow; in either case it holds no worker. A namespace with too many
+    /// slow passes begins no other.
     pub(super) fn park(&mut self, key: &K, is_parked: bool, is_slow: bool, seats: &impl Seats<K>) {
         let (namespace, workers) = (seats.namespace(key), self.queue.workers);
         let suspend = self.workers.park(key, is_parked, is_slow, namespace, workers);
@@ -301,19 +304,19 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
         }
     }
 
-    /// The pass of the key has been looked at, or waits for its turn: it is not stuck.
+    /// Reports the pass of the key as not stuck: it has been advanced, or waits for its turn.
     pub(super) fn goes_on(&self, key: &K) {
         if let (Some(run), Some(metrics)) = (self.workers.run(key), &self.metrics) {
             metrics.goes_on(run);
         }
     }
 
-    /// Whether it hands out keys.
+    /// Returns whether it hands out keys.
     pub(super) const fn is_open(&self, leading: bool) -> bool {
         leading || !self.queue.needs_term
     }
 
-    /// When [`begin`](Self::begin) is worth asking again; `None`: not before something happens.
+    /// Time until [`begin`](Self::begin) is worthwhile; `None`: not before something happens.
     pub(super) fn next_time(&self, now: Now, share: &RetryShare) -> Option<Duration> {
         if !self.workers.are_free(self.queue.workers) {
             return None;
@@ -327,7 +330,7 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
         Some(first.max(self.next_begin.saturating_sub(now.uptime)))
     }
 
-    /// How many keys it holds in all its maps, for tests: 0 when everything is settled.
+    /// The number of entries in all its maps, for tests: 0 when everything is settled.
     pub(super) fn held(&self) -> usize {
         self.levels.len()
             + self.dirty.len()
@@ -338,7 +341,7 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
             + self.failures.len()
     }
 
-    /// Whether `key` is handed out without further ado.
+    /// Returns whether `key` is due or queued.
     pub(super) fn is_woken(&self, key: &K, now: Now) -> bool {
         let due = self.timers.get(key).is_some_and(|at| at <= now.wall);
         due || self.dirty.contains_key(key)
@@ -348,12 +351,12 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
         self.levels.ready_keys()
     }
 
-    /// Whether `key` comes back after a wait.
+    /// Returns whether `key` comes back after a delay.
     pub(super) fn is_waiting(&self, key: &K) -> bool {
         self.delays.get(key).is_some()
     }
 
-    /// When `key` comes back by itself, by wall time; for tests of what a pass promised.
+    /// The wall time at which `key` comes back by itself; for tests of what a pass promised.
     pub(super) fn scheduled_at(&self, key: &K) -> Option<Timestamp> {
         self.timers.get(key)
     }

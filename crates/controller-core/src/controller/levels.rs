@@ -5,12 +5,12 @@ use derive_where::derive_where;
 use super::fair_queue::{FairQueue, Place};
 use super::queue::Priority;
 
-/// So often a key of normal priority goes before those of a high one.
+/// One key in this many is of normal priority, although keys of high priority wait.
 const ONE_NORMAL_IN: u32 = 4;
-/// So often one of a low priority goes before all others.
+/// One key in this many is of low priority, although other keys wait.
 const ONE_LOW_IN: u32 = 16;
 
-/// What the controller says of its keys.
+/// Priorities and namespaces of keys, as the controller gives them.
 pub(super) trait Seats<K> {
     fn priority(&self, key: &K) -> Priority;
 
@@ -23,11 +23,11 @@ pub(super) enum Level {
     Low,
     Normal,
     High,
-    /// The last pass failed, as several before it.
+    /// Its passes keep failing, beyond the retries that the queue grants at once.
     Failing,
 }
 
-/// The place of a key.
+/// Where a key waits.
 #[derive(Clone, Debug)]
 pub(super) struct Seat {
     pub(super) level: Level,
@@ -37,9 +37,9 @@ pub(super) struct Seat {
 #[derive(Clone, Debug)]
 #[derive_where(Default)]
 pub(super) struct Levels<K> {
-    /// By [`Level`].
+    /// Indexed by [`Level`].
     levels: [FairQueue<K>; 4],
-    /// How many keys have been handed out that do not fail.
+    /// How many keys below [`Level::Failing`] have been handed out.
     handed_out: u32,
 }
 
@@ -63,7 +63,7 @@ impl<K: Clone> Levels<K> {
         self.levels[seat.level as usize].remove(&seat.place);
     }
 
-    /// The keys of this namespace are not handed out, or are again.
+    /// Stops handing out the keys of this namespace, or starts again.
     pub(super) fn suspend(&mut self, namespace: &str, is_suspended: bool) {
         for level in &mut self.levels {
             level.suspend(namespace, is_suspended);
@@ -74,7 +74,7 @@ impl<K: Clone> Levels<K> {
         self.levels[Level::Failing as usize].pop()
     }
 
-    /// The next key that does not fail.
+    /// Takes the next key below [`Level::Failing`].
     pub(super) fn pop_ready(&mut self) -> Option<K> {
         let turn = self.handed_out.wrapping_add(1);
         let order = if turn.is_multiple_of(ONE_LOW_IN) {
@@ -104,7 +104,7 @@ impl<K: Clone> Levels<K> {
         self.levels.iter().map(FairQueue::len).sum()
     }
 
-    /// The keys that do not fail, the most urgent first; for tests.
+    /// The keys below [`Level::Failing`], the most urgent first; for tests.
     pub(super) fn ready_keys(&self) -> impl Iterator<Item = K> {
         let ready = self.levels[..Level::Failing as usize].iter().rev();
         ready.flat_map(FairQueue::in_order)

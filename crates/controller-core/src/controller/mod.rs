@@ -1,32 +1,32 @@
 //! A controller as a value, and the loop that runs it.
 //!
-//! A [`Controller`] says what it watches, what it remembers, what it would do next, and how that is phrased as a
-//! request. It has no client, clock, lock or task. The [`Loop`] asks it, and is a value too: it holds the queues, the
+//! A [`Controller`] declares what it watches, what it remembers, the next action for a key, and the request of each
+//! action. It has no client, clock, lock or task. The [`Loop`] calls it and is a value too: it holds the queues, the
 //! passes and the requests in flight. [`run`] is the thin asynchronous part: it performs the loop's effects.
 //! `docs/architecture.md` draws it.
 //!
 //! | file | answers |
 //! |---|---|
-//! | `pass` | what is a controller asked with, and what does it answer? |
-//! | `queue`, `key_queue`, `levels`, `turns`, `timers`, `workers` | which key is next? |
+//! | `pass` | what does `reconcile` see, and what does it return? |
+//! | `queue`, `key_queue`, `levels`, `seating`, `fair_queue`, `timers`, `workers` | which key is next? |
 //! | `retry` | when does a key come back whose pass failed? |
-//! | `event_loop`, `effect` | what has happened, what is in flight, what is to be performed? |
-//! | `passes`, `answers` | what becomes of a step, and of an answer? |
-//! | `line` | who waits for a permit? |
-//! | `requests` | what is out, and who waits for it? |
+//! | `event_loop`, `effect` | what has happened, what is in flight, what must be performed? |
+//! | `passes`, `answers` | what follows from an action, and from an answer? |
+//! | `permit_queue` | which passes wait for a permit? |
+//! | `requests` | what is in flight, and which keys wait for it? |
 //! | `plans` | what would a dry run write? |
-//! | `mutation` | what does an accepted write show, and what does a read? |
-//! | `request` | how does a question or a write become a request? |
-//! | `run` | who performs what the loop asks for? |
-//! | `watching` | which informers tell the loop? |
-//! | `explain` | what would be done with one object, and why? |
+//! | `mutation` | what do an accepted write and a read do to the cache? |
+//! | `request` | how does a query or a write become a request? |
+//! | `run` | who performs the loop's effects? |
+//! | `informer_set` | which informers feed the loop? |
+//! | `explain` | what would the controller do with one object, and why? |
 //!
 //! `examples/dimmer.rs` is a whole controller in one file.
 //!
 //! Two properties hold for every controller; `harness::sim` checks them:
 //!
-//! - *Wake completeness*: if a change alters `next(key)`, the key is woken.
-//! - *Done contract*: until the time that `Done` names, an unchanged world gives the same answer.
+//! - *Requeue completeness*: a change that alters `reconcile(key)` enqueues the key.
+//! - *Done contract*: until the time that `Done` names, `reconcile(key)` returns the same in an unchanged world.
 
 mod answers;
 mod effect;
@@ -77,30 +77,30 @@ use crate::api::CallFailed;
 use crate::events::Recorder;
 use crate::informer::{Change, Store, View};
 
-/// When to look again at an object of which a read has told, and the cache does not yet.
+/// Wait before another look at an object that a read has shown and the cache has not yet.
 const READ_AGAIN: Duration = Duration::from_secs(1);
 
-/// A controller. What it holds itself never changes: its configuration, and handles of its metrics.
+/// A controller. Its own fields never change: its configuration, and handles of its metrics.
 pub trait Controller: Sized + Debug + Send + Sync + 'static {
-    /// The stores of what it watches; empty at first.
+    /// The stores of the watched objects; empty at first.
     type Stores: Default + Send + Sync;
-    /// What it remembers between steps; the default is that of a process that has just started.
+    /// What it remembers between calls; the default is the state of a process that has just started.
     type State: Clone + Debug + Default + Eq + Hash + Send;
-    /// What it is asked about.
+    /// What it reconciles, for example an object's name.
     type Key: Clone + Debug + Display + Ord + Hash + Send + Sync;
-    /// What it reads past the caches.
+    /// Its reads past the caches.
     type Query: Query;
-    /// What it writes.
+    /// Its writes.
     type Write: Write;
-    /// A change of the memory that needs no request.
+    /// A change of the state that needs no request.
     type StateChange: Clone + Debug + PartialEq + Send;
-    /// What is told to people: events, lines of the log, metrics. Dropped outside a term.
+    /// An event, log line or metric to emit. Dropped outside a term.
     type Event: Debug + PartialEq + Send;
 
     /// The name of the binary, for the log.
     const NAME: &'static str;
 
-    /// Its queues, the most urgent first; one that has its name, unless said otherwise.
+    /// Its queues, the most urgent first; by default one with the name [`NAME`](Self::NAME).
     fn queues(&self) -> Vec<Queue> {
         vec![Queue {
             name: Some(Self::NAME),
@@ -108,68 +108,67 @@ pub trait Controller: Sized + Debug + Send + Sync + 'static {
         }]
     }
 
-    /// Which of [`queues`](Self::queues) holds `key`.
+    /// Index of the queue in [`queues`](Self::queues) that holds `key`.
     fn queue_of(&self, key: &Self::Key) -> usize {
         let _ = key;
         0
     }
 
-    /// The namespace that `key` is for. Namespaces take turns, so that the keys of one delay those of another by at most
-    /// one turn. All keys are of one, unless said otherwise.
+    /// The namespace of `key`. Namespaces take turns, so that the keys of one delay those of another by at most one
+    /// turn. By default all keys share one.
     fn namespace_of<'a>(&self, key: &'a Self::Key) -> Option<&'a str> {
         let _ = key;
         None
     }
 
-    /// How urgent `key` is among the keys of its queue, as far as the memory and the caches tell; all alike, unless said
-    /// otherwise. Asked whenever the key is woken.
+    /// How urgent `key` is among the keys of its queue, judged by state and caches; [`Priority::Normal`] by default.
+    /// Called whenever the key is enqueued.
     fn priority(&self, state: &Self::State, stores: &Self::Stores, key: &Self::Key) -> Priority {
         let _ = (state, stores, key);
         Priority::default()
     }
 
-    /// Something has happened besides a change of an object.
+    /// Handles everything but changes of objects.
     fn on_event(&self, cx: &mut ContextMut<'_, Self>, observed: LoopEvent<'_, Self>);
 
-    /// The one thing to do for `key` now. It changes nothing and is asked again after every effect.
+    /// The one thing to do for `key` now. Changes nothing, and is called again after every effect.
     fn reconcile(&self, cx: &Context<'_, Self>, key: &Self::Key) -> Action<Self>;
 
-    /// Remembers what came of a step of `key`.
+    /// Remembers the result of an action for `key`.
     fn on_result(&self, cx: &mut ContextMut<'_, Self>, key: &Self::Key, result: ResultOf<'_, Self>);
 
-    /// What `write` makes of its object once it is accepted; nothing, unless said otherwise.
+    /// Declares what `write` makes of its object once it is accepted; nothing by default.
     fn apply_to_cache(&self, write: &Self::Write, mutation: &mut CacheWrite<'_, Self>) {
         let _ = (write, mutation);
     }
 
-    /// How long the watch may take to show `write`. After that its fate is unknown.
+    /// How long the watch may take to show `write`; 30 s by default. After that the fate of the write is unknown.
     fn watch_timeout(&self, write: &Self::Write) -> Duration {
         let _ = write;
         Duration::from_secs(30)
     }
 
-    /// Which objects the answer to `query` shows as they are now; none, unless said otherwise.
+    /// Declares which objects the answer to `query` shows as they are now; none by default.
     fn refresh_cache(&self, query: &Self::Query, reading: &mut CacheRead<'_, Self>) {
         let _ = (query, reading);
     }
 
-    /// Whether the pass of the key has failed when this request has. Not where the object is gone, unless said
-    /// otherwise.
+    /// Returns whether this failed request fails the pass of its key; by default it does, unless the object is gone.
     fn is_failure(&self, ask: &RequestOf<Self>, failed: &CallFailed) -> bool {
         let _ = ask;
         !failed.is_gone()
     }
 
-    /// Tells people.
+    /// Emits `event`, for example as a Kubernetes event or a log line.
     fn record(&self, event: Self::Event, recorder: &Recorder);
 
-    /// Registers the metrics that are computed at scrape time; none, unless said otherwise.
+    /// Registers the metrics that are computed at scrape time; none by default.
     fn register(driver: &Arc<Driver<Self>>, registry: &Registry) -> prometheus::Result<()> {
         let _ = (driver, registry);
         Ok(())
     }
 
-    /// Whether its work is over, for one that does not run for ever; an error ends the process as a failure.
+    /// The result of a controller whose work ends; `None` while it works. An error ends the process as a failure.
     fn finished(&self, state: &Self::State) -> Option<Result<(), String>> {
         let _ = state;
         None
@@ -178,30 +177,30 @@ pub trait Controller: Sized + Debug + Send + Sync + 'static {
 
 /// A controller that watches objects with this view.
 pub trait Watches<V: View>: Controller {
-    /// The store holds another view of an object: the watch has shown it, or a write of ours was accepted.
+    /// The store holds another view of an object: the watch or a read has shown it, or a write of ours was accepted.
     fn on_change(&self, cx: &mut ContextMut<'_, Self>, change: Change<'_, V>);
 }
 
-/// Which of the stores of a controller: each kind that it watches has one.
+/// Selects one store of a controller; each watched kind has one.
 pub type StoreOf<C, V> = fn(&mut <C as Controller>::Stores) -> &mut Store<V>;
 
 /// A read past the caches, as data.
 pub trait Query: Clone + Debug + Ord + Hash + Send + Sync {
-    /// What it tells.
+    /// The decoded answer.
     type Answer: Clone + Debug + PartialEq + Send + Sync;
 
-    /// The request.
+    /// The request to send.
     fn request(&self) -> Request;
 
-    /// Reads the body of the answer.
+    /// Decodes the body of the answer; an error fails the query.
     fn read(&self, body: &[u8]) -> serde_json::Result<Self::Answer>;
 
-    /// How it is asked.
+    /// How many are in flight at a time, and how long an answer serves other keys.
     fn policy(&self) -> QueryPolicy {
         QueryPolicy::default()
     }
 
-    /// How long this answer serves other keys; [`QueryPolicy::shared_for`], unless said otherwise.
+    /// How long this answer serves other keys; [`QueryPolicy::shared_for`] by default.
     fn serves_for(&self, answer: &Result<Self::Answer, CallFailed>) -> Duration {
         let _ = answer;
         self.policy().shared_for
@@ -223,70 +222,70 @@ impl Query for Infallible {
 
 /// A write, as data.
 pub trait Write: Clone + Debug + PartialEq + Send + Sync {
-    /// The actions of all writes that a dry run counts: `controller_planned_writes_total` shows each from the start.
+    /// The actions of all writes that a dry run counts; `controller_planned_writes_total` shows each from the start.
     const PLANNED: &'static [&'static str];
 
-    /// The request.
+    /// The request to send.
     fn request(&self) -> Request;
 
-    /// Which object it changes.
+    /// The object that the write changes.
     fn object(&self) -> Object;
 
-    /// What it is for people.
+    /// Action and text of the write, for logs and metric labels.
     fn describe(&self) -> Description;
 
-    /// Whether a dry run counts it; not where it is a step towards another write.
+    /// Returns whether a dry run counts the write; `false` for a step towards another write.
     fn is_planned(&self) -> bool {
         true
     }
 }
 
-/// What a question of this controller tells.
+/// What the queries of this controller are answered with.
 pub type AnswerOf<C> = <<C as Controller>::Query as Query>::Answer;
 
-/// What a controller changes, sees, and wants to happen.
+/// What a controller may change, see and request when something has happened.
 pub struct ContextMut<'a, C: Controller> {
-    /// What it remembers.
+    /// The controller's state.
     pub state: &'a mut C::State,
     /// The caches, with our own accepted writes on top.
     pub stores: &'a C::Stores,
-    /// Whether this process leads.
+    /// True while this process leads.
     pub leading: bool,
-    /// The time.
+    /// The time of the call.
     pub now: Now,
-    /// What it wants to happen.
+    /// The requeues and events that it wants.
     pub out: Output<C>,
 }
 
-/// What a controller looks at to say what is next for a key.
+/// What [`Controller::reconcile`] sees.
 pub struct Context<'a, C: Controller> {
-    /// What it remembers.
+    /// The controller's state.
     pub state: &'a C::State,
     /// The caches, with our own accepted writes on top.
     pub stores: &'a C::Stores,
     /// What has happened in the pass of the key.
     pub pass: &'a Pass<C>,
-    /// The time.
+    /// The time of the call.
     pub now: Now,
     answers: &'a answers::Answers<C>,
 }
 
-/// What happens besides changes of objects.
+/// Everything that happens except changes of objects.
 #[derive_where(Clone, Copy, Debug, PartialEq)]
 pub enum LoopEvent<'a, C: Controller> {
-    /// The caches are full; told once, before any key is asked about.
+    /// The caches are full; sent once, before any key is reconciled.
     Synced,
-    /// A term begins or is over.
+    /// A term has begun (`true`) or ended (`false`).
     Leading(bool),
-    /// An hour of the term has passed: everything is to be looked at again, also what seemed to be done.
+    /// An hour of the term has passed: look at everything again, also at what seemed done.
     Resync,
-    /// Whether the watch of this resource stands.
+    /// The watch of this resource is established (`true`) or broken (`false`).
     Watching(&'static str, bool),
-    /// The watch has not shown this write in time: its fate is unknown.
+    /// The watch has not shown this write within [`Controller::watch_timeout`]: its fate is unknown.
     Overdue(&'a C::Write),
 }
 
-/// Keys to be asked about, and what people are told.
+/// Keys to requeue, and events to emit.
 #[derive_where(Debug, Default)]
 pub struct Output<C: Controller> {
     requeues: Vec<(C::Key, Requeue)>,
@@ -294,13 +293,13 @@ pub struct Output<C: Controller> {
 }
 
 impl<C: Controller> Context<'_, C> {
-    /// The answer to `query` that another key has got lately; see [`QueryPolicy::shared_for`].
+    /// The answer to `query` that another key received recently; see [`QueryPolicy::shared_for`].
     pub fn shared(&self, query: &C::Query) -> Option<&Reply<AnswerOf<C>>> {
         self.answers.get(query)
     }
 
-    /// What to do where nobody knows what became of our last write: `query` reads the object of `key` again. An
-    /// answer that leaves it unknown is about another object of this name: the watch will tell.
+    /// The action for a key whose last write has an unknown fate: `query` reads the object again. If the answer leaves
+    /// the fate unknown, it is about another object of this name, and the watch will show which one exists.
     pub fn read_again(&self, key: &C::Key, query: C::Query) -> Action<C> {
         match self.pass.answer(&query).map(|reply| reply.value.is_ok()) {
             None => Action::Read(vec![query]),
@@ -311,22 +310,22 @@ impl<C: Controller> Context<'_, C> {
 }
 
 impl<C: Controller> Output<C> {
-    /// Ask about `key` as soon as it is its turn.
+    /// Requeues `key` for as soon as it is its turn.
     pub fn enqueue(&mut self, key: C::Key) {
         self.requeue(key, Requeue::Now);
     }
 
-    /// Ask about `key` then.
+    /// Requeues `key`; `wake` says when.
     pub fn requeue(&mut self, key: C::Key, wake: Requeue) {
         self.requeues.push((key, wake));
     }
 
-    /// Tell people.
+    /// Adds an event for [`Controller::record`].
     pub fn record(&mut self, event: C::Event) {
         self.events.push(event);
     }
 
-    /// What people are to be told.
+    /// The recorded events, in order.
     pub fn into_events(self) -> Vec<C::Event> {
         self.events
     }

@@ -1,5 +1,5 @@
-//! What an accepted write shows, and what a read past the cache does: from then on the store has it, until the watch
-//! shows it too.
+//! What an accepted write, and a read past the cache, do to the cache: the store has the result at once, before the
+//! watch shows it.
 
 use std::sync::Arc;
 
@@ -8,37 +8,36 @@ use crate::api::CallFailed;
 use crate::informer::{Effect, Freshness, Page, Versioned, View};
 use crate::meta::{ObjectKey, Uid};
 
-/// How far a write has come. [`Controller::apply_to_cache`] declares its effect; this brings the store to it.
+/// A write in one of its phases. [`Controller::apply_to_cache`] declares its effect; this applies it to the store.
 pub struct CacheWrite<'a, C: Controller> {
     /// The number of its request.
     pub(super) id: u64,
     pub(super) phase: Phase<'a>,
     pub(super) event_loop: &'a mut Loop<C>,
     pub(super) now: Now,
-    /// Whether the watch has still to show the write.
+    /// True while the watch has yet to show the write.
     pub(super) is_pending: bool,
 }
 
-/// A question that is sent, or answered. [`Controller::refresh_cache`] declares of which objects it tells; this brings the store to
-/// it.
+/// A query that is sent or answered. [`Controller::refresh_cache`] declares which objects it shows; this applies them
+/// to the store.
 pub struct CacheRead<'a, C: Controller> {
     pub(super) phase: ReadPhase<'a, C>,
     pub(super) event_loop: &'a mut Loop<C>,
     pub(super) now: Now,
 }
 
-/// The phases of a write.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Phase<'a> {
     Begins,
     Accepted(&'a Accepted),
     Refused,
     Unknown,
-    /// Accepted: the watch should have shown it by now.
+    /// Accepted earlier; asks whether the watch has caught up with this version.
     Overdue,
 }
 
-/// Those of a question. Of each store that it tells of the step is remembered at which it was sent.
+/// The phases of a query. Remembers for each store that it tells about the step at which the query was sent.
 pub(super) enum ReadPhase<'a, C: Controller> {
     Sent(&'a mut Vec<u64>),
     Answered {
@@ -49,7 +48,8 @@ pub(super) enum ReadPhase<'a, C: Controller> {
 }
 
 impl<C: Controller> CacheWrite<'_, C> {
-    /// The write makes `patch` of the object. It may name the object by its name alone: the answer says which it was.
+    /// The write changes the object to `patch` of it. It may name the object by its name alone: the answer says which
+    /// one it was.
     pub fn patch<V: View>(
         &mut self,
         of: StoreOf<C, V>,
@@ -61,7 +61,7 @@ impl<C: Controller> CacheWrite<'_, C> {
         self.bring(of, key, || Effect::Patch(Arc::new(patch)));
     }
 
-    /// The write makes the object, or makes all of it; `object` is told its uid and version.
+    /// The write creates the object, or replaces all of it; `object` receives the uid and version.
     pub fn object<V: View>(&mut self, of: StoreOf<C, V>, key: &ObjectKey, object: impl FnOnce(&Uid, u64) -> V)
     where
         C: Watches<V>,
@@ -77,8 +77,8 @@ impl<C: Controller> CacheWrite<'_, C> {
         }
     }
 
-    /// The write names the version of the object. One whose answer is lost can just be repeated: it is carried out once
-    /// at most, so the object need not be read first.
+    /// The write names the version of the object. If the answer is lost, the write can be repeated without a read: it
+    /// is carried out at most once.
     pub const fn guarded(&mut self) -> &mut Self {
         if let Phase::Unknown = self.phase {
             self.phase = Phase::Refused;
@@ -86,7 +86,7 @@ impl<C: Controller> CacheWrite<'_, C> {
         self
     }
 
-    /// What the answer says, once the write is accepted.
+    /// What the answer says about the object; `None` unless the write is being accepted.
     pub const fn accepted(&self) -> Option<&Accepted> {
         match self.phase {
             Phase::Accepted(accepted) => Some(accepted),
@@ -94,7 +94,7 @@ impl<C: Controller> CacheWrite<'_, C> {
         }
     }
 
-    /// The write deletes the object: it is as good as gone, also while a finalizer or its grace period holds it.
+    /// The write deletes the object: it counts as gone, even while a finalizer or its grace period holds it.
     pub fn delete<V: View>(&mut self, of: StoreOf<C, V>, key: &ObjectKey, uid: &Uid)
     where
         C: Watches<V>,
@@ -102,7 +102,7 @@ impl<C: Controller> CacheWrite<'_, C> {
         match self.phase {
             Phase::Accepted(Accepted { version, .. }) => {
                 self.accept(of, key, uid, *version, Effect::Deleted);
-                // It may take as long as its finalizers and its grace period do.
+                // The watch may show it only after the finalizers and the grace period.
                 self.is_pending = false;
             }
             Phase::Overdue => {}
@@ -126,7 +126,7 @@ impl<C: Controller> CacheWrite<'_, C> {
             }) if store.uid(key).is_none_or(|held| held == uid) => {
                 self.accept(of, key, uid, *version, effect());
             }
-            // No answer, or one that does not say which object it was, or says that it was not the one that is held.
+            // No answer, or one without a uid, or with a uid other than that of the cached object.
             Phase::Unknown | Phase::Accepted(_) => store.unknown(key),
         }
     }
@@ -149,7 +149,7 @@ impl<C: Controller> CacheWrite<'_, C> {
 }
 
 impl<'a, C: Controller> CacheRead<'a, C> {
-    /// The question is about this one object. `found` takes it from the answer; `None` where there is none.
+    /// The query is about this one object. `found` takes it from the answer; `None` if it does not exist.
     pub fn object<V: View + Clone>(
         &mut self,
         of: StoreOf<C, V>,
@@ -171,7 +171,7 @@ impl<'a, C: Controller> CacheRead<'a, C> {
         }
     }
 
-    /// The question is about whatever is on this page of a list.
+    /// The query is about the objects on this page of a list.
     pub fn page<V: View + Clone>(&mut self, of: StoreOf<C, V>, page: impl FnOnce(&AnswerOf<C>) -> &Page<V>)
     where
         C: Watches<V>,
@@ -183,7 +183,7 @@ impl<'a, C: Controller> CacheRead<'a, C> {
         }
     }
 
-    /// The answer, if there is one, and the step of the store at which the question was sent.
+    /// The answer, if there is one, and the step of the store at which the query was sent.
     fn answered<V: View>(&mut self, of: StoreOf<C, V>) -> Option<(&'a Result<AnswerOf<C>, CallFailed>, u64)> {
         match &mut self.phase {
             ReadPhase::Sent(steps) => {
@@ -194,7 +194,7 @@ impl<'a, C: Controller> CacheRead<'a, C> {
         }
     }
 
-    /// Brings the store to what was found, unless one of our writes has overtaken it; whether one has.
+    /// Applies what was found to the store, unless one of our writes has overtaken it; returns whether one has.
     fn found<V: View + Clone>(
         &mut self,
         of: StoreOf<C, V>,
@@ -212,7 +212,7 @@ impl<'a, C: Controller> CacheRead<'a, C> {
         if let (Some(found), Some(held)) = (found, store.uid(key))
             && found.uid != *held
         {
-            // Of the object that the cache has it says nothing.
+            // The answer says nothing about the object in the cache.
             return false;
         }
         let found = found.map(|found| (found.view.clone(), found.uid.clone(), found.number()));

@@ -1,4 +1,4 @@
-//! What a controller is asked with, and what it answers.
+//! What `reconcile` sees of a pass, and what it returns.
 
 use std::borrow::Cow;
 use std::collections::btree_map::Entry;
@@ -14,46 +14,46 @@ use super::{AnswerOf, Controller, Write};
 use crate::api::{CallFailed, Outcome as Classified};
 use crate::meta::{ObjectKey, Uid};
 
-/// A question may be answered so often in one pass: the watch may tell something newer meanwhile.
+/// Answers to one query in one pass, at most: the watch may show something newer meanwhile.
 const MOST_ANSWERS: usize = 3;
 
-/// The time of a step. `uptime` counts from the start of the process and never jumps; `wall` may.
+/// A point in time. `uptime` counts from the start of the process and never jumps; `wall` may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Now {
     /// The wall clock.
     pub wall: Timestamp,
-    /// For durations.
+    /// Time since the start of the process, for durations.
     pub uptime: Duration,
 }
 
-/// When a key is to be asked about.
+/// When to reconcile a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Requeue {
     /// As soon as it is its turn.
     Now,
-    /// After so long; the earliest of several counts.
+    /// After this wait; of several the shortest counts.
     After(Duration),
-    /// At this wall time, instead of when it was scheduled before.
+    /// At this wall time, in place of the one that was set before.
     At(Timestamp),
-    /// As soon as it is its turn; how often it has failed is forgotten.
+    /// As soon as it is its turn; its failures are forgotten.
     Reset,
-    /// Not by itself: what was scheduled is cancelled, and how often it has failed is forgotten.
+    /// Not by itself: what was scheduled is cancelled, and its failures are forgotten.
     Cancel,
 }
 
-/// The one thing to do for a key now.
+/// The one thing to do for a key now, as [`Controller::reconcile`] returns it.
 #[derive_where(Clone, Debug, PartialEq)]
 pub enum Action<C: Controller> {
-    /// Nothing more until one of these times, or until something changes. What it names for the key itself takes the
-    /// place of what was scheduled for it.
+    /// Nothing more until one of these times, or until something changes. A requeue of the key itself replaces what was
+    /// scheduled for it.
     Done(Vec<(C::Key, Requeue)>),
-    /// A change of the memory alone.
+    /// Changes the state alone.
     Remember(C::StateChange),
-    /// Questions that do not depend on each other.
+    /// Queries that do not depend on each other.
     Read(Vec<C::Query>),
-    /// Writes that do not depend on each other. One that was refused in this pass is not sent again in it.
+    /// Writes that do not depend on each other. A write that was refused in this pass is not sent again in it.
     Write(Vec<C::Write>),
-    /// Nothing more in this pass, which has failed although no request of it has.
+    /// Ends the pass as failed, although none of its requests failed.
     Fail(Failed<C>),
 }
 
@@ -64,22 +64,22 @@ pub struct Failed<C: Controller> {
     pub reason: &'static str,
     /// For the log.
     pub text: String,
-    /// The key is not retried sooner than after so long.
+    /// Minimum wait before the key is retried.
     pub not_before: Duration,
-    /// As of [`Action::Done`].
+    /// As in [`Action::Done`].
     pub requeues: Vec<(C::Key, Requeue)>,
 }
 
-/// What [`Controller::on_result`] is told, once each.
+/// What [`Controller::on_result`] receives, once each.
 #[derive_where(Clone, Debug)]
 pub enum ResultOf<'a, C: Controller> {
-    /// What [`Action::Remember`] asked for.
+    /// The change of an [`Action::Remember`].
     Remembered(C::StateChange),
-    /// The question or the write is being sent.
+    /// The query or write is being sent.
     Sent(&'a RequestOf<C>),
     /// The write has ended.
     Outcome(&'a C::Write, &'a Outcome),
-    /// The question has its answer. Told once, however many keys have asked it, and also where the term is over.
+    /// The query has its answer. Received once, however many keys have sent the query, and even if the term is over.
     Answer(&'a C::Query, &'a Reply<AnswerOf<C>>),
 }
 
@@ -90,44 +90,44 @@ pub enum Outcome {
     Accepted(Accepted),
     /// This is a dry run: it was counted and not sent.
     Planned,
-    /// It failed, or nobody knows.
+    /// It failed, or its fate is unknown.
     Failed(CallFailed),
 }
 
-/// What the answer to an accepted write says of the object.
+/// What the answer to an accepted write says about the object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Accepted {
-    /// Its uid.
+    /// The object's uid, if the answer has one.
     pub uid: Option<Uid>,
-    /// Its resourceVersion, if that is a number.
+    /// The object's resourceVersion, if it is a number.
     pub version: Option<u64>,
-    /// Whether it has a `deletionTimestamp`.
+    /// True if the object has a `deletionTimestamp`.
     pub deleting: bool,
 }
 
-/// The answer to a question.
+/// The answer to a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply<A> {
-    /// The answer itself.
+    /// The decoded answer, or why the request failed.
     pub value: Result<A, CallFailed>,
     /// When the request was sent.
     pub asked: Now,
     /// When the answer came.
     pub answered: Now,
-    /// The API server's clock, in whole seconds; `None` when it said none that can be read.
+    /// The API server's clock, in whole seconds; `None` if the answer has no readable `Date`.
     pub date: Option<Timestamp>,
 }
 
-/// A question or a write.
+/// A query or a write.
 #[derive_where(Clone, Debug, PartialEq)]
 pub enum RequestOf<C: Controller> {
-    /// A question.
+    /// A query.
     Query(C::Query),
     /// A write.
     Write(C::Write),
 }
 
-/// What a write is for people.
+/// What a write does, for logs and metrics.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Description {
     /// Its kind, one of a closed set, for logs and metric labels: `annotate`, `evict`.
@@ -136,23 +136,23 @@ pub struct Description {
     pub text: String,
 }
 
-/// Which object a write changes: no two writes of one object are on their way at the same time.
+/// The object that a write changes: no two writes to one object are in flight at the same time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Object {
     /// The resource, for example `pods`.
     pub resource: &'static str,
-    /// Which of them.
+    /// Namespace and name.
     pub key: ObjectKey,
 }
 
-/// How questions of one kind are asked.
+/// How queries of one kind are sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueryPolicy {
-    /// The kind, which `at_most` is about.
+    /// The kind that `at_most` limits.
     pub kind: Cow<'static, str>,
-    /// How many of the kind are out at the same time.
+    /// How many queries of the kind may be in flight at the same time.
     pub at_most: usize,
-    /// How long an answer is kept for other keys that ask the same.
+    /// How long an answer serves other keys that send the same query.
     pub shared_for: Duration,
 }
 
@@ -169,38 +169,38 @@ impl Default for QueryPolicy {
 /// What has happened in the pass of a key, from the queue to [`Action::Done`]; nothing yet by default.
 #[derive_where(Clone, Debug, Default)]
 pub struct Pass<C: Controller> {
-    /// Tells it from other passes of the key.
+    /// Tells this pass from other passes of the key.
     pub(super) number: u64,
     answers: BTreeMap<C::Query, Answers<AnswerOf<C>>>,
     outcomes: Vec<(C::Write, Outcome)>,
-    /// Where the outcomes of writes to an object are.
+    /// Indices into `outcomes` of the writes to each object.
     by_object: HashMap<Object, Vec<usize>>,
-    /// Questions whose answers it waits for.
+    /// Queries whose answers it waits for.
     pub(super) querying: Vec<C::Query>,
-    /// Writes that are on their way.
+    /// Writes in flight.
     pub(super) sending: Vec<C::Write>,
     /// How many effects it has had since its last accepted write.
     pub(super) effects: u32,
     /// How many of its requests have ended.
     pub(super) requests: usize,
-    /// Whether its queue is to retry the key, and how.
+    /// How it has failed, if it has.
     pub(super) failed: Option<PassFailed>,
-    /// Whether a request of it has failed, be it because the object is gone.
+    /// True if one of its requests has failed, even only because the object is gone.
     pub(super) has_failure: bool,
-    /// Since when a permit is all that it waits for.
+    /// Since when it waits for nothing but a permit.
     pub(super) lacks_since: Option<Duration>,
-    /// Where it waits for a permit.
+    /// Its place in the queue for permits.
     pub(super) spot: Option<Spot>,
     pub(super) slots: PassSlots,
-    /// Since when no request of it has ended.
+    /// Since when none of its requests has ended.
     pub(super) quiet_since: Option<Duration>,
-    /// Whether that is too long.
+    /// True if `quiet_since` is too long ago.
     pub(super) is_slow: bool,
-    /// Whether it is to be asked about at once.
+    /// True if it must be reconciled at once.
     pub(super) is_runnable: bool,
 }
 
-/// The answers to a question in one pass.
+/// The answers to a query in one pass.
 #[derive(Clone, Debug)]
 struct Answers<A> {
     latest: Reply<A>,
@@ -211,14 +211,14 @@ struct Answers<A> {
 /// How a pass has failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PassFailed {
-    /// How long the API server, or the controller, wants it to wait at least.
+    /// Minimum wait, as the API server or the controller wants it.
     pub(super) wait: Duration,
-    /// Whether the API server has refused it: it will most likely do so again.
+    /// True if the API server has refused a request: it will most likely do so again.
     pub(super) refused: bool,
 }
 
 impl Description {
-    /// What was done, and to what effect.
+    /// A write of kind `action`; `text` says what is written, and why.
     pub fn new(action: &'static str, text: impl Into<String>) -> Self {
         Self {
             action,
@@ -226,7 +226,8 @@ impl Description {
         }
     }
 
-    /// That of `write`. Every action that a dry run counts is shown from the start, so it must be one that is known.
+    /// The description of `write`. A dry run shows every action that it counts from the start, so the action must be in
+    /// `Write::PLANNED`.
     pub(super) fn of<W: Write>(write: &W) -> Self {
         let description = write.describe();
         debug_assert!(
@@ -249,7 +250,7 @@ impl Object {
 }
 
 impl<A> Reply<A> {
-    /// How far our clock is ahead of the API server's, at least; the whole seconds of its clock may add up to one.
+    /// Minimum lead of our clock over the API server's, which counts whole seconds: up to one second too large.
     pub fn ahead(&self) -> Option<SignedDuration> {
         let took = self.answered.uptime.saturating_sub(self.asked.uptime);
         let took = SignedDuration::try_from(took).unwrap_or(SignedDuration::MAX);
@@ -271,24 +272,24 @@ impl<C: Controller> Pass<C> {
         self.answers.get(query).map(|answers| &answers.latest)
     }
 
-    /// The writes that have ended in this pass, the first one first.
+    /// The writes that have ended in this pass, in order.
     pub fn outcomes(&self) -> impl DoubleEndedIterator<Item = &(C::Write, Outcome)> {
         self.outcomes.iter()
     }
 
-    /// The writes that are on their way.
+    /// The writes in flight.
     pub fn sending(&self) -> impl Iterator<Item = &C::Write> {
         self.sending.iter()
     }
 
-    /// How `write` ended in this pass.
+    /// How `write` ended in this pass; `None` if it has not.
     pub fn outcome(&self, write: &C::Write) -> Option<&Outcome> {
         let places = self.by_object.get(&write.object())?;
         let mut latest = places.iter().rev().filter_map(|place| self.outcomes.get(*place));
         latest.find(|(sent, _)| sent == write).map(|(_, outcome)| outcome)
     }
 
-    /// The question is answered so.
+    /// Records the answer to a query.
     pub(super) fn answered(&mut self, query: C::Query, reply: Reply<AnswerOf<C>>) {
         self.has_a_sign_of_life();
         let has_failed = reply.value.is_err();
@@ -311,7 +312,7 @@ impl<C: Controller> Pass<C> {
         }
     }
 
-    /// The write has ended so.
+    /// Records how a write ended.
     pub(super) fn ended(&mut self, write: C::Write, outcome: Outcome) {
         self.has_a_sign_of_life();
         match outcome {
@@ -325,13 +326,13 @@ impl<C: Controller> Pass<C> {
         self.outcomes.push((write, outcome));
     }
 
-    /// A request of it has ended.
+    /// One of its requests has ended.
     pub(super) const fn has_a_sign_of_life(&mut self) {
         self.requests += 1;
         (self.quiet_since, self.is_slow) = (None, false);
     }
 
-    /// Whether a dry run has planned a write in it.
+    /// Returns whether a dry run has planned a write in this pass.
     pub(super) fn is_planned(&self) -> bool {
         let mut outcomes = self.outcomes.iter();
         outcomes.any(|(_, outcome)| *outcome == Outcome::Planned)
@@ -354,12 +355,12 @@ impl<C: Controller> Pass<C> {
         !self.querying.is_empty() || !self.sending.is_empty()
     }
 
-    /// Whether answers are all that it waits for.
+    /// Returns whether it waits for answers to queries alone.
     pub(super) fn only_reads(&self) -> bool {
         !self.querying.is_empty() && self.sending.is_empty()
     }
 
-    /// Whether `query` is not asked again in this pass: it failed, or has been answered often enough.
+    /// Returns whether `query` is not sent again in this pass: it failed, or was answered often enough.
     pub(super) fn is_answered(&self, query: &C::Query) -> bool {
         let answers = self.answers.get(query);
         answers.is_some_and(|answers| answers.has_failed || answers.times >= MOST_ANSWERS)
@@ -374,7 +375,7 @@ impl<C: Controller> Pass<C> {
         known.refused |= matches!(outcome, Classified::Forbidden(_) | Classified::Invalid);
     }
 
-    /// How many requests of it have ended.
+    /// How many of its requests have ended.
     pub const fn requests(&self) -> usize {
         self.requests
     }

@@ -13,30 +13,30 @@ use super::{
 
 /// A pass with more effects since its last accepted write makes no progress.
 const MOST_EFFECTS: u32 = 1_000;
-/// So many passes begin in one turn; then others get one.
+/// Passes that begin in one turn, at most; then other tasks get one.
 const PASSES_A_TURN: usize = 1_024;
-/// So often it is told of a pass that waits for its turn that it is not stuck.
+/// How often a pass that waits for its turn is reported as not stuck.
 const SIGN_OF_LIFE: Duration = Duration::from_mins(1);
 
-/// A request that takes longer holds no worker any more: others get it.
+/// A request that takes longer no longer holds a worker: other passes get it.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// How far a step has come.
+/// How far an action has come.
 enum Progress {
-    /// It is done: ask again.
+    /// Done: call `reconcile` again.
     Went,
-    /// It is on its way.
+    /// In flight.
     Waits,
-    /// It lacks a permit.
+    /// Lacks a permit.
     Lacks,
-    /// It waits for a slot: its object is busy, or as many questions of its kind are out as may be.
+    /// Waits for a slot: the object is busy, or as many queries of the kind are in flight as may be.
     Blocked,
-    /// All of it has been tried in this pass.
+    /// Everything in it has been tried in this pass.
     Nothing,
 }
 
 impl<C: Controller> Loop<C> {
-    /// Passes for which something has come, then those in the line.
+    /// Continues passes whose result has come, then those that wait for a permit.
     pub(super) fn resume(&mut self, now: Now, limit: &dyn Limit) {
         loop {
             while let Some(key) = self.runnable.pop_front() {
@@ -62,7 +62,7 @@ impl<C: Controller> Loop<C> {
         }
     }
 
-    /// Asks what to do for a key in a pass until that needs time.
+    /// Calls `reconcile` for a key in its pass until an action needs time.
     fn advance(&mut self, key: C::Key, turn: Turn, now: Now, limit: &dyn Limit) {
         let Some(mut pass) = self.passes.remove(&key) else {
             return;
@@ -78,7 +78,7 @@ impl<C: Controller> Loop<C> {
                 _ => Rank::Begun,
             };
             let progress = match step {
-                // What is on its way is waited for.
+                // Wait for the requests in flight.
                 Action::Done(_) | Action::Fail(_) if pass.is_out() => Progress::Waits,
                 Action::Done(requeues) => return self.finish(&key, pass, requeues, now),
                 Action::Fail(failed) => return self.fail(&key, pass, failed, now),
@@ -110,8 +110,8 @@ impl<C: Controller> Loop<C> {
         }
     }
 
-    /// The pass goes on later. One that only waits for an answer, or to ask, may give its worker up; and so does one whose
-    /// requests take long.
+    /// Keeps the pass for later. One that only waits for an answer, or for a slot to send a query, may give up its
+    /// worker, and so does one whose requests take long.
     fn keep(&mut self, key: C::Key, mut pass: Pass<C>, now: Now) {
         let (queue, seats) = self.seated(&key);
         let only_reads = pass.sending.is_empty() && (pass.is_out() || pass.slots.waits_to_ask());
@@ -121,7 +121,7 @@ impl<C: Controller> Loop<C> {
         let since = *pass.quiet_since.get_or_insert(now.uptime);
         let after = match (pass.is_out(), is_parked) {
             (true, false) => Some(SLOW),
-            // It holds no worker, and its requests have limits of their own.
+            // It holds no worker, and its requests have time limits of their own.
             (true, true) => None,
             (false, _) => Some(SIGN_OF_LIFE),
         };
@@ -132,7 +132,7 @@ impl<C: Controller> Loop<C> {
         self.passes.insert(key, pass);
     }
 
-    /// Passes whose requests take long give their workers up. Those that wait for their turn are not stuck.
+    /// Takes the workers from passes whose requests take long, and reports those that wait for their turn as not stuck.
     pub(super) fn expire(&mut self, now: Now) {
         while let Some(key) = self.deadlines.pop_due(now.uptime) {
             let Some(pass) = self.passes.get_mut(&key) else {
@@ -149,7 +149,7 @@ impl<C: Controller> Loop<C> {
         }
     }
 
-    /// The slot that is kept for the pass goes to the next.
+    /// Hands the slot that is kept for the pass to the next.
     fn give_up_slot(&mut self, pass: &mut Pass<C>) {
         if let Some(slot) = pass.slots.give_up() {
             self.free_slot(&slot);
@@ -159,7 +159,7 @@ impl<C: Controller> Loop<C> {
     pub(super) fn free_slot(&mut self, slot: &SlotOf) {
         while let Some(key) = self.requests.slots.free(slot) {
             if let Some(pass) = self.passes.get_mut(&key) {
-                // One is kept at a time: another one that gets free goes to the next.
+                // A pass keeps one slot at a time: another that becomes free goes to the next pass.
                 self.requests.slots.leave(&mut pass.slots);
                 pass.slots.keep(slot.clone());
                 if !std::mem::replace(&mut pass.is_runnable, true) {
@@ -261,7 +261,8 @@ impl<C: Controller> Loop<C> {
         if is_blocked { Progress::Blocked } else { progress }
     }
 
-    /// A dry run goes on as if the write had been sent. Told once, until a pass that succeeds does not plan it any more.
+    /// Records a write of a dry run, which continues as if the write had been sent. Notifies once, until a successful
+    /// pass no longer plans the write.
     fn plan(&mut self, key: &C::Key, pass: &mut Pass<C>, write: C::Write, now: Now) {
         if self.plans.add(key, &write, now.uptime) && write.is_planned() {
             let planned = Notification::Planned(key.clone(), write.object(), Description::of(&write));
@@ -292,8 +293,8 @@ impl<C: Controller> Loop<C> {
         });
     }
 
-    /// The pass has come to its end. One that failed is retried by its queue, if that is its policy: what it names for
-    /// the key itself does not count then.
+    /// Ends a pass that is done. If it failed, its queue retries the key where that is the policy; a requeue of the key
+    /// itself does not count then.
     fn finish(&mut self, key: &C::Key, pass: Pass<C>, mut requeues: Vec<(C::Key, Requeue)>, now: Now) {
         if pass.failed.is_some() && matches!(self.queue(key).queue.retry, Retry::RateLimited(_)) {
             self.stop(key, pass, now);
@@ -304,7 +305,7 @@ impl<C: Controller> Loop<C> {
         self.wake(requeues, now);
     }
 
-    /// The pass has failed without a request that has.
+    /// Ends a pass as failed, although none of its requests failed.
     fn fail(&mut self, key: &C::Key, mut pass: Pass<C>, failed: Failed<C>, now: Now) {
         let Failed {
             reason,
@@ -319,7 +320,7 @@ impl<C: Controller> Loop<C> {
         self.finish(key, pass, requeues, now);
     }
 
-    /// Everything that the controller would do has been tried in this pass.
+    /// Ends a pass in which everything that the controller would do has been tried.
     fn stop(&mut self, key: &C::Key, pass: Pass<C>, now: Now) {
         if let Some(failed) = pass.failed {
             self.retry(key, pass, failed, now);
@@ -335,7 +336,7 @@ impl<C: Controller> Loop<C> {
         self.retry(key, pass, PassFailed::default(), now);
     }
 
-    /// A key that fails again pays for each request of its pass.
+    /// Retries the key; one that fails again pays for each request of its pass.
     fn retry(&mut self, key: &C::Key, pass: Pass<C>, failed: PassFailed, now: Now) {
         let requests = pass.requests;
         self.end(key, pass);
@@ -363,7 +364,7 @@ impl<C: Controller> Loop<C> {
         }
     }
 
-    /// The pass is over, and gives back what it holds.
+    /// Ends the pass and gives back what it holds.
     pub(super) fn end(&mut self, key: &C::Key, mut pass: Pass<C>) {
         self.deadlines.remove(key);
         self.line.leave(&mut pass.spot);

@@ -8,62 +8,61 @@ use super::fair_queue::{FairQueue, Place};
 
 /// The client-side limit on requests.
 pub trait Limit {
-    /// How long until there is a permit; zero where one is there.
+    /// Time until a permit is available; zero if one is.
     fn wait(&self) -> Duration;
 
-    /// Takes the permit that is there.
+    /// Takes the available permit.
     fn take(&self);
 }
 
-/// Whose turn it is: that of a pass of the line, or of one that comes to it.
+/// Whether a pass was taken from the queue for permits, or comes after those that wait in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     First,
     Last,
 }
 
-/// How often what begins with a read goes before what begins with a write.
+/// Of the passes that have sent no write, one in this many starts with a read, although others wait to write.
 const ONE_READ_IN: u32 = 4;
 
 /// How far a pass has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rank {
-    /// It has sent one write: the second one of a pair goes first.
+    /// Has sent one write: the second write of a pair goes first.
     FollowUp,
-    /// It has sent several.
+    /// Has sent several writes.
     Begun,
-    /// It is to begin with a write.
+    /// Starts with a write.
     Writes,
-    /// It is to begin with a read.
+    /// Starts with a read. Reads queue behind writes, so lookups do not delay writes already decided.
     Reads,
 }
 
-/// A place in the line.
+/// A place in the queue.
 #[derive(Clone, Debug)]
 pub(super) struct Spot {
     rank: Rank,
     place: Place,
 }
 
-/// The line. Passes with many writes and those that have not begun take turns, and so do namespaces in each rank: a pass with
-/// thousands of writes delays nobody's first one, and is not put off by new ones either.
+/// Passes with many writes and passes without one take turns, and so do namespaces within each rank. A pass with
+/// thousands of writes delays no first write, and new passes do not put off the thousands.
 #[derive_where(Default)]
 pub(super) struct PermitQueue<K> {
-    /// By [`Rank`].
+    /// Indexed by [`Rank`].
     waiting: [FairQueue<K>; 4],
-    /// Whether the last one that left, follow-ups aside, had begun.
+    /// True if the last pass that left, follow-ups aside, was [`Rank::Begun`].
     begun_left: bool,
-    /// How many have left that had not.
+    /// How many passes have left that had sent no write.
     fresh_left: u32,
 }
 
 impl<K> PermitQueue<K> {
-    /// How many passes wait.
     pub(super) fn len(&self) -> usize {
         self.waiting.iter().map(FairQueue::len).sum()
     }
 
-    /// Takes a permit for a request of now, if there is one and nobody has waited longer for it.
+    /// Takes a permit for a request now, if one is available and no other pass has waited longer for it.
     pub(super) fn permit(&self, turn: Turn, limit: &dyn Limit) -> bool {
         let is_there = (turn == Turn::First || self.len() == 0) && limit.wait().is_zero();
         if is_there {
@@ -72,7 +71,7 @@ impl<K> PermitQueue<K> {
         is_there
     }
 
-    /// A pass comes to the line, or stays where it is.
+    /// Adds a pass; one whose rank is unchanged keeps its place.
     pub(super) fn push(&mut self, key: K, namespace: Option<&str>, rank: Rank, spot: &mut Option<Spot>) {
         if spot.as_ref().is_some_and(|spot| spot.rank == rank) {
             return;
@@ -82,7 +81,7 @@ impl<K> PermitQueue<K> {
         *spot = Some(Spot { rank, place });
     }
 
-    /// A pass waits no more.
+    /// Removes a pass that no longer waits.
     pub(super) fn leave(&mut self, spot: &mut Option<Spot>) {
         if let Some(Spot { rank, place }) = spot.take() {
             self.waiting[rank as usize].remove(&place);

@@ -9,28 +9,28 @@ use derive_where::derive_where;
 use super::Write;
 use super::timers::Timers;
 
-/// A key with a plan is asked again after so long: no change wakes the key of an object that is gone. What is still
-/// planned then is written by nobody else: the built-in loop takes seconds.
+/// Wait before a key with a plan is reconciled again: no change enqueues the key of an object that is gone. What is
+/// still planned then, nobody else writes: the built-in loop takes seconds.
 const REVIEW_AFTER: Duration = Duration::from_mins(5);
 
 #[derive_where(Default)]
 pub(super) struct Plans<K, W> {
     plans: BTreeMap<K, Plan<W>>,
-    /// When to ask again, by uptime.
+    /// When to reconcile again, by uptime.
     reviews: Timers<K, Duration>,
 }
 
 struct Plan<W> {
-    /// What the last pass that succeeded would have written, and those since.
+    /// What the last successful pass would have written, and what passes since then would write.
     writes: Vec<W>,
-    /// The first pass with a plan, since the last one without.
+    /// Time of the first pass with a plan since the last one without.
     since: Duration,
-    /// It was still planned after [`REVIEW_AFTER`].
+    /// True if still planned after [`REVIEW_AFTER`].
     undone: bool,
 }
 
 impl<K: Clone + Ord + Hash, W: Write> Plans<K, W> {
-    /// A pass of `key` would send `write`; whether that is new.
+    /// Adds a write that a pass of `key` would send; returns whether it is new.
     pub(super) fn add(&mut self, key: &K, write: &W, now: Duration) -> bool {
         let plan = self.plans.entry(key.clone()).or_insert_with(|| {
             self.reviews.set(key.clone(), now + REVIEW_AFTER);
@@ -47,7 +47,7 @@ impl<K: Clone + Ord + Hash, W: Write> Plans<K, W> {
         is_new
     }
 
-    /// A pass of `key` has succeeded, and would have sent these.
+    /// Replaces the plan with what a successful pass of `key` would have sent.
     pub(super) fn set(&mut self, key: &K, writes: Vec<W>, now: Duration) {
         if writes.is_empty() {
             self.plans.remove(key);
@@ -59,14 +59,14 @@ impl<K: Clone + Ord + Hash, W: Write> Plans<K, W> {
         }
     }
 
-    /// A key that is to be asked again now.
+    /// Takes a key that must be reconciled again now.
     pub(super) fn pop_review(&mut self, now: Duration) -> Option<K> {
         let key = self.reviews.pop_due(now)?;
         self.reviews.set(key.clone(), now + REVIEW_AFTER);
         Some(key)
     }
 
-    /// When the next key is to be asked again.
+    /// When the next key must be reconciled again.
     pub(super) fn next_review(&self) -> Option<Duration> {
         self.reviews.first()
     }

@@ -7,18 +7,18 @@ use super::retry::{Retry, RetryLimit};
 /// How a queue hands out its keys and how it retries them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Queue {
-    /// The name in `workqueue_*`, as upstream has it; a queue without one has no such metrics.
+    /// The name in `workqueue_*`, as upstream has it; without a name the queue has no such metrics.
     pub name: Option<&'static str>,
     /// Which key is handed out first.
     pub order: Order,
-    /// How many of its keys are in a pass at the same time, at most; one whose request takes longer than a second does not
-    /// count. A quarter of them, at least one, may be keys that fail again and again.
+    /// How many of its keys may be in a pass at the same time; one whose request takes longer than a second does not
+    /// count. A quarter of them, at least one, may be keys that keep failing.
     pub workers: usize,
-    /// The time between the beginnings of two passes, at least.
+    /// Minimum time between the starts of two passes.
     pub interval: Duration,
-    /// Whether its keys are handed out only while this process leads.
+    /// Hands out keys only while this process leads.
     pub needs_term: bool,
-    /// Whether a pass that only waits for an answer counts as one of `workers`.
+    /// Counts a pass that only waits for an answer as one of `workers`.
     pub reads_hold_workers: bool,
     /// When a key whose pass failed comes back.
     pub retry: Retry,
@@ -36,7 +36,7 @@ impl Queue {
         retry: Retry::RateLimited(RetryLimit::DEFAULT),
     };
 
-    /// The same with a name, and with so many workers.
+    /// [`FIFO`](Self::FIFO) with a name and a number of workers.
     pub const fn fifo(name: &'static str, workers: usize) -> Self {
         Self {
             name: Some(name),
@@ -49,20 +49,20 @@ impl Queue {
 /// Which key of a queue is handed out first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// The one that was added first.
+    /// The key that was added first.
     Fifo,
-    /// The one with the earliest [`Wake::At`](super::Wake::At).
+    /// The key with the earliest [`Requeue::At`](super::Requeue::At).
     EarliestFirst,
 }
 
-/// How urgent a key is among those of its queue: one of a higher priority goes first.
+/// How urgent a key is among those of its queue: a higher priority goes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Priority {
-    /// After the others, but for one key in 16.
+    /// After the others, except for one key in 16.
     Low,
     /// In its turn.
     #[default]
     Normal,
-    /// Before the others, but for one key in 4.
+    /// Before the others, except for one key in 4.
     High,
 }

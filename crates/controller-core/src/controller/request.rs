@@ -1,4 +1,4 @@
-//! A question or a write as a request, and how it is sent.
+//! A query or a write as a request, and how it is sent.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +21,7 @@ use crate::leader::{LeaseLost, Term};
 /// A request as data.
 #[derive(Debug)]
 pub struct Request {
-    /// What is asked of the API server, for messages and the classification of the answer.
+    /// Verb, resource and target, for messages and the classification of the answer.
     pub call: Call,
     /// The request itself, as [`kube::core::Request`] makes it.
     pub http: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
@@ -31,7 +31,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// A request for `target`, which is an object of `resource` or what a list selects.
+    /// A request for `target`: an object of `resource`, or what a list selects.
     pub fn new(
         verb: Verb,
         resource: &'static str,
@@ -51,7 +51,7 @@ impl Request {
         }
     }
 
-    /// The answer may take so long, and not as long as any other.
+    /// Limits the time until the answer to `time`, in place of the usual limit.
     #[must_use]
     pub fn answered_within(self, time: Duration) -> Self {
         Self {
@@ -60,7 +60,7 @@ impl Request {
         }
     }
 
-    /// The answer is read as `W` reads objects, in either encoding.
+    /// Accepts the answer in either encoding, as `W` reads objects.
     #[must_use]
     pub fn read_as<W: Wire>(self) -> Self {
         let accept = Encoding::Protobuf.accept::<W>(self.call.verb == Verb::List);
@@ -76,7 +76,7 @@ pub fn requests_to<K: Resource<DynamicType = ()>>(namespace: Option<&str>) -> ku
     kube::core::Request::new(K::url_path(&(), namespace))
 }
 
-/// Who sends the requests of a controller.
+/// Sends the requests of a controller.
 #[derive(Clone)]
 pub struct Sender {
     http: Http,
@@ -85,7 +85,8 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Sends by `http`, judged by `caller`; objects are asked for in `encoding`, and in JSON since protobuf was refused.
+    /// Sends through `http`; `caller` classifies the answers. Requests objects in `encoding`, and in JSON once protobuf
+    /// was refused.
     pub fn new(http: impl Into<Http>, caller: Caller, encoding: Encoding) -> Self {
         Self {
             http: http.into(),
@@ -94,7 +95,8 @@ impl Sender {
         }
     }
 
-    /// Asks; the answer, and the API server's clock. `waited`: how long for a permit, if the limit applies.
+    /// Sends a query; returns the answer and the API server's clock. `waited`: time until its permit, if the limit
+    /// applies.
     pub(crate) async fn ask<Q: Query>(
         &self,
         query: &Q,
@@ -112,7 +114,7 @@ impl Sender {
         (value, date)
     }
 
-    /// Writes, while `term` lasts, with a permit for which the write has `waited`.
+    /// Sends a write while `term` lasts; `waited`: time until its permit.
     pub(super) async fn write(
         &self,
         write: &impl Write,
@@ -135,7 +137,7 @@ impl Sender {
         self.caller.write(term, call, sent).await
     }
 
-    /// Sends a request; the body of the answer, and the API server's clock.
+    /// Sends a request; returns the body of the answer and the API server's clock.
     async fn send(&self, request: Request, permitted: Permitted) -> kube::Result<(Bytes, Option<Timestamp>)> {
         let mut http = request.http.map_err(kube::Error::BuildRequest)?;
         http.extensions_mut().insert(permitted);
@@ -152,7 +154,7 @@ impl Sender {
             let answer = self.http.send(in_protobuf).await?;
             if Encoding::is_refused(answer.status()) {
                 self.asks_for_protobuf.store(false, Ordering::Relaxed);
-                // Its wait has been counted.
+                // The first request has counted the wait.
                 http.extensions_mut().insert(Permitted { waited: None });
             } else {
                 response = Some(answer);
@@ -167,7 +169,7 @@ impl Sender {
     }
 }
 
-/// An answer may be a `Status`, or what a proxy makes of it: then it says nothing of the object.
+/// The body may also be a `Status`, or what a proxy makes of it: then it says nothing about the object.
 fn accepted(body: &[u8]) -> Accepted {
     let meta = std::str::from_utf8(body).map(read_meta).unwrap_or_default();
     Accepted {

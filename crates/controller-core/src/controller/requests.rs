@@ -1,4 +1,4 @@
-//! Requests: which are out, who waits for what is out, and which accepted writes the watch has still to show.
+//! Requests: which are in flight, which keys wait for them, and which accepted writes the watch has yet to show.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -20,27 +20,26 @@ pub(super) struct Requests<C: Controller> {
     pub(super) awaited: Awaited<C::Write>,
 }
 
-/// A request that is out.
 pub(super) struct InFlight<C: Controller> {
-    /// For whom it was sent.
+    /// The key that sent it.
     pub(super) key: C::Key,
-    /// The number of the pass.
+    /// Number of the pass.
     pub(super) pass: u64,
     pub(super) ask: RequestOf<C>,
     pub(super) sent: Now,
-    /// Of a question: the steps at which the stores were that its answer tells of.
+    /// For a query: the steps of the stores that the answer tells about, as they were when it was sent.
     pub(super) steps: Vec<u64>,
 }
 
-/// A question that is out.
+/// A query in flight.
 struct Asked<K> {
     id: u64,
-    /// Who waits for the answer.
+    /// The keys that wait for the answer.
     keys: Vec<K>,
 }
 
 impl<C: Controller> Requests<C> {
-    /// A request is sent; its number.
+    /// Adds a request; returns its number.
     pub(super) fn send(&mut self, request: InFlight<C>) -> u64 {
         self.last_id += 1;
         if let RequestOf::Query(query) = &request.ask {
@@ -51,25 +50,25 @@ impl<C: Controller> Requests<C> {
         self.last_id
     }
 
-    /// The question is out: `key` waits for its answer, too.
+    /// Returns whether the query is in flight; `key` then waits for the answer, too.
     pub(super) fn join(&mut self, query: &C::Query, key: &C::Key) -> bool {
         let asked = self.asked.get_mut(query);
         asked.map(|asked| asked.keys.push(key.clone())).is_some()
     }
 
-    /// The request of this number has ended.
+    /// Takes the request with this number, which has ended.
     pub(super) fn ended(&mut self, id: u64) -> Option<InFlight<C>> {
         self.out.remove(&id)
     }
 
-    /// Who waits for this answer to the question.
+    /// Takes the keys that wait for this answer to the query.
     pub(super) fn answered(&mut self, id: u64, query: &C::Query) -> Vec<C::Key> {
         let is_it = self.asked.get(query).is_some_and(|asked| asked.id == id);
         let asked = is_it.then(|| self.asked.remove(query)).flatten();
         asked.map(|asked| asked.keys).unwrap_or_default()
     }
 
-    /// Passes are over. A question that only these have asked is asked again by whoever wants to know.
+    /// Forgets keys whose pass is over. A query that no other key waits for is sent again when a key needs it.
     pub(super) fn forget_askers(&mut self, stays: impl Fn(&C::Key) -> bool) {
         self.asked.retain(|_, asked| {
             asked.keys.retain(&stays);
@@ -77,30 +76,30 @@ impl<C: Controller> Requests<C> {
         });
     }
 
-    /// How much it holds; for tests.
+    /// The number of entries in all its maps; for tests.
     pub(super) fn held(&self) -> usize {
         self.out.len() + self.asked.len() + self.slots.by_name.len() + self.awaited.writes.len()
     }
 }
 
-/// What a request takes while it is out.
+/// What a request occupies while it is in flight.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum SlotOf {
-    /// One of the questions of a kind.
+    /// One of the queries of a kind.
     Kind(Cow<'static, str>),
     /// The object of a write.
     Object(Object),
 }
 
 impl SlotOf {
-    /// The slot of a question, and how many there are; none where any number may be out.
+    /// The slot of a query, and how many exist; `None` if any number may be in flight.
     pub(super) fn query(query: &impl Query) -> Option<(Self, usize)> {
         let querying = query.policy();
         (querying.at_most != usize::MAX).then_some((Self::Kind(querying.kind), querying.at_most))
     }
 }
 
-/// Slots, and who waits for one. A slot that gets free is kept for the pass whose turn it is.
+/// Slots, and the keys that wait for one. A slot that becomes free is kept for the pass whose turn it is.
 #[derive_where(Default)]
 pub(super) struct Slots<K> {
     by_name: HashMap<SlotOf, Slot<K>>,
@@ -112,7 +111,7 @@ struct Slot<K> {
     waiting: FairQueue<K>,
 }
 
-/// What a pass has of slots.
+/// The slots of a pass.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PassSlots {
     /// The one that is kept for it.
@@ -122,7 +121,7 @@ pub(super) struct PassSlots {
 }
 
 impl<K> Slots<K> {
-    /// Whether a request of this pass may take one of `at_most` slots.
+    /// Returns whether a request of this pass may take one of `at_most` slots.
     pub(super) fn is_free(&self, slot: &SlotOf, at_most: usize, pass: &PassSlots) -> bool {
         pass.kept.as_ref() == Some(slot) || self.by_name.get(slot).is_none_or(|slot| slot.taken < at_most)
     }
@@ -133,7 +132,7 @@ impl<K> Slots<K> {
         }
     }
 
-    /// The pass waits for a slot.
+    /// Lets the pass wait for a slot.
     pub(super) fn wait(&mut self, slot: SlotOf, key: K, namespace: Option<&str>, pass: &mut PassSlots) {
         let place = self
             .by_name
@@ -144,7 +143,7 @@ impl<K> Slots<K> {
         pass.waits.push((slot, place));
     }
 
-    /// The pass waits for none.
+    /// Ends all waits of the pass for slots.
     pub(super) fn leave(&mut self, pass: &mut PassSlots) {
         for (slot, place) in pass.waits.drain(..) {
             if let Some(slot) = self.by_name.get_mut(&slot) {
@@ -153,7 +152,7 @@ impl<K> Slots<K> {
         }
     }
 
-    /// Whose turn it is, now that a slot is free; the caller keeps it for that pass by [`keep`](Self::keep).
+    /// Frees a slot; returns the key whose turn it is. The caller keeps the slot for that pass by [`PassSlots::keep`].
     pub(super) fn free(&mut self, name: &SlotOf) -> Option<K> {
         let slot = self.by_name.get_mut(name)?;
         if let Some(key) = slot.waiting.pop() {
@@ -168,24 +167,24 @@ impl<K> Slots<K> {
 }
 
 impl PassSlots {
-    /// The slot is kept for this pass.
+    /// Keeps the slot for this pass.
     pub(super) fn keep(&mut self, slot: SlotOf) {
         self.kept = Some(slot);
     }
 
-    /// Whether it waits for a slot of a question.
+    /// Returns whether it waits for the slot of a query.
     pub(super) fn waits_to_ask(&self) -> bool {
         let mut waits = self.waits.iter();
         waits.any(|(slot, _)| matches!(slot, SlotOf::Kind(_)))
     }
 
-    /// The slot that it does not need.
+    /// Gives up the slot that is kept for it.
     pub(super) const fn give_up(&mut self) -> Option<SlotOf> {
         self.kept.take()
     }
 }
 
-/// Accepted writes that the watch has still to show, by their numbers.
+/// Accepted writes that the watch has yet to show, by the numbers of their requests.
 #[derive_where(Default)]
 pub(super) struct Awaited<W> {
     writes: HashMap<u64, W>,
@@ -193,25 +192,25 @@ pub(super) struct Awaited<W> {
 }
 
 impl<W> Awaited<W> {
-    /// The write should be shown by then.
+    /// Adds a write that the watch should show in time.
     pub(super) fn push(&mut self, id: u64, by: Duration, write: W) {
         self.writes.insert(id, write);
         self.by.set(id, by);
     }
 
-    /// The write is shown, or does not matter any more.
+    /// Removes a write that the watch has shown, or that no longer matters.
     pub(super) fn remove(&mut self, id: u64) {
         self.writes.remove(&id);
         self.by.remove(&id);
     }
 
-    /// A write that should have been shown by now.
+    /// Takes a write that the watch should have shown by now.
     pub(super) fn pop_overdue(&mut self, now: Duration) -> Option<(u64, W)> {
         let id = self.by.pop_due(now)?;
         Some((id, self.writes.remove(&id)?))
     }
 
-    /// By when the first of them should be shown.
+    /// When the first of them should be shown.
     pub(super) fn first(&self) -> Option<Duration> {
         self.by.first()
     }

@@ -1,4 +1,4 @@
-//! When a key whose pass failed comes back, and how often those are handed out that fail again and again.
+//! When a key whose pass failed comes back, and how often keys that keep failing are handed out.
 
 use std::time::Duration;
 
@@ -13,18 +13,19 @@ pub enum Retry {
     ByController,
 }
 
-/// How soon a failed key comes back.
+/// The delays of failed keys.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RetryLimit {
     /// The delay after the first failure. It doubles with each one.
     pub base_delay: Duration,
-    /// The longest delay; of a key that is refused for a long time, an eighth of that time, up to 5 min.
+    /// The longest delay; for a key that has been refused for long, an eighth of that time, up to 5 min, if that is
+    /// more.
     pub max_delay: Duration,
 }
 
 impl Retry {
-    /// So many failures in a row are no sign of a key that fails again and again: a controller that times its retries
-    /// itself may have the first ones come at once.
+    /// Failures in a row that do not yet count as failing again and again: a controller that times its retries itself
+    /// may have the first ones come at once.
     pub(super) const fn at_once(self) -> u32 {
         match self {
             Self::RateLimited(_) => 0,
@@ -40,7 +41,7 @@ impl RetryLimit {
         max_delay: Duration::from_secs(1000),
     };
 
-    /// The same up to `max_delay`: what refuses a write may be mended at any time.
+    /// [`DEFAULT`](Self::DEFAULT) up to `max_delay`: what refuses a write may be fixed at any time.
     pub const fn up_to(max_delay: Duration) -> Self {
         Self {
             max_delay,
@@ -48,7 +49,7 @@ impl RetryLimit {
         }
     }
 
-    /// The delay of a key that has failed so often; `refused_for` tells for how long, where it is refused.
+    /// The delay after this number of failures; `refused_for`: how long the key has been refused, if it has.
     pub(super) fn delay(self, failures: u32, refused_for: Option<Duration>) -> Duration {
         let refused_for = refused_for.unwrap_or_default();
         let longest = (refused_for / 8).min(LONGEST_REFUSED).max(self.max_delay);
@@ -65,21 +66,21 @@ fn exponential(base: Duration, max: Duration, failures: u32) -> Duration {
     base.saturating_mul(factor).min(max)
 }
 
-/// How long a key waits at most that has been refused for hours.
+/// Longest wait of a key that has been refused for hours.
 const LONGEST_REFUSED: Duration = Duration::from_mins(5);
 
-/// How often keys are handed out whose last pass failed: one token for each request that fails again. Without limit
+/// Limits how often keys that keep failing are handed out: one token for each request that fails again. Without limit
 /// where requests have none.
 #[derive(Clone, Debug, Default)]
 pub struct RetryShare(Option<TokenBucket>);
 
 impl RetryShare {
-    /// So many requests a second, after a burst.
+    /// `qps` requests a second, after a burst of `burst`.
     pub fn new(qps: f64, burst: u32) -> Self {
         Self(Some(TokenBucket::new(qps, burst)))
     }
 
-    /// Takes a token, if there is one.
+    /// Takes a token, if one is available.
     pub(super) fn take(&mut self, now: Duration) -> bool {
         self.wait(now).is_zero() && {
             self.owe(1, now);
@@ -87,7 +88,7 @@ impl RetryShare {
         }
     }
 
-    /// Takes tokens, whether they are there or not.
+    /// Takes tokens, available or not.
     pub(super) fn owe(&mut self, tokens: usize, now: Duration) {
         if let Some(bucket) = &mut self.0 {
             for _ in 0..tokens {
@@ -96,14 +97,14 @@ impl RetryShare {
         }
     }
 
-    /// A key that was handed out has not failed again.
+    /// Returns the token of a key that has not failed again.
     pub(super) fn give_back(&mut self) {
         if let Some(bucket) = &mut self.0 {
             bucket.give_back();
         }
     }
 
-    /// How long until there is a token.
+    /// Time until a token is available.
     pub(super) fn wait(&self, now: Duration) -> Duration {
         self.0.as_ref().map_or(Duration::ZERO, |bucket| bucket.wait(now))
     }

@@ -1,4 +1,4 @@
-//! The asynchronous part: performs what the loop asks for.
+//! The asynchronous part: performs the effects of the loop.
 
 use std::fmt::Display;
 use std::future::pending;
@@ -32,7 +32,7 @@ use crate::shutdown::Shutdown;
 use crate::tasks::TaskSet;
 use crate::workqueue::QueueMetrics;
 
-/// A controller and its loop, shared by the task that performs its effects and the informers that tell it.
+/// A controller and its loop, shared by the task that performs its effects and the informers that feed it.
 pub struct Driver<C: Controller> {
     controller: Arc<C>,
     pub(super) event_loop: Mutex<Loop<C>>,
@@ -42,16 +42,17 @@ pub struct Driver<C: Controller> {
     recorder: Recorder,
     planned: PlannedWrites,
     failures: SyncFailures,
-    /// Causes of failures that were named lately: the reason, and what was asked of which resource.
+    /// Causes of failures that were logged recently: the reason, and verb and resource of the request.
     named: Mutex<LogThrottle<(&'static str, String), Duration>>,
 }
 
-/// How often a leader looks at everything again: what an answer wrongly said to be done is done late, not never.
+/// How often a leader looks at everything again: a key wrongly taken for done is then late, not lost.
 const RESYNC_EVERY: Duration = Duration::from_hours(1);
-/// How often one cause of failures is named in the log, whichever objects it concerns.
+/// How often one cause of failures is logged as a warning, whichever objects it concerns.
 const NAMED_EVERY: Duration = Duration::from_mins(1);
 
-/// Runs `controller` over the stores that `watch` has informers fill, until `env.shutdown` drains or its work is over.
+/// Runs `controller` over the stores that the informers of `watch` fill, until `env.shutdown` drains or its work is
+/// over.
 pub async fn run<C: Controller>(
     env: Env,
     controller: prometheus::Result<C>,
@@ -84,7 +85,7 @@ pub async fn run<C: Controller>(
     }
 }
 
-/// The same, once `ask` has learnt what `begin` has to know to make the controller, and what it watches.
+/// Like [`run`], once `ask` has the answers that `begin` needs to make the controller and to name what it watches.
 pub async fn ask_and_run<C: Controller, T, W>(
     env: Env,
     ask: impl Fn(&Pass<C>) -> Result<Explained<C::Query, T>, Failure> + Send + Sync,
@@ -100,7 +101,7 @@ where
     run(env, controller, watch).await
 }
 
-/// Completes when the term is over; never where there is none.
+/// Completes when the term is over; never without a term.
 async fn over(term: Option<Term>) {
     match term {
         Some(term) => term.lost().await,
@@ -143,25 +144,25 @@ impl<C: Controller> Driver<C> {
         })
     }
 
-    /// What `cx` makes of the memory and the stores, for metrics.
+    /// What `cx` computes from the state and the stores, for metrics.
     pub fn scrape<T>(&self, cx: impl FnOnce(&C::State, &C::Stores) -> T) -> T {
         let event_loop = self.event_loop.lock();
         cx(event_loop.state(), event_loop.stores())
     }
 
-    /// How many keys of the queue of this index come back at a time that is named, for metrics.
+    /// How many keys of the queue with this index come back at a set time, for metrics.
     pub fn scheduled(&self, queue: usize) -> usize {
         self.event_loop.lock().scheduled(queue)
     }
 
-    /// Lets the loop hear of something, tells what came of it, and has the loop take its turn.
+    /// Passes something to the loop, emits its notifications, and wakes the driver if a turn is worthwhile.
     pub(super) fn act(&self, act: impl FnOnce(&mut Loop<C>, Now)) {
         if self.hear(act) {
             self.woken.notify_one();
         }
     }
 
-    /// The same without the turn; whether one is worth it.
+    /// Like [`act`](Self::act) without waking the driver; returns whether a turn is worthwhile.
     fn hear(&self, act: impl FnOnce(&mut Loop<C>, Now)) -> bool {
         let now = self.now();
         let (told, is_woken) = {
@@ -173,7 +174,7 @@ impl<C: Controller> Driver<C> {
         is_woken
     }
 
-    /// The time, for metrics too.
+    /// The current time; also for metrics.
     pub fn now(&self) -> Now {
         Now {
             wall: self.clock.now(),
@@ -193,7 +194,7 @@ impl<C: Controller> Driver<C> {
         let mut draining = false;
         let mut resynced = self.clock.instant();
         let mut in_flight = FuturesUnordered::new();
-        // What the loop waits for in each turn is made once.
+        // Made once, not anew in each turn.
         let mut asked_to_end = pin!(shutdown.draining());
         let mut term_over = pin!(over(None));
         let mut timer = pin!(self.clock.timer());
@@ -253,7 +254,7 @@ impl<C: Controller> Driver<C> {
                     }
                 }
             }
-            // A long queue of keys that need nothing must not keep the thread from everybody else.
+            // A long queue of keys that need nothing must not keep other tasks from the thread.
             tokio::task::consume_budget().await;
         }
     }
@@ -326,7 +327,7 @@ impl<C: Controller> Driver<C> {
         self.name_failure(key, reason, cause, failed);
     }
 
-    /// A thousand objects that are refused alike are one line a minute.
+    /// A thousand objects that are refused for one reason make one warning a minute.
     fn name_failure(&self, key: &C::Key, reason: &'static str, cause: String, failed: &impl Display) {
         let now = self.now().uptime;
         if self.named.lock().is_due(&(reason, cause), NAMED_EVERY, now) {
@@ -337,7 +338,7 @@ impl<C: Controller> Driver<C> {
     }
 }
 
-/// The metrics of the queue of this name; `/livez` watches what takes too long in it.
+/// The metrics of the queue with this name; `/livez` watches for passes that are stuck in it.
 fn queue_metrics(env: &Env, name: &'static str) -> prometheus::Result<QueueMetrics> {
     let metrics = QueueMetrics::register(&env.registry, env.clock.clone(), name)?;
     let watched = metrics.clone();

@@ -1,9 +1,9 @@
-//! What the controller says of its keys, for the queues that hold them.
+//! Priorities and namespaces of keys, for the queues that hold them.
 
 use super::levels::Seats;
 use super::{Controller, Priority};
 
-/// What the controller says of its keys now.
+/// The controller, with the state and caches by which it judges keys.
 pub(super) struct Seating<'a, C: Controller> {
     pub(super) controller: &'a C,
     pub(super) state: &'a C::State,

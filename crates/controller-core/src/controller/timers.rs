@@ -1,11 +1,10 @@
-//! Keys by time, one time each.
+//! Keys by time; each key has one time.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
 
 use derive_where::derive_where;
 
-/// The times of keys.
 #[derive(Clone, Debug)]
 #[derive_where(Default)]
 pub(super) struct Timers<K, T> {
@@ -44,7 +43,6 @@ impl<K: Clone + Ord + Hash, T: Copy + Ord> Timers<K, T> {
         Some(key)
     }
 
-    /// When `key` comes back.
     pub(super) fn get(&self, key: &K) -> Option<T> {
         self.by_key.get(key).copied()
     }

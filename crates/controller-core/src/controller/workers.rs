@@ -5,17 +5,17 @@ use std::sync::Arc;
 
 use derive_where::derive_where;
 
-/// The part of the workers, at least one, that keys may have that fail again and again. As many passes of one namespace may be
-/// slow: each is a request that the API server works on.
+/// Keys that keep failing may hold one worker in this many, at least one. As many passes of one namespace may be slow:
+/// each is a request that the API server works on.
 const PART: usize = 4;
 
 #[derive(Clone, Debug)]
 #[derive_where(Default)]
 pub(super) struct Workers<K> {
     passes: BTreeMap<K, Pass>,
-    /// How many are held.
+    /// How many workers are held.
     busy: usize,
-    /// How many of these work for keys that fail again and again.
+    /// How many of these work for keys that keep failing.
     busy_failing: usize,
     /// How many passes of each namespace are slow.
     slow: HashMap<Arc<str>, usize>,
@@ -26,13 +26,13 @@ struct Pass {
     /// The number of its run in the metrics.
     run: u64,
     is_failing: bool,
-    /// It holds no worker.
+    /// Holds no worker.
     is_parked: bool,
     /// Its requests take long.
     is_slow: bool,
 }
 
-/// Whether a namespace is to begin no other pass, or may again.
+/// Whether a namespace must begin no other pass, or may again.
 pub(super) enum Suspend {
     Yes,
     No,
@@ -47,12 +47,12 @@ impl<K: Clone + Ord> Workers<K> {
         self.passes.len()
     }
 
-    /// Whether one of so many workers is free.
+    /// Returns whether one of `workers` is free.
     pub(super) const fn are_free(&self, workers: usize) -> bool {
         self.busy < workers
     }
 
-    /// Whether one of them may work for a key that fails again and again.
+    /// Returns whether one more of `workers` may work for a key that keeps failing.
     pub(super) fn may_fail(&self, workers: usize) -> bool {
         self.busy_failing < part(workers)
     }
@@ -68,19 +68,18 @@ impl<K: Clone + Ord> Workers<K> {
         self.passes.insert(key.clone(), pass);
     }
 
-    /// The pass of the key is over; its run.
+    /// Ends the pass of the key; returns its run.
     pub(super) fn end(&mut self, key: &K) -> Option<u64> {
         let pass = self.passes.remove(key)?;
         self.hold(pass, isize::from(pass.is_parked) - 1);
         Some(pass.run)
     }
 
-    /// The run of the pass of the key.
     pub(super) fn run(&self, key: &K) -> Option<u64> {
         self.passes.get(key).map(|pass| pass.run)
     }
 
-    /// While the pass of the key is parked it holds no worker, and while it is slow as well.
+    /// Sets whether the pass of the key is parked or slow; in either case it holds no worker.
     pub(super) fn park(
         &mut self,
         key: &K,

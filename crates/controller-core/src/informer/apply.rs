@@ -1,4 +1,4 @@
-//! What becomes of a store when its source tells something.
+//! How events of the source change the store.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use super::store::{Held, Store, number};
 use super::view::View;
 use crate::meta::ObjectKey;
 
-/// When the list began, for an object that the watch shows: before any answer.
+/// In place of a list's first step, for an object that the watch shows: before any answer.
 const NO_LIST: u64 = 0;
 
 impl<V: View> Store<V> {
-    /// Brings the store up to date. Returns what that changes, in the order in which handlers are told.
+    /// Applies an event. Returns what that changes, in the order in which handlers receive it.
     ///
     /// A list counts once it is complete. An object that cannot be decoded neither changes nor disappears, unless its
-    /// uid says that it is not the one that we knew.
+    /// uid differs from that of the known object.
     pub fn apply(&mut self, event: SourceEvent<V>) -> Applied<V> {
         let version = number(event.version());
         let deltas = match self.listing.take() {
@@ -28,7 +28,7 @@ impl<V: View> Store<V> {
         Applied { deltas, shown }
     }
 
-    /// The event of a watch.
+    /// Applies an event outside a list.
     fn told(&mut self, event: SourceEvent<V>, version: u64) -> Option<Delta<V>> {
         match event {
             SourceEvent::Init => {
@@ -72,7 +72,7 @@ impl<V: View> Store<V> {
         Vec::new()
     }
 
-    /// The watch shows the object, or the list that began at step `began`.
+    /// The watch, or the list that began at step `began`, shows the object.
     pub(super) fn applied(&mut self, new: Held<V>, began: u64) -> Option<Delta<V>> {
         let key = new.view.key().clone();
         if self.mutations.contains_key(&key) {
@@ -87,7 +87,7 @@ impl<V: View> Store<V> {
         if !self.knows(&key) {
             return None;
         }
-        // The final state of another object of this name says nothing about the one that we knew.
+        // The final state of another object of this name says nothing about the known one.
         let last = view.filter(|_| self.uid(&key) == Some(&uid)).map(Arc::new);
         let told = self.told;
         let delta = self.mutate(&key, |mutation, held, _| mutation.removed(held, &uid, told))?;
@@ -108,7 +108,8 @@ impl<V: View> Store<V> {
         self.mutate(&key, |mutation, held, _| mutation.removed(held, &uid, told))
     }
 
-    /// Whether anything is held or recorded under this name: what is not kept costs nothing when it goes.
+    /// Returns whether anything is held or recorded under this name: the end of an object that is not kept costs
+    /// nothing.
     fn knows(&self, key: &ObjectKey) -> bool {
         self.uid(key).is_some() || self.mutations.contains_key(key)
     }

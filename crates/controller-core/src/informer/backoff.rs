@@ -1,4 +1,4 @@
-//! When a failed source is asked again.
+//! How long to wait after a source has failed.
 
 use std::time::Duration;
 
@@ -11,20 +11,20 @@ use super::source::{ErrorKind, SourceError};
 pub const SHORTEST: Duration = Duration::from_millis(800);
 /// The longest wait, unless the server asks for more (client-go's reflector).
 pub const LONGEST: Duration = Duration::from_secs(30);
-/// The longest wait that the server may ask for: whoever watches nothing for longer is of no use.
+/// The longest wait that the server may ask for: an informer that watches nothing for longer is of no use.
 pub const LONGEST_ASKED: Duration = Duration::from_mins(1);
-/// How often a resource that is not served is looked for (CORE-18).
+/// Wait before a resource that is not served is requested again (CORE-18).
 pub const NOT_SERVED: Duration = Duration::from_secs(30);
 
 /// Waits that double from [`SHORTEST`] and stay under [`LONGEST`].
 ///
-/// The n-th wait is drawn from `[base, 2·base)` with `base = min(0.8 s · 2ⁿ, 15 s)`: so every wait is within the limits,
-/// and those at the upper end are spread as well. A server to which no connection comes about is looked for after each
-/// shortest wait.
+/// The n-th wait is drawn from `[base, 2·base)` with `base = min(0.8 s · 2ⁿ, 15 s)`: so every wait is within the
+/// limits, and the long ones are spread, too. A server that accepts no connection is tried again after each shortest
+/// wait.
 #[derive(Debug)]
 pub struct Backoff {
     failures: u32,
-    /// The last failure was a 410.
+    /// True if the last failure was a 410.
     expired: bool,
     jitter: StdRng,
 }
@@ -39,7 +39,7 @@ impl Backoff {
         }
     }
 
-    /// How long to wait after one more failure. A 410 is an answer: it ends the series of other failures.
+    /// The wait after one more failure. A 410 is an answer: it ends the series of other failures.
     pub fn after(&mut self, error: &SourceError) -> Duration {
         let expired = error.kind == ErrorKind::Expired;
         let was_expired = std::mem::replace(&mut self.expired, expired);
@@ -48,7 +48,7 @@ impl Backoff {
         }
         let own = match error.kind {
             ErrorKind::NotServed => NOT_SERVED,
-            // Who is not there is not burdened by being looked for, and is missed.
+            // Attempts do not burden a server that is away, and it is missed.
             ErrorKind::Unreachable => self.from(SHORTEST),
             _ => self.next_wait(),
         };

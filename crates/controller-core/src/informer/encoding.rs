@@ -1,4 +1,4 @@
-//! How objects are asked for, and read from what comes.
+//! Encodings: the `Accept` header of a request, and the decoding of lists and watches.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,8 @@ use crate::config::Encoding;
 
 const JSON: &str = "application/json";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
-/// What the bookmark says that ends the initial events of a streaming list. Source: `metav1.InitialEventsAnnotationKey`.
+/// The annotation of the bookmark that ends the initial events of a streaming list. Source:
+/// `metav1.InitialEventsAnnotationKey`.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 /// No object is larger: the API server takes requests of up to 3 MiB.
 const LARGEST_EVENT: usize = 64 << 20;
@@ -24,7 +25,7 @@ const LARGEST_EVENT: usize = 64 << 20;
 pub(super) struct ListPage<W> {
     /// The `resourceVersion` of the list.
     pub(super) version: Option<String>,
-    /// What continues it, if there is more.
+    /// Continues the list, if there is more.
     pub(super) token: Option<String>,
     pub(super) items: Vec<Lenient<W>>,
 }
@@ -33,7 +34,7 @@ pub(super) struct ListPage<W> {
 pub(super) enum WatchEvent<W> {
     Applied(Lenient<W>),
     Deleted(Lenient<W>),
-    /// How far the watch has come.
+    /// The version that the watch has reached.
     Bookmark {
         version: String,
         ends_initial_events: bool,
@@ -45,7 +46,7 @@ pub(super) enum WatchEvent<W> {
 pub(super) struct Frames {
     encoding: Encoding,
     buffer: BytesMut,
-    /// So much of it has no end of a line.
+    /// The first bytes of `buffer` that are known to hold no end of a line.
     searched: usize,
 }
 
@@ -71,7 +72,7 @@ struct BookmarkMetadata {
 }
 
 impl Encoding {
-    /// The `Accept` header for objects of `W`, or for a list of them. JSON is taken in any case.
+    /// The `Accept` header for objects of `W`, or for a list of them. JSON is always accepted.
     pub(crate) fn accept<W: Wire>(self, is_list: bool) -> String {
         let of = match (W::METADATA_ONLY, is_list) {
             (false, _) => "",
@@ -84,7 +85,7 @@ impl Encoding {
         }
     }
 
-    /// Whether an answer of this status refuses protobuf: the same is to be asked for in JSON.
+    /// Returns whether this status refuses protobuf: the request must be sent again for JSON.
     pub(crate) fn is_refused(status: StatusCode) -> bool {
         matches!(
             status,
@@ -92,7 +93,7 @@ impl Encoding {
         )
     }
 
-    /// That of an answer; what says nothing of itself is JSON.
+    /// The encoding of an answer; JSON if the answer does not say.
     pub(super) fn of(headers: &HeaderMap) -> Self {
         let media = headers
             .get(header::CONTENT_TYPE)
@@ -187,12 +188,12 @@ impl Frames {
         }
     }
 
-    /// Takes what has come.
+    /// Adds the bytes that have arrived.
     pub(super) fn push(&mut self, data: &Bytes) {
         self.buffer.extend_from_slice(data);
     }
 
-    /// The next event that is complete; the error is a text, and what follows cannot be trusted.
+    /// The next complete event. The error is a text; what follows it cannot be trusted.
     pub(super) fn next<W: Wire>(&mut self) -> Option<Result<WatchEvent<W>, String>> {
         let frame = match self.encoding {
             Encoding::Json => self.line()?,
@@ -204,7 +205,7 @@ impl Frames {
         })
     }
 
-    /// Ends with a newline; empty ones say nothing.
+    /// An event in JSON ends with a newline; empty lines are skipped.
     fn line(&mut self) -> Option<Result<BytesMut, usize>> {
         loop {
             let unsearched = self.buffer.get(self.searched..).unwrap_or_default();
@@ -221,7 +222,7 @@ impl Frames {
         }
     }
 
-    /// Has its length before it, in 4 bytes.
+    /// An event in protobuf follows its length, which has 4 bytes.
     fn frame(&mut self) -> Option<Result<BytesMut, usize>> {
         let length = u32::from_be_bytes(*self.buffer.first_chunk()?);
         let length = usize::try_from(length).unwrap_or(usize::MAX);

@@ -15,7 +15,7 @@ use crate::config::Encoding;
 use crate::error::Chain;
 use crate::meta::{ObjectKey, Uid};
 
-/// An object off the wire: the identity that can be read of anything, and the object or what is wrong with it.
+/// An object off the wire: as much of its identity as is readable, and the object or why it cannot be decoded.
 #[derive(Clone)]
 #[derive_where(Debug)]
 pub(super) struct Lenient<W> {
@@ -24,7 +24,7 @@ pub(super) struct Lenient<W> {
     object: Result<W, DecodeError>,
 }
 
-/// Who an object is, as far as that is readable: a field that is empty or no string is missing.
+/// The identity of an object, as far as it is readable: a field that is empty or no string is missing.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Meta {
     pub(crate) name: Option<Arc<str>>,
@@ -32,7 +32,7 @@ pub(crate) struct Meta {
     pub(crate) namespace: Option<Arc<str>>,
     pub(crate) uid: Option<Uid>,
     pub(crate) resource_version: Option<Arc<str>>,
-    /// Whether it has a deletionTimestamp.
+    /// True if it has a `deletionTimestamp`.
     pub(crate) is_deleting: bool,
 }
 
@@ -65,7 +65,7 @@ impl<W: Wire> Lenient<W> {
         }
     }
 
-    /// From a message without its envelope.
+    /// Reads a message without its envelope.
     pub(super) fn read_protobuf(bytes: &[u8]) -> Self {
         let message = W::MESSAGE.unwrap_or(protobuf::METADATA_ONLY);
         let (meta, object) = match protobuf::Object::find(message, bytes) {
@@ -87,14 +87,14 @@ impl<W: Wire> Lenient<W> {
 /// A page of a list that was read past the watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page<V> {
-    /// Its objects; those that are not kept, or cannot be decoded, are left out.
+    /// The objects of the page, without those that are not kept or cannot be decoded.
     pub items: Vec<Versioned<V>>,
-    /// What continues the list, if there is more of it.
+    /// Continues the list, if there is more of it.
     pub token: Option<String>,
 }
 
 impl<V> Page<V> {
-    /// Reads the body of an answer, in either encoding, each object as an informer of `W` does.
+    /// Reads the body of an answer, in either encoding; each object as an informer of `W` does.
     pub fn read<W: Wire<View = V>>(body: &[u8]) -> serde_json::Result<Self> {
         let page: ListPage<W> = encoding_of(body).page(body).map_err(unreadable)?;
         let observed = page.items.into_iter().map(Lenient::observed);
@@ -110,7 +110,7 @@ impl<V> Page<V> {
 }
 
 impl<V> Versioned<V> {
-    /// Reads the body of an answer, in either encoding, as an informer of `W` does; `None` where the object is not kept.
+    /// Reads the body of an answer, in either encoding, as an informer of `W` does; `None` if the object is not kept.
     pub fn read<W: Wire<View = V>>(body: &[u8]) -> serde_json::Result<Option<Self>> {
         match guarded::<W>(body)?.observed() {
             Ok(Presence::Kept(observed)) => Ok(Some(observed)),
@@ -119,7 +119,7 @@ impl<V> Versioned<V> {
         }
     }
 
-    /// The same, also where the object is not kept.
+    /// Like [`read`](Self::read), but also reads an object that is not kept.
     pub fn read_any<W: Wire<View = V>>(body: &[u8]) -> serde_json::Result<Self> {
         let Lenient { meta, object } = guarded::<W>(body)?;
         decode(&meta, object).map_err(|error| unreadable(Chain(&error)))
@@ -147,7 +147,7 @@ fn unreadable(why: impl fmt::Display) -> serde_json::Error {
     serde::de::Error::custom(why)
 }
 
-/// What an object that is there is to the store.
+/// What an existing object is to the store.
 #[derive(Debug)]
 pub(super) enum Presence<V> {
     Kept(Versioned<V>),
@@ -156,11 +156,11 @@ pub(super) enum Presence<V> {
 }
 
 impl<W: Wire> Lenient<W> {
-    /// The object as the store wants it.
+    /// The object in the form that the store takes.
     pub(super) fn observed(self) -> Result<Presence<W::View>, Skipped> {
         if self.object.as_ref().is_ok_and(|object| !object.is_kept()) {
             return self.removed().map(|removed| {
-                // Its view is not that of an object that was kept until now.
+                // This view is not one of the object that was kept until now.
                 Presence::NotKept(Removed {
                     view: None,
                     ..removed
@@ -173,7 +173,7 @@ impl<W: Wire> Lenient<W> {
             .map_err(|error| skipped(&meta, error))
     }
 
-    /// The object as the store wants it when it is gone: its name will do.
+    /// The object in the form that the store takes when it is gone: a name is enough.
     pub(super) fn removed(self) -> Result<Removed<W::View>, Skipped> {
         let is_kept = self.is_kept();
         let Self { meta, object } = self;
@@ -181,7 +181,7 @@ impl<W: Wire> Lenient<W> {
             Some(Identity { key, uid, version }) => Ok(Removed {
                 key,
                 uid,
-                // A state that is not kept is none that the handlers have been told of.
+                // Handlers have never received a state that is not kept.
                 view: decode(&meta, object)
                     .ok()
                     .filter(|_| is_kept)
@@ -232,7 +232,7 @@ impl Meta {
         }
     }
 
-    /// Nothing when the object has no name.
+    /// `None` if the object has no name.
     fn identity(&self) -> Option<Identity> {
         Some(Identity {
             key: ObjectKey {
@@ -245,7 +245,7 @@ impl Meta {
     }
 }
 
-/// Reads who an object is of any JSON.
+/// Reads the identity of an object from any JSON.
 pub(crate) fn read_meta(json: &str) -> Meta {
     let metadata = serde_json::from_str::<Head<'_>>(json)
         .ok()

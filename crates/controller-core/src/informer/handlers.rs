@@ -1,4 +1,4 @@
-//! Who is told of a change.
+//! Changes of a store, and the handler that receives them.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::meta::ObjectKey;
 /// What happened to one object, in terms of its views.
 #[derive(Debug)]
 pub enum Change<'a, V> {
-    /// It is new, or new under this name.
+    /// The object is new, or new under this name.
     Added(&'a Arc<V>),
     /// Something that a rule reads has changed; the uid has not.
     Updated {
@@ -21,24 +21,24 @@ pub enum Change<'a, V> {
         /// The view now in the store.
         new: &'a Arc<V>,
     },
-    /// It is gone: its last state where the source told it, else the view that the store held.
+    /// The object is gone: its last state if the source delivered it, else the view that the store held.
     Deleted(&'a Arc<V>),
 }
 
-/// What has become of one object in a store: one [`Change`], or two.
+/// What happened to one object in a store: one [`Change`], or two.
 #[derive(Debug)]
 #[must_use = "handlers are to be told"]
 pub struct Delta<V> {
-    /// What was held before. If the object is gone: its last state where the source told it.
+    /// The view before. If the object is gone: its last state, if the source delivered it.
     pub old: Option<Arc<V>>,
-    /// What is held now.
+    /// The view now.
     pub new: Option<Arc<V>>,
-    /// Whether both are the same object.
+    /// True if both views are of the same object.
     pub(super) is_same: bool,
 }
 
 impl<V> Delta<V> {
-    /// What handlers are told, in order.
+    /// The changes for handlers, in order.
     pub fn changes(&self) -> impl Iterator<Item = Change<'_, V>> {
         let (deleted, then) = match (&self.old, &self.new) {
             (Some(old), Some(new)) if self.is_same => (None, Some(Change::Updated { old, new })),
@@ -47,7 +47,7 @@ impl<V> Delta<V> {
         deleted.into_iter().chain(then)
     }
 
-    /// Where it stands in the order of a relist's changes: deletions first.
+    /// Sorts the changes of a relist: deletions first, then by key.
     pub(super) fn order(&self) -> (bool, Option<&ObjectKey>)
     where
         V: View,
@@ -57,35 +57,34 @@ impl<V> Delta<V> {
     }
 }
 
-/// What a store has just taken.
+/// What an event has changed in a store.
 #[derive(Debug)]
 #[derive_where(Default)]
 #[must_use = "handlers are to be told"]
 pub struct Applied<V> {
-    /// In the order in which handlers are told.
+    /// In the order in which handlers receive them.
     pub deltas: Vec<Delta<V>>,
-    /// The numbers of our writes that the watch has shown, or that do not matter any more.
+    /// The numbers of our writes that the watch has shown, or that no longer matter.
     pub(crate) shown: Vec<u64>,
 }
 
-/// Who has a store, and is told of every change of it, in order.
+/// Has a store, and receives every change of it, in order.
 ///
-/// An object deleted and made again under its name is `Deleted`, then `Added`, also when the two were
-/// seen as one. A relist reports deletions first, then the rest, each ordered by key; the store then
-/// holds all of it already.
+/// An object that was deleted and created again under its name is `Deleted`, then `Added`, even if one event showed
+/// both. A relist reports deletions first, then the rest, each ordered by key; the store then already holds all of it.
 pub trait Handler<V: View>: Send + Sync {
-    /// Has the store take an event, and hears what that changes, before anybody looks at the store again.
+    /// Applies an event to the store and receives what that changes, before anybody reads the store again.
     fn handle(&self, event: SourceEvent<V>) -> Taken;
 
-    /// Completes a wait of the informer's when all is to be listed again.
+    /// Notified when the informer must list everything again.
     fn list_again(&self) -> Arc<Notify>;
 }
 
-/// What came of an event.
+/// The result of an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
-    /// How many changes it made.
+    /// The number of changes that it made.
     pub changes: usize,
-    /// How many objects the store holds now.
+    /// The number of objects that the store holds now.
     pub objects: usize,
 }

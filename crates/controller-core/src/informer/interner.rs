@@ -1,4 +1,4 @@
-//! One copy of each string, and of each other value, that many views share: a pool for the process.
+//! One copy of each string, and of each other value, that many views share: one pool for the process.
 
 use std::any::{Any, TypeId};
 use std::borrow::Borrow;
@@ -12,21 +12,21 @@ use serde::{Deserialize, Deserializer};
 
 use crate::meta::read_text;
 
-/// Below this many values a sweep is not worth its time.
+/// Below this many values a sweep is not worth the time.
 const SMALLEST_SWEEP: usize = 1024;
 
 static STRINGS: LazyLock<Mutex<Pool<str>>> = LazyLock::new(|| Mutex::new(Pool::new()));
 /// A [`Pool`] for each type.
 static VALUES: LazyLock<Mutex<HashMap<TypeId, Box<dyn Any + Send>>>> = LazyLock::new(Mutex::default);
 
-/// A text that many objects share, such as the name of a node: read from the wire straight into the copy that there is.
+/// A text that many objects share, such as the name of a node: decoded straight into the shared copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Interned(Arc<str>);
 
-/// What has one shared copy of equal values, for as long as someone holds it.
+/// Holds one shared copy of equal values, for as long as anyone else holds it.
 ///
-/// What nobody holds any more is swept when the pool has doubled since the last sweep, so it never
-/// holds more than twice what is in use (or 1024), and a call costs O(1) on average.
+/// Values that nobody else holds are swept when the pool has doubled since the last sweep. So the pool never holds more
+/// than twice what is in use (or 1024), and a call costs O(1) on average.
 struct Pool<T: ?Sized> {
     held: HashSet<Arc<T>>,
     sweep_at: usize,
@@ -37,7 +37,7 @@ pub fn intern(text: &str) -> Arc<str> {
     STRINGS.lock().shared(text, Arc::from)
 }
 
-/// The shared copy of `value`; what it holds in turn is best interned before.
+/// The shared copy of `value`; intern the values inside it first.
 pub fn share<T: Eq + Hash + Send + Sync + 'static>(value: T) -> Arc<T> {
     let mut values = VALUES.lock();
     let pool = values

@@ -1,4 +1,4 @@
-//! A full list under way, kept aside until it is complete.
+//! A full list in progress, kept apart from the store until it is complete.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::store::{ByKey, Held, Revision, Store};
 use super::view::View;
 use crate::meta::ObjectKey;
 
-/// What the list has told so far.
+/// What the list has named so far.
 ///
 /// An item equal to what the store holds shares the store's copy, so a relist of an unchanged cluster
 /// costs no second set of views.
@@ -19,10 +19,10 @@ use crate::meta::ObjectKey;
 pub(super) struct Listing<V: View> {
     /// The step at which it began.
     began: u64,
-    /// The highest version that it names.
+    /// The highest version that the list names.
     told: u64,
     objects: HashMap<ByKey<V>, Revision>,
-    /// What exists, and cannot be decoded: the last known view of it stays.
+    /// Objects that exist but cannot be decoded: the last known view of each stays.
     kept: HashSet<ObjectKey>,
 }
 
@@ -34,7 +34,7 @@ impl<V: View> Listing<V> {
         }
     }
 
-    /// The list names this object. The last word on a name counts.
+    /// Adds an object of the list. If a name comes twice, the last object counts.
     pub(super) fn add(&mut self, observed: Versioned<V>, store: &Store<V>) {
         let Versioned { view, uid, version } = observed;
         let view = match store.held(view.key()) {
@@ -47,7 +47,7 @@ impl<V: View> Listing<V> {
         self.objects.insert(ByKey(view), at);
     }
 
-    /// It names this version.
+    /// The list names this version.
     pub(super) fn tells(&mut self, version: u64) {
         self.told = self.told.max(version);
     }
@@ -68,7 +68,7 @@ impl<V: View> Listing<V> {
         }
     }
 
-    /// The list is complete: brings the store there; what that changes, in the order handlers are told.
+    /// Brings the store to the complete list; returns what that changes, in the order in which handlers receive it.
     pub(super) fn finish(self, store: &mut Store<V>) -> Vec<Delta<V>> {
         let (began, told) = (self.began, self.told);
         store.told = told;

@@ -4,7 +4,7 @@ use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registr
 
 use crate::metrics::register;
 
-/// The metric families; one set a process.
+/// The metric families; one set per process.
 #[derive(Clone, Debug)]
 pub struct InformerMetrics {
     objects: IntGaugeVec,

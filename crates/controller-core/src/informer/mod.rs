@@ -1,7 +1,7 @@
 //! Informer (CORE-3, CORE-4): list/watch source → trimmed views → store, indexes, handlers.
 //!
-//! An [`Informer`] asks its source for one event after the other, and has its [`Handler`] bring the [`Store`] up to date.
-//! [`Watching::fill`](crate::controller::Watching::fill) makes and starts one.
+//! An [`Informer`] takes one event after the other from its source, and passes it to its [`Handler`], which brings the
+//! [`Store`] up to date. [`InformerSet::fill`](crate::controller::InformerSet::fill) makes and starts one.
 
 mod apply;
 pub mod backoff;

@@ -1,12 +1,12 @@
 //! Our own writes, until the watch shows them. client-go calls it `MutationCache`.
 //!
-//! A watch is late. A controller that decides on the cache alone would do again what it has just done. So the [`Store`]
+//! A watch is late: a controller that decides on the cache alone would repeat what it has just done. So the [`Store`]
 //! holds the result of each accepted write until the watch shows that write, or something newer.
 //!
 //! ```ignore
 //! pods.begin_write(&key);
 //! let delta = match mark(&key).await {
-//!     Accepted { uid, version } => pods.accepted(&key, &uid, version, Effect::Patch(marked)),
+//!     Accepted { uid, version } => pods.accepted(&key, &uid, version, id, Effect::Patch(marked)),
 //!     Refused => { pods.refused(&key); None }
 //!     NoAnswer => { pods.unknown(&key); None }
 //! };
@@ -25,12 +25,12 @@
 //! | a list that began after the answer is complete | ends |
 //! | a list that began before the answer leaves U out | ends if U was shown, or if the list has come to N |
 //!
-//! Versions are compared within one resource, and only to ask whether our own write, or what we read, is shown. No event
-//! of the watch is dropped because of its version. A list has come to its own version, or else to the highest of its
-//! items. The answer to the write that takes the last finalizer has the version before the
-//! deletion. Time ends nothing: see [`Store::overdue`].
+//! Versions are compared within one resource, and only to decide whether the watch shows our own write, or what we
+//! read. No event of the watch is dropped because of its version. A list has come to its own version, or else to the
+//! highest of its items. The answer to the write that removes the last finalizer has the version before the deletion.
+//! No rule depends on time: see [`Store::overdue`].
 //!
-//! All this relies on three things. A write names the uid of its object, or creates the object. Writes that are in
+//! The rules rely on three things. A write names the uid of its object, or creates the object. Writes that are in
 //! flight at the same time are about the same object. Lists have no `resourceVersion`.
 
 use std::sync::Arc;
@@ -41,12 +41,12 @@ use super::store::{Held, Store};
 use super::view::View;
 use crate::meta::{ObjectKey, Uid};
 
-/// Whether the store shows our own writes to an object. Requests in flight do not count: see [`Store::is_writing`].
+/// Whether the cache shows our own writes to an object. Requests in flight do not count: see [`Store::is_writing`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Freshness {
-    /// The watch has shown all of them.
+    /// The watch has shown all writes.
     Synced,
-    /// The store shows them all, the watch does not yet.
+    /// The store shows all writes, the watch does not yet.
     Pending,
     /// The answer to a write was lost, or the watch should have shown it by now. Read the object before the next write.
     Unknown,
@@ -54,34 +54,34 @@ pub enum Freshness {
 
 /// What an accepted write has done to the view of its object.
 pub enum Effect<V> {
-    /// This is the object now.
+    /// The write made this object.
     Object(V),
-    /// Part of the object has changed. The rest is as the watch shows it.
+    /// The write changed a part of the object. The rest is as the watch shows it.
     Patch(Patch<V>),
-    /// The object is gone: it was deleted, or its last finalizer was taken.
+    /// The object is gone: it was deleted, or its last finalizer was removed.
     Deleted,
-    /// The view does not show what has changed.
+    /// The view does not show what the write changed.
     Nothing,
 }
 
 /// Changes a view, but not its key. It must be quick: the loop waits for it.
 pub type Patch<V> = Arc<dyn Fn(&V) -> V + Send + Sync>;
 
-/// Our own writes: see [`mutation`](self). The caller tells each [`Delta`] that it gets, and before the next one.
+/// Our own writes: see [`mutation`](self). The caller passes each returned [`Delta`] on before the next call.
 impl<V: View> Store<V> {
-    /// Whether the store shows our own writes to the object.
+    /// Returns whether the store and the watch show our own writes to the object.
     pub fn freshness(&self, key: &ObjectKey) -> Freshness {
         let mutation = self.mutations.get(key);
         mutation.map_or(Freshness::Synced, PendingObject::freshness)
     }
 
-    /// Whether a request is in flight that may change the object.
+    /// Returns whether a request is in flight that may change the object.
     pub fn is_writing(&self, key: &ObjectKey) -> bool {
         let mutation = self.mutations.get(key);
         mutation.is_some_and(|mutation| mutation.writes > 0)
     }
 
-    /// Of how many objects the store remembers requests of ours. For metrics and tests.
+    /// The number of objects with recorded requests of ours. For metrics and tests.
     pub fn mutations(&self) -> usize {
         self.mutations.len()
     }
@@ -93,7 +93,7 @@ impl<V: View> Store<V> {
         self.record(key, |mutation, held, step| mutation.begin_write(held, step, told));
     }
 
-    /// The request had no effect, for certain.
+    /// The request certainly had no effect.
     pub fn refused(&mut self, key: &ObjectKey) {
         self.record(key, |mutation, _, step| mutation.end_write(step));
     }
@@ -109,14 +109,15 @@ impl<V: View> Store<V> {
         });
     }
 
-    /// The API server has accepted the request: the object of this uid has this version now. Returns what that changes.
+    /// The API server has accepted the request: the object with this uid now has this version. Returns what that
+    /// changes.
     ///
     /// Nothing changes if the watch has shown that version, if the object is known to be gone, or if the store holds
     /// another. Without a version the object is [`Freshness::Unknown`], unless the effect is [`Effect::Deleted`] or
     /// [`Effect::Nothing`].
     ///
-    /// `id` is the number of the request: the store says by it when the watch has shown the write. A version that proves that
-    /// the API server has been set back to an earlier state makes the informer list again.
+    /// `id` is the number of the request, by which the store reports that the watch has shown the write. A version that
+    /// proves that the API server has been set back to an earlier state makes the informer list again.
     pub fn accepted(
         &mut self,
         key: &ObjectKey,
@@ -149,11 +150,12 @@ impl<V: View> Store<V> {
         delta
     }
 
-    /// A read past the cache, without `resourceVersion`, has found this object with its uid and version, or none. It was
-    /// sent after our last write began or ended ([`has_written_since`](Self::has_written_since)). Returns what that changes.
+    /// A read past the cache, without `resourceVersion`, has found this object with its uid and version, or none. It
+    /// was sent after our last write began or ended ([`has_written_since`](Self::has_written_since)). Returns what that
+    /// changes.
     ///
-    /// The object is not [`Freshness::Unknown`] any more. If the watch has not shown this version, it counts like an
-    /// accepted [`Effect::Object`]. If there is none, an object that the watch has never shown is gone; the end of any
+    /// The object is no longer [`Freshness::Unknown`]. If the watch has not shown this version, the read counts like an
+    /// accepted [`Effect::Object`]. If it found none, an object that the watch has never shown is gone; the end of any
     /// other is left to the watch.
     pub fn read(&mut self, key: &ObjectKey, found: Option<(V, Uid, u64)>) -> Option<Delta<V>> {
         let told = self.told;
@@ -161,15 +163,15 @@ impl<V: View> Store<V> {
             let Some((view, uid, version)) = found else {
                 return mutation.read_none(held, step);
             };
-            // The watch has still to show what was read, as it had to show the write before.
+            // The watch has yet to show what was read, as it had to show the write before.
             let id = mutation.awaited().unwrap_or_default();
             let found = PendingWrite::new(Some(version), PendingEffect::Object(Arc::new(view)), step, id);
             mutation.read(held, &uid, found, told)
         })
     }
 
-    /// Whether a write to the object has begun or ended since this step: a read that was sent before tells of the object as it
-    /// was before.
+    /// Returns whether a write to the object has begun or ended since this step: a read that was sent at that step
+    /// shows the object as it was before.
     pub fn has_written_since(&self, key: &ObjectKey, step: u64) -> bool {
         let mutation = self.mutations.get(key);
         mutation.is_some_and(|mutation| mutation.wrote_at > step)
@@ -177,14 +179,14 @@ impl<V: View> Store<V> {
 
     /// The watch should have shown the write of this number by now.
     ///
-    /// If that is the last one and still [`Freshness::Pending`], the object is [`Freshness::Unknown`] until it is read,
-    /// written, or shown. Returns whether it is so. The store never goes back to what the watch shows.
+    /// If that is the last write and still [`Freshness::Pending`], the object becomes [`Freshness::Unknown`] until it
+    /// is read, written, or shown; returns whether it does. The store never goes back to what the watch shows.
     pub fn overdue(&mut self, key: &ObjectKey, id: u64) -> bool {
         let mutation = self.mutations.get_mut(key);
         mutation.is_some_and(|mutation| mutation.overdue(id))
     }
 
-    /// Changes what is recorded, and nothing that is held.
+    /// Changes only what is recorded, not what is held.
     fn record(&mut self, key: &ObjectKey, change: impl FnOnce(&mut PendingObject<V>, Option<&Held<V>>, u64)) {
         self.mutate(key, |mutation, held, step| {
             change(mutation, held.as_ref(), step);

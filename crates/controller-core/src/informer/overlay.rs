@@ -1,4 +1,4 @@
-//! What is recorded of our own requests about one name, and the rules of [`mutation`](super::mutation) as plain
+//! What is recorded about our own requests under one name, and the rules of [`mutation`](super::mutation) as plain
 //! functions. Each takes the object that the store holds under the name, and returns the one that it should hold.
 
 use std::sync::Arc;
@@ -13,17 +13,17 @@ use crate::meta::Uid;
 /// What is recorded under one name.
 #[derive_where(Default)]
 pub(super) struct PendingObject<V> {
-    /// How many requests are in flight that may change the object.
+    /// The number of requests in flight that may change the object.
     pub(super) writes: usize,
     /// The step at which the last write began or ended.
     pub(super) wrote_at: u64,
     /// The object that was held when the last write began.
     about: Option<Revision>,
-    /// How far the watch had come then.
+    /// The version that the watch had reached then.
     told_before: u64,
     /// The step since which the fate of a write is unknown.
     pub(super) unknown: Option<u64>,
-    /// Objects that are gone. A late answer brings none of them back; nor does a late watch, next to an overlay.
+    /// Objects that are gone. A late answer does not bring them back; nor does a late watch while there is an overlay.
     gone: Vec<Uid>,
     overlay: Option<Overlay<V>>,
 }
@@ -35,29 +35,29 @@ struct Overlay<V> {
     writes: Vec<PendingWrite<V>>,
     /// The object as the watch showed it last.
     shown: Option<Held<V>>,
-    /// Whether the watch has shown another object before this one: the store holds that one for now.
+    /// True if the watch has shown another object before this one: the store holds the other one for now.
     aside: bool,
     /// The step of the first answer.
     since: u64,
-    /// The lowest version of which an answer told; 0 if none did.
+    /// The lowest version that an answer named; 0 if none did.
     first: u64,
-    /// Whether the watch should have shown the last write by now.
+    /// True if the watch should have shown the last write by now.
     overdue: bool,
 }
 
 pub(super) struct PendingWrite<V> {
     /// As answered; 0 if the answer had none.
     version: u64,
-    /// From which version on the watch has shown it.
+    /// The watch has shown the write once it reaches this version.
     shown_at: u64,
     done: PendingEffect<V>,
     /// The step of the answer.
     answered: u64,
-    /// The number of the request, or of the one before what was read; 0 where there was none.
+    /// The number of the request; for a read, that of the write before it; 0 if there was none.
     id: u64,
 }
 
-/// What it has done to the view.
+/// What the write has done to the view.
 pub(super) enum PendingEffect<V> {
     Object(Arc<V>),
     Patch(Patch<V>),
@@ -74,12 +74,12 @@ impl<V: View> PendingObject<V> {
         }
     }
 
-    /// Whether nothing is recorded.
+    /// Returns whether nothing is recorded.
     pub(super) fn is_idle(&self) -> bool {
         self.writes == 0 && self.unknown.is_none() && self.overlay.is_none()
     }
 
-    /// Whether the object of this uid is in the overlay, or is gone.
+    /// Returns whether the object with this uid is in the overlay, or is gone.
     pub(super) fn knows(&self, uid: &Uid) -> bool {
         self.is_ours(uid) || self.gone.contains(uid)
     }
@@ -100,8 +100,8 @@ impl<V: View> PendingObject<V> {
         self.wrote_at = step;
     }
 
-    /// Whether the API server has gone back: a write has made a version that is older than what was known before it was sent.
-    /// A write that changes nothing keeps the version that the object has.
+    /// Returns whether the API server has been set back: a write has made a version older than what was known before it
+    /// was sent. A write that changes nothing keeps the version of the object.
     pub(super) fn is_set_back(&self, uid: &Uid, version: u64, makes_object: bool) -> bool {
         let known = match &self.about {
             Some(about) if about.uid == *uid => about.version,
@@ -111,7 +111,7 @@ impl<V: View> PendingObject<V> {
         version != 0 && version < known
     }
 
-    /// The number of the last write that the watch has still to show.
+    /// The number of the last write that the watch has yet to show.
     pub(super) fn awaited(&self) -> Option<u64> {
         let ours = |write: &&PendingWrite<V>| write.id != 0;
         self.overlay
@@ -123,7 +123,7 @@ impl<V: View> PendingObject<V> {
             .map(|write| write.id)
     }
 
-    /// The write of this number is overdue; whether it is the last one, and was pending.
+    /// The write with this number is overdue; returns whether it is the last one, and was pending.
     pub(super) fn overdue(&mut self, id: u64) -> bool {
         let is_overdue = self.freshness() == Freshness::Pending && self.awaited() == Some(id);
         if let Some(overlay) = self.overlay.as_mut().filter(|_| is_overdue) {
@@ -132,7 +132,7 @@ impl<V: View> PendingObject<V> {
         is_overdue
     }
 
-    /// The store holds the object of this uid now. The fate of a write does not matter to another object.
+    /// The store now holds the object with this uid. The fate of a write does not matter to another object.
     pub(super) fn settle(&mut self, held: Option<&Uid>) {
         let is_aside = self.overlay.as_ref().is_some_and(|overlay| overlay.aside);
         let may_be_there = |uid: &Uid| is_aside && self.is_ours(uid);
@@ -142,7 +142,7 @@ impl<V: View> PendingObject<V> {
         }
     }
 
-    /// The API server has accepted this write to the object of this uid. The watch has come to version `told`.
+    /// The API server has accepted this write to the object with this uid. The watch has come to version `told`.
     pub(super) fn accepted(
         &mut self,
         held: Option<Held<V>>,
@@ -153,7 +153,7 @@ impl<V: View> PendingObject<V> {
         self.unknown = None;
         let is_another = match &held {
             Some(held) => held.at.uid != *uid,
-            // The watch has come further without it.
+            // The watch has come further and has not shown the object.
             None => is_told(write.version, told),
         };
         if !self.is_ours(uid) && (is_another || self.gone.contains(uid)) {
@@ -175,7 +175,7 @@ impl<V: View> PendingObject<V> {
         self.put(overlay, held)
     }
 
-    /// A read that was asked after our last write has found the object so. The watch has come to version `told`.
+    /// A read that was sent after our last write has found this object. The watch has come to version `told`.
     pub(super) fn read(
         &mut self,
         held: Option<Held<V>>,
@@ -186,14 +186,14 @@ impl<V: View> PendingObject<V> {
         if let Some(overlay) = &mut self.overlay {
             overlay.overdue = false;
             if overlay.uid == *uid {
-                // The object is there, whatever the answer to our delete was.
+                // The object exists, whatever the answer to our delete was.
                 overlay.writes.retain(|write| !write.is_deleted());
             }
         }
         self.accepted(held, uid, found, told)
     }
 
-    /// A read that was asked after our last write has found nothing.
+    /// A read that was sent after our last write has found nothing.
     pub(super) fn read_none(&mut self, held: Option<Held<V>>, step: u64) -> Option<Held<V>> {
         self.unknown = None;
         let id = self.awaited().unwrap_or_default();
@@ -214,7 +214,7 @@ impl<V: View> PendingObject<V> {
         self.put(overlay, held)
     }
 
-    /// The watch shows the object so, or the list that began at step `began`; either has come to version `told`.
+    /// The watch, or the list that began at step `began`, shows this object; either has come to version `told`.
     pub(super) fn applied(
         &mut self,
         held: Option<Held<V>>,
@@ -238,7 +238,7 @@ impl<V: View> PendingObject<V> {
                 held
             }
             overlay => {
-                // If the watch has not shown our object, it may still do so.
+                // If the watch has not shown our object, it may yet show it.
                 self.overlay = overlay;
                 self.has_gone(held.filter(|held| held.at.uid != uid), |overlay| {
                     overlay.may_be_shown(told)
@@ -252,7 +252,7 @@ impl<V: View> PendingObject<V> {
         }
     }
 
-    /// The watch shows that the object of this uid is gone, and has come to version `told`.
+    /// The watch shows that the object with this uid is gone, and has come to version `told`.
     pub(super) fn removed(&mut self, held: Option<Held<V>>, uid: &Uid, told: u64) -> Option<Held<V>> {
         self.gone.push(uid.clone());
         self.has_gone(held, |overlay| overlay.may_be_shown(told) && overlay.uid != *uid)
@@ -266,7 +266,7 @@ impl<V: View> PendingObject<V> {
         })
     }
 
-    /// The object that the watch showed is gone. So is that of the overlay, unless the watch may still show it.
+    /// The object that the watch showed is gone. So is the object of the overlay, unless the watch may still show it.
     fn has_gone(
         &mut self,
         held: Option<Held<V>>,
@@ -311,7 +311,7 @@ impl<V: View> Overlay<V> {
         if shown >= write.shown_at || self.writes.iter().any(|other| other.includes(&write)) {
             return;
         }
-        // A later write shows that the object is there, whatever the answer to our delete was.
+        // A later write shows that the object exists, whatever the answer to our delete was.
         self.writes
             .retain(|other| !write.includes(other) && !other.is_deleted());
         self.writes.push(write);
@@ -319,7 +319,7 @@ impl<V: View> Overlay<V> {
         self.overdue = false;
     }
 
-    /// Whether the watch has never shown the object, and may still do so once it comes further than `told`.
+    /// Returns whether the watch has never shown the object, and may still do so once it comes further than `told`.
     fn may_be_shown(&self, told: u64) -> bool {
         self.shown.is_none() && !is_told(self.first, told)
     }
@@ -331,7 +331,7 @@ impl<V: View> Overlay<V> {
 }
 
 impl<V> PendingWrite<V> {
-    /// A write of this number, whose answer had this version, and came at step `answered`.
+    /// The write with number `id`. The answer had this version, and came at step `answered`.
     pub(super) fn new(version: Option<u64>, done: PendingEffect<V>, answered: u64, id: u64) -> Self {
         let shown_at = match (&done, version) {
             (PendingEffect::Deleted, None) => u64::MAX,
@@ -347,7 +347,7 @@ impl<V> PendingWrite<V> {
         }
     }
 
-    /// Whether it shows the whole object, or its end, and is as new as `other`.
+    /// Returns whether it shows the whole object, or its end, and is as new as `other`.
     fn includes(&self, other: &Self) -> bool {
         match self.done {
             PendingEffect::Object(_) => self.version >= other.shown_at,
@@ -361,7 +361,7 @@ impl<V> PendingWrite<V> {
     }
 }
 
-/// Whether who has told of every change up to version `told` has told of this one, too. 0 is no version.
+/// Returns whether a source that has shown every change up to `told` has shown this version. 0 is no version.
 const fn is_told(version: u64, told: u64) -> bool {
     version != 0 && version <= told
 }

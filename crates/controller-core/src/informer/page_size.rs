@@ -1,12 +1,12 @@
-//! How many objects a page of a list has: as many as make up 2.5 MiB, as far as the page before tells.
+//! How many objects a page of a list has: as many as make up 2.5 MiB, judged by the page before.
 //!
-//! A page is in memory as a whole beside the views that stay.
+//! A page is in memory as a whole, next to the views that stay.
 
 /// Of pods of 11 KB these are 2.2 MiB. With client-go's 500 a third of the memory of 150,000 pods was gaps of pages.
 const MOST: u32 = 200;
-/// Nobody knows how large the objects are; the largest that etcd takes make up 30 MiB then.
+/// The size of the objects is unknown; the largest that etcd takes then make up 30 MiB.
 const FIRST: u32 = 20;
-/// What a page is to come to.
+/// Target size of a page.
 const BYTES: u64 = 5 << 19;
 
 /// The size of the next page.
@@ -20,13 +20,13 @@ impl Default for PageSize {
 }
 
 impl PageSize {
-    /// How many objects the next page is to have.
+    /// How many objects the next page may have.
     pub(super) const fn limit(&self, follows: bool) -> u32 {
-        // Only a page that another follows was full, and tells how large objects are.
+        // Only a page that another follows was full, and shows how large the objects are.
         if follows { self.0 } else { FIRST }
     }
 
-    /// A page of at most `limit` objects had so many bytes.
+    /// A page of at most `limit` objects had this many bytes.
     pub(super) fn learn(&mut self, limit: u32, bytes: usize) {
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX).max(1);
         let fitting = BYTES.saturating_mul(limit.into()) / bytes;

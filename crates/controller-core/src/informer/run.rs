@@ -17,36 +17,36 @@ use crate::clock::Clock;
 use crate::error::Chain;
 use crate::log_throttle::LogThrottle;
 
-/// How often an undecodable object of one namespace is named in the log: a tenant's thousand are not a thousand lines.
+/// How often the log warns about an undecodable object of one namespace: a tenant's thousand are not a thousand lines.
 const SKIPPED_NAMED_EVERY: Duration = Duration::from_mins(10);
 
-/// Has its [`Handler`] keep a [`Store`](super::Store) equal to what a [`Source`] tells.
+/// Keeps a [`Store`](super::Store) equal to what a [`Source`] delivers, through its [`Handler`].
 pub struct Informer<S: Source> {
     source: S,
     clock: Clock,
     metrics: ResourceMetrics,
     handler: Box<dyn Handler<S::View>>,
     list_again: Arc<Notify>,
-    /// Whether a list is under way.
+    /// True while a list is in progress.
     is_listing: bool,
     state: watch::Sender<InformerState>,
     backoff: Backoff,
-    /// Namespaces of which an undecodable object was named.
+    /// Namespaces for which an undecodable object was logged.
     skipped: LogThrottle<Option<Arc<str>>, Instant>,
 }
 
 /// How an informer is doing, for `/readyz`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InformerState {
-    /// The first list is complete and the handlers have seen it.
+    /// The first list is complete and the handler has received it.
     pub synced: bool,
     /// What failed last; `None` once the watch is healthy again.
     pub last_error: Option<SourceError>,
-    /// Since when it has failed.
+    /// When the failures began.
     pub failing_since: Option<Since>,
 }
 
-/// A moment, for people and for durations.
+/// A moment, for messages and for durations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Since {
     wall: Timestamp,
@@ -54,8 +54,8 @@ pub struct Since {
 }
 
 impl InformerState {
-    /// The check behind `/readyz`: synced, and allowed to go on. Another error after the first list does not
-    /// count for a minute: the cache is as good as the API server lets it be.
+    /// The check behind `/readyz`: synced, and allowed to continue. Another error after the first list does not count
+    /// for a minute: the cache is as good as the API server lets it be.
     pub fn ready(&self, now: Instant) -> Result<(), String> {
         if self.synced && !self.forbidden() && !self.not_served() {
             let failing = self.failing_since;
@@ -66,12 +66,12 @@ impl InformerState {
         Err(error.map_or_else(|| "not listed yet".to_owned(), |error| error.message.clone()))
     }
 
-    /// Whether changes are seen: the list is complete, and its watch stands as far as we know.
+    /// Returns whether changes are seen: the list is complete, and its watch is established as far as we know.
     pub const fn watching(&self) -> bool {
         self.synced && self.last_error.is_none()
     }
 
-    /// What `/readyz?verbose` notes: since a watch is away, changes are not seen.
+    /// The notes of `/readyz?verbose`: since when changes are not seen, and why.
     pub fn notes(&self) -> Vec<String> {
         let failing = self.last_error.iter().zip(self.failing_since);
         failing
@@ -80,12 +80,12 @@ impl InformerState {
             .collect()
     }
 
-    /// Whether the right to list or watch is missing.
+    /// Returns whether the permission to list or watch is missing.
     pub fn forbidden(&self) -> bool {
         self.failed_by(ErrorKind::Forbidden)
     }
 
-    /// Whether the API server does not serve the resource (CORE-18).
+    /// Returns whether the API server does not serve the resource (CORE-18).
     pub fn not_served(&self) -> bool {
         self.failed_by(ErrorKind::NotServed)
     }
@@ -96,14 +96,14 @@ impl InformerState {
 }
 
 impl<S: Source> Informer<S> {
-    /// An informer that tells `handler`, whose store is empty. Nothing happens before [`Informer::run`].
+    /// An informer that feeds `handler`, whose store is empty. Nothing happens before [`Informer::run`].
     pub fn new(
         source: S,
         clock: Clock,
         metrics: ResourceMetrics,
         handler: impl Handler<S::View> + 'static,
     ) -> Self {
-        // Processes do not start at the same nanosecond; a test's clock always starts at the same.
+        // Processes start at different nanoseconds; a test's clock always starts at the same one.
         let seed = (clock.now().as_nanosecond(), &metrics.resource);
         let seed = BuildHasherDefault::<DefaultHasher>::default().hash_one(seed);
         Self {
@@ -150,7 +150,7 @@ impl<S: Source> Informer<S> {
         }
     }
 
-    /// Has the store take the event.
+    /// Applies the event to the store.
     fn apply(&mut self, event: SourceEvent<S::View>) -> Taken {
         match event {
             SourceEvent::Init => self.is_listing = true,
@@ -158,7 +158,7 @@ impl<S: Source> Informer<S> {
             _ => {}
         }
         let taken = self.handler.handle(event);
-        // What the watch shows of our own deletes is no change: they have left the store already.
+        // Objects that we deleted have already left the store: the watch makes no change there.
         let objects = i64::try_from(taken.objects).unwrap_or(i64::MAX);
         self.metrics.objects.set(objects);
         taken
@@ -166,7 +166,7 @@ impl<S: Source> Informer<S> {
 
     /// Counts and logs an event before the store takes it.
     fn note(&mut self, event: &SourceEvent<S::View>) {
-        // What a list tells proves nothing before it is complete: its next page may fail for ever.
+        // An item of a list proves nothing before the list is complete: its next page may fail for ever.
         let is_change = !self.is_listing
             && matches!(
                 event,
@@ -251,7 +251,7 @@ impl<S: Source> Informer<S> {
     async fn back_off(&mut self, error: SourceError) {
         let wait = self.backoff.after(&error);
         let resource = &self.metrics.resource;
-        // A server that is away for a night is one line, not a thousand.
+        // A server that is away for a night makes one warning, not a thousand.
         if self.state.borrow().last_error.as_ref() == Some(&error) {
             tracing::debug!(resource, %error, ?wait, "list or watch failed again");
         } else {

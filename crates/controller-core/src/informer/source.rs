@@ -1,4 +1,4 @@
-//! What a list/watch source tells. The store tells added from modified; a source need not.
+//! What a list/watch source delivers. The store distinguishes added from modified; a source need not.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -13,22 +13,22 @@ use crate::meta::{ObjectKey, Uid};
 
 /// Lists a resource, then watches it, for ever.
 pub trait Source: Send + 'static {
-    /// What it makes of an object.
+    /// What it decodes each object to.
     type View: View;
 
-    /// The next event. After [`SourceEvent::Failed`] it is called again once the informer has waited;
-    /// the source does not wait on its own. Cancel safe.
+    /// The next event. After [`SourceEvent::Failed`] the informer waits before it calls again; the source itself does
+    /// not wait. Cancel safe.
     fn next(&mut self) -> impl Future<Output = SourceEvent<Self::View>> + Send;
 
-    /// What it has told may never have been: it lists again, if it can.
+    /// What it has delivered may never have existed: it lists again, if it can.
     fn list_again(&mut self) {}
 }
 
-/// A source of any kind.
+/// A source of any type.
 pub struct BoxSource<V: View>(BoxStream<'static, SourceEvent<V>>);
 
 impl<V: View> BoxSource<V> {
-    /// The same source, its type forgotten.
+    /// Hides the type of a source.
     pub fn new(source: impl Source<View = V>) -> Self {
         let events = stream::unfold(
             source,
@@ -53,11 +53,11 @@ impl<V: View> Source for BoxSource<V> {
 /// One step of a list or a watch.
 #[derive(Debug)]
 pub enum SourceEvent<V> {
-    /// A full list begins; whatever an unfinished one has told is void.
+    /// A full list begins; what an unfinished one has delivered is void.
     Init,
     /// An object of the list.
     InitItem(Versioned<V>),
-    /// The list is complete: what it did not name does not exist (any more).
+    /// The list is complete: what it did not name does not exist.
     InitDone {
         /// The version of the list, if the source knows it.
         version: Option<Arc<str>>,
@@ -68,15 +68,14 @@ pub enum SourceEvent<V> {
     Deleted(Removed<V>),
     /// An object of the list or of the watch could not be decoded.
     Skipped(Skipped),
-    /// The watch has stood long enough to say that earlier trouble is over, although nothing may have
-    /// happened on it.
+    /// The watch has lasted long enough to say that earlier faults are over, even if nothing has happened on it.
     Healthy,
-    /// A list or a watch failed; the source goes on where it can, else with [`SourceEvent::Init`].
+    /// A list or a watch failed; the source continues where it can, otherwise with [`SourceEvent::Init`].
     Failed(SourceError),
 }
 
 impl<V> SourceEvent<V> {
-    /// The version to which the source has come, if it says so.
+    /// The version that the event has reached, if it names one.
     pub(super) fn version(&self) -> Option<&str> {
         match self {
             Self::InitItem(Versioned { version, .. })
@@ -92,7 +91,7 @@ impl<V> SourceEvent<V> {
 /// An object as it is now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Versioned<V> {
-    /// What is kept of it.
+    /// What the store keeps of it.
     pub view: V,
     /// `metadata.uid`.
     pub uid: Uid,
@@ -101,7 +100,7 @@ pub struct Versioned<V> {
 }
 
 impl<V> Versioned<V> {
-    /// The version as a number; 0 if it is none.
+    /// The version as a number; 0 if it is missing or no number.
     pub fn number(&self) -> u64 {
         number(self.version.as_deref())
     }
@@ -110,26 +109,26 @@ impl<V> Versioned<V> {
 /// An object that is gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Removed<V> {
-    /// Which one.
+    /// Namespace and name.
     pub key: ObjectKey,
     /// `metadata.uid`.
     pub uid: Uid,
-    /// Its last state, if that can be decoded.
+    /// The last state, if it can be decoded.
     pub view: Option<V>,
     /// The version of the deletion, if the source knows it.
     pub version: Option<Arc<str>>,
 }
 
-/// An object that cannot be decoded: what could be read of its identity, and why.
+/// An object that cannot be decoded: the readable part of its identity, and why.
 #[derive(Clone, Debug)]
 pub struct Skipped {
-    /// Which one, if it has a readable name.
+    /// Namespace and name, if the name is readable.
     pub key: Option<ObjectKey>,
     /// `metadata.uid`, if readable.
     pub uid: Option<Uid>,
     /// `metadata.resourceVersion`, if readable.
     pub version: Option<Arc<str>>,
-    /// What is wrong with it.
+    /// Why it cannot be decoded.
     pub error: DecodeError,
 }
 
@@ -137,26 +136,26 @@ pub struct Skipped {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct SourceError {
-    /// What kind of failure.
+    /// Says how the failure is treated and reported.
     pub kind: ErrorKind,
-    /// How long the server asks to be left alone (`Retry-After`).
+    /// The wait that the server asks for (`Retry-After`).
     pub retry_after: Option<Duration>,
-    /// The whole chain of causes, for people.
+    /// The whole chain of causes, for logs and `/readyz`.
     pub message: String,
 }
 
 /// The kinds of failure that are treated or reported differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// 410: the version to go on from is too old; a full list follows.
+    /// 410: the version to continue from is too old; a full list follows.
     Expired,
-    /// 403: no right to list or watch.
+    /// 403: no permission to list or watch.
     Forbidden,
     /// 429: too many requests.
     Throttled,
     /// 404 of the resource itself: its group or version is not served (yet).
     NotServed,
-    /// No connection came about: nobody is there.
+    /// No connection could be made.
     Unreachable,
     /// Anything else: a connection that broke, 5xx, an answer that is not Kubernetes'.
     Other,

@@ -1,4 +1,4 @@
-//! What is there now, by key and by index.
+//! The objects as they are now, by key and by index.
 
 use std::borrow::Borrow;
 use std::collections::hash_map::Entry;
@@ -16,12 +16,12 @@ use super::overlay::PendingObject;
 use super::view::View;
 use crate::meta::{ObjectKey, Uid};
 
-/// Memory for this many mutations stays when there are none.
+/// Capacity for this many mutations stays allocated when there are none.
 const FEW: usize = 1024;
 
-/// The objects of one kind, and what is known of our own writes to them: plain data, which the loop owns.
+/// The objects of one kind, and what is known about our own writes to them: plain data, which the loop owns.
 ///
-/// It holds what the watch showed. A controller may tell it of its own writes, too: see [`mutation`](super::mutation).
+/// It holds what the watch showed, and the results of our own writes: see [`mutation`](super::mutation).
 #[derive_where(Default)]
 pub struct Store<V: View> {
     objects: HashMap<ByKey<V>, Revision>,
@@ -31,20 +31,20 @@ pub struct Store<V: View> {
     pub(super) listing: Option<Listing<V>>,
     /// Empty except around our own writes.
     pub(super) mutations: HashMap<ObjectKey, PendingObject<V>>,
-    /// The version up to which the watch, or the last list, has told of every change.
+    /// The version up to which the watch, or the last list, has shown every change.
     pub(super) told: u64,
-    /// Counts lists that began and requests of ours: which was first?
+    /// Counts lists that began and requests of ours, to say which was first.
     steps: u64,
-    /// The numbers of our writes that the watch has shown since the last look.
+    /// The numbers of our writes that the watch has shown, until they are taken.
     shown: Vec<u64>,
     list_again: Arc<Notify>,
 }
 
-/// Which object, and which version of it.
+/// Uid and version of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Revision {
     pub(super) uid: Uid,
-    /// `metadata.resourceVersion`; 0 if it is no number, or not known.
+    /// `metadata.resourceVersion`; 0 if it is no number or unknown.
     pub(super) version: u64,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Held<V> {
     pub(super) at: Revision,
 }
 
-/// A view that hashes and compares as its key, so that the key is stored once, in the view.
+/// A view that hashes and compares by its key, so that the key is stored once, in the view.
 pub(super) struct ByKey<V>(pub(super) Arc<V>);
 
 /// The objects under one index value. Most values of an owner index have one: no set for those.
@@ -99,12 +99,12 @@ impl<V: View> Store<V> {
         sorted(self.objects.keys())
     }
 
-    /// How many objects there are.
+    /// The number of objects.
     pub fn len(&self) -> usize {
         self.objects.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether the store holds no object.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -118,7 +118,7 @@ impl<V: View> Store<V> {
         })
     }
 
-    /// The keys of what is held, and of what there are mutations of.
+    /// The keys of the objects that are held, and of those with mutations.
     pub(super) fn keys(&self) -> impl Iterator<Item = &ObjectKey> {
         let mutated = self
             .mutations
@@ -127,17 +127,18 @@ impl<V: View> Store<V> {
         self.objects.keys().map(|held| held.0.key()).chain(mutated)
     }
 
-    /// Is notified when the API server has been set back to an earlier state: what is held may never have been.
+    /// Notified when the API server has been set back to an earlier state: objects that are held may never have
+    /// existed.
     pub fn list_again(&self) -> Arc<Notify> {
         Arc::clone(&self.list_again)
     }
 
-    /// The step to which the store has come.
+    /// The current step: it grows with each list that begins and each request of ours.
     pub const fn step(&self) -> u64 {
         self.steps
     }
 
-    /// One step on; its number.
+    /// Advances by one step; returns its number.
     pub(super) const fn next_step(&mut self) -> u64 {
         self.steps += 1;
         self.steps
@@ -148,7 +149,8 @@ impl<V: View> Store<V> {
         std::mem::take(&mut self.shown)
     }
 
-    /// Changes what is recorded of our own requests, and holds what `change` makes of the object that is held.
+    /// Changes what is recorded about our own requests, and holds the object that `change` returns for the one that is
+    /// held.
     pub(super) fn mutate(
         &mut self,
         key: &ObjectKey,
@@ -170,7 +172,8 @@ impl<V: View> Store<V> {
         delta
     }
 
-    /// Holds `new` under `key`, or nothing; what that changes. An equal view of the same object stays, at its new version.
+    /// Holds `new` under `key`, or nothing; returns what that changes. An equal view of the same object stays, at its
+    /// new version.
     pub(super) fn set(&mut self, key: &ObjectKey, new: Option<Held<V>>) -> Option<Delta<V>> {
         let old = self.held(key);
         let mut is_same = false;
@@ -237,7 +240,7 @@ impl<V: View> Posting<V> {
         }
     }
 
-    /// Takes the object out; whether nothing is left.
+    /// Removes the object; returns whether nothing is left.
     fn remove(&mut self, key: &ObjectKey) -> bool {
         match self {
             Self::One(only) => only.key() == key,
@@ -259,7 +262,7 @@ impl<V: View> Held<V> {
     }
 }
 
-/// A `resourceVersion` as a number; 0 if it is none.
+/// A `resourceVersion` as a number; 0 if it is missing or no number.
 pub(super) fn number(version: Option<&str>) -> u64 {
     version
         .and_then(|version| version.parse().ok())

@@ -1,4 +1,4 @@
-//! What is decoded from the wire, and the smaller thing that is kept of it.
+//! What is decoded from the wire, and the smaller view of it that the store keeps.
 
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -12,23 +12,22 @@ use super::protobuf::Message;
 use super::{Interned, intern};
 use crate::meta::{ObjectKey, OwnerRef, Uid, read_text};
 
-/// `0001-01-01T00:00:00Z` in seconds since 1970: how Go writes a time that was never set, where it writes it.
+/// `0001-01-01T00:00:00Z` in seconds since 1970: the way Go writes a time that was never set, if it writes one.
 const GO_ZERO_TIME: i64 = -62_135_596_800;
 
 /// What the store keeps of an object: only what a rule reads.
 ///
-/// `==` answers "has anything changed that a rule reads?": an update that leaves the view equal wakes
-/// nothing. So a view holds no `resourceVersion` unless a rule needs it.
+/// `==` answers "has anything changed that a rule reads?": an update that leaves the view equal enqueues nothing. So a
+/// view holds no `resourceVersion` unless a rule needs it.
 pub trait View: PartialEq + Send + Sync + 'static {
-    /// What objects are looked up by besides their key: an enum per kind, for example
-    /// `Node(Arc<str>) | Owner(Uid)`; [`std::convert::Infallible`] when there is nothing.
+    /// What objects are looked up by, apart from their key: an enum per kind, for example `Node(Arc<str>) |
+    /// Owner(Uid)`; [`std::convert::Infallible`] if nothing.
     type Index: Clone + Eq + Hash + Debug + Send + Sync + 'static;
 
-    /// The object's name; the one [`Wire::into_view`] was given.
+    /// The object's key, as [`Wire::into_view`] received it.
     fn key(&self) -> &ObjectKey;
 
-    /// Appends every index value that this object is found under; none, unless said otherwise. A value named twice counts
-    /// once.
+    /// Appends every index value that finds this object; none by default. A value named twice counts once.
     fn index(&self, out: &mut Vec<Self::Index>) {
         let _ = out;
     }
@@ -36,32 +35,32 @@ pub trait View: PartialEq + Send + Sync + 'static {
 
 /// The shape of an object on the wire; serde skips every field that it does not name.
 ///
-/// It is read from JSON and from protobuf alike, and kept apart from the [`View`], so that the encoding changes nothing
-/// behind it. `Clone` is asked for by kube's lists; nothing is cloned.
+/// The type reads both JSON and protobuf. It is separate from the [`View`], so that nothing behind it depends on the
+/// encoding. kube's lists require `Clone`; nothing is cloned.
 pub trait Wire: DeserializeOwned + Clone + Send + 'static {
-    /// What is kept of it.
+    /// What the store keeps of the object.
     type View: View;
 
-    /// Whether `metadata` is all that is read: the API server is then asked for
-    /// `PartialObjectMetadata` and leaves out the rest.
+    /// True if only `metadata` is read: the API server then receives requests for `PartialObjectMetadata` and leaves
+    /// out the rest.
     const METADATA_ONLY: bool = false;
 
-    /// The fields that are read of the object in protobuf, [`METADATA`](super::protobuf::METADATA) among them; `None` where
-    /// it is only read in JSON.
+    /// The protobuf fields that are read, [`METADATA`](super::protobuf::METADATA) among them; `None` if the object is
+    /// only read in JSON.
     const MESSAGE: Option<Message> = None;
 
-    /// Whether any rule may ever act on the object as it is now. One that is not kept is to the store and its
-    /// handlers as if it did not exist.
+    /// Returns whether any rule may ever act on the object as it is now. For the store and its handlers, an object that
+    /// is not kept does not exist.
     fn is_kept(&self) -> bool {
         true
     }
 
-    /// Keeps what the rules read. Texts that many objects share (namespaces, the names of nodes) are
-    /// [`Interned`], or go through [`intern`].
+    /// Keeps what the rules read; an error if the view cannot represent it. Texts that many objects share (namespaces,
+    /// the names of nodes) are [`Interned`], or go through [`intern`].
     fn into_view(self, object: Identity) -> Result<Self::View, DecodeError>;
 }
 
-/// Which object, and which version of it.
+/// An object and one of its versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// Namespace (interned) and name.
@@ -94,7 +93,7 @@ pub enum DecodeError {
     /// The object does not have the shape of its [`Wire`].
     #[error("decode the object")]
     Json(#[source] Arc<serde_json::Error>),
-    /// The same, of an object in protobuf.
+    /// The object in protobuf does not have the shape of its [`Wire`].
     #[error("decode the object")]
     Protobuf(#[source] super::protobuf::Error),
     /// `metadata.name` is missing, empty or no string.
@@ -106,7 +105,7 @@ pub enum DecodeError {
 }
 
 impl Identity {
-    /// As the metadata of an object has it: namespace, name, uid, resourceVersion.
+    /// Takes namespace, name, uid and resourceVersion as the metadata of an object has them.
     pub fn of(namespace: Option<&str>, name: &str, uid: &str, version: Option<&str>) -> Self {
         Self {
             key: ObjectKey {
@@ -134,8 +133,8 @@ impl OwnerWire {
     }
 }
 
-/// Reads a `metav1.Time` in a [`Wire`] (`#[serde(default, deserialize_with = "time")]`): nothing when it was never set,
-/// or is none that can be represented; that must not cost the object.
+/// Reads a `metav1.Time` in a [`Wire`] (`#[serde(default, deserialize_with = "time")]`). `None` if the time was never
+/// set or cannot be represented: a bad time must not cost the object.
 pub fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
     Ok(Option::<Time>::deserialize(deserializer)?.and_then(|Time(time)| time))
 }

@@ -1,24 +1,25 @@
-//! The loop itself: what becomes of keys, steps, answers, permits and terms.
+//! The loop itself: what happens to keys, actions, answers, permits and terms.
 //!
 //! | file | shows |
 //! |---|---|
-//! | `queue` | client-go's contract: duplicates, order, a key that is woken during its pass |
-//! | `queue_props` | the same for any sequence of wakes, passes and waits |
-//! | `times` | keys that come back at a time, and how passes are paced |
-//! | `workers` | how many passes there are at once, and what a read that is out costs |
+//! | `queue` | client-go's contract: duplicates, order, a key that is enqueued during its pass |
+//! | `queue_props` | client-go's contract for any sequence of requeues, passes and waits |
+//! | `times` | keys that come back at a set time, and the pace of passes |
+//! | `workers` | how many passes run at once, and the workers that reads in flight hold |
 //! | `retries` | when a key whose pass failed comes back |
 //! | `numbers` | `workqueue_*` |
-//! | `reads` | who is told an answer, how often it is asked for, how long it serves |
+//! | `reads` | which keys receive an answer, how often a query is sent, how long an answer serves |
 //! | `writes` | refused writes, writes side by side, passes that make no progress |
-//! | `permits` | who waits for the client-side limit, and who goes first |
-//! | `permits_props` | the same for all runs: the rate is kept, no permit is lost, nobody starves |
-//! | `own_writes` | what an accepted write shows, and what is done when nobody knows |
+//! | `permits` | which passes wait for the client-side limit, and which goes first |
+//! | `permits_props` | the queue for permits in all runs: the rate is kept, no permit is lost, no pass starves |
+//! | `own_writes` | what the cache shows after an accepted write, and after one whose fate is unknown |
 //! | `terms` | what ends with a term, and what does not |
 //! | `ends` | drain, dry run |
 //! | `run` | the asynchronous part, on the embedded API server |
 //! | `sim` | the dimmer's loop against a model of the API server |
 //!
-//! `dimmer` is the example, a whole controller; `scripted` does what its test says, in the loop of `rig`.
+//! `dimmer` is the example, a whole controller; `scripted` is a controller that does what its test says, in the loop of
+//! `rig`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
 #[path = "../../examples/dimmer.rs"]

@@ -121,5 +121,5 @@ fn keys_that_come_back_while_all_workers_are_busy_are_in_the_queue() {
     rig.wake("b");
     assert_counts(&registry, 3, 2, 1, 0, 0);
     rig.after(100 * MS);
-    assert_eq!(rig.answered("busy", "x"), ["a asks a"], "its time came first");
+    assert_eq!(rig.answered("busy", "x"), ["a asks a"], "a's time came first");
 }

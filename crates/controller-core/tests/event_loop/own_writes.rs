@@ -1,5 +1,5 @@
-//! What an accepted write shows before the watch does, and what is done when nobody knows. With the dimmer: a lamp that
-//! is to shine 2 needs two writes.
+//! What the cache shows of an accepted write before the watch does, and what the loop does when the fate of a write is
+//! unknown. With the dimmer: a lamp with a wanted brightness of 2 needs two writes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,7 +41,7 @@ fn started(lamps: &mut Resource<Dimmer, Lamp>, now: Now) -> Loop<Dimmer> {
 }
 
 impl World {
-    /// One lamp that does not shine, and is to shine so.
+    /// One lamp with brightness 0 and this wanted brightness.
     fn with_lamp(wanted: u8) -> Self {
         let now = NOW;
         let mut lamps = Resource::new(|lamps| lamps);
@@ -57,7 +57,7 @@ impl World {
         }
     }
 
-    /// The brightnesses that are written now.
+    /// Takes a turn; returns the brightnesses that are written.
     fn turn(&mut self) -> Vec<u8> {
         let Polled { effects, again, .. } = self.event_loop.poll(self.now, &Permits::default());
         self.again = again;
@@ -76,7 +76,7 @@ impl World {
         self.turn()
     }
 
-    /// The lamp changes on the API server; its new version.
+    /// Changes the lamp on the API server; returns its new version.
     fn edit(&mut self, edit: impl FnOnce(&mut Lamp)) -> Accepted {
         let held = self.lamps.objects()[&lamp()].clone();
         let mut view = held.view;
@@ -93,15 +93,15 @@ impl World {
     /// The write arrives at the API server.
     fn arrive(&mut self) -> Accepted {
         let RequestOf::Write(dim) = self.in_flight[0].ask.clone() else {
-            panic!("a question is out");
+            panic!("a query is in flight");
         };
         self.edit(|lamp| lamp.shines = dim.shines)
     }
 
-    /// The question that is out finds the lamp as it is.
+    /// Answers the query in flight with the lamp as it is now.
     fn read(&mut self) {
         let RequestOf::Query(_) = self.in_flight[0].ask else {
-            panic!("a write is out");
+            panic!("a write is in flight");
         };
         let found = observed(&self.lamps.objects()[&lamp()]);
         self.complete(Completed::Read(Ok(Some(found)), None));
@@ -117,7 +117,7 @@ impl World {
         self.event_loop.completed(effect.id, completed, self.now);
     }
 
-    /// The watch shows the next thing.
+    /// The watch shows the next change.
     fn show(&mut self) {
         assert!(self.lamps.deliver(&mut self.event_loop, self.now));
     }
@@ -126,12 +126,12 @@ impl World {
         self.event_loop.stores().freshness(&lamp())
     }
 
-    /// How the lamp shines in the cache.
+    /// The brightness of the lamp in the cache.
     fn cached(&self) -> u8 {
         self.event_loop.stores().get(&lamp()).unwrap().shines
     }
 
-    /// Nothing is on its way or remembered.
+    /// Nothing is in flight or remembered.
     #[track_caller]
     fn assert_settled(&mut self) {
         assert_eq!(self.after(60 * SECOND), NOTHING);
@@ -147,7 +147,7 @@ fn an_accepted_write_is_seen_before_the_watch_shows_it() {
     assert_eq!(world.turn(), [1]);
     world.accept();
     assert_eq!((world.cached(), world.freshness()), (1, Freshness::Pending));
-    // The second step is taken on what the first has done.
+    // The second step builds on the result of the first.
     assert_eq!(world.turn(), [2]);
     world.accept();
     assert_eq!(world.turn(), NOTHING);
@@ -161,13 +161,13 @@ fn an_accepted_write_is_seen_before_the_watch_shows_it() {
 fn an_older_event_of_the_watch_does_not_undo_it_and_nothing_is_written_twice() {
     let mut world = World::with_lamp(1);
     world.turn();
-    // Somebody else was first, and the watch is late.
+    // Another writer was first, and the watch is late.
     world.edit(|lamp| lamp.wanted = 3);
     world.accept();
     assert_eq!(world.turn(), NOTHING);
     world.show();
-    assert_eq!(world.cached(), 1, "what it shows is older than our write");
-    assert_eq!(world.turn(), [2], "and what others have changed in it counts");
+    assert_eq!(world.cached(), 1, "the event is older than our write");
+    assert_eq!(world.turn(), [2], "the change of the other writer counts");
     world.accept();
     world.show();
     assert_eq!(world.cached(), 2);
@@ -188,7 +188,7 @@ fn an_answer_that_comes_after_the_watch_has_shown_the_write_changes_nothing() {
     world.complete(Completed::Wrote(Ok(accepted)));
     assert_eq!(world.freshness(), Freshness::Synced);
     assert_eq!(world.turn(), NOTHING);
-    assert_eq!(world.event_loop.held(), 0, "nothing is waited for");
+    assert_eq!(world.event_loop.held(), 0, "no write is awaited");
     world.assert_settled();
 }
 
@@ -202,7 +202,7 @@ fn a_write_that_the_watch_does_not_show_within_30_s_is_overdue() {
     assert_eq!((world.freshness(), world.again), (Freshness::Pending, Some(MS)));
     assert_eq!(world.after(MS), NOTHING);
     assert_eq!((world.cached(), world.freshness()), (1, Freshness::Unknown));
-    // The dimmer has heard of it, and reads the lamp.
+    // The dimmer received the event, and reads the lamp.
     world.read();
     assert_eq!((world.cached(), world.freshness()), (1, Freshness::Pending));
     assert_eq!(world.turn(), NOTHING);
@@ -370,7 +370,7 @@ fn a_read_of_the_last_term_that_comes_after_a_lost_write_of_this_one_changes_not
     for leading in [false, true] {
         world.event_loop.observe(LoopEvent::Leading(leading), world.now);
     }
-    assert_eq!(world.turn(), NOTHING, "it is asked again");
+    assert_eq!(world.turn(), NOTHING, "the query is sent again");
     world.read();
     assert_eq!(world.turn(), [1]);
     world.arrive();

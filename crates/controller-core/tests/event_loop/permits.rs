@@ -1,4 +1,4 @@
-//! Who waits for the client-side limit, and who goes first.
+//! Which passes wait for the client-side limit, and which goes first.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use crate::rig::{MS, NOTHING, Permits, Rig, SECOND, Setup};
 use crate::scripted::{Scripted, Seen, Text, reads, writes};
 
-/// What each key wants to write, one after the other; a test may change its mind.
+/// What each key wants to write, in order; a test may change it.
 type Wishes = Arc<Mutex<BTreeMap<Text, Vec<Text>>>>;
 
 fn step_of(wishes: &Wishes, seen: &Seen<'_>) -> Action<Scripted> {
@@ -22,7 +22,7 @@ fn step_of(wishes: &Wishes, seen: &Seen<'_>) -> Action<Scripted> {
     }
 }
 
-/// A permit a second, one at once; the keys are woken.
+/// One permit a second, a burst of one; the keys are enqueued.
 fn one_a_second(wishes: &[(Text, &[Text])]) -> (Rig, Wishes) {
     let writes = wishes.iter().map(|(key, writes)| (*key, writes.to_vec()));
     let shared: Wishes = Arc::new(Mutex::new(writes.collect()));
@@ -62,7 +62,7 @@ fn what_is_wanted_when_the_permit_comes_is_sent() {
     rig.asked();
     wishes.lock().insert("b", vec!["b=2"]);
     assert_eq!(rig.after(SECOND), ["b writes b=2"]);
-    assert_eq!(rig.asked(), ["b"], "it is asked once more, and not again");
+    assert_eq!(rig.asked(), ["b"], "reconcile is called once more, and not again");
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn a_permit_that_nobody_needs_any_more_is_not_taken() {
     assert_eq!(rig.after(SECOND), NOTHING);
     assert_eq!(rig.limit.taken.get(), 1);
     wishes.lock().insert("d", vec!["d=1"]);
-    assert_eq!(rig.woken("d"), ["d writes d=1"], "it is there for whoever comes");
+    assert_eq!(rig.woken("d"), ["d writes d=1"], "the next key gets the permit");
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn an_object_that_gets_busy_gives_the_permit_to_the_next() {
     let (mut rig, wishes) = one_a_second(&[("a", &["a=1", "x=1"]), ("b", &["x=2"]), ("c", &["y=1"])]);
     rig.turn();
     rig.accept("a=1");
-    // It has begun, so it was first.
+    // Key a has begun, so it goes first.
     assert_eq!(rig.after(SECOND), ["a writes x=1"]);
     assert_eq!(rig.after(SECOND), ["c writes y=1"], "b waits for x");
     wishes.lock().remove("b");
@@ -176,7 +176,7 @@ fn of_those_that_wait_for_an_object_one_is_asked_when_it_is_free() {
     for key in &keys[1..] {
         rig.asked();
         assert_eq!(rig.accepted("x=1"), [format!("{key} writes x=1")]);
-        assert_eq!(rig.asked().len(), 2, "who wrote, and who is next");
+        assert_eq!(rig.asked().len(), 2, "the key that wrote, and the next one");
     }
     rig.accepted("x=1");
     assert_eq!(rig.event_loop.held(), 0);
@@ -248,7 +248,7 @@ fn a_pass_whose_answer_it_shares_takes_no_permit() {
     assert_eq!(rig.turn(), ["first writes x=1"]);
     assert_eq!(rig.after(SECOND), ["a asks q"]);
     assert_eq!(rig.after(SECOND), NOTHING);
-    // Key b waits for the answer that a asked for.
+    // Key b waits for the answer to the query that a sent.
     assert_eq!(rig.limit.taken.get(), 2);
 }
 

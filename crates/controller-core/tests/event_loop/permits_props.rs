@@ -1,5 +1,5 @@
-//! The line for the client-side limit, for all runs: the rate is never exceeded, no permit is lost, nobody is overtaken
-//! by who came later and has written as little.
+//! The queue for the client-side limit, in all runs: the rate is never exceeded, no permit is lost, and no pass is
+//! overtaken by one that came later and has written as little.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,18 +14,18 @@ use crate::rig::{MS, Permits, Rig, Setup};
 use crate::scripted::{Scripted, Seen, Text, writes};
 
 const KEYS: [Text; 7] = ["k0", "k1", "k2", "k3", "k4", "k5", "k6"];
-/// Four permits a second, three at once.
+/// Four permits a second, a burst of three.
 const INTERVAL: Duration = Duration::from_millis(250);
 const QPS: f64 = 4.0;
 const BURST: u32 = 3;
 
 #[derive(Clone, Debug)]
 enum Op {
-    /// A key wants so many writes, one after the other.
+    /// A key wants this many writes, one after the other.
     Arrive(usize, usize),
-    /// A key wants nothing any more.
+    /// A key no longer wants anything.
     Cancel(usize),
-    /// One of the writes that are out is accepted.
+    /// One of the writes in flight is accepted.
     Accept(usize),
     Refuse(usize),
     Pass(u64),
@@ -46,14 +46,14 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     prop::collection::vec(op, 0..80)
 }
 
-/// What happens in the loop, in its order.
+/// What happens in the loop, in order.
 #[derive(Clone, Copy, Debug)]
 enum Event {
-    /// A pass was asked about, and wants to write.
+    /// `reconcile` was called for a pass, which wants to write.
     Wants(Text),
-    /// A pass was asked about for the last time.
+    /// `reconcile` was called for a pass for the last time.
     Ends(Text),
-    /// So many things had been learnt by then.
+    /// This many results had come by then.
     ResultOf(usize),
 }
 
@@ -67,13 +67,13 @@ struct Shared {
 struct World {
     rig: Rig,
     shared: Arc<Mutex<Shared>>,
-    /// Whether keys write to objects of their own, so that nobody waits for an object.
+    /// True if each key writes to an object of its own, so that no pass waits for an object.
     own_objects: bool,
     in_flight: Vec<(Text, Text)>,
     sent_at: Vec<Duration>,
-    /// Passes that wait, in the order in which they came, each with whether it has written.
+    /// Passes that wait, in the order in which they came; `true` for one that has written.
     line: Vec<(Text, bool)>,
-    /// Passes whose object is busy: a write of the last term has not ended. They come to the line when one ends.
+    /// Passes whose object is busy: a write of the last term has not ended. They join the queue when one ends.
     blocked: Vec<(Text, bool)>,
     writers: Vec<Text>,
     result: usize,
@@ -165,7 +165,7 @@ impl World {
         }
     }
 
-    /// Time passes; the loop is polled whenever it wants to be.
+    /// Lets time pass; the loop is polled whenever it asks for it.
     fn pass(&mut self, time: Duration) {
         let end = self.rig.now.uptime + time;
         loop {
@@ -184,7 +184,7 @@ impl World {
         self.note(sent.len());
     }
 
-    /// Follows what the loop has done, and holds the properties of the line.
+    /// Follows what the loop has done, and checks the properties of the queue.
     fn note(&mut self, sent: usize) {
         self.sent_at
             .extend(std::iter::repeat_n(self.rig.now.uptime, sent));
@@ -246,7 +246,7 @@ impl World {
         self.writers.push(key);
     }
 
-    /// Never more in any stretch of time than the bucket has.
+    /// No stretch of time has more requests than the bucket has tokens.
     fn assert_rate(&self) {
         for (first, from) in self.sent_at.iter().enumerate() {
             // From the first request that the burst does not cover.
@@ -260,7 +260,7 @@ impl World {
         }
     }
 
-    /// Nobody wants anything any more: then every permit is back in the bucket once it has had the time to fill up.
+    /// Once no key wants anything, every permit is back in the bucket after the time that it takes to fill.
     fn assert_full(&mut self) {
         self.shared.lock().wishes.clear();
         self.turn();

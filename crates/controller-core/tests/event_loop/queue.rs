@@ -1,6 +1,6 @@
-//! Which key is next. client-go's contract: a key is in one pass at a time, duplicates collapse.
+//! Which key is next. client-go's contract: a key is in one pass at a time, and duplicates collapse.
 //!
-//! client-go v0.36.3, `util/workqueue`, and where its cases are covered:
+//! The cases of client-go v0.36.3, `util/workqueue`, and the tests that cover them:
 //!
 //! | client-go | here |
 //! |---|---|
@@ -13,7 +13,7 @@
 //! | `TestDeduping` | `times::of_two_waits_the_shorter_counts_and_of_two_times_the_later_named` |
 //! | `TestAddTwoFireEarly`, `TestCopyShifting` | `times::the_earliest_goes_first_whenever_it_was_added` |
 //! | `TestRateLimitingQueue`, `TestItemExponentialFailureRateLimiter`, `…OverFlow` | `retries::a_failed_key_comes_back_later_and_later`, `retries::the_delay_of_a_key_ends_at_1000_s` |
-//! | `TestMaxOfRateLimiter` | `retries::all_keys_together_are_retried_a_hundred_at_once_and_then_ten_a_second` |
+//! | `TestMaxOfRateLimiter` | `retries::keys_that_fail_again_take_no_more_than_their_share` |
 //! | `TestItemFastSlowRateLimiter`, `TestWithMaxWaitRateLimiter` | no controller of ours has those limiters |
 //! | `TestMetrics`, `TestMetricShutdown` | `numbers::the_metrics_follow_a_key_through_the_queue` |
 
@@ -24,7 +24,7 @@ use controller_core::controller::{Action, LoopEvent, Queue, Requeue};
 use crate::rig::{NOTHING, Rig, Setup};
 use crate::scripted::{Scripted, Seen, Text, reads};
 
-/// A pass that lasts until the question of its key is answered.
+/// A pass that lasts until the query of its key is answered.
 pub(crate) fn ask_once(seen: &Seen<'_>) -> Action<Scripted> {
     match seen.answer(seen.key) {
         None => reads([seen.key]),
@@ -63,9 +63,9 @@ fn a_key_that_is_woken_during_its_pass_is_asked_about_again_after_it() {
     rig.wake("a");
     assert_eq!(rig.woken("a"), NOTHING, "a is in one pass at a time");
     rig.answer("a", "x");
-    // The second pass begins with nothing known.
+    // The second pass begins without the answer of the first.
     assert_eq!(rig.turn(), ["a asks a"]);
-    assert_eq!(rig.answered("a", "x"), NOTHING, "the wakes have collapsed");
+    assert_eq!(rig.answered("a", "x"), NOTHING, "the duplicates have collapsed");
     assert_eq!(rig.event_loop.held(), 0);
 }
 

@@ -1,4 +1,5 @@
-//! Any sequence of wakes, passes and waits does what client-go's contract says (CORE-1, CORE-2), in its plainest form.
+//! Any sequence of requeues, passes and waits does what client-go's contract says (CORE-1, CORE-2), in its plainest
+//! form.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -21,9 +22,9 @@ enum Op {
     Within(Text, u64),
     At(Text, u64),
     Never(Text),
-    /// The pass of this place comes to its end.
+    /// The pass at this index ends.
     End(usize),
-    /// So many seconds pass.
+    /// This many seconds pass.
     Pass(u64),
 }
 
@@ -48,11 +49,11 @@ struct Model {
     ready: VecDeque<Text>,
     dirty: BTreeSet<Text>,
     passes: Vec<Text>,
-    /// Passes that have begun in this second: those hold workers.
+    /// Passes that have begun in this second: these hold workers.
     busy: BTreeSet<Text>,
     delays: BTreeMap<Text, u64>,
     times: BTreeMap<Text, u64>,
-    /// Times that were named during the pass of their key.
+    /// Times that were set during the pass of their key.
     after: BTreeMap<Text, u64>,
 }
 
@@ -63,7 +64,7 @@ impl Model {
         }
     }
 
-    /// The delays of now, then the times of now, the earliest first.
+    /// The delays that are due, then the times that are due, the earliest first.
     fn add_due(&mut self) {
         let now = self.now;
         let mut due = Vec::new();

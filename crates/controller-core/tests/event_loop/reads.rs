@@ -1,4 +1,4 @@
-//! Who is told an answer, how often it is asked for, how long it serves.
+//! Which keys receive an answer, how often a query is sent, how long an answer serves.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::scripted::{Q, Scripted, Seen, Text, reads, writes};
 
 const NO_ANSWER: Outcome = Outcome::retry(false);
 
-/// Asks `query`, then writes what it was told.
+/// Sends `query`, then writes its answer.
 fn ask_then_write(query: Text) -> impl Fn(&Seen<'_>) -> Action<Scripted> {
     move |seen| match seen.answer(query) {
         None => reads([query]),
@@ -173,7 +173,7 @@ fn a_question_is_asked_three_times_in_a_pass_which_then_is_retried_later_and_lat
     rig.wake("a");
     for wait in [5, 10, 20] {
         for _ in 0..3 {
-            // The watch may have told something newer.
+            // The watch may have shown something newer.
             assert_eq!(rig.turn(), ["a asks q"]);
             rig.answer("q", "x");
             rig.change();
@@ -200,7 +200,7 @@ fn questions_without_end_are_no_progress() {
     assert_eq!(rig.told().last().unwrap(), "a makes no progress");
 }
 
-/// Answers to questions of kind `long` serve others for a minute, those of other kinds for two seconds.
+/// Answers to queries of kind `long` serve others for a minute, those of other kinds for two seconds.
 fn shared() -> Rig {
     let setup = Setup {
         querying: |kind| QueryPolicy {
@@ -245,7 +245,7 @@ fn an_answer_frees_one_pass_of_those_that_wait_to_ask_a_question_of_its_kind() {
         assert_eq!(
             rig.asked(),
             [keys[at + 2], keys[at]],
-            "who asks, and who is answered"
+            "the key that asks, and the key that has its answer"
         );
     }
     rig.answered(keys[998], "x");
@@ -270,7 +270,7 @@ fn a_pass_that_waits_to_ask_of_two_kinds_loses_neither_place() {
     });
     rig.wake_all(["pod:1", "node:1", "both"]);
     assert_eq!(rig.turn(), ["pod:1 asks pod:1", "node:1 asks node:1"]);
-    // Both places get free before the pass goes on.
+    // Both slots become free before the pass continues.
     rig.answer("pod:1", "x");
     rig.answer("node:1", "x");
     assert_eq!(rig.turn(), ["both asks pod:2", "both asks node:2"]);
@@ -308,7 +308,7 @@ fn a_key_that_is_woken_while_it_waits_for_an_answer_is_asked_about_at_once() {
     assert_eq!(rig.asked(), ["a"]);
     rig.lead(true);
     rig.turn();
-    assert_eq!(rig.asked(), NOTHING, "not without a wake");
+    assert_eq!(rig.asked(), NOTHING, "not unless the key is enqueued");
 }
 
 #[test]

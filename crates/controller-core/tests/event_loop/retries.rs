@@ -1,5 +1,5 @@
-//! When a key whose pass failed comes back. client-go's delays: per key 5 ms doubling; or those of the queue. All keys that
-//! fail again and again share a part of the limit.
+//! When a key whose pass failed comes back. Delays per key as in client-go, 5 ms doubling, or as the queue sets them.
+//! All keys that keep failing share a part of the limit.
 
 use std::time::Duration;
 
@@ -171,11 +171,11 @@ fn a_failed_key_that_is_woken_does_not_wait_and_its_next_delay_is_longer_all_the
     assert_eq!(rig.woken("a=1"), ["a=1 writes a=1"]);
     rig.after(5 * MS);
     rig.accept("a=1");
-    // The retry was on its way, as in client-go.
+    // The retry was already scheduled, as in client-go.
     assert_eq!(rig.turn(), ["a=1 writes a=1"]);
 }
 
-/// One fifo queue whose failed keys come back within 8 s.
+/// One FIFO queue whose failed keys come back within 8 s.
 fn up_to_8_s(workers: usize, next: impl Fn(&Seen<'_>) -> Action<Scripted> + Send + Sync + 'static) -> Rig {
     let queue = Queue {
         workers,
@@ -272,7 +272,7 @@ fn a_key_that_waits_for_its_turn_and_is_woken_afresh_does_not_wait() {
     assert_eq!(rig.turn(), [format!("{last} writes {last}")]);
 }
 
-/// Evictions: the earliest first, each retried as the controller says, and most of them refused.
+/// Like evictions: the earliest first, each retried as the controller says, and most of them refused.
 #[test]
 fn a_key_whose_time_has_come_does_not_wait_behind_those_that_fail_in_a_queue_by_time() {
     let keys: Vec<Text> = (0..100).map(|key| &*format!("object {key}").leak()).collect();
@@ -318,10 +318,10 @@ fn a_key_that_is_woken_afresh_has_never_failed() {
     assert_eq!(rig.turn(), ["a=1 writes a=1"]);
     rig.fail("a=1", REFUSED);
     rig.turn();
-    assert_eq!(rig.again, Some(5 * MS), "the delay of before is gone, too");
+    assert_eq!(rig.again, Some(5 * MS), "the earlier delay is gone, too");
 }
 
-/// A pass that fails by itself, and wakes another key.
+/// A pass that fails by itself, and enqueues another key.
 fn fail(not_before: Duration) -> impl Fn(&Seen<'_>) -> Action<Scripted> {
     move |seen| match seen.key {
         "a" => Action::Fail(Failed {

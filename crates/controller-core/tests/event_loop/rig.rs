@@ -1,4 +1,4 @@
-//! A loop around a [`Scripted`] controller: its test is the API server, the clock and the limit.
+//! A loop around a [`Scripted`] controller; the test plays the API server, the clock and the limit.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -19,10 +19,10 @@ pub(crate) const NOTHING: [&str; 0] = [];
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 pub(crate) const MS: Duration = Duration::from_millis(1);
 
-/// More turns in one moment have no end.
+/// Most turns in one moment: beyond that the loop has no end.
 const MOST_TURNS: usize = 1_000;
 
-/// What a rig is made of; one fifo queue, no limit, a term, unless said otherwise.
+/// The parts of a rig; by default one FIFO queue, no limit, a term.
 pub(crate) struct Setup {
     pub(crate) queues: Vec<Queue>,
     pub(crate) metrics: Vec<Option<QueueMetrics>>,
@@ -33,12 +33,11 @@ pub(crate) struct Setup {
     pub(crate) leading: bool,
 }
 
-/// The limit of a test.
 #[derive(Default)]
 pub(crate) struct Permits {
     bucket: Option<RefCell<TokenBucket>>,
     now: Cell<Duration>,
-    /// How many were taken.
+    /// How many permits were taken.
     pub(crate) taken: Cell<usize>,
 }
 
@@ -46,7 +45,7 @@ pub(crate) struct Rig {
     pub(crate) event_loop: Loop<Scripted>,
     pub(crate) now: Now,
     pub(crate) limit: Permits,
-    /// In how long the loop wants to be polled again.
+    /// Time until the loop wants to be polled again.
     pub(crate) again: Option<Duration>,
     said: Arc<Said>,
     in_flight: Vec<Effect<Scripted>>,
@@ -68,7 +67,7 @@ impl Default for Setup {
 }
 
 impl Setup {
-    /// One fifo queue with so many workers.
+    /// One FIFO queue with this many workers.
     pub(crate) fn workers(workers: usize) -> Self {
         Self::queue(Queue {
             workers,
@@ -87,7 +86,7 @@ impl Setup {
         Self { limit, ..self }
     }
 
-    /// A loop whose caches are full, in a term if it is to lead.
+    /// A loop whose caches are full; in a term if `leading` is set.
     pub(crate) fn rig(self, next: impl Fn(&Seen<'_>) -> Action<Scripted> + Send + Sync + 'static) -> Rig {
         let leading = self.leading;
         let mut rig = self.unsynced(next);
@@ -124,7 +123,7 @@ impl Setup {
 }
 
 impl Permits {
-    /// So many a second, so many at once.
+    /// `qps` permits a second, `burst` at once.
     pub(crate) fn new(qps: f64, burst: u32) -> Self {
         Self {
             bucket: Some(RefCell::new(TokenBucket::new(qps, burst))),
@@ -148,7 +147,7 @@ impl Limit for Permits {
 }
 
 impl Rig {
-    /// Polls until the loop wants nothing more at this moment; what it sends.
+    /// Polls until the loop wants nothing more at this moment; returns what it sends.
     pub(crate) fn turn(&mut self) -> Vec<String> {
         let mut sent = Vec::new();
         for _ in 0..MOST_TURNS {
@@ -164,7 +163,7 @@ impl Rig {
         panic!("the loop has no end");
     }
 
-    /// Time passes, then it is polled.
+    /// Lets time pass, then polls.
     pub(crate) fn after(&mut self, time: Duration) -> Vec<String> {
         self.now.uptime += time;
         self.now.wall = saturating_add(self.now.wall, time);
@@ -172,8 +171,8 @@ impl Rig {
         self.turn()
     }
 
-    /// What is sent in this time, each at its millisecond, if it is polled whenever it wants to be; `answer` answers at
-    /// once.
+    /// What is sent in this time, each with its millisecond, if the loop is polled whenever it asks for it; `answer`
+    /// answers at once.
     pub(crate) fn timeline(
         &mut self,
         time: Duration,
@@ -200,7 +199,7 @@ impl Rig {
         }
     }
 
-    /// How long each request that is out has waited for its permit.
+    /// How long each request in flight has waited for its permit.
     pub(crate) fn waited(&self) -> Vec<(Text, Duration)> {
         let in_flight = self.in_flight.iter();
         in_flight.map(|effect| (what_of(effect), effect.waited)).collect()
@@ -210,7 +209,7 @@ impl Rig {
         self.wake_at(key, Requeue::Now);
     }
 
-    /// A key is woken, then it is polled.
+    /// Enqueues a key, then polls.
     pub(crate) fn woken(&mut self, key: Text) -> Vec<String> {
         self.wake(key);
         self.turn()
@@ -236,34 +235,34 @@ impl Rig {
         self.event_loop.observe(LoopEvent::Leading(leading), self.now);
     }
 
-    /// The question that is out is answered so.
+    /// Answers the query in flight.
     pub(crate) fn answer(&mut self, query: Text, answer: Text) {
         self.complete(query, Completed::Read(Ok(answer), None));
     }
 
-    /// The same, then it is polled.
+    /// Answers the query in flight, then polls.
     pub(crate) fn answered(&mut self, query: Text, answer: Text) -> Vec<String> {
         self.answer(query, answer);
         self.turn()
     }
 
-    /// The write that is out is accepted.
+    /// Accepts the write in flight.
     pub(crate) fn accept(&mut self, write: Text) {
         self.complete(write, Completed::Wrote(Ok(Accepted::default())));
     }
 
-    /// The same, then it is polled.
+    /// Accepts the write in flight, then polls.
     pub(crate) fn accepted(&mut self, write: Text) -> Vec<String> {
         self.accept(write);
         self.turn()
     }
 
-    /// The request that is out fails.
+    /// Fails the request in flight.
     pub(crate) fn fail(&mut self, what: Text, outcome: Outcome) {
         self.fail_with(what, failed(outcome));
     }
 
-    /// A pass of this key sends one request, which fails.
+    /// Runs a pass of this key; its one request fails.
     pub(crate) fn fail_once(&mut self, key: Text, what: Text, outcome: Outcome) {
         self.wake(key);
         self.turn();
@@ -285,29 +284,29 @@ impl Rig {
     fn complete(&mut self, what: Text, completed: Completed<Text>) {
         let mut in_flight = self.in_flight.iter();
         let place = in_flight.position(|effect| what_of(effect) == what);
-        let effect = self.in_flight.remove(place.expect("it is out"));
+        let effect = self.in_flight.remove(place.expect("it is in flight"));
         self.event_loop.completed(effect.id, completed, self.now);
     }
 
-    /// Which keys were asked about since the last call, in order.
+    /// The keys that `reconcile` was called for since the last call, in order.
     pub(crate) fn asked(&mut self) -> Vec<Text> {
         std::mem::take(&mut *self.said.asked.lock())
     }
 
-    /// What was told since the last call.
+    /// The notifications since the last call.
     pub(crate) fn told(&mut self) -> Vec<String> {
         let told = self.event_loop.take_told();
         self.told.extend(told.iter().map(told_text));
         std::mem::take(&mut self.told)
     }
 
-    /// What the controller has learnt and observed.
+    /// The results and events that the controller received.
     pub(crate) fn result(&self) -> &[String] {
         self.event_loop.state()
     }
 }
 
-/// A request that was answered so.
+/// A request that failed with this outcome.
 pub(crate) fn failed(outcome: Outcome) -> CallFailed {
     CallFailed::Answered {
         call: call(),

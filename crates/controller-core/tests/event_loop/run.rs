@@ -97,7 +97,7 @@ impl World {
         controller::run(env, Ok(Dimmer), lamps).await
     }
 
-    /// Runs it for so long.
+    /// Runs the dimmer for this time.
     async fn run_for(&self, time: Duration) {
         let ended = tokio::time::timeout(time, self.run()).await;
         assert!(ended.is_err(), "it has ended");
@@ -120,7 +120,7 @@ async fn each_step_is_one_request_and_a_change_wakes() {
         world.want(1);
         world.clock.sleep(SECOND).await;
         assert_eq!((world.shines().as_str(), world.patches()), ("1", 3));
-        // Nothing more, however long it takes.
+        // No further write comes, however long it runs.
         world.clock.sleep(3600 * SECOND).await;
         assert_eq!(world.patches(), 3);
         world.stop.advance();
@@ -136,7 +136,7 @@ async fn requests_keep_to_the_limit_of_the_process() {
     let world = World::new(Limits { qps: 1.0, burst: 2 }, false);
     world.add("lamp", 5);
     world.run_for(2_500 * MS).await;
-    // Two at once, then one a second; the informer's list is a watch, which needs none.
+    // Two permits at once, then one a second; the informer's list is a watch, which needs none.
     assert_eq!(world.shines(), "4");
 }
 
@@ -257,7 +257,7 @@ async fn the_example_is_a_binary_and_leaves_what_is_no_lamp() {
     dimmer.stop().await;
 }
 
-/// Of each pass that waits in the line for permits.
+/// Each pass that waits for a permit is measured.
 #[tokio::test(start_paused = true)]
 async fn the_metrics_tell_how_long_passes_waited_for_a_permit() {
     let world = World::with_lamp(5);
@@ -265,7 +265,7 @@ async fn the_metrics_tell_how_long_passes_waited_for_a_permit() {
     let dimmer = start.start(world.server.client(), &world.clock);
     world.clock.sleep(10 * SECOND).await;
     assert_eq!((world.shines().as_str(), world.patches()), ("5", 5));
-    // Two at once, then one a second, each of which asked for its permit once the one before had its answer.
+    // Two at once, then one a second; each queued for its permit once the one before had its answer.
     let waits = |what: &str| {
         let name =
             format!("rest_client_rate_limiter_duration_seconds_{what}{{host=\"test\",verb=\"PATCH\"}} ");

@@ -1,4 +1,4 @@
-//! A controller that does what its test says. Keys, questions, answers, writes and notes are texts.
+//! A controller that does what its test says. Keys, queries, answers, writes and state changes are texts.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(crate) struct Q(pub(crate) Text);
 pub(crate) struct W(pub(crate) Text);
 
 thread_local! {
-    /// How questions are asked: by what stands before the colon.
+    /// The policy of queries, by their kind: the text before the colon.
     pub(crate) static ASKING: Cell<fn(kind: Text) -> QueryPolicy> = const { Cell::new(|_| USUAL) };
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn writes(writes: impl IntoIterator<Item = Text>) -> Action<Scripted>
     Action::Write(writes.into_iter().map(W).collect())
 }
 
-/// What a test says is to be done next.
+/// The `reconcile` of a test.
 pub(crate) type Next = dyn Fn(&Seen<'_>) -> Action<Scripted> + Send + Sync;
 
 #[derive_where(Debug)]
@@ -51,20 +51,20 @@ pub(crate) struct Scripted {
     pub(crate) said: Arc<Said>,
 }
 
-/// What a test and its controller say to each other.
+/// What a test and its controller share.
 #[derive(Debug, Default)]
 pub(crate) struct Said {
-    /// To be woken when something is observed.
+    /// To be requeued at the next event.
     pub(crate) requeues: Mutex<Vec<(Text, Requeue)>>,
-    /// The keys that were asked about.
+    /// The keys that `reconcile` was called for.
     pub(crate) asked: Mutex<Vec<Text>>,
 }
 
-/// What `next` is asked with.
+/// What `reconcile` receives.
 #[derive(Clone, Copy)]
 pub(crate) struct Seen<'a> {
     pub(crate) key: Text,
-    /// What was learnt and observed, as texts.
+    /// Results and events so far, as texts.
     pub(crate) state: &'a [String],
     pub(crate) cx: &'a Context<'a, Scripted>,
     pub(crate) pass: &'a Pass<Scripted>,
@@ -72,7 +72,7 @@ pub(crate) struct Seen<'a> {
 }
 
 impl Seen<'_> {
-    /// What `query` was answered in this pass.
+    /// The answer to `query` in this pass.
     pub(crate) fn answer(&self, query: Text) -> Option<Text> {
         self.pass.answer(&Q(query))?.value.as_ref().ok().copied()
     }
@@ -85,7 +85,7 @@ impl Seen<'_> {
         self.pass.outcome(&W(write))
     }
 
-    /// What another key has got lately.
+    /// The answer that another key received recently.
     pub(crate) fn shared(&self, query: Text) -> Option<&Reply<Text>> {
         self.cx.shared(&Q(query))
     }
@@ -162,7 +162,7 @@ impl Controller for Scripted {
         usize::from(key.starts_with("low"))
     }
 
-    /// What stands before the slash.
+    /// The text before the slash.
     fn namespace_of<'a>(&self, key: &'a Text) -> Option<&'a str> {
         key.split_once('/').map(|(namespace, _)| namespace)
     }

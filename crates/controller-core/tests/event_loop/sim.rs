@@ -17,13 +17,13 @@ struct Room {
 
 #[derive(Clone, Debug)]
 enum Act {
-    /// A lamp is to shine so; a new one, if there is none.
+    /// Sets the wanted brightness of a lamp, which is created if it does not exist.
     Want(usize, u8),
-    /// Somebody else has dimmed a lamp.
+    /// Another writer has dimmed a lamp.
     Meddle(usize, u8),
-    /// A lamp is gone.
+    /// A lamp is deleted.
     Delete(usize),
-    /// Another lamp has the name.
+    /// A lamp is replaced by another of its name.
     Replace(usize, u8),
 }
 

@@ -99,7 +99,7 @@ fn what_was_on_its_way_when_the_term_ended_is_still_learnt() {
         ["reads: late", "x=1: accepted", "y=1: LeaseLost"]
     );
     assert_eq!(rig.turn(), NOTHING);
-    // Who lost the lease has failed in nothing.
+    // A request that the lost lease has dropped is no failure.
     assert_eq!(rig.told()[1..], ["x=1 wrote x=1"]);
     assert_eq!(rig.event_loop.held(), 6, "only the keys wait, for the next term");
 }
@@ -151,7 +151,7 @@ fn a_question_of_the_last_term_is_asked_again_in_the_next_one() {
     rig.answer("a", "old");
     assert_eq!(rig.turn(), NOTHING);
     assert_eq!(rig.event_loop.shared(&Q("a")), None);
-    assert_ne!(rig.event_loop.held(), 0, "it waits for the answer of its term");
+    assert_ne!(rig.event_loop.held(), 0, "the key waits for its term's answer");
     rig.answered("a", "new");
     assert_eq!(rig.event_loop.held(), 0);
 }
@@ -182,7 +182,7 @@ fn the_end_of_a_write_of_the_last_term_is_none_of_a_pass_of_this_one() {
 fn a_write_of_the_last_term_that_was_accepted_late_is_none_of_a_pass_of_this_one() {
     let mut rig = written_in_the_last_term();
     rig.accept("x=1");
-    // What it has changed is in the store.
+    // The change of the write is in the store.
     assert_eq!(rig.turn(), ["x=1 writes x=1"]);
 }
 

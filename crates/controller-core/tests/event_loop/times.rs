@@ -1,4 +1,4 @@
-//! Keys that come back at a time, and the pace of passes.
+//! Keys that come back at a set time, and the pace of passes.
 
 use std::time::Duration;
 
@@ -104,7 +104,7 @@ fn the_end_of_a_pass_names_the_time_at_which_its_key_comes_back() {
         rig.wake_at("a", at(20));
         rig.woken("a");
         assert_eq!(rig.asked(), ["a"]);
-        // It takes the place of the 20 s.
+        // The 9 s replace the 20 s.
         assert_eq!(rig.event_loop.scheduled_at(&"a"), Some(wall(9)));
         rig.after(9 * SECOND);
         assert_eq!(rig.asked(), ["a"]);
@@ -156,7 +156,7 @@ fn a_time_that_is_moved_during_the_pass_of_its_key_counts_after_it() {
         assert_eq!(rig.woken("a"), ["a asks a"]);
         rig.wake_at("a", at(8));
         rig.after(4 * SECOND);
-        assert_eq!(rig.answered("a", "x"), NOTHING, "the 2 s do not count any more");
+        assert_eq!(rig.answered("a", "x"), NOTHING, "the 2 s no longer count");
         assert_eq!(rig.event_loop.scheduled_at(&"a"), Some(wall(8)));
         assert_eq!(rig.after(4 * SECOND), ["a asks a"]);
     }
@@ -190,7 +190,7 @@ fn passes_begin_no_faster_than_the_pace() {
     rig.after(MS);
     assert_eq!(rig.asked(), ["b"]);
     rig.after(SECOND);
-    assert_eq!(rig.asked(), ["c"], "what was not used is not saved up");
+    assert_eq!(rig.asked(), ["c"], "unused passes are not saved up");
     rig.woken("d");
     assert_eq!(rig.asked(), NOTHING);
     rig.after(100 * MS);

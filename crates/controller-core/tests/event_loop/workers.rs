@@ -1,4 +1,4 @@
-//! How many passes there are at once.
+//! How many passes run at once.
 
 use controller_core::api::Outcome;
 use controller_core::controller::{Action, Queue};
@@ -36,7 +36,7 @@ fn as_many_keys_are_in_a_pass_as_there_are_workers() {
     assert_eq!(rig.answered("b", "x"), ["c asks c"]);
 }
 
-/// Which keys have a request out.
+/// Removes the request that has ended; returns how many are in flight.
 fn out(sent: &mut Vec<String>, ended: &str) -> usize {
     sent.retain(|text| !text.ends_with(ended));
     sent.len()
@@ -53,7 +53,7 @@ fn keys_that_fail_again_and_again_hold_a_quarter_of_the_workers() {
         for key in &failing {
             rig.fail_once(key, key, Outcome::Invalid);
         }
-        // Each takes half a second, and fails.
+        // Each request takes half a second, and fails.
         let mut sent = rig.after(SECOND);
         for round in 0..40 {
             assert!(sent.len() <= at_most, "{sent:?}");
@@ -88,7 +88,7 @@ fn a_request_that_takes_longer_than_a_second_holds_no_worker() {
     assert_eq!(rig.after(999 * MS), NOTHING);
     assert_eq!(rig.after(MS), ["b asks b"]);
     assert_eq!(rig.after(SECOND), ["c asks c"]);
-    // One that goes on does it at once.
+    // A slow pass continues at once when its answer comes.
     assert_eq!(rig.answered("b", "x"), ["b writes b=1"]);
     rig.accept("a=1");
     assert_eq!(rig.accepted("b=1"), NOTHING);
@@ -150,7 +150,7 @@ fn a_namespace_whose_requests_take_long_has_no_more_of_them_than_workers_and_a_q
     assert_eq!(out.len(), 8, "all are slow, and no other begins");
     assert_eq!(rig.woken("b/1=1"), ["b/1=1 writes b/1=1"]);
     assert_eq!(rig.accepted("b/1=1"), NOTHING);
-    // Below a quarter that are slow the next ones begin.
+    // With fewer slow passes than a quarter of the workers, the next ones begin.
     for key in &many[..6] {
         assert_eq!(rig.accepted(key), NOTHING);
     }

@@ -69,7 +69,7 @@ fn a_write_to_an_object_that_is_gone_fails_no_pass_and_is_not_sent_again_in_it()
     rig.fail("x=1", Outcome::Gone);
     assert_eq!(rig.turn(), NOTHING);
     assert_eq!(rig.accepted("y=1"), NOTHING);
-    assert_eq!(rig.event_loop.held(), 0, "the watch will tell, and wake the key");
+    assert_eq!(rig.event_loop.held(), 0, "the watch will show and enqueue it");
     assert_eq!(rig.told()[1..], ["a wrote y=1"]);
 }
 

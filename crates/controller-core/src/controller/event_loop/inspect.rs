@@ -7,7 +7,7 @@ use super::{KeyQueue, Loop};
 use crate::informer::{Store, View};
 
 impl<C: Controller> Loop<C> {
-    /// What `next` would say of `key` in a new pass; for tests.
+    /// What `reconcile` returns for `key` in a new pass; for tests.
     pub fn next_of(&self, key: &C::Key, now: Now) -> Action<C> {
         self.next(key, &Pass::default(), now)
     }
@@ -17,22 +17,22 @@ impl<C: Controller> Loop<C> {
         self.store_of(of)
     }
 
-    /// The answer to `query` that serves other keys, too; for tests.
+    /// The answer to `query` that also serves other keys; for tests.
     pub fn shared(&self, query: &C::Query) -> Option<&Reply<AnswerOf<C>>> {
         self.answers.get(query)
     }
 
-    /// Whether `key` is asked about without further ado; for tests.
+    /// True if `key` is in a pass or due for one; for tests.
     pub fn is_woken(&self, key: &C::Key, now: Now) -> bool {
         self.passes.contains_key(key) || self.queues[self.controller.queue_of(key)].is_woken(key, now)
     }
 
-    /// The keys that wait for their pass, in its order; for tests.
+    /// The keys that wait for their pass, in order; for tests.
     pub fn waiting_keys(&self) -> Vec<C::Key> {
         self.queues.iter().flat_map(KeyQueue::ready_keys).collect()
     }
 
-    /// Whether `key` comes back by itself after a wait; for tests.
+    /// True if `key` comes back by itself after a delay; for tests.
     pub fn is_waiting(&self, key: &C::Key) -> bool {
         self.queues[self.controller.queue_of(key)].is_waiting(key)
     }
@@ -42,7 +42,7 @@ impl<C: Controller> Loop<C> {
         self.queues[self.controller.queue_of(key)].scheduled_at(key)
     }
 
-    /// How many keys of the queue of this index come back at a time that is named.
+    /// How many keys of the queue with this index come back at a set time.
     pub fn scheduled(&self, queue: usize) -> usize {
         self.queues.get(queue).map_or(0, KeyQueue::scheduled)
     }
@@ -52,7 +52,7 @@ impl<C: Controller> Loop<C> {
         self.plans.undone()
     }
 
-    /// How much it holds of keys, passes and requests: 0 when everything is settled; for tests.
+    /// How many keys, passes, requests and plans the loop holds: 0 when everything is settled; for tests.
     pub fn held(&self) -> usize {
         let queues: usize = self.queues.iter().map(KeyQueue::held).sum();
         let passes = self.passes.len() + self.runnable.len() + self.line.len() + self.deadlines.len();

@@ -1,4 +1,4 @@
-//! What a list or a watch failed with.
+//! The failures of lists and watches.
 
 use std::error::Error;
 use std::io;
@@ -9,7 +9,7 @@ use crate::api::outcome::{causes_of, never_connected, retry_after};
 use crate::error::Chain;
 use crate::informer::source::{ErrorKind, SourceError};
 
-/// Whether a watch may end so: after some minutes, behind a proxy.
+/// Returns whether a healthy watch may end with this error: after some minutes, behind a proxy.
 pub(super) fn is_end(error: &(dyn Error + 'static)) -> bool {
     causes_of(error).any(|cause| {
         let kind = cause.downcast_ref::<io::Error>().map(io::Error::kind);

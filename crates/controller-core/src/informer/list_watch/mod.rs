@@ -25,28 +25,28 @@ use crate::api::limits::Permitted;
 use crate::clock::Clock;
 use crate::config::Encoding;
 
-/// Lists, then watches with bookmarks; each object is decoded to a view as it arrives.
+/// Lists, then watches with bookmarks; decodes each object to a view as it arrives.
 ///
-/// A list is a watch that begins with what there is and ends there (a streaming list). Where the API server does not serve
-/// that, it comes in pages. A 410 leads to a new list, whenever it comes. A watch that ends is followed by the next one,
-/// which goes on from there.
+/// A list is a watch that begins with the existing objects and ends after them (a streaming list). If the API server
+/// does not serve streaming lists, the list comes in pages. A 410 leads to a new list, whenever it comes. When a watch
+/// ends, the next one continues from its version.
 pub struct ListWatch<W: Wire> {
     http: Http,
     resource: ApiResource,
     clock: Clock,
     encoding: Encoding,
     lists: Lists,
-    /// So many streams have ended in good order since the last one that was complete.
+    /// How many streams have ended in good order since the last complete one.
     ends: u32,
     page_size: PageSize,
     step: Step,
-    /// What is still to be told.
+    /// Events that are still to be delivered.
     ready: VecDeque<SourceEvent<W::View>>,
 }
 
-/// kube-apiserver ends a stream in good order when it shuts down, when the reader is slow, and when what it was told is
-/// void. So many in a row say that no bookmark ends what there is: the API server does not know streaming lists, and serves
-/// them as any watch.
+/// kube-apiserver ends a stream in good order when it shuts down, when the reader is slow, and when what it sent is
+/// void. This many in a row say that no bookmark ends the existing objects: the API server does not know streaming
+/// lists, and serves them like any watch.
 const ENDS_IN_A_ROW: u32 = 2;
 
 /// How the next list comes.
@@ -54,16 +54,16 @@ const ENDS_IN_A_ROW: u32 = 2;
 enum Lists {
     /// As a stream, as far as we know.
     Streamed,
-    /// In pages, since a stream failed; the one after it as a stream again.
+    /// In pages, since a stream failed; the next list is a stream again.
     PagedOnce,
     /// In pages, since no stream is served.
     Paged,
 }
 
-/// What is to be done next.
+/// What to do next.
 enum Step {
     Begin,
-    /// Open a watch that begins with what there is.
+    /// Open a watch that begins with the existing objects.
     Stream,
     /// Read the next page, the first without a token.
     Page(Option<String>),
@@ -73,7 +73,7 @@ enum Step {
 }
 
 impl<W: Wire> ListWatch<W> {
-    /// Every object of `resource`, in every namespace, asked for in `encoding`.
+    /// Every object of `resource`, in every namespace, requested in `encoding`.
     ///
     /// `http` must not retry on its own: the informer is the only retrier.
     pub fn new(http: impl Into<Http>, resource: ApiResource, encoding: Encoding, clock: Clock) -> Self {
@@ -90,7 +90,7 @@ impl<W: Wire> ListWatch<W> {
         }
     }
 
-    /// Does one step; what comes of it is in `ready`.
+    /// Does one step; its events go to `ready`.
     async fn advance(&mut self) {
         let failed = match &mut self.step {
             Step::Begin => {
@@ -154,7 +154,7 @@ impl<W: Wire> ListWatch<W> {
         Ok(())
     }
 
-    /// Opens a watch, from `version` or with what there is.
+    /// Opens a watch, from `version` or with the existing objects.
     async fn open(&mut self, version: Option<String>) -> Result<(), SourceError> {
         let is_list = version.is_none();
         let action = if is_list { "list" } else { "start the watch" };
@@ -163,7 +163,7 @@ impl<W: Wire> ListWatch<W> {
             send_initial_events: is_list,
             ..WatchParams::default()
         };
-        // Without a version it is as new as the API server's answer to a list.
+        // Without a version it is as recent as the API server's answer to a list.
         let version = version.unwrap_or_default();
         let request = self.requests().watch(&params, &version);
         let response = self.send(request, false).await.map_err(failed)?;
@@ -239,8 +239,8 @@ impl<W: Wire> ListWatch<W> {
             Step::Watch(watch) => watch.is_list,
             _ => false,
         };
-        // Whatever is wrong with it may last: kube-apiserver with an old etcd fails each stream, and serves pages. client-go
-        // falls back to them as well.
+        // The fault may last: kube-apiserver with an old etcd fails each stream, and serves pages. client-go falls back
+        // to pages as well.
         if is_stream && !matches!(error.kind, ErrorKind::Unreachable | ErrorKind::Throttled) {
             self.lists = Lists::PagedOnce;
         }
@@ -254,7 +254,7 @@ impl<W: Wire> ListWatch<W> {
         kube::core::Request::new(DynamicObject::url_path(&self.resource, None))
     }
 
-    /// The answer; one that refuses protobuf is asked for JSON instead.
+    /// Sends a request; one whose answer refuses protobuf is sent again for JSON.
     async fn send(
         &mut self,
         request: Result<Request<Vec<u8>>, kube::core::request::Error>,
@@ -266,8 +266,8 @@ impl<W: Wire> ListWatch<W> {
             let accept = HeaderValue::try_from(self.encoding.accept::<W>(is_list));
             let accept = accept.map_err(|error| kube::Error::HttpError(error.into()))?;
             request.headers_mut().insert(ACCEPT, accept);
-            // One page or one watch at a time needs no limit. It does not wait behind the writes of a mass event either:
-            // the continue token of a list expires.
+            // One page or one watch at a time needs no limit. Nor does it wait behind the writes of a mass event: the
+            // continue token of a list expires.
             request.extensions_mut().insert(Permitted { waited: None });
             let response = self.http.send(request).await?;
             if !Encoding::is_refused(response.status()) || self.encoding == Encoding::Json {

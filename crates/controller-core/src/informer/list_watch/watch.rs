@@ -1,4 +1,4 @@
-//! One watch: what comes of it, and how it ends.
+//! One watch: its events, and how it ends.
 
 use std::time::Duration;
 
@@ -16,20 +16,20 @@ use crate::informer::guard::{Lenient, Presence};
 use crate::informer::source::{ErrorKind, SourceError, SourceEvent};
 use crate::informer::view::Wire;
 
-/// A watch that has stood so long is healthy. One that ends sooner has failed, so that a server (or a proxy) that closes
-/// every watch is not asked in a hot loop; client-go does the same.
+/// A watch that has lasted this long is healthy. One that ends sooner has failed, so that a server (or a proxy) that
+/// closes every watch is not called in a hot loop; client-go does the same.
 const HEALTHY_AFTER: Duration = Duration::from_secs(5);
-/// A watch that is silent for so long may be dead, whatever keeps the connection alive: kube-apiserver sends a bookmark
-/// each minute, if anything has changed. The next one goes on from there, or fails.
+/// A watch that is silent for this long may be dead, whatever keeps the connection alive: kube-apiserver sends a
+/// bookmark each minute, if anything has changed. The next watch continues from its version, or fails.
 const SILENT_FOR: Duration = Duration::from_mins(2);
-/// The same, while the watch tells what there is: then it has something to say.
+/// The limit of silence while the watch delivers the existing objects: then it has something to send.
 const STALLED_FOR: Duration = Duration::from_secs(30);
 
-/// A watch that stands.
+/// An established watch.
 pub(super) struct Watch {
-    /// How far it has come.
+    /// The version that it has reached.
     pub(super) version: String,
-    /// Whether it still tells what there is.
+    /// True while it delivers the existing objects.
     pub(super) is_list: bool,
     body: AnswerBody,
     pub(super) frames: Frames,
@@ -40,9 +40,9 @@ pub(super) struct Watch {
 
 /// What has happened on a watch.
 pub(super) enum Happened {
-    /// Something has come.
+    /// Bytes have arrived.
     Events,
-    /// It has stood for [`HEALTHY_AFTER`].
+    /// The watch has lasted for [`HEALTHY_AFTER`].
     Proven,
     Ended,
     Failed(SourceError),
@@ -51,7 +51,7 @@ pub(super) enum Happened {
 /// What an event means.
 pub(super) struct Told<V> {
     pub(super) event: Option<SourceEvent<V>>,
-    /// Where it goes on, if not on this watch.
+    /// The next step, if it is not on this watch.
     pub(super) step: Option<Step>,
 }
 
@@ -63,7 +63,7 @@ impl<V> Told<V> {
         }
     }
 
-    /// What was said is lost: a new list tells.
+    /// An event is lost: a new list makes up for it.
     fn anew(why: &str) -> Self {
         Self {
             event: Some(SourceEvent::Failed(other(format!("watch: {why}")))),
@@ -125,7 +125,7 @@ impl Watch {
                 "watch: it broke within {HEALTHY_AFTER:?}: {}",
                 Chain(error.as_ref())
             ))),
-            // A list has no other end than its bookmark.
+            // Only its bookmark may end a list.
             Some(Err(error)) if self.is_list || !is_end(error.as_ref()) => {
                 Happened::Failed(other(format!("watch: {}", Chain(error.as_ref()))))
             }
@@ -143,7 +143,7 @@ impl Watch {
                 event: Some(SourceEvent::InitDone {
                     version: Some(version.as_str().into()),
                 }),
-                // Another watch goes on: it speaks HTTP/2 (`api/transport.rs`).
+                // Another watch continues, over HTTP/2 (`api/transport.rs`).
                 step: Some(Step::Listed(version)),
             },
             Ok(WatchEvent::Bookmark { version, .. }) => {

@@ -1,4 +1,4 @@
-//! The messages that more than one kind has, as far as they are read.
+//! The messages that several kinds share, as far as they are read.
 
 use super::{Kind, Message};
 
@@ -27,7 +27,7 @@ pub const OBJECT_META: Message = &[
 ];
 /// The metadata of any object.
 pub const METADATA: (u32, &str, Kind) = (1, "metadata", Kind::Message(OBJECT_META));
-/// Of an object, nothing but its metadata.
+/// An object of which only the metadata is read.
 pub const METADATA_ONLY: Message = &[METADATA];
 /// `metav1.LabelSelector`.
 pub const LABEL_SELECTOR: Message = &[
@@ -43,7 +43,7 @@ pub const CONDITION: Message = &[
     (5, "reason", Kind::Text),
     (6, "message", Kind::Text),
 ];
-/// The conditions of pods and of Jobs, which are alike in what is read.
+/// The conditions of pods and of Jobs, which agree in what is read.
 pub const CONDITIONS: Kind = Kind::List(&Kind::Message(&[
     (1, "type", Kind::Text),
     (2, "status", Kind::Text),

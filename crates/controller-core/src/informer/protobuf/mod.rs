@@ -1,12 +1,13 @@
 //! Kubernetes' protobuf, read by the same serde types as JSON.
 //!
-//! A [`Message`] says which fields of a message are read, what they are called in JSON, and what they hold; all others are
+//! A [`Message`] names the fields that are read of a message, with their names in JSON and their kinds; all others are
 //! skipped on the wire. Texts are borrowed from the answer. Source: the files `generated.proto` of k8s.io/api and
 //! k8s.io/apimachinery.
 //!
-//! Go writes a field that is no pointer also when it is empty. JSON leaves it out then, and so does this: an empty text
-//! and a time that was never set are not there. What is no UTF-8 in a text, which Go writes as it is, is U+FFFD, as Go makes
-//! it in JSON: whoever can write one such label hides no object from those who ask for protobuf.
+//! Go writes a field that is no pointer even if it is empty. JSON then leaves the field out, and so does this reader:
+//! an empty text and a time that was never set are absent. Go writes invalid UTF-8 in a text as it is; this reader
+//! makes it U+FFFD, as Go does in JSON. So a client that can write one such label hides no object from readers of
+//! protobuf.
 
 mod messages;
 mod value;
@@ -24,21 +25,21 @@ pub(super) use self::value::Object;
 use self::value::Value;
 use self::wire::{Wire, bytes_of, malformed, next_field};
 
-/// The fields of a message that are read: number, name in JSON, what it holds; at most 16.
+/// The fields of a message that are read: number, name in JSON, kind; at most 16.
 pub type Message = &'static [(u32, &'static str, Kind)];
 
-/// What a field holds.
+/// The type of a field.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
-    /// A `string`; not there if it is empty.
+    /// A `string`; absent if it is empty.
     Text,
-    /// A `string` that Go has a pointer to: it may be there and empty.
+    /// A `string` that Go has a pointer to: it may be present and empty.
     TextPointer,
     /// An `int32` or `int64`.
     Int,
     /// A `bool`.
     Bool,
-    /// A `metav1.Time`: in JSON a text, by RFC 3339.
+    /// A `metav1.Time`: a text in JSON, by RFC 3339.
     Time,
     /// An `intstr.IntOrString`.
     IntOrString,
@@ -50,18 +51,18 @@ pub enum Kind {
     Map(&'static Self),
 }
 
-/// What an answer starts with.
+/// The first bytes of an answer.
 const MAGIC: &[u8] = b"k8s\0";
 /// The field of the envelope (`runtime.Unknown`) that holds the object.
 const RAW: u32 = 2;
 
-/// Bytes that are no such message, or a message that is not what its reader wants.
+/// The bytes are malformed, or the message does not fit the type that reads it.
 pub type Error = serde::de::value::Error;
 
-/// A list, its objects still as they came.
+/// A list whose objects are not decoded yet.
 pub(super) struct List<'a> {
     pub(super) version: String,
-    /// What continues it, if there is more.
+    /// Continues the list, if there is more.
     pub(super) token: Option<String>,
     pub(super) items: Vec<&'a [u8]>,
 }
@@ -73,12 +74,12 @@ struct ListMeta {
     r#continue: Option<String>,
 }
 
-/// Whether an answer is in protobuf.
+/// Returns whether an answer is in protobuf.
 pub(crate) fn is_enveloped(body: &[u8]) -> bool {
     body.starts_with(MAGIC)
 }
 
-/// What an answer holds, without its envelope.
+/// The content of an answer, without its envelope.
 pub(crate) fn unwrapped(body: &[u8]) -> Result<&[u8], Error> {
     let fields = body.strip_prefix(MAGIC).ok_or_else(malformed)?;
     bytes_of(fields, RAW)
@@ -89,7 +90,7 @@ pub(crate) fn read<'de, T: Deserialize<'de>>(message: Message, bytes: &'de [u8])
     T::deserialize(Value::message(message, bytes))
 }
 
-/// Reads what the API server says of a failure.
+/// Reads the `Status` of a failed request.
 pub(crate) fn read_status(body: &[u8]) -> Result<kube::core::Status, Error> {
     read(STATUS, unwrapped(body)?)
 }

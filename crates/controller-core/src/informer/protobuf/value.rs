@@ -11,22 +11,22 @@ use serde::forward_to_deserialize_any;
 use super::wire::{Wire, bytes_of, malformed, next_field};
 use super::{Error, Kind, Message};
 
-/// No message has more fields that are read.
+/// Largest number of fields that are read of one message.
 const MOST_FIELDS: usize = 16;
 
-/// An object whose fields were found, and those of its metadata: who it is can be told before the rest is read.
+/// An object whose fields, and those of its metadata, were found: its identity is readable before the rest.
 pub(in crate::informer) struct Object<'de> {
     metadata: Option<Fields<'de>>,
     /// All but the metadata.
     fields: Fields<'de>,
 }
 
-/// A field that was found: the last of its number counts, but a list or a map has them all.
+/// A field that was found: the last of its number counts, except that a list or a map has all of them.
 #[derive(Clone, Copy)]
 pub(super) struct Value<'de> {
     kind: Kind,
     wire: Wire<'de>,
-    /// What follows the first of its number.
+    /// The bytes after the first field of its number.
     rest: &'de [u8],
     number: u32,
 }
@@ -42,13 +42,13 @@ impl<'de> Object<'de> {
         })
     }
 
-    /// A text of its metadata, if it is there and one.
+    /// A text of its metadata; `None` if it is missing, empty or no text.
     pub(in crate::informer) fn text(&self, name: &str) -> Option<Cow<'de, str>> {
         let value = self.metadata.as_ref()?.get(name)?;
         value.text().ok().filter(|text| !text.is_empty())
     }
 
-    /// Whether its metadata has this field.
+    /// Returns whether its metadata has this field.
     pub(in crate::informer) fn has(&self, name: &str) -> bool {
         let value = self.metadata.as_ref().and_then(|metadata| metadata.get(name));
         value.is_some_and(|value| !value.is_absent())
@@ -87,7 +87,7 @@ impl<'de> Value<'de> {
         self.bytes().map(String::from_utf8_lossy)
     }
 
-    /// Negative numbers are their two's complement in 64 bits.
+    /// A negative number is its two's complement in 64 bits.
     fn int(self) -> Result<i64, Error> {
         match self.wire {
             Wire::Varint(value) => Ok(value.cast_signed()),
@@ -95,13 +95,13 @@ impl<'de> Value<'de> {
         }
     }
 
-    /// Whether JSON would leave it out.
+    /// Returns whether JSON would leave the field out.
     fn is_absent(self) -> bool {
         matches!((self.kind, self.wire), (Kind::Text | Kind::Time, Wire::Bytes([])))
     }
 }
 
-/// A `metav1.Time` as JSON has it. One that cannot be represented is a text that is no time.
+/// A `metav1.Time` as JSON has it. A time that cannot be represented becomes a text that is no time.
 fn time(bytes: &[u8]) -> Result<String, Error> {
     let (mut seconds, mut nanos, mut rest) = (0, 0, bytes);
     while let Some((number, wire)) = next_field(&mut rest)? {
@@ -152,7 +152,7 @@ impl<'de> Deserializer<'de> for Value<'de> {
         visitor.visit_newtype_struct(self)
     }
 
-    /// In JSON its variants are texts.
+    /// In JSON the variants are texts.
     fn deserialize_enum<V: Visitor<'de>>(
         self,
         _: &'static str,
@@ -173,7 +173,7 @@ impl<'de> Deserializer<'de> for Value<'de> {
 }
 
 impl<'de> Value<'de> {
-    /// All of its number, each of this kind.
+    /// All fields of this number, each read as `kind`.
     const fn again(self, kind: Kind) -> Repeated<'de> {
         Repeated {
             kind,
@@ -184,7 +184,7 @@ impl<'de> Value<'de> {
     }
 }
 
-/// Borrowed, unless it had to be made.
+/// Borrowed, unless invalid UTF-8 had to be replaced.
 fn visit_text<'de, V: Visitor<'de>>(text: Cow<'de, str>, visitor: V) -> Result<V::Value, Error> {
     match text {
         Cow::Borrowed(text) => visitor.visit_borrowed_str(text),
@@ -192,7 +192,7 @@ fn visit_text<'de, V: Visitor<'de>>(text: Cow<'de, str>, visitor: V) -> Result<V
     }
 }
 
-/// 1 is which, 2 the number, 3 the text.
+/// Field 1 says which of the two it is, 2 is the number, 3 the text.
 fn int_or_string<'de, V: Visitor<'de>>(bytes: &'de [u8], visitor: V) -> Result<V::Value, Error> {
     let (mut is_text, mut int, mut text, mut rest) = (false, 0, None, bytes);
     while let Some((number, wire)) = next_field(&mut rest)? {

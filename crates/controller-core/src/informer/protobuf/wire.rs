@@ -5,12 +5,12 @@ use serde::de::Error as _;
 
 use super::Error;
 
-/// A field's value as far as the wire tells.
+/// The value of a field, as far as the wire tells.
 #[derive(Clone, Copy)]
 pub(super) enum Wire<'de> {
     Varint(u64),
     Bytes(&'de [u8]),
-    /// A fixed number of bytes; Kubernetes has such fields in no message that is read.
+    /// A fixed number of bytes; no message that is read has such a field.
     Fixed,
 }
 
@@ -40,7 +40,7 @@ fn take<'de>(rest: &mut &'de [u8], length: u64) -> Result<&'de [u8], Error> {
     Ok(taken)
 }
 
-/// The last field of this number; empty if there is none.
+/// The bytes of the last field of this number; empty if there is none.
 pub(super) fn bytes_of(mut rest: &[u8], number: u32) -> Result<&[u8], Error> {
     let mut found: &[u8] = &[];
     while let Some((at, wire)) = next_field(&mut rest)? {
