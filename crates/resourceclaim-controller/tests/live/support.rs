@@ -17,7 +17,7 @@ pub(crate) const NAME: &str = "resourceclaim-controller";
 pub(crate) const BUILT: &str = env!("CARGO_BIN_EXE_resourceclaim-controller");
 pub(crate) const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 pub(crate) const CLAIM_OF: &str = "resource.kubernetes.io/pod-claim-name";
-/// The one class of devices; below, its name for pods that request a number of devices.
+/// The only class of devices; [`EXTENDED`] is its name in pods that request a number of devices.
 pub(crate) const CLASS: &str = "gpu";
 pub(crate) const EXTENDED: &str = "example.com/gpu";
 pub(crate) const NODE: &str = "n";
