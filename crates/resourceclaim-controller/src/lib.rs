@@ -111,7 +111,7 @@ impl App for ResourceClaimController {
         }),
     });
 
-    /// The API server's versions decide which stores are filled.
+    /// What the API server serves decides which stores are filled.
     fn run(config: Config, env: Env) -> impl Future<Output = Result<(), Failure>> + Send {
         let asked = config.gates();
         let begin = move |gates: Gates, env: &Env| {

@@ -224,8 +224,8 @@ fn made_for(
     first.map(|claim| Arc::clone(&claim.key.name))
 }
 
-/// The last claim made for the entry after the recorded one, which was gone then. Valid only if the recorded claim is
-/// known to be the latest one: the cache may still show an older record.
+/// The last claim made for the entry after the recorded one, which was gone then. Valid only if the record is known to
+/// be the latest: else the claim in the cache may have been recorded and deleted since.
 pub fn made_after(
     claimant: &Claimant<'_>,
     entry: &Entry,

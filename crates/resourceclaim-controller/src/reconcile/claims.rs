@@ -126,7 +126,7 @@ impl Turn<'_> {
         }
     }
 
-    /// How long to wait before the claim is deleted once more. If it holds a device, there is no wait.
+    /// How long to put off another deletion of the claim. A claim that holds a device is deleted at once.
     fn leave_undeleted(self, claim: &ClaimView, step: &Giving) -> Result<Option<Duration>, Action> {
         let deletion = WriteKey::deleted(claim).filter(|_| *step == Giving::Delete && !claim.allocated);
         deletion.map_or(Ok(None), |write| self.contested(write, &claim.key, &claim.uid))

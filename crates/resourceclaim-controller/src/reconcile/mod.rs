@@ -304,7 +304,7 @@ fn learn_outcome(cx: &mut ContextMut<'_, ResourceClaimController>, write: &Write
     let is_written = match outcome {
         Outcome::Accepted(_) => true,
         Outcome::Planned => return,
-        // Its deletion aimed at nothing else than a claim that is gone.
+        // A claim that is gone already is what its deletion wanted.
         Outcome::Failed(failed) => matches!(write, Write::GiveBack(..)) && failed.is_gone(),
     };
     if let Write::Create(create) = write {

@@ -47,8 +47,8 @@ fn canonical_integer(text: &str) -> Option<i64> {
 
 /// For each of `taints` the toleration that is used: the first match in the pod's order (TE-2).
 ///
-/// Each toleration is compared only with the taints of its key, of which the API server admits one per node. A
-/// toleration without a key is compared with all taints, and the search ends after it.
+/// Each toleration is compared only with the taints of its key; the API server admits one per node. A toleration
+/// without a key matches all taints, so the search ends with it.
 pub fn used_tolerations<'a>(tolerations: &'a [Toleration], taints: &[Seen]) -> Vec<Option<&'a Toleration>> {
     let key = |at: usize| &*taints[at].taint.key;
     let mut by_key: Vec<_> = (0..taints.len()).collect();
